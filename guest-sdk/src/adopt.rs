@@ -1,4 +1,4 @@
-//! Which resources are the parts of a parent: a selector says it, and an owner reference keeps it.
+//! Finds the resources that belong to a parent: a selector chooses them, and an owner reference claims them.
 
 use std::collections::BTreeSet;
 
@@ -14,20 +14,23 @@ use crate::watches;
 #[cfg(test)]
 mod tests;
 
-/// Returns the resources of kind `C` that `parent` manages, when it has *adopted* those that its selector means and nobody manages, and
-/// *released* those that it manages and the selector no longer means.
+/// Returns the resources of kind `C` that `parent` manages, after it *adopted* the orphans that its selector
+/// matches and *released* managed resources that it no longer matches.
 ///
-/// So a parent that was deleted without its parts (`--cascade=orphan`) and made again has them again, and makes none twice. What is being
-/// deleted is neither adopted nor released. The parent is brought back when anything that its selector means changes. Call it for a parent
-/// that is not being deleted, and with a selector that has conditions: one without means everything in the namespace. Needs the grants
-/// `list`, `get`, `watch` and `patch` for the parts, and `get` for the parent.
+/// So a parent that was deleted without its parts (`--cascade=orphan`) and created again finds its parts and
+/// makes no duplicates. Resources that are being deleted are neither adopted nor released. The call also
+/// follows the selector: a change of any matching resource requeues the parent.
+///
+/// Call it for a parent that is not being deleted, with a selector that has conditions: one without
+/// conditions matches everything in the namespace. Needs the grants `list`, `get`, `watch` and `patch` for
+/// the parts, and `get` for the parent.
 ///
 /// *Source*: `ControllerRefManager` of Kubernetes' controllers.
 ///
 /// # Errors
 ///
-/// Those of [`Kind::list`], [`Kind::get`] and [`Kind::patch`]. What somebody else changes or deletes meanwhile is no error: its change
-/// brings the parent back.
+/// Those of [`Kind::list`], [`Kind::get`] and [`Kind::patch`]. A concurrent change or deletion of a part is
+/// no error: that change requeues the parent.
 pub fn adopt<P: Kind, C: Kind>(parent: &Resource<P>, selector: &LabelSelector) -> Result<Vec<Resource<C>>, Error> {
     let meant = || Selector::everything().in_namespace(&parent.metadata.namespace).matching(selector);
     watches::follow_all::<C>(meant())?;
@@ -36,7 +39,7 @@ pub fn adopt<P: Kind, C: Kind>(parent: &Resource<P>, selector: &LabelSelector) -
         match Relation::of(parent, &part, selector) {
             Relation::Part => parts.push(part),
             Relation::Lost => drop(set_owner(part, parent, None)?),
-            // It is looked at with those that the selector means.
+            // Handled below, with the resources that the selector matches.
             Relation::Orphan | Relation::Stranger => {}
         }
     }
@@ -46,7 +49,7 @@ pub fn adopt<P: Kind, C: Kind>(parent: &Resource<P>, selector: &LabelSelector) -
         if Relation::of(parent, &part, selector) != Relation::Orphan {
             continue;
         }
-        // A parent that is gone would take what it adopts along.
+        // An owner reference to a deleted parent would let the host delete the part.
         let there = P::get_opt(&parent.key())?;
         if !there.is_some_and(|there| there.metadata.uid == parent.metadata.uid && !there.is_deleting()) {
             break;
@@ -56,16 +59,16 @@ pub fn adopt<P: Kind, C: Kind>(parent: &Resource<P>, selector: &LabelSelector) -
     Ok(parts)
 }
 
-/// What a resource is to a parent.
+/// The relation of a resource to a parent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Relation {
-    /// It is managed by the parent, and stays so.
+    /// The parent manages it, and keeps it.
     Part,
-    /// It is managed by the parent, and is not meant any more.
+    /// The parent manages it, and its selector no longer matches.
     Lost,
-    /// It is meant, and nobody manages it.
+    /// The selector matches, and it has no managing owner.
     Orphan,
-    /// It is none of the parent's.
+    /// It belongs to another owner, or does not match.
     Stranger,
 }
 
@@ -82,7 +85,8 @@ impl Relation {
     }
 }
 
-/// Writes how a resource refers to a parent, if it is still as it was read; returns it where that is so.
+/// Sets or removes a resource's owner reference to a parent, if the resource is unchanged since it was read.
+/// Returns the resource, or `None` after a conflict or a deletion.
 fn set_owner<P: Kind, C: Kind>(
     mut part: Resource<C>,
     parent: &Resource<P>,

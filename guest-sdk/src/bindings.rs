@@ -1,14 +1,15 @@
-//! What `wit-bindgen` makes of `wit/`: the imports once, and each export by itself.
+//! The Rust types that `wit-bindgen` generates from `wit/`: the imports once, and each export by itself.
 //!
-//! A guest has the exports that it asks [`export!`](crate::export) for, and no others: each part is a world of its own, whose types
-//! are those of the imports. Everything that a person should use has a better form elsewhere in this crate.
+//! A guest has only the exports that it names in [`export!`](crate::export). Each part is a world of its own
+//! that shares the types of the imports. Everything that a guest author needs has a better form elsewhere in
+//! this crate.
 #![allow(
     missing_docs,
     clippy::allow_attributes_without_reason,
     reason = "generated; the documentation is that of wit/, where it has one"
 )]
 
-/// The imports. A component imports those that it calls.
+/// The imports. A component imports only the functions that it calls.
 pub mod imports {
     wit_bindgen::generate!({
         path: "../wit",

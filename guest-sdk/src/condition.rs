@@ -1,4 +1,4 @@
-//! Conditions: what is true of a resource, why, and since when. `status.conditions` in documents.
+//! Conditions of a resource: `status.conditions` in documents.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub enum Status {
     True,
     /// It does not hold.
     False,
-    /// Nobody can say.
+    /// It is not known.
     Unknown,
 }
 
@@ -33,30 +33,30 @@ impl From<bool> for Status {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// What is said, as one CamelCase word: `Ready`. Unique in its list.
+    /// The type of the condition, as one CamelCase word: `Ready`. Unique in its list.
     #[serde(rename = "type")]
     pub kind: String,
     /// Whether it holds.
     pub status: Status,
-    /// The generation of the resource that this was said of.
+    /// The generation of the resource that the condition describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<u64>,
-    /// When something about it last changed, for kinds that say so, like Deployment. The guest's own to set.
+    /// The time of its last update, for kinds that record one, like Deployment. The guest sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_update_time: Option<Time>,
-    /// When `status` last changed. [`Conditions::set`] sees to it.
+    /// The time when `status` last changed. [`Conditions::set`] maintains it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
-    /// Why, as one CamelCase word.
+    /// The reason, as one CamelCase word.
     #[serde(default)]
     pub reason: String,
-    /// Why, for a person.
+    /// The reason, as a message for people.
     #[serde(default)]
     pub message: String,
 }
 
 impl Condition {
-    /// A condition that holds or not: `true`, `false`, or [`Status::Unknown`].
+    /// Creates a condition that holds, does not hold, or is [`Status::Unknown`].
     #[must_use]
     pub fn new(kind: &str, status: impl Into<Status>) -> Self {
         Self {
@@ -70,7 +70,8 @@ impl Condition {
         }
     }
 
-    /// The same with its reason, as one CamelCase word and for a person. The word is the condition's own name when not said.
+    /// Sets the reason, as one CamelCase word, and the message for people. The default reason is the
+    /// condition's type.
     #[must_use]
     pub fn because(mut self, reason: &str, message: impl fmt::Display) -> Self {
         reason.clone_into(&mut self.reason);
@@ -78,7 +79,7 @@ impl Condition {
         self
     }
 
-    /// The same, said of this generation of the resource: `metadata.generation`.
+    /// Sets the generation of the resource that the condition describes: `metadata.generation`.
     #[must_use]
     pub fn observed(mut self, generation: u64) -> Self {
         self.observed_generation = Some(generation);
@@ -92,12 +93,12 @@ impl Condition {
 pub struct Conditions(Vec<Condition>);
 
 impl Conditions {
-    /// Sets one condition. `last_transition_time` becomes now when `status` is another than before, and stays as it was otherwise.
+    /// Sets one condition. `last_transition_time` becomes now if `status` changes; otherwise it stays.
     pub fn set(&mut self, condition: Condition) {
         self.set_at(condition, Time::now);
     }
 
-    /// As [`Conditions::set`], with a clock of the caller's.
+    /// As [`Conditions::set`], with the caller's clock.
     pub fn set_at(&mut self, mut condition: Condition, now: impl FnOnce() -> Time) {
         let place = self.0.iter_mut().find(|there| there.kind == condition.kind);
         let since = place
@@ -111,32 +112,32 @@ impl Conditions {
         }
     }
 
-    /// Takes one away. Whether it was there.
+    /// Removes a condition. Returns whether it existed.
     pub fn remove(&mut self, kind: &str) -> bool {
         let before = self.0.len();
         self.0.retain(|condition| condition.kind != kind);
         self.0.len() != before
     }
 
-    /// The condition of this type.
+    /// Returns the condition of this type.
     #[must_use]
     pub fn get(&self, kind: &str) -> Option<&Condition> {
         self.0.iter().find(|condition| condition.kind == kind)
     }
 
-    /// Whether the condition of this type is there and holds.
+    /// Returns whether the condition of this type exists and holds.
     #[must_use]
     pub fn is_true(&self, kind: &str) -> bool {
         self.get(kind).is_some_and(|condition| condition.status == Status::True)
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no conditions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All of them.
+    /// Iterates over all conditions.
     pub fn iter(&self) -> impl Iterator<Item = &Condition> {
         self.0.iter()
     }

@@ -1,4 +1,5 @@
-//! The settings that the manifest gives to this controller under `spec.config`. They need no grant: a controller sees its own alone.
+//! The controller's settings from `spec.config` of its manifest. They need no grant: a controller sees only
+//! its own.
 //!
 //! ```no_run
 //! use homeostat_sdk::{Span, config};
@@ -14,7 +15,7 @@ use std::str::FromStr;
 
 use crate::bindings::imports::wasi::config::store as wit;
 
-/// A setting that is not to be had, or not to be understood.
+/// A setting that cannot be read or parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -23,18 +24,18 @@ pub enum Error {
     Unreadable {
         /// The setting.
         key: String,
-        /// What the host says.
+        /// The host's error.
         reason: String,
     },
-    /// It has a value that is no value for it.
-    #[error("the setting {key:?} is wrong: {reason}")]
+    /// Its value cannot be parsed.
+    #[error("the setting {key:?} is invalid: {reason}")]
     Wrong {
         /// The setting.
         key: String,
-        /// What is wrong.
+        /// The error of the parser.
         reason: String,
     },
-    /// It has to be there, and is not.
+    /// A required setting is missing.
     #[error("the setting {key:?} is missing: add it to spec.config of the controller")]
     Missing {
         /// The setting.
@@ -42,7 +43,7 @@ pub enum Error {
     },
 }
 
-/// The value of a setting; `None` when the manifest does not have it.
+/// Returns the value of a setting, or `None` if the manifest does not have it.
 ///
 /// # Errors
 ///
@@ -54,8 +55,8 @@ pub fn get(key: &str) -> Result<Option<String>, Error> {
     })
 }
 
-/// The value of a setting as a number, a [`Span`](crate::Span) or whatever else has [`FromStr`]; `default` when the manifest does not
-/// have it.
+/// Returns the value of a setting, parsed by [`FromStr`] (a number, a [`Span`](crate::Span), …), or `default`
+/// if the manifest does not have it.
 ///
 /// # Errors
 ///
@@ -72,7 +73,7 @@ where
     }
 }
 
-/// The value of a setting that has to be there.
+/// Returns the value of a required setting.
 ///
 /// # Errors
 ///

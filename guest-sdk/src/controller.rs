@@ -1,4 +1,4 @@
-//! The traits that a controller implements, and how the generated exports reach them.
+//! The traits that a controller implements, and the generated exports that call them.
 
 use serde_json::Value;
 
@@ -6,63 +6,68 @@ use crate::bindings::imports::homeostat::reconciler::types as wit;
 use crate::bindings::{lifecycle, mapper, poller, reconciler};
 use crate::{Error, Failure, Key, Kind, Outcome, Resource, Spec};
 
-/// The one thing that every controller does.
+/// The trait that every controller implements.
 pub trait Reconciler {
-    /// Says what this controller is: the kind it manages, and what else it wants to hear of.
+    /// Returns the description of this controller: the kind it manages, and the other kinds it watches.
     ///
-    /// Called once, when the component is loaded, in a sandbox where every call to the host is refused: it cannot read the
-    /// configuration or the clock, and answers the same each time.
+    /// The host calls it once, when it loads the component, in a sandbox that refuses calls to the host. The
+    /// configuration and the real clock are out of reach, and the answer must be the same each time.
     fn describe() -> Spec;
 
-    /// Brings the world one step closer to what the resource `key` asks for.
+    /// Brings the world one step closer to the desired state of the resource `key`.
     ///
-    /// The resource may be gone. Read the crate's documentation for what to rely on.
+    /// The resource may be gone. The crate's documentation lists the guarantees.
     ///
     /// # Errors
     ///
-    /// A [`Failure`] is tried again as it says, and grows the key's count of failures in a row. A panic is a failure with backoff.
+    /// The host retries a [`Failure`] as it asks, and counts it in the key's failures in a row. A panic is a
+    /// failure with backoff.
     fn reconcile(key: Key) -> Result<Outcome, Failure>;
 }
 
-/// Optional: says which keys a change matters to, for watches with [`Mapping::guest`](crate::Mapping::guest).
+/// Optional: maps a change to the keys it affects, for watches with
+/// [`Mapping::guest`](crate::Mapping::guest).
 pub trait Mapper {
-    /// Returns the keys that `changed` matters to. At most 10 000; keys of another kind than the managed one are dropped.
+    /// Returns the keys that the change of `changed` affects. At most 10 000; the host drops keys of kinds
+    /// other than the managed one.
     ///
-    /// `watch` is the watch's name. Called once for each change: with the new document, or with the last one of a resource that is
-    /// gone. The host also looks at the keys that were returned for the version before, so that what was left behind is noticed.
+    /// `watch` is the watch's name. The host calls it once for each change, with the new document, or with
+    /// the last document of a deleted resource. The host also queues the keys returned for the previous
+    /// version, so that former targets are reconciled too.
     ///
     /// # Errors
     ///
-    /// A failure is tried again with backoff, and holds no other change back.
+    /// The host retries a failure with backoff. It delays no other change.
     fn map(watch: &str, changed: ChangedResource) -> Result<Vec<Key>, Failure>;
 }
 
-/// Optional: finds the keys itself, for things that no store watches.
+/// Optional: finds keys by itself, for external things that no store watches.
 pub trait Poller {
-    /// Returns the keys to look at now. At most 100 000.
+    /// Returns the keys to reconcile now. At most 100 000.
     ///
-    /// Called when the controller starts, and then at the rate of [`Spec::poll_every`].
+    /// The host calls it when the controller starts, and then with the period of [`Spec::poll_every`].
     ///
     /// # Errors
     ///
-    /// A failure is logged, and the rate is kept.
+    /// The host logs a failure and keeps the period.
     fn poll() -> Result<Vec<Key>, Failure>;
 }
 
-/// Optional: something to do before the first reconcile, and after the last.
+/// Optional: hooks before the first reconcile and after the last one.
 pub trait Lifecycle {
     /// Runs before the first reconcile of this component.
     ///
     /// # Errors
     ///
-    /// A failure is tried again with backoff; nothing is reconciled before this has succeeded.
+    /// The host retries a failure with backoff. No key is reconciled before this call succeeds.
     fn start() -> Result<(), Failure>;
 
-    /// Runs after the last reconcile, when the controller is removed or the host stops. Not after a crash.
+    /// Runs after the last reconcile, when the controller is removed or the host shuts down. It does not run
+    /// after a crash.
     fn stop() {}
 }
 
-/// A resource that changed, as a [`Mapper`] gets it.
+/// A changed resource, as passed to a [`Mapper`].
 #[derive(Debug, Clone)]
 pub struct ChangedResource {
     key: Key,
@@ -70,13 +75,13 @@ pub struct ChangedResource {
 }
 
 impl ChangedResource {
-    /// The key of the changed resource.
+    /// Returns the key of the changed resource.
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.key
     }
 
-    /// The document as a typed resource.
+    /// Parses the document into a typed resource.
     ///
     /// # Errors
     ///
@@ -85,11 +90,11 @@ impl ChangedResource {
         Resource::from_json(&self.key, &self.json)
     }
 
-    /// The document as it is.
+    /// Parses the document as JSON.
     ///
     /// # Errors
     ///
-    /// [`Error::Malformed`] when it is no JSON.
+    /// [`Error::Malformed`] when it is not JSON.
     pub fn document(&self) -> Result<Value, Error> {
         serde_json::from_str(&self.json).map_err(|error| Error::malformed(&self.key, &error))
     }

@@ -1,4 +1,4 @@
-//! What a controller says of itself.
+//! The description of a controller.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::bindings::reconciler::exports::homeostat::reconciler::reconciler as w
 use crate::kind::{Kind, kind_of};
 use crate::time::milliseconds;
 
-/// What a controller is: the kind it manages, what else it wants to hear of, and its defaults.
+/// The description of a controller: the kind it manages, the kinds it watches, and its defaults.
 ///
 /// ```
 /// # use homeostat_sdk::prelude::*;
@@ -18,16 +18,16 @@ use crate::time::milliseconds;
 /// # }
 /// ```
 ///
-/// A manifest may override the numbers. What the controller may *do* is the manifest's alone to say, and what it is told of as well: it
-/// must grant `watch` of the managed kind and of every watched one, and for a mapping by label, by field or by the guest also `get` or
-/// `list`. Without, the component is refused; `homeostat inspect` prints the lines.
+/// A manifest may override the numbers. The grants come from the manifest alone. It must grant `watch` for
+/// the managed kind and for every watched one; a mapping by label, by field or by the guest also needs `get`
+/// or `list`. Otherwise the component is refused, and `homeostat inspect` prints the missing lines.
 #[derive(Debug, Clone)]
 pub struct Spec {
     spec: wit::ControllerSpec,
 }
 
 impl Spec {
-    /// A controller whose keys are the resources of kind `K`, and which watches nothing else.
+    /// Describes a controller whose keys are the resources of kind `K`, without further watches.
     #[must_use]
     pub fn manages<K: Kind>() -> Self {
         Self {
@@ -44,52 +44,61 @@ impl Spec {
         }
     }
 
-    /// The controller creates resources of kind `K` as parts of the managed ones: a change of a part brings its owner's key.
+    /// Declares that the controller creates resources of kind `K` as parts of the managed ones. A change of a
+    /// part queues its owner's key.
     #[must_use]
     pub fn owns<K: Kind>(self) -> Self {
         self.watch(Watch::of::<K>(Mapping::owner()).secondary())
     }
 
-    /// The controller only reads resources of kind `K`: their changes bring the keys that the mapping says. Its writes of them are
-    /// refused, whatever its grants say; for a kind that it writes as well, say [`Watch::secondary`].
+    /// Declares that the controller only reads resources of kind `K`; their changes queue the keys that the
+    /// mapping gives. The host refuses its writes to them regardless of its grants. For a kind that it also
+    /// writes, use [`Watch::secondary`].
     #[must_use]
     pub fn watches<K: Kind>(self, mapping: Mapping) -> Self {
         self.watch(Watch::of::<K>(mapping))
     }
 
-    /// A change of a managed resource brings its key only when more than its `status` has changed: most of all, the controller's own
-    /// writes of it wake nobody.
+    /// Ignores changes of `status` alone in managed resources. Most importantly, the controller's own status
+    /// writes do not requeue their keys.
     ///
-    /// For a controller that does all it can in one go, and says [`Outcome::again_after`](crate::Outcome::again_after) where there is
-    /// more to do. Not for one that moves on by the changes of status that it makes.
+    /// For a controller that does everything possible in one run, and returns
+    /// [`Outcome::again_after`](crate::Outcome::again_after) when there is more to do. Not for a controller
+    /// that proceeds in steps driven by its own status changes.
+    ///
+    /// For a controller that does all it can in one go, and says
+    /// [`Outcome::again_after`](crate::Outcome::again_after) where there is more to do. Not for one that
+    /// moves on by the changes of status that it makes.
     #[must_use]
     pub fn ignore_status(mut self) -> Self {
         self.spec.changes = wit::Changes::ButStatus;
         self
     }
 
-    /// One more watch, said in full. At most 32.
+    /// Adds a watch with all its settings. At most 32.
     #[must_use]
     pub fn watch(mut self, watch: Watch) -> Self {
         self.spec.watches.push(watch.watch);
         self
     }
 
-    /// How often [`Poller::poll`](crate::Poller::poll) is called. At least 100 ms.
+    /// Sets the period of [`Poller::poll`](crate::Poller::poll). At least 100 ms.
     #[must_use]
     pub fn poll_every(mut self, period: Duration) -> Self {
         self.spec.poll_every = Some(milliseconds(period));
         self
     }
 
-    /// How often every key is looked at again, whatever happened. At least one second; 10 hours when not said.
+    /// Sets the period of the resync, which reconciles every key again. At least one second; default 10
+    /// hours.
     #[must_use]
     pub fn resync_every(mut self, period: Duration) -> Self {
         self.spec.resync_every = Some(milliseconds(period));
         self
     }
 
-    /// The wait after a failure: `base` after the first, doubled by each in a row, never above `max`. 5 ms and 1000 s when not said.
+    /// Sets the delay after a failure: `base` after the first, doubled with each failure in a row, never
+    /// above `max`. Defaults: 5 ms and 1000 s.
     #[must_use]
     pub fn backoff(mut self, base: Duration, max: Duration) -> Self {
         let retries_max = self.spec.backoff.as_ref().and_then(|backoff| backoff.retries_max);
@@ -97,7 +106,7 @@ impl Spec {
         self
     }
 
-    /// After this many retries in a row a key is parked. It is tried for ever when not said.
+    /// Parks a key after this many retries in a row. Default: unlimited retries.
     #[must_use]
     pub fn retries_max(mut self, retries: u32) -> Self {
         let backoff = self.spec.backoff.take().unwrap_or(wit::Backoff { base: 5, max: 1_000_000, retries_max: None });
@@ -105,16 +114,16 @@ impl Spec {
         self
     }
 
-    /// How many reconciles may run at once, each for another key. 1 to 1024; 4 when not said. No controller gets more than three quarters
-    /// of the host's instances (192 of 256, its default).
+    /// Sets the maximum number of concurrent reconciles, each for another key. 1 to 1024; default 4. No
+    /// controller gets more than three quarters of the host's instances (192 of 256 by default).
     #[must_use]
     pub fn concurrency(mut self, reconciles: u32) -> Self {
         self.spec.concurrency = Some(reconciles);
         self
     }
 
-    /// While a key waits, changes do not cut the wait short: neither the delay that its last reconcile asked for, nor its backoff, nor a
-    /// delay of a feeder.
+    /// Lets no change cut a delay short, whether the last reconcile, the backoff or a feeder asked for the
+    /// delay.
     #[must_use]
     pub fn hold_during_delay(mut self) -> Self {
         self.spec.during_delay = wit::DuringDelay::Hold;
@@ -126,15 +135,15 @@ impl Spec {
     }
 }
 
-/// One more kind whose changes matter to the controller.
+/// A further kind whose changes the controller reacts to.
 #[derive(Debug, Clone)]
 pub struct Watch {
     watch: wit::Watch,
 }
 
 impl Watch {
-    /// A watch of kind `K` that the controller only reads (the role `tertiary`): its writes of that kind are refused, whatever its grants
-    /// say. It is named by the plural of the kind.
+    /// Watches kind `K`, which the controller only reads (the role `tertiary`): the host refuses its writes
+    /// to that kind regardless of its grants. The name of the watch is the plural of the kind.
     #[must_use]
     pub fn of<K: Kind>(mapping: Mapping) -> Self {
         let Mapping { mapping } = mapping;
@@ -143,22 +152,23 @@ impl Watch {
         Self { watch: wit::Watch { name, of: declaration::<K>(), mapping, changes, role } }
     }
 
-    /// The same under another name, which must be unique in the controller. At most 63 bytes.
+    /// Sets another name, which must be unique in the controller. At most 63 bytes.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         name.clone_into(&mut self.watch.name);
         self
     }
 
-    /// The same, in which a change counts only when more than the `status` of a resource has changed. Not together with
-    /// [`Mapping::field`] on a field of the status.
+    /// Ignores changes of `status` alone. Cannot be combined with [`Mapping::field`] on a field of the
+    /// status.
     #[must_use]
     pub fn ignore_status(mut self) -> Self {
         self.watch.changes = wit::Changes::ButStatus;
         self
     }
 
-    /// The same, of a kind whose resources the controller writes, as far as its grants let it. Watches of one kind have one role.
+    /// Declares that the controller also writes resources of this kind, as far as its grants allow it. All
+    /// watches of one kind have the same role.
     #[must_use]
     pub fn secondary(mut self) -> Self {
         self.watch.role = wit::Role::Secondary;
@@ -166,42 +176,44 @@ impl Watch {
     }
 }
 
-/// How a change of a watched resource becomes keys of the managed kind.
+/// How a change of a watched resource maps to keys of the managed kind.
 ///
-/// All but [`Mapping::guest`] find a name. A managed kind in namespaces has the resource of that name in the namespace of the changed one;
-/// a managed kind outside of namespaces ([`Kind::NAMESPACED`] is `false`) has it there. From a changed resource outside of namespaces to a
-/// managed one in a namespace only [`Mapping::guest`] leads, whose keys say in which; with another mapping the component is refused.
+/// All mappings except [`Mapping::guest`] produce a name. If the managed kind is namespaced, the key has the
+/// namespace of the changed resource. If it is cluster-scoped ([`Kind::NAMESPACED`] is `false`), the key has
+/// none. Only [`Mapping::guest`] leads from a cluster-scoped resource to a namespaced one, because its keys
+/// name the namespace. With any other mapping for such a pair, the component is refused.
 #[derive(Debug, Clone)]
 pub struct Mapping {
     mapping: wit::Mapping,
 }
 
 impl Mapping {
-    /// The owners of the changed resource that are of the managed kind.
+    /// Maps to the owners of the changed resource that are of the managed kind.
     #[must_use]
     pub fn owner() -> Self {
         Self { mapping: wit::Mapping::Owner }
     }
 
-    /// The managed resource with the name of the changed one.
+    /// Maps to the managed resource with the name of the changed one.
     #[must_use]
     pub fn same_name() -> Self {
         Self { mapping: wit::Mapping::SameName }
     }
 
-    /// The managed resource that this label names.
+    /// Maps to the managed resource that this label names.
     #[must_use]
     pub fn label(label: &str) -> Self {
         Self { mapping: wit::Mapping::Label(label.to_owned()) }
     }
 
-    /// The managed resources that the string, or the list of strings, at this JSON pointer names.
+    /// Maps to the managed resources named by the string, or the list of strings, at this JSON pointer.
     #[must_use]
     pub fn field(pointer: &str) -> Self {
         Self { mapping: wit::Mapping::Field(pointer.to_owned()) }
     }
 
-    /// Whatever [`Mapper::map`](crate::Mapper::map) says. Export it: `export!(MyController: mapper)`.
+    /// Maps to the keys that [`Mapper::map`](crate::Mapper::map) returns. Export it: `export!(MyController:
+    /// mapper)`.
     #[must_use]
     pub fn guest() -> Self {
         Self { mapping: wit::Mapping::Guest }

@@ -1,4 +1,4 @@
-//! Doing something before a resource may go: for what lives outside of the store, where no owner reference reaches.
+//! Cleanup before a resource is deleted, for things outside the store, which no owner reference can reach.
 
 use serde_json::json;
 
@@ -6,11 +6,12 @@ use crate::kind::Kind;
 use crate::outcome::{Failure, Outcome};
 use crate::resource::{Patch, Resource};
 
-/// Runs `apply` while the resource lives, and `cleanup` when it is being deleted, exactly as long as it is needed.
+/// Runs `apply` while the resource exists, and `cleanup` when it is being deleted.
 ///
-/// The finalizer `name` is put on the resource before `apply` runs for the first time, and taken off after `cleanup` succeeded: then
-/// the resource goes. So nothing that `apply` made outside is left behind. `cleanup` may run again after it succeeded, when the
-/// host was stopped in between: what is gone already is no failure. Needs the grant `patch`.
+/// The finalizer `name` is added to the resource before `apply` runs for the first time, and removed after
+/// `cleanup` succeeds; then the resource disappears. So no external thing that `apply` created is left
+/// behind. `cleanup` may run again after it succeeded, if the host stopped in between, so it must accept that
+/// everything is already gone. Needs the grant `patch`.
 ///
 /// ```no_run
 /// # use homeostat_sdk::prelude::*;
@@ -31,8 +32,8 @@ use crate::resource::{Patch, Resource};
 ///
 /// # Errors
 ///
-/// Those of `apply` and `cleanup`, and of the patch: a conflict when the resource changed in the meantime, which is tried again
-/// with backoff like any failure.
+/// Those of `apply` and `cleanup`, and of the patch. If the resource changed in the meantime, the patch fails
+/// with a conflict, which is retried with backoff like any failure.
 pub fn finalizer<K: Kind>(
     resource: &mut Resource<K>,
     name: &str,
@@ -60,7 +61,8 @@ pub fn finalizer<K: Kind>(
     }
 }
 
-/// Replaces the list as it was read: a finalizer that somebody else added in the meantime is a conflict, not lost.
+/// Replaces the list of finalizers as read: a finalizer added by another client in the meantime causes a
+/// conflict instead of being lost.
 fn set<K: Kind>(resource: &mut Resource<K>, finalizers: Vec<String>) -> Result<(), crate::Error> {
     resource.patch_as_read(Patch::Merge(json!({ "metadata": { "finalizers": finalizers } })))
 }

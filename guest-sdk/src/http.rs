@@ -1,4 +1,4 @@
-//! Requests over HTTP, through `wasi:http`.
+//! HTTP requests through `wasi:http`.
 //!
 //! ```no_run
 //! # use homeostat_sdk::http;
@@ -9,10 +9,10 @@
 //! # Ok(()) }
 //! ```
 //!
-//! The manifest grants the addresses and methods, under `grants.http`; secrets are added there by the host, and never seen here. A component
-//! imports `wasi:http` only when it calls something of this module.
+//! The manifest grants addresses and methods under `grants.http`. The host adds secrets to the headers; the
+//! guest never sees them. A component imports `wasi:http` only if it calls a function of this module.
 //!
-//! Deliberately absent: redirects (an answer of 3xx is an answer), cookies, streaming.
+//! Deliberately absent: redirects (a 3xx response is returned as it is), cookies, streaming.
 
 use std::fmt;
 use std::time::Duration;
@@ -21,66 +21,66 @@ use wasip2::http::outgoing_handler::{self, OutgoingRequest, RequestOptions};
 use wasip2::http::types::{ErrorCode, Fields, IncomingBody, IncomingResponse, Method, OutgoingBody, Scheme};
 use wasip2::io::streams::StreamError;
 
-/// How long a request may wait when it does not say.
+/// The timeout of a request that sets none.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How much of an answer is read when the request does not say.
+/// The maximum response body of a request that sets no other.
 const BODY_BYTES_MAX: usize = 1 << 20;
-/// How much one call to the host reads.
+/// The bytes that one call to the host reads.
 const READ_BYTES: u64 = 64 << 10;
-/// The most that `wasi:io` takes in one blocking write.
+/// The maximum that `wasi:io` accepts in one blocking write.
 const WRITE_BYTES_MAX: usize = 4096;
 
-/// Why there is no answer.
+/// The reason why a request has no response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The address, the method or a header is none.
-    #[error("not a request: {0}")]
+    /// The address, the method or a header is malformed.
+    #[error("invalid request: {0}")]
     Invalid(String),
-    /// No grant of the manifest covers it, or the host does not let anybody there.
+    /// No grant of the manifest covers it, or the host allows no request to that address.
     #[error("the request is not granted: add the address to spec.grants.http of the controller")]
     Forbidden,
-    /// Nothing came in time.
+    /// The timeout passed.
     #[error("no answer in time ({0})")]
     Timeout(String),
-    /// There is nobody there, or not any more.
+    /// No connection, or it broke.
     #[error("not reachable ({0})")]
     Unreachable(String),
-    /// The answer is larger than the request allows.
+    /// The response is larger than the request allows.
     #[error("the answer is larger than {bytes_max} bytes")]
     TooLarge {
-        /// What the request allows.
+        /// The limit of the request.
         bytes_max: usize,
     },
-    /// Something else.
+    /// Any other failure.
     #[error("the request failed ({0})")]
     Failed(String),
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
     /// 100 to 599.
     pub status: u16,
-    /// Names in lower case, values as they came.
+    /// Names in lower case, values as received.
     pub headers: Vec<(String, Vec<u8>)>,
-    /// All of it; empty for a request [`without_body`](Request::without_body).
+    /// The whole body; empty for a request [`without_body`](Request::without_body).
     pub body: Vec<u8>,
 }
 
 impl Response {
-    /// The first header of that name, where it is text. `name` is in lower case.
+    /// Returns the first header of that name, if it is text. `name` is in lower case.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         let (_, value) = self.headers.iter().find(|(there, _)| there == name)?;
         std::str::from_utf8(value).ok()
     }
 
-    /// The body as JSON.
+    /// Parses the body as JSON.
     ///
     /// # Errors
     ///
-    /// When it is none, or does not fit the type.
+    /// When it is not JSON, or does not fit the type.
     pub fn json<T: serde::de::DeserializeOwned>(&self) -> serde_json::Result<T> {
         serde_json::from_slice(&self.body)
     }
@@ -95,16 +95,16 @@ pub struct Request {
     headers: Vec<(String, Vec<u8>)>,
     body: Vec<u8>,
     timeout: Duration,
-    /// `None`: it is not read.
+    /// `None`: the body is not read.
     body_bytes_max: Option<usize>,
 }
 
-/// A `GET` of this address.
+/// Creates a `GET` request.
 pub fn get(url: impl Into<String>) -> Request {
     request("GET", url)
 }
 
-/// A request with any method to an absolute address: `http://` or `https://`.
+/// Creates a request with any method to an absolute address: `http://` or `https://`.
 pub fn request(method: &str, url: impl Into<String>) -> Request {
     Request {
         method: method.to_owned(),
@@ -117,38 +117,39 @@ pub fn request(method: &str, url: impl Into<String>) -> Request {
 }
 
 impl Request {
-    /// The same, with a header more.
+    /// Adds a header.
     pub fn header(mut self, name: &str, value: impl Into<Vec<u8>>) -> Self {
         self.headers.push((name.to_owned(), value.into()));
         self
     }
 
-    /// The same, with this body.
+    /// Sets the body.
     pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = body.into();
         self
     }
 
-    /// How long connecting, waiting for the first byte, and each pause between bytes may take. 10 s when not said. The deadline
-    /// of the reconcile holds beside it.
+    /// Sets the timeout of each phase: connecting, waiting for the first byte, and each pause between bytes.
+    /// Default: 10 s. The deadline of the reconcile applies as well.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// How much of an answer to take before giving up. 1 MiB when not said.
+    /// Sets the maximum size of the response body. Default: 1 MiB.
     pub fn body_bytes_max(mut self, bytes: usize) -> Self {
         self.body_bytes_max = Some(bytes);
         self
     }
 
-    /// The body of the answer is not read, however large it is: status and headers are enough.
+    /// Does not read the response body, however large it is: status and headers are enough.
     pub fn without_body(mut self) -> Self {
         self.body_bytes_max = None;
         self
     }
 
-    /// Sends it, and waits for the whole answer. Each status is an answer, also 404 and 503.
+    /// Sends the request, and waits for the whole response. Every status is a response, including 404 and
+    /// 503.
     ///
     /// # Errors
     ///
@@ -163,7 +164,7 @@ impl Request {
     }
 }
 
-/// Sends the request, and waits for the head of the answer.
+/// Sends the request, and waits for the head of the response.
 fn start(
     method: &str,
     url: &str,
@@ -183,7 +184,7 @@ fn start(
 
     let options = RequestOptions::new();
     let nanoseconds = Some(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
-    // A host that cannot limit one of these says so; the deadline of the reconcile still holds.
+    // Unsupported options are ignored; the deadline of the reconcile still applies.
     let _ = options.set_connect_timeout(nanoseconds);
     let _ = options.set_first_byte_timeout(nanoseconds);
     let _ = options.set_between_bytes_timeout(nanoseconds);
@@ -268,13 +269,13 @@ fn from_code(code: &ErrorCode) -> Error {
     }
 }
 
-/// The name that WASI has for it, with what it carries.
+/// Returns WASI's name of the error with its details.
 fn short(code: &ErrorCode) -> String {
     let text = format!("{code:?}");
     text.strip_prefix("ErrorCode::").map_or(text.clone(), str::to_owned)
 }
 
-/// An absolute address in the parts that `wasi:http` wants.
+/// The parts of an absolute address, as `wasi:http` needs them.
 #[derive(Debug)]
 struct Address<'a> {
     scheme: Scheme,
@@ -293,14 +294,14 @@ impl<'a> Address<'a> {
         let rest = rest.split('#').next().unwrap_or(rest);
         let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         let slash = if path.starts_with('/') { "" } else { "/" };
-        // Credentials in an address belong into the manifest, as a secret.
+        // Credentials belong in the manifest, as a secret, not in an address.
         let usable = !authority.is_empty() && !authority.contains('@') && !url.contains(char::is_whitespace);
         usable.then(|| Self { scheme, authority, path: format!("{slash}{path}") })
     }
 }
 
 impl fmt::Display for Response {
-    /// The status and the length of the body: `200, 512 bytes`.
+    /// Writes the status and the length of the body: `200, 512 bytes`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {} bytes", self.status, self.body.len())
     }

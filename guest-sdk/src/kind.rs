@@ -1,4 +1,4 @@
-//! Types of resources, and the names of single ones.
+//! Types of resources, and the keys of single resources.
 
 use std::fmt;
 
@@ -10,9 +10,9 @@ use crate::resource::{List, Patch, Propagation, Resource};
 use crate::selector::Selector;
 use crate::store_error::Error;
 
-/// The name of one resource: its kind, its namespace and its name. It is what a reconcile is about.
+/// The key of one resource: its kind, its namespace and its name. Each reconcile is about one key.
 ///
-/// `Display` writes it as the host does: `apps/v1/Deployment default/web`.
+/// `Display` writes it in the host's form: `apps/v1/Deployment default/web`.
 pub use crate::bindings::imports::homeostat::reconciler::types::Key;
 
 /// A type of resource, named by the Rust type of its `spec`.
@@ -38,8 +38,9 @@ pub use crate::bindings::imports::homeostat::reconciler::types::Key;
 /// }
 /// ```
 ///
-/// The type names the fields that the controller knows. What else a document has is kept: an update writes the differences alone.
-/// Each method counts as one effect, and needs the grant of the verb in its name.
+/// The Rust type names the fields that the controller uses. Other fields of a document are preserved: an
+/// update writes only the differences. Each method counts as one effect, and needs the grant of the verb in
+/// its name.
 pub trait Kind: Serialize + DeserializeOwned {
     /// `group/version`, or the version alone for the core group: `apps/v1`, `v1`.
     const API_VERSION: &'static str;
@@ -49,22 +50,24 @@ pub trait Kind: Serialize + DeserializeOwned {
     const PLURAL: &'static str;
     /// Whether resources of this kind live in a namespace.
     const NAMESPACED: bool = true;
-    /// Whether nothing of this kind is stored: the keys come from a [`Poller`](crate::Poller) or another feeder.
+    /// Whether no resources of this kind are stored: the keys come from a [`Poller`](crate::Poller) or
+    /// another feeder.
     const KEYS_ONLY: bool = false;
-    /// The field of the document that the type stands for: `data` for a `ConfigMap`.
+    /// The field of the document that the type describes: `data` for a `ConfigMap`.
     const FIELD: &'static str = "spec";
 
     /// The type of `status`; `()` for a kind that has none.
     type Status: Serialize + DeserializeOwned;
 
-    /// A structural schema of the document (OpenAPI v3), as text. The host fills in its defaults, leaves out what it does not know and
-    /// refuses what does not fit. A document without a schema that does not fit the type is [`Error::Malformed`] when it is read.
+    /// Returns a structural schema of the document (OpenAPI v3), as text. The host fills in its defaults,
+    /// drops unknown fields and rejects invalid documents. Without a schema, a document that does not fit the
+    /// Rust type is [`Error::Malformed`] when it is read.
     #[must_use]
     fn schema() -> Option<String> {
         None
     }
 
-    /// The key of a resource of this kind. `namespace` is empty for kinds outside of namespaces.
+    /// Returns the key of a resource of this kind. `namespace` is empty for kinds outside of namespaces.
     #[must_use]
     fn key(namespace: &str, name: &str) -> Key {
         Key { kind: kind_of::<Self>(), namespace: namespace.to_owned(), name: name.to_owned() }
@@ -74,14 +77,15 @@ pub trait Kind: Serialize + DeserializeOwned {
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`], [`Error::Forbidden`], [`Error::Invalid`] for a malformed key, [`Error::TooLarge`],
-    /// [`Error::Unavailable`], and [`Error::Malformed`] when the document does not fit the type.
+    /// [`Error::NotFound`], [`Error::Forbidden`], [`Error::Invalid`] for a malformed key,
+    /// [`Error::TooLarge`], [`Error::Unavailable`], and [`Error::Malformed`] when the document does not fit
+    /// the type.
     fn get(key: &Key) -> Result<Resource<Self>, Error> {
         let found = store::get(key, wit::View::Whole)?;
         Resource::from_wit(&found)
     }
 
-    /// Reads one resource; `None` when there is none.
+    /// Reads one resource; `None` if it does not exist.
     ///
     /// # Errors
     ///
@@ -94,7 +98,7 @@ pub trait Kind: Serialize + DeserializeOwned {
         }
     }
 
-    /// Reads the resources that `selector` means, ordered by namespace and name, a page at a time as they are taken.
+    /// Lists the resources that `selector` matches, ordered by namespace and name. Pages are read on demand.
     ///
     /// ```no_run
     /// # use homeostat_sdk::prelude::*;
@@ -106,22 +110,24 @@ pub trait Kind: Serialize + DeserializeOwned {
         List::new(selector)
     }
 
-    /// Changes a resource in place, whatever it is now; all but its `status`.
+    /// Changes the current document of a resource in place, except for its `status`.
     ///
-    /// A controller that may not read the resource is not told what came of the change: the answer has no `spec` then, which is
-    /// [`Error::Malformed`] for a type that needs one. The change was made.
+    /// A controller without a read grant does not learn the result: the returned document has no `spec`,
+    /// which is [`Error::Malformed`] for a type that requires one. The change has been made nevertheless.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`], [`Error::Forbidden`], [`Error::Invalid`], [`Error::TooLarge`], [`Error::Unavailable`], [`Error::Malformed`].
+    /// [`Error::NotFound`], [`Error::Forbidden`], [`Error::Invalid`], [`Error::TooLarge`],
+    /// [`Error::Unavailable`], [`Error::Malformed`].
     fn patch(key: &Key, patch: Patch) -> Result<Resource<Self>, Error> {
         let changed = store::patch(key, &patch.into_wit(), &wit::Precondition { uid: None, revision: None })?;
         Resource::from_wit(&changed)
     }
 
-    /// Deletes a resource by its name. Whether there was one to delete.
+    /// Deletes a resource by its name. Returns whether it existed.
     ///
-    /// [`Resource::delete`] is the safer one: it deletes the very resource that was read.
+    /// [`Resource::delete`] is safer: it deletes only the resource that was read, not a new one with its
+    /// name.
     ///
     /// # Errors
     ///
@@ -131,7 +137,7 @@ pub trait Kind: Serialize + DeserializeOwned {
     }
 }
 
-/// The kind's name as the contract has it.
+/// Returns the kind as the contract's type.
 pub(crate) fn kind_of<K: Kind>() -> wit::Kind {
     let (group, version) = split_api_version(K::API_VERSION);
     wit::Kind { group: group.to_owned(), version: version.to_owned(), name: K::NAME.to_owned() }
@@ -142,13 +148,14 @@ pub(crate) fn split_api_version(api_version: &str) -> (&str, &str) {
 }
 
 impl Key {
-    /// The key of the resource of another kind that has the name `name`, and the same namespace if its kind lives in namespaces.
+    /// Returns the key of a resource of another kind with the name `name`, in the same namespace if that kind
+    /// is namespaced.
     #[must_use]
     pub fn beside<K: Kind>(&self, name: &str) -> Key {
         K::key(if K::NAMESPACED { &self.namespace } else { "" }, name)
     }
 
-    /// Whether it names a resource of kind `K`, in whatever version.
+    /// Returns whether it names a resource of kind `K`, in any version.
     #[must_use]
     pub fn is<K: Kind>(&self) -> bool {
         let (group, _) = split_api_version(K::API_VERSION);

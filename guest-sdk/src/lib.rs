@@ -1,7 +1,8 @@
 //! Write a reconciler in Rust, compile it to a WebAssembly component, and let Homeostat run it.
 //!
-//! A *reconciler* is one decision: given the name of one resource, look at the world and bring it one step closer to what the
-//! resource asks for. The host does the rest: it watches, queues, retries with backoff, limits and grants. This is a whole controller:
+//! A *reconciler* makes one decision: given the name of one resource, it looks at the world and brings it one
+//! step closer to the resource's spec. The host does the rest: it watches, queues, retries with backoff, and
+//! enforces limits and grants. This is a whole controller:
 //!
 //! ```
 //! use homeostat_sdk::prelude::*;
@@ -12,7 +13,7 @@
 //! }
 //!
 //! #[derive(Serialize, Deserialize)]
-//! struct Greeted {
+//! struct GreetingStatus {
 //!     message: String,
 //! }
 //!
@@ -20,7 +21,7 @@
 //!     const API_VERSION: &str = "demo.homeostat.dev/v1";
 //!     const NAME: &str = "Greeting";
 //!     const PLURAL: &str = "greetings";
-//!     type Status = Greeted;
+//!     type Status = GreetingStatus;
 //! }
 //!
 //! struct Greeter;
@@ -35,7 +36,7 @@
 //!             return Ok(Outcome::settled());
 //!         };
 //!         let message = format!("Hello, {}!", greeting.spec.name);
-//!         greeting.set_status(Greeted { message })?;
+//!         greeting.set_status(GreetingStatus { message })?;
 //!         Ok(Outcome::settled())
 //!     }
 //! }
@@ -44,16 +45,19 @@
 //! # fn main() {}
 //! ```
 //!
-//! The crate is a `cdylib`, and `cargo build --release --target wasm32-wasip2` makes the component of it.
+//! The crate is a `cdylib`; `cargo build --release --target wasm32-wasip2` compiles it to a component.
 //!
 //! # What to rely on
 //!
-//! * Only the key comes in. Read what you need; it is what the store has *now*, whatever brought the key here.
-//! * Each reconcile runs in a fresh sandbox: a `static` is empty again the next time. What must last belongs into a resource.
-//! * It never runs twice at once for one key, and may be stopped after any effect, when it then runs again. Write so that every step
-//!   is safe to repeat: [`Resource::apply`] children under names that follow from the parent, and [`Resource::set_status`], which
-//!   writes only what changed.
-//! * `?` on anything turns into a [`Failure`] with backoff. What only a person can put right is [`Failure::never`].
+//! * The only input is the key. Read the resources that matter; the store returns their *current* state, not
+//!   the state at the time of the event.
+//! * Each reconcile runs in a fresh sandbox: a `static` is empty again the next time. Lasting state belongs
+//!   in a resource.
+//! * A key never runs twice at once. The host may stop a reconcile after any effect and run it again, so
+//!   every step must be idempotent: [`Resource::apply`] children under names derived from the parent, and use
+//!   [`Resource::set_status`], which writes only changes.
+//! * `?` turns any error into a [`Failure`] with backoff. For an error that only a person can fix, return
+//!   [`Failure::never`].
 //!
 //! # Where things are
 //!
@@ -68,10 +72,10 @@
 //! | settings, time, the network | [`config`], [`Time`], [`http`] |
 //! | all that has no typed form here | [`raw`], the contract itself |
 //!
-//! Deliberately absent: threads, async, caches and informers. The host has all of that, so that a guest needs none.
+//! Deliberately absent: threads, async, caches and informers. The host has all of them, so guests need none.
 //!
-//! Natively (`cargo test`, `cargo clippy`) everything compiles, and whatever asks nothing of the host works. A call to the host
-//! panics there.
+//! All code compiles natively (`cargo test`, `cargo clippy`), and everything works there that does not call
+//! the host. A call to the host panics.
 
 mod adopt;
 #[doc(hidden)]
@@ -107,16 +111,16 @@ pub use selector::{LabelSelector, Selector};
 pub use store_error::Error;
 pub use time::{Span, Time};
 
-/// The contract itself, as generated from `wit/`: for whatever has no typed form in this crate.
+/// The contract as generated from `wit/`, for everything that has no typed form in this crate.
 pub mod raw {
     pub use crate::bindings::imports::homeostat::reconciler::{events, log, store, types, watches};
     pub use crate::bindings::imports::wasi::config::store as config;
     pub use crate::bindings::reconciler::exports::homeostat::reconciler::reconciler as describe;
 }
 
-/// What a controller needs most, in one line: `use homeostat_sdk::prelude::*`.
+/// The items that most controllers need: `use homeostat_sdk::prelude::*`.
 ///
-/// It brings `serde`'s two derives along; a crate that uses them names `serde` in its own manifest too.
+/// It includes `serde`'s two derives; a crate that uses them must also depend on `serde`.
 pub mod prelude {
     pub use crate::{
         Condition, Conditions, Error, Failure, Key, Kind, Lifecycle, Mapper, Mapping, Metadata, Outcome, Patch, Poller,
@@ -127,11 +131,11 @@ pub mod prelude {
     pub use std::time::Duration;
 }
 
-/// Makes a controller of a type: `export!(MyController)`.
+/// Exports a type as a controller: `export!(MyController)`.
 ///
-/// That exports [`Reconciler`]. The optional parts are named behind a colon, in any combination and order:
-/// `export!(MyController: mapper, poller, lifecycle)` also exports [`Mapper`], [`Poller`] and [`Lifecycle`]. What is not named is not
-/// in the component, and the host never calls it.
+/// The macro exports [`Reconciler`]. Optional exports follow a colon, in any combination and order:
+/// `export!(MyController: mapper, poller, lifecycle)` also exports [`Mapper`], [`Poller`] and [`Lifecycle`].
+/// The component has only the exports that are named here.
 #[macro_export]
 macro_rules! export {
     ($controller:ident $(: $($part:ident),+ $(,)?)?) => {

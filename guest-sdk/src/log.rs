@@ -1,4 +1,4 @@
-//! The controller's log. Lines carry the controller and the key by themselves. `homeostat logs` shows them.
+//! The controller's log. The host adds the controller and the key to each line. `homeostat logs` shows them.
 //!
 //! ```no_run
 //! use homeostat_sdk::info;
@@ -7,8 +7,8 @@
 //! info!("checked {url}", code = code);
 //! ```
 //!
-//! The text is one of `format!`: it takes variables in its braces, and values behind it for the braces that are empty. Behind those stand the
-//! fields, as `name = value`, where the value has `Display`:
+//! The text is a `format!` string: braces take variables, or values that follow the text. After the values
+//! come the fields, as `name = value`, where the value implements `Display`:
 //!
 //! ```no_run
 //! use homeostat_sdk::info;
@@ -18,23 +18,23 @@
 //! info!("{ready:>3} of {} at {url}", wanted + 1, step = "scale up", code = 200);
 //! ```
 //!
-//! `name = value` is always a field, and no named value of the text. At most 16 fields; the text is cut at 4096 bytes, names of fields at 128
-//! and values at 1024.
+//! `name = value` is always a field, never a named argument of the text. At most 16 fields. The text is cut
+//! at 4096 bytes, field names at 128 and field values at 1024.
 
 use std::fmt;
 
 use crate::bindings::imports::homeostat::reconciler::log as wit;
 
-/// How much a line matters.
+/// The importance of a line.
 pub use crate::bindings::imports::homeostat::reconciler::log::Level;
 
-/// Writes one line. The macros are the shorter way.
+/// Writes one line. The macros are shorter.
 pub fn write(level: Level, message: &str, fields: &[(&str, &dyn fmt::Display)]) {
     let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())).collect();
     wit::write(level, message, &fields);
 }
 
-/// Takes a line apart: the text, then values for its braces, then fields; and hands it to `$write`.
+/// Splits a line into the text, values for its braces, and fields, and passes them to `$write`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __log {
@@ -59,31 +59,32 @@ macro_rules! __log {
     };
 }
 
-/// Logs what only helps while looking for one fault: `trace!("text {}", value, field = value)`. See [`log`](crate::log).
+/// Logs a detail for tracing one fault: `trace!("text {}", value, field = value)`. See [`log`](crate::log).
 #[macro_export]
 macro_rules! trace {
     ($($line:tt)+) => { $crate::__log!($crate::log::write, Trace; $($line)+) };
 }
 
-/// Logs what helps to understand a decision: `debug!("text {}", value, field = value)`. See [`log`](crate::log).
+/// Logs a detail that explains a decision: `debug!("text {}", value, field = value)`. See
+/// [`log`](crate::log).
 #[macro_export]
 macro_rules! debug {
     ($($line:tt)+) => { $crate::__log!($crate::log::write, Debug; $($line)+) };
 }
 
-/// Logs what a person who runs the controller wants to know: `info!("text {}", value, field = value)`. See [`log`](crate::log).
+/// Logs information for operators: `info!("text {}", value, field = value)`. See [`log`](crate::log).
 #[macro_export]
 macro_rules! info {
     ($($line:tt)+) => { $crate::__log!($crate::log::write, Info; $($line)+) };
 }
 
-/// Logs what may need attention: `warn!("text {}", value, field = value)`. See [`log`](crate::log).
+/// Logs a problem that may need attention: `warn!("text {}", value, field = value)`. See [`log`](crate::log).
 #[macro_export]
 macro_rules! warn {
     ($($line:tt)+) => { $crate::__log!($crate::log::write, Warn; $($line)+) };
 }
 
-/// Logs what needs attention: `error!("text {}", value, field = value)`. See [`log`](crate::log).
+/// Logs a problem that needs attention: `error!("text {}", value, field = value)`. See [`log`](crate::log).
 #[macro_export]
 macro_rules! error {
     ($($line:tt)+) => { $crate::__log!($crate::log::write, Error; $($line)+) };

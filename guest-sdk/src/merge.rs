@@ -1,8 +1,8 @@
-//! JSON merge patches (RFC 7396): made from two documents, and laid over one.
+//! JSON merge patches (RFC 7396): computed from two documents, and applied to one.
 
 use serde_json::{Map, Value};
 
-/// The merge patch that turns `before` into `after`; `None` when they are equal.
+/// Returns the merge patch that turns `before` into `after`; `None` if they are equal.
 pub(crate) fn difference(before: &Value, after: &Value) -> Option<Value> {
     let (Value::Object(old), Value::Object(new)) = (before, after) else {
         return (before != after).then(|| after.clone());
@@ -26,7 +26,7 @@ pub(crate) fn difference(before: &Value, after: &Value) -> Option<Value> {
     (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
-/// Lays `patch` over `document`.
+/// Applies `patch` to `document`.
 pub(crate) fn merge(document: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *document = patch;
@@ -47,7 +47,7 @@ pub(crate) fn merge(document: &mut Value, patch: Value) {
     }
 }
 
-/// The same document without object fields that are `null`. Items of lists stay.
+/// Returns the document without object fields that are `null`. List items stay.
 pub(crate) fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(fields) => {

@@ -1,4 +1,4 @@
-//! What a reconcile came to, as the guest says it.
+//! The outcome of a reconcile, as the guest returns it.
 
 use std::any::Any;
 use std::fmt;
@@ -8,37 +8,39 @@ use crate::Error;
 use crate::bindings::imports::homeostat::reconciler::types as wit;
 use crate::time::milliseconds;
 
-/// `Result<Outcome, Failure>` unless said otherwise.
+/// `Result<Outcome, Failure>` by default.
 pub type Result<T = Outcome, E = Failure> = std::result::Result<T, E>;
 
-/// What a reconcile came to, when it did not fail.
+/// The outcome of a reconcile that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
     again_after: Option<Duration>,
 }
 
 impl Outcome {
-    /// The world is as it should be: leave the key alone until something changes, or the resync comes round.
+    /// The world matches the resource: the host leaves the key alone until a change or the next resync.
     #[must_use]
     pub fn settled() -> Self {
         Self { again_after: None }
     }
 
-    /// Look again after `delay`, counted from the end of this reconcile. A change in between is seen at once.
+    /// Asks the host to reconcile again after `delay`, counted from the end of this reconcile. A change in
+    /// between cuts the delay short.
     ///
-    /// So is a change of the status that this very reconcile has written: the key comes back at once, and the answer of that reconcile counts.
-    /// A write that changes nothing is no change, but a time stamp in the status is one every time.
-    /// [`Spec::ignore_status`](crate::Spec::ignore_status) lets no status wake the controller, and
-    /// [`Spec::hold_during_delay`](crate::Spec::hold_during_delay) lets nothing cut a wait short.
+    /// So does a change of the status that this very reconcile wrote: the key is requeued at once, and the
+    /// outcome of the next reconcile counts. A write that changes nothing is no change, but a time stamp in
+    /// the status changes every time. With [`Spec::ignore_status`](crate::Spec::ignore_status) no status
+    /// change wakes the controller. With [`Spec::hold_during_delay`](crate::Spec::hold_during_delay) no
+    /// change cuts a delay short.
     ///
-    /// Zero means at once, behind the keys that wait already. The host cuts delays at 365 days, and counts whole milliseconds: a part
-    /// of one is rounded up.
+    /// Zero means at once, behind the keys that are already queued. The host cuts delays at 365 days. Delays
+    /// are whole milliseconds, rounded up.
     #[must_use]
     pub fn again_after(delay: Duration) -> Self {
         Self { again_after: Some(delay) }
     }
 
-    /// The delay that was asked for, if one was.
+    /// Returns the requested delay, if there is one.
     #[must_use]
     pub fn delay(self) -> Option<Duration> {
         self.again_after
@@ -49,10 +51,11 @@ impl Outcome {
     }
 }
 
-/// A reconcile that failed: what went wrong, and how to go on.
+/// The failure of a reconcile: its message, and when to retry.
 ///
-/// Every error becomes one by `?`, and is tried again with the controller's backoff. Two say more: an [`Error::Malformed`] document is not tried
-/// again before it changes, and an [`Error::Forbidden`] names the grant that is missing.
+/// `?` converts every error, to be retried with the controller's backoff. Two errors are special: an
+/// [`Error::Malformed`] document is not retried before it changes, and an [`Error::Forbidden`] names the
+/// missing grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     message: String,
@@ -67,31 +70,32 @@ enum Retry {
 }
 
 impl Failure {
-    /// A failure that is tried again with the controller's backoff.
+    /// Creates a failure that is retried with the controller's backoff.
     #[must_use]
     pub fn new(message: impl fmt::Display) -> Self {
         Self { message: message.to_string(), retry: Retry::Backoff }
     }
 
-    /// A failure that trying again does not mend: the key is parked until its resource changes or a person asks for a retry.
+    /// Creates a failure that retries cannot fix: the key is parked until its resource changes or a person
+    /// requests a retry.
     #[must_use]
     pub fn never(message: impl fmt::Display) -> Self {
         Self { message: message.to_string(), retry: Retry::Never }
     }
 
-    /// The same failure, tried again not before `delay`. The backoff still holds when it is longer.
+    /// Retries the failure not before `delay`. The backoff still holds when it is longer.
     #[must_use]
     pub fn after(self, delay: Duration) -> Self {
         Self { retry: Retry::After(delay), ..self }
     }
 
-    /// The same failure, with what was being done in front: `while: what went wrong`.
+    /// Puts the failed operation in front of the message: `while: what went wrong`.
     #[must_use]
     pub fn while_doing(self, what: impl fmt::Display) -> Self {
         Self { message: format!("{what}: {}", self.message), ..self }
     }
 
-    /// What went wrong, for a person. The host cuts it at 4096 bytes.
+    /// Returns the message for people. The host cuts it at 4096 bytes.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message

@@ -1,4 +1,4 @@
-//! A resource with Rust types, and every way to write it.
+//! A resource with Rust types, and all ways to write it.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -10,112 +10,118 @@ use crate::metadata::{Metadata, OwnerReference};
 use crate::selector::Selector;
 use crate::store_error::Error;
 
-/// How often the write of a status is tried while somebody keeps changing the metadata.
+/// The number of attempts to write a status while other clients keep changing the metadata.
 const STATUS_TRIES: usize = 4;
 
-/// A resource: what [`Kind::get`] answers, and what is written.
+/// A resource, as [`Kind::get`] returns it and as it is written.
 ///
-/// What was read is remembered beside the typed fields. A write sends the difference between the two, laid over what was read: fields
-/// that the types do not name are neither lost nor touched, and where nothing differs nothing is written.
+/// The document as read is kept beside the typed fields. A write sends the difference between the two,
+/// applied to that document. So fields that the types do not name are preserved, and a write without
+/// differences is skipped.
 #[derive(Debug, Clone)]
 pub struct Resource<K: Kind> {
     /// Name, labels, owners and the like.
     pub metadata: Metadata,
-    /// What is asked for.
+    /// The desired state.
     pub spec: K,
-    /// What is there. `None` before it was first written, and when what is there does not fit the type.
+    /// The observed state. `None` before it was first written, and if it does not fit the type.
     pub status: Option<K::Status>,
-    /// The document as the store last answered it; `Null` for a resource that was made here.
+    /// The document as the store last returned it; `Null` for a resource that was created locally.
     stored: Value,
 }
 
-/// A change to make to a document, whatever it is now.
+/// A change to apply to the current document.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Patch {
-    /// A JSON merge patch (RFC 7396): objects are merged, `null` removes, all else replaces.
+    /// A JSON merge patch (RFC 7396): objects are merged, `null` removes a field, any other value replaces
+    /// it.
     Merge(Value),
-    /// A JSON patch (RFC 6902): a list of operations, all or none.
+    /// A JSON patch (RFC 6902): a list of operations, which apply all together or not at all.
     Json(Value),
 }
 
-/// What happens to the resources that name the deleted one as their owner.
+/// The treatment of resources that name the deleted one as their owner.
 pub use crate::bindings::imports::homeostat::reconciler::store::Propagation;
 
 impl<K: Kind> Resource<K> {
-    /// A resource to create or apply. `namespace` is empty for kinds outside of namespaces.
+    /// Creates a local resource, to be created or applied. `namespace` is empty for kinds outside of
+    /// namespaces.
     #[must_use]
     pub fn new(namespace: &str, name: &str, spec: K) -> Self {
         let metadata = Metadata { namespace: namespace.to_owned(), name: name.to_owned(), ..Metadata::default() };
         Self { metadata, spec, status: None, stored: Value::Null }
     }
 
-    /// The same, with a label more.
+    /// Adds a label.
     #[must_use]
     pub fn label(mut self, name: &str, value: impl Into<String>) -> Self {
         self.metadata.labels.insert(name.to_owned(), value.into());
         self
     }
 
-    /// The same, with these labels more.
+    /// Adds labels.
     #[must_use]
     pub fn labels<'a>(mut self, labels: impl IntoIterator<Item = (&'a String, &'a String)>) -> Self {
         self.metadata.labels.extend(labels.into_iter().map(|(name, value)| (name.clone(), value.clone())));
         self
     }
 
-    /// The same, with an annotation more.
+    /// Adds an annotation.
     #[must_use]
     pub fn annotation(mut self, name: &str, value: impl Into<String>) -> Self {
         self.metadata.annotations.insert(name.to_owned(), value.into());
         self
     }
 
-    /// The same, as a part of `parent`: deleted when it is, and its changes bring the parent's key where the parent's controller
-    /// says [`Spec::owns`](crate::Spec::owns).
+    /// Makes it a part of `parent`: it is deleted with the parent, and its changes queue the parent's key if
+    /// the parent's controller declares [`Spec::owns`](crate::Spec::owns).
     #[must_use]
     pub fn owned_by<P: Kind>(mut self, parent: &Resource<P>) -> Self {
         self.metadata.owner_references.push(OwnerReference::controller(parent));
         self
     }
 
-    /// The key of this resource.
+    /// Returns the key of this resource.
     #[must_use]
     pub fn key(&self) -> Key {
         K::key(&self.metadata.namespace, &self.metadata.name)
     }
 
-    /// Whether the resource is being deleted, and waits for its finalizers or its parts.
+    /// Returns whether the resource is being deleted, and waits for its finalizers or its parts.
     #[must_use]
     pub fn is_deleting(&self) -> bool {
         self.metadata.is_deleting()
     }
 
-    /// Creates it, and answers it as stored. `status` is not written: it has a verb of its own.
+    /// Creates it, and returns it as stored. `status` is not written: use [`Resource::set_status`].
     ///
     /// # Errors
     ///
-    /// [`Error::AlreadyExists`], [`Error::Forbidden`], [`Error::Invalid`], [`Error::TooLarge`], [`Error::Unavailable`].
+    /// [`Error::AlreadyExists`], [`Error::Forbidden`], [`Error::Invalid`], [`Error::TooLarge`],
+    /// [`Error::Unavailable`].
     pub fn create(&self) -> Result<Self, Error> {
         let created = store::create(&self.document(&self.metadata)?.to_string())?;
         Self::from_wit(&created)
     }
 
-    /// Sees to it that it is there, with the fields that are set here as they are set here. Others stay as they are.
+    /// Server-side apply: ensures that the resource exists and that the fields set here have these values.
+    /// Other fields stay as they are.
     ///
-    /// The verb to reach for first: it is safe to repeat, and no change makes no new revision. Apply a [`Resource::new`] that
-    /// has just what the controller decides: what is `None` or empty here is not named. The controller owns what it applies, and what
-    /// it applied before and does not name any more is taken away. Creating a resource and applying it later are two owners: a
-    /// controller that applies should always apply.
+    /// Prefer this verb: it is idempotent, and without changes it makes no new revision. Apply a
+    /// [`Resource::new`] that has only the fields the controller decides: fields that are `None` or empty are
+    /// not claimed. The controller owns the fields it applies; a field that it applied before and no longer
+    /// names is removed. Creating a resource and applying it later makes two owners: a controller that
+    /// applies should always apply.
     ///
     /// # Errors
     ///
-    /// [`Error::Owned`] when somebody else owns one of the fields, [`Error::Forbidden`], [`Error::Invalid`], [`Error::TooLarge`],
-    /// [`Error::Unavailable`].
+    /// [`Error::Owned`] when another manager owns one of the fields, [`Error::Forbidden`],
+    /// [`Error::Invalid`], [`Error::TooLarge`], [`Error::Unavailable`].
     pub fn apply(&self) -> Result<Self, Error> {
         self.apply_with(false)
     }
 
-    /// As [`Resource::apply`], and takes over the fields that somebody else owns.
+    /// As [`Resource::apply`], and takes over the fields that other managers own.
     ///
     /// # Errors
     ///
@@ -129,12 +135,12 @@ impl<K: Kind> Resource<K> {
         Self::from_wit(&applied)
     }
 
-    /// Writes what was changed here since it was read, all but the status. Whether there was something to write.
+    /// Writes the local changes since it was read, except for the status. Returns whether there were changes.
     ///
     /// # Errors
     ///
-    /// [`Error::Conflict`] when it has changed in the store since it was read, [`Error::NotFound`], [`Error::Forbidden`],
-    /// [`Error::Invalid`], [`Error::TooLarge`], [`Error::Unavailable`].
+    /// [`Error::Conflict`] when it has changed in the store since it was read, [`Error::NotFound`],
+    /// [`Error::Forbidden`], [`Error::Invalid`], [`Error::TooLarge`], [`Error::Unavailable`].
     pub fn update(&mut self) -> Result<bool, Error> {
         let before = Self::from_value(&self.key(), self.stored.clone())?;
         let before = before.document(&before.metadata)?;
@@ -149,14 +155,15 @@ impl<K: Kind> Resource<K> {
         Ok(true)
     }
 
-    /// Writes `status` when it differs from what was read. Whether it did.
+    /// Writes `status` if it differs from the status as read. Returns whether it was written.
     ///
-    /// What the status was made from is the spec and the status before: when somebody changed only the metadata meanwhile, it is
-    /// written all the same.
+    /// A status depends on the spec and the previous status. So a concurrent change of the metadata alone
+    /// does not prevent the write.
     ///
     /// # Errors
     ///
-    /// As [`Resource::update`]; [`Error::Conflict`] when the spec or the status has changed since it was read.
+    /// As [`Resource::update`]; [`Error::Conflict`] when the spec or the status has changed since it was
+    /// read.
     pub fn set_status(&mut self, status: K::Status) -> Result<bool, Error> {
         self.status = Some(status);
         self.update_status()
@@ -187,7 +194,8 @@ impl<K: Kind> Resource<K> {
         Err(Error::Conflict { current: precondition.revision.unwrap_or_default() })
     }
 
-    /// Whether the store's resource has the spec and the status that were read here. If so, the precondition is brought up to date.
+    /// Returns whether the stored resource still has the spec and the status that were read. Also sets the
+    /// precondition's revision to the current one.
     fn differs_in_metadata_alone(&self, precondition: &mut wit::Precondition) -> Result<bool, Error> {
         let now = Self::from_wit(&store::get(&self.key(), wit::View::Whole)?)?;
         let same = now.metadata.uid == self.metadata.uid
@@ -197,7 +205,7 @@ impl<K: Kind> Resource<K> {
         Ok(same)
     }
 
-    /// The whole new status, or `None` when it is as it was read.
+    /// Returns the whole new status, or `None` if it is unchanged.
     fn changed_status(&self) -> Result<Option<Value>, Error> {
         let there = self.stored.get("status").cloned().unwrap_or(Value::Null);
         let before = match K::Status::deserialize(&there) {
@@ -212,41 +220,46 @@ impl<K: Kind> Resource<K> {
         Ok((status != there).then_some(status))
     }
 
-    /// Changes this very resource in place, whatever its revision is now; all but its `status`.
+    /// Changes this resource in place at any revision, except for its `status`. A new resource with its name
+    /// is not changed.
     ///
-    /// Afterwards it is here as the store answered it: what was changed here and not written is lost.
+    /// Afterwards `self` is the resource as the store returned it: local changes that were not written are
+    /// lost.
     ///
     /// # Errors
     ///
-    /// [`Error::Conflict`] when another resource has the name now; else as [`Kind::patch`].
+    /// [`Error::Conflict`] when another resource has the name now; otherwise as [`Kind::patch`].
     pub fn patch(&mut self, patch: Patch) -> Result<(), Error> {
         let precondition = wit::Precondition { revision: None, ..self.precondition() };
         *self = Self::from_wit(&store::patch(&self.key(), &patch.into_wit(), &precondition)?)?;
         Ok(())
     }
 
-    /// As [`Resource::patch`], but only when the resource is still as it was read.
+    /// As [`Resource::patch`], but only if the resource is unchanged since it was read.
     ///
     /// # Errors
     ///
-    /// [`Error::Conflict`] when it is not; else as [`Kind::patch`].
+    /// [`Error::Conflict`] when it is not; otherwise as [`Kind::patch`].
     pub fn patch_as_read(&mut self, patch: Patch) -> Result<(), Error> {
         *self = Self::from_wit(&store::patch(&self.key(), &patch.into_wit(), &self.precondition())?)?;
         Ok(())
     }
 
-    /// Deletes this very resource, and after it what it owns. Whether it was still there.
+    /// Deletes this resource, and then the resources it owns. Returns whether it still existed. A new
+    /// resource with its name is not deleted.
     ///
-    /// With finalizers left it is marked as being deleted, and goes when the last one is removed.
+    /// A resource with finalizers is only marked as being deleted, and disappears when the last finalizer is
+    /// removed.
     ///
     /// # Errors
     ///
-    /// [`Error::Conflict`] when another resource has the name now, [`Error::Forbidden`], [`Error::Unavailable`].
+    /// [`Error::Conflict`] when another resource has the name now, [`Error::Forbidden`],
+    /// [`Error::Unavailable`].
     pub fn delete(&self) -> Result<bool, Error> {
         self.delete_with(Propagation::Background)
     }
 
-    /// As [`Resource::delete`], and says what happens to what it owns.
+    /// As [`Resource::delete`], with a choice for the resources it owns.
     ///
     /// # Errors
     ///
@@ -256,7 +269,8 @@ impl<K: Kind> Resource<K> {
         delete(&self.key(), &precondition, propagation)
     }
 
-    /// The document as the store last answered it: also what the types do not name. `Null` for a resource that was made here.
+    /// Returns the document as the store last returned it, including fields that the types do not name.
+    /// `Null` for a resource that was created locally.
     #[must_use]
     pub fn stored(&self) -> &Value {
         &self.stored
@@ -309,7 +323,8 @@ impl<K: Kind> Resource<K> {
 }
 
 impl Metadata {
-    /// Whether `parent` is the owner that manages this resource: the very same one, not another of that name.
+    /// Returns whether `parent` manages this resource. It compares the uid, so another resource with the
+    /// parent's name does not count.
     #[must_use]
     pub fn is_controlled_by<K: Kind>(&self, parent: &Resource<K>) -> bool {
         self.controller().is_some_and(|owner| owner.uid == parent.metadata.uid)
@@ -317,7 +332,7 @@ impl Metadata {
 }
 
 impl OwnerReference {
-    /// Names `parent` as the owner that manages the resource.
+    /// Creates a reference to `parent` as the owner that manages the resource.
     #[must_use]
     pub fn controller<K: Kind>(parent: &Resource<K>) -> Self {
         Self {
@@ -332,7 +347,8 @@ impl OwnerReference {
 }
 
 impl Selector {
-    /// Those that have `parent` among their owners. The host keeps an index for it. Owners and their parts share a namespace.
+    /// Selects resources that have `parent` among their owners. The host keeps an index for it. Owners and
+    /// their parts share a namespace.
     #[must_use]
     pub fn owned_by<K: Kind>(mut self, parent: &Resource<K>) -> Self {
         self.selector.owner = Some(parent.metadata.uid.clone());
@@ -360,7 +376,7 @@ pub(crate) fn delete(key: &Key, precondition: &wit::Precondition, propagation: P
     }
 }
 
-/// The resources that a [`Selector`] means, read a page at a time. One page is one moment in time.
+/// The resources that a [`Selector`] matches, read one page at a time. Each page is a consistent snapshot.
 #[derive(Debug)]
 pub struct List<K: Kind> {
     selector: wit::Selector,
@@ -381,17 +397,18 @@ impl<K: Kind> List<K> {
         Self { selector: selector.into_wit(), page: Vec::new().into_iter(), next: Next::Page(None), kind }
     }
 
-    /// Reads them all.
+    /// Reads all of them.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`] for a kind that nobody has declared, [`Error::Forbidden`], [`Error::Invalid`], [`Error::TooLarge`],
-    /// [`Error::Expired`], [`Error::Unavailable`]; [`Error::Malformed`] when one does not fit the type.
+    /// [`Error::NotFound`] for an undeclared kind, [`Error::Forbidden`], [`Error::Invalid`],
+    /// [`Error::TooLarge`], [`Error::Expired`], [`Error::Unavailable`]; [`Error::Malformed`] when a document
+    /// does not fit the type.
     pub fn all(self) -> Result<Vec<Resource<K>>, Error> {
         self.collect()
     }
 
-    /// Reads their keys alone, which costs the least.
+    /// Reads only their keys, which is cheapest.
     ///
     /// # Errors
     ///
@@ -420,7 +437,7 @@ impl<K: Kind> List<K> {
 impl<K: Kind> Iterator for List<K> {
     type Item = Result<Resource<K>, Error>;
 
-    /// The next resource. After an error there is no more.
+    /// Returns the next resource. An error ends the iteration.
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if let Some(resource) = self.page.next() {

@@ -1,4 +1,4 @@
-//! Which resources of a kind are meant.
+//! Selectors of resources.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bindings::imports::homeostat::reconciler::types::{self as wit, LabelRequirement};
 
-/// Which resources of a kind are meant. All conditions must hold; the host does the looking.
+/// Selects resources of a kind. All conditions must hold; the host evaluates them.
 ///
 /// ```
 /// use homeostat_sdk::Selector;
@@ -19,63 +19,65 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// Every resource of the kind, in every namespace that the controller may read.
+    /// Selects every resource of the kind, in every namespace that the controller may read.
     #[must_use]
     pub fn everything() -> Self {
         Self { selector: wit::Selector { namespace: None, labels: Vec::new(), fields: Vec::new(), owner: None } }
     }
 
-    /// Those of one namespace alone.
+    /// Selects only one namespace.
     #[must_use]
     pub fn in_namespace(mut self, namespace: impl Into<String>) -> Self {
         self.selector.namespace = Some(namespace.into());
         self
     }
 
-    /// Those whose label has this value.
+    /// Selects resources whose label has this value.
     #[must_use]
     pub fn label(self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.requirement(LabelRequirement::Equals((name.into(), value.into())))
     }
 
-    /// Those whose label is absent or has another value.
+    /// Selects resources whose label is absent or has another value.
     #[must_use]
     pub fn label_not(self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.requirement(LabelRequirement::NotEquals((name.into(), value.into())))
     }
 
-    /// Those whose label has one of these values. At most 64.
+    /// Selects resources whose label has one of these values. At most 64.
     #[must_use]
     pub fn label_in<V: Into<String>>(self, name: impl Into<String>, values: impl IntoIterator<Item = V>) -> Self {
         self.requirement(LabelRequirement::OneOf((name.into(), values.into_iter().map(Into::into).collect())))
     }
 
-    /// Those whose label is absent or has none of these values. At most 64.
+    /// Selects resources whose label is absent or has none of these values. At most 64.
     #[must_use]
     pub fn label_not_in<V: Into<String>>(self, name: impl Into<String>, values: impl IntoIterator<Item = V>) -> Self {
         self.requirement(LabelRequirement::NoneOf((name.into(), values.into_iter().map(Into::into).collect())))
     }
 
-    /// Those that have the label, with any value.
+    /// Selects resources that have the label, with any value.
     #[must_use]
     pub fn with_label(self, name: impl Into<String>) -> Self {
         self.requirement(LabelRequirement::Exists(name.into()))
     }
 
-    /// Those that do not have the label.
+    /// Selects resources that do not have the label.
     #[must_use]
     pub fn without_label(self, name: impl Into<String>) -> Self {
         self.requirement(LabelRequirement::Absent(name.into()))
     }
 
-    /// Those with this string at this JSON pointer (RFC 6901): `("/spec/nodeName", "a")`. At most 16.
+    /// Selects resources with this string at this JSON pointer (RFC 6901): `("/spec/nodeName", "a")`. At most
+    /// 16.
     #[must_use]
     pub fn field(mut self, pointer: impl Into<String>, value: impl Into<String>) -> Self {
         self.selector.fields.push((pointer.into(), value.into()));
         self
     }
 
-    /// Those that the label selector of a document means. One without conditions means every resource.
+    /// Selects resources that match a document's label selector. One without conditions matches every
+    /// resource.
     #[must_use]
     pub fn matching(mut self, labels: &LabelSelector) -> Self {
         for (name, value) in &labels.match_labels {
@@ -103,7 +105,7 @@ impl Selector {
     }
 }
 
-/// A label selector as documents have it: `spec.selector` of a Deployment.
+/// A label selector of a document, like `spec.selector` of a Deployment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
@@ -120,34 +122,34 @@ pub struct LabelSelector {
 pub struct Expression {
     /// The label.
     pub key: String,
-    /// How it is compared.
+    /// The comparison.
     pub operator: Operator,
-    /// What it is compared with, where the operator needs it.
+    /// The values to compare with, if the operator takes any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<String>,
 }
 
-/// How an [`Expression`] compares.
+/// The comparison of an [`Expression`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operator {
     /// The label has one of the values.
     In,
     /// The label is absent or has none of the values.
     NotIn,
-    /// The label is there.
+    /// The label exists.
     Exists,
     /// The label is absent.
     DoesNotExist,
 }
 
 impl LabelSelector {
-    /// Whether it has no conditions.
+    /// Returns whether it has no conditions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
     }
 
-    /// Whether these labels meet every condition.
+    /// Returns whether these labels meet every condition.
     #[must_use]
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         let equal = self.match_labels.iter().all(|(name, value)| labels.get(name) == Some(value));

@@ -1,4 +1,4 @@
-//! Moments and spans as documents have them: RFC 3339 text, and text like `1m30s`.
+//! Moments and durations in the text forms of documents: RFC 3339, and `1m30s`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,14 +9,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A moment in time, in UTC, to the millisecond. As text, and in documents, RFC 3339: `2026-01-31T12:00:00Z`.
 ///
-/// A fraction is written only where there is one. Holds the years 0 to 9999.
+/// The text has a fraction only if it is not zero. Covers the years 0 to 9999.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time {
     /// Since 1970-01-01T00:00:00Z.
     milliseconds: i64,
 }
 
-/// A text that is no moment or span.
+/// A text that is neither a moment nor a span.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not {expected}")]
 pub struct ParseError {
@@ -31,32 +31,32 @@ const TIME_MS_MAX: i64 = 253_402_300_799_999;
 const TIME_MS_MIN: i64 = -62_167_219_200_000;
 
 impl Time {
-    /// What the host's clock says now. In a replay, what it said then.
+    /// Returns the host's current time. In a replay, it is the recorded time.
     #[must_use]
     pub fn now() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self::from_unix_milliseconds(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
 
-    /// The moment so many milliseconds after 1970 began. What lies outside of the years 0 to 9999 becomes the nearest end.
+    /// Creates the moment this many milliseconds after the start of 1970, clamped to the years 0 to 9999.
     #[must_use]
     pub fn from_unix_milliseconds(milliseconds: i64) -> Self {
         Self { milliseconds: milliseconds.clamp(TIME_MS_MIN, TIME_MS_MAX) }
     }
 
-    /// Milliseconds since 1970 began.
+    /// Returns the milliseconds since the start of 1970.
     #[must_use]
     pub fn unix_milliseconds(self) -> i64 {
         self.milliseconds
     }
 
-    /// The same without its fraction of a second, as timestamps of Kubernetes are.
+    /// Drops the fraction of a second, as in Kubernetes timestamps.
     #[must_use]
     pub fn whole_seconds(self) -> Self {
         Self { milliseconds: self.milliseconds.div_euclid(1000) * 1000 }
     }
 
-    /// How long after `earlier` it is; zero when it is not after it.
+    /// Returns the time elapsed since `earlier`; zero if it is not after it.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.milliseconds.saturating_sub(earlier.milliseconds)).unwrap_or(0))
@@ -96,7 +96,7 @@ impl FromStr for Time {
     }
 }
 
-/// Milliseconds since 1970, of RFC 3339 with any number of digits behind the point and any offset.
+/// Parses RFC 3339 with any number of fraction digits and any offset into milliseconds since 1970.
 fn parse_rfc3339(text: &str) -> Option<i64> {
     let bytes = text.as_bytes();
     if !text.is_ascii() || bytes.len() < 20 {
@@ -113,7 +113,7 @@ fn parse_rfc3339(text: &str) -> Option<i64> {
     let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
     let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
     let days = days_from_civil(year, month, day);
-    // A leap second counts as the last one of its minute.
+    // A leap second is read as the last second of its minute.
     if civil_from_days(days) != (year, month, day) || hour > 23 || minute > 59 || second > 60 {
         return None;
     }
@@ -145,7 +145,8 @@ fn offset_ms(offset: &str) -> Option<i64> {
     (hours < 24 && minutes < 60).then_some(sign * (hours * 60 + minutes) * 60_000)
 }
 
-/// Days since 1970-01-01 of a date in the proleptic Gregorian calendar, by counting years from March.
+/// Returns the days since 1970-01-01 of a date in the proleptic Gregorian calendar, counting years from
+/// March.
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -154,7 +155,7 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
-/// The date that lies so many days after 1970-01-01: year, month, day.
+/// Returns the date that many days after 1970-01-01: year, month, day.
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
@@ -166,7 +167,7 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     (era * 400 + year_of_era + i64::from(month <= 2), month, day_of_year - (153 * from_march + 2) / 5 + 1)
 }
 
-/// A length of time as documents and settings write it: `300ms`, `10s`, `1m30s`, `36h`.
+/// A duration in the text form of documents and settings: `300ms`, `10s`, `1m30s`, `36h`.
 ///
 /// Units: `ms`, `s`, `m`, `h`, `d`; whole numbers. At most 365 days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -219,7 +220,7 @@ impl fmt::Display for Span {
     }
 }
 
-/// Whole milliseconds, rounded up, so that nothing asked for becomes zero.
+/// Returns whole milliseconds, rounded up, so that no duration becomes zero.
 pub(crate) fn milliseconds(span: Duration) -> u64 {
     u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! The smallest controller: greets whomever a `Greeting` names.
+//! A minimal controller: it greets the name in each `Greeting`.
 
 use homeostat_sdk::prelude::*;
 

@@ -31,7 +31,7 @@ fn a_part_is_what_the_selector_means_and_nobody_else_manages() {
     assert_eq!(relation(meant()), Relation::Orphan);
     assert_eq!(relation(thing("part")), Relation::Stranger);
     assert_eq!(relation(meant().owned_by(&other)), Relation::Stranger);
-    // An owner that does not manage it leaves it free.
+    // An owner that does not manage it does not prevent adoption.
     let mut shared = meant().owned_by(&other);
     shared.metadata.owner_references[0].controller = None;
     assert_eq!(relation(shared), Relation::Orphan);

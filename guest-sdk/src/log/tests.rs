@@ -2,7 +2,7 @@ use std::fmt::Display;
 
 use super::Level;
 
-/// Takes the place of the host: a line as text.
+/// Replaces the host: formats a line as text.
 fn line(level: Level, message: &str, fields: &[(&str, &dyn Display)]) -> String {
     let fields: String = fields.iter().map(|(name, value)| format!(" {name}={value}")).collect();
     assert!(matches!(level, Level::Info));
@@ -38,7 +38,7 @@ fn fields_stand_behind_the_text_and_its_values() {
     assert_eq!(url.len(), 19, "a field borrows its value");
 }
 
-/// Nothing is called here: it compiles, at every level.
+/// Never called: it checks that the macros compile at every level.
 #[test]
 fn every_level_takes_values_and_fields() {
     let _ = || {
