@@ -1,4 +1,4 @@
-//! Rust types of the contract in `wit/`, made at build time. Nothing here knows what a host does with them.
+//! Rust types of the contract in `wit/`, generated at build time. This module contains no host logic.
 
 #![allow(missing_docs, unreachable_pub, clippy::all, reason = "made by bindgen! from wit/, where the documentation is")]
 

@@ -1,8 +1,9 @@
-//! Compiled components on disk, so that a host that starts again compiles nothing that it compiled before.
+//! A cache of compiled components on disk, so that a restarted host need not compile them again.
 //!
-//! Whoever can write an entry can run code in this process. So the folder is its owner's alone, every entry carries a code made with a
-//! key that lies beside it, and only bytes that carry the right one are handed on. An entry that is damaged, cut off, made by another
-//! key or put under another name counts as absent: it is compiled again and replaced. No failure of a disk is ever an error here.
+//! An entry becomes code that this process runs. So only the host's user may access the folder, and every
+//! entry carries a MAC with a key stored beside it; only verified bytes leave this module. An entry that is
+//! damaged, truncated, signed with another key or stored under another name counts as absent: it is compiled
+//! again and replaced. A disk failure is never an error here.
 
 use std::fs::{self, DirBuilder, File};
 use std::hash::{Hash, Hasher};
@@ -22,23 +23,23 @@ pub(crate) use restore::{TrustedBytes, restore};
 pub(crate) use seal::AuthenticBytes;
 use seal::{MacKey, TAG_BYTES};
 
-/// Part of every name: entries of another form are never found.
+/// Part of every name, so that entries in another format are never found.
 const FORMAT: &str = "homeostat compiled 1";
 const SUFFIX: &str = ".compiled";
 const DRAFT_PREFIX: &str = ".draft-";
-/// A draft that is older was left behind by a process that ended.
+/// An older draft was left behind by a process that ended.
 const DRAFT_AGE_MAX: Duration = Duration::from_secs(3600);
-/// Permissions of everyone but the owner.
+/// The permission bits of all users except the owner.
 const OTHERS: u32 = 0o077;
 
-/// A folder of compiled components. Any number of processes may share it.
+/// A folder of compiled components. Several processes may share it.
 pub(crate) struct Cache {
     folder: PathBuf,
     bytes_max: u64,
     key: Arc<MacKey>,
 }
 
-/// An entry that is open: it stays readable when it is replaced, or removed from the folder.
+/// An open entry. It stays readable after it is replaced or removed from the folder.
 pub(crate) struct Entry {
     file: File,
     name: EntryName,
@@ -46,7 +47,7 @@ pub(crate) struct Entry {
     bytes_max: u64,
 }
 
-/// What an entry is called: its form, the component, the engine that compiled it, and for which allocator.
+/// The name of an entry: a hash of the format, the component, the engine that compiled it, and the allocator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EntryName(String);
 
@@ -59,7 +60,7 @@ impl EntryName {
     }
 }
 
-/// A hash that is the same in every process.
+/// A hasher with the same result in every process.
 struct StableHasher(Sha256);
 
 impl Hasher for StableHasher {
@@ -74,7 +75,7 @@ impl Hasher for StableHasher {
 }
 
 impl Entry {
-    /// Reads the whole entry and checks it; `None` when it cannot be trusted, or not be read. Any number of times.
+    /// Reads and verifies the whole entry; `None` if it cannot be read or verified. Can be called repeatedly.
     pub(crate) fn read(&self) -> Option<AuthenticBytes> {
         let length = self.file.metadata().ok()?.len();
         if length > self.bytes_max {
@@ -87,10 +88,11 @@ impl Entry {
 }
 
 impl Cache {
-    /// Opens a folder, and makes it and its key where they are missing. Entries take `bytes_max` bytes at most, in all.
+    /// Opens a folder, and creates it and its key if they are missing. Entries take at most `bytes_max` bytes
+    /// in total.
     ///
     /// # Errors
-    /// When the folder cannot be written, or is not its user's alone.
+    /// When the folder cannot be written, or other users may access it.
     pub(crate) fn open(folder: &Path, bytes_max: u64) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let owner = owner(folder)?;
@@ -98,20 +100,20 @@ impl Cache {
         Ok(Self { folder: folder.to_owned(), bytes_max, key })
     }
 
-    /// Returns the entry of this name, unread, and counts it as used. Whether it can be trusted, reading says.
+    /// Opens the entry of this name and marks it as used. Its content is verified when it is read.
     pub(crate) fn find(&self, name: &EntryName) -> Option<Entry> {
         let file = File::open(self.path(name)).ok()?;
         if let Err(error) = file.set_modified(SystemTime::now()) {
-            tracing::debug!(%error, "the use of a compiled component could not be noted");
+            tracing::debug!(%error, "cannot record the use of a compiled component");
         }
         Some(Entry { file, name: name.clone(), key: Arc::clone(&self.key), bytes_max: self.bytes_max })
     }
 
-    /// Keeps an entry, in place of what was there under its name, and gives up those that were used longest ago if there are too many
-    /// bytes. What does not fit at all is not kept.
+    /// Stores an entry, replacing one with the same name, and evicts the least recently used entries beyond
+    /// the bound. An entry larger than the bound is not stored.
     ///
     /// # Errors
-    /// When the disk refuses; the entry of before is whole or gone then.
+    /// When writing fails. The previous entry is then either intact or removed.
     pub(crate) fn put(&self, name: &EntryName, compiled: &[u8]) -> io::Result<()> {
         if (compiled.len() + TAG_BYTES) as u64 > self.bytes_max {
             return Ok(());
@@ -127,12 +129,12 @@ impl Cache {
         self.folder.join(format!("{}{SUFFIX}", name.0))
     }
 
-    /// Removes drafts that nobody writes any more, and entries beyond the bound. Other files are left alone.
+    /// Removes abandoned drafts, and entries beyond the bound. Other files are left alone.
     fn trim(&self) -> io::Result<()> {
         let now = SystemTime::now();
         let mut entries = Vec::new();
         for file in fs::read_dir(&self.folder)?.filter_map(Result::ok) {
-            // Another process may have removed it meanwhile.
+            // Another process may have removed it in the meantime.
             let Ok(facts) = file.metadata() else { continue };
             let (name, path) = (file.file_name(), file.path());
             let used = facts.modified().unwrap_or(SystemTime::UNIX_EPOCH);
@@ -159,10 +161,10 @@ impl Cache {
     }
 }
 
-/// Returns the user who owns the folder, which must be the one of this process, and nobody else's to look into.
+/// Returns the owner of the folder, which must be this process's user. Other users must have no access.
 fn owner(folder: &Path) -> io::Result<u32> {
     let facts = fs::metadata(folder)?;
-    // A file that was just made belongs to whoever this process runs as.
+    // A new file belongs to the user of this process.
     let own = draft(folder)?.as_file().metadata()?.uid();
     if facts.uid() != own || facts.mode() & OTHERS != 0 {
         return Err(io::Error::other("the folder must belong to the user of the host, and have the mode 0700"));
@@ -170,7 +172,7 @@ fn owner(folder: &Path) -> io::Result<u32> {
     Ok(own)
 }
 
-/// Makes a file that has no name to be found by yet. Its owner alone can open it.
+/// Creates a temporary file, which only its owner can open.
 fn draft(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
     tempfile::Builder::new().prefix(DRAFT_PREFIX).tempfile_in(folder)
 }

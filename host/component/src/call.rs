@@ -30,12 +30,12 @@ use crate::state::State;
 
 mod trap;
 
-/// What wasmtime says when a store has more memories than it may.
+/// wasmtime's message for a store with too many memories.
 const TOO_MANY_MEMORIES: &str = "memory count too high";
-/// How long the last lines of a guest that was stopped may take to reach the log.
+/// The time that the last lines of a stopped guest may take to reach the log.
 const LAST_LINES_WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// The place in which one guest runs once.
+/// The sandbox of one call.
 pub(crate) struct Sandbox<'a> {
     machine: &'a Machine,
     context: Arc<CallContext>,
@@ -45,25 +45,25 @@ pub(crate) struct Sandbox<'a> {
 struct TooLate;
 
 impl<'a> Sandbox<'a> {
-    /// Returns the place for one call, for whoever has leave to run it.
+    /// Creates the sandbox of one call, under a permit to run it.
     pub(crate) fn new(leave: &'a ExecutionPermit, call: Call, limits: &Limits, effects: Arc<dyn Effects>) -> Self {
         Self { machine: leave.machine(), context: Arc::new(CallContext::new(call, limits, effects)) }
     }
 
-    /// Makes a fresh instance with every limit in place.
+    /// Creates a fresh instance with every limit in place.
     pub(crate) async fn open(&self, pre: &InstancePre<State>) -> wasmtime::Result<(Store<State>, Instance)> {
         let mut store = State::store(&self.machine.engine, Arc::clone(&self.context));
         let instance = pre.instantiate_async(&mut store).await?;
         Ok((store, instance))
     }
 
-    /// Runs `guest` within the deadline, and says what it came to and what it cost.
+    /// Runs `guest` within the deadline, and returns its result and its cost.
     pub(crate) async fn run<T>(
         &self,
         guest: impl Future<Output = wasmtime::Result<Result<T, types::Failure>>>,
     ) -> CallReport<T> {
         let deadline = self.context.limits.deadline;
-        // Pinned where they are: they are large, and moving them costs more than polling them.
+        // Pinned in place: they are large, and moving them costs more than polling them.
         let guest = pin!(guest);
         let work = pin!(async {
             let result = guest.await?;
@@ -73,7 +73,7 @@ impl<'a> Sandbox<'a> {
         let ended = within(deadline, self.context.meter.measure(work)).await;
         let cost = self.context.cost();
         let result = match (ended, self.context.first_hit()) {
-            // A limit is the cause of whatever came after it.
+            // A limit that was hit is the cause of all later errors.
             (_, Some(LimitHit { limit, message })) => Err(Fault::Limit { limit, message }),
             (Ok(Ok(Ok(value))), None) => return CallReport { result: Ok(value), cost },
             (Ok(Ok(Err(failed))), None) => Err(failure(failed)),
@@ -83,12 +83,13 @@ impl<'a> Sandbox<'a> {
                 Err(Fault::Limit { limit: LimitName::Deadline, message })
             }
         };
-        // What a guest said before it was stopped is worth most. Nothing can be done about a log that does not take it.
+        // The last lines before a guest was stopped are the most valuable ones. A log that does not accept
+        // them in time loses them.
         drop(within(LAST_LINES_WAIT_MAX, self.context.finish_output()).await);
         CallReport { result, cost }
     }
 
-    /// Says why the guest was stopped by the machine.
+    /// Returns the reason why wasmtime stopped the guest.
     fn fault(&self, error: &wasmtime::Error) -> Fault {
         let Limits { transfer_bytes_max, handles_max, memories_max, .. } = self.context.limits;
         if let Some(lost) = error.downcast_ref::<ReloadError>() {
@@ -96,7 +97,7 @@ impl<'a> Sandbox<'a> {
         }
         let root = error.root_cause().to_string();
         if root.contains("fuel allocated for hostcalls") {
-            let message = format!("the guest handed over more than {transfer_bytes_max} bytes at once");
+            let message = format!("the guest passed more than {transfer_bytes_max} bytes in one call");
             return Fault::Limit { limit: LimitName::Transfer, message };
         }
         if matches!(error.downcast_ref(), Some(ResourceTableError::Full))
@@ -118,7 +119,8 @@ impl<'a> Sandbox<'a> {
     }
 }
 
-/// Waits for `work` for so long at most. Most calls end when they are first polled: these ask nothing of the clock that all tasks share.
+/// Waits for `work` until the deadline. Most calls end with the first poll: for these no timer is created, so
+/// they do not touch the clock that all tasks share.
 async fn within<T>(deadline: Duration, work: impl Future<Output = T>) -> Result<T, TooLate> {
     let (mut work, began) = (pin!(work), Instant::now());
     let mut timer: Option<Pin<Box<_>>> = None;
@@ -126,7 +128,7 @@ async fn within<T>(deadline: Duration, work: impl Future<Output = T>) -> Result<
         if let Poll::Ready(done) = work.as_mut().poll(context) {
             return Poll::Ready(Ok(done));
         }
-        // Heard also where the work has used up what its task may do at once.
+        // Without `unconstrained`, work that has used up its task's budget would also delay the timer.
         let timer = timer.get_or_insert_with(|| Box::pin(unconstrained(sleep_until(began + deadline))));
         timer.as_mut().poll(context).map(|()| Err(TooLate))
     })
@@ -134,16 +136,17 @@ async fn within<T>(deadline: Duration, work: impl Future<Output = T>) -> Result<
 }
 
 impl<T> CallReport<T> {
-    /// Reports a call that there was no need to make.
+    /// Returns the report of a call that was not necessary.
     pub(crate) fn empty(value: T) -> Self {
         Self { result: Ok(value), cost: Cost::default() }
     }
 }
 
-/// Takes the keys that a guest answered, at most `keys_max`.
+/// Converts the keys that a guest returned, at most `keys_max`.
 ///
 /// # Errors
-/// There are too many, they are too large together, or one is malformed: the guest broke the contract. The error is a trap.
+/// There are too many keys, their total size is too large, or one is malformed: the guest broke the contract.
+/// The error is a trap.
 pub(crate) fn keys(
     port: &CallContext,
     answer: Result<Vec<types::Key>, types::Failure>,
@@ -154,11 +157,11 @@ pub(crate) fn keys(
         Err(failure) => return Ok(Err(failure)),
     };
     if keys.len() > keys_max {
-        return Err(port.hit(LimitName::Result, format!("{} keys answered, {keys_max} allowed", keys.len())));
+        return Err(port.hit(LimitName::Result, format!("{} keys returned, {keys_max} allowed", keys.len())));
     }
     let (bytes, bytes_max) = (keys.iter().map(key_bytes).sum::<u64>(), port.limits.result_bytes_max);
     if bytes > bytes_max {
-        return Err(port.hit(LimitName::Result, format!("keys of {bytes} bytes answered, {bytes_max} allowed")));
+        return Err(port.hit(LimitName::Result, format!("keys of {bytes} bytes returned, {bytes_max} allowed")));
     }
     let keys = keys.into_iter().enumerate();
     let keys = keys.map(|(at, key)| convert::key(key).map_err(|error| format_err!("key {at} of the answer: {error}")));
@@ -170,7 +173,7 @@ fn key_bytes(key: &types::Key) -> u64 {
     [group, version, kind, namespace, name].iter().map(|text| text.len() as u64).sum()
 }
 
-/// Returns a delay that a guest asks for, cut at the longest there is.
+/// Returns a requested delay, cut at the maximum.
 pub(crate) fn delay(delay_ms: u64) -> Duration {
     let delay = Duration::from_millis(delay_ms);
     if delay > Outcome::DELAY_MAX {
@@ -189,10 +192,11 @@ fn failure(failure: types::Failure) -> Fault {
     Fault::Failure { message: cut(message, contract::FAILURE_MESSAGE_BYTES_MAX), retry }
 }
 
-/// How many numbers a thread takes at a time, so that threads do not meet at each call.
+/// Call numbers that a thread reserves at a time, so that threads do not contend for the counter at each
+/// call.
 const NUMBERS: u64 = 1024;
 
-/// Returns a call with a number of its own.
+/// Returns a call with a unique number.
 pub(crate) fn new_call(controller: &Arc<str>, entry: EntryPoint, key: Option<Key>) -> Call {
     static TAKEN: AtomicU64 = AtomicU64::new(0);
     thread_local! {

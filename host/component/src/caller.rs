@@ -1,8 +1,9 @@
-//! Who calls guests one after the other, and what it keeps from call to call.
+//! A session of consecutive calls, and the state it keeps between them.
 //!
-//! A call needs leave to run, a clock that ticks, and code in memory. Each of these is counted in a place that all threads share, and a
-//! place that two processors write to in turn costs them up to a microsecond each time. So whoever calls again and again counts itself in
-//! once. What it keeps, others may wait for: it is to be dropped before its owner waits for something else than a guest.
+//! A call needs a permit, a running epoch clock and code in memory. Each of these has a counter that all
+//! threads share, and a cache line that two processors write in turn costs up to a microsecond per call. So a
+//! session that calls repeatedly registers once. Other callers may wait for the permit that it holds: its
+//! owner must drop the session before it waits for anything but a guest.
 
 use std::sync::Arc;
 
@@ -13,25 +14,25 @@ use crate::loaded::LoadedComponent;
 use crate::machine::Machine;
 use crate::ticker::{TickGuard, Ticker};
 
-/// Somebody who calls guests on behalf of one controller, one at a time.
+/// A session that calls guests on behalf of one controller, one at a time.
 ///
-/// From one call to the next it keeps a place among the guests that run, unless somebody waits for one, and the code that it called
-/// last, which does not rest meanwhile. Dropping it gives both back.
+/// Between calls it keeps its permit, unless other callers wait for one, and the code of the last call, which
+/// is not evicted meanwhile. Dropping the session releases both.
 pub struct CallSession {
-    /// A copy of its own, so that nobody else counts who holds it.
+    /// A private copy, so that its reference count is not shared with other threads.
     controller: Arc<str>,
     permit: Option<ExecutionPermit>,
     code: CachedCode,
 }
 
-/// Leave to run guests of one machine, one at a time, until it is dropped.
+/// A permit to run guests on one machine, one at a time, until it is dropped.
 pub(crate) struct ExecutionPermit {
     machine: Arc<Machine>,
     permit: Permit,
     _running: Option<TickGuard>,
 }
 
-/// The code at hand.
+/// The code of the last call.
 #[derive(Default)]
 pub(crate) struct CachedCode(Option<(Arc<Code>, Arc<ResidentCode>)>);
 
@@ -42,7 +43,7 @@ impl std::fmt::Debug for CallSession {
 }
 
 impl CallSession {
-    /// Returns one that keeps nothing yet.
+    /// Creates a session that holds nothing yet.
     pub fn new(controller: &str) -> Self {
         Self { controller: controller.into(), permit: None, code: CachedCode::default() }
     }
@@ -51,7 +52,8 @@ impl CallSession {
         &self.controller
     }
 
-    /// Returns leave to call a component, and the code at hand. Waits only where it has none that nobody else waits for.
+    /// Returns a permit to call a component, and the code of the last call. Waits only if it holds no permit,
+    /// or if others wait for the one it holds.
     pub(crate) async fn acquire(&mut self, component: &LoadedComponent) -> (&ExecutionPermit, &mut CachedCode) {
         let Self { controller, permit: leave, code: hand } = self;
         let kept = leave.take().filter(|kept| kept.is_for(component) && !kept.permit.has_waiters());
@@ -62,19 +64,19 @@ impl CallSession {
         (leave.insert(kept), hand)
     }
 
-    /// Gives up its place when somebody waits for one.
+    /// Releases the permit if other callers wait for one.
     pub(crate) fn yield_permit(&mut self) {
         self.permit.take_if(|leave| leave.permit.has_waiters());
     }
 }
 
 impl ExecutionPermit {
-    /// Waits for leave to call a component once more.
+    /// Waits for a permit to call a component once.
     pub(crate) async fn acquire(component: &LoadedComponent, controller: &Arc<str>) -> Self {
         Self::acquire_on(&component.code.machine, &component.engine, controller).await
     }
 
-    /// Waits for leave to run one more guest on a machine of `engine`.
+    /// Waits for a permit to run one more guest on a machine of `engine`.
     pub(crate) async fn acquire_on(machine: &Arc<Machine>, engine: &Engine, controller: &Arc<str>) -> Self {
         let permit = engine.0.instances.acquire(controller).await;
         Self { machine: Arc::clone(machine), permit, _running: machine.ticker.as_ref().map(Ticker::keep_ticking) }
@@ -90,7 +92,7 @@ impl ExecutionPermit {
 }
 
 impl CachedCode {
-    /// Returns the code of a component, which takes the place of any other.
+    /// Returns the code of a component, and replaces the cached code.
     ///
     /// # Errors
     /// [`ReloadError`].

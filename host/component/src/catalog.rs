@@ -1,4 +1,4 @@
-//! Every limit and every bound of the contract as data, for the table that people read.
+//! All limits and all bounds of the contract as data, for the table in the documentation.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::limits::{Limits, STACK_BYTES_MAX, contract};
 use crate::load::DESCRIBE_DEADLINE;
 use crate::options::{EngineOptions, POOLED_TABLE_ELEMENTS_MAX};
 
-/// How much a limit allows, with its unit. Two of the same unit can be compared.
+/// The amount that a limit allows, with its unit. Amounts with the same unit can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub enum Amount {
     /// A length of time.
@@ -18,19 +18,19 @@ pub enum Amount {
     Count(u64),
 }
 
-/// A bound that is the same for every controller, and has no name of its own.
+/// A bound that is the same for every controller, and has no name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixedBound {
-    /// What is counted.
+    /// The counted quantity.
     pub what: &'static str,
-    /// How much there may be.
+    /// The maximum.
     pub most: Amount,
-    /// What becomes of more.
+    /// The consequence of exceeding it.
     pub then: &'static str,
 }
 
 impl LimitName {
-    /// Returns what the limit counts, in a few words.
+    /// Returns the counted quantity, in a few words.
     pub fn counts(self) -> &'static str {
         match self {
             Self::Deadline => "time on the wall, host calls and waiting included",
@@ -59,7 +59,7 @@ impl LimitName {
 }
 
 impl Limits {
-    /// Returns how much a limit allows.
+    /// Returns the amount that a limit allows.
     pub fn amount(&self, limit: LimitName) -> Amount {
         match limit {
             LimitName::Deadline => Amount::Time(self.deadline),
@@ -85,7 +85,7 @@ impl Limits {
     }
 }
 
-/// Returns the bounds that no manifest changes.
+/// Returns the bounds that no manifest can change.
 pub fn fixed() -> Vec<FixedBound> {
     use Amount::{Bytes, Count, Time};
     let bytes = |bytes: usize| Bytes(bytes as u64);

@@ -1,7 +1,7 @@
-//! What compilation makes of a component, once for all who load the same bytes, and only while it is called.
+//! The machine code of components: shared by all loads of the same bytes, and evicted while idle.
 //!
-//! Code that nobody calls *rests*: all of it that is left is an open file, the entry of the cache. The next call reads that, checks it
-//! as if for the first time and goes on. Code that is kept nowhere does not rest.
+//! Idle code is *evicted* from memory: only an open file remains, its entry in the cache. The next call
+//! reloads and verifies the entry. Code without an entry in the cache stays in memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
@@ -16,39 +16,39 @@ use crate::cache::{self, Entry, TrustedBytes};
 use crate::machine::Machine;
 use crate::state::State;
 
-/// Machine code, and the machine that it is for.
+/// Machine code, and the machine that runs it.
 pub(crate) struct Code {
     pub(crate) machine: Arc<Machine>,
-    /// Why its instances do not come out of the pool; `None`: they do.
+    /// The reason why its instances do not come from the pool; `None` if they do.
     pub(crate) unpooled: Option<String>,
     pub(crate) origin: Origin,
-    /// Of the component that it was made of.
+    /// The size of the component that it was compiled from.
     pub(crate) size_bytes: u64,
-    /// Where it can be read again; `None` keeps it in memory.
+    /// The cache entry to reload it from; without one it stays in memory.
     entry: Option<Entry>,
     memory: Mutex<Memory>,
 }
 
-/// What of the code is in memory.
+/// The part of the code that is in memory.
 struct Memory {
     ready: Option<Arc<ResidentCode>>,
-    /// Somebody asked for it since the last look.
+    /// It was used since the last eviction run.
     used: bool,
 }
 
-/// Code in memory. Who holds it can call it, and it does not rest.
+/// Code in memory. Code with other owners is not evicted.
 pub(crate) struct ResidentCode {
     pub(crate) component: Component,
     linked: OnceLock<LinkedCode>,
 }
 
-/// Code that is bound to what its machine offers.
+/// Code that is linked to the imports of its machine.
 pub(crate) struct LinkedCode {
     pub(crate) pre: InstancePre<State>,
     pub(crate) entries: ExportIndices,
 }
 
-/// Where the exports are. Looked up once.
+/// The indices of the exports. Looked up once.
 pub(crate) struct ExportIndices {
     pub(crate) reconciler: reconciler::GuestIndices,
     pub(crate) mapper: Option<mapper::GuestIndices>,
@@ -56,14 +56,14 @@ pub(crate) struct ExportIndices {
     pub(crate) lifecycle: Option<lifecycle::GuestIndices>,
 }
 
-/// Where code comes from.
+/// The origin of code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Compiled,
     Cache,
 }
 
-/// Code that rested cannot be had again.
+/// Evicted code that cannot be reloaded.
 #[derive(Debug, thiserror::Error)]
 #[error("the compiled code of this component was changed on disk or cannot be read: load the component again")]
 pub(crate) struct ReloadError;
@@ -73,7 +73,7 @@ impl ResidentCode {
         Arc::new(Self { component, linked: OnceLock::new() })
     }
 
-    /// Binds the code to what its machine offers, once.
+    /// Links the code to the imports of its machine, once.
     ///
     /// # Errors
     /// Those of `link`.
@@ -82,7 +82,7 @@ impl ResidentCode {
             return Ok(linked);
         }
         let linked = link(&self.component)?;
-        // Two calls at once may both come here: one of their results stays.
+        // Two concurrent calls may both link it: one of the results is kept.
         Ok(self.linked.get_or_init(|| linked))
     }
 }
@@ -103,7 +103,8 @@ impl Code {
         Self { entry, ..self }
     }
 
-    /// Returns the code for a call, and reads it again if it rests: half a millisecond, in which other calls of it wait.
+    /// Returns the code for a call, and reloads it if it was evicted. A reload takes half a millisecond, in
+    /// which other calls of the component wait.
     ///
     /// # Errors
     /// [`ReloadError`].
@@ -129,8 +130,8 @@ impl Code {
         self.memory.lock().ready.is_some()
     }
 
-    /// Lets go of code that nobody has asked for since the last time this was called, and that nobody holds. Returns whether it is in
-    /// memory still and may rest another time.
+    /// Evicts the code if it was not used since the last run and has no other owners. Returns whether it
+    /// stays in memory and may be evicted later.
     fn evict_if_idle(&self) -> bool {
         if self.entry.is_none() {
             return false;
@@ -140,26 +141,27 @@ impl Code {
         let held = memory.ready.as_ref().is_some_and(|ready| Arc::strong_count(ready) > 1);
         let given_up = if used || held { None } else { memory.ready.take() };
         let stays = memory.ready.is_some();
-        // Unmapping takes its time: outside of the lock.
+        // Unmapping takes time, so it happens outside of the lock.
         drop(memory);
         drop(given_up);
         stays
     }
 }
 
-/// The code of one digest, while somebody has it. Whoever makes it holds the lock, and all others wait for that.
+/// The slot for the code of one digest, while it is in use. The load that compiles it holds the lock;
+/// concurrent loads of the digest wait.
 pub(crate) type CodeSlot = Arc<tokio::sync::Mutex<Weak<Code>>>;
 
-/// The code of everything that is loaded.
+/// The code of all loaded components.
 #[derive(Default)]
 pub(crate) struct CodeTable {
     places: Mutex<HashMap<Digest, CodeSlot>>,
-    /// Told of code that came into memory.
+    /// Notified when code enters memory.
     woken: Notify,
 }
 
 impl CodeTable {
-    /// Returns the place for the code of a component, and forgets those that nobody has any more.
+    /// Returns the slot for the code of a component, and removes unused slots.
     pub(crate) fn slot(&self, digest: &Digest) -> CodeSlot {
         let mut places = self.places.lock();
         let is_used = |place: &CodeSlot| {
@@ -169,36 +171,36 @@ impl CodeTable {
         Arc::clone(places.entry(digest.clone()).or_default())
     }
 
-    /// Returns the code of a component that somebody has.
+    /// Returns the code of a loaded component.
     pub(crate) fn find(&self, digest: &Digest) -> Option<Arc<Code>> {
         let place = self.places.lock().get(digest).cloned()?;
         place.try_lock().ok()?.upgrade()
     }
 
-    /// Waits until code has come into memory since the last time.
+    /// Waits until code has entered memory since the last call.
     ///
-    /// *Cancel safety*: nothing is lost.
+    /// *Cancel safety*: safe, no notification is lost.
     pub(crate) async fn loaded(&self) {
         self.woken.notified().await;
     }
 
-    /// Tells that code has come into memory.
+    /// Signals that code has entered memory.
     pub(crate) fn notify_loaded(&self) {
         self.woken.notify_one();
     }
 
-    /// Puts to rest what nobody has called since the last time. Returns whether there is more that may rest another time.
+    /// Evicts code that was idle since the last run. Returns whether more code may be evicted later.
     pub(crate) fn evict_idle(&self) -> bool {
-        // All of them are asked, also behind one that stays.
+        // `count` visits all of them; `any` would stop at the first that stays.
         self.each().filter(|code| code.evict_if_idle()).count() > 0
     }
 
-    /// Returns how many have their code in memory.
+    /// Returns the number of components with code in memory.
     pub(crate) fn in_memory(&self) -> usize {
         self.each().filter(|code| code.is_in_memory()).count()
     }
 
-    /// Returns all code, but for what is being made.
+    /// Returns all code except for running compilations.
     fn each(&self) -> impl Iterator<Item = Arc<Code>> {
         let places: Vec<CodeSlot> = self.places.lock().values().cloned().collect();
         places.into_iter().filter_map(|place| place.try_lock().ok().and_then(|code| code.upgrade()))

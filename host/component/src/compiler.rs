@@ -1,9 +1,10 @@
-//! Compilation: in a process of its own where there is a program for it, within bounds, and two at once at most.
+//! Compilation: in separate, bounded processes if a compiler program is configured; two at once at most.
 //!
-//! A component is foreign, and a compiler takes as much time and memory as its input makes it take. In a process of its own it takes so
-//! much and no more ([`CompileTask`]), and one that crashes takes nothing along. What it writes is code, which the host runs: whoever takes that
-//! process over can make the host run whatever they like. So the bytes that come back are trusted as far as the compiler itself, and no
-//! further than in the host's own process; what is gained is bounds, not a second wall around code.
+//! A component is untrusted input, and it determines the time and memory of its compilation. A separate
+//! process enforces the bounds of a [`CompileTask`], and a compiler that crashes takes nothing else down. The
+//! host runs the code that the process writes, so an attacker who takes over the compiler controls the host.
+//! The returned bytes are therefore trusted exactly as far as a compiler in the host's own process. The
+//! separate process buys bounds, not a second wall around code.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,43 +23,44 @@ mod process;
 
 pub use child::{CompileTask, CompilerExit};
 
-/// Compilations at once: one that takes all the time that it may leaves room for the others.
+/// Concurrent compilations: while one uses all of its time, the other slot stays available.
 pub(crate) const AT_ONCE: usize = 2;
 
-/// A program that compiles what it reads, in a process of its own for each component.
+/// A program that compiles one component, in a process of its own for each.
 ///
-/// It is started with `arguments` and a [`CompileTask`] in its form as text, with `environment` and no other, and in a process group of its own. It reads the
-/// component from standard input to its end, and answers as [`CompileTask::run`] does, which such a program calls first of all.
+/// The host starts it with `arguments`, a [`CompileTask`] as text, only the variables of `environment`, and a
+/// process group of its own. The program reads the component from standard input until its end, and answers
+/// as [`CompileTask::run`] does, which it calls before anything else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Compiler {
     /// The program, as an absolute path.
     pub program: PathBuf,
-    /// What stands before the task on its command line.
+    /// The arguments before the task.
     #[serde(default)]
     pub arguments: Vec<String>,
-    /// All of its environment, as a setting of its allocator may need.
+    /// Its whole environment, for example settings of its allocator.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
 }
 
-/// What has come of all compilations of an engine. What was taken from the cache is not among them.
+/// The numbers of an engine's compilations, by result. Components read from the cache are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CompilationCounts {
-    /// Those that made code.
+    /// Successful compilations.
     pub good: u64,
-    /// Components that are malformed, or need what is not offered.
+    /// Components that are malformed, or need unsupported features.
     pub malformed: u64,
-    /// Those that hit the limit `compile-time`.
+    /// Compilations that hit the limit `compile-time`.
     pub time: u64,
-    /// Those that hit the limit `compile-memory`.
+    /// Compilations that hit the limit `compile-memory`.
     pub memory: u64,
-    /// Those that came to no answer.
+    /// Compilations without a result.
     pub failed: u64,
 }
 
-/// Code as a compiler of this room wrote it, and nothing else.
+/// Code as written by a compiler of this crate, and by nothing else.
 pub(crate) struct CompiledCode(Vec<u8>);
 
 impl CompiledCode {
@@ -67,7 +69,7 @@ impl CompiledCode {
     }
 }
 
-/// The compilations of an engine: how many run, and what came of those before.
+/// The compilations of an engine: permits for running ones, and counts of finished ones.
 pub(crate) struct Compilations {
     permits: Arc<Semaphore>,
     good: AtomicU64,
@@ -86,7 +88,7 @@ impl Default for Compilations {
 }
 
 impl Compilations {
-    /// Waits until one more may run. It runs until the permit is dropped.
+    /// Waits for a permit to compile. The compilation counts as running until the permit is dropped.
     pub(crate) async fn permit(&self) -> OwnedSemaphorePermit {
         Arc::clone(&self.permits).acquire_owned().await.expect("nobody closes it")
     }
@@ -109,7 +111,8 @@ impl Compilations {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Compiles a component, and counts what came of it. Takes its time: for threads that may block, with a permit.
+    /// Compiles a component, and counts the result. Blocks: call it on a thread for blocking work, with a
+    /// permit.
     ///
     /// # Errors
     /// `Malformed`, `Unsupported`, `Limit`, `Compiler`.

@@ -1,4 +1,4 @@
-//! A component that was loaded, and what can be called in it.
+//! A loaded component, and the calls into it.
 
 use std::fmt;
 use std::pin::pin;
@@ -22,8 +22,8 @@ use crate::spec::ControllerSpec;
 
 /// A compiled component whose imports, exports and description were checked. Cheap to clone.
 ///
-/// Every call runs in a fresh instance: nothing is left of the last one, and any number of calls may run at once. A call waits while
-/// the engine runs as many guests as it may; the deadline counts from the end of that wait.
+/// Every call runs in a fresh instance, without state from earlier calls; calls may run concurrently. A call
+/// waits while the engine runs its maximum of guests. The deadline starts after that wait.
 #[derive(Clone)]
 pub struct Component(pub(crate) Arc<LoadedComponent>);
 
@@ -34,45 +34,45 @@ impl fmt::Debug for Component {
 }
 
 impl Component {
-    /// Returns the name of the component by its content.
+    /// Returns the digest of the component.
     pub fn digest(&self) -> &Digest {
         &self.0.facts.digest
     }
 
-    /// Returns the length of the component in bytes.
+    /// Returns the size of the component in bytes.
     pub fn size_bytes(&self) -> u64 {
         self.0.facts.size_bytes
     }
 
-    /// Says which of the optional exports there are.
+    /// Returns the optional exports that it has.
     pub fn exports(&self) -> Exports {
         self.0.exports
     }
 
-    /// Returns the names of the interfaces that the component imports, sorted.
+    /// Returns the names of the imported interfaces, sorted.
     pub fn imports(&self) -> &[String] {
         &self.0.facts.imports
     }
 
-    /// Returns what can be told of the component without running it.
+    /// Returns the facts that are known without running it.
     pub fn info(&self) -> &ComponentInfo {
         &self.0.facts
     }
 
-    /// Returns what the component said of itself when it was loaded.
+    /// Returns the description that the component returned when it was loaded.
     pub fn describe(&self) -> &ControllerSpec {
         &self.0.spec
     }
 
-    /// Says which verbs the component is known to use and no line of `grants` has, all at once, ending with the lines that would grant them;
-    /// `None` when none is missing. Calls with these verbs will be denied, whatever they are about.
+    /// Describes the verbs that the component uses and no line of `grants` covers, with the lines that would
+    /// grant them. Returns `None` if none is missing. Every call with these verbs will be denied.
     pub fn missing_grants(&self, grants: &Grants) -> Option<String> {
         missing::missing(&self.0.verbs, grants, &self.0.spec.manages.kind)
     }
 
-    /// Brings the world one step closer to what the resource `key` asks for.
+    /// Brings the world one step closer to the desired state of the resource `key`.
     ///
-    /// *Cancel safety*: dropping the future ends the guest at once, with whatever effects it had by then.
+    /// *Cancel safety*: dropping the future stops the guest at once. Effects performed so far remain.
     pub async fn reconcile(
         &self,
         caller: &mut CallSession,
@@ -85,7 +85,7 @@ impl Component {
             let (leave, hand) = caller.acquire(&self.0).await;
             let sandbox = Sandbox::new(leave, call, limits, effects);
             let key = convert::to_key(key);
-            // Pinned here: it is large, and this is the call that must be fast.
+            // Pinned here: the future is large, and this call must be fast.
             let guest = pin!(async {
                 let ready = hand.ready(&self.0)?;
                 let LinkedCode { pre, entries } = self.0.linked(ready)?;
@@ -99,9 +99,11 @@ impl Component {
         CallReport { result: report.result.map(outcome), cost: report.cost }
     }
 
-    /// Returns the keys that a change of `changed`, seen by the watch of this name, matters to. They may be of any kind.
+    /// Returns the keys that the change of `changed`, seen by the watch of this name, affects. They may be of
+    /// any kind.
     ///
-    /// A component without a mapper answers none. At most 10 000 keys, else `Fault::Limit`. *Cancel safety*: as `reconcile`.
+    /// A component without a mapper returns none. At most 10 000 keys, otherwise `Fault::Limit`. *Cancel
+    /// safety*: as `reconcile`.
     pub async fn map(
         &self,
         controller: &Arc<str>,
@@ -129,9 +131,10 @@ impl Component {
         report.await
     }
 
-    /// Returns the keys to look at now, of whatever the guest polls.
+    /// Returns the keys to reconcile now, from the guest's poller.
     ///
-    /// A component without a poller answers none. At most 100 000 keys, else `Fault::Limit`. *Cancel safety*: as `reconcile`.
+    /// A component without a poller returns none. At most 100 000 keys, otherwise `Fault::Limit`. *Cancel
+    /// safety*: as `reconcile`.
     pub async fn poll(
         &self,
         controller: &Arc<str>,
@@ -156,7 +159,8 @@ impl Component {
         report.await
     }
 
-    /// Does what the guest wants done before the first reconcile. Nothing, for a component without a life-cycle.
+    /// Calls `lifecycle.start`, which runs before the first reconcile. No-op for a component without this
+    /// export.
     ///
     /// *Cancel safety*: as `reconcile`.
     pub async fn start(&self, controller: &Arc<str>, limits: &Limits, effects: Arc<dyn Effects>) -> CallReport<()> {
@@ -177,7 +181,8 @@ impl Component {
         report.await
     }
 
-    /// Does what the guest wants done after the last reconcile. Nothing, for a component without a life-cycle.
+    /// Calls `lifecycle.stop`, which runs after the last reconcile. No-op for a component without this
+    /// export.
     ///
     /// *Cancel safety*: as `reconcile`.
     pub async fn stop(&self, controller: &Arc<str>, limits: &Limits, effects: Arc<dyn Effects>) -> CallReport<()> {

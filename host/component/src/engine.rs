@@ -1,6 +1,7 @@
-//! The engine: its machines, what they share, and how many guests they run at once.
+//! The engine: its wasmtime machines, their shared state, and the bound on concurrent guests.
 //!
-//! Two machines share one bound: the pooled one runs what fits its slots, the other one, started when first needed, runs the rest.
+//! There are two machines with one common bound on concurrent guests. The pooled machine runs components that
+//! fit its slots. The on-demand machine runs larger components, and starts when it is first needed.
 
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
@@ -16,14 +17,15 @@ use crate::instances::Instances;
 use crate::machine::Machine;
 use crate::options::{EngineOptions, INSTANCES_BOUNDS, config, pool};
 
-/// The shortest time after which code may rest.
+/// The lower bound of [`EngineOptions::rest_after`].
 const REST_AFTER_MIN: Duration = Duration::from_millis(1);
 
-/// Compiles components and runs guests. Cheap to clone; its threads end with the last clone and the last [`crate::Component`].
+/// Compiles components and runs guests. Cheap to clone; its threads end with the last clone and the last
+/// [`Component`].
 #[derive(Clone, Debug)]
 pub struct Engine(pub(crate) Arc<Inner>);
 
-/// What all clones of an engine share.
+/// The state shared by all clones of an engine.
 pub(crate) struct Inner {
     options: EngineOptions,
     pooled: Arc<Machine>,
@@ -44,8 +46,8 @@ impl Engine {
     /// Starts an engine.
     ///
     /// # Errors
-    /// `Option` when a bound is out of range; `Engine` when there is not enough address space (about 8 GiB for each instance are
-    /// reserved, not used); `Ticker` when no thread can be started.
+    /// `Option` when an option is out of range; `Engine` when there is not enough address space (about 8 GiB
+    /// per instance are reserved, not used); `Ticker` when no thread can be started.
     pub fn new(options: EngineOptions) -> Result<Self, Error> {
         let instances_max = options.instances_max;
         if !INSTANCES_BOUNDS.contains(&instances_max) {
@@ -54,7 +56,7 @@ impl Engine {
             return Err(Error::Option { option: "instancesMax", reason });
         }
         if options.rest_after.is_some_and(|rest_after| rest_after < REST_AFTER_MIN) {
-            let reason = format!("must be {REST_AFTER_MIN:?} at least");
+            let reason = format!("must be at least {REST_AFTER_MIN:?}");
             return Err(Error::Option { option: "restAfterMs", reason });
         }
         let mut config = config(options.parallel_compilation);
@@ -66,14 +68,15 @@ impl Engine {
         Ok(Self(Arc::new(Inner { options, pooled, on_demand, cache, codes, compilations, instances })))
     }
 
-    /// Gives back the memory of components that nobody has called for [`EngineOptions::rest_after`], for as long as it is polled: it
-    /// never ends. One poller is enough for an engine; two at once put to rest earlier.
+    /// Evicts the code of components that were idle for [`EngineOptions::rest_after`], as long as it is
+    /// polled; it never returns. One poller is enough for an engine; two pollers evict earlier.
     ///
-    /// What rests is a description, a digest and an open file in [`EngineOptions::compiled`]; without that folder nothing does. The
-    /// next call reads the code again, which takes it less than a millisecond where the file is in the system's memory. A file that
-    /// was damaged meanwhile is never run: calls fail until the component is loaded again.
+    /// An evicted component keeps its description, its digest and an open file in
+    /// [`EngineOptions::compiled`]; without that folder no code is evicted. The next call reloads the code,
+    /// in less than a millisecond if the file is in the page cache. A damaged file is never run: calls fail
+    /// until the component is loaded again.
     ///
-    /// *Cancel safety*: what rests goes on resting.
+    /// *Cancel safety*: safe; evicted code stays evicted.
     pub async fn evict_idle(&self) -> Infallible {
         let Some(rest_after) = self.0.options.rest_after else { return std::future::pending().await };
         loop {
@@ -97,12 +100,13 @@ impl Engine {
         self.0.instances.free()
     }
 
-    /// Returns the number of components whose code is in memory, those that are the same byte by byte counted once. All others rest.
+    /// Returns the number of components whose code is in memory, counting identical components once. The code
+    /// of all others is evicted.
     pub fn components_in_memory(&self) -> usize {
         self.0.codes.in_memory()
     }
 
-    /// Returns what has come of the compilations so far.
+    /// Returns the numbers of compilations so far, by result.
     pub fn compilation_counts(&self) -> CompilationCounts {
         self.0.compilations.counts()
     }
@@ -115,7 +119,7 @@ impl Engine {
         &self.0.pooled
     }
 
-    /// Returns where compiled components are kept, if anywhere.
+    /// Returns the cache of compiled components, if there is one.
     pub(crate) fn cache(&self) -> Option<&Cache> {
         self.0.cache.as_ref()
     }
@@ -124,24 +128,24 @@ impl Engine {
         &self.0.codes
     }
 
-    /// Returns the machine for components that do not fit the pool, and starts it if need be.
+    /// Returns the machine for components that do not fit the pool, and starts it if necessary.
     pub(crate) fn on_demand(&self) -> Result<Arc<Machine>, Error> {
         if let Some(machine) = self.0.on_demand.get() {
             return Ok(Arc::clone(machine));
         }
         let machine =
             Arc::new(Machine::start(&config(self.0.options.parallel_compilation), self.0.options.preemption)?);
-        // Two loads at once may both come here: one of their machines stays.
+        // Two concurrent loads may both start a machine: one of them is kept.
         Ok(Arc::clone(self.0.on_demand.get_or_init(|| machine)))
     }
 }
 
-/// Opens the folder of compiled components. One that cannot be used costs time at every start, and nothing else.
+/// Opens the cache of compiled components. An unusable folder only costs time at every start.
 fn cache(options: &EngineOptions) -> Option<Cache> {
     let folder = options.compiled.as_ref()?;
     Cache::open(folder, options.compiled_bytes_max)
         .inspect_err(|error| {
-            tracing::warn!(folder = %folder.display(), %error, "compiled components are not kept: every start compiles them again");
+            tracing::warn!(folder = %folder.display(), %error, "cannot use the cache of compiled components: every start compiles them again");
         })
         .ok()
 }

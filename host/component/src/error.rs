@@ -1,17 +1,17 @@
-//! What can go wrong in this room itself. What guests do is not an error: see [`crate::Fault`].
+//! Errors of this crate itself. A guest that fails is no error: see [`crate::Fault`].
 
-/// Why the engine did not start.
+/// The reason why the engine did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The options do not fit one another.
+    /// An option is out of range.
     #[error("engine option {option}: {reason}")]
     Option {
         /// The option as written.
         option: &'static str,
-        /// What is wrong with it.
+        /// The reason why it is invalid.
         reason: String,
     },
-    /// The virtual machine refused to start; most often the address space that the process may use is too small.
+    /// wasmtime failed to start; most often the process's address space is limited too tightly.
     #[error("starting the WebAssembly engine")]
     Engine(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The clock that bounds guests could not be started.

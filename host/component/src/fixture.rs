@@ -1,23 +1,23 @@
-//! The smallest guests there are, written by hand, for tests of what no ordinary guest does.
+//! Minimal guests, written by hand, for tests of behaviour that no ordinary guest shows.
 
-/// What can be wrong with a guest. `$now` reads the monotonic clock, `$spec` and `$settled` are the addresses of a good answer of each
-/// export.
+/// A guest with optional defects. `$now` reads the monotonic clock; `$spec` and `$settled` are the addresses
+/// of a valid answer of each export.
 #[derive(Clone, Copy)]
 pub(crate) struct Guest<'a> {
-    /// More imports, modules and instances of the component.
+    /// Additional imports, modules and instances of the component.
     pub(crate) parts: &'a str,
-    /// More imports of its module, and the instances that have them.
+    /// Additional imports of its module, and the instances that provide them.
     pub(crate) imports: &'a str,
     pub(crate) linked: &'a str,
-    /// More functions, tables and globals of its one module.
+    /// Additional functions, tables and globals of its one module.
     pub(crate) items: &'a str,
-    /// The body of the function by which the host gets memory for what it hands over.
+    /// The body of the function that allocates memory for the host's arguments.
     pub(crate) realloc: &'a str,
     /// The body of `describe`.
     pub(crate) describe: &'a str,
     /// The body of `reconcile`.
     pub(crate) reconcile: &'a str,
-    /// How texts of `reconcile` are encoded.
+    /// The string encoding of `reconcile`.
     pub(crate) encoding: &'a str,
 }
 
@@ -45,12 +45,12 @@ impl Guest<'_> {
     }
 }
 
-/// A guest whose `describe` and `reconcile` have these bodies.
+/// Builds a guest whose `describe` and `reconcile` have these bodies.
 pub(crate) fn guest(describe: &str, reconcile: &str) -> Vec<u8> {
     Guest { describe, reconcile, ..Guest::default() }.build()
 }
 
-/// A guest that describes itself well and settles.
+/// Builds a guest with a valid description that settles.
 pub(crate) fn good() -> Vec<u8> {
     guest("global.get $spec", "global.get $settled")
 }

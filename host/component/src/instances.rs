@@ -1,7 +1,8 @@
-//! How many guests run at once, and whose turn it is when all places are taken.
+//! Bounds the number of guests that run at once, and schedules waiting calls fairly.
 //!
-//! A guest may hold its place for long: it waits for a network, say. So no controller gets the last quarter of the places, and those
-//! that wait are served one controller after the other, however many calls each of them has.
+//! A guest may hold its permit for long, for example while it waits for the network. So no controller gets
+//! more than three quarters of the permits, and waiting controllers take turns, regardless of how many calls
+//! each has.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -10,19 +11,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// The places of one engine.
+/// The permits of one engine.
 pub(crate) struct Instances {
     state: Mutex<State>,
-    /// How many calls wait. Changes with the state alone, and is read without its lock.
+    /// The number of waiting calls. Changes only together with the state, but is read without its lock.
     waiting: AtomicUsize,
-    /// The most that one controller may have.
+    /// The maximum permits of one controller.
     per_controller_max: u32,
 }
 
 struct State {
     free: u32,
     holders: HashMap<Arc<str>, Holder>,
-    /// The controllers that wait and may have one more place, the next one first.
+    /// The waiting controllers that may have another permit, in their order of turns.
     ring: VecDeque<Arc<str>>,
 }
 
@@ -33,11 +34,11 @@ struct Holder {
     in_ring: bool,
 }
 
-/// Leave to run one guest, until it is dropped.
+/// A permit to run one guest, until it is dropped.
 pub(crate) struct Permit {
     instances: Arc<Instances>,
     controller: Arc<str>,
-    /// Whether somebody has it, so that its end is to be told.
+    /// Whether a caller received it, so that dropping it releases it.
     is_held: bool,
 }
 
@@ -48,9 +49,9 @@ impl Instances {
         Arc::new(Self { state: Mutex::new(state), waiting: AtomicUsize::new(0), per_controller_max: each_max })
     }
 
-    /// Waits until one more guest of this controller may run.
+    /// Waits for a permit to run one more guest of this controller.
     ///
-    /// *Cancel safety*: a place that was given to who does not wait any more goes to the next.
+    /// *Cancel safety*: safe; a permit sent to a cancelled waiter goes to the next one.
     pub(crate) async fn acquire(self: &Arc<Self>, controller: &Arc<str>) -> Permit {
         let given = match self.try_acquire(controller) {
             Ok(()) => return self.new_permit(controller),
@@ -59,12 +60,12 @@ impl Instances {
         given.await.expect("who waits is served before its controller is forgotten")
     }
 
-    /// Returns how many guests could be started now without waiting, by controllers that have none.
+    /// Returns how many guests could start now without waiting, if their controllers have none.
     pub(crate) fn free(&self) -> usize {
         self.state.lock().free as usize
     }
 
-    /// Takes a place at once, or stands in line for one.
+    /// Takes a permit, or joins the queue for one.
     fn try_acquire(&self, controller: &Arc<str>) -> Result<(), oneshot::Receiver<Permit>> {
         let mut state = self.state.lock();
         let State { free, holders, ring } = &mut *state;
@@ -92,14 +93,15 @@ impl Instances {
         Permit { instances: self.clone(), controller: controller.clone(), is_held: true }
     }
 
-    /// Takes a place back, and gives it to whose turn it is.
+    /// Releases a permit, and hands it to the next waiter.
     fn release(self: &Arc<Self>, controller: &Arc<str>) {
         let mut from = controller.clone();
         loop {
             let next = self.state.lock().hand_over(&from, self.per_controller_max);
             let Some((next, give)) = next else { return };
             self.waiting.fetch_sub(1, Ordering::Relaxed);
-            // Outside of the lock. Who does not wait any more leaves the place to the next, without one more call for each of them.
+            // Send outside of the lock. If the waiter was cancelled, the loop passes the permit on, instead
+            // of a recursive drop for each waiter.
             let Err(mut refused) = give.send(self.new_permit(&next)) else { return };
             refused.is_held = false;
             from = next;
@@ -107,7 +109,8 @@ impl Instances {
     }
 }
 
-/// **Invariant.** A controller is in the ring exactly when it waits and has less than it may. While there is one, no place is free.
+/// **Invariant.** A controller is in the ring exactly if it has waiting calls and less than its maximum of
+/// permits. While the ring is not empty, no permit is free.
 impl State {
     fn hand_over(&mut self, controller: &Arc<str>, each_max: u32) -> Option<(Arc<str>, oneshot::Sender<Permit>)> {
         self.free += 1;
@@ -134,7 +137,7 @@ impl State {
 }
 
 impl Permit {
-    /// Returns whether somebody waits for a place, of whichever controller: then nobody keeps one from call to call.
+    /// Returns whether any controller waits for a permit: then no session keeps one between calls.
     pub(crate) fn has_waiters(&self) -> bool {
         self.instances.waiting.load(Ordering::Relaxed) > 0
     }

@@ -1,19 +1,25 @@
-//! Runs guests: compiles components, gives each call a fresh sandbox, and turns everything a guest asks for into data.
+//! Runs guests: compiles components, runs each call in a fresh sandbox, and turns every request of a guest
+//! into data.
 //!
-//! This is the only room that names wasmtime. The way of one call:
+//! This is the only crate that names wasmtime. The path of one call:
 //!
 //! ```text
 //! Engine::load ─▶ Component ─▶ reconcile(key) ─▶ fresh instance ─▶ import ─▶ Effect ─▶ Effects::perform ─▶ Answer ─▶ guest
 //!                                                                      (Granted ▶ … ▶ World)
 //! ```
 //!
-//! * [`Engine`] compiles and checks components; [`Component`] is one of them. Which one runs is the business of the room `runtime`.
-//! * [`Effect`] and [`Answer`] are every word that goes in or out of a sandbox. [`Effects`] is the one way out: whoever
-//!   records, replays, simulates or injects faults wraps it, and needs nothing else from this room.
-//! * [`layers`] are implementations of [`Effects`]: [`layers::World`] does the work, [`layers::Granted`] checks grants.
-//! * [`Limits`] bound one call, [`Grants`] say what a controller may do. Neither knows of the other.
+//! * [`Engine`] compiles and checks components; a [`Component`] is a loaded one. The crate `runtime` decides
+//!   which component a controller runs.
+//! * An [`Effect`] is a request of a guest, an [`Answer`] the reply. [`Effects`] is the only way out of a
+//!   sandbox: recording, replay, simulation and fault injection wrap this trait, and need nothing else from
+//!   this crate.
+//! * [`layers`] are implementations of [`Effects`]: [`layers::World`] does the work, [`layers::Granted`]
+//!   checks grants.
+//! * [`Limits`] bound one call, [`Grants`] list the capabilities of a controller. They are independent of
+//!   each other.
 //!
-//! Deliberately absent: queues, retries, feeders, controllers, manifests, and every decision about what happens after a call.
+//! Deliberately absent: queues, retries, feeders, controllers, manifests, and every decision that follows a
+//! call.
 
 mod bindings;
 mod cache;

@@ -1,6 +1,8 @@
-//! What one call of a guest may use, and what its controller keeps between calls. Every limit is finite and has a name: see [`crate::LimitName`].
+//! The limits of one call, and of the state that a controller keeps between calls. Every limit is finite and
+//! has a name: see [`crate::LimitName`].
 //!
-//! All of them, with their defaults: `docs/limits.md`, which is written from [`Limits::amount`] and [`crate::fixed_bounds`].
+//! `docs/limits.md` lists all of them with their defaults; it is generated from [`Limits::amount`] and
+//! [`fixed`].
 
 use std::time::Duration;
 
@@ -12,19 +14,20 @@ mod name;
 
 pub use name::LimitName;
 
-/// The bounds of one call, and of what a controller keeps.
+/// The limits of one call, and of the state of a controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Limits {
-    /// Time on the wall for the whole call, host calls included. Default: 30 s. Limit `deadline`.
+    /// Wall time of the whole call, host calls included. Default: 30 s. Limit `deadline`.
     #[serde(rename = "deadlineMs", with = "millis")]
     pub deadline: Duration,
-    /// Time on a processor, checked every millisecond. Default: 1 s. Limit `cpu`.
+    /// Processor time, checked every millisecond. Default: 1 s. Limit `cpu`.
     #[serde(rename = "cpuMs", with = "millis")]
     pub cpu: Duration,
     /// Linear memory, all memories of the component together. Default: 64 MiB. Limit `memory`.
     pub memory_bytes_max: u64,
-    /// Linear memories of the component, those of the components within it included. Default: 16. Limit `memories`.
+    /// Linear memories of the component, those of the components within it included. Default: 16. Limit
+    /// `memories`.
     pub memories_max: u32,
     /// Elements of tables, all tables of the component together. Default: 100 000. Limit `tables`.
     pub table_elements_max: u64,
@@ -38,21 +41,24 @@ pub struct Limits {
     pub effect_bytes_max: u64,
     /// Bytes of the log, standard output and standard error included. Default: 256 KiB. Limit `log-bytes`.
     pub log_bytes_max: u64,
-    /// Lines of the log, those of standard output and standard error included. Default: 1000. Limit `log-lines`.
+    /// Lines of the log, those of standard output and standard error included. Default: 1000. Limit
+    /// `log-lines`.
     pub log_lines_max: u32,
-    /// Bytes that go over in one argument list or one result, either way, as the host stores them. Default: 16 MiB. Limit
-    /// `transfer`.
+    /// Bytes of one argument list or one result, in either direction, as the host stores them. Default: 16
+    /// MiB. Limit `transfer`.
     pub transfer_bytes_max: u64,
-    /// Bytes of the keys that `map` or `poll` answers. Default: 8 MiB. Limit `result`, which bounds their number too.
+    /// Bytes of the keys that `map` or `poll` returns. Default: 8 MiB. Limit `result`, which bounds their
+    /// number too.
     pub result_bytes_max: u64,
-    /// Keys that the controller has on its queue, whatever state they are in: of the controller, not of one call. Default: 100 000.
-    /// Limit `keys`.
+    /// Keys on the controller's queue, in any state: per controller, not per call. Default: 100 000. Limit
+    /// `keys`.
     pub keys_max: u32,
-    /// Bytes of the texts of errors that the controller keeps for these keys. Default: 4 MiB. Limit `error-bytes`.
+    /// Bytes of error texts that the controller keeps for these keys. Default: 4 MiB. Limit `error-bytes`.
     pub error_bytes_max: u64,
     /// Handles (streams, requests, timers …) that the guest holds at once. Default: 256. Limit `handles`.
     pub handles_max: u32,
-    /// Bytes of the body of one HTTP request, and of one HTTP response. Default: 4 MiB. Above it the request fails.
+    /// Bytes of the body of one HTTP request, and of one HTTP response. Default: 4 MiB. Above it the request
+    /// fails.
     pub http_body_bytes_max: u64,
 }
 
@@ -81,7 +87,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns what both allow together: of each limit the larger one.
+    /// Returns the larger value of each limit.
     #[must_use]
     pub(crate) fn larger(&self, other: &Self) -> Self {
         let Self {
@@ -124,8 +130,8 @@ impl Limits {
         }
     }
 
-    /// Returns everything that is wrong with these limits: values under which no guest can run, or that bound nothing. Each begins with
-    /// the name of the limit.
+    /// Returns all problems of these limits: values with which no guest can run, or that limit nothing. Each
+    /// message begins with the name of the limit.
     pub fn problems(&self) -> Vec<String> {
         let Self { deadline, cpu, memory_bytes_max, .. } = self;
         let mut problems = Vec::new();
@@ -145,11 +151,11 @@ const DEADLINE_MAX: Duration = Duration::from_secs(3600);
 const WASM_PAGE_BYTES: u64 = 64 << 10;
 const MEMORY_BYTES_MAX: u64 = 4 << 30;
 
-/// Bytes of a guest's stack: of the machine's own, not of what a compiler keeps in linear memory. Limit `stack`, the same for every
-/// controller: the stacks of the pool are made for it.
+/// Bytes of a guest's native stack, as opposed to a stack that a compiler keeps in linear memory. Limit
+/// `stack`, the same for every controller: the pool allocates stacks of this size.
 pub(crate) const STACK_BYTES_MAX: usize = 512 << 10;
 
-/// Bounds that the contract states as numbers. They are the same for every controller.
+/// Bounds that the contract states as numbers, the same for every controller.
 pub(crate) mod contract {
     /// Bytes of the message of a failure. Cut above.
     pub(crate) const FAILURE_MESSAGE_BYTES_MAX: usize = 4096;
@@ -165,11 +171,11 @@ pub(crate) mod contract {
     pub(crate) const LOG_FIELD_NAME_BYTES_MAX: usize = 128;
     /// Bytes of the value of such a field. Cut above.
     pub(crate) const LOG_FIELD_VALUE_BYTES_MAX: usize = 1024;
-    /// Keys that `mapper.map` may answer.
+    /// Keys that `mapper.map` may return.
     pub(crate) const MAP_KEYS_MAX: usize = 10_000;
-    /// Keys that `poller.poll` may answer.
+    /// Keys that `poller.poll` may return.
     pub(crate) const POLL_KEYS_MAX: usize = 100_000;
-    /// Changes that one reconcile may follow.
+    /// Follows of one reconcile.
     pub(crate) const FOLLOWS_MAX: u32 = 64;
     /// Items of one page of a list.
     pub(crate) const LIST_ITEMS_MAX: u32 = 500;

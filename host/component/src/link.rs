@@ -1,4 +1,4 @@
-//! Binds code to what its machine offers.
+//! Links code to the imports of its machine.
 
 use crate::bindings::{lifecycle, mapper, poller, reconciler};
 use crate::code::{ExportIndices, LinkedCode};
@@ -7,10 +7,10 @@ use crate::loaded::Exports;
 use crate::machine::Machine;
 use crate::refused::{LoadError, Reason};
 
-/// Binds code to what its machine offers, and looks up the exports.
+/// Links code to the imports of its machine, and looks up the exports.
 ///
 /// # Errors
-/// `Link`; `ExportType` for each export that has another type than the contract says.
+/// `Link`; `ExportType` for each export with a type other than the contract's.
 pub(crate) fn link(
     machine: &Machine,
     component: &wasmtime::component::Component,

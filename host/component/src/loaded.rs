@@ -1,4 +1,4 @@
-//! A component in memory, with everything that was found out when it was loaded.
+//! A loaded component, with the facts collected when it was loaded.
 
 use std::sync::Arc;
 
@@ -11,36 +11,37 @@ use crate::grants::Verb;
 use crate::link::link;
 use crate::spec::ControllerSpec;
 
-/// What a component is made of.
+/// The parts of a loaded component.
 pub(crate) struct LoadedComponent {
     pub(crate) engine: Engine,
     pub(crate) code: Arc<Code>,
     pub(crate) exports: Exports,
     pub(crate) facts: ComponentInfo,
-    /// What it is known to ask the store for, by its imports.
+    /// The verbs that it is known to use on the store, derived from its imports.
     pub(crate) verbs: Vec<Verb>,
     pub(crate) spec: ControllerSpec,
 }
 
-/// What can be told of a component without running it.
+/// Facts about a component that are known without running it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ComponentInfo {
-    /// The name of the component by its content.
+    /// The digest of the component.
     pub digest: Digest,
-    /// The length of the component as it was handed in.
+    /// The size of the component as it was loaded.
     pub size_bytes: u64,
-    /// The names of all interfaces that the component imports, with their versions, sorted.
+    /// The names of all imported interfaces with their versions, sorted.
     pub imports: Vec<String>,
-    /// The names of everything that the component exports, with their versions, sorted.
+    /// The names of all exports with their versions, sorted.
     pub exports: Vec<String>,
-    /// Whether its instances come out of the pool. False for components that are too large for its slots: they start more slowly.
+    /// Whether its instances come from the pool. False for components that exceed its slots; these start more
+    /// slowly.
     pub pooled: bool,
-    /// Which bound of the pool it exceeds, where it does.
+    /// The bound of the pool that it exceeds, if any.
     pub unpooled: Option<String>,
 }
 
-/// Which of the optional exports a component has.
+/// The optional exports of a component.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Exports {
@@ -53,13 +54,13 @@ pub struct Exports {
 }
 
 impl LoadedComponent {
-    /// Returns the code for one call. It does not rest before the answer is dropped.
+    /// Returns the code for one call. The code stays in memory while the result is held.
     pub(crate) fn ready(&self) -> Result<Arc<ResidentCode>, ReloadError> {
         self.code.ready(self.engine.codes())
     }
 
     pub(crate) fn linked<'a>(&self, ready: &'a ResidentCode) -> Result<&'a LinkedCode, ReloadError> {
-        // What could be linked once can be again.
+        // The same code was linked before, so linking it again cannot fail for another reason.
         ready.linked(|component| link(&self.code.machine, component, self.exports).map_err(|_| ReloadError))
     }
 }

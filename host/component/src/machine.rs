@@ -1,4 +1,4 @@
-//! One virtual machine with its clock.
+//! A wasmtime machine with its epoch clock.
 
 use wasmtime::Config;
 use wasmtime::component::Linker;
@@ -8,11 +8,11 @@ use crate::imports;
 use crate::state::State;
 use crate::ticker::Ticker;
 
-/// One wasmtime engine with everything that is linked for its components, and its clock.
+/// A wasmtime engine with its linked imports and its epoch clock.
 pub(crate) struct Machine {
     pub(crate) engine: wasmtime::Engine,
     pub(crate) linker: Linker<State>,
-    /// `None` when guests are not interrupted.
+    /// `None` if guests are not interrupted.
     pub(crate) ticker: Option<Ticker>,
 }
 

@@ -1,7 +1,7 @@
-//! Measures for how long a call holds a thread.
+//! Measures the time for which a call occupies a thread.
 //!
-//! Ticks of the epoch clock are too coarse to measure a reconcile of ten microseconds, and they count waiting as work. The time
-//! between the begin and the end of every poll is neither.
+//! Ticks of the epoch clock are too coarse to measure a reconcile of ten microseconds, and they count waiting
+//! as work. The duration of the polls has neither flaw.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use std::future::poll_fn;
 
-/// Sums up the polls of one future. Only the thread that polls writes; others may read a moment too early.
+/// Sums up the durations of a future's polls. Only the polling thread writes; other threads may read a
+/// slightly older value.
 #[derive(Debug)]
 pub(crate) struct Meter {
     base: Instant,
@@ -22,23 +23,23 @@ impl Meter {
         Self { base: Instant::now(), spent_ns: AtomicU64::new(0), entered_ns: AtomicU64::new(0) }
     }
 
-    /// Returns the time since the meter was made.
+    /// Returns the time since the meter was created.
     pub(crate) fn wall(&self) -> Duration {
         self.base.elapsed()
     }
 
-    /// Returns the time spent in polls that have ended.
+    /// Returns the time spent in completed polls.
     pub(crate) fn spent(&self) -> Duration {
         Duration::from_nanos(self.spent_ns.load(Ordering::Relaxed))
     }
 
-    /// Returns the time spent in polls, seen from inside one.
+    /// Returns the time spent in polls, including the current one. Call it within a poll.
     pub(crate) fn spent_so_far(&self) -> Duration {
         let current = self.now_ns().saturating_sub(self.entered_ns.load(Ordering::Relaxed));
         self.spent() + Duration::from_nanos(current)
     }
 
-    /// Runs `future`, measured.
+    /// Runs `future` and measures its polls.
     ///
     /// *Cancel safety*: as that of `future`.
     pub(crate) async fn measure<T>(&self, future: impl Future<Output = T>) -> T {

@@ -1,10 +1,10 @@
-//! Serde form of a length of time: whole milliseconds, as everywhere in the contract with guests.
+//! Serde form of a duration: whole milliseconds, as everywhere in the contract with guests.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serializer};
 
-/// Writes `duration` in whole milliseconds; what does not fit is cut at the largest number.
+/// Writes `duration` in whole milliseconds, capped at the largest number.
 pub(crate) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(of(*duration))
 }
@@ -19,7 +19,7 @@ pub(crate) fn of(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The same for a length that may be absent.
+/// The same for an optional duration.
 pub(crate) mod option {
     use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub(crate) mod option {
     }
 }
 
-/// The same in whole microseconds, for what is measured.
+/// The same in whole microseconds, for measurements.
 pub(crate) mod micros {
     use std::time::Duration;
 

@@ -1,13 +1,14 @@
-//! Lines out of what a guest writes to standard output and standard error.
+//! Splits standard output and standard error of a guest into lines.
 
 use std::collections::VecDeque;
 
 use crate::effect::Level;
 
-/// How many of the last lines of standard error are kept for the message of a trap.
+/// The number of last lines of standard error that are kept for the message of a trap.
 const LAST_LINES_MAX: usize = 6;
 
-/// Whole lines that wait to be logged, and the begin of the next ones. Bounded by the limit `log-bytes` of whoever writes.
+/// Complete lines that wait to be logged, and the beginnings of the next ones. The limit `log-bytes` of the
+/// call bounds them.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     lines: VecDeque<(Level, String)>,
@@ -17,7 +18,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Takes bytes; a line ends at a line feed or after `line_bytes_max` bytes.
+    /// Appends bytes; a line ends at a line feed or after `line_bytes_max` bytes.
     pub(crate) fn write(&mut self, level: Level, bytes: &[u8], line_bytes_max: usize) {
         for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
             for piece in piece.chunks(line_bytes_max) {
@@ -30,18 +31,18 @@ impl Output {
         }
     }
 
-    /// Ends the lines that no line feed has ended.
+    /// Completes lines without a final line feed.
     pub(crate) fn end(&mut self) {
         self.end_line(Level::Info);
         self.end_line(Level::Warn);
     }
 
-    /// Takes the oldest whole line.
+    /// Takes the oldest complete line.
     pub(crate) fn next_line(&mut self) -> Option<(Level, String)> {
         self.lines.pop_front()
     }
 
-    /// Returns the last lines of standard error, also those that were taken already.
+    /// Returns the last lines of standard error, including those already taken.
     pub(crate) fn last_words(&mut self) -> String {
         self.end_line(Level::Warn);
         Vec::from(self.last.clone()).join("\n")

@@ -1,7 +1,7 @@
-//! The opening of one sandbox: every effect of one call passes here on its way through the layers.
+//! The context of one call: every effect of the call passes through it on its way to the layers.
 //!
-//! Shared by the instance and by the HTTP requests that it has under way. Invariant: the first limit that is hit stays; a call that
-//! hit one ends as that limit, whatever the guest answers.
+//! The instance and its HTTP requests in flight share it. Invariant: the first limit that is hit is final; a
+//! call that hit one ends with that limit, regardless of the guest's answer.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -16,12 +16,12 @@ use crate::meter::Meter;
 use crate::outcome::Cost;
 use crate::output::Output;
 
-/// What one call has used and may use, and where its effects go.
+/// The usage and limits of one call, and the destination of its effects.
 pub(crate) struct CallContext {
     pub(crate) call: Call,
     pub(crate) limits: Limits,
     pub(crate) meter: Meter,
-    /// The layers of this call, and below them those of its controller.
+    /// The layers of this call, around those of its controller.
     effects: Limited<EffectCounter<Arc<dyn Effects>>>,
     memory_bytes_max: AtomicU64,
     hit: OnceLock<LimitHit>,
@@ -41,7 +41,7 @@ impl CallContext {
         }
     }
 
-    /// Performs one effect: what was written to standard output first, then this.
+    /// Flushes standard output and standard error, then performs one effect.
     ///
     /// # Errors
     /// A limit was hit. The error is a trap.
@@ -50,7 +50,7 @@ impl CallContext {
         self.forward(effect).await
     }
 
-    /// Writes one line into the log; counted as a line and by its bytes, not as an effect.
+    /// Writes one log line. It counts as a line and by its bytes, not as an effect.
     ///
     /// # Errors
     /// A limit was hit. The error is a trap.
@@ -60,7 +60,7 @@ impl CallContext {
         self.forward(effect).await.map(drop)
     }
 
-    /// Hands what was written to standard output and standard error so far to the log, line by line.
+    /// Passes the complete lines of standard output and standard error to the log.
     ///
     /// # Errors
     /// A limit was hit. The error is a trap.
@@ -72,7 +72,7 @@ impl CallContext {
         }
     }
 
-    /// Ends the last line of standard output and standard error, and hands everything to the log.
+    /// Completes the last lines of standard output and standard error, and passes everything to the log.
     ///
     /// # Errors
     /// A limit was hit. The error is a trap.
@@ -81,7 +81,8 @@ impl CallContext {
         self.flush().await
     }
 
-    /// Takes what the guest writes to standard output (`Info`) or standard error (`Warn`). A line counts when it is ended.
+    /// Receives the guest's writes to standard output (`Info`) or standard error (`Warn`). A line is charged
+    /// when it ends.
     ///
     /// # Errors
     /// The limit `log-bytes` or `log-lines` was hit. The error is a trap.
@@ -92,20 +93,20 @@ impl CallContext {
         Ok(())
     }
 
-    /// Returns the last lines of standard error: what a guest said before it crashed.
+    /// Returns the last lines of standard error, to explain a crash.
     pub(crate) fn last_words(&self) -> String {
         self.output().last_words()
     }
 
-    /// Remembers how much memory the guest has.
+    /// Records the guest's current memory, for its peak.
     pub(crate) fn record_memory(&self, bytes: u64) {
         self.memory_bytes_max.fetch_max(bytes, Ordering::Relaxed);
     }
 
-    /// Notes that a limit was hit, and returns the trap that ends the guest.
+    /// Records that a limit was hit, and returns the trap that ends the guest.
     pub(crate) fn hit(&self, limit: LimitName, message: String) -> wasmtime::Error {
         let error = format_err!("limit {limit}: {message}");
-        // The first hit is the cause; later ones follow from it.
+        // The first limit hit is the cause; later ones follow from it.
         drop(self.hit.set(LimitHit { limit, message }));
         error
     }
@@ -115,7 +116,7 @@ impl CallContext {
         self.hit.get().cloned()
     }
 
-    /// Returns what the call has used so far.
+    /// Returns the cost of the call so far.
     pub(crate) fn cost(&self) -> Cost {
         let EffectTotals { effects, bytes_out, bytes_in } = self.effects.inner().totals();
         Cost {
@@ -128,7 +129,7 @@ impl CallContext {
         }
     }
 
-    /// Hands an effect to the layers.
+    /// Passes an effect to the layers.
     async fn forward(&self, effect: Effect) -> wasmtime::Result<Answer> {
         match self.effects.perform(&self.call, effect).await {
             Answer::Limit { limit, message } => Err(self.hit(limit, message)),

@@ -1,4 +1,4 @@
-//! What belongs to one instance while it lives: its opening, its handles, and how much memory it has.
+//! The state of one instance: its call context, its handles, and its memory size.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Makes the store of one instance, with every limit in place.
+    /// Creates the wasmtime store of one instance, with every limit in place.
     pub(crate) fn store(engine: &wasmtime::Engine, port: Arc<CallContext>) -> Store<Self> {
         let handles_max = usize::try_from(port.limits.handles_max).unwrap_or(usize::MAX);
         let transfer_bytes_max = usize::try_from(port.limits.transfer_bytes_max).unwrap_or(usize::MAX);
@@ -39,7 +39,8 @@ impl State {
         store
     }
 
-    /// Decides at a tick of the epoch clock: give way to others, or stop.
+    /// Called at each tick of the epoch clock: yields to other tasks, or stops the guest at its processor
+    /// limit.
     fn tick(mut store: StoreContextMut<'_, Self>) -> wasmtime::Result<UpdateDeadline> {
         let state = store.data_mut();
         let cpu = state.context.limits.cpu;
@@ -69,7 +70,8 @@ impl ResourceLimiter for State {
 
     fn table_growing(&mut self, current: usize, desired: usize, most: Option<usize>) -> wasmtime::Result<bool> {
         if most == Some(POOLED_TABLE_ELEMENTS_MAX) && desired > POOLED_TABLE_ELEMENTS_MAX {
-            // A table of the pool, which cannot grow: the guest would be told so, and nobody else.
+            // A table of the pool cannot grow beyond its slot. Without this check only the guest would
+            // notice.
             let message =
                 format!("a table of {desired} elements asked for, {POOLED_TABLE_ELEMENTS_MAX} fit in the pool");
             return Err(self.context.hit(LimitName::Tables, message));

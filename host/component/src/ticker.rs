@@ -1,6 +1,6 @@
-//! The clock that makes guests give way: a thread that advances an engine's epoch every millisecond.
+//! The epoch clock, which makes guests yield: a thread that advances an engine's epoch every millisecond.
 //!
-//! It sleeps for good while nothing runs, holds the engine weakly, and ends with it.
+//! It sleeps while no guest runs, holds the engine weakly, and ends with it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,8 +12,8 @@ use wasmtime::{Engine, EngineWeak};
 /// The length of one tick.
 pub(crate) const TICK: Duration = Duration::from_millis(1);
 
-/// How many ticks without a running guest pass before the thread lies down. Waking it costs a system call: it should not lie down
-/// between two calls of a busy host.
+/// Ticks without a running guest before the thread sleeps. Waking it costs a system call, so it should not
+/// sleep between two calls of a busy host.
 const IDLE_TICKS_MAX: u32 = 200;
 
 /// The running clock of one engine.
@@ -30,7 +30,7 @@ struct TickerState {
     ended: AtomicBool,
 }
 
-/// Somebody who runs guests; the clock ticks while there is one.
+/// Registration of a caller that runs guests; the clock ticks while there is one.
 #[derive(Debug)]
 pub(crate) struct TickGuard(Arc<TickerState>);
 
@@ -46,7 +46,7 @@ impl Ticker {
         Ok(Self { shared, thread: handle.thread().clone() })
     }
 
-    /// Keeps the clock ticking until the answer is dropped.
+    /// Keeps the clock ticking until the result is dropped.
     pub(crate) fn keep_ticking(&self) -> TickGuard {
         self.shared.running.fetch_add(1, Ordering::SeqCst);
         if self.shared.asleep.load(Ordering::SeqCst) {
@@ -83,7 +83,8 @@ fn tick(engine: &EngineWeak, shared: &TickerState) {
         }
         idle_ticks += 1;
         if idle_ticks >= IDLE_TICKS_MAX {
-            // Whoever starts to run after this line sees `asleep`; whoever started before it is seen by the check of `running`.
+            // A caller that registers after this line sees `asleep`; a caller that registered before it is
+            // seen by the check of `running`.
             shared.asleep.store(true, Ordering::SeqCst);
             if shared.running.load(Ordering::SeqCst) == 0 && !shared.ended.load(Ordering::SeqCst) {
                 std::thread::park();

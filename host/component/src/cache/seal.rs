@@ -1,4 +1,4 @@
-//! The key of a folder, and what it vouches for.
+//! The MAC key of a cache folder, and the bytes it authenticates.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -10,15 +10,15 @@ use sha2::Sha256;
 
 use super::{EntryName, OTHERS, draft};
 
-/// The length of the code in front of every entry.
+/// The length of the MAC in front of every entry.
 pub(super) const TAG_BYTES: usize = 32;
 const KEY_BYTES: usize = 32;
 /// The file of the key.
 const KEY: &str = "key";
 
-/// Bytes that [`MacKey::tag`] was asked to vouch for before, under the same name.
+/// Bytes that were tagged with [`MacKey::tag`] under the same name before.
 pub(crate) struct AuthenticBytes {
-    /// The code, and behind it the bytes.
+    /// The MAC, followed by the bytes.
     sealed: Vec<u8>,
 }
 
@@ -28,14 +28,15 @@ impl AuthenticBytes {
     }
 }
 
-/// A random key. Whoever has it can make entries.
+/// A random key. Its holders can create entries.
 pub(super) struct MacKey([u8; KEY_BYTES]);
 
 impl MacKey {
-    /// Reads the key of a folder of `owner`, and makes one where there is none that is good and its owner's alone.
+    /// Reads the key of a folder of `owner`, and creates one if there is no valid key that only its owner can
+    /// read.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// When the disk fails.
     pub(super) fn read_or_create(folder: &Path, owner: u32) -> io::Result<Self> {
         let path = folder.join(KEY);
         if let Some(key) = read(&path, owner) {
@@ -47,34 +48,34 @@ impl MacKey {
         draft.write_all(&key.0)?;
         let Err(failed) = draft.persist_noclobber(&path) else { return Ok(key) };
         if let Some(theirs) = read(&path, owner) {
-            // Another process was faster.
+            // Another process created the key first.
             return Ok(theirs);
         }
-        // What is there is no key: it is replaced, and so is every entry in time.
+        // The existing file is no valid key: it is replaced, and in time so is every entry.
         failed.file.persist(&path).map_err(|failed| failed.error)?;
         Ok(key)
     }
 
-    /// Returns the code that vouches for `compiled` under `name`.
+    /// Returns the MAC of `compiled` under `name`.
     pub(super) fn tag(&self, name: &EntryName, compiled: &[u8]) -> [u8; TAG_BYTES] {
         self.mac(name, compiled).finalize().into_bytes().into()
     }
 
-    /// Returns what was sealed, if it is what [`Self::tag`] was given.
+    /// Verifies the MAC of an entry. Returns its bytes, or `None` if it does not match.
     pub(super) fn open(&self, name: &EntryName, sealed: Vec<u8>) -> Option<AuthenticBytes> {
         let (tag, compiled) = sealed.split_at_checked(TAG_BYTES)?;
         self.mac(name, compiled).verify_slice(tag).ok()?;
         Some(AuthenticBytes { sealed })
     }
 
-    /// All names have the same length, so that none of their bytes can pass for one of the entry.
+    /// All names have the same length, so no bytes of a name can pass for bytes of an entry.
     fn mac(&self, name: &EntryName, compiled: &[u8]) -> Hmac<Sha256> {
         let mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
         mac.chain_update(name.0.as_bytes()).chain_update(compiled)
     }
 }
 
-/// Returns the key that is there, unless somebody else may know it or have made it.
+/// Returns the existing key, unless other users may have read or created it.
 fn read(path: &Path, owner: u32) -> Option<MacKey> {
     let mut file = File::open(path).ok()?;
     let facts = file.metadata().ok()?;

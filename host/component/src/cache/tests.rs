@@ -13,7 +13,7 @@ use crate::fixture;
 use crate::load::compile;
 use crate::options::EngineOptions;
 
-/// A folder that hosts start over, one after the other.
+/// A cache folder that several hosts use in turn.
 struct Disk(tempfile::TempDir);
 
 impl Disk {
@@ -42,7 +42,7 @@ impl Disk {
     }
 }
 
-/// Makes the ordinary fixture ready, and says how.
+/// Loads the ordinary fixture, and returns the origin of its code.
 fn make(engine: &Engine) -> Origin {
     make_of(engine, &fixture::good())
 }
@@ -59,7 +59,7 @@ fn name(number: u8) -> EntryName {
     EntryName(format!("{number:064}"))
 }
 
-/// Returns the entry of this name, if it can be trusted.
+/// Returns the entry of this name, if it can be verified.
 fn read(cache: &Cache, name: &EntryName) -> Option<AuthenticBytes> {
     cache.find(name)?.read()
 }
@@ -102,7 +102,7 @@ fn an_entry_that_was_damaged_anywhere_is_compiled_again_and_replaced() {
         bytes
     };
     let length = whole.len();
-    // The code in front, and every sixteenth of the bytes, from the first to the last.
+    // Damages the MAC, and every sixteenth byte, from the first to the last.
     let mut damaged: Vec<Vec<u8>> = [0, 15, 31, 32, 33, length - 1].map(|at| flipped(at, 0)).into();
     damaged.extend((1..16).map(|part| flipped(length * part / 16, 7)));
     damaged.extend([0, 1, 31, 32, 33, length / 2, length - 1].map(|end| whole[..end].to_vec()));
@@ -118,7 +118,7 @@ fn an_entry_that_was_damaged_anywhere_is_compiled_again_and_replaced() {
 fn entries_of_another_key_are_compiled_again_and_replaced() {
     let disk = Disk::new();
     make(&disk.engine());
-    // Other bytes, a key that is cut off, one that others may have read, and none.
+    // Other bytes, a truncated key, a key that others may have read, and no key.
     let key = disk.folder().join("key");
     let change: [&dyn Fn(); 4] = [
         &|| fs::write(&key, [7; 32]).unwrap(),
@@ -166,7 +166,7 @@ fn what_another_engine_compiled_is_neither_found_nor_taken() {
 
 #[test]
 fn a_folder_that_cannot_be_used_costs_time_and_nothing_else() {
-    // A file in its place; a folder that others can write; one that is not there and cannot be made.
+    // A file in its place; a folder writable by others; a missing folder that cannot be created.
     let disks = [Disk::new(), Disk::new(), Disk::new()];
     fs::write(disks[0].folder(), "").unwrap();
     fs::create_dir(disks[1].folder()).unwrap();

@@ -1,4 +1,4 @@
-//! What a trap looks like to a person: what happened, what the guest said last, and where.
+//! The message of a trap for people: the error, the guest's last words, and a backtrace.
 
 use wasmtime::{Trap, WasmBacktrace};
 
@@ -7,10 +7,10 @@ use crate::limits::cut;
 /// Bytes of the message of a trap. Cut above.
 const MESSAGE_BYTES_MAX: usize = 4096;
 
-/// Frames that are shown.
+/// The frames shown.
 const FRAMES_MAX: usize = 6;
 
-/// What a frame begins with when it is about the way into a panic, not about the guest.
+/// Prefixes of frames that belong to the panic machinery, not to the guest.
 const MACHINERY: [&str; 11] = [
     "std::",
     "std[",
@@ -44,7 +44,7 @@ fn compose(what: &str, last_words: &str, backtrace: &str) -> String {
     let words = last_words.lines().filter(|line| !line.starts_with("note: run with `RUST_BACKTRACE"));
     let words = words.collect::<Vec<_>>().join("\n");
     if words.contains("panicked at") {
-        // The trap is only how a panic ends.
+        // A trap ends every panic; the panic's message says more.
         message = words;
     } else if !words.is_empty() {
         message = format!("{message}\n{words}");
@@ -66,7 +66,7 @@ fn frame(line: &str) -> Option<&str> {
     Some(without_hash(frame.split_once('!').map_or(frame, |(_, name)| name).trim()))
 }
 
-/// Takes the hash off the name of a Rust function: `guest::recurse::h0123456789abcdef`.
+/// Removes the hash from the name of a Rust function: `guest::recurse::h0123456789abcdef`.
 fn without_hash(name: &str) -> &str {
     const DIGITS: usize = 16;
     match name.rsplit_once("::h") {

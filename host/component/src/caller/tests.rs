@@ -30,7 +30,7 @@ async fn call(component: &Component, caller: &mut CallSession) -> Result<Outcome
     component.reconcile(caller, &key(), &Limits::default(), Arc::new(EmptyWorld)).await.result
 }
 
-/// Answers one effect for each permit.
+/// Answers one effect for each semaphore permit.
 struct Slow(Semaphore);
 
 #[async_trait]
@@ -88,7 +88,7 @@ async fn whoever_began_to_wait_during_a_call_has_the_place_when_it_ends() {
     }
     slow.0.add_permits(2);
     assert_eq!(calling.await.result, Ok(Outcome::Settled));
-    // The first one is still there, and does nothing.
+    // The first one still exists, and is idle.
     let served = tokio::time::timeout(Duration::from_secs(30), waiting).await;
     assert!(
         served.is_ok_and(|served| served.result == Ok(Outcome::Settled)),

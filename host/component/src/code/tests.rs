@@ -23,7 +23,7 @@ fn engine() -> Engine {
 #[tokio::test]
 async fn the_same_bytes_are_compiled_once_and_shared() {
     let (engine, grants) = (engine(), Grants::default());
-    // Three at once, and one later.
+    // Three concurrent loads, and a later one.
     let (a, b, c) = tokio::join!(
         engine.load(fixture::good(), &grants),
         engine.load(fixture::good(), &grants),
@@ -77,7 +77,7 @@ async fn what_does_not_fit_the_pool_comes_back_from_the_cache_as_such() {
     assert!(first.unpooled.is_some() && first.unpooled == second.unpooled, "both say which bound it exceeds");
 }
 
-/// How long the engines of these tests wait before code rests. The clock is the test's.
+/// The idle time before eviction in these tests, on the test's paused clock.
 const REST_AFTER: Duration = Duration::from_secs(10);
 
 fn resting_engine(folder: &Path) -> Engine {
@@ -96,13 +96,13 @@ async fn call(component: &Component) -> CallReport<Outcome> {
     component.reconcile(&mut CallSession::new("test"), &key, &Limits::default(), Arc::new(EmptyWorld)).await
 }
 
-/// Lets a component rest, and checks that it does.
+/// Waits until a component is evicted, and checks that it is.
 async fn let_rest(component: &Component) {
     tokio::time::sleep(REST_AFTER * 3).await;
     assert!(!is_in_memory(component));
 }
 
-/// Runs `test` beside a poller that puts code to rest.
+/// Runs `test` beside a task that evicts idle code.
 async fn beside_rest(engine: &Engine, test: impl Future<Output = ()>) {
     tokio::time::pause();
     tokio::select! {
@@ -111,7 +111,7 @@ async fn beside_rest(engine: &Engine, test: impl Future<Output = ()>) {
     }
 }
 
-/// Loads the ordinary fixture, and lets it rest and answer again and again.
+/// Loads the ordinary fixture, and alternates between eviction and calls.
 async fn rests_and_answers(engine: &Engine, origin: Origin) {
     let component = engine.load(fixture::good(), &Grants::default()).await.unwrap();
     assert_eq!((component.0.code.origin, engine.components_in_memory()), (origin, 1));

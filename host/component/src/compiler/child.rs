@@ -1,4 +1,4 @@
-//! The side of the process that compiles: it binds itself first, and then reads one component and writes its code.
+//! The compiler process: it limits its own resources, then reads one component and writes its code.
 
 use std::any::Any;
 use std::fmt;
@@ -15,19 +15,19 @@ use crate::limits::cut;
 use crate::millis;
 use crate::options::{EngineOptions, config};
 
-/// How much later than others such a process is given a processor: guests and their host come first.
+/// The nice value of compiler processes: guests and their host come first.
 const NICENESS: i32 = 10;
-/// Whom the system ends first when it has no memory left: this process.
+/// The OOM score: when memory runs out, the kernel kills this process first.
 #[cfg(target_os = "linux")]
 const FIRST_TO_GO: &str = "1000";
-/// Bytes of what is said about a malformed component. Cut above.
+/// Bytes of an error message. Cut above.
 const REASON_BYTES_MAX: usize = 4096;
 
-/// One compilation, and what it may take. Written as JSON on a command line.
+/// One compilation and its bounds. Passed as JSON on a command line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CompileTask {
-    /// Time on processors, all of them together. Bound in whole seconds, rounded up.
+    /// Processor time, summed over all processors. Enforced in whole seconds, rounded up.
     #[serde(rename = "timeMs", with = "millis")]
     pub time: Duration,
     /// Bytes of memory.
@@ -36,21 +36,21 @@ pub struct CompileTask {
     pub parallel: bool,
 }
 
-/// What came of a task. The process ends with [`CompilerExit::code`].
+/// The result of a task. The process exits with [`CompilerExit::code`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompilerExit {
     /// The code was written.
     Compiled,
-    /// The component is malformed; why was written instead, as text.
+    /// The component is malformed; the output is the reason, as text.
     Malformed,
-    /// The compiler cannot go on with this component; where it stopped was written instead, as text.
+    /// The compiler panicked on this component; the output is the panic's message.
     GaveUp,
-    /// There was not enough memory. Most often the process is aborted instead.
+    /// Out of memory. Most often the process is aborted instead.
     NoMemory,
 }
 
 impl CompilerExit {
-    /// Returns the exit code that says so: 0, 65, 70 or 71.
+    /// Returns the exit code of the result: 0, 65, 70 or 71.
     pub fn code(self) -> u8 {
         match self {
             Self::Compiled => 0,
@@ -68,24 +68,25 @@ impl CompilerExit {
 }
 
 impl CompileTask {
-    /// Returns what an engine with these options wants of its compiler.
+    /// Returns the task for a compilation with these engine options.
     pub(super) fn of(options: &EngineOptions) -> Self {
         let EngineOptions { compile_time, compile_memory_bytes_max, parallel_compilation, .. } = options;
         Self { time: *compile_time, memory_bytes_max: *compile_memory_bytes_max, parallel: *parallel_compilation }
     }
 
-    /// Binds this process, and compiles what `input` has to its end into `output`.
+    /// Limits the resources of this process, and compiles all of `input` into `output`.
     ///
-    /// The bounds stay with the process: nothing else is done in it before or after. On Linux it also ends with the thread that started it.
+    /// The limits last as long as the process, which must do nothing else. On Linux it also ends with the
+    /// thread that started it.
     ///
     /// # Errors
-    /// The bounds cannot be set, or a stream breaks.
+    /// The limits cannot be set, or a stream breaks.
     pub fn run(&self, input: &mut dyn Read, output: &mut dyn Write) -> io::Result<CompilerExit> {
         self.set_limits()?;
         let engine = wasmtime::Engine::new(&config(self.parallel)).map_err(io::Error::other)?;
         let mut bytes = Vec::new();
         input.read_to_end(&mut bytes)?;
-        // What a panic says is an answer, and not for the log of whoever started this process.
+        // The panic message is part of the answer, and must not reach the log of the parent process.
         std::panic::set_hook(Box::new(|_| ()));
         let (ended, answer) = match precompile(&engine, &bytes) {
             Ok(code) => (CompilerExit::Compiled, code),
@@ -100,19 +101,19 @@ impl CompileTask {
         Ok(ended)
     }
 
-    /// Sets every bound there is without leaving safe code.
+    /// Sets every limit that safe code can set.
     fn set_limits(&self) -> io::Result<()> {
         #[cfg(target_os = "linux")]
         {
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-            // Where the system does not take it, another process is chosen, as before.
+            // If the system refuses the score, the kernel chooses its victim as usual.
             drop(std::fs::write("/proc/self/oom_score_adj", FIRST_TO_GO));
         }
         rustix::process::nice(NICENESS)?;
         let seconds = self.time.as_secs() + u64::from(self.time.subsec_nanos() > 0);
         let bounds = [
             (Resource::Data, self.memory_bytes_max, self.memory_bytes_max),
-            // The signal of the first says why; nothing outlives the second.
+            // SIGXCPU at the soft limit reports the cause; SIGKILL at the hard limit cannot be survived.
             (Resource::Cpu, seconds, seconds + 1),
             (Resource::Core, 0, 0),
             (Resource::Fsize, 0, 0),
@@ -124,17 +125,18 @@ impl CompileTask {
     }
 }
 
-/// Why there is no code.
+/// The reason why there is no code.
 pub(super) enum PrecompileError {
-    /// The component is not as it should be.
+    /// The component is invalid.
     Refused(wasmtime::Error),
-    /// The compiler panicked, and said this.
+    /// The compiler panicked with this message.
     GaveUp(String),
 }
 
-/// Compiles, and catches a compiler that panics: it does so for a component that it cannot compile, not for one try of it.
+/// Compiles a component, and catches panics of the compiler: these concern one component, and would happen
+/// again with each attempt.
 pub(super) fn precompile(engine: &wasmtime::Engine, bytes: &[u8]) -> Result<Vec<u8>, PrecompileError> {
-    // Nothing of a compilation outlives it but its result.
+    // A compilation leaves no state except for its result.
     let result = catch_unwind(AssertUnwindSafe(|| engine.precompile_component(bytes)));
     match result {
         Ok(compiled) => compiled.map_err(PrecompileError::Refused),
@@ -142,10 +144,10 @@ pub(super) fn precompile(engine: &wasmtime::Engine, bytes: &[u8]) -> Result<Vec<
     }
 }
 
-/// Returns the first line of what a panic said.
+/// Returns the first line of a panic's message.
 fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    let line = text.and_then(|text| text.lines().next()).unwrap_or("the compiler does not say what");
+    let line = text.and_then(|text| text.lines().next()).unwrap_or("the compiler panicked without a message");
     cut(line.to_owned(), REASON_BYTES_MAX)
 }
 

@@ -1,4 +1,4 @@
-//! The side of the host: it starts a process for one component, feeds it, and says what came of it.
+//! The host's side: starts a compiler process for one component, feeds it, and interprets the result.
 
 use std::io;
 use std::process::{ExitStatus, Stdio};
@@ -12,21 +12,21 @@ use super::{CompileTask, Compiler, CompilerExit};
 use crate::limits::LimitName;
 use crate::refused::Reason;
 
-/// How many times the time on processors may pass on the wall: the machine may have other things to do.
+/// The wall-time bound as a multiple of the processor time: the machine may be busy.
 const WALL_FACTOR: u32 = 4;
-/// Bytes that are kept of what the process says of itself.
+/// Bytes of standard error that are kept.
 const SAID_BYTES_MAX: u64 = 4096;
-/// What a program in Rust says when there is no memory, before it is aborted.
+/// The message of a Rust program that runs out of memory, before it aborts.
 const NO_MEMORY: &str = "memory allocation of";
 
-/// What a process left behind.
+/// The output and exit status of a process.
 struct ProcessOutput {
     status: ExitStatus,
     output: Vec<u8>,
     said: String,
 }
 
-/// Compiles in a process of its own, and waits for that on this thread: with the thread ends the process.
+/// Compiles in a separate process, and blocks this thread until it ends: the process dies with the thread.
 ///
 /// # Errors
 /// `Malformed`, `Limit`, `Compiler`.
@@ -37,7 +37,8 @@ pub(super) fn run(compiler: &Compiler, task: &CompileTask, bytes: &[u8]) -> Resu
         let mut child = start(compiler, task).map_err(failed)?;
         let wall = task.time.saturating_mul(WALL_FACTOR);
         let answered = tokio::time::timeout(wall, talk(&mut child, task, bytes)).await;
-        // It has ended, or shall. One that cannot be waited for is reaped later, when the child is dropped.
+        // Kills the process if it still runs. If waiting for it fails, it is reaped later, when `child` is
+        // dropped.
         drop(child.kill().await);
         answered.map_err(|_| time(wall, "did not end within"))?.map_err(failed)?.into_result(task)
     })
@@ -50,14 +51,14 @@ fn start(compiler: &Compiler, task: &CompileTask) -> io::Result<Child> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
 }
 
-/// Hands the component over and takes the answer, both at once: neither side waits for the other to read.
+/// Writes the component and reads the answer concurrently, so that neither side blocks the other.
 async fn talk(child: &mut Child, task: &CompileTask, bytes: &[u8]) -> io::Result<ProcessOutput> {
     let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(mut stdin), Some(stdout), Some(stderr)) = streams else {
-        return Err(io::Error::other("it has no streams"));
+        return Err(io::Error::other("it has no standard streams"));
     };
     let feed = async {
-        // Who reads no further has its reasons, and says them elsewhere.
+        // A process that stops reading reports its reason on another stream.
         drop(stdin.write_all(bytes).await);
         drop(stdin);
     };
@@ -67,7 +68,7 @@ async fn talk(child: &mut Child, task: &CompileTask, bytes: &[u8]) -> io::Result
     Ok(ProcessOutput { output: output?, said, status: child.wait().await? })
 }
 
-/// Reads at most so many bytes. A stream that has more of them is closed, and who writes on ends.
+/// Reads at most `bytes_max` bytes, then closes the stream, which ends a process that keeps writing.
 async fn read(stream: impl AsyncRead + Unpin, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     stream.take(bytes_max).read_to_end(&mut bytes).await?;
@@ -75,7 +76,7 @@ async fn read(stream: impl AsyncRead + Unpin, bytes_max: u64) -> io::Result<Vec<
 }
 
 impl ProcessOutput {
-    /// Says what it means that the process ended so.
+    /// Interprets the exit status and the output.
     fn into_result(self, task: &CompileTask) -> Result<Vec<u8>, Reason> {
         use std::os::unix::process::ExitStatusExt;
         let Self { status, output, said } = self;

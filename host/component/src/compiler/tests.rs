@@ -9,7 +9,7 @@ use crate::limits::LimitName;
 use crate::options::EngineOptions;
 use crate::refused::Reason;
 
-/// An engine whose compiler is a script of the shell. `$0` is its task.
+/// Creates an engine whose compiler is a shell script. `$0` is its task.
 fn engine(script: &str, options: EngineOptions) -> Engine {
     let arguments = ["-c", script].map(str::to_owned).into();
     let environment = [("PATH".to_owned(), "/bin:/usr/bin".to_owned())].into();
@@ -17,7 +17,7 @@ fn engine(script: &str, options: EngineOptions) -> Engine {
     Engine::new(EngineOptions { instances_max: 1, compiler, ..options }).unwrap()
 }
 
-/// Loads a good component with that compiler, and returns why it was refused.
+/// Loads a valid component with that compiler, and returns the reason of the refusal.
 async fn refusal(script: &str, options: EngineOptions) -> Reason {
     let engine = engine(script, options);
     let mut refused = engine.load(fixture::good(), &Grants::default()).await.unwrap_err();
@@ -74,7 +74,8 @@ async fn what_a_component_says_of_its_types_is_refused_before_anything_is_compil
 #[tokio::test]
 async fn a_compiler_that_does_not_end_is_ended_under_the_name_of_the_limit() {
     let options = || EngineOptions { compile_time: Duration::from_millis(25), ..EngineOptions::default() };
-    // One that waits, one that does not read, one that reads and says nothing, one that never stops talking.
+    // A script that waits, one that does not read, one that reads but never answers, and one that writes
+    // without end.
     for script in ["kill -STOP $$", "while :; do :; done", "exec cat > /dev/null < /dev/zero", "while :; do echo; done"]
     {
         let reason = refusal(script, options()).await;

@@ -26,7 +26,7 @@ const READ_THE_CLOCK: &str = "(drop (call $now)) global.get $settled";
 const READ_THE_CLOCK_FOREVER: &str = "(loop $again (drop (call $now)) (br $again)) unreachable";
 const GROW_FOREVER: &str = "(loop $again (drop (memory.grow (i32.const 1))) (br $again)) unreachable";
 
-/// A clock that may take its time.
+/// A clock that can be slow to answer.
 #[derive(Default)]
 struct Clock {
     delay: Duration,

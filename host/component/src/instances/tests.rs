@@ -7,7 +7,7 @@ fn names() -> [Arc<str>; 3] {
     ["greedy", "modest", "other"].map(Arc::from)
 }
 
-/// Returns what a future is ready with now.
+/// Returns the output of a future if it is ready now.
 fn now<T>(future: impl Future<Output = T>) -> Option<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => Some(value),

@@ -4,13 +4,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The name of a limit: what errors, events and metrics call it.
+/// The name of a limit, as errors, events and metrics show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LimitName {
-    /// Time on the wall, host calls included.
+    /// Wall time, host calls included.
     Deadline,
-    /// Time on a processor.
+    /// Processor time.
     Cpu,
     /// Linear memory.
     Memory,
@@ -18,7 +18,7 @@ pub enum LimitName {
     Memories,
     /// Elements of tables.
     Tables,
-    /// The stack of the machine.
+    /// The native stack.
     Stack,
     /// Number of effects.
     Effects,
@@ -38,13 +38,13 @@ pub enum LimitName {
     Handles,
     /// Number and bytes of the keys in a result.
     Result,
-    /// Keys on the queue of a controller. Refuses new keys; stops no call.
+    /// Keys on the queue of a controller. New keys are refused; no call is stopped.
     Keys,
-    /// Bytes of errors that a controller keeps. Leaves texts out; stops no call.
+    /// Bytes of error texts that a controller keeps. Further texts are dropped; no call is stopped.
     ErrorBytes,
-    /// Time of a compilation. Refuses a component; stops no call.
+    /// Time of a compilation. The component is refused; no call is stopped.
     CompileTime,
-    /// Memory of a compilation. Refuses a component; stops no call.
+    /// Memory of a compilation. The component is refused; no call is stopped.
     CompileMemory,
 }
 
@@ -97,7 +97,8 @@ impl LimitName {
         }
     }
 
-    /// Says whether it stops calls of guests. The others refuse components, or new keys, or leave out texts.
+    /// Returns whether it stops calls of guests. The other limits refuse components or new keys, or drop
+    /// texts.
     pub fn stops_calls(self) -> bool {
         !matches!(self, Self::Keys | Self::ErrorBytes | Self::CompileTime | Self::CompileMemory)
     }

@@ -87,7 +87,7 @@ async fn lines_have_a_limit_of_their_own_whichever_way_they_are_written() {
     port.write_output(Level::Warn, b"four\n").unwrap_err();
     assert_eq!(port.first_hit().unwrap().limit, LimitName::LogLines);
     port.finish_output().await.unwrap();
-    // What was said before the limit is kept, the line that was too many is not.
+    // Lines before the limit are kept; the line that exceeded it is dropped.
     assert_eq!(*recorder.0.lock().unwrap(), [line("one"), line("two"), line("three"), line("and no end")]);
 }
 

@@ -1,4 +1,4 @@
-//! What toolchains of other languages make by themselves, in the smallest components that have it.
+//! Output patterns of other languages' toolchains, each in a minimal component.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ use crate::limits::Limits;
 use crate::outcome::{CallReport, Fault, Outcome};
 use crate::refused::Reason;
 
-/// Keeps what was denied.
+/// Records denials.
 #[derive(Default)]
 struct Denials(Mutex<Vec<(Capability, String)>>);
 
@@ -31,12 +31,13 @@ async fn call(component: &Component, effects: Arc<dyn Effects>) -> CallReport<Ou
     component.reconcile(&mut CallSession::new("test"), &key, &Limits::default(), effects).await
 }
 
-/// In an engine that has what one guest needs, and not more.
+/// Loads a guest into an engine with a single instance.
 async fn load(guest: Guest<'_>) -> Component {
     engine(1).load(guest.build(), &Grants::default()).await.unwrap()
 }
 
-/// Imports files as libraries do. `$open` opens `etc/hosts` below the first folder there is, and returns the case of the answer and what is in it.
+/// Imports files as standard libraries do. `$open` opens `etc/hosts` below the first preopened folder, and
+/// returns the case of the result and its payload.
 const FILES: &str = r#"
     (import "wasi:filesystem/types@0.2.9" (instance $types
         (export "descriptor" (type $descriptor (sub resource)))
@@ -81,7 +82,7 @@ fn opens(reconcile: &str) -> Guest<'_> {
     Guest { parts: FILES, imports, linked: "(with \"files\" (instance $files))", reconcile, ..Guest::default() }
 }
 
-/// The error case and the numbers of `no-entry` and `read-only`.
+/// The error case, and the codes of `no-entry` and `read-only`.
 const NO_ENTRY: u32 = 256 + 20;
 const READ_ONLY: u32 = 256 + 33;
 
@@ -121,7 +122,8 @@ async fn a_description_that_fails_names_what_it_was_refused_before() {
     assert!(text.contains("before that it used wasi:filesystem"), "{text}");
 }
 
-/// Imports sockets as libraries do. `$connect` connects to 10.0.0.1:80 and returns the case of the answer and what is in it.
+/// Imports sockets as standard libraries do. `$connect` connects to 10.0.0.1:80 and returns the case of the
+/// result and its payload.
 const SOCKETS: &str = r#"
     (import "wasi:sockets/network@0.2.9" (instance $network
         (export "network" (type $n (sub resource)))
@@ -194,7 +196,7 @@ async fn a_connection_is_denied_and_people_see_its_address() {
     assert_eq!(needs.snapshot().absent, ["address \"tcp 10.0.0.1:80\""]);
 }
 
-/// What the guest of [`composed`] imports: the length of a text, which another component counts.
+/// The import of [`composed`]'s guest: the length of a text, which another component counts.
 const COUNTED: &str = r#"
     (import "length" (func $length (param "text" string) (result u32)))
     (core module $memory (memory (export "memory") 1) (data (i32.const 8) "twelve bytes"))
@@ -202,9 +204,10 @@ const COUNTED: &str = r#"
     (core func $count (canon lower (func $length) (memory (core memory $lib "memory"))))
     (core instance $counts (export "count" (func $count)))"#;
 
-/// Puts a guest together with another component, which it calls with a text: that goes from memory to memory.
+/// Composes a guest with another component. The guest passes it a text, which is copied from memory to
+/// memory.
 fn composed(guest: Guest<'_>) -> Vec<u8> {
-    // Its functions stand beside their types then, as an instance that another component exports must have them.
+    // An instance exported by another component must have its functions beside their types.
     let functions = r#"(export "describe" (func $describe)) (export "reconcile" (func $reconcile)))"#;
     let guest = guest.text().replacen("(component", "(component $guest", 1);
     let guest = format!("{}{functions}", guest.split("(instance $reconciler").next().unwrap());

@@ -1,6 +1,7 @@
-//! Guests that no compiler makes: each is stopped under the name of its limit, or refused, and the engine serves the next one.
+//! Guests that no compiler produces: each is stopped under the name of its limit, or refused, and the engine
+//! runs the next one.
 //!
-//! Those that a compiler can make, and what a whole host does with them, are in `tests/it/hostile.rs`.
+//! `tests/it/hostile.rs` has the guests that a compiler can produce, and tests of a whole host with them.
 
 use super::{Clock, FOREVER, engine, limit, run};
 use crate::engine::Engine;
@@ -12,7 +13,7 @@ use crate::limits::Limits;
 use crate::outcome::{CallReport, Fault, Outcome};
 use crate::refused::Reason;
 
-/// Answers a failure whose message has this address and length, in units of its encoding.
+/// Returns a failure whose message has this address and length, in units of its encoding.
 fn fails_with(address: u32, length: u32) -> String {
     format!(
         "(i32.store8 (i32.const 2048) (i32.const 1))
@@ -21,7 +22,7 @@ fn fails_with(address: u32, length: u32) -> String {
     )
 }
 
-/// Runs a hostile guest, and then sees to it that a good one runs on the same engine and nothing is held.
+/// Runs a hostile guest, then checks that a good one runs on the same engine and nothing leaked.
 async fn attack(guest: Guest<'_>, limits: Limits) -> CallReport<Outcome> {
     let engine = engine(2);
     let memory_bytes_max = limits.memory_bytes_max;
@@ -38,7 +39,8 @@ async fn goes_on(engine: &Engine) {
     assert_eq!(engine.instances_free(), 2);
 }
 
-/// Loads a hostile guest, which must be refused, and returns why. A good one is loaded and runs after it.
+/// Loads a hostile guest, which must be refused, and returns the reason. A good one is loaded and runs after
+/// it.
 async fn refusal(component: Vec<u8>) -> String {
     let engine = engine(2);
     let refused = engine.load(component, &Grants::default()).await.unwrap_err();
@@ -105,7 +107,7 @@ async fn a_table_that_the_pool_has_no_room_for_is_stopped_by_name() {
     assert!(report.result.unwrap_err().to_string().contains("20001 elements asked for, 20000 fit in the pool"));
 }
 
-/// Of a kind that the guest itself declares: the host has nothing to do with them.
+/// Resources of a type that the guest itself declares, unknown to the host.
 #[tokio::test]
 async fn handles_of_its_own_are_counted_and_stopped_by_name() {
     let parts = r#"(type $own (resource (rep i32)))
@@ -145,7 +147,7 @@ async fn recursion_without_end_is_stopped_by_name_and_tells_where() {
 
 #[tokio::test]
 async fn a_text_that_is_no_text_is_a_trap_and_reaches_nobody() {
-    // One byte that begins no character; and half of a pair.
+    // One byte that starts no character, and half of a surrogate pair.
     let wide = 1 << 31;
     for (encoding, half, length, with) in [
         ("utf8", 0xff, 1, "invalid utf-8"),
@@ -189,7 +191,7 @@ async fn an_answer_at_no_address_is_a_trap() {
 
 #[tokio::test]
 async fn a_component_that_imports_everything_gets_what_is_offered_and_is_refused_for_the_rest() {
-    // The template imports the clock by itself.
+    // The template itself imports the clock.
     let offered = OFFERED.iter().filter(|name| !name.contains("monotonic-clock"));
     let parts: String = offered.map(|name| format!("(import \"{name}\" (instance))\n")).collect();
     let grants = Grants::default();
@@ -210,7 +212,7 @@ async fn a_component_that_imports_everything_gets_what_is_offered_and_is_refused
     goes_on(&engine).await;
 }
 
-/// The places of all sections: where the number of bytes stands, how long that number is, and how many bytes it says.
+/// The positions of all sections: the offset of the length field, its own length, and its value.
 fn sections(component: &[u8]) -> Vec<(usize, usize, usize)> {
     let (mut found, mut at) = (Vec::new(), 8);
     while at < component.len() {
@@ -229,7 +231,7 @@ fn sections(component: &[u8]) -> Vec<(usize, usize, usize)> {
     found
 }
 
-/// Writes a number as sections do.
+/// Encodes a number as LEB128.
 fn leb128(mut number: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     while number >= 0x80 {
@@ -247,7 +249,7 @@ async fn a_component_whose_sizes_lie_is_refused() {
     let sections = sections(&good);
     assert!(sections.len() > 10, "{sections:?}");
     for (at, digits, length) in sections {
-        // The bytes of the section; and the number of things in it, which stands behind that.
+        // The length of the section, and the number of its items that follows it.
         let inside = at + digits;
         let lies = [
             (at..inside, leb128(length - 1)),
@@ -267,7 +269,7 @@ async fn a_component_whose_sizes_lie_is_refused() {
     goes_on(&engine).await;
 }
 
-/// Deep enough to exhaust the stack of whoever reads it by recursion.
+/// Deep enough to exhaust the stack of a recursive parser.
 #[tokio::test]
 async fn components_in_components_are_read_to_the_bottom_and_refused_for_what_is_missing() {
     let header = b"\0asm\x0d\0\x01\0";
