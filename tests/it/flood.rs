@@ -145,7 +145,7 @@ fn a_guest_can_forge_no_line_and_no_advice_of_the_host() {
         (events.contains("Forged") && events.contains("Forbidden")).then_some(events)
     });
     is_harmless(&events);
-    assert!(events.contains("no manifest can grant it: what it asks for is no name"), "{events}");
+    assert!(events.contains("no manifest can grant it: the request contains an invalid name"), "{events}");
     for command in [
         &["events", "-o", "json"][..],
         &["events", "-o", "yaml"],

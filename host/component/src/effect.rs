@@ -1,9 +1,10 @@
-//! Every word that goes out of a sandbox and comes back, as data, and the one narrow trait that carries them.
+//! All requests out of a sandbox and their replies, as data, and the one narrow trait that carries them.
 //!
-//! An [`Effect`] is a request of a guest, an [`Answer`] is the reply. Both are plain values with a stable JSON form, so that a
-//! trace is a list of pairs, a replay is a table look-up, and a fault is a different answer.
+//! An [`Effect`] is a request of a guest, an [`Answer`] is the reply. Both are plain values with a stable
+//! JSON form. So a trace is a list of pairs, a replay is a table lookup, and an injected fault is a different
+//! answer.
 //!
-//! Invariant: whatever is not an `Effect` cannot be seen from inside a sandbox, but for the passing of time.
+//! Invariant: a guest can observe the outside world only through an `Effect`, except for the passing of time.
 
 use std::fmt;
 use std::pin::Pin;
@@ -26,81 +27,82 @@ pub use blob::Blob;
 pub use class::EffectClass;
 pub use exchange::Exchange;
 
-/// What a guest asks of the host.
+/// A request of a guest to the host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Effect {
     /// Reads one resource. Answer: [`Answer::Resource`].
     Get {
-        /// Which one.
+        /// The resource.
         key: Key,
-        /// How much of it.
+        /// The part to read.
         view: View,
     },
     /// Reads resources of one kind. Answer: [`Answer::Page`].
     List {
-        /// Which ones, and from where on. The limit is 1 to 500, always set.
+        /// The selection and the start of the page. The limit is 1 to 500, always set.
         query: Query,
-        /// How much of each.
+        /// The part of each to read.
         view: View,
     },
     /// Changes one resource. Answer: [`Answer::WriteData`].
     Write(Write),
-    /// Brings the key back when `target` changes. Answer: [`Answer::Done`].
+    /// Requeues the key when `target` changes. Answer: [`Answer::Done`].
     Follow {
-        /// What to follow.
+        /// The resource to follow.
         target: Key,
     },
-    /// Brings the key back when a resource that the selector means changes. Answer: [`Answer::Done`].
+    /// Requeues the key when a resource changes that the selector matches. Answer: [`Answer::Done`].
     FollowAll {
-        /// Of which kind.
+        /// The kind of the resources.
         kind: Kind,
-        /// Which ones.
+        /// The selector.
         selector: Selector,
     },
-    /// Tells a person something about a resource. Answer: [`Answer::Unit`].
+    /// Emits an event about a resource. Answer: [`Answer::Unit`].
     Emit {
-        /// How bad it is.
+        /// The severity.
         severity: Severity,
         /// One word, at most 128 bytes.
         reason: String,
         /// At most 1024 bytes.
         message: String,
-        /// What it is about; `None`: the key of the call.
+        /// The resource it is about; `None` for the key of the call.
         regarding: Option<Key>,
     },
-    /// Writes a line into the log. Answer: [`Answer::Unit`].
+    /// Writes a log line. Answer: [`Answer::Unit`].
     Log {
-        /// How important it is.
+        /// The level.
         level: Level,
         /// At most 4096 bytes.
         message: String,
         /// At most 16 names and values.
         fields: Vec<(String, String)>,
     },
-    /// Reads the controller's settings. Answer: [`Answer::Config`], or [`Answer::Done`] with an error where there are none yet.
+    /// Reads the controller's settings. Answer: [`Answer::Config`], or [`Answer::Done`] with an error where
+    /// there are none yet (in `describe`).
     Config {
-        /// One of them; `None`: all.
+        /// One setting; `None` for all.
         key: Option<String>,
     },
     /// Sends an HTTP request. Answer: [`Answer::Http`].
     Http(HttpRequest),
-    /// Reads the clock on the wall. Answer: [`Answer::Nanoseconds`] since 1970.
+    /// Reads the wall clock. Answer: [`Answer::Nanoseconds`] since 1970.
     WallClock,
-    /// Reads the clock that never goes back. Answer: [`Answer::Nanoseconds`] since a moment of the host's choice.
+    /// Reads the monotonic clock. Answer: [`Answer::Nanoseconds`] since a moment chosen by the host.
     MonotonicClock,
     /// Draws random bytes. Answer: [`Answer::Bytes`] of that length.
     Random {
-        /// How many: at most 65 536.
+        /// The number of bytes: at most 65 536.
         bytes: u32,
     },
-    /// Reaches for a file, an address or a name. Answer: [`Answer::Done`], always `forbidden`; the guest is told the error that its interface
-    /// has for what is not there.
+    /// Tries to use a file, an address or a host name. Answer: [`Answer::Done`], always `forbidden`; the
+    /// guest gets its interface's error for a missing object.
     Reach(WasiResource),
 }
 
 impl Effect {
-    /// Returns the import that asks for this, as guests know it: `store.get`.
+    /// Returns the import that makes this request, as guests know it: `store.get`.
     pub fn import(&self) -> &'static str {
         match self {
             Self::Get { .. } => "store.get",
@@ -130,29 +132,29 @@ impl Effect {
     }
 }
 
-/// How bad an event is.
+/// The severity of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Severity {
-    /// All is well.
+    /// A normal operation.
     Normal,
-    /// Somebody should look.
+    /// A problem that needs attention.
     Warning,
 }
 
-/// How important a line of the log is.
+/// The level of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Level {
-    /// For who follows every step.
+    /// Every step.
     Trace,
-    /// For who looks for a fault.
+    /// Details for debugging.
     Debug,
-    /// For who operates the controller. Standard output comes in here.
+    /// Information for operators. Standard output has this level.
     Info,
-    /// Something is odd. Standard error comes in here.
+    /// A suspicious condition. Standard error has this level.
     Warn,
-    /// Something failed.
+    /// A failure.
     Error,
 }
 
@@ -160,19 +162,19 @@ pub enum Level {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HttpRequest {
-    /// In capitals: `GET`.
+    /// The method in capitals: `GET`.
     pub method: String,
-    /// The whole address: `https://api.example.com/v1/items?all=1`.
+    /// The whole URL: `https://api.example.com/v1/items?all=1`.
     pub url: String,
     /// In the guest's order, names in lower case.
     pub headers: Vec<(String, Blob)>,
-    /// At most as long as the limits say.
+    /// At most `http_body_bytes_max` bytes.
     pub body: Blob,
-    /// How long the guest is willing to wait, in milliseconds; `None`: for as long as its deadline lets it.
+    /// The guest's timeout in milliseconds; `None` for the rest of its deadline.
     pub timeout_ms: Option<u64>,
 }
 
-/// On whose behalf an effect is performed.
+/// The call on whose behalf an effect is performed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Call {
@@ -180,9 +182,9 @@ pub struct Call {
     pub id: u64,
     /// The controller's name.
     pub controller: Arc<str>,
-    /// What is being called.
+    /// The function that is being called.
     pub entry: EntryPoint,
-    /// The key being reconciled; `None` for the other entries.
+    /// The key being reconciled; `None` for other entry points.
     pub key: Option<Key>,
 }
 
@@ -226,20 +228,22 @@ impl fmt::Display for EntryPoint {
 
 /// The only way out of a sandbox.
 ///
-/// Implementations wrap one another: grants around recorders around the world, and whatever else somebody needs. Effects of one
-/// call come one after another, but for HTTP requests, which a guest may have under way side by side.
+/// Implementations wrap one another: grants around recorders around the world, and any further layer. The
+/// effects of one call arrive one after another, except for HTTP requests, which a guest may have in flight
+/// concurrently.
 ///
-/// *Cancel safety*: a call that is stopped at its deadline drops the future of the effect that is under way. An implementation that
-/// must finish what it began does that in a task of its own.
+/// *Cancel safety*: when a call is stopped at its deadline, the future of the effect in flight is dropped. An
+/// implementation that must finish its work does so in a task of its own.
 #[async_trait]
 pub trait Effects: Send + Sync + 'static {
     /// Performs `effect` on behalf of `call`.
     ///
-    /// The answer must be of the kind that the effect names; another kind ends the call as a trap. Failures are answers.
+    /// The answer must be of the kind documented at the effect; any other kind ends the call as a trap.
+    /// Failures are answers.
     async fn perform(&self, call: &Call, effect: Effect) -> Answer;
 }
 
-/// Hands on the future itself: one that waits for it would be put into memory of its own for each effect.
+/// Returns the inner future itself: an `async` wrapper would allocate another one for each effect.
 impl<T: Effects + ?Sized> Effects for Arc<T> {
     fn perform<'effects, 'call, 'performed>(
         &'effects self,

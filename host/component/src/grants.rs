@@ -1,7 +1,7 @@
-//! What a controller may do, as its manifest says it. Everything that is not granted is refused.
+//! The capabilities of a controller, as its manifest grants them. Everything else is refused.
 //!
-//! Grants say nothing of how much: that is [`crate::Limits`]. Who asks is not looked at either: a `Grants` belongs to one
-//! controller already.
+//! Grants contain no quantities: those are [`crate::Limits`]. They contain no subject either: a `Grants`
+//! belongs to one controller.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -34,25 +34,26 @@ pub use watch::Disclosure;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Grants {
-    /// Resources: one that covers a call is enough.
+    /// Resource grants: one that covers a call is enough.
     pub resources: Vec<ResourceGrant>,
-    /// HTTP requests: one that covers a request is enough.
+    /// HTTP grants: one that covers a request is enough.
     pub http: Vec<HttpGrant>,
-    /// Grants that have to cover the same as well, see [`Grants::limited_to`]. Not a part of what people write.
+    /// Further grants that must also cover each request, see [`Grants::limited_to`]. Not a part of manifests.
     #[serde(skip)]
     pub limited_to: Option<Arc<Grants>>,
 }
 
-/// Leave to do some things to resources of some kinds.
+/// Permission for some verbs on resources of some kinds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ResourceGrant {
-    /// `GROUP/KIND`, or `KIND` for the core group, each part a pattern: `apps/Deployment`, `Pod`, `apps/*`. A single `*` means
-    /// every kind of every group.
+    /// `GROUP/KIND`, or `KIND` for the core group, each part a pattern: `apps/Deployment`, `Pod`, `apps/*`. A
+    /// single `*` means every kind of every group.
     pub kinds: Vec<String>,
-    /// What may be done.
+    /// The granted verbs.
     pub verbs: Vec<Verb>,
-    /// Patterns of namespaces; `*` means all. Resources outside of namespaces are covered by `*` and by the empty pattern.
+    /// Patterns of namespaces; `*` means all. Cluster-scoped resources are covered by `*` and by the empty
+    /// pattern.
     #[serde(default = "everything")]
     pub namespaces: Vec<String>,
     /// Patterns of names; absent means all.
@@ -60,7 +61,7 @@ pub struct ResourceGrant {
     pub names: Vec<String>,
 }
 
-/// What can be done to a resource.
+/// A verb on resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verb {
@@ -68,17 +69,17 @@ pub enum Verb {
     Get,
     /// Read many.
     List,
-    /// Be told of changes: of a watch that `describe` names, of the managed kind, of what is followed.
+    /// Receive changes: of the managed kind, of the watches in `describe`, of followed resources.
     Watch,
-    /// Make one.
+    /// Create one.
     Create,
-    /// Replace all but the status.
+    /// Replace everything but the status.
     Update,
     /// Replace the status.
     UpdateStatus,
     /// Change in place.
     Patch,
-    /// Create, or set the fields that are named.
+    /// Server-side apply: create, or set the named fields.
     Apply,
     /// Delete one.
     Delete,
@@ -111,17 +112,20 @@ impl fmt::Display for Verb {
     }
 }
 
-/// Leave to send some HTTP requests.
+/// Permission for some HTTP requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HttpGrant {
-    /// Patterns of whole addresses: `https://api.example.com/v1/*`. Scheme, host and port must be the same; a leading `*.` of the
-    /// host stands for one or more labels and a host `*` for any; a `*` in the path stands for any text.
+    /// Patterns of whole URLs: `https://api.example.com/v1/*`. Scheme, host and port must be the same. In the
+    /// host, a leading `*.` stands for one or more labels, and a host `*` for any host; a `*` in the path
+    /// stands for any text.
     pub urls: Vec<String>,
-    /// Methods; absent means `GET` and `HEAD`, `*` means all but `TRACE`, `TRACK` and `CONNECT`, which nobody is granted.
+    /// Methods; absent means `GET` and `HEAD`. `*` means all but `TRACE`, `TRACK` and `CONNECT`, which are
+    /// never granted.
     #[serde(default = "safe_methods")]
     pub methods: Vec<String>,
-    /// Which addresses may be connected to beside the public ones, whatever name leads there; absent means none.
+    /// Non-public address ranges that requests may connect to, whichever name resolves to them; absent means
+    /// none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<AddressRange>,
     /// Headers that the host adds. The guest never sees them.
@@ -129,13 +133,14 @@ pub struct HttpGrant {
     pub headers: BTreeMap<String, HeaderSource>,
 }
 
-/// Where the value of a header comes from.
+/// The source of a header's value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum HeaderSource {
-    /// The text that stands here.
+    /// A literal text.
     Value(String),
-    /// The secret of this name: 1 to 253 of the characters `a` to `z`, `A` to `Z`, `0` to `9`, `-`, `_` and `.`, a dot never first.
+    /// The secret of this name: 1 to 253 of the characters `a` to `z`, `A` to `Z`, `0` to `9`, `-`, `_` and
+    /// `.`, a dot never first.
     Secret(String),
 }
 
@@ -147,28 +152,29 @@ fn safe_methods() -> Vec<String> {
     vec!["GET".to_owned(), "HEAD".to_owned()]
 }
 
-/// One thing that a controller wants to do to resources.
+/// An access to resources that a controller asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccessRequest<'a> {
-    /// What.
+    /// The verb.
     pub verb: Verb,
-    /// To resources of which kind. The version does not matter.
+    /// The kind of the resources. The version does not matter.
     pub kind: &'a Kind,
-    /// In which namespace; `None`: in all of them. Empty: outside of namespaces.
+    /// The namespace; `None` for all of them. Empty: outside of namespaces.
     pub namespace: Option<&'a str>,
-    /// To the resource of which name; `None`: to all of them.
+    /// The name; `None` for all of them.
     pub name: Option<&'a str>,
 }
 
 impl Grants {
-    /// Returns everything that is wrong with these grants as they are written: patterns that can never cover anything. Each begins with
-    /// the path of the field: `resources[0].kinds[1]: …`.
+    /// Returns all problems of these grants as written: patterns that can never match. Each message begins
+    /// with the path of the field: `resources[0].kinds[1]: …`.
     pub fn problems(&self) -> Vec<String> {
         check::problems(self)
     }
 
-    /// Returns these grants, as far as `wanted` has them too: what one of both does not cover is refused. Only these say what is watched and
-    /// what [`Grants::learn`] may leave out. What they were kept to before does not count any more.
+    /// Returns these grants limited to those of `wanted`: a request that one of both does not cover is
+    /// refused. Watches, and the results of [`Grants::learn`], follow these grants alone. An earlier limit is
+    /// replaced.
     #[must_use]
     pub fn limited_to(&self, wanted: &Self) -> Self {
         let Self { resources, http, limited_to: _ } = self;
@@ -178,7 +184,7 @@ impl Grants {
         Self { resources: resources.clone(), http: http.clone(), limited_to: kept_to }
     }
 
-    /// Says whether other grants have the same lines, whatever both are kept to.
+    /// Returns whether other grants have the same lines, regardless of their limits.
     pub fn has_lines_of(&self, other: &Self) -> bool {
         self.resources == other.resources && self.http == other.http
     }
@@ -187,7 +193,7 @@ impl Grants {
         says(self) && self.limited_to.as_deref().is_none_or(says)
     }
 
-    /// Returns the names of the secrets that these grants use.
+    /// Returns the names of the secrets in these grants.
     pub fn secrets(&self) -> BTreeSet<&str> {
         let headers = self.http.iter().flat_map(|grant| grant.headers.values());
         headers
@@ -198,18 +204,18 @@ impl Grants {
             .collect()
     }
 
-    /// Says whether some grant covers `request`.
+    /// Returns whether some grant covers `request`.
     pub fn allows(&self, request: &AccessRequest<'_>) -> bool {
         self.all_allow(|grants| grants.resources.iter().any(|grant| grant.covers(request)))
     }
 
-    /// Says whether some grant covers a part of what `request` asks for: its verb and kind, and its namespace and name as far as they
-    /// are given.
+    /// Returns whether some grant covers a part of `request`: its verb and kind, and its namespace and name
+    /// if they are given.
     pub fn allows_some(&self, request: &AccessRequest<'_>) -> bool {
         self.all_allow(|grants| grants.resources.iter().any(|grant| grant.touches(request)))
     }
 
-    /// Says whether anything at all may be done to a resource.
+    /// Returns whether any verb is granted on a resource.
     pub fn allows_any(&self, key: &Key) -> bool {
         let (namespace, name) = (Some(key.namespace()), Some(key.name()));
         let is_about = |grant: &ResourceGrant| {
@@ -221,19 +227,19 @@ impl Grants {
         self.all_allow(|grants| grants.resources.iter().any(is_about))
     }
 
-    /// Returns the smallest grants that would have allowed what was seen, out of these; see [`LearnedGrants`].
+    /// Returns the smallest subset of these grants that allows the recorded accesses; see [`LearnedGrants`].
     pub fn learn(&self, seen: &NeedsSnapshot) -> LearnedGrants {
         learn::learn(self, seen)
     }
 
-    /// Returns the grant that covers an HTTP request, if there is one. The first one wins. Of grants that are kept to others, it is theirs, with
-    /// the headers that are wanted now.
+    /// Returns the first grant that covers an HTTP request, if there is one. Of limited grants, it is the
+    /// limit's grant, with its current headers.
     pub fn http_grant(&self, method: &str, url: &str) -> Option<&HttpGrant> {
         let own = self.http.iter().find(|grant| grant.covers(method, url))?;
         self.limited_to.as_deref().map_or(Some(own), |wanted| wanted.http_grant(method, url))
     }
 
-    /// Returns the ranges of addresses to which a request may go beside the public ones: those of all grants that cover it.
+    /// Returns the non-public address ranges to which a request may go: those of all grants that cover it.
     pub(crate) fn http_addresses(&self, method: &str, url: &str) -> BTreeSet<AddressRange> {
         let covering = self.http.iter().filter(|grant| grant.covers(method, url));
         let own: BTreeSet<AddressRange> = covering.flat_map(|grant| grant.addresses.iter().copied()).collect();
@@ -276,15 +282,15 @@ impl HttpGrant {
     }
 }
 
-/// Methods that nobody is granted: the answer to the first two has the headers that the host adds, secrets among them, and behind the last one
-/// is a connection that no grant sees into.
+/// Methods that no grant covers. The responses to the first two echo the headers that the host adds, secrets
+/// among them. The last one opens a tunnel that grants cannot inspect.
 const NEVER_SENT: [&str; 3] = ["TRACE", "TRACK", "CONNECT"];
 
 fn is_never_sent(method: &str) -> bool {
     NEVER_SENT.iter().any(|never| never.eq_ignore_ascii_case(method))
 }
 
-/// Says whether one of `patterns` covers `text`; all texts at once (`None`) are covered by `*` alone.
+/// Returns whether one of `patterns` covers `text`; all texts (`None`) are covered by `*` alone.
 fn covers_text(patterns: &[String], text: Option<&str>) -> bool {
     match text {
         Some(text) => patterns.iter().any(|pattern| matches_glob(pattern, text)),

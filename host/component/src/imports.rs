@@ -1,9 +1,10 @@
-//! What a component can import, one file for each part: every call becomes an [`crate::Effect`], and its answer what the guest sees.
+//! The imports of components, one file for each part: every call becomes an [`crate::Effect`], and its answer
+//! is converted for the guest.
 //!
 //! To add an import: a file here that links it, a line in [`link`], a line in [`OFFERED`].
 //!
-//! A controller has no files and no sockets. `wasi:filesystem` and `wasi:sockets` are linked all the same, with nothing behind them: what a
-//! language's own library imports by itself must not keep a component from running.
+//! A controller has no files and no sockets. `wasi:filesystem` and `wasi:sockets` are linked as inert stubs:
+//! a language's standard library imports them on its own, and that must not prevent a component from running.
 
 use wasmtime::component::{HasData, HasSelf, Linker, ResourceTable};
 use wasmtime_wasi::p2::bindings::io;
@@ -27,7 +28,8 @@ mod watches;
 
 pub(crate) use http::HttpHooks;
 
-/// Every interface that a component can import. The last number of a version does not matter, but for drafts.
+/// Every interface that a component can import. The patch number of a version does not matter, except for
+/// drafts.
 pub(crate) const OFFERED: [&str; 35] = [
     "homeostat:reconciler/types@0.1.0",
     "homeostat:reconciler/store@0.1.0",
@@ -66,13 +68,14 @@ pub(crate) const OFFERED: [&str; 35] = [
     "wasi:http/outgoing-handler@0.2.0",
 ];
 
-/// The version of WASI that interfaces linked by hand carry. It serves every import of the same first two numbers.
+/// The WASI version of interfaces that are linked by hand. It serves every import with the same first two
+/// numbers.
 const WASI_VERSION: &str = "0.2.12";
 
-/// Links everything that is offered.
+/// Links every offered interface.
 ///
 /// # Errors
-/// Two parts link the same name: a mistake in this room.
+/// Two parts link the same name: a bug in this crate.
 pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     type Own = HasSelf<State>;
     bindings::types::add_to_linker::<State, Own>(linker, |state| state)?;
@@ -92,19 +95,20 @@ pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     cli::link(linker)
 }
 
-/// Says to wasmtime that an interface needs the handles of an instance and nothing else.
+/// Tells wasmtime that an interface needs only the handles of an instance.
 struct Handles;
 
 impl HasData for Handles {
     type Data<'a> = &'a mut ResourceTable;
 }
 
-/// Takes the one kind of answer that an effect has; any other is a broken [`crate::Effects`], and ends the guest.
+/// Extracts the one kind of answer that an effect has. Any other kind is a bug of the [`crate::Effects`]
+/// implementation, and ends the guest.
 macro_rules! answer {
     ($answer:expr, $kind:ident) => {
         match $answer {
             $crate::Answer::$kind(value) => value,
-            other => wasmtime::bail!("the host answered {} where {} was due", other.name(), stringify!($kind)),
+            other => wasmtime::bail!("the host answered {} instead of {}", other.name(), stringify!($kind)),
         }
     };
 }

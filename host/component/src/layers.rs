@@ -1,9 +1,10 @@
 //! Implementations of [`crate::Effects`] that wrap one another, one file each.
 //!
-//! The usual order, from the guest outwards: `Limited` and `EffectCounter`, which every call has for itself, then those of its controller:
-//! [`Roles`], [`Observed`], [`Granted`], the runtime's `Declared`, [`Headers`], [`World`]. While a shadow is tried, a [`Recorder`] stands before
-//! [`Headers`]. What is added by an
-//! inner layer, as the secrets by `Headers`, is never seen by an outer one. [`EmptyWorld`] takes the place of the world where only the call matters.
+//! The usual order, from the guest outwards: `Limited` and `EffectCounter`, which belong to one call, then
+//! those of its controller: [`Roles`], [`Observed`], [`Granted`], the runtime's `Declared`, [`Headers`],
+//! [`World`]. While a shadow runs, a [`Recorder`] is placed before [`Headers`]. Outer layers do not see
+//! additions of inner ones, such as the secrets of `Headers`. [`EmptyWorld`] replaces the world in
+//! measurements of the call alone.
 
 mod accounted;
 mod granted;

@@ -1,4 +1,5 @@
-//! From bytes to a component that can be run: every check, and every reason for a refusal at once.
+//! Loads components: from bytes to a runnable component, with every check, and with all reasons for a refusal
+//! at once.
 
 use std::sync::Arc;
 
@@ -25,24 +26,27 @@ mod world;
 pub(crate) use describe::DEADLINE as DESCRIBE_DEADLINE;
 
 impl Engine {
-    /// Compiles and checks a component, and asks it what it is, within the default limits of one call.
+    /// Compiles and checks a component, and calls its `describe`, within the default limits of one call.
     ///
-    /// Takes about 50 ms for an ordinary guest, and a few where its compilation was kept; compilation runs in processes of their own
-    /// ([`EngineOptions::compiler`]), else on threads for blocking work. Bytes that are loaded already are not compiled again. `grants` keep nothing from
-    /// loading, for languages import what their code never calls: each call is checked, by [`crate::layers::Granted`]. Must be called in a tokio
-    /// runtime with time enabled.
+    /// Takes about 50 ms for an ordinary guest, and a few milliseconds if its code is cached. Compilation
+    /// runs in separate processes ([`EngineOptions::compiler`]), otherwise on threads for blocking work.
+    /// Bytes that are already loaded are not compiled again.
+    ///
+    /// Missing `grants` refuse no component, because languages import interfaces that their code never calls.
+    /// [`crate::layers::Granted`] checks each call instead. Must be called in a tokio runtime with time
+    /// enabled.
     ///
     /// # Errors
-    /// All reasons at once. *Cancel safety*: safe; a compilation that is under way runs to its end.
+    /// A [`LoadError`] with all reasons. *Cancel safety*: safe; a compilation that has begun runs to its end.
     pub async fn load(&self, bytes: impl Into<Vec<u8>>, grants: &Grants) -> Result<Component, LoadError> {
         load(self, bytes.into(), None, grants, &Limits::default()).await
     }
 
-    /// As [`Engine::load`], for a controller whose calls have these limits: `describe` may use as much, where that is more than the default. Bytes
-    /// that have another digest than `wanted` are refused, and not compiled.
+    /// As [`Engine::load`], for a controller with these limits: `describe` may use the larger of each limit
+    /// and its default. Bytes with another digest than `wanted` are refused before compilation.
     ///
     /// # Errors
-    /// All reasons at once. *Cancel safety*: as [`Engine::load`].
+    /// A [`LoadError`] with all reasons. *Cancel safety*: as [`Engine::load`].
     pub async fn load_within(
         &self,
         bytes: impl Into<Vec<u8>>,
@@ -53,11 +57,11 @@ impl Engine {
         load(self, bytes.into(), wanted, grants, limits).await
     }
 
-    /// As [`Engine::load_within`], for a component that somebody has loaded and still has: its bytes are not needed, and nothing is compiled. `None`:
-    /// nobody has, or not yet.
+    /// As [`Engine::load_within`], for a component that is already loaded elsewhere: it needs no bytes and
+    /// compiles nothing. Returns `None` if the component is not loaded, or still compiles.
     ///
     /// # Errors
-    /// All reasons at once. *Cancel safety*: safe.
+    /// A [`LoadError`] with all reasons. *Cancel safety*: safe.
     pub async fn load_known(
         &self,
         digest: &Digest,
@@ -68,7 +72,8 @@ impl Engine {
     }
 }
 
-/// Compiles, checks and describes. `wanted`: the digest that the bytes must have. `limits`: those of a call of the controller.
+/// Compiles, checks and describes a component. `wanted` is the required digest of the bytes; `limits` are
+/// those of a call of the controller.
 async fn load(
     engine: &Engine,
     bytes: Vec<u8>,
@@ -84,7 +89,8 @@ async fn load(
     check(engine, code, digest, grants, &limits).await
 }
 
-/// Checks and describes what somebody has loaded, without its bytes. `None`: nobody has, or it is compiled just now.
+/// Checks and describes a component that is already loaded, without its bytes. `None` if it is not loaded, or
+/// still compiles.
 async fn load_known(
     engine: &Engine,
     digest: &Digest,
@@ -92,7 +98,7 @@ async fn load_known(
     limits: &Limits,
 ) -> Option<Result<Component, LoadError>> {
     let code = engine.codes().find(digest)?;
-    // What cannot be read again any more has to be loaded.
+    // Evicted code that cannot be reloaded has to be loaded from bytes.
     let ready = code.ready(engine.codes()).ok()?;
     let checked = check(engine, code, digest.clone(), grants, &describe::limits(limits)).await;
     drop(ready);
@@ -137,7 +143,7 @@ async fn check(
     Ok(Component(Arc::new(LoadedComponent { engine: engine.clone(), code, exports, facts, verbs, spec })))
 }
 
-/// Returns the name of a component.
+/// Computes the digest of a component, and compares it.
 ///
 /// # Errors
 /// `OtherDigest`, before anything is compiled.
@@ -149,10 +155,10 @@ async fn check_digest(bytes: Vec<u8>, wanted: Option<&Digest>) -> Result<(Digest
     }
 }
 
-/// Refuses, before it is compiled, what would be refused afterwards.
+/// Refuses an invalid component before it is compiled.
 ///
 /// # Errors
-/// Everything that the types of a component say.
+/// All reasons that the component's types give.
 async fn survey(engine: &Engine, digest: &Digest, bytes: &Arc<Vec<u8>>, limits: &Limits) -> Result<(), LoadError> {
     if engine.codes().find(digest).is_some() {
         return Ok(());
@@ -162,7 +168,7 @@ async fn survey(engine: &Engine, digest: &Digest, bytes: &Arc<Vec<u8>>, limits: 
     if reasons.is_empty() { Ok(()) } else { Err(LoadError { reasons }) }
 }
 
-/// Returns the code of a component. Who loads what another one has, or is compiling, gets the same.
+/// Returns the code of a component. Concurrent loads of the same bytes share one compilation.
 ///
 /// # Errors
 /// Those of compilation.

@@ -1,9 +1,11 @@
-//! Which verbs a component uses and no grant has: told when it is loaded, all at once, and before the first call is denied.
+//! Finds verbs that a component uses without a grant. The host reports all of them when the component is
+//! loaded, before the first call is denied.
 //!
-//! What a component uses is known by its imports where whatever built it left out those that the code never calls. Bindings that are
-//! generated for a language which calls by name import the whole interface instead, whatever is called: then nothing is told before the call.
+//! The imports show the used verbs if the toolchain dropped unused functions. Bindings for languages that
+//! call by name import the whole interface, used or not; then missing grants show only at the call.
 //!
-//! A component is not refused for them: a person may withhold what the code would like to do, and the guest is told at the call.
+//! Missing grants refuse no component: a manifest may withhold a verb on purpose, and the guest gets an error
+//! at the call.
 
 use homeostat_store::Kind;
 use wasmtime::component::Component;
@@ -13,7 +15,7 @@ use crate::contract::CONTRACT;
 use crate::grants::{Grants, Verb, resource_lines};
 use crate::names::InterfaceName;
 
-/// What each function of the contract needs a verb for, by its interface and name.
+/// The verb that each function of the contract needs, by interface and name.
 const VERBS: [(&str, &str, Verb); 10] = [
     ("store", "get", Verb::Get),
     ("store", "list", Verb::List),
@@ -42,7 +44,7 @@ pub(crate) fn verbs(component: &Component, engine: &wasmtime::Engine) -> Vec<Ver
     used(&functions)
 }
 
-/// Returns the verbs that these functions need, by interface and name; none when the whole interface `store` is there.
+/// Returns the verbs that these functions need; none if the whole interface `store` is imported.
 fn used(functions: &[(String, String)]) -> Vec<Verb> {
     let has = |known: &&(&str, &str, Verb)| {
         functions.iter().any(|(interface, function)| (known.0, known.1) == (interface, function))
@@ -56,7 +58,8 @@ fn used(functions: &[(String, String)]) -> Vec<Verb> {
     verbs
 }
 
-/// Says which of `verbs` no grant has for any kind, ending with the lines that would grant them for `kind`; `None` when none is missing.
+/// Describes the `verbs` that no grant has for any kind, with the lines that would grant them for `kind`;
+/// `None` if none is missing.
 pub(crate) fn missing(verbs: &[Verb], grants: &Grants, kind: &Kind) -> Option<String> {
     let has = |verb: &Verb| {
         grants.resources.iter().any(|grant| grant.verbs.contains(verb) || grant.verbs.contains(&Verb::Any))

@@ -1,4 +1,4 @@
-//! Names of interfaces with versions: which of them mean the same.
+//! Versioned names of interfaces, and their compatibility.
 
 /// An interface and its version: `wasi:io/poll@0.2.6`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,13 +20,14 @@ impl<'a> InterfaceName<'a> {
         self.interface.split('/').next().unwrap_or(self.interface)
     }
 
-    /// Says whether one can stand for the other: the same interface, and versions that differ only where nothing breaks.
+    /// Returns whether one can replace the other: the same interface in compatible versions.
     pub(crate) fn is_compatible(self, other: Self) -> bool {
         self.interface == other.interface && track(self.version) == track(other.version)
     }
 }
 
-/// Returns the part of a version that must be the same: up to its first number that is not zero. All of it for drafts.
+/// Returns the part of a version that compatible versions share: up to its first number that is not zero. The
+/// whole version for drafts.
 fn track(version: &str) -> &str {
     if version.contains('-') {
         return version;

@@ -1,4 +1,4 @@
-//! Why a component was refused, in words for a person.
+//! The reasons why a component was refused, with messages for people.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use wasmparser::{Validator, WasmFeatures};
 use crate::grants::Verb;
 use crate::limits::LimitName;
 
-/// A component that was not loaded, with every reason that could be found.
+/// The refusal of a component, with all reasons found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LoadError {
@@ -17,17 +17,17 @@ pub struct LoadError {
     pub reasons: Vec<Reason>,
 }
 
-/// One thing that is wrong with a component.
+/// One reason to refuse a component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Reason {
-    /// There are no bytes.
+    /// The file is empty.
     Empty,
-    /// The bytes are no WebAssembly at all.
+    /// The bytes are not WebAssembly.
     NotWasm,
-    /// A core module, where a component is wanted.
+    /// It is a core module, not a component.
     CoreModule,
-    /// The end is missing.
+    /// It is truncated.
     Truncated,
     /// It is too large.
     TooLarge {
@@ -36,93 +36,93 @@ pub enum Reason {
         /// The size allowed.
         bytes_max: u64,
     },
-    /// It is not the component that was named.
+    /// It is not the requested component.
     OtherDigest {
-        /// What was named.
+        /// The requested digest.
         wanted: Digest,
-        /// What came.
+        /// The actual digest.
         found: Digest,
     },
-    /// It is well-formed, and needs what this host does not offer.
+    /// It is valid, but needs a feature that this host does not offer.
     Unsupported {
         /// In the compiler's words.
         needs: String,
     },
-    /// It is damaged.
+    /// It is malformed.
     Malformed {
         /// In the compiler's words.
         reason: String,
     },
-    /// Its compilation took more than it may, or it takes more from its first moment.
+    /// Its compilation hit a limit, or its initial size exceeds one.
     Limit {
         /// Which limit it hit.
         limit: LimitName,
-        /// What was allowed.
+        /// The allowed amount.
         message: String,
     },
-    /// The process that compiled it came to no answer. Nothing is known of the component: the next try may do.
+    /// The compiler process failed. This says nothing about the component: a retry may succeed.
     Compiler {
-        /// What became of it.
+        /// How the process ended.
         reason: String,
     },
-    /// It does not export what every controller exports.
+    /// It lacks the export that every controller must have.
     MissingExport {
         /// The interface.
         name: String,
     },
-    /// It exports an interface of this contract in a version that this host does not know.
+    /// It exports a contract interface in a version that this host does not support.
     ExportVersion {
-        /// What it exports.
+        /// The exported version.
         found: String,
-        /// What this host knows.
+        /// The supported version.
         known: String,
     },
-    /// An export has another type than the contract says.
+    /// An export has a type other than the contract's.
     ExportType {
         /// The interface.
         name: String,
         /// The difference.
         reason: String,
     },
-    /// It imports what this host does not offer.
+    /// It imports an interface that this host does not offer.
     UnknownImport {
         /// The interface or function.
         name: String,
-        /// Why not, and what to do.
+        /// The reason, and a remedy.
         reason: String,
     },
-    /// It says that it must be told of changes which its manifest does not let it be told of.
+    /// It declares a watch that its manifest does not grant.
     WatchWithoutGrant {
-        /// The watch; `None`: that of the kind that it manages.
+        /// The watch; `None` for that of the managed kind.
         watch: Option<String>,
-        /// The kind that is watched, as grants name it.
+        /// The watched kind, in the form of grants.
         kind: String,
-        /// The verbs that are missing.
+        /// The missing verbs.
         verbs: Vec<Verb>,
         /// The lines of the manifest that would grant it.
         grant: String,
     },
-    /// An import has another type than the host offers.
+    /// An import has a type other than the host's.
     Link {
         /// The difference.
         reason: String,
     },
-    /// `describe` came to no answer.
+    /// `describe` failed.
     Describe {
-        /// Why.
+        /// The failure.
         reason: String,
     },
-    /// What `describe` answered is out of range.
+    /// A value from `describe` is out of range.
     Description {
         /// The field.
         path: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
 }
 
 impl Reason {
-    /// Tells a component that the compiler does not take, for it uses what is off, from one that is damaged.
+    /// Distinguishes a component that uses disabled features from a malformed one.
     pub(crate) fn explain(bytes: &[u8], reason: String) -> Self {
         if Validator::new_with_features(WasmFeatures::all()).validate_all(bytes).is_ok() {
             return Self::unsupported(&reason);
@@ -139,7 +139,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("the file is empty"),
-            Self::NotWasm => f.write_str("this is no WebAssembly: it does not begin with \\0asm"),
+            Self::NotWasm => f.write_str("this is not WebAssembly: it does not begin with \\0asm"),
             Self::CoreModule => f.write_str(
                 "this is a core module, not a component: build for the target wasm32-wasip2, or wrap it with \
                  `wasm-tools component new`",
@@ -148,7 +148,7 @@ impl fmt::Display for Reason {
             Self::TooLarge { bytes, bytes_max } => {
                 write!(f, "the component has {bytes} bytes, {bytes_max} are allowed; build it optimised and stripped")
             }
-            Self::OtherDigest { wanted, found } => write!(f, "the code has the digest {found}, wanted is {wanted}"),
+            Self::OtherDigest { wanted, found } => write!(f, "the code has the digest {found}, expected {wanted}"),
             Self::Malformed { reason } => write!(f, "the component is malformed: {reason}"),
             Self::Unsupported { needs } if needs.contains("async") => write!(
                 f,
@@ -159,7 +159,7 @@ impl fmt::Display for Reason {
                 write!(f, "the component needs what this host does not offer: {needs}; build it without")
             }
             Self::Limit { limit, message } => write!(f, "limit {limit}: {message}"),
-            Self::Compiler { reason } => write!(f, "the compiler came to no answer: {reason}; try again"),
+            Self::Compiler { reason } => write!(f, "the compiler failed: {reason}; try again"),
             Self::MissingExport { name } => {
                 write!(
                     f,
@@ -169,7 +169,7 @@ impl fmt::Display for Reason {
             Self::ExportVersion { found, known } => {
                 write!(
                     f,
-                    "it exports {found}, and this host knows {known}: build it against that version of the contract"
+                    "it exports {found}, and this host supports {known}: build it against that version of the contract"
                 )
             }
             Self::ExportType { name, reason } => write!(f, "its export {name} is not what the contract says: {reason}"),
@@ -180,7 +180,7 @@ impl fmt::Display for Reason {
                     None => write!(f, "it manages {kind:?}")?,
                 }
                 if verbs.contains(&Verb::Watch) {
-                    f.write_str(", of whose changes it may not be told")?;
+                    f.write_str(", whose changes its manifest does not let it watch")?;
                 }
                 if verbs.iter().any(|verb| *verb != Verb::Watch) {
                     f.write_str(", and its mapping reads documents, which needs `get` or `list` beside `watch`")?;

@@ -1,4 +1,4 @@
-//! What no controller has.
+//! Operating-system resources that no controller has.
 
 use std::fmt;
 
@@ -9,20 +9,20 @@ use crate::limits::cut;
 /// Bytes of a path, an address or a name. Cut above.
 const TEXT_BYTES_MAX: usize = 256;
 
-/// Something that a guest reaches for through WASI, and that no controller has.
+/// A file, address or host name that a guest tries to use through WASI. No controller has any.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum WasiResource {
     /// A file or a folder, by its path.
     File(String),
-    /// An address of the network, as `tcp 10.0.0.1:80`.
+    /// A network address, as `tcp 10.0.0.1:80`.
     Address(String),
-    /// The name of a machine, which is to be looked up.
+    /// A host name to be looked up.
     Name(String),
 }
 
 impl WasiResource {
-    /// Returns the same with a text of at most 256 bytes.
+    /// Returns the same with its text cut at 256 bytes.
     pub(crate) fn cut(self) -> Self {
         let short = |text| cut(text, TEXT_BYTES_MAX);
         match self {
@@ -32,7 +32,8 @@ impl WasiResource {
         }
     }
 
-    /// Says that it is not there, what to use instead, and how a component is built that does not import the package.
+    /// Returns a message: the resource does not exist, the alternative to use, and the build options that
+    /// avoid importing the package.
     pub(crate) fn denial(&self) -> String {
         let (package, instead) = match self {
             Self::File(_) => {
@@ -43,14 +44,14 @@ impl WasiResource {
             }
         };
         format!(
-            "no {self}: {instead}. The guest was told an error and went on. A component without {package}: \
+            "no {self}: {instead}. The guest got an error and continued. To build a component without {package}: \
              componentize-py --stub-wasi (also without print, clocks and randomness), componentize-js --disable FEATURE"
         )
     }
 }
 
 impl fmt::Display for WasiResource {
-    /// Writes what a guest said in quotes, with its control characters escaped.
+    /// Writes the guest's text in quotes, with control characters escaped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => write!(f, "file {path:?}"),

@@ -1,4 +1,4 @@
-//! What the host answers.
+//! The host's answers to effects.
 
 use homeostat_store as store;
 use homeostat_store::{EventType, Key, Resource, View};
@@ -8,7 +8,7 @@ use super::Blob;
 use crate::limits::LimitName;
 use crate::reply;
 
-/// What the host answers to an [`super::Effect`].
+/// The host's answer to an [`super::Effect`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Answer {
@@ -24,7 +24,7 @@ pub enum Answer {
     /// To `Follow`, `FollowAll` and `Reach`; an error also to `Config`.
     #[serde(with = "reply")]
     Done(Result<(), StoreError>),
-    /// To `Config`: the settings that were asked for; those that are not there are left out.
+    /// To `Config`: the requested settings, without those that do not exist.
     Config(Vec<(String, String)>),
     /// To `Http`.
     #[serde(with = "reply")]
@@ -35,11 +35,11 @@ pub enum Answer {
     Bytes(Blob),
     /// To `Emit` and `Log`.
     Unit,
-    /// To every effect: the call has hit a limit and ends under its name, whatever its guest makes of this.
+    /// To every effect: the call hit a limit and ends under its name, regardless of how the guest reacts.
     Limit {
-        /// Which one.
+        /// The limit.
         limit: LimitName,
-        /// What was asked for and what is allowed.
+        /// The requested and the allowed amount.
         message: String,
     },
 }
@@ -66,20 +66,20 @@ impl Answer {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ResourceData {
-    /// Which one.
+    /// The key of the resource.
     pub key: Key,
-    /// Differs for every creation. Empty for virtual kinds.
+    /// Unique for each creation. Empty for virtual kinds.
     pub uid: String,
     /// The store's version of it, as text.
     pub revision: String,
     /// Grows when `spec` changes.
     pub generation: u64,
-    /// The document, as JSON text, as far as the view reaches.
+    /// The part of the document that the view selects, as JSON text.
     pub json: String,
 }
 
 impl ResourceData {
-    /// Returns as much of `resource` as `view` says.
+    /// Returns the part of `resource` that `view` selects.
     pub fn new(resource: &Resource, view: View) -> Self {
         Self {
             key: resource.key().clone(),
@@ -97,51 +97,52 @@ impl ResourceData {
 pub struct PageData {
     /// Ordered by namespace, then name.
     pub items: Vec<ResourceData>,
-    /// The revision of the store at which the list was taken.
+    /// The revision of the store at which the list was read.
     pub revision: String,
-    /// Where the next page begins; `None` at the end.
+    /// The continuation of the next page; `None` at the end.
     pub next: Option<String>,
 }
 
-/// What a write did.
+/// The result of a write.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WriteData {
     /// The resource as stored; after a deletion its last state.
     pub resource: ResourceData,
-    /// What changed; `None`: nothing, and there is no new revision.
+    /// The kind of change; `None` if the write changed nothing and made no new revision.
     pub change: Option<EventType>,
 }
 
-/// Why the store did not do what was asked, in the words of the contract. The texts are for people.
+/// The reason why the store refused or failed a request, in the terms of the contract. The texts are for
+/// people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "camelCase")]
 pub enum StoreError {
     /// There is no such resource, or no such kind.
     #[error("not found: {0}")]
     NotFound(String),
-    /// A precondition does not hold; carries the revision that the resource has now, empty when it is gone.
+    /// A precondition does not hold; carries the current revision of the resource, empty when it is gone.
     #[error("conflict: the revision is now {0:?}")]
     Conflict(String),
-    /// An apply would change fields that others own; names each of them and its owner.
+    /// An apply would change fields that others own; lists each field and its owner.
     #[error("owned: {0}")]
     Owned(String),
-    /// A resource of that name is there already; carries its revision.
+    /// A resource of that name exists; carries its revision.
     #[error("already exists, at revision {0:?}")]
     AlreadyExists(String),
     /// A grant is missing.
     #[error("forbidden: {0}")]
     Forbidden(String),
-    /// The document is not acceptable; starts with the path of the field.
+    /// The document is invalid; starts with the path of the field.
     #[error("invalid: {0}")]
     Invalid(String),
     /// The document or the answer is too large.
     #[error("too large: {0}")]
     TooLarge(String),
-    /// The store cannot answer now.
+    /// The store is temporarily unavailable.
     #[error("unavailable: {0}")]
     Unavailable(String),
-    /// The revision or continuation is older than the history.
+    /// The revision or continuation is older than the store's history.
     #[error("expired: {0}")]
     Expired(String),
 }
@@ -165,7 +166,7 @@ impl From<store::Error> for StoreError {
     }
 }
 
-/// The answer of a server, its body read to the end.
+/// The response of a server, with its whole body.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HttpResponse {
@@ -173,11 +174,11 @@ pub struct HttpResponse {
     pub status: u16,
     /// In the server's order, names in lower case.
     pub headers: Vec<(String, Blob)>,
-    /// At most as long as the limits say.
+    /// At most `http_body_bytes_max` bytes.
     pub body: Blob,
 }
 
-/// Why an HTTP request came to nothing. The texts are for people.
+/// The reason why an HTTP request failed. The texts are for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "camelCase")]
 pub enum HttpError {
@@ -190,7 +191,7 @@ pub enum HttpError {
     /// The body of the request or of the response is longer than allowed; carries the bound in bytes.
     #[error("the body is longer than {0} bytes")]
     TooLarge(u64),
-    /// No answer in time.
+    /// The timeout passed.
     #[error("no answer in time")]
     Timeout,
     /// No connection, or it broke.

@@ -1,4 +1,4 @@
-//! Bytes that are text most of the time.
+//! Bytes that are usually text.
 
 use std::fmt;
 use std::ops::Deref;
@@ -8,7 +8,7 @@ use homeostat_digest::to_hex;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Bytes; in JSON a string where they are UTF-8, `{"hex": "…"}` where they are not. Cheap to clone.
+/// Bytes; in JSON a string if they are UTF-8, otherwise `{"hex": "…"}`. Cheap to clone.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Blob(Bytes);
 

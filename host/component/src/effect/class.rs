@@ -1,8 +1,8 @@
-//! What an effect is counted as.
+//! Classes of effects, for accounting and metrics.
 
 use super::Effect;
 
-/// A class of effects: what accounts and metrics tell apart.
+/// A class of effects, as accounting and metrics distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(usize)]
 pub enum EffectClass {
@@ -12,11 +12,11 @@ pub enum EffectClass {
     List,
     /// A resource is changed.
     Write,
-    /// Something is followed.
+    /// A dynamic watch is added.
     Follow,
-    /// An event is told.
+    /// An event is emitted.
     Event,
-    /// A line is written into the log.
+    /// A log line is written.
     Log,
     /// Settings are read.
     Config,
@@ -24,14 +24,14 @@ pub enum EffectClass {
     Http,
     /// A clock is read.
     Clock,
-    /// Randomness is drawn.
+    /// Random bytes are drawn.
     Random,
-    /// A file, an address or a name is reached for, which no controller has.
+    /// A guest tries to use a file, an address or a host name, which no controller has.
     Reach,
 }
 
 impl EffectClass {
-    /// Every class, each at its own place: `ALL[class as usize] == class`.
+    /// Every class, each at its own index: `ALL[class as usize] == class`.
     pub const ALL: [Self; 11] = [
         Self::Get,
         Self::List,
@@ -65,7 +65,7 @@ impl EffectClass {
 }
 
 impl Effect {
-    /// Returns what this is counted as.
+    /// Returns the class of this effect.
     pub fn class(&self) -> EffectClass {
         match self {
             Self::Get { .. } => EffectClass::Get,

@@ -1,4 +1,4 @@
-//! One effect with its answer, as it is kept.
+//! One effect with its answer, as recorded.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,14 +8,14 @@ use super::{Answer, Effect};
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Exchange {
-    /// What the guest asked for.
+    /// The request of the guest.
     pub effect: Effect,
-    /// What it was told.
+    /// The answer that the guest got.
     pub answer: Answer,
 }
 
 impl Exchange {
-    /// Returns roughly how many bytes this carries, either way.
+    /// Returns the approximate size of both in bytes.
     pub(crate) fn size_bytes(&self) -> u64 {
         self.effect.size_bytes() + self.answer.size_bytes()
     }

@@ -1,18 +1,18 @@
-//! How many bytes an effect or an answer carries, as the limit `effect-bytes` counts them.
+//! The sizes of effects and answers, as the limit `effect-bytes` counts them.
 //!
-//! Texts and documents count with their length, numbers and names of fields with a flat charge: near enough to bound memory, and
-//! cheap enough to do for every call.
+//! Texts and documents count with their length, numbers and field names with a flat charge: accurate enough
+//! to bound memory, and cheap enough for every call.
 
 use homeostat_store::{Key, Selector, Write};
 use serde_json::Value;
 
 use super::{Answer, Blob, Effect, HttpRequest, PageData, ResourceData, WasiResource};
 
-/// Charged for everything, so that nothing is free.
+/// A charge for every item, so that nothing is free.
 const FLAT_BYTES: usize = 32;
 
 impl Effect {
-    /// Returns roughly how many bytes this carries.
+    /// Returns the approximate size in bytes.
     pub(crate) fn size_bytes(&self) -> u64 {
         let bytes = match self {
             Self::Get { key, .. } | Self::Follow { target: key } => of_key(key),
@@ -35,7 +35,7 @@ impl Effect {
 }
 
 impl Answer {
-    /// Returns roughly how many bytes this carries.
+    /// Returns the approximate size in bytes.
     pub(crate) fn size_bytes(&self) -> u64 {
         let bytes = match self {
             Self::Resource(Ok(resource)) => of_resource(resource),
@@ -87,7 +87,7 @@ fn of_write(write: &Write) -> usize {
     }
 }
 
-/// Returns roughly the length of `value` as text. The depth is bounded by the parser that made the value.
+/// Returns the approximate length of `value` as text. The parser that made the value bounds its depth.
 fn of_json(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,

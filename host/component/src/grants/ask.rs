@@ -1,36 +1,36 @@
-//! What an effect needs leave for, as grants see it.
+//! The access that an effect needs a grant for.
 
 use homeostat_store::{Key, Kind, Selector, Target, Write};
 
 use super::{AccessRequest, Disclosure, Verb};
 use crate::effect::{Effect, HttpRequest, StoreError, WasiResource};
 
-/// What a controller wants to do, without the contents.
+/// An attempted access of a controller, without its contents.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Attempt {
-    /// Something to one resource that is named.
+    /// Access to one named resource.
     Resource { verb: Verb, key: Key },
-    /// Something to the resources of a kind.
+    /// Access to resources of a kind.
     Resources { verb: Verb, kind: Kind, namespace: Option<String>, name: Option<String> },
     /// An HTTP request.
     Http { method: String, url: String },
-    /// Settings: one of them, or all. Free for everyone.
+    /// Reading one setting, or all. Needs no grant.
     Settings { key: Option<String> },
-    /// A clock. Free for everyone.
+    /// Reading a clock. Needs no grant.
     Clock,
-    /// Randomness. Free for everyone.
+    /// Drawing randomness. Needs no grant.
     Random,
-    /// What no controller has, whatever its grants.
+    /// A file, address or host name, which no grant covers.
     Absent(WasiResource),
-    /// To tell something. Free for everyone.
+    /// Emitting an event or a log line. Needs no grant.
     Telemetry,
 }
 
 impl Attempt {
-    /// Returns what `effect` needs leave for.
+    /// Returns the access that `effect` needs.
     ///
     /// # Errors
-    /// Those of [`Write::target`]: what a document is about must be known before it can be granted.
+    /// Those of [`Write::target`]: grants can only be checked when the document names its resource.
     pub(crate) fn of(effect: &Effect) -> Result<Self, StoreError> {
         Ok(match effect {
             Effect::Get { key, .. } => Self::Resource { verb: Verb::Get, key: key.clone() },
@@ -47,7 +47,8 @@ impl Attempt {
         })
     }
 
-    /// Returns what `effect` needs one of besides: whoever follows a selection by what stands in documents must be granted to read them.
+    /// Returns alternative accesses of which `effect` also needs one: following a selection by document
+    /// content needs a grant to read documents.
     pub(crate) fn beside(effect: &Effect) -> Vec<Self> {
         match effect {
             Effect::FollowAll { kind, selector } if Disclosure::of(selector) == Disclosure::Content => {
@@ -82,7 +83,7 @@ impl Attempt {
         })
     }
 
-    /// Returns the request to the resources, where it is one.
+    /// Returns the access to resources, if it is one.
     pub(crate) fn request(&self) -> Option<AccessRequest<'_>> {
         match self {
             Self::Resource { verb, key } => {
@@ -97,7 +98,7 @@ impl Attempt {
         }
     }
 
-    /// Returns what it would be a denial of; `None` for what is free for everyone.
+    /// Returns the capability whose denial this would be; `None` if it needs no grant.
     pub(crate) fn capability(&self) -> Option<Capability> {
         match self {
             Self::Resource { verb, .. } | Self::Resources { verb, .. } => Some(Capability::Resources(*verb)),
@@ -109,16 +110,16 @@ impl Attempt {
     }
 }
 
-/// What can be denied, as metrics tell it apart.
+/// A capability that can be denied, as metrics distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Capability {
-    /// To do this to resources.
+    /// A verb on resources.
     Resources(Verb),
-    /// To send HTTP requests.
+    /// HTTP requests.
     Http,
-    /// To open files, which nobody is granted.
+    /// Opening files, which is never granted.
     Files,
-    /// To use sockets, which nobody is granted.
+    /// Using sockets, which is never granted.
     Sockets,
 }
 

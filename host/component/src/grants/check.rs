@@ -1,8 +1,8 @@
-//! Finds grants that can never cover anything, which nobody writes on purpose.
+//! Finds grants that can never match, and so must be mistakes.
 
 use super::{AddressScope, Grants, HeaderSource, HttpGrant, ResourceGrant, pattern};
 
-/// Says whether `name` can be the name of a secret: what [`HeaderSource::Secret`] says of it.
+/// Returns whether `name` is a valid name of a secret: see [`HeaderSource::Secret`].
 pub fn is_secret_name(name: &str) -> bool {
     let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     (1..=253).contains(&name.len()) && !name.starts_with('.') && name.bytes().all(known)
@@ -21,7 +21,7 @@ fn resource(path: &str, grant: &ResourceGrant) -> Vec<String> {
     let lists =
         [("kinds", kinds.len()), ("verbs", verbs.len()), ("namespaces", namespaces.len()), ("names", names.len())];
     for (field, _) in lists.into_iter().filter(|(_, count)| *count == 0) {
-        problems.push(format!("{path}.{field}: must not be empty, for then nothing is granted"));
+        problems.push(format!("{path}.{field}: must not be empty, or nothing is granted"));
     }
     for (at, kind) in kinds.iter().enumerate() {
         let parts: Vec<&str> = kind.split('/').collect();
@@ -45,14 +45,14 @@ fn request(path: &str, grant: &HttpGrant) -> Vec<String> {
     let HttpGrant { urls, methods, addresses, headers } = grant;
     let mut problems = Vec::new();
     for (field, _) in [("urls", urls.len()), ("methods", methods.len())].into_iter().filter(|(_, count)| *count == 0) {
-        problems.push(format!("{path}.{field}: must not be empty, for then nothing is granted"));
+        problems.push(format!("{path}.{field}: must not be empty, or nothing is granted"));
     }
     for (at, method) in methods.iter().enumerate().filter(|(_, method)| super::is_never_sent(method)) {
-        problems.push(format!("{path}.methods[{at}]: {method:?} is granted to nobody"));
+        problems.push(format!("{path}.methods[{at}]: {method:?} is never granted"));
     }
     for (at, url) in urls.iter().enumerate() {
         if !pattern::is_url(url) {
-            problems.push(format!("{path}.urls[{at}]: {url:?} is no address like https://api.example.com/v1/*"));
+            problems.push(format!("{path}.urls[{at}]: {url:?} is not a URL like https://api.example.com/v1/*"));
         }
         match pattern::literal(url).map(|address| (address, AddressScope::of(address))) {
             Some((address, AddressScope::Within(range))) if !addresses.contains(&range) => problems.push(format!(
@@ -68,10 +68,12 @@ fn request(path: &str, grant: &HttpGrant) -> Vec<String> {
         if let HeaderSource::Secret(secret) = source
             && !is_secret_name(secret)
         {
-            problems.push(format!("{path}.headers.{name}.secret: {secret:?} is no name of a secret, as api-token"));
+            problems.push(format!(
+                "{path}.headers.{name}.secret: {secret:?} is not a valid name of a secret, like api-token"
+            ));
         }
         if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
-            problems.push(format!("{path}.headers: {name:?} is no name of a header"));
+            problems.push(format!("{path}.headers: {name:?} is not a valid name of a header"));
         }
     }
     problems

@@ -1,7 +1,8 @@
-//! The smallest grants that would have allowed what was seen. Pure.
+//! Computes the smallest grants that would have allowed the recorded accesses. Pure.
 //!
-//! What was allowed is cut out of the grants that allowed it, line by line, and is never more than they are: where names are too many to be
-//! listed, those of the line come in their place. What was denied is another matter, and kept apart: nobody has allowed it yet.
+//! The result for allowed accesses is cut out of the grants that allowed them, line by line, and never
+//! exceeds them. If there are too many names to list, the names of the line take their place. Denied accesses
+//! are kept apart: no person has granted them yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,31 +11,32 @@ use serde::Serialize;
 use super::needs::{HttpNeed, NeedsSnapshot, ResourceNeed};
 use super::{AddressScope, Grants, HttpGrant, ResourceGrant, Verb, covers_kind_name, pattern};
 
-/// Namespaces that are listed. More become what the line of the manifest has, or `*` where there is none.
+/// The maximum of listed namespaces. Above it, those of the manifest's line take their place, or `*` if there
+/// is no line.
 const NAMESPACES_MAX: usize = 8;
-/// Names that are listed, likewise.
+/// The maximum of listed names, likewise.
 const NAMES_MAX: usize = 8;
-/// Patterns of addresses that are listed for each host, likewise.
+/// The maximum of listed URL patterns for each host, likewise.
 const URLS_MAX: usize = 8;
 
-/// What was learned of the needs of a controller.
+/// The grants that a controller was found to need.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LearnedGrants {
-    /// What would have been enough. Within the grants that were there.
+    /// Grants that would have been sufficient. A subset of the actual grants.
     pub grants: Grants,
-    /// What would have allowed the rest, which was denied.
+    /// Grants that would have allowed the denied accesses.
     pub denied: Grants,
-    /// What was granted and not used, one sentence each, beginning with the path in the grants.
+    /// Unused grants, one sentence each, beginning with the path in the grants.
     pub unused: Vec<String>,
 }
 
 type Texts = BTreeSet<String>;
-/// Namespaces and names of one verb and kind, out of one line of the grants; `None`: of no line.
+/// Namespaces and names by line of the grants, kind and verb; `None` stands for no line.
 type Cells = BTreeMap<(Option<usize>, String, Verb), (Texts, Texts)>;
-/// A line, and the namespaces and names that it will have.
+/// A line, and its new namespaces and names.
 type Place = (Option<usize>, Vec<String>, Vec<String>);
-/// Patterns of addresses of one method, in the same way.
+/// URL patterns by line and method, likewise.
 type Urls = BTreeMap<(Option<usize>, String), Texts>;
 
 pub(super) fn learn(grants: &Grants, seen: &NeedsSnapshot) -> LearnedGrants {
@@ -60,7 +62,7 @@ pub(super) fn learn(grants: &Grants, seen: &NeedsSnapshot) -> LearnedGrants {
     }
 }
 
-/// Cuts what was allowed out of the lines that allowed it.
+/// Cuts an allowed access out of the lines that allowed it.
 fn allowed_resource(grants: &Grants, need: &ResourceNeed, cells: &mut Cells) {
     if need.asked == need.denied {
         return;
@@ -70,7 +72,8 @@ fn allowed_resource(grants: &Grants, need: &ResourceNeed, cells: &mut Cells) {
         let (namespaces, names) = (&grant.namespaces, &grant.names);
         covers(namespaces, &need.namespace) && covers(names, &need.name)
     };
-    // One line is enough when it has everything; of a list that came back in parts, each has a part.
+    // One line suffices if it covers everything. A list that was filtered was allowed by several lines, each
+    // a part.
     let whole = touching.clone().find(|(_, grant)| covers(grant));
     let lines: Vec<_> = if let Some(line) = whole { vec![line] } else { touching.collect() };
     for (at, grant) in lines {
@@ -100,7 +103,7 @@ fn allowed_http(grants: &Grants, need: &HttpNeed, urls: &mut Urls) {
     for (at, grant) in grants.http.iter().enumerate().filter(|(_, grant)| of_method(grant)) {
         let exact: Vec<&String> =
             grant.urls.iter().filter(|pattern| pattern::matches_url(pattern, &need.url)).collect();
-        // Where many paths are taken together, or a query was needed, the host is what is left to go by.
+        // If many paths were merged, or the query string mattered, only the host can be compared.
         let is_vague =
             need.url.ends_with("/*") || !grants.http.iter().any(|grant| grant.covers(&need.method, &need.url));
         let there: Vec<&String> = if is_vague {
@@ -108,7 +111,7 @@ fn allowed_http(grants: &Grants, need: &HttpNeed, urls: &mut Urls) {
         } else {
             exact
         };
-        // The first line decides on headers; later ones may add ranges of addresses.
+        // The first line determines the headers; later ones may add address ranges.
         if there.is_empty() || !(is_first || is_vague || !grant.addresses.is_empty()) {
             continue;
         }
@@ -124,7 +127,7 @@ fn allowed_http(grants: &Grants, need: &HttpNeed, urls: &mut Urls) {
     }
 }
 
-/// Puts cells together to lines: kinds with the same verbs, namespaces and names.
+/// Combines cells into lines: kinds with the same verbs, namespaces and names.
 fn resources(grants: &Grants, cells: Cells) -> Vec<ResourceGrant> {
     let mut verbs: BTreeMap<(Place, String), Vec<Verb>> = BTreeMap::new();
     for ((line, kind, verb), (namespaces, names)) in cells {
@@ -159,7 +162,7 @@ fn http(grants: &Grants, urls: Urls) -> Vec<HttpGrant> {
     methods.into_iter().map(grant).collect()
 }
 
-/// Returns patterns of whole hosts, as far as the line allows them, else those of the line.
+/// Returns patterns of whole hosts if the line allows them, otherwise the patterns of the line.
 fn widened(urls: &Texts, own: Option<&HttpGrant>) -> Texts {
     let whole = |url: &String| format!("{}/*", pattern::split(url).0);
     let is_allowed =
@@ -175,7 +178,8 @@ fn widened(urls: &Texts, own: Option<&HttpGrant>) -> Texts {
     urls.iter().flat_map(of).collect()
 }
 
-/// Returns patterns that cover `texts`: themselves where they are few, else those of the line, else everything.
+/// Returns patterns that cover `texts`: the texts themselves if they are few, otherwise those of the line,
+/// otherwise `*`.
 fn bounded(texts: Texts, most: usize, own: Option<&Vec<String>>) -> Vec<String> {
     if texts.len() > most {
         return own.cloned().unwrap_or_else(|| vec!["*".to_owned()]);
@@ -183,7 +187,8 @@ fn bounded(texts: Texts, most: usize, own: Option<&Vec<String>>) -> Vec<String> 
     reduced(texts, pattern::matches_glob)
 }
 
-/// Leaves out what another one covers. A star in a text is covered by a star alone, so this never leaves out too much.
+/// Drops patterns that another one covers. A star in a text is covered by a star alone, so this never drops
+/// too much.
 fn reduced(texts: Texts, covers: impl Fn(&str, &str) -> bool) -> Vec<String> {
     let all: Vec<String> = texts.into_iter().collect();
     let is_covered = |text: &String| all.iter().any(|other| other != text && covers(other, text));
@@ -213,7 +218,7 @@ fn covers_kind(pattern: &str, kind: &str) -> bool {
     covers_kind_name(pattern, group, name)
 }
 
-/// Returns what of the grants was not used.
+/// Returns the unused parts of the grants.
 fn unused(grants: &Grants, seen: &NeedsSnapshot) -> Vec<String> {
     let mut unused = Vec::new();
     let used: Vec<&ResourceNeed> = seen.resources.iter().filter(|need| need.asked > need.denied).collect();
@@ -224,7 +229,7 @@ fn unused(grants: &Grants, seen: &NeedsSnapshot) -> Vec<String> {
             let words = |verbs: &mut dyn Iterator<Item = Verb>| verbs.map(Verb::as_str).collect::<Vec<_>>().join(", ");
             let path = format!("resources[{at}]");
             if used.is_empty() {
-                unused.push(format!("{path}: {kind}, whatever the verb"));
+                unused.push(format!("{path}: {kind}, every verb"));
             } else if grant.verbs.contains(&Verb::Any) {
                 let used = words(&mut used.into_iter());
                 unused.push(format!("{path}: {kind}, every verb but {used}"));

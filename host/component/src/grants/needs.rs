@@ -1,8 +1,9 @@
-//! What a controller was seen to ask for: bounded, whatever it asks for.
+//! A record of the accesses that a controller attempted, bounded for any controller.
 //!
-//! Each thing is kept by its names for as long as there are few: [`PLACES_MAX`] of a verb and a kind, as many of a method and a host. One
-//! more, and its names are taken together; still too many, and its namespaces are, or all of a host's addresses. What has been taken together is written `*`.
-//! Above [`CELLS_MAX`] verbs and kinds, or methods and hosts, nothing new is kept, and [`NeedsSnapshot::more`] says so.
+//! Each access is recorded by its names while these are few: [`PLACES_MAX`] per verb and kind, and as many
+//! per method and host. Beyond that, first the names of a verb and kind are merged, then its namespaces; for
+//! HTTP, all URLs of a host. Merged values are written `*`. Above [`CELLS_MAX`] verbs and kinds, or methods
+//! and hosts, nothing new is recorded, and [`NeedsSnapshot::more`] is set.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,18 +13,19 @@ use serde::{Deserialize, Serialize};
 use super::ask::Attempt;
 use super::{Verb, advice, pattern};
 
-/// Pairs of verb and kind, and of method and host, that are kept.
+/// Recorded pairs of verb and kind, and of method and host.
 const CELLS_MAX: usize = 128;
-/// Namespaces and names that are kept for each of them.
+/// Recorded namespaces and names for each of them.
 const PLACES_MAX: usize = 64;
-/// Names of settings that are kept, and files, addresses and names that no controller has.
+/// Recorded names of settings, and of files, addresses and host names.
 const SETTINGS_MAX: usize = 64;
-/// Bytes of an address, or of a name, that is kept. Longer ones are taken together.
+/// Bytes of a recorded URL or name. Longer ones are merged.
 const TEXT_BYTES_MAX: usize = 256;
-/// What was taken together.
+/// The mark of merged values.
 const ANY: &str = "*";
 
-/// Everything that a controller was seen to ask for. A few KiB for most; 8 MiB for one that asks for as much as it can.
+/// The accesses that a controller attempted. A few KiB for most; 8 MiB for one that attempts as many as it
+/// can.
 #[derive(Debug, Default)]
 pub struct Needs(Mutex<Inner>);
 
@@ -31,7 +33,7 @@ pub struct Needs(Mutex<Inner>);
 struct Inner {
     /// By verb, group and name of the kind.
     resources: Vec<((Verb, String, String), Places)>,
-    /// By method and the beginning of the address up to the path.
+    /// By method and the URL up to the path.
     http: Vec<((String, String), Places)>,
     settings: BTreeSet<String>,
     clock: u64,
@@ -54,61 +56,61 @@ struct NeedCounts {
     denied: u64,
 }
 
-/// What was seen, as plain data.
+/// A snapshot of the recorded accesses, as plain data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NeedsSnapshot {
-    /// Of resources, in the order of verb and kind.
+    /// Accesses to resources, ordered by verb and kind.
     pub resources: Vec<ResourceNeed>,
-    /// Of HTTP requests, in the order of method and address.
+    /// HTTP requests, ordered by method and URL.
     pub http: Vec<HttpNeed>,
-    /// Names of settings that were read; `*` stands for all at once.
+    /// Names of settings that were read; `*` stands for reading all at once.
     pub settings: Vec<String>,
-    /// How often a clock was read.
+    /// The number of clock reads.
     pub clock: u64,
-    /// How often randomness was drawn.
+    /// The number of reads of randomness.
     pub random: u64,
-    /// What was reached for and no controller has: `file "/etc/hosts"`.
+    /// Files, addresses and host names that the guest tried to use: `file "/etc/hosts"`.
     #[serde(default)]
     pub absent: Vec<String>,
-    /// There was more than is kept.
+    /// There was more than can be recorded.
     pub more: bool,
 }
 
-/// One thing that was done, or tried, to resources.
+/// An access to resources, allowed or denied.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ResourceNeed {
-    /// What.
+    /// The verb.
     pub verb: Verb,
-    /// As grants name it: `apps/Deployment`, `Pod`.
+    /// The kind in the form of grants: `apps/Deployment`, `Pod`.
     pub kind: String,
-    /// Where; empty outside of namespaces, `*` for all or many.
+    /// The namespace; empty for cluster-scoped resources, `*` for all or many.
     pub namespace: String,
-    /// To which; `*` for all or many.
+    /// The name; `*` for all or many.
     pub name: String,
-    /// How often.
+    /// The number of attempts.
     pub asked: u64,
-    /// How many of these were denied.
+    /// The number of denied ones.
     pub denied: u64,
 }
 
-/// One thing that was asked of a server, or tried.
+/// An HTTP request, allowed or denied.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HttpNeed {
-    /// How, in capitals.
+    /// The method in capitals.
     pub method: String,
-    /// The address without its query; it ends with `/*` where many were taken together.
+    /// The URL without its query; it ends with `/*` if several were merged.
     pub url: String,
-    /// How often.
+    /// The number of attempts.
     pub asked: u64,
-    /// How many of these were denied.
+    /// The number of denied ones.
     pub denied: u64,
 }
 
 impl Needs {
-    /// Keeps one thing that was asked for.
+    /// Records one attempted access.
     pub(crate) fn record(&self, ask: &Attempt, denied: bool) {
         let mut inner = self.0.lock();
         match ask {
@@ -120,7 +122,8 @@ impl Needs {
             Attempt::Resource { .. } | Attempt::Resources { .. } | Attempt::Telemetry => {
                 if let Some(request) = ask.request() {
                     if !request.has_names() {
-                        // Nothing of it can be proposed: a pattern that a guest wrote would be granted as one.
+                        // It cannot be proposed as a grant: a pattern written by a guest would be granted as
+                        // a pattern.
                         inner.more = true;
                         return;
                     }
@@ -138,12 +141,12 @@ impl Needs {
         }
     }
 
-    /// Forgets everything.
+    /// Clears the record.
     pub fn clear(&self) {
         *self.0.lock() = Inner::default();
     }
 
-    /// Returns what was seen until now.
+    /// Returns the record so far.
     pub fn snapshot(&self) -> NeedsSnapshot {
         let inner = self.0.lock();
         let mut resources: Vec<ResourceNeed> = Vec::new();
@@ -209,7 +212,7 @@ impl Inner {
     }
 }
 
-/// Returns the places of a cell, which is made where there is room.
+/// Returns the places of a cell, and creates the cell if there is room.
 fn cell<C>(cells: &mut Vec<(C, Places)>, is_it: impl Fn(&C) -> bool, new: impl FnOnce() -> C) -> Option<&mut Places> {
     let at = match cells.iter().position(|(cell, _)| is_it(cell)) {
         Some(at) => at,
@@ -224,7 +227,7 @@ fn cell<C>(cells: &mut Vec<(C, Places)>, is_it: impl Fn(&C) -> bool, new: impl F
 
 impl Places {
     fn record(&mut self, namespace: &str, name: &str, denied: bool) {
-        // A guest may write a star into a name, which is no pattern there.
+        // A guest may use a star in a name, where it is no pattern.
         let is_plain = |text: &str| text.len() <= TEXT_BYTES_MAX && (text == ANY || !text.contains(ANY));
         if !is_plain(name) {
             self.merge_names();
@@ -291,7 +294,7 @@ impl NeedCounts {
 }
 
 impl NeedsSnapshot {
-    /// Returns what is in this and was not in `before`, a look at the same needs: what was asked for since.
+    /// Returns the accesses since `before`, an earlier snapshot of the same record.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let mut since = self.clone();
@@ -319,7 +322,7 @@ impl NeedsSnapshot {
         since
     }
 
-    /// Returns whether nothing was seen that needs a grant.
+    /// Returns whether no recorded access needs a grant.
     pub fn is_empty(&self) -> bool {
         self.resources.is_empty() && self.http.is_empty()
     }

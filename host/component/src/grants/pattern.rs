@@ -1,10 +1,11 @@
-//! Patterns of grants: text with `*`, and addresses.
+//! Patterns of grants: globs and URLs.
 
 use std::net::IpAddr;
 
-/// Says whether `text` is what `pattern` describes: `*` stands for any text, also for none, and everything else for itself.
+/// Returns whether `pattern` matches `text`: `*` stands for any text, including none; every other character
+/// for itself.
 ///
-/// Takes time in proportion to the product of both lengths at worst, whatever the pattern.
+/// The worst-case time is proportional to the product of both lengths, for any pattern.
 pub(super) fn matches_glob(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut p, mut t) = (0, 0);
@@ -27,12 +28,12 @@ pub(super) fn matches_glob(pattern: &str, text: &str) -> bool {
     pattern[p..].iter().all(|&byte| byte == b'*')
 }
 
-/// Says whether there is a text that both patterns describe.
+/// Returns whether some text matches both patterns.
 ///
-/// Takes time in proportion to the product of both lengths.
+/// The time is proportional to the product of both lengths.
 pub(super) fn overlap(one: &str, other: &str) -> bool {
     let (one, other) = (one.as_bytes(), other.as_bytes());
-    // Whether the first so many bytes of each describe a text in common.
+    // Whether prefixes of these lengths can match a common text.
     let mut meet = vec![vec![false; other.len() + 2]; one.len() + 2];
     meet[0][0] = true;
     for at in 0..=one.len() {
@@ -50,11 +51,11 @@ pub(super) fn overlap(one: &str, other: &str) -> bool {
     meet[one.len()][other.len()]
 }
 
-/// Says whether the address `url` is one that `pattern` describes.
+/// Returns whether `pattern` matches the URL `url`.
 ///
-/// The parts are compared one by one, so that a `*` of the path never reaches into the host: `https://a.example/*` does not cover
-/// `https://a.example.evil/`, nor `https://a.example@evil/`. Anything that is no plain `http` or `https` address is covered by
-/// nothing.
+/// The parts are compared one by one, so that a `*` of the path never reaches into the host:
+/// `https://a.example/*` does not match `https://a.example.evil/`, nor `https://a.example@evil/`. Only plain
+/// `http` and `https` URLs can match.
 pub(super) fn matches_url(pattern: &str, url: &str) -> bool {
     let (Some(pattern), Some(url)) = (UrlParts::parse(pattern), UrlParts::parse(url)) else {
         return false;
@@ -62,18 +63,18 @@ pub(super) fn matches_url(pattern: &str, url: &str) -> bool {
     same_host(&pattern, &url) && !is_ambiguous(url.path) && matches_glob(pattern.path, url.path)
 }
 
-/// Says whether a pattern can cover any address at all.
+/// Returns whether a pattern can match any URL at all.
 pub(super) fn is_url(pattern: &str) -> bool {
     UrlParts::parse(pattern).is_some()
 }
 
-/// Returns the host of an address or a pattern where it is no name.
+/// Returns the host of a URL or a pattern if it is an IP address.
 pub(super) fn literal(url: &str) -> Option<IpAddr> {
     let host = UrlParts::parse(url)?.host;
     host.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
-/// Returns the parts of an address without query: up to the path, and the path.
+/// Splits a URL without query at the start of its path.
 pub(super) fn split(url: &str) -> (&str, &str) {
     let authority = url.find("://").map_or(0, |at| at + 3);
     match url[authority..].find('/') {
@@ -82,7 +83,7 @@ pub(super) fn split(url: &str) -> (&str, &str) {
     }
 }
 
-/// Says whether the host, scheme and port of an address are those of a pattern: what is left where the path is not known.
+/// Returns whether a URL has the host, scheme and port of a pattern, for comparisons without a known path.
 pub(super) fn is_at(pattern: &str, url: &str) -> bool {
     let (Some(pattern), Some(url)) = (UrlParts::parse(pattern), UrlParts::parse(url)) else {
         return false;
@@ -90,7 +91,7 @@ pub(super) fn is_at(pattern: &str, url: &str) -> bool {
     same_host(&pattern, &url)
 }
 
-/// Returns a pattern that covers `url` and what lies beside it.
+/// Returns a pattern that matches `url` and its siblings.
 pub(super) fn for_url(url: &str) -> String {
     let bare = url.split(['?', '#']).next().unwrap_or(url);
     let authority = bare.find("://").map_or(0, |at| at + 3);
@@ -149,13 +150,14 @@ fn matches_host(pattern: &str, host: &str) -> bool {
     }
 }
 
-/// How often a path is unescaped, at most: servers behind servers do it more than once.
+/// The maximum rounds of unescaping: chained servers unescape more than once.
 const ROUNDS_MAX: usize = 4;
 
-/// Says whether servers may take a path for another one: what they make of it is not ours to guess.
+/// Returns whether servers may interpret a path as another one: the host cannot know how they do.
 ///
-/// That are paths with steps upwards, plain, escaped, escaped twice, or with a parameter behind them (`..;`, which some servers cut off); with
-/// characters at which some servers end a path or a line; and with escapes that are none, or not UTF-8, as `%c0%ae` for a dot.
+/// Ambiguous are paths with upward segments: plain, escaped, escaped twice, or with a parameter (`..;`, which
+/// some servers strip). So are paths with characters at which some servers end a path or a line, with invalid
+/// escapes, and with escapes that are not UTF-8, as `%c0%ae` for a dot.
 fn is_ambiguous(path: &str) -> bool {
     let mut bytes = path.split(['?', '#']).next().unwrap_or(path).as_bytes().to_vec();
     for round in 0..ROUNDS_MAX {
@@ -172,12 +174,12 @@ fn is_ambiguous(path: &str) -> bool {
     true
 }
 
-/// Says whether a step stays or climbs, whatever parameters and spaces are behind it.
+/// Returns whether a path segment is `.` or `..`, ignoring parameters and spaces.
 fn is_dots(step: &str) -> bool {
     matches!(step.split(';').next().unwrap_or(step).trim(), "." | "..")
 }
 
-/// Returns bytes with each escape replaced once. What is no escape stays; `None` for such, where all have to be some.
+/// Unescapes bytes once. Invalid escapes stay, or give `None` in strict mode.
 fn unescaped(bytes: &[u8], is_strict: bool) -> Option<Vec<u8>> {
     let (mut plain, mut rest) = (Vec::with_capacity(bytes.len()), bytes);
     while let Some((first, behind)) = rest.split_first() {
@@ -194,7 +196,7 @@ fn unescaped(bytes: &[u8], is_strict: bool) -> Option<Vec<u8>> {
     Some(plain)
 }
 
-/// Returns the byte that two digits stand for, and what is behind them.
+/// Returns the byte of two hexadecimal digits, and the bytes after them.
 fn escape(bytes: &[u8]) -> Option<(u8, &[u8])> {
     let (digits, behind) = bytes.split_at_checked(2)?;
     let digit = |byte: u8| char::from(byte).to_digit(16);

@@ -163,7 +163,7 @@ fn methods_that_show_headers_or_open_tunnels_are_granted_to_nobody() {
         assert!(grants.http_grant(method, "https://a.example/x").is_none(), "{method}");
     }
     assert!(grants.http_grant("POST", "https://a.example/x").is_some());
-    assert_eq!(grants.problems(), ["http[0].methods[1]: \"trace\" is granted to nobody"]);
+    assert_eq!(grants.problems(), ["http[0].methods[1]: \"trace\" is never granted"]);
 }
 
 #[test]

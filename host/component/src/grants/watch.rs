@@ -1,8 +1,9 @@
-//! Which changes of resources a controller is told. Pure.
+//! Decides which changes of resources a controller may see. Pure.
 //!
-//! A change is told as a key: the kind, namespace and name of a resource are all that `watch` gives away. Where what is told stands in the
-//! document, as the value of a label or a field that becomes a key's name, or as the whole document that `mapper.map` gets, the controller
-//! must be granted to read that document as well, by `get` or by `list`.
+//! A change reaches the guest as a key: `watch` discloses only the kind, namespace and name of a resource.
+//! Some mappings disclose content of the document: the value of a label or a field becomes a key's name, and
+//! `mapper.map` gets the whole document. These also need a grant to read that document, by `get` or by
+//! `list`.
 
 use std::sync::Arc;
 
@@ -12,20 +13,20 @@ use super::{AccessRequest, Grants, ResourceGrant, ResourceNeed, Verb, advice, co
 use crate::refused::{LoadError, Reason};
 use crate::spec::{ControllerSpec, KindDeclaration, Mapping};
 
-/// What of a resource that has changed reaches the guest.
+/// The part of a changed resource that reaches the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disclosure {
-    /// That it has: its kind, namespace and name.
+    /// Its kind, namespace and name.
     Key,
-    /// Something that stands in its document.
+    /// Content of its document.
     Content,
 }
 
-/// The verbs that let a controller read a document. One of them is enough.
+/// The verbs that allow reading a document. One of them suffices.
 const READ: [Verb; 2] = [Verb::Get, Verb::List];
 
 impl Disclosure {
-    /// Returns what a selector gives away by which resources it selects.
+    /// Returns what the set of matching resources discloses about their documents.
     pub fn of(selector: &Selector) -> Self {
         let Selector { namespace: _, labels, fields, owner } = selector;
         if labels.is_empty() && fields.is_empty() && owner.is_none() { Self::Key } else { Self::Content }
@@ -33,7 +34,8 @@ impl Disclosure {
 }
 
 impl Mapping {
-    /// Returns what of a changed resource reaches the guest. An owner is of the managed kind, whose keys need a `watch` themselves.
+    /// Returns the part of a changed resource that reaches the guest. An owner is of the managed kind, whose
+    /// keys need a `watch` themselves.
     pub fn disclosure(&self) -> Disclosure {
         match self {
             Self::Owner | Self::SameName => Disclosure::Key,
@@ -43,15 +45,15 @@ impl Mapping {
 }
 
 impl Grants {
-    /// Returns whether a change of the resource `key` may reach the guest in this way.
+    /// Returns whether a change of the resource `key` may reach the guest with this disclosure.
     pub fn discloses(&self, key: &Key, reveals: Disclosure) -> bool {
         let (namespace, name) = (Some(key.namespace()), Some(key.name()));
         let may = |verb| self.allows(&AccessRequest { verb, kind: key.kind(), namespace, name });
         may(Verb::Watch) && (reveals == Disclosure::Key || READ.into_iter().any(may))
     }
 
-    /// Returns the part of these grants by which [`Grants::shows`] decides for resources of these kinds. Where it stays the same, so does
-    /// what is told.
+    /// Returns the part of these grants on which [`Grants::discloses`] depends for resources of these kinds.
+    /// While it stays the same, so do the disclosed changes.
     #[must_use]
     pub fn for_kinds(&self, kinds: &[&Kind]) -> Self {
         let kept_to = self.limited_to.as_deref().map(|wanted| Arc::new(wanted.for_kinds(kinds)));
@@ -69,12 +71,14 @@ impl Grants {
         Self { resources, http: Vec::new(), limited_to: kept_to }
     }
 
-    /// Checks that these grants let a component be told of everything that it says it must be told of.
+    /// Checks that these grants cover all watches that a component declares.
     ///
-    /// A watch that is granted for a part of its kind's resources is good enough: it brings those.
+    /// A watch that is granted for a part of its kind's resources is sufficient: the guest sees changes of
+    /// that part.
     ///
     /// # Errors
-    /// [`Reason::WatchWithoutGrant`] for each watch that brings nothing, with the lines that would grant it.
+    /// [`Reason::WatchWithoutGrant`] for each watch without any granted resource, with the lines that would
+    /// grant it.
     pub fn check_watches(&self, spec: &ControllerSpec) -> Result<(), LoadError> {
         let managed =
             self.missing_verbs(&spec.manages, Disclosure::Key).map(|verbs| Reason::watch(None, &spec.manages, &verbs));
@@ -86,8 +90,8 @@ impl Grants {
         if reasons.is_empty() { Ok(()) } else { Err(LoadError { reasons }) }
     }
 
-    /// Returns what a component needs to be told of everything that it says it must be told of, as far as these grants have it: what
-    /// [`Grants::learn`] may not leave out, whether anything has changed meanwhile or not.
+    /// Returns the grants among these that the declared watches need. [`Grants::learn`] must not drop them,
+    /// even if no resource has changed meanwhile.
     pub fn watch_needs(&self, spec: &ControllerSpec) -> Vec<ResourceNeed> {
         let managed = std::iter::once((&spec.manages, Disclosure::Key));
         let watches = spec.watches.iter().map(|watch| (&watch.of, watch.mapping.disclosure()));
@@ -108,10 +112,11 @@ impl Grants {
         needs
     }
 
-    /// Returns the verbs that are missing before any resource of a kind could be told in this way; `None` when none is.
+    /// Returns the verbs that are missing for every resource of a kind; `None` if at least one resource is
+    /// covered.
     fn missing_verbs(&self, declared: &KindDeclaration, reveals: Disclosure) -> Option<Vec<Verb>> {
         if declared.keys_only {
-            // Nothing is stored of it, so there is nothing to watch.
+            // No resources of it are stored, so there is nothing to watch.
             return None;
         }
         let of_kind = |verbs: &[Verb]| -> Vec<&ResourceGrant> {
@@ -140,12 +145,12 @@ impl ResourceGrant {
         self.verbs.iter().any(|granted| *granted == Verb::Any || *granted == verb)
     }
 
-    /// Returns whether some resource of a kind could lie where this grant is for.
+    /// Returns whether this grant can cover some resource of a kind.
     fn can_cover(&self, declared: &KindDeclaration) -> bool {
         self.namespaces.iter().any(|namespace| can_be_of(namespace, declared.namespaced)) && !self.names.is_empty()
     }
 
-    /// Returns whether some resource of a kind could lie where both grants are for.
+    /// Returns whether both grants can cover the same resource of a kind.
     fn overlaps(&self, other: &Self, declared: &KindDeclaration) -> bool {
         let meet = |ours: &[String], theirs: &[String], is_meant: &dyn Fn(&str) -> bool| {
             let pairs = ours.iter().flat_map(|one| theirs.iter().map(move |other| (one, other)));
@@ -167,12 +172,12 @@ impl Reason {
     }
 }
 
-/// Returns whether a pattern of namespaces can be that of a resource in a namespace, or outside of them.
+/// Returns whether a namespace pattern can match resources of a kind with this scope.
 fn can_be_of(namespace: &str, namespaced: bool) -> bool {
     if namespaced { !namespace.is_empty() } else { pattern::matches_glob(namespace, "") }
 }
 
-/// Returns a kind as grants name it.
+/// Returns a kind in the form of grants.
 fn kind_text(kind: &Kind) -> String {
     if kind.group.is_empty() { kind.name.clone() } else { format!("{}/{}", kind.group, kind.name) }
 }

@@ -1,5 +1,5 @@
-//! Functions of interfaces that are there, and behind which there is nothing: each answers the same error, and what it was asked for is
-//! an [`Effect`], so that people can see it.
+//! Stubs for functions of inert interfaces: each returns a constant error. The attempted access becomes an
+//! [`Effect`], so that people can see it.
 
 use std::sync::Arc;
 
@@ -12,10 +12,11 @@ use super::sockets::{Network, Tcp, Udp};
 use crate::effect::{Effect, WasiResource};
 use crate::state::State;
 
-/// Reads off the arguments what a function was asked for; `None` where they do not name it.
+/// Derives from the arguments the object that the guest tried to use; `None` if they do not name it.
 pub(super) type Named = fn(&[Val]) -> Option<WasiResource>;
 
-/// Links a function that answers the error `code(arguments)`, one of the cases of its interface's `error-code`.
+/// Links a function that returns the error `code(arguments)`, one of the cases of its interface's
+/// `error-code`.
 pub(super) fn link_error(
     instance: &mut LinkerInstance<'_, State>,
     function: &str,
@@ -26,7 +27,7 @@ pub(super) fn link_error(
     link(instance, function, named, error)
 }
 
-/// Links a function that always answers `value`.
+/// Links a function that always returns `value`.
 pub(super) fn link_constant(
     instance: &mut LinkerInstance<'_, State>,
     function: &str,
@@ -45,11 +46,11 @@ fn link(
         let (port, absent, value) = (Arc::clone(&store.data().context), named(arguments), value(arguments));
         Box::new(async move {
             if let Some(absent) = absent {
-                // Whatever the host says of it, it is not there.
+                // The guest gets the constant error, regardless of the host's answer.
                 drop(answer!(port.perform(Effect::Reach(absent.cut())).await?, Done));
             }
             for argument in arguments {
-                // What was lent for the call is given back by whoever takes it as a value.
+                // A borrowed handle must be released; taking it as a value does that.
                 if let Val::Resource(handle) = argument {
                     give_back(*handle, &mut store)?;
                 }
@@ -59,14 +60,14 @@ fn link(
     })
 }
 
-/// Gives back a handle that was lent for a call, as one of the types of which there are handles.
+/// Releases a handle that was borrowed for a call, as one of the types that have handles.
 ///
-/// [`ResourceAny::resource_drop_async`] would do it for any type, on a stack of its own, which the guest then has beside that of its call: two
-/// for each guest, where the pool has one.
+/// [`ResourceAny::resource_drop_async`] would do it for any type, but on another stack: each guest would then
+/// need two stacks, and the pool has one for each.
 fn give_back(handle: ResourceAny, store: &mut StoreContextMut<'_, State>) -> wasmtime::Result<()> {
     let is_one_of = [is_given_back::<Folder>, is_given_back::<Network>, is_given_back::<Tcp>, is_given_back::<Udp>];
     if !is_one_of.into_iter().any(|is_given_back| is_given_back(handle, store)) {
-        bail!("a handle was lent that nobody has given out");
+        bail!("the guest passed an unknown handle");
     }
     Ok(())
 }
@@ -75,7 +76,7 @@ fn is_given_back<T: 'static>(handle: ResourceAny, store: &mut StoreContextMut<'_
     handle.try_into_resource::<T>(store).is_ok()
 }
 
-/// Names nothing.
+/// Names no object.
 pub(super) fn unnamed(_: &[Val]) -> Option<WasiResource> {
     None
 }
@@ -83,7 +84,7 @@ pub(super) fn unnamed(_: &[Val]) -> Option<WasiResource> {
 fn put(results: &mut [Val], value: Val) -> wasmtime::Result<()> {
     match results {
         [result] => *result = value,
-        others => bail!("{} results are wanted where one is answered", others.len()),
+        others => bail!("the function has {} results instead of one", others.len()),
     }
     Ok(())
 }

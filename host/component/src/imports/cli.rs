@@ -1,5 +1,5 @@
-//! `wasi:cli`, inert: no arguments, no environment, closed standard input, no terminals. Standard output and standard error go to the
-//! log, line by line. `exit` ends the guest as a trap.
+//! `wasi:cli`, inert: no arguments, no environment, closed standard input, no terminals. Standard output and
+//! standard error go to the log, line by line. `exit` ends the guest as a trap.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::effect::Level;
 use crate::port::CallContext;
 use crate::state::State;
 
-/// How much a guest may write at once.
+/// The maximum bytes of one write.
 const WRITE_BYTES_MAX: usize = 64 << 10;
 
 pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
@@ -58,14 +58,14 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 }
 
 fn exit_error(code: u8) -> wasmtime::Result<()> {
-    Err(format_err!("the guest called exit with code {code}; a controller answers, it does not exit"))
+    Err(format_err!("the guest called exit with code {code}; a controller returns, it does not exit"))
 }
 
-/// Handles of these are never given out.
+/// No handles of these types exist.
 struct TerminalInput;
 struct TerminalOutput;
 
-/// Standard input: at its end from the start.
+/// Standard input, which is at its end from the start.
 struct ClosedStdin;
 
 #[async_trait]

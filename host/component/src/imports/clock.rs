@@ -1,4 +1,5 @@
-//! `wasi:clocks`: what time it is comes from an effect; waiting is done by the runtime, within the deadline of the call.
+//! `wasi:clocks`: reading a clock is an effect; waiting is done by the tokio runtime, within the deadline of
+//! the call.
 
 use std::time::Duration;
 
@@ -47,14 +48,14 @@ async fn read(port: &CallContext, effect: Effect) -> wasmtime::Result<u64> {
     Ok(answer!(port.perform(effect).await?, Nanoseconds))
 }
 
-/// Makes what is ready after `wait_ns` nanoseconds.
+/// Creates a pollable that is ready after `wait_ns` nanoseconds.
 pub(super) fn timer(state: &mut State, wait_ns: u64) -> wasmtime::Result<Resource<DynPollable>> {
     let timer = Timer { due: Instant::now().checked_add(Duration::from_nanos(wait_ns)) };
     let timer = state.table.push(timer)?;
     subscribe(&mut state.table, timer)
 }
 
-/// Ready at a moment; never, when the moment is too far away to be written down.
+/// A pollable that is ready at a moment. Never ready if the moment cannot be represented.
 struct Timer {
     due: Option<Instant>,
 }
@@ -63,7 +64,7 @@ struct Timer {
 impl Pollable for Timer {
     async fn ready(&mut self) {
         match self.due {
-            // A guest that polls a timer of length zero in a loop must not keep the runtime from its other work.
+            // A guest that polls an expired timer in a loop must not starve the other tasks.
             Some(due) if due <= Instant::now() => tokio::task::yield_now().await,
             Some(due) => tokio::time::sleep_until(due).await,
             None => std::future::pending().await,

@@ -1,4 +1,4 @@
-//! `wasi:config/store`: the settings that the manifest gives.
+//! `wasi:config/store`: the settings of the manifest.
 
 use super::answer;
 use crate::bindings::config as wit;

@@ -1,4 +1,5 @@
-//! Values of the contract to values of the host and back. What a guest says wrongly becomes `invalid`, with the path of the field.
+//! Converts values between the contract and the host. Invalid values from a guest become `invalid`, with the
+//! path of the field.
 
 use homeostat_store::{Key, Kind, LabelRequirement, Precondition, Revision, Selector, View};
 use serde_json::Value;
@@ -69,7 +70,7 @@ pub(crate) fn precondition(precondition: wit::Precondition) -> Result<Preconditi
     Ok(Precondition { uid, revision })
 }
 
-/// Reads JSON that a guest sent; `path` names it in the error.
+/// Parses JSON from a guest; `path` names it in the error.
 pub(crate) fn json(path: &str, text: &str) -> Result<Value> {
     serde_json::from_str(text).map_err(|error| StoreError::Invalid(format!("{path}: not JSON: {error}")))
 }

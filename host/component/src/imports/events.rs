@@ -1,4 +1,4 @@
-//! `homeostat:reconciler/events`: things worth telling a person.
+//! `homeostat:reconciler/events`: events for people.
 
 use super::convert;
 use crate::bindings::{events as wit, types};
@@ -23,7 +23,7 @@ impl wit::Host for State {
             severity,
             reason: cut(reason, EVENT_REASON_BYTES_MAX),
             message: cut(message, EVENT_MESSAGE_BYTES_MAX),
-            // There is no error to answer here: an event about a malformed key is about the key of the call.
+            // The function has no error: an event about a malformed key is about the key of the call.
             regarding: regarding.and_then(|key| convert::key(key).ok()),
         };
         self.context.perform(effect).await.map(drop)

@@ -1,6 +1,7 @@
-//! `wasi:filesystem`, inert: one folder, `/`, in which there is nothing and into which nothing can be put.
+//! `wasi:filesystem`, inert: one empty, read-only folder, `/`.
 //!
-//! Without that folder a language's own library would answer by itself, and nobody would see what a guest tries to open.
+//! Without that folder, a language's standard library would fail on its own, and attempts to open files would
+//! stay invisible.
 
 use wasmtime::component::{Linker, Resource, ResourceType, Val};
 
@@ -9,12 +10,12 @@ use super::absent::{link_constant, link_error, unnamed};
 use crate::effect::WasiResource;
 use crate::state::State;
 
-/// What fails for a path, with the code for what is not there.
+/// Functions that take a path and return the error for missing files.
 const LOOKS: [&str; 6] =
     ["open-at", "stat-at", "readlink-at", "metadata-hash-at", "remove-directory-at", "unlink-file-at"];
-/// What fails for a path, with the code for what cannot be changed.
+/// Functions that take a path and return the error for read-only files.
 const CHANGES: [&str; 5] = ["create-directory-at", "link-at", "rename-at", "symlink-at", "set-times-at"];
-/// What a folder does not do, whatever is in it.
+/// Functions that no folder supports.
 const OF_FILES: [&str; 12] = [
     "read-via-stream",
     "write-via-stream",
@@ -30,10 +31,10 @@ const OF_FILES: [&str; 12] = [
     "metadata-hash",
 ];
 
-/// The folder. Its number says nothing: there is one.
+/// The folder. Its number is irrelevant: there is only one.
 pub(super) struct Folder;
 
-/// Handles of these are never given out.
+/// No handles of this type exist.
 struct Entries;
 
 pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
@@ -63,7 +64,7 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     preopens.func_wrap("get-directories", |_, (): ()| Ok((vec![(Resource::<Folder>::new_own(0), "/".to_owned())],)))
 }
 
-/// Returns the first path among the arguments. The library of a language cuts off the name of the folder, `/`.
+/// Returns the first path among the arguments. Standard libraries strip the name of the folder, `/`.
 fn file(arguments: &[Val]) -> Option<WasiResource> {
     arguments.iter().find_map(|argument| match argument {
         Val::String(path) => Some(WasiResource::File(format!("/{}", path.trim_start_matches('/')))),

@@ -1,4 +1,5 @@
-//! `wasi:http/outgoing-handler`: a request becomes one effect with its whole body, and one answer with its whole body.
+//! `wasi:http/outgoing-handler`: a request with its whole body becomes one effect, and its response with its
+//! whole body one answer.
 //!
 //! Deliberately absent: streaming, trailers, and incoming requests.
 
@@ -75,21 +76,21 @@ async fn send(
             explain(port, &what, &error).await;
             Err(to_error(error))
         }
-        Ok(other) => Err(Error::InternalError(Some(format!("the host answered {} where Http was due", other.name())))),
-        // The call ends as that limit, whatever the guest makes of this.
+        Ok(other) => Err(Error::InternalError(Some(format!("the host answered {} instead of Http", other.name())))),
+        // The call ends with this limit, regardless of how the guest reacts.
         Err(limit) => Err(Error::InternalError(Some(limit.to_string()))),
     }
 }
 
-/// Tells in the log what the codes of `wasi:http` have no room for.
+/// Logs the details that the error codes of `wasi:http` cannot express.
 async fn explain(port: &CallContext, what: &str, error: &HttpError) {
     let message = format!("{what}: {error}");
-    // Only a limit can stop this, and it is noted already.
+    // Only a limit can make this fail, and it has been recorded already.
     drop(port.log(Effect::Log { level: Level::Warn, message, fields: Vec::new() }).await);
 }
 
 fn from_headers(headers: &::http::HeaderMap) -> Vec<(String, Blob)> {
-    // The host sets it from the address.
+    // The host derives this header from the URL.
     let sent = headers.iter().filter(|(name, _)| *name != ::http::header::HOST);
     sent.map(|(name, value)| (name.as_str().to_owned(), Bytes::copy_from_slice(value.as_bytes()).into())).collect()
 }
@@ -114,7 +115,7 @@ fn to_error(error: HttpError) -> Error {
     }
 }
 
-/// Returns the whole time that the guest allows: an answer comes in one piece, so its parts are added up.
+/// Returns the total timeout: the response arrives in one piece, so its phases are added up.
 fn timeout_ms(options: RequestOptions) -> Option<u64> {
     let RequestOptions { connect_timeout, first_byte_timeout, between_bytes_timeout: _ } = options;
     let parts: [Option<Duration>; 2] = [connect_timeout, first_byte_timeout];

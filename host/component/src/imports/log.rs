@@ -27,7 +27,7 @@ impl wit::Host for State {
     }
 }
 
-/// Drops the fields that are too many, and cuts the others.
+/// Drops surplus fields, and cuts the others.
 fn bounded(fields: Vec<(String, String)>) -> Vec<(String, String)> {
     let kept = fields.into_iter().take(LOG_FIELDS_MAX);
     kept.map(|(name, value)| (cut(name, LOG_FIELD_NAME_BYTES_MAX), cut(value, LOG_FIELD_VALUE_BYTES_MAX))).collect()

@@ -1,6 +1,7 @@
-//! `wasi:random`: every byte of randomness comes from an effect, so that a replay has the same.
+//! `wasi:random`: every random byte comes from an effect, so that a replay draws the same bytes.
 //!
-//! The seed of hash tables too: a guest whose result depends on the order of a hash table then does the same in a replay.
+//! That includes the seed of hash tables: a guest whose result depends on the order of a hash table then
+//! behaves the same in a replay.
 
 use wasmtime::bail;
 use wasmtime::component::Linker;
@@ -43,11 +44,11 @@ async fn draw(port: &CallContext, length: u64) -> wasmtime::Result<Vec<u8>> {
     let bytes = u32::try_from(length)?;
     let answer = answer!(port.perform(Effect::Random { bytes }).await?, Bytes);
     if answer.len() as u64 != length {
-        bail!("the host answered {} random bytes where {length} were due", answer.len());
+        bail!("the host answered {} random bytes instead of {length}", answer.len());
     }
     Ok(answer.to_vec())
 }
 
 fn exactly<const N: usize>(bytes: Vec<u8>) -> wasmtime::Result<[u8; N]> {
-    bytes.try_into().map_err(|_| wasmtime::format_err!("the host answered another number of random bytes than was due"))
+    bytes.try_into().map_err(|_| wasmtime::format_err!("the host answered the wrong number of random bytes"))
 }

@@ -1,4 +1,4 @@
-//! `wasi:sockets`, inert: sockets can be made, and reach nobody. No name is found.
+//! `wasi:sockets`, inert: sockets can be created, but cannot connect. Every name lookup fails.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -10,9 +10,9 @@ use super::{WASI_VERSION, clock};
 use crate::effect::WasiResource;
 use crate::state::State;
 
-/// What asks for the network itself.
+/// The error of functions that need the network.
 const DENIED: &str = "access-denied";
-/// What only a socket that is bound or connected does.
+/// Functions that need a bound or connected socket.
 const OF_TCP: [&str; 20] = [
     "finish-bind",
     "finish-connect",
@@ -39,13 +39,13 @@ const OF_UDP: [&str; 5] =
     ["finish-bind", "local-address", "remote-address", "unicast-hop-limit", "set-unicast-hop-limit"];
 const OF_BOTH: [&str; 3] = ["set-receive-buffer-size", "send-buffer-size", "set-send-buffer-size"];
 
-/// The network. Its number says nothing: there is one.
+/// The network. Its number is irrelevant: there is only one.
 pub(super) struct Network;
-/// A socket, whose number is its family.
+/// A TCP socket; its number is its address family.
 pub(super) struct Tcp;
-/// A socket, whose number is its family.
+/// A UDP socket; its number is its address family.
 pub(super) struct Udp;
-/// Handles of these are never given out.
+/// No handles of these types exist.
 struct Addresses;
 struct IncomingDatagrams;
 struct OutgoingDatagrams;
@@ -96,7 +96,7 @@ fn socket<T: 'static>(instance: &mut LinkerInstance<'_, State>, resource: &str) 
     })
 }
 
-/// Links a resource of which there are no handles.
+/// Links a resource without handles.
 fn stream<T: 'static>(
     instance: &mut LinkerInstance<'_, State>,
     resource: &str,
@@ -109,7 +109,7 @@ fn stream<T: 'static>(
     subscribe::<T>(instance, resource)
 }
 
-/// Links what is ready at once.
+/// Links a `subscribe` that is ready at once.
 fn subscribe<T: 'static>(instance: &mut LinkerInstance<'_, State>, resource: &str) -> wasmtime::Result<()> {
     instance.func_wrap(&format!("[method]{resource}.subscribe"), |mut store, (_,): (Resource<T>,)| {
         Ok((clock::timer(store.data_mut(), 0)?,))
@@ -138,7 +138,7 @@ fn host_name(arguments: &[Val]) -> Option<WasiResource> {
     })
 }
 
-/// Returns the address that an argument is, or that is in it.
+/// Returns the socket address in an argument.
 fn address(argument: &Val) -> Option<SocketAddr> {
     match argument {
         Val::Option(Some(inner)) => address(inner),

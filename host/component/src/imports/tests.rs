@@ -1,4 +1,4 @@
-//! The bounds of the contract, as guests meet them.
+//! The bounds of the contract, as guests experience them.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ use crate::limits::{Limits, contract};
 use crate::port::CallContext;
 use crate::state::State;
 
-/// Keeps what comes, and answers requests with as many bytes as it is told.
+/// Records effects, and answers requests with the given number of bytes.
 #[derive(Default)]
 struct World {
     effects: Mutex<Vec<Effect>>,

@@ -1,4 +1,4 @@
-//! `homeostat:reconciler/watches`: changes that bring the key back.
+//! `homeostat:reconciler/watches`: dynamic watches, whose changes requeue the key.
 
 use super::store::or_refuse;
 use super::{answer, convert};

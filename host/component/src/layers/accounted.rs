@@ -1,6 +1,7 @@
-//! Keeps account of what a call asks for: how many effects of each class, and how many bytes go either way.
+//! Counts a call's effects by class, and their bytes in both directions.
 //!
-//! For one call: it counts from zero. It refuses nothing, and knows of no limit: what a limit has stopped does not come here.
+//! Each call has its own, which starts at zero. It refuses nothing, and knows no limits: effects stopped by a
+//! limit do not reach it.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -9,7 +10,7 @@ use async_trait::async_trait;
 use crate::effect::{Answer, Call, Effect, EffectClass, Effects};
 use crate::outcome::EffectCounts;
 
-/// Counts what passes, in both directions.
+/// Counts effects and bytes in both directions.
 pub(crate) struct EffectCounter<E> {
     /// In the order of [`EffectClass::ALL`].
     counts: [AtomicU32; EffectClass::ALL.len()],
@@ -18,7 +19,7 @@ pub(crate) struct EffectCounter<E> {
     inner: E,
 }
 
-/// What has passed so far.
+/// The counts so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct EffectTotals {
     pub(crate) effects: EffectCounts,
@@ -27,13 +28,13 @@ pub(crate) struct EffectTotals {
 }
 
 impl<E> EffectCounter<E> {
-    /// Opens the account of one call before `inner`.
+    /// Counts the effects of one call that go to `inner`.
     pub(crate) fn new(inner: E) -> Self {
         let counts = std::array::from_fn(|_| AtomicU32::new(0));
         Self { counts, bytes_out: AtomicU64::new(0), bytes_in: AtomicU64::new(0), inner }
     }
 
-    /// Returns what has passed so far.
+    /// Returns the counts so far.
     pub(crate) fn totals(&self) -> EffectTotals {
         let counts = self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
         let bytes = |count: &AtomicU64| count.load(Ordering::Relaxed);

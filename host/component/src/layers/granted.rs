@@ -1,7 +1,9 @@
-//! Checks what a guest asks for against the grants of its controller.
+//! Checks the effects of a guest against the grants of its controller.
 //!
-//! An answer tells no more than the grants do: a list is as if there were nothing else, and a write shows what is there to one who may `get` it.
-//! Free for everyone: the own settings, the log, events about what is granted, clocks and randomness. For nobody: files and sockets. Deliberately absent: how much of anything.
+//! An answer discloses no more than the grants allow: a list omits all other resources without a trace, and a
+//! write shows the stored document only with the grant `get` or `list`. Without any grant a guest may use its
+//! own settings, the log, events about granted resources, clocks and randomness. Files and sockets are never
+//! granted. Deliberately absent: quantities.
 
 use std::sync::Arc;
 
@@ -17,19 +19,19 @@ mod withheld;
 
 use withheld::WrittenDocument;
 
-/// Lets through what is granted, and answers `forbidden` to the rest, naming the grant that is missing.
+/// Passes on granted effects, and answers `forbidden` to all others, naming the missing grant.
 pub struct Granted<E> {
     grants: Arc<Grants>,
     inner: E,
 }
 
 impl<E: Effects> Granted<E> {
-    /// Puts the check of `grants` before `inner`.
+    /// Checks `grants` before `inner`.
     pub fn new(grants: Arc<Grants>, inner: E) -> Self {
         Self { grants, inner }
     }
 
-    /// Lets a list through as far as it is granted.
+    /// Performs a list as far as it is granted.
     async fn list(&self, call: &Call, effect: Effect, ask: &AccessRequest<'_>) -> Answer {
         let Effect::List { query, view } = effect else { return self.inner.perform(call, effect).await };
         if self.grants.allows(ask) {
@@ -41,8 +43,8 @@ impl<E: Effects> Granted<E> {
         self.list_granted(call, query, view, ask).await
     }
 
-    /// Returns a page of those resources that may be seen. It is as full as if there were no others: neither its length, nor where it ends,
-    /// nor whether more follows tells of them.
+    /// Returns a page of only the readable resources. It is as full as if there were no others: its length,
+    /// its end and the existence of a next page disclose nothing about them.
     async fn list_granted(&self, call: &Call, mut query: Query, view: View, ask: &AccessRequest<'_>) -> Answer {
         let items_max = query.limit.unwrap_or(usize::MAX);
         let (mut seen, mut bytes) = (Vec::<ResourceData>::new(), 0_u64);
@@ -55,7 +57,7 @@ impl<E: Effects> Granted<E> {
                     continue;
                 }
                 bytes += item.json.len() as u64;
-                // The first page of the store is never too long, so there is a mark to go on from.
+                // The store's first page is never too long, so there is a continuation to resume from.
                 if let (Some(mark), Some(last)) = (&query.from, seen.last())
                     && (seen.len() >= items_max || bytes > PAGE_BYTES_MAX)
                 {
@@ -73,7 +75,7 @@ impl<E: Effects> Granted<E> {
         }
     }
 
-    /// Performs a write. The answer has what the controller may read.
+    /// Performs a write. The answer contains only content that the controller may read.
     async fn write(&self, call: &Call, write: Write, ask: &AccessRequest<'_>) -> Answer {
         let get = AccessRequest { verb: Verb::Get, ..*ask };
         if self.grants.allows(&get) || self.grants.allows(&AccessRequest { verb: Verb::List, ..*ask }) {
@@ -88,8 +90,9 @@ impl<E: Effects> Granted<E> {
         said.redact(self.inner.perform(call, Effect::Write(write)).await)
     }
 
-    /// Returns an event about a resource of which the controller may do nothing as one about the key of the call, which says whom it meant. It
-    /// would stand among the events of a resource that is nothing to the controller.
+    /// Redirects an event about a resource without any grant to the key of the call, and names the intended
+    /// resource in the message. Otherwise the event would be listed under a resource that the controller may
+    /// not touch.
     fn redirect_foreign_event(&self, call: &Call, effect: Effect) -> Effect {
         let Effect::Emit { severity, reason, message, regarding: Some(about) } = effect else { return effect };
         let is_own = call.key.as_ref() == Some(&about);
@@ -100,8 +103,9 @@ impl<E: Effects> Granted<E> {
         Effect::Emit { severity, reason, message, regarding: None }
     }
 
-    /// Lets a selection be followed as far as its kind may be watched: what changes elsewhere is not told. Which resources have a label, a
-    /// field or an owner stands in their documents, so whoever selects by one must be granted to read some of them.
+    /// Checks a follow of a selection: it discloses only changes of resources with a `watch` grant. A
+    /// selection by label, field or owner also depends on the content of documents, so it needs a grant to
+    /// read some of them.
     fn refuse_follow_all(&self, ask: &AccessRequest<'_>, reveals: Disclosure) -> Option<Answer> {
         let lacks = |verb| !self.grants.allows_some(&AccessRequest { verb, ..*ask });
         let missing = match reveals {
@@ -118,7 +122,7 @@ impl<E: Effects> Granted<E> {
     }
 }
 
-/// Returns an error as the answer to what asks the store for something; `None` where nobody asked.
+/// Returns an error as the answer of a store effect; `None` for other effects.
 fn refused(effect: &Effect, error: StoreError) -> Option<Answer> {
     Some(match effect {
         Effect::Get { .. } => Answer::Resource(Err(error)),

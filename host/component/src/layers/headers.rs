@@ -1,7 +1,7 @@
-//! Adds to HTTP requests the headers that the manifest names, secrets among them.
+//! Adds the manifest's headers to HTTP requests, including secrets.
 //!
-//! Belongs right around [`super::World`]: whatever records effects must lie outside, so that no secret is ever recorded. A grant that is
-//! missing is not this layer's business.
+//! Belongs directly around [`super::World`]: recording layers must lie outside of it, so that no secret is
+//! ever recorded. Missing grants are not this layer's concern.
 
 use std::sync::Arc;
 
@@ -10,17 +10,18 @@ use async_trait::async_trait;
 use crate::effect::{Answer, Blob, Call, Effect, Effects, HttpError};
 use crate::grants::{Grants, HeaderSource};
 
-/// Where secrets come from.
+/// A source of secrets.
 #[async_trait]
 pub trait Secrets: Send + Sync + 'static {
-    /// Returns the secret of this name as it is now. Asked at every request, so that a secret can be replaced while everything runs.
+    /// Returns the current secret of this name. Called for every request, so that a secret can be rotated
+    /// without a restart.
     ///
     /// # Errors
-    /// A text for the owner of the host that says why there is none. It has nothing of the secret in it.
+    /// A reason for the host's operator, without any part of the secret.
     async fn get(&self, name: &str) -> Result<Blob, String>;
 }
 
-/// Sets the headers of the grant that covers a request; what the guest set under the same names is replaced.
+/// Sets the headers of the grant that covers a request, replacing headers of the guest with the same names.
 pub struct Headers<E> {
     grants: Arc<Grants>,
     secrets: Arc<dyn Secrets>,
@@ -28,12 +29,13 @@ pub struct Headers<E> {
 }
 
 impl<E: Effects> Headers<E> {
-    /// Puts the headers of `grants` into what goes to `inner`.
+    /// Adds the headers of `grants` to requests that go to `inner`.
     pub fn new(grants: Arc<Grants>, secrets: Arc<dyn Secrets>, inner: E) -> Self {
         Self { grants, secrets, inner }
     }
 
-    /// Returns the headers to add to a request; an error names the secret that is missing. Why it is missing is nothing for the guest.
+    /// Returns the headers to add to a request. An error names the missing secret; the guest does not learn
+    /// why it is missing.
     async fn headers(&self, method: &str, url: &str) -> Result<Vec<(String, Blob)>, HttpError> {
         let Some(grant) = self.grants.http_grant(method, url) else { return Ok(Vec::new()) };
         let mut headers = Vec::with_capacity(grant.headers.len());

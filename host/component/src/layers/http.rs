@@ -1,7 +1,8 @@
-//! Sends HTTP requests for guests: no redirects, no cookies, no proxy from the environment, and a bound on everything.
+//! Sends HTTP requests for guests: no redirects, no cookies, no proxy from the environment, and bounds on
+//! time and size.
 //!
-//! What a name resolves to is checked where it is resolved, and the connection goes to the addresses that passed and to no others: a name
-//! that leads elsewhere a moment later leads nowhere else.
+//! The addresses of a name are checked during resolution, and the connection goes only to addresses that
+//! passed. So a DNS answer that changes after the check has no effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,28 +21,30 @@ mod resolver;
 
 use resolver::{FilteringResolver, ForbiddenAddress, Resolver, System};
 
-/// Longest wait for a connection.
+/// The maximum time to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Longest wait for a whole answer, whatever the guest asks for. The deadline of the call is shorter most of the time.
+/// The maximum time for a whole response, for any timeout of the guest. The deadline of the call is usually
+/// shorter.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A client with its connections, for one controller. Cheap to clone; all that come from one share what they can.
+/// An HTTP client of one controller. Cheap to clone; clones share their connections.
 #[derive(Clone, Debug)]
 pub struct HttpClient {
     shared: Arc<ClientPool>,
     grants: Arc<Grants>,
 }
 
-/// What the clients of all controllers share.
+/// The connections shared by the clients of all controllers.
 struct ClientPool {
     body_bytes_max: u64,
     resolver: Arc<dyn Resolver>,
-    /// One for each set of ranges, sixteen at most: who may not connect somewhere may not use a connection there either.
+    /// One for each set of ranges, at most sixteen: a controller without access to an address must not reuse
+    /// a connection to it either.
     clients: Mutex<BTreeMap<Ranges, reqwest::Client>>,
 }
 
-/// Ranges of addresses that may be connected to, beside the public ones.
+/// Non-public address ranges that requests may connect to.
 type Ranges = BTreeSet<AddressRange>;
 
 impl fmt::Debug for ClientPool {
@@ -51,7 +54,8 @@ impl fmt::Debug for ClientPool {
 }
 
 impl HttpClient {
-    /// Builds a client that reads bodies of at most `body_bytes_max` bytes. It connects to public addresses alone.
+    /// Builds a client that reads bodies of at most `body_bytes_max` bytes. It connects only to public
+    /// addresses.
     ///
     /// # Errors
     /// `Http` when the certificates of the system cannot be read.
@@ -65,21 +69,21 @@ impl HttpClient {
         Ok(Self { shared: Arc::new(shared), grants: Arc::default() })
     }
 
-    /// Returns a client that connects to those addresses, too, that `grants` name beside the patterns that cover a request. Whether a
-    /// request is granted at all is not its business.
+    /// Returns a client that also connects to the address ranges of the `grants` that cover a request. It
+    /// does not check whether the request itself is granted.
     #[must_use]
     pub fn within(&self, grants: Arc<Grants>) -> Self {
         Self { shared: Arc::clone(&self.shared), grants }
     }
 
-    /// Sends one request and reads the answer to its end.
+    /// Sends one request and reads the whole response.
     pub(super) async fn send(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let HttpRequest { method, url, headers, body, timeout_ms } = request;
         let allowed = self.grants.http_addresses(&method, &url);
         let parsed = reqwest::Url::parse(&url).map_err(invalid)?;
         let refused =
             |refusal: &ForbiddenAddress| HttpError::Forbidden(missing_address(&method, &url, refusal.address));
-        // Nothing resolves what is an address already.
+        // An address literal never reaches the resolver.
         resolver::check_literal(parsed.host_str(), &allowed).map_err(|refusal| refused(&refusal))?;
         let failed = |error: reqwest::Error| match ForbiddenAddress::behind(&error) {
             Some(refusal) => refused(refusal),
@@ -134,7 +138,7 @@ fn to_headers(headers: Vec<(String, Blob)>) -> Result<HeaderMap, HttpError> {
     for (name, value) in headers {
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(invalid)?;
         let mut value = HeaderValue::from_maybe_shared(value.into_bytes()).map_err(invalid)?;
-        // Keeps the values out of the logs of the libraries below.
+        // Keeps the values out of the logs of libraries.
         value.set_sensitive(true);
         map.append(name, value);
     }
@@ -149,7 +153,7 @@ fn to_error(error: reqwest::Error) -> HttpError {
     if error.is_timeout() {
         return HttpError::Timeout;
     }
-    // The address may carry what its owner wants to keep; the guest knows it anyway.
+    // The URL may contain secrets; the guest knows it anyway.
     let error = error.without_url();
     let mut text = error.to_string();
     let mut source = std::error::Error::source(&error);

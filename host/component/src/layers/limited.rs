@@ -1,7 +1,8 @@
-//! Ends a call at the limits of what it may ask for: how many effects, writes, events and follows, and how many bytes.
+//! Ends a call at its limits of effects, writes, events, follows, and bytes.
 //!
-//! For one call: it counts from zero. Memory, time, stack and handles are no effects, and are watched where they grow. Lines of the log
-//! are charged where they are written ([`Limited::charge_log`]): standard output is kept for a while before it becomes an effect.
+//! Each call has its own, which starts at zero. Memory, time, stack and handles are no effects, and are
+//! checked where they grow. Log lines are charged when they are written ([`Limited::charge_log`]), because
+//! standard output is buffered before it becomes an effect.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -11,7 +12,7 @@ use crate::effect::{Answer, Call, Effect, Effects, StoreError};
 use crate::limits::LimitName;
 use crate::limits::{Limits, contract};
 
-/// Passes on what is within the limits, and answers [`Answer::Limit`] to the rest.
+/// Passes on effects within the limits, and answers [`Answer::Limit`] to the rest.
 pub(crate) struct Limited<E> {
     limits: Limits,
     effects: AtomicU32,
@@ -32,7 +33,7 @@ pub(crate) struct LimitHit {
 }
 
 impl<E> Limited<E> {
-    /// Puts the limits of one call before `inner`.
+    /// Applies the limits of one call before `inner`.
     pub(crate) fn new(limits: Limits, inner: E) -> Self {
         Self {
             limits,
@@ -52,7 +53,7 @@ impl<E> Limited<E> {
         &self.inner
     }
 
-    /// Charges what is written to the log, by whichever way.
+    /// Charges bytes and lines of the log, from any source.
     pub(crate) fn charge_log(&self, bytes: u64, lines: u32) -> Result<(), LimitHit> {
         charge(&self.log_lines, lines, LimitName::LogLines, self.limits.log_lines_max, "lines of log")?;
         let bytes_max = self.limits.log_bytes_max;
@@ -60,7 +61,7 @@ impl<E> Limited<E> {
             .map_err(|()| LimitHit::new(LimitName::LogBytes, format!("more than {bytes_max} bytes of log in one call")))
     }
 
-    /// Counts one more effect. A line of the log is none.
+    /// Counts one more effect. A log line is not counted.
     fn charge_effect(&self, effect: &Effect) -> Result<(), LimitHit> {
         let Limits { effects_max, writes_max, events_max, .. } = self.limits;
         if !matches!(effect, Effect::Log { .. }) {
@@ -91,7 +92,7 @@ impl<E> Limited<E> {
         self.charge_effect_bytes(bytes)
     }
 
-    /// Counts one more follow. One too many is no end: the guest is told.
+    /// Counts one more follow. Exceeding this limit does not end the call: the guest gets an error.
     fn refuse_follow(&self, effect: &Effect) -> Option<Answer> {
         let follows = matches!(effect, Effect::Follow { .. } | Effect::FollowAll { .. });
         if !follows || self.follows.fetch_add(1, Ordering::Relaxed) < contract::FOLLOWS_MAX {
@@ -128,7 +129,7 @@ impl<E: Effects> Effects for Limited<E> {
     }
 }
 
-/// Counts `more` things of which a call may have `most`.
+/// Adds `more` to a count with the maximum `most`.
 fn charge(count: &AtomicU32, more: u32, limit: LimitName, most: u32, what: &str) -> Result<(), LimitHit> {
     if count.fetch_add(more, Ordering::Relaxed).saturating_add(more) > most {
         return Err(LimitHit::new(limit, format!("more than {most} {what} in one call")));

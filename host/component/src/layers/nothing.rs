@@ -1,12 +1,13 @@
-//! A world that answers at once, and has nothing in it.
+//! A world without content, which answers at once.
 
 use async_trait::async_trait;
 
 use crate::effect::{Answer, Call, Effect, Effects, HttpError, StoreError};
 
-/// A world in which there is nothing: for whoever measures what a call costs by itself.
+/// A world without content, to measure the cost of a call alone.
 ///
-/// What is asked for is not found, what is told is not kept, clocks stand at zero, and no address can be reached.
+/// Every resource is missing, events and log lines are dropped, clocks stand at zero, and no address can be
+/// reached.
 #[derive(Clone, Copy, Debug)]
 pub struct EmptyWorld;
 

@@ -1,6 +1,6 @@
-//! Sees what a controller asks for and what is denied, and changes nothing.
+//! Observes the accesses of a controller and their denials, and changes nothing.
 //!
-//! Belongs right around [`super::Granted`], whose refusals it tells apart from other failures.
+//! Belongs directly around [`super::Granted`], to distinguish its refusals from other failures.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use async_trait::async_trait;
 use crate::effect::{Answer, Call, Effect, Effects, HttpError, StoreError};
 use crate::grants::{AccessRequest, Attempt, Capability, Needs};
 
-/// Told of every denial, while the guest waits. Must not wait.
+/// Receives every denial, while the guest waits. Implementations must not block.
 pub trait DenialObserver: Send + Sync + 'static {
-    /// Takes note of one. `missing` says which grant is missing, with the lines that would grant it; it names no resource, so that it
-    /// is the same for all of a kind and a namespace.
+    /// Receives one denial. `missing` names the missing grant, with the lines that would grant it. It names
+    /// no resource, so that it is the same for all resources of a kind and a namespace.
     fn denied(&self, call: &Call, capability: Capability, missing: &str);
 }
 
-/// Keeps what is asked for, and tells what is denied.
+/// Records attempted accesses, and reports denials.
 pub struct Observed<E> {
     needs: Arc<Needs>,
     witness: Arc<dyn DenialObserver>,
@@ -25,7 +25,8 @@ pub struct Observed<E> {
 }
 
 impl<E: Effects> Observed<E> {
-    /// Looks at what goes to `inner`. The needs may be those of other layers as well: of the ones before it, under the same name.
+    /// Observes the effects that go to `inner`. Several layers may share one record: for example the layers
+    /// of a controller's earlier versions.
     pub fn new(needs: Arc<Needs>, witness: Arc<dyn DenialObserver>, inner: E) -> Self {
         Self { needs, witness, inner }
     }
@@ -34,7 +35,7 @@ impl<E: Effects> Observed<E> {
 #[async_trait]
 impl<E: Effects> Effects for Observed<E> {
     async fn perform(&self, call: &Call, effect: Effect) -> Answer {
-        // What a document does not say nobody can be granted; it is refused as invalid.
+        // A document without a valid target cannot be matched with a grant; it is refused as invalid.
         let Ok(ask) = Attempt::of(&effect) else { return self.inner.perform(call, effect).await };
         if ask == Attempt::Telemetry {
             return self.inner.perform(call, effect).await;
@@ -43,7 +44,7 @@ impl<E: Effects> Effects for Observed<E> {
         let answer = self.inner.perform(call, effect).await;
         let denial = denial(&answer);
         self.needs.record(&ask, denial.is_some());
-        // Of several that are enough, one is proposed where all are missing, and what is granted is kept.
+        // If all alternatives are missing, one is proposed; if some are granted, they are kept.
         for other in beside.iter().take(if denial.is_some() { 1 } else { beside.len() }) {
             self.needs.record(other, denial.is_some());
         }
@@ -54,7 +55,8 @@ impl<E: Effects> Effects for Observed<E> {
     }
 }
 
-/// Returns a denial without the name of the resource, where it is for want of the grant that was asked for: equal ones are one event.
+/// Returns a denial without the name of the resource, if it stems from the missing grant, so that equal
+/// denials become one event.
 fn without_name<'a>(ask: &Attempt, text: &'a str) -> Cow<'a, str> {
     match ask.request() {
         Some(request) if request.missing() == text => AccessRequest { name: None, ..request }.missing().into(),

@@ -1,4 +1,4 @@
-//! Keeps every effect of one call with its answer.
+//! Records every effect of one call with its answer.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,10 +6,10 @@ use async_trait::async_trait;
 
 use crate::effect::{Answer, Call, Effect, Effects, Exchange};
 
-/// Passes effects on to an inner layer, and keeps what passed. For one call at a time.
+/// Passes effects on to an inner layer, and records them with their answers. For one call at a time.
 ///
-/// What is answered by an outer layer is not kept, and what an inner layer adds is not seen: outside of [`super::Headers`] it keeps no
-/// secret that the host adds.
+/// Effects that an outer layer answers are not recorded, nor are additions of inner layers: placed outside of
+/// [`super::Headers`], it records no secret that the host adds.
 pub struct Recorder<E> {
     inner: E,
     bytes_max: Option<u64>,
@@ -20,22 +20,23 @@ pub struct Recorder<E> {
 struct ExchangeLog {
     exchanges: Vec<Exchange>,
     bytes: u64,
-    /// More has passed than may be kept.
+    /// There was more than may be recorded.
     is_torn: bool,
 }
 
 impl<E: Effects> Recorder<E> {
-    /// Keeps what goes to `inner`, within the limits of the call: they bound effects and their bytes.
+    /// Records the effects that go to `inner`. The limits of the call bound their number and bytes.
     pub fn new(inner: E) -> Self {
         Self { inner, bytes_max: None, kept: Mutex::default() }
     }
 
-    /// Keeps at most this many bytes, as the limit `effect-bytes` counts them, and nothing once there is more.
+    /// Records at most this many bytes, as the limit `effect-bytes` counts them. Drops the whole record if
+    /// there are more.
     pub fn within(bytes_max: u64, inner: E) -> Self {
         Self { bytes_max: Some(bytes_max), ..Self::new(inner) }
     }
 
-    /// Takes what was recorded since the last time, in the order of the answers; `None`: it was more than may be kept.
+    /// Takes the record since the last call, in the order of the answers; `None` if it exceeded its bound.
     pub fn take(&self) -> Option<Vec<Exchange>> {
         let ExchangeLog { exchanges, bytes: _, is_torn } = std::mem::take(&mut *self.kept());
         (!is_torn).then_some(exchanges)

@@ -1,7 +1,8 @@
-//! Refuses writes to the kinds that the component itself says it only reads: those of its watches with the role `tertiary`.
+//! Refuses writes to the kinds that the component declares as read-only: watches with the role `tertiary`.
 //!
-//! Stands outside of [`super::Granted`], so that no grant lets through what the role refuses, and what is refused here is no need of a
-//! grant. Deliberately absent: a role of the managed kind, which a controller may write as its grants say.
+//! Lies outside of [`super::Granted`], so that no grant overrides a role, and a refused write is not recorded
+//! as a need. Deliberately absent: a role of the managed kind, which a controller may write as its grants
+//! allow.
 
 use std::sync::Arc;
 
@@ -13,23 +14,24 @@ use crate::effect::{Answer, Call, Effect, Effects, StoreError};
 use crate::grants::Attempt;
 use crate::spec::{ControllerSpec, Role};
 
-/// Lets everything pass but writes to kinds that are read only.
+/// Passes on everything except writes to read-only kinds.
 pub struct Roles<E> {
-    /// Of each kind that is read only: the name of the watch that says so.
+    /// Read-only kinds, each with the name of the watch that declares it.
     read_only: Vec<(Kind, Arc<str>)>,
     witness: Arc<dyn DenialObserver>,
     inner: E,
 }
 
 impl<E: Effects> Roles<E> {
-    /// Puts the roles that `spec` declares before `inner`.
+    /// Enforces the roles that `spec` declares before `inner`.
     pub fn new(spec: &ControllerSpec, witness: Arc<dyn DenialObserver>, inner: E) -> Self {
         let tertiary = spec.watches.iter().filter(|watch| watch.role == Role::Tertiary);
         let read_only = tertiary.map(|watch| (watch.of.kind.clone(), watch.name.as_str().into())).collect();
         Self { read_only, witness, inner }
     }
 
-    /// Returns why a write is refused; `None`: it is not. What a document does not say is refused as invalid further in.
+    /// Returns the reason why a write is refused, if it is. A document without a valid target is refused as
+    /// invalid by inner layers.
     fn refusal(&self, write: &Write) -> Option<String> {
         if self.read_only.is_empty() {
             return None;

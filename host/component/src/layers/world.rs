@@ -1,4 +1,4 @@
-//! The innermost layer: it does what is asked. Whether it should be done was decided before.
+//! The innermost layer: it performs effects. Outer layers have decided whether to.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,55 +13,56 @@ use crate::effect::{
     Answer, Blob, Call, Effect, Effects, Level, PageData, ResourceData, Severity, StoreError, WriteData,
 };
 
-/// Takes what a guest tells the host. Implementations must not wait: they keep it, bounded, and hand it on elsewhere.
+/// Receives events, log lines and follows of guests. Implementations must not block: they buffer with a
+/// bound, and process elsewhere.
 pub trait Sink: Send + Sync + 'static {
-    /// Takes one event.
+    /// Receives one event.
     fn event(&self, call: &Call, event: GuestEvent);
 
-    /// Takes one line of the log.
+    /// Receives one log line.
     fn line(&self, call: &Call, line: GuestLogLine);
 
-    /// Takes one more thing to follow on behalf of the key of the call. It counts once the reconcile has succeeded.
+    /// Receives one follow on behalf of the key of the call. It takes effect when the reconcile succeeds.
     ///
     /// # Errors
-    /// `NotFound` for a kind that nobody knows, `Unavailable`.
+    /// `NotFound` for an undeclared kind, `Unavailable`.
     fn follow(&self, call: &Call, followed: FollowTarget) -> Result<(), StoreError>;
 }
 
-/// One event as a guest told it.
+/// An event as emitted by a guest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GuestEvent {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
     /// One word, at most 128 bytes.
     pub reason: String,
     /// At most 1024 bytes.
     pub message: String,
-    /// What it is about; `None`: the key of the call.
+    /// The resource it is about; `None` for the key of the call.
     pub regarding: Option<Key>,
 }
 
-/// One line of the log as a guest wrote it.
+/// A log line as written by a guest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GuestLogLine {
-    /// How important it is.
+    /// The level.
     pub level: Level,
     /// At most 4096 bytes.
     pub message: String,
-    /// At most 16, names of at most 128 bytes and values of at most 1024.
+    /// At most 16, with names of at most 128 bytes and values of at most 1024.
     pub fields: Vec<(String, String)>,
 }
 
-/// What a guest wants followed.
+/// The target of a dynamic watch.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FollowTarget {
     /// One resource.
     Key(Key),
-    /// Every resource of a kind that the selector means.
+    /// Every resource of a kind that the selector matches.
     All(Kind, Selector),
 }
 
-/// Store, settings, network, clocks and randomness of one controller.
+/// The store, settings, network, clocks and randomness of one controller.
 pub struct World {
     store: Arc<dyn Store>,
     sink: Arc<dyn Sink>,
@@ -72,7 +73,7 @@ pub struct World {
 }
 
 impl World {
-    /// Puts a world together. `config` is what the guest sees as its settings.
+    /// Creates a world. `config` is the guest's settings.
     pub fn new(
         store: Arc<dyn Store>,
         sink: Arc<dyn Sink>,
@@ -147,7 +148,7 @@ fn pair((key, value): (&String, &String)) -> (String, String) {
     (key.clone(), value.clone())
 }
 
-/// Returns whole nanoseconds; they last until the year 2554.
+/// Returns whole nanoseconds, which suffice until the year 2554.
 fn nanoseconds(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

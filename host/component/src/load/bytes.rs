@@ -1,4 +1,4 @@
-//! What can be seen in the bytes alone.
+//! Checks on the raw bytes.
 
 use crate::refused::Reason;
 
@@ -7,7 +7,7 @@ const MAGIC: &[u8; 4] = b"\0asm";
 const CORE: [u8; 4] = [1, 0, 0, 0];
 const HEADER_BYTES: usize = 8;
 
-/// Refuses what is not worth compiling.
+/// Refuses bytes that are obviously no component.
 ///
 /// # Errors
 /// `Empty`, `TooLarge`, `NotWasm`, `Truncated`, `CoreModule`.
@@ -35,7 +35,8 @@ pub(super) fn check(bytes: &[u8], bytes_max: u64) -> Result<(), Reason> {
     Ok(())
 }
 
-/// Says whether the last of these sections goes on behind the end. Each has a number, its length, and that many bytes.
+/// Returns whether the last section extends beyond the end. Each section has a number, its length, and that
+/// many bytes.
 fn is_cut_off(mut sections: &[u8]) -> bool {
     while let Some((_, rest)) = sections.split_first() {
         let Some((length, rest)) = leb128(rest) else { return true };
@@ -47,7 +48,7 @@ fn is_cut_off(mut sections: &[u8]) -> bool {
     false
 }
 
-/// Reads a number of seven bits in each byte; `None` when it has no end, or is too large for any file.
+/// Reads a LEB128 number; `None` if it has no end, or is too large for any file.
 fn leb128(bytes: &[u8]) -> Option<(usize, &[u8])> {
     const BYTES_MAX: usize = 5;
     let mut number = 0;

@@ -1,4 +1,4 @@
-//! Makes code: from the cache, or else by a compilation.
+//! Obtains code: from the cache, or by compiling it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,10 +12,10 @@ use crate::engine::Engine;
 use crate::machine::Machine;
 use crate::refused::Reason;
 
-/// Takes the code of a component from the cache, or compiles it and keeps it there.
+/// Reads the code of a component from the cache, or compiles and caches it.
 ///
-/// Both run on threads for blocking work; only a compilation waits for its turn. *Cancel safety*: a compilation that has begun goes on to its end,
-/// and so does what it holds.
+/// Both run on threads for blocking work; only a compilation waits for a permit. *Cancel safety*: a
+/// compilation that has begun runs to its end, and holds its permit until then.
 ///
 /// # Errors
 /// `Malformed`, `Limit`, `Compiler`.
@@ -38,13 +38,13 @@ pub(crate) async fn compile_or_restore(engine: &Engine, digest: &Digest, bytes: 
     Ok(code)
 }
 
-/// Does `work` on a thread for blocking work.
+/// Runs `work` on a thread for blocking work.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Reason> {
     let failed = |error: tokio::task::JoinError| Reason::Compiler { reason: error.to_string() };
     tokio::task::spawn_blocking(work).await.map_err(failed)
 }
 
-/// Compiles a component, and keeps the code of one that can be used.
+/// Compiles a component, and caches usable code.
 fn compile(engine: &Engine, digest: &Digest, bytes: &[u8]) -> Result<Code, Reason> {
     let mut machine = Arc::clone(engine.pooled());
     let made = engine.compilations().compile(engine.options(), &machine.engine, bytes)?;
@@ -52,9 +52,9 @@ fn compile(engine: &Engine, digest: &Digest, bytes: &[u8]) -> Result<Code, Reaso
         Ok(component) => (component, None),
         Err(error) => {
             let unusable = |error: &dyn std::fmt::Display| Reason::Compiler {
-                reason: format!("its code is of no use: {error:#}"),
+                reason: format!("its compiled code cannot be loaded: {error:#}"),
             };
-            // It exceeds a bound of the pool, which the error names.
+            // The component exceeds a bound of the pool, which the error names.
             machine = engine.on_demand().map_err(|_| unusable(&error))?;
             let component =
                 cache::restore(&machine.engine, TrustedBytes::Made(&made)).map_err(|error| unusable(&error))?;
@@ -69,7 +69,8 @@ fn compile(engine: &Engine, digest: &Digest, bytes: &[u8]) -> Result<Code, Reaso
 fn from_cache(engine: &Engine, digest: &Digest, size_bytes: u64) -> Option<Code> {
     let cache = engine.cache()?;
     let pooled = engine.pooled();
-    // Both machines compile alike, so the name for the other one is known before it is started.
+    // Both machines compile alike, so the entry name for the on-demand machine is known before that machine
+    // starts.
     let found = |is_pooled| {
         let entry = cache.find(&EntryName::of(digest, &pooled.engine, is_pooled))?;
         let compiled = entry.read()?;
@@ -84,20 +85,20 @@ fn from_cache(engine: &Engine, digest: &Digest, size_bytes: u64) -> Option<Code>
         return made(Arc::clone(pooled), found, None);
     }
     let found = found(false)?;
-    // The pool says again which bound it exceeds.
+    // The pool's error names the exceeded bound.
     let refused = cache::restore(&pooled.engine, TrustedBytes::Kept(&found.1)).err();
     let unpooled = refused.map_or_else(|| "it was compiled for another pool".to_owned(), |error| format!("{error:#}"));
     made(engine.on_demand().ok()?, found, Some(unpooled))
 }
 
-/// Keeps what was compiled, and returns where.
+/// Caches compiled code, and returns its entry.
 fn keep(engine: &Engine, digest: &Digest, made: &CompiledCode, pooled: bool) -> Option<Entry> {
     let cache = engine.cache()?;
     let name = EntryName::of(digest, &engine.pooled().engine, pooled);
     match cache.put(&name, made.bytes()) {
         Ok(()) => cache.find(&name),
         Err(error) => {
-            tracing::warn!(%digest, %error, "a compiled component could not be kept: the next start compiles it again");
+            tracing::warn!(%digest, %error, "cannot cache a compiled component: the next start compiles it again");
             None
         }
     }

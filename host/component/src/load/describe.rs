@@ -1,4 +1,4 @@
-//! Asks a component what it is, and checks the answer.
+//! Calls a component's `describe`, and checks the answer.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,20 +27,22 @@ const POLL_EVERY_MS_MIN: u64 = 100;
 const RESYNC_EVERY_MS_MIN: u64 = 1000;
 const CONCURRENCY_MAX: u32 = 1024;
 
-/// The longest that `describe` takes on the wall, whatever the limits of the controller: who waits for it is a person.
+/// The wall time that `describe` may take, regardless of the controller's limits: a person waits for it.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Returns what `describe` may use: what a call of the controller may, and the defaults where they are more.
+/// Returns the limits of `describe`: those of a call of the controller, or the defaults if they are larger.
 ///
-/// A guest whose language needs much to begin needs it here too. A manifest that keeps its reconciles short keeps no component from loading.
+/// A guest with an expensive language runtime needs the controller's larger limits here too. A manifest with
+/// tight limits on reconciles must not prevent its component from loading.
 pub(super) fn limits(controller: &Limits) -> Limits {
     Limits { deadline: DEADLINE, ..controller.larger(&Limits::default()) }
 }
 
-/// Runs `describe` in a sandbox in which clocks stand still, randomness is always the same, and everything else is refused.
+/// Runs `describe` in a sandbox where clocks stand still, randomness is deterministic, and everything else is
+/// refused.
 ///
 /// # Errors
-/// `Describe` when it came to no answer, else `Description` for everything that is out of range.
+/// `Describe` when it returned no answer, otherwise `Description` for every value out of range.
 pub(super) async fn describe(
     engine: &Engine,
     machine: &Arc<Machine>,
@@ -60,18 +62,19 @@ pub(super) async fn describe(
     let result = report.await.result;
     let (refused, told) = sealed.used();
     if told {
-        let reason = "it used events.emit; describe may tell nothing, for nothing runs yet".to_owned();
+        let reason =
+            "it used events.emit; describe may not emit events, because the controller does not run yet".to_owned();
         return Err(Reason::Describe { reason }.into());
     }
     let spec = result.map_err(|fault| Reason::Describe { reason: with_used(&failure(&fault), &refused) })?;
     if !refused.is_empty() {
-        tracing::warn!(imports = refused.join(", "), "describe used what it may not, and was answered errors");
+        tracing::warn!(imports = refused.join(", "), "describe used forbidden imports, which returned errors");
     }
     let exports = AvailableExports { mapper: entries.mapper.is_some(), poller: entries.poller.is_some() };
     check(spec, exports).map_err(|reasons| LoadError { reasons })
 }
 
-/// Returns where a person allows `describe` more of a limit, to stand behind what was hit; nothing where nobody can.
+/// Returns a hint where the manifest can raise a limit, to follow the message; empty if it cannot.
 pub(super) fn where_more(limit: LimitName) -> String {
     match limit {
         LimitName::Cpu | LimitName::Memory | LimitName::Memories | LimitName::Tables => {
@@ -88,42 +91,44 @@ fn failure(fault: &Fault) -> String {
     }
 }
 
-/// Adds to a failure what `describe` was refused before it.
+/// Adds the refused effects before a failure to its message.
 fn with_used(failure: &str, refused: &[&str]) -> String {
     if refused.is_empty() {
         return failure.to_owned();
     }
     let refused = refused.join(", ");
-    format!("{failure}\nbefore that it used {refused}, which describe may not, for it must answer the same each time")
+    format!(
+        "{failure}\nbefore that it used {refused}, which describe may not use: its answer must be the same each time"
+    )
 }
 
-/// What a clock shows in `describe`: 2000-01-01T00:00:00Z, and as long on the clock that never goes back.
+/// The reading of the wall clock in `describe`, 2000-01-01T00:00:00Z, and of the monotonic clock.
 const CLOCK_NS: u64 = 946_684_800_000_000_000;
 
-/// A world that is the same each time. What a language's own library uses before a program begins is answered (log, clocks, randomness), and
-/// everything else by the error that its import has.
+/// A world that is the same each time. It answers the effects that a language's runtime needs at startup
+/// (log, clocks, randomness), and refuses all others with their import's error.
 #[derive(Default)]
 struct DescribeWorld(Mutex<DescribeUsage>);
 
-/// What was used. Names of imports alone, so that there are few.
+/// The use of imports. Only names of imports, so their number is small.
 #[derive(Default)]
 struct DescribeUsage {
-    /// What was answered by an error.
+    /// Imports that were answered with an error.
     refused: BTreeSet<&'static str>,
-    /// An event was told: that has no error.
+    /// Whether an event was emitted, which has no error to return.
     told: bool,
-    /// Bytes of randomness that were drawn.
+    /// Random bytes drawn so far.
     drawn: u64,
 }
 
 impl DescribeWorld {
-    /// Returns the imports that were answered by an error, and whether an event was told.
+    /// Returns the imports that were answered with an error, and whether an event was emitted.
     fn used(&self) -> (Vec<&'static str>, bool) {
         let used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (used.refused.iter().copied().collect(), used.told)
     }
 
-    /// Draws bytes that are the same in every run.
+    /// Draws bytes from a sequence that is the same in every run.
     fn draw(&self, bytes: u32) -> Blob {
         let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = (used.drawn..used.drawn + u64::from(bytes)).map(fixed_byte).collect();
@@ -132,8 +137,8 @@ impl DescribeWorld {
     }
 }
 
-/// Returns one byte of a fixed sequence without a pattern that matters: one of zeros would keep some generators from ever starting.
-/// Source: the finaliser of SplitMix64.
+/// Returns one byte of a fixed pseudo-random sequence. With zeros alone, some random generators would never
+/// start. Source: the finaliser of SplitMix64.
 fn fixed_byte(at: u64) -> u8 {
     let mut state = at.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -165,7 +170,7 @@ impl Effects for DescribeWorld {
     }
 }
 
-/// The exports that a description may rely on.
+/// The optional exports that a description may refer to.
 #[derive(Clone, Copy)]
 pub(super) struct AvailableExports {
     pub(super) mapper: bool,
@@ -175,7 +180,7 @@ pub(super) struct AvailableExports {
 /// Checks a description against the bounds of the contract.
 ///
 /// # Errors
-/// Everything that is wrong.
+/// All problems.
 pub(super) fn check(spec: wit::ControllerSpec, has: AvailableExports) -> Result<ControllerSpec, Vec<Reason>> {
     let wit::ControllerSpec { manages, changes, watches, poll_every, resync_every, backoff, concurrency, during_delay } =
         spec;
@@ -226,7 +231,7 @@ fn changes(changes: wit::Changes) -> Changes {
     }
 }
 
-/// Gathers what is wrong.
+/// Collects the problems of a description.
 struct SpecChecker {
     reasons: Vec<Reason>,
 }
@@ -242,12 +247,12 @@ impl SpecChecker {
         let mut names = HashSet::new();
         for (at, watch) in watches.iter().enumerate() {
             self.that(&format!("watches[{at}].name"), names.insert(&watch.name), || {
-                format!("{:?} is the name of another watch too", watch.name)
+                format!("{:?} is also the name of another watch", watch.name)
             });
         }
     }
 
-    /// A kind that is said to be read only and written as well is a mistake, and which of both was meant nobody can tell.
+    /// A kind declared both as read-only and as written is a mistake whose intent the host cannot know.
     fn one_role_for_each_kind(&mut self, watches: &[wit::Watch]) {
         for (at, watch) in watches.iter().enumerate() {
             let same_kind = |other: &&wit::Watch| {
@@ -261,14 +266,14 @@ impl SpecChecker {
         }
     }
 
-    /// Only the component's own `map` can lead from a resource outside of namespaces to one in a namespace.
+    /// Only the component's own `map` can map a cluster-scoped resource to a namespaced one.
     fn scopes(&mut self, at: usize, manages: &wit::KindDeclaration, watch: &wit::Watch) {
         let leads_nowhere = manages.namespaced && !watch.of.namespaced && !matches!(watch.mapping, wit::Mapping::Guest);
         self.that(&format!("watches[{at}].mapping"), !leads_nowhere, || {
             let (changed, managed) = (&watch.of.kind.name, &manages.kind.name);
             format!(
-                "{changed:?} lives outside of namespaces and {managed:?} in one: nothing says in which; only the mapping \
-                 `guest` can, whose keys have a namespace"
+                "{changed:?} is cluster-scoped and {managed:?} is namespaced: only the mapping `guest` can name the \
+                 namespace of its keys"
             )
         });
     }
@@ -311,7 +316,7 @@ impl SpecChecker {
             }
             wit::Mapping::Field(pointer) => {
                 self.that(&place, pointer.starts_with('/'), || {
-                    format!("{pointer:?} is no JSON pointer: it begins with /")
+                    format!("{pointer:?} is not a JSON pointer, which begins with /")
                 });
                 Mapping::Field(pointer)
             }
@@ -324,7 +329,7 @@ impl SpecChecker {
         let reads_status =
             matches!(&mapping, Mapping::Field(pointer) if pointer == "/status" || pointer.starts_with("/status/"));
         self.that(&format!("{path}.changes"), changes == Changes::All || !reads_status, || {
-            "`but-status` does not go with a mapping by a field of the status".to_owned()
+            "`but-status` cannot be combined with a mapping by a field of the status".to_owned()
         });
         let role = match role {
             wit::Role::Secondary => Role::Secondary,

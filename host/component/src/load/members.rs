@@ -1,19 +1,20 @@
-//! Which members the types of the contract have, read off `wit/` itself.
+//! The members of the contract's types, read from `wit/` itself.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// The files of the contract in which types stand.
+/// The files of the contract that define types.
 const TEXTS: [&str; 3] = [
     include_str!("../../../../wit/types.wit"),
     include_str!("../../../../wit/guest.wit"),
     include_str!("../../../../wit/host.wit"),
 ];
 
-/// The names of the fields of each record, and of the cases of each variant and enumeration. Names of types are different in all interfaces.
+/// The names of the fields of each record, and of the cases of each variant and enum. Type names are unique
+/// across all interfaces.
 static MEMBERS: LazyLock<BTreeMap<&str, Vec<&str>>> = LazyLock::new(|| TEXTS.into_iter().flat_map(types).collect());
 
-/// Returns what a type of the contract consists of; `None` for what is no record, variant or enumeration of the contract.
+/// Returns the members of a contract type; `None` for other names.
 pub(super) fn of(type_name: &str) -> Option<&'static [&'static str]> {
     MEMBERS.get(type_name).map(Vec::as_slice)
 }
@@ -22,7 +23,7 @@ pub(super) fn of(type_name: &str) -> Option<&'static [&'static str]> {
 static FUNCTIONS: LazyLock<BTreeMap<&str, Vec<&str>>> =
     LazyLock::new(|| TEXTS.into_iter().flat_map(interfaces).collect());
 
-/// Returns the functions of an interface of the contract, by its name without the package; `None` for what is no interface of it.
+/// Returns the functions of a contract interface, by its name without the package; `None` for other names.
 pub(super) fn functions_of(interface: &str) -> Option<&'static [&'static str]> {
     FUNCTIONS.get(interface).map(Vec::as_slice)
 }
@@ -40,7 +41,7 @@ fn interfaces(text: &'static str) -> Vec<(&'static str, Vec<&'static str>)> {
     found
 }
 
-/// Reads the types of one file. It is ours, so that it is enough to know how we write it.
+/// Reads the types of one file. The files are ours, so the parser only knows our formatting.
 fn types(text: &'static str) -> Vec<(&'static str, Vec<&'static str>)> {
     let mut found = Vec::new();
     let mut open: Option<(&str, Vec<&str>)> = None;
@@ -66,14 +67,15 @@ fn types(text: &'static str) -> Vec<(&'static str, Vec<&'static str>)> {
     found
 }
 
-/// Returns the names in a list as `a, b` or `a: list<tuple<string, string>>,` or `a(string),`: one in a line that says more than names.
+/// Returns the names in a list like `a, b`, or the one name in a line like `a: list<tuple<string, string>>,`
+/// or `a(string),`.
 fn names_in(members: &str) -> impl Iterator<Item = &str> {
     let says_more = members.contains([':', '(']);
     let names = members.split([':', '(', ',']).map(|name| plain(name.trim()));
     names.take(if says_more { 1 } else { usize::MAX }).filter(|name| !name.is_empty())
 }
 
-/// Takes the mark off a name that is a word of the language as well.
+/// Removes the escape `%` of a name that is a WIT keyword.
 fn plain(name: &str) -> &str {
     name.trim_start_matches('%')
 }

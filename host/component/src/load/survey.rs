@@ -1,7 +1,7 @@
-//! What a component says of itself, read off its own types: all that can be refused before anything is compiled.
+//! Checks a component's own types, to refuse it before it is compiled if possible.
 //!
-//! Code is not looked at. What it is made of (types, imports, exports, memories) is read as the compiler reads it, in time and memory that
-//! follow the size of the component.
+//! Code is not checked here. The types, imports, exports and memories are parsed as by the compiler, in time
+//! and memory proportional to the size of the component.
 
 use wasmparser::component_types::{ComponentAnyTypeId, ComponentDefinedType, ComponentEntityType, ComponentItem};
 use wasmparser::types::Types;
@@ -20,14 +20,15 @@ use crate::refused::Reason;
 
 const WASM_PAGE_BYTES: u64 = 64 << 10;
 
-/// Parts of the component model that a controller cannot use, whatever the machine code can.
+/// Features of the component model that controllers cannot use, even though the compiler supports them.
 const NOT_OFFERED: WasmFeatures = WasmFeatures::CM_ASYNC
     .union(WasmFeatures::CM_ASYNC_STACKFUL)
     .union(WasmFeatures::CM_MORE_ASYNC_BUILTINS)
     .union(WasmFeatures::CM_THREADING)
     .union(WasmFeatures::CM_ERROR_CONTEXT);
 
-/// Returns every reason to refuse a component that it gives without being compiled. `limits`: those of `describe`.
+/// Returns all reasons to refuse a component that are known without compiling it. `limits` are those of
+/// `describe`.
 pub(super) fn check(bytes: &[u8], limits: &Limits) -> Vec<Reason> {
     let outline = match read(bytes, WasmFeatures::all().difference(NOT_OFFERED)) {
         Ok(outline) => outline,
@@ -40,17 +41,17 @@ pub(super) fn check(bytes: &[u8], limits: &Limits) -> Vec<Reason> {
     reasons
 }
 
-/// What is in a component.
+/// The parsed structure of a component.
 struct Outline {
     names: InterfaceNames,
     types: Option<Types>,
-    /// Of the core modules of the component itself, by their index.
+    /// The sizes of the component's own core modules, by index.
     modules: Vec<Sizes>,
-    /// The modules that the component itself makes an instance of, as often as it does.
+    /// The modules that the component itself instantiates, once per instance.
     instances: Vec<u32>,
 }
 
-/// What an instance of a core module takes from its first moment.
+/// The initial resources of an instance of a core module.
 #[derive(Clone, Copy, Default)]
 struct Sizes {
     memory_bytes: u64,
@@ -67,7 +68,7 @@ fn read(bytes: &[u8], features: WasmFeatures) -> Result<Outline, BinaryReaderErr
     let mut within = Vec::new();
     for payload in parser.parse_all(bytes) {
         let payload = payload?;
-        // First of all it is checked: what is read off it then is as it should be.
+        // Validation comes first, so the code below can rely on valid input.
         let valid = validator.payload(&payload)?;
         if let Payload::Version { encoding, .. } = &payload {
             within.push(*encoding);
@@ -91,7 +92,7 @@ fn read(bytes: &[u8], features: WasmFeatures) -> Result<Outline, BinaryReaderErr
 }
 
 impl Outline {
-    /// Takes note of a part of the component itself.
+    /// Reads a section of the component itself.
     fn read_section(&mut self, payload: &Payload<'_>) -> Result<(), BinaryReaderError> {
         match payload {
             Payload::ComponentImportSection(section) => {
@@ -136,7 +137,7 @@ impl Outline {
         Ok(())
     }
 
-    /// Takes note of a part of the last core module.
+    /// Reads a section of the last core module.
     fn read_module_section(&mut self, payload: &Payload<'_>) -> Result<(), BinaryReaderError> {
         let Some(sizes) = self.modules.last_mut() else { return Ok(()) };
         match payload {
@@ -156,7 +157,7 @@ impl Outline {
         Ok(())
     }
 
-    /// Returns what the component takes at least: components within it are not counted.
+    /// Returns the minimal resources of the component. Nested components are not counted.
     fn total(&self) -> Sizes {
         let of = |index: &u32| self.modules.get(*index as usize).copied().unwrap_or_default();
         self.instances.iter().map(of).fold(Sizes::default(), |sum, one| Sizes {
@@ -166,7 +167,7 @@ impl Outline {
         })
     }
 
-    /// Returns a reason for each type of the contract that has other members here.
+    /// Returns a reason for each contract type with other members.
     fn differences(&self) -> Vec<Reason> {
         let Some(types) = &self.types else { return Vec::new() };
         let known = |name: &&String| {
@@ -192,12 +193,12 @@ impl Outline {
     }
 }
 
-/// Functions that only one of an interface and of the contract has.
+/// The functions that exist either in an interface or in the contract, but not in both.
 #[derive(Default)]
 struct FunctionDifference {
-    /// Only the contract has them.
+    /// Functions that only the contract has.
     missing: Vec<&'static str>,
-    /// Only the component has them.
+    /// Functions that only the component has.
     unknown: Vec<String>,
 }
 
@@ -227,7 +228,7 @@ fn function_difference(types: &Types, name: &str, item: &ComponentEntityType) ->
     FunctionDifference { missing, unknown }
 }
 
-/// Returns a sentence for each type of an interface whose members are not those of the contract.
+/// Returns a message for each type of an interface whose members differ from the contract's.
 fn type_differences(types: &Types, item: &ComponentEntityType) -> Vec<String> {
     let ComponentEntityType::Instance(instance) = item else { return Vec::new() };
     let exports = types[*instance].exports.iter();
@@ -258,7 +259,7 @@ fn type_differences(types: &Types, item: &ComponentEntityType) -> Vec<String> {
 }
 
 impl Sizes {
-    /// Returns a reason for each limit that the first moment exceeds.
+    /// Returns a reason for each limit that the initial resources exceed.
     fn exceeded_limits(&self, limits: &Limits) -> Vec<Reason> {
         let Self { memory_bytes, memories, table_elements } = *self;
         let checks = [

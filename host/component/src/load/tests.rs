@@ -84,7 +84,7 @@ async fn every_reason_is_told_at_once() {
     let refused = engine().load(component(text), &Grants::default()).await.unwrap_err();
     let text = refused.to_string();
     assert_eq!(refused.reasons.len(), 4, "{text}");
-    for part in ["4 reasons", "wasi:nn/graph@0.2.0", "answers no requests", "mapper@0.9.0", "does not export"] {
+    for part in ["4 reasons", "wasi:nn/graph@0.2.0", "serves no requests", "mapper@0.9.0", "does not export"] {
         assert!(text.contains(part), "{part} in\n{text}");
     }
 }

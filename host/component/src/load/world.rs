@@ -1,6 +1,7 @@
-//! Imports and exports: what a component needs and has, against what the host offers and wants.
+//! Checks a component's imports and exports against those of the contract.
 //!
-//! No grant keeps a component from loading: bindings of a language import what their component never calls. Each call is checked.
+//! Missing grants refuse no component, because language bindings import functions that the component never
+//! calls. Each call is checked instead.
 
 use wasmtime::component::Component;
 
@@ -9,7 +10,7 @@ use crate::imports::OFFERED;
 use crate::names::InterfaceName;
 use crate::refused::Reason;
 
-/// The names of everything that a component imports and exports, each list sorted.
+/// The names of all imports and exports of a component, each list sorted.
 pub(super) struct InterfaceNames {
     pub(super) imports: Vec<String>,
     pub(super) exports: Vec<String>,
@@ -35,14 +36,14 @@ impl InterfaceNames {
     }
 }
 
-/// Returns every reason to refuse that the names alone give.
+/// Returns all reasons to refuse that the names alone give.
 pub(super) fn check(names: &InterfaceNames) -> Vec<Reason> {
     let exports = check_exports(names);
     let unknown = names.imports.iter().filter_map(|name| check_import(name));
     exports.into_iter().chain(unknown).collect()
 }
 
-/// Says whether this host knows an interface of the contract, in a version that fits.
+/// Returns whether this host supports an interface of the contract, in a compatible version.
 pub(super) fn is_known(name: InterfaceName<'_>) -> bool {
     let exported = [RECONCILER, MAPPER, POLLER, LIFECYCLE];
     exported.into_iter().chain(OFFERED).any(|known| InterfaceName::parse(known).is_compatible(name))
@@ -75,19 +76,19 @@ fn check_import(import: &str) -> Option<Reason> {
     (!offered).then(|| Reason::UnknownImport { name: import.to_owned(), reason: why_not(name) })
 }
 
-/// Says why an import is not offered, and what to do instead.
+/// Returns the reason why an import is not offered, and a remedy.
 fn why_not(name: InterfaceName<'_>) -> String {
     let same = OFFERED.into_iter().map(InterfaceName::parse).find(|offered| offered.interface == name.interface);
     if let Some(offered) = same {
         return format!("this host offers version {} of it", offered.version);
     }
     match name.package() {
-        "wasi:http" => "a controller answers no requests; it sends them through wasi:http/outgoing-handler".to_owned(),
+        "wasi:http" => "a controller serves no requests; it sends them through wasi:http/outgoing-handler".to_owned(),
         CONTRACT => "this contract has no such interface".to_owned(),
         package if OFFERED.into_iter().any(|offered| InterfaceName::parse(offered).package() == package) => {
             "only a part of this package is offered".to_owned()
         }
-        _ => "nothing of this package is".to_owned(),
+        _ => "this host offers nothing of this package".to_owned(),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::grants::{Attempt, Grants, Needs};
 
 const INJECTED: &str = r#""*"], verbs: ["*"], namespaces: ["*"]} #"#;
 
-/// The grants that the lines of an advice give; none where there are no lines.
+/// Parses the lines of a message into grants; none if it has no lines.
 fn proposed(advice: &str) -> Grants {
     let Some(at) = advice.find("grants:\n") else { return Grants::default() };
     let manifest: serde_json::Value =
@@ -17,7 +17,7 @@ fn missing(group: &str, name: &str, namespace: Option<&str>) -> String {
     AccessRequest { verb: Verb::Get, kind: &Kind::new(group, "v1", name), namespace, name: None }.missing()
 }
 
-/// Texts that a guest may ask for, in place of a name.
+/// Texts that a guest may use in place of a name.
 const HOSTILE: [&str; 12] = [
     INJECTED,
     "*",
@@ -102,7 +102,7 @@ fn what_is_learned_of_a_denial_grants_no_pattern_that_a_guest_wrote() {
 #[test]
 fn a_kind_whose_name_is_a_pattern_gets_no_line() {
     for name in ["*", "Dep*", "a/b"] {
-        assert!(resources(&Kind::new("apps", "v1", name), &[Verb::Watch]).starts_with("(no line can"), "{name}");
+        assert!(resources(&Kind::new("apps", "v1", name), &[Verb::Watch]).starts_with("(none: "), "{name}");
     }
 }
 

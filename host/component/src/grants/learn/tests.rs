@@ -18,7 +18,7 @@ fn one(verb: Verb, kind: &str, namespace: &str, name: &str) -> Attempt {
     Attempt::Resource { verb, key: Key::new(Kind::new("apps", "v1", kind), namespace, name) }
 }
 
-/// Notes what is asked for, as the grants decide it.
+/// Records attempted accesses, as the grants decide them.
 fn seen(grants: &Grants, asks: impl IntoIterator<Item = Attempt>) -> NeedsSnapshot {
     let needs = Needs::default();
     for ask in asks {
@@ -57,7 +57,7 @@ fn what_was_used_is_cut_out_of_what_is_granted() {
     assert_eq!(learned.denied, Grants::default());
     assert_eq!(
         learned.unused,
-        ["resources[0]: apps/*, every verb but get, update-status", "resources[1]: Secret, whatever the verb"]
+        ["resources[0]: apps/*, every verb but get, update-status", "resources[1]: Secret, every verb"]
     );
 }
 

@@ -45,7 +45,11 @@ fn whatever_no_grant_covers_is_refused_at_once_with_the_lines_that_would_grant_i
         |kind: &str, verbs: &str| format!("    - {{kinds: [demo.dev/{kind}], verbs: [{verbs}], namespaces: [\"*\"]}}");
     let lines: Vec<&str> = told.iter().map(|reason| reason.lines().last().unwrap()).collect();
     assert_eq!(lines, [line("App", "watch"), line("Part", "watch"), line("Part", "watch, get")]);
-    assert!(told[0].starts_with("it manages \"demo.dev/App\", of whose changes it may not be told"), "{}", told[0]);
+    assert!(
+        told[0].starts_with("it manages \"demo.dev/App\", whose changes its manifest does not let it watch"),
+        "{}",
+        told[0]
+    );
     assert!(told[1].starts_with("its watch \"parts\" is of \"demo.dev/Part\""), "{}", told[1]);
     assert!(told[2].contains("its mapping reads documents"), "{}", told[2]);
 }
@@ -171,12 +175,13 @@ proptest! {
                 longer.collect()
             })
         }
-        // A pattern of four letters describes one text, of four; with a star it has three letters at most. So six are enough for both.
+        // A pattern of four letters matches one text of four letters; with a star it has at most three other
+        // letters. So texts of six letters suffice for both.
         let common = texts(6).iter().any(|text| pattern::matches_glob(&one, text) && pattern::matches_glob(&other, text));
         prop_assert_eq!(pattern::overlap(&one, &other), common);
     }
 
-    /// What is loaded brings something, and what brings something is loaded.
+    /// `check_watches` accepts a watch exactly if it discloses some resource.
     #[test]
     fn a_component_is_refused_exactly_when_a_watch_of_it_could_bring_nothing(lines in prop::collection::vec(line(), 0..4), by_content in any::<bool>()) {
         let granted = Grants { resources: lines, ..Grants::default() };
@@ -188,7 +193,7 @@ proptest! {
         let shown = texts[1..].iter().any(|namespace| {
             texts.iter().any(|name| granted.discloses(&part(namespace, name), mapping.disclosure()))
         });
-        // Few texts are tried here: what none of them shows some other one may.
+        // The sample of texts is small: the overlap may lie outside of it.
         prop_assert!(!shown || refusals(&granted, &spec).is_empty());
     }
 

@@ -13,7 +13,7 @@ use crate::grants::Grants;
 
 mod over_store;
 
-/// Answers a list with one item in each of two namespaces, and everything else with nothing.
+/// Answers a list with one item in each of two namespaces, and all other effects with `Answer::Unit`.
 #[derive(Default)]
 struct Inner(Mutex<Vec<Effect>>);
 

@@ -1,18 +1,18 @@
-//! What the answer to a write says to a controller that may not read what it wrote.
+//! Redacts the answer to a write for a controller that may not read the resource.
 //!
-//! The answer has the whole document as stored, and errors quote it. Who may write and not read learns what it said itself, and the names and
-//! numbers that the store gave: uid, revision, generation. That the resource is there, or is not, it learns as well: a write that kept
-//! that to itself would be a lie.
+//! The full answer has the whole stored document, and errors quote it. A controller that may write but not
+//! read gets back its own input, and the store's names and numbers: uid, revision, generation. It also learns
+//! whether the resource exists: hiding that would make the result of the write a lie.
 
 use homeostat_store::{Change, Write};
 use serde_json::{Value, json};
 
 use crate::effect::{Answer, ResourceData, StoreError, WriteData};
 
-/// Operations of a JSON patch whose outcome tells what stands in a document.
+/// Operations of a JSON patch whose result discloses content of the document.
 const READING: [&str; 3] = ["test", "copy", "move"];
 
-/// Says whether a write reads what is there: with such a patch one could ask until one knows.
+/// Returns whether a write also reads: repeated patches of this kind could reveal the whole document.
 pub(super) fn reads(write: &Write) -> bool {
     let change = match write {
         Write::Patch { change, .. } | Write::PatchStatus { change, .. } => change,
@@ -22,10 +22,10 @@ pub(super) fn reads(write: &Write) -> bool {
     operations.iter().any(|operation| operation["op"].as_str().is_some_and(|op| READING.contains(&op)))
 }
 
-/// What a controller has said in a write, and so may hear again.
+/// The content of a write, which the controller may see again.
 pub(super) struct WrittenDocument {
     document: Value,
-    /// Whether what is refused as invalid is made of what is there as well.
+    /// Whether an invalid result may stem from stored content, not only from this write.
     is_laid_over: bool,
 }
 
@@ -50,23 +50,22 @@ impl WrittenDocument {
         Self { document, is_laid_over: !matches!(write, Write::Create { .. } | Write::Update { .. }) }
     }
 
-    /// Leaves in an answer what was said, and what the store gave.
+    /// Reduces an answer to the written content and the values set by the store.
     pub(super) fn redact(self, answer: Answer) -> Answer {
-        let error = |text: &str| {
-            format!("{text}; what is there is told to a controller that may `get` it, which this one may not")
-        };
+        let error =
+            |text: &str| format!("{text}; the details are shown only to controllers with the grant `get` or `list`");
         match answer {
             Answer::Written(Ok(WriteData { resource, change })) => {
                 Answer::Written(Ok(WriteData { resource: self.into_stored(resource), change }))
             }
             Answer::Written(Err(StoreError::Owned(_))) => {
-                Answer::Written(Err(StoreError::Owned(error("fields of the document belong to somebody else"))))
+                Answer::Written(Err(StoreError::Owned(error("other managers own fields of the document"))))
             }
             Answer::Written(Err(StoreError::Invalid(_))) if self.is_laid_over => {
-                Answer::Written(Err(StoreError::Invalid(error("the document that would come of it is not acceptable"))))
+                Answer::Written(Err(StoreError::Invalid(error("the resulting document is invalid"))))
             }
             Answer::Written(Err(StoreError::TooLarge(_))) if self.is_laid_over => {
-                Answer::Written(Err(StoreError::TooLarge(error("the document that would come of it is too large"))))
+                Answer::Written(Err(StoreError::TooLarge(error("the resulting document is too large"))))
             }
             other => other,
         }
@@ -74,7 +73,7 @@ impl WrittenDocument {
 
     fn into_stored(self, stored: ResourceData) -> ResourceData {
         let mut document = self.document;
-        // A document that was written has metadata.
+        // A written document always has metadata.
         if let Some(metadata) = document["metadata"].as_object_mut() {
             metadata.insert("name".to_owned(), stored.key.name().into());
             match stored.key.namespace() {

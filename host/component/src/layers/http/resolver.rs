@@ -1,4 +1,4 @@
-//! From names to the addresses that may be connected to.
+//! Resolves names to the addresses that a request may connect to.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -10,14 +10,14 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 use crate::grants::{AddressRange, AddressScope};
 
-/// Knows where hosts are.
+/// Resolves host names.
 #[async_trait]
 pub(super) trait Resolver: Send + Sync + 'static {
-    /// Returns the addresses of a host, the best first. Ports mean nothing.
+    /// Returns the addresses of a host, the best first. Ports are ignored.
     async fn resolve(&self, host: &str) -> io::Result<Vec<SocketAddr>>;
 }
 
-/// Asks the system.
+/// The resolver of the operating system.
 pub(super) struct System;
 
 #[async_trait]
@@ -27,7 +27,7 @@ impl Resolver for System {
     }
 }
 
-/// Lets through what another resolver answers, as far as it may be connected to.
+/// Filters the addresses of another resolver to the permitted ones.
 pub(super) struct FilteringResolver {
     resolver: Arc<dyn Resolver>,
     allowed: Arc<BTreeSet<AddressRange>>,
@@ -50,7 +50,7 @@ impl Resolve for FilteringResolver {
     }
 }
 
-/// An address that may not be connected to, where there is no other.
+/// A forbidden address of a host without any permitted address.
 #[derive(Debug, thiserror::Error)]
 #[error("{address} may not be connected to")]
 pub(super) struct ForbiddenAddress {
@@ -58,16 +58,16 @@ pub(super) struct ForbiddenAddress {
 }
 
 impl ForbiddenAddress {
-    /// Returns the refusal that an error has for its cause.
+    /// Finds this error among the causes of another one.
     pub(super) fn behind<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
         std::iter::successors(Some(error), |error| error.source()).find_map(|error| error.downcast_ref())
     }
 }
 
-/// Checks the host of an address where it is no name.
+/// Checks the host of a URL if it is an address literal.
 ///
 /// # Errors
-/// When it may not be connected to.
+/// When the address is forbidden.
 pub(super) fn check_literal(host: Option<&str>, allowed: &BTreeSet<AddressRange>) -> Result<(), ForbiddenAddress> {
     let host = host.unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     match host.parse() {
@@ -76,7 +76,7 @@ pub(super) fn check_literal(host: Option<&str>, allowed: &BTreeSet<AddressRange>
     }
 }
 
-/// Returns those addresses that may be connected to. None at all is no refusal.
+/// Returns the permitted addresses. An empty list of addresses is no error.
 fn permitted(found: Vec<SocketAddr>, allowed: &BTreeSet<AddressRange>) -> Result<Vec<SocketAddr>, ForbiddenAddress> {
     let (permitted, refused): (Vec<_>, Vec<_>) =
         found.into_iter().partition(|address| may_connect(address.ip(), allowed));

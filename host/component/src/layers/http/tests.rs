@@ -10,7 +10,7 @@ use super::{HttpClient, System};
 use crate::effect::{Blob, HttpError, HttpRequest};
 use crate::grants::Grants;
 
-/// Answers each question with the next of these addresses, the last one for ever.
+/// Answers each lookup with the next of these addresses, and repeats the last one.
 struct Script {
     answers: Vec<IpAddr>,
     asked: Mutex<Vec<String>>,
@@ -37,7 +37,7 @@ impl Resolver for Script {
     }
 }
 
-/// Answers every question with all of these addresses.
+/// Answers every lookup with all of these addresses.
 struct All(&'static [&'static str]);
 
 #[async_trait]
@@ -60,7 +60,7 @@ fn with(resolver: Arc<dyn Resolver>, addresses: &str) -> HttpClient {
     HttpClient::with_resolver(1000, resolver).unwrap().within(grants(addresses))
 }
 
-/// Listens without answering, and says whether anybody came.
+/// Listens without answering, and reports whether a connection arrived.
 struct Ear(TcpListener);
 
 impl Ear {
@@ -86,7 +86,7 @@ fn forbidden(result: Result<crate::effect::HttpResponse, HttpError>) -> String {
     }
 }
 
-/// Answers one request with `answer`, and returns the address and what was asked.
+/// Answers one request with `answer`, and returns the server's address and the received request.
 fn serve(answer: &'static str) -> (String, std::thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/x?y=1", listener.local_addr().unwrap());
@@ -94,7 +94,7 @@ fn serve(answer: &'static str) -> (String, std::thread::JoinHandle<String>) {
         let (mut stream, _) = listener.accept().unwrap();
         let mut asked = vec![0; 4096];
         let length = stream.read(&mut asked).unwrap();
-        // The client may have hung up already.
+        // The client may have disconnected already.
         drop(stream.write_all(answer.as_bytes()));
         String::from_utf8_lossy(&asked[..length]).into_owned()
     });
@@ -207,7 +207,7 @@ async fn a_name_is_resolved_once_and_the_connection_goes_to_what_was_checked() {
 
 #[tokio::test]
 async fn a_name_that_turns_to_loopback_after_it_was_checked_leads_nobody_there() {
-    // A public address that nobody has (RFC 5737): no connection to it comes about.
+    // An unassigned public address (RFC 5737), to which no connection succeeds.
     let script = Script::new(&["192.0.2.1", "127.0.0.1"]);
     let (client, ear) = (with(script.clone(), ""), Ear::new());
     let request = HttpRequest { timeout_ms: Some(200), ..get(&ear.url("site.example")) };

@@ -10,7 +10,7 @@ use crate::grants::{Capability, Grants, Needs, Verb};
 use crate::layers::{Granted, Observed};
 use crate::spec::{Changes, DuringDelay, KindDeclaration, Mapping, Watch};
 
-/// Answers everything with nothing.
+/// Answers every effect with `Answer::Unit`.
 struct Inner;
 
 #[async_trait]
@@ -43,7 +43,7 @@ fn watch(name: &str, role: Role) -> Watch {
     Watch { name: name.to_lowercase(), of: declaration(name), mapping, changes, role }
 }
 
-/// Manages `App`, makes `Part`, and only reads `Config`.
+/// Manages `App`, creates `Part`, and only reads `Config`.
 fn spec() -> ControllerSpec {
     ControllerSpec {
         manages: declaration("App"),
@@ -73,7 +73,7 @@ fn writes(name: &str) -> Vec<Write> {
     ]
 }
 
-/// Performs an effect behind grants for everything, and returns what was heard and which needs were noted.
+/// Performs an effect with all grants, and returns the observed denials and the recorded needs.
 async fn perform(effect: Effect) -> (Answer, Vec<(Capability, String)>, usize) {
     let grants: Grants =
         serde_json::from_value(json!({"resources": [{"kinds": ["*"], "verbs": ["*"], "namespaces": ["*"]}]})).unwrap();

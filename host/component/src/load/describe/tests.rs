@@ -105,20 +105,20 @@ fn a_mapping_that_reads_the_status_does_not_go_with_ignoring_it() {
     assert_eq!(taken.changes, Changes::ButStatus);
 }
 
-/// Returns the same watch of a kind of another name.
+/// Returns the watch with another kind name.
 fn of_other_kind(mut watch: wit::Watch) -> wit::Watch {
     watch.of.kind.name = "Node".into();
     watch
 }
 
-/// Returns the same watch of a kind outside of namespaces.
+/// Returns the watch with a cluster-scoped kind.
 fn of_cluster_scope(watch: wit::Watch) -> wit::Watch {
     let mut watch = of_other_kind(watch);
     watch.of.namespaced = false;
     watch
 }
 
-/// W3: of the four ways in which two scopes can meet, one leads nowhere.
+/// W3: of the four combinations of two scopes, one maps nowhere.
 #[test]
 fn a_mapping_from_outside_of_namespaces_into_one_is_refused() {
     let mappings = || {

@@ -56,7 +56,7 @@ fn memories_and_tables_that_no_description_may_have_are_refused() {
 fn a_component_that_is_built_for_async_is_told_to_be_built_without() {
     let text = "(component (core module $m (func (export \"f\") (result i32) unreachable)) (core instance $i (instantiate $m))
         (type $f (func async)) (func (export \"f\") (type $f) (canon lift (core func $i \"f\") async (callback (core func $i \"f\")))))";
-    // Whether the text can be written at all depends on the version of its language: the words of the compiler are enough.
+    // Old versions of the text format cannot express it; then the compiler's message is sufficient.
     let from_text = wat::parse_str(text).map(|bytes| check(&bytes)).ok();
     let reason = Reason::Unsupported { needs: "requires the component model async feature".to_owned() };
     for reasons in from_text

@@ -1,4 +1,4 @@
-//! What a guest learns of a store in which most is none of its business.
+//! The information that a guest can gain from a store in which it may read little.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::*;
 use crate::effect::{Effect, ResourceData, Severity, WriteData};
 
-/// What nobody may learn.
+/// The secret that must not leak.
 const SECRET: &str = "hunter2";
 
-/// Does what is asked with a store in memory, and keeps events.
+/// Performs effects on a store in memory, and records events.
 struct Stored {
     store: MemoryStore,
     events: Mutex<Vec<Effect>>,
@@ -48,7 +48,7 @@ impl Effects for Stored {
     }
 }
 
-/// Grants these verbs of pods in the namespaces that begin with `team-`.
+/// Grants these verbs on pods in the namespaces that begin with `team-`.
 async fn over(verbs: &[&str], places: &[(&str, &str)]) -> (Granted<Arc<Stored>>, Arc<Stored>) {
     let store = MemoryStore::new(Options::default());
     for (namespace, name) in places {
@@ -66,7 +66,7 @@ async fn ask(granted: &Granted<Arc<Stored>>, effect: Effect) -> Answer {
     granted.perform(&new_call(&Arc::from("guest"), EntryPoint::Reconcile, own), effect).await
 }
 
-/// Reads all pages of a list of all namespaces, and returns the names on each with the mark at its end.
+/// Reads all pages of a list of all namespaces, and returns the names on each with its continuation.
 async fn pages(granted: &Granted<Arc<Stored>>, items_max: usize) -> Vec<(Vec<String>, Option<String>)> {
     let (mut pages, mut from) = (Vec::new(), None);
     loop {
@@ -80,14 +80,15 @@ async fn pages(granted: &Granted<Arc<Stored>>, items_max: usize) -> Vec<(Vec<Str
     }
 }
 
-/// A mark is made of a key. What it says of others, as text or as numbers, would be read by whoever holds it.
+/// A continuation is derived from a key. Hidden keys in it, as text or as numbers, would be readable by its
+/// holder.
 fn readable(mark: &str) -> String {
     let digits = mark.rsplit('.').next().unwrap_or_default().as_bytes().to_vec();
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
     String::from_utf8_lossy(&digits.chunks(2).map(byte).collect::<Vec<u8>>()).into_owned()
 }
 
-/// The same pages come of a store in which there is nothing else.
+/// A store without the hidden resources gives the same pages.
 #[tokio::test]
 async fn pages_of_a_list_tell_nothing_of_what_may_not_be_seen() {
     let visible = [("team-a", "one"), ("team-a", "two"), ("team-b", "three")];
@@ -145,7 +146,7 @@ fn writes() -> Vec<(&'static str, Write)> {
     ]
 }
 
-/// A write that changes nothing would be a way to read everything.
+/// Otherwise a write without changes could read everything.
 #[tokio::test]
 async fn a_write_tells_one_who_may_not_get_what_it_said_itself() {
     for (verb, write) in writes() {
@@ -192,7 +193,7 @@ async fn errors_of_a_write_quote_nothing_to_one_who_may_not_get() {
     }
 }
 
-/// By trying one word after the other a guest would find out what stands there, and by copying it where its key is made of it.
+/// A guest could guess values word by word with `test`, and copy a value to a field that it can observe.
 #[tokio::test]
 async fn a_patch_that_reads_needs_the_grant_to_get() {
     let key = || Key::new(pod(), "team-a", "p");
@@ -216,7 +217,7 @@ async fn a_patch_that_reads_needs_the_grant_to_get() {
     assert!(matches!(answer, Answer::Written(Ok(_))), "{answer:?}");
 }
 
-/// `forbidden` is said before anything is looked up: it is the same for what is there and what is not.
+/// `forbidden` is returned before any lookup: existing and missing resources are indistinguishable.
 #[tokio::test]
 async fn a_refusal_is_the_same_for_what_is_there_and_what_is_not() {
     let (granted, _) = over(&["*"], &[("hidden", "there")]).await;
@@ -263,7 +264,8 @@ async fn an_event_about_a_resource_that_is_not_granted_stands_with_the_own_key()
     assert!(message.starts_with("about v1/Pod hidden/p: xxx") && message.len() == 1024, "{message}");
 }
 
-/// A write that kept it to itself that a name is taken would be a lie. Who may not write there learns nothing.
+/// Hiding that a name is taken would make the result of the write a lie. A guest without a write grant there
+/// learns nothing.
 #[tokio::test]
 async fn that_a_name_is_taken_is_told_to_one_who_may_create_it_alone() {
     let document = |namespace: &str| json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": namespace}, "spec": {}});
