@@ -1,4 +1,4 @@
-//! Where two traces of one key part, and who was the first to differ.
+//! Compares two traces of one key, and finds whether the guest or the world differed first.
 
 use std::fmt;
 
@@ -6,40 +6,41 @@ use homeostat_component::{Answer, Effect, Fault, Outcome};
 
 use crate::Trace;
 
-/// The first difference of two traces. What comes after follows from it.
+/// The first difference of two traces. All later ones follow from it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TraceDifference {
-    /// The guest asked for the same, and was told something else: the world differs.
+    /// After equal effects the answer differs: the world differs.
     Answer {
         /// The number of the effect, from 0.
         at: usize,
-        /// What it asked for.
+        /// The effect.
         effect: Effect,
-        /// What it was told before.
+        /// The previous answer.
         was: Answer,
-        /// What it was told now.
+        /// The current answer.
         is: Answer,
     },
-    /// Having been told the same, the guest asked for something else: the guest differs. `None`: it asked for nothing more.
+    /// After equal answers the guest's next effect differs: the guest differs. `None` means that it had no
+    /// further effect.
     Effect {
         /// The number of the effect, from 0.
         at: usize,
-        /// What it asked for before.
+        /// The previous effect.
         was: Option<Effect>,
-        /// What it asks for now.
+        /// The current effect.
         is: Option<Effect>,
     },
-    /// Having asked for and been told the same, the guest came to another result: the guest differs.
+    /// All effects and answers are equal, but the guest's result differs: the guest differs.
     Result {
-        /// What it came to before.
+        /// The previous result.
         was: Result<Outcome, Fault>,
-        /// What it comes to now.
+        /// The current result.
         is: Result<Outcome, Fault>,
     },
 }
 
 impl TraceDifference {
-    /// Returns whether the guest, not the world, was the first to differ.
+    /// Returns whether the guest, not the world, differed first.
     pub fn is_of_the_guest(&self) -> bool {
         !matches!(self, Self::Answer { .. })
     }
@@ -52,12 +53,13 @@ impl fmt::Display for TraceDifference {
                 write!(f, "the world differs: effect {at}, {effect:?}, was answered {was:?}, and is now {is:?}")
             }
             Self::Effect { at, was, is } => write!(f, "the guest differs: effect {at} was {was:?}, and is now {is:?}"),
-            Self::Result { was, is } => write!(f, "the guest differs: it came to {was:?}, and now to {is:?}"),
+            Self::Result { was, is } => write!(f, "the guest differs: its result was {was:?}, and is now {is:?}"),
         }
     }
 }
 
-/// Returns the first difference of two traces, or `None` when effects, answers and results are equal. Digests are not compared.
+/// Returns the first difference of two traces, or `None` if effects, answers and results are equal. Digests
+/// are not compared.
 pub fn difference(was: &Trace, is: &Trace) -> Option<TraceDifference> {
     let ends = was.exchanges.len().max(is.exchanges.len());
     for at in 0..ends {

@@ -1,13 +1,13 @@
 //! Reconciles as data: recorded, replayed, compared.
 //!
-//! Everything that a guest gets from outside of its sandbox is an answer to an effect. So a [`Trace`] with all of them is enough to run
-//! the guest again, with no store, no network and no clock: it does the same, or it is not the same guest.
+//! A guest's only inputs are the answers to its effects. So a [`Trace`] with all of them is enough to run the
+//! guest again without a store, a network or a clock. The same guest then behaves the same.
 //!
-//! * [`record()`] runs a key once, and keeps what passes.
+//! * [`record()`] reconciles a key once, and records the trace.
 //! * [`Replay`] is an innermost layer that answers from a trace alone.
-//! * [`difference()`] says where two traces part, and whether the world or the guest was the first to differ.
+//! * [`difference()`] finds the first difference of two traces, and whether the world or the guest caused it.
 //!
-//! Absent on purpose: faults, schedules and checks. They are more layers over the same trait.
+//! Deliberately absent: faults, schedules and checks. They are further layers over the same trait.
 
 mod difference;
 mod record;

@@ -1,4 +1,4 @@
-//! Runs a key once and keeps what passed.
+//! Reconciles a key once and records its trace.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use homeostat_store::Key;
 
 use crate::Trace;
 
-/// Reconciles a key once on behalf of a controller, and records it.
+/// Reconciles a key once on behalf of a controller, and records the trace.
 ///
 /// # Panics
 /// Never: the limits of the call bound what is recorded.

@@ -1,4 +1,4 @@
-//! A layer that answers from a trace, and from nothing else.
+//! A layer that answers from a trace alone.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 
 use crate::{Trace, record};
 
-/// Answers each effect as the trace says, as long as the guest asks for the same in the same order.
+/// Answers each effect from the trace, as long as the guest makes the same effects in the same order.
 ///
-/// At the first effect that the trace does not have next it gives an answer of the wrong kind, which ends the guest as a trap: from
-/// there on nothing that it does would mean anything.
+/// At the first effect that differs from the trace, it gives an answer of the wrong kind, which ends the
+/// guest as a trap: later effects would be meaningless.
 pub struct Replay {
     left: Mutex<VecDeque<Exchange>>,
 }
@@ -45,9 +45,9 @@ fn wrong_kind_for(effect: &Effect) -> Answer {
     }
 }
 
-/// Reconciles the trace's key again, against the trace alone, and returns what happened this time.
+/// Reconciles the trace's key again, with the trace as the only source of answers, and returns the new trace.
 ///
-/// [`difference`](crate::difference()) says whether it is the same.
+/// [`difference`](crate::difference()) compares the two.
 pub async fn replay(component: &Component, trace: &Trace, limits: &Limits) -> Trace {
     let controller = trace.controller.as_str().into();
     record(component, &controller, &trace.key, limits, Arc::new(Replay::new(trace.exchanges.clone()))).await

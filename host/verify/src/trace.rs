@@ -4,18 +4,18 @@ use homeostat_component::{Exchange, Fault, Outcome};
 use homeostat_store::Key;
 use serde::{Deserialize, Serialize};
 
-/// Everything that went in and out of one sandbox. Enough to run the reconcile again.
+/// All effects and answers of one reconcile. Sufficient to run it again.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Trace {
     /// Digest of the component.
     pub digest: String,
-    /// On whose behalf it ran.
+    /// The name of the controller.
     pub controller: String,
-    /// What was reconciled.
+    /// The reconciled key.
     pub key: Key,
     /// Every effect with its answer, in order.
     pub exchanges: Vec<Exchange>,
-    /// What it came to.
+    /// The result.
     pub result: Result<Outcome, Fault>,
 }
