@@ -1,6 +1,7 @@
-//! A host inside a program of your own, fed by a feeder of your own.
+//! A host embedded in your own program, with your own feeder.
 //!
-//! `cargo run -p embed -- path/to/greeter.wasm` greets whoever is named on standard input, one name a line, and ends with the input.
+//! `cargo run -p embed -- path/to/greeter.wasm` greets the names on standard input, one name per line, and
+//! ends with the input.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +15,9 @@ use homeostat_store::{Kind, Resource, Scope, Store, Watch};
 use serde_json::json;
 use tokio::sync::{Mutex, Notify, mpsc};
 
-/// Names that are read ahead of those that are greeted.
+/// The maximum names read ahead.
 const NAMES_MAX: usize = 16;
-/// How long greetings may take after the last name.
+/// The time that greetings may take after the last name.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// Turns each name into a resource and its key.
@@ -39,8 +40,8 @@ impl Feeder for Names {
                 "metadata": {"name": name.to_lowercase()}, "spec": {"name": name}
             });
             match self.host.apply_resource(document, "embed", true).await {
-                // The controller watches the kind as well: equal keys merge, so it runs once.
-                // Where there is no room for one more, the watch comes back to it.
+                // The controller watches the kind as well: equal keys merge, so it runs once. If the queue is
+                // full, the watch adds the key later.
                 Ok(written) => {
                     let _told = intake.add(written.resource.key().clone(), Priority::NORMAL);
                 }
@@ -63,7 +64,7 @@ async fn main() -> anyhow::Result<()> {
     ]}))?;
     let component = host.load(std::fs::read(&path)?, &grants).await?;
     host.put(Definition { grants, ..Definition::new("greeter", component) }).await?;
-    // A host that is shut down before that drops what is queued.
+    // A host that shuts down before the controller is ready drops queued keys.
     host.ready("greeter").await?;
 
     let greetings = Kind::new("demo.homeostat.dev", "v1", "Greeting");
@@ -72,13 +73,13 @@ async fn main() -> anyhow::Result<()> {
     host.feed("greeter", Arc::new(Names { host: host.clone(), names, ended: ended.clone() }))?;
 
     ended.notified().await;
-    // What is queued still runs; then the store closes, and with it the watch of what is told.
+    // Queued keys still run; then the store closes, which ends the watch of the greetings.
     host.shutdown(DRAIN).await;
     tell(&format!("{} greeted", telling.await?));
     Ok(())
 }
 
-/// Reads standard input on a thread of its own: a read cannot be cancelled, and a thread need not be waited for.
+/// Reads standard input on its own thread: a read cannot be cancelled, and a thread need not be joined.
 fn names() -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel(NAMES_MAX);
     std::thread::spawn(move || {
@@ -91,7 +92,7 @@ fn names() -> mpsc::Receiver<String> {
     receiver
 }
 
-/// Tells every greeting, until the store closes. Returns how many there were.
+/// Prints every greeting until the store closes. Returns their number.
 async fn tell_greetings(mut changes: Watch) -> usize {
     let mut greeted = 0;
     while let Ok(event) = changes.next().await {

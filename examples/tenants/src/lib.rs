@@ -1,22 +1,22 @@
-//! A kind outside of namespaces with parts in them: a `Tenant` has one `Quota` in each namespace that it names.
+//! A cluster-scoped kind with namespaced parts: a `Tenant` has one `Quota` in each namespace that it names.
 //!
-//! The host knows the scopes of both kinds. A change of a quota, in whatever namespace, brings the tenant's key, which has none; and
-//! the quotas of a tenant that is deleted are collected, wherever they are.
+//! The host knows the scopes of both kinds. A change of a quota in any namespace queues the tenant's key,
+//! which has no namespace. The quotas of a deleted tenant are garbage-collected in all namespaces.
 
 use homeostat_sdk::prelude::*;
 
-/// Who shares the machines with others.
+/// A team that shares the machines with others.
 #[derive(Serialize, Deserialize)]
 struct Tenant {
-    /// Where the tenant is at home.
+    /// The namespaces of the tenant.
     namespaces: Vec<String>,
-    /// How many pods it may have in each of them.
+    /// The number of pods allowed in each of them.
     pods: u64,
 }
 
 #[derive(Serialize, Deserialize)]
 struct TenantStatus {
-    /// How many quotas there are.
+    /// The number of quotas.
     quotas: usize,
 }
 
@@ -28,7 +28,7 @@ impl Kind for Tenant {
     type Status = TenantStatus;
 }
 
-/// What a tenant may have in one namespace.
+/// The allowance of a tenant in one namespace.
 #[derive(Serialize, Deserialize)]
 struct Quota {
     pods: u64,
@@ -50,7 +50,7 @@ impl Reconciler for Tenants {
 
     fn reconcile(key: Key) -> Result<Outcome, Failure> {
         let Some(mut tenant) = Tenant::get_opt(&key)? else {
-            // What it had is collected by the host: the quotas name it as their owner.
+            // The host garbage-collects its quotas, which name it as their owner.
             return Ok(Outcome::settled());
         };
         for namespace in &tenant.spec.namespaces {

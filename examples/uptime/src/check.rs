@@ -1,4 +1,4 @@
-//! A monitor as a document, and what one check makes of its status.
+//! The document of a monitor, and the status that one check leads to.
 
 use homeostat_sdk::http;
 use homeostat_sdk::prelude::*;
@@ -14,7 +14,7 @@ pub(crate) struct Monitor {
     pub(crate) every: Span,
     #[serde(default = "five_seconds")]
     pub(crate) timeout: Span,
-    /// The one status code that is good. Without it, 200 to 399 are.
+    /// The only healthy status code. Without it, 200 to 399 are healthy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) expect_status: Option<u16>,
 }
@@ -24,17 +24,17 @@ pub(crate) struct Monitor {
 pub(crate) struct MonitorStatus {
     pub(crate) observed_generation: u64,
     pub(crate) state: State,
-    /// Since when it is in that state.
+    /// The time since when it is in that state.
     pub(crate) since: Time,
     pub(crate) checked_at: Time,
-    /// How many checks there have been.
+    /// The number of checks.
     pub(crate) checks: u64,
-    /// How long the answer took.
+    /// The latency of the response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) latency_millis: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) last_code: Option<u16>,
-    /// Why there was no answer.
+    /// The reason why there was no response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
     #[serde(default)]
@@ -55,22 +55,22 @@ impl Kind for Monitor {
     type Status = MonitorStatus;
 }
 
-/// What a check came to: a status code and how long it took, or nothing.
+/// The result of a check: a status code and the latency, or an error.
 pub(crate) type Answer = std::result::Result<(u16, Duration), http::Error>;
 
-/// What to do with a monitor now.
+/// The time of a monitor's next check.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     Now,
-    /// It was checked not long ago.
+    /// It was checked recently.
     In(Duration),
-    /// Not before the monitor changes: there is nothing that could be asked.
+    /// Not before the monitor changes: its address is invalid.
     Never(String),
 }
 
 impl Monitor {
-    /// Whether it is time for a check. A changed monitor is checked at once, and so is one that did not answer: when to try again is
-    /// for the host's backoff to say.
+    /// Returns whether it is time for a check. A changed monitor is checked at once. So is one that did not
+    /// respond: the host's backoff determines the time of the retry.
     pub(crate) fn due(&self, generation: u64, status: Option<&MonitorStatus>, now: Time) -> Due {
         let Some(status) = status.filter(|status| status.observed_generation == generation) else {
             return Due::Now;
@@ -92,7 +92,7 @@ impl Monitor {
         self.expect_status.map_or((200..400).contains(&code), |expected| expected == code)
     }
 
-    /// The status after a check.
+    /// Returns the status after a check.
     pub(crate) fn judge(
         &self,
         generation: u64,

@@ -1,7 +1,8 @@
-//! Watches addresses: a `Monitor` says in its status whether its URL answers as it should.
+//! Monitors addresses: the status of a `Monitor` shows whether its URL responds as expected.
 //!
-//! A site that answers wrongly is a fact, and goes into the status. One that does not answer at all goes there too, and then the
-//! reconcile fails: the host comes back with backoff, up to the controller's cap, and at once to the usual rate when it succeeds.
+//! An unexpected response is recorded in the status. A missing response is recorded too, and then the
+//! reconcile fails. The host retries with backoff, up to the controller's maximum, and returns to the usual
+//! rate after the first success.
 
 mod check;
 
@@ -16,7 +17,7 @@ struct Uptime;
 impl Reconciler for Uptime {
     fn describe() -> Spec {
         Spec::manages::<Monitor>()
-            // Each check ends with a write of the status, and that is no reason for another check.
+            // Each check ends with a write of the status, which must not trigger another check.
             .ignore_status()
             .backoff(Duration::from_secs(1), Duration::from_secs(60))
             .concurrency(16)
@@ -48,7 +49,7 @@ impl Reconciler for Uptime {
     }
 }
 
-/// Tells people when it goes down and when it comes back.
+/// Emits an event when the site goes down or comes back.
 fn emit_event(last: Option<&MonitorStatus>, now: &MonitorStatus, url: &str) {
     match (last.map(|last| last.state), now.state) {
         (Some(before), after) if before == after => {}

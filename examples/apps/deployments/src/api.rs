@@ -1,4 +1,4 @@
-//! `apps/v1` as far as a Deployment's controller reads or writes it.
+//! The part of `apps/v1` that a Deployment's controller reads or writes.
 
 use homeostat_sdk::LabelSelector;
 use homeostat_sdk::prelude::*;
@@ -11,7 +11,7 @@ pub(crate) struct Deployment {
     #[serde(default = "one")]
     pub(crate) replicas: u32,
     pub(crate) selector: LabelSelector,
-    /// Of which the labels alone are looked into.
+    /// The controller reads only its labels.
     pub(crate) template: Value,
     #[serde(default)]
     pub(crate) strategy: Strategy,
@@ -47,7 +47,7 @@ pub(crate) struct RollingUpdate {
     pub(crate) max_unavailable: Share,
 }
 
-/// A number of replicas, or a percentage of those that are asked for: `2` or `25%`.
+/// A number of replicas, or a percentage of the desired ones: `2` or `25%`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Value", into = "Value")]
 pub(crate) enum Share {
@@ -89,7 +89,7 @@ pub(crate) struct DeploymentStatus {
     pub(crate) ready_replicas: u32,
     pub(crate) available_replicas: u32,
     pub(crate) unavailable_replicas: u32,
-    /// How often the name of a new ReplicaSet was taken by something else.
+    /// The number of name collisions of new ReplicaSets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) collision_count: Option<u32>,
     pub(crate) conditions: Conditions,
@@ -121,7 +121,7 @@ pub(crate) struct ReplicaSetStatus {
     pub(crate) replicas: u32,
     pub(crate) ready_replicas: u32,
     pub(crate) available_replicas: u32,
-    /// Pods that are being deleted, and are not gone yet. They are not among `replicas`.
+    /// Pods that are being deleted. They are not among `replicas`.
     pub(crate) terminating_replicas: u32,
 }
 

@@ -1,10 +1,13 @@
-//! The controller of `apps/v1` Deployments: one ReplicaSet for each pod template, and the way from one to the next.
+//! The controller of `apps/v1` Deployments: one ReplicaSet for each pod template, and the rollout from one to
+//! the next.
 //!
-//! `template` says which ReplicaSet is the new one, `rollout` how large each is to be, `status` what to say of it. Here is the order of
-//! the writes: each is safe to repeat, and the one after it may never come. ReplicaSets that the selector means and nobody manages are
-//! adopted, so that a Deployment that is made again goes on with what it finds.
+//! `template` finds the new ReplicaSet, `rollout` computes the size of each, `status` computes the status.
+//! This file orders the writes: each is idempotent, and the controller may stop after any of them. Orphaned
+//! ReplicaSets that the selector matches are adopted, so a Deployment that is created again continues with
+//! the existing ones.
 //!
-//! Deliberately absent: pods. A ReplicaSet's controller makes them, and its status is all that is read of them.
+//! Deliberately absent: pods. The ReplicaSet's controller creates them; this one reads only the ReplicaSet's
+//! status.
 
 mod api;
 mod rollout;
@@ -24,7 +27,7 @@ use template::HASH_LABEL;
 const REVISION: &str = "deployment.kubernetes.io/revision";
 const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
 const MAX: &str = "deployment.kubernetes.io/max-replicas";
-/// Annotations of a Deployment that are not its ReplicaSets' too.
+/// Annotations of a Deployment that its ReplicaSets do not inherit.
 const NOT_COPIED: [&str; 4] = [REVISION, DESIRED, MAX, "kubectl.kubernetes.io/last-applied-configuration"];
 
 struct Deployments;
@@ -63,7 +66,7 @@ impl Reconciler for Deployments {
         }
         let deadline = observed.deadline_in(&status, now);
         match deployment.set_status(status) {
-            // Somebody was faster. What is there now gives another status.
+            // A concurrent write won. The current state leads to another status.
             Err(Error::Conflict { .. }) => return Ok(Outcome::again_after(Duration::ZERO)),
             written => written?,
         };
@@ -71,7 +74,7 @@ impl Reconciler for Deployments {
     }
 }
 
-/// Refuses what could never come to rest: only a person can put it right.
+/// Rejects a spec that could never settle: only a person can fix it.
 fn check(deployment: &Deployment) -> Result<(), Failure> {
     if deployment.selector.is_empty() {
         return Err(Failure::never("spec.selector: must not be empty, as it would select every pod"));
@@ -82,7 +85,7 @@ fn check(deployment: &Deployment) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The name of the new ReplicaSet is taken by something else: the next one is derived from another number.
+/// The name of the new ReplicaSet is taken: the next one is derived with a higher collision count.
 fn count_collision(deployment: &mut Resource<Deployment>) -> Result<Outcome, Failure> {
     let mut status = deployment.status.clone().unwrap_or_default();
     status.collision_count = Some(status.collision_count.unwrap_or(0) + 1);
@@ -92,9 +95,9 @@ fn count_collision(deployment: &mut Resource<Deployment>) -> Result<Outcome, Fai
 
 /// The ReplicaSets of one Deployment.
 struct Sets {
-    /// That of the present template.
+    /// The ReplicaSet of the current template.
     new: Option<Resource<ReplicaSet>>,
-    /// Those of other templates, oldest first.
+    /// The ReplicaSets of other templates, oldest first.
     old: Vec<Resource<ReplicaSet>>,
 }
 
@@ -111,7 +114,8 @@ impl Sets {
         Ok(Self { new, old: all })
     }
 
-    /// Gives each set the size that the plan says, and creates the new one when it is time. `false`: its name is taken.
+    /// Resizes each set according to the plan, and creates the new one when the plan says so. Returns `false`
+    /// if its name is taken.
     fn resize(&mut self, deployment: &Resource<Deployment>, rollout: Rollout) -> Result<bool, Failure> {
         let old: Vec<Set> = self.old.iter().map(measure).collect();
         let plan = rollout.plan(self.new.as_ref().map(measure), &old);
@@ -133,7 +137,7 @@ impl Sets {
         Ok(true)
     }
 
-    /// Numbers the new set one above all others, when it is not already, and the Deployment like it.
+    /// Gives the new set the highest revision, and copies it to the Deployment.
     fn number(&mut self, deployment: &mut Resource<Deployment>) -> Result<(), Error> {
         let Some(new) = &mut self.new else { return Ok(()) };
         let next = self.old.iter().map(|set| revision(&set.metadata)).max().unwrap_or(0) + 1;
@@ -147,7 +151,7 @@ impl Sets {
         Ok(())
     }
 
-    /// Deletes the oldest revisions beyond `limit`, of those that have no pods.
+    /// Deletes the oldest revisions without pods beyond `limit`.
     fn forget(&self, limit: usize) -> Result<(), Error> {
         let mut unused: Vec<_> = self.old.iter().filter(|set| measure(set).empty && set.spec.replicas == 0).collect();
         unused.sort_by_key(|set| revision(&set.metadata));
@@ -179,7 +183,7 @@ fn measure(set: &Resource<ReplicaSet>) -> Set {
     }
 }
 
-/// Creates the set of the present template. `None`: something else has its name.
+/// Creates the set of the current template. Returns `None` if another resource has its name.
 fn create(
     deployment: &Resource<Deployment>,
     replicas: u32,
@@ -211,7 +215,7 @@ fn create(
         }
         Err(Error::AlreadyExists { .. }) => {
             let there = ReplicaSet::get_opt(&set.key())?;
-            // Ours after all: the list was older than the last write.
+            // It is ours after all: the list was older than the last write.
             Ok(there.filter(|there| {
                 there.metadata.is_controlled_by(deployment) && template::same(&there.spec.template, template)
             }))
@@ -226,7 +230,7 @@ fn copied_annotations(deployment: &Resource<Deployment>) -> BTreeMap<String, Str
     copied
 }
 
-/// Writes what differs, in one patch; nothing when nothing does.
+/// Writes all differences in one patch, if there are any.
 fn resize(
     set: &mut Resource<ReplicaSet>,
     replicas: u32,

@@ -1,46 +1,48 @@
-//! How many replicas each ReplicaSet gets next: arithmetic alone.
+//! Computes the next size of each ReplicaSet. Pure arithmetic.
 //!
-//! During a rolling update these hold at every step, wherever the controller is stopped: there are never more pods than asked for plus
-//! the surge, not counting those that are being deleted, and never fewer available ones than asked for minus what may be unavailable,
-//! as far as pods do not fail by themselves.
+//! These bounds hold at every step of a rolling update, even if the controller stops after any step:
+//!
+//! * There are never more pods than desired plus the surge, not counting pods that are being deleted.
+//! * There are never fewer available pods than desired minus the allowed unavailable ones, unless pods fail
+//!   on their own.
 
 use crate::api::{Deployment, Share, StrategyKind};
 
-/// What the Deployment asks for.
+/// The parameters of a Deployment's rollout.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rollout {
     pub(crate) desired: u32,
-    /// How many replicas there may be beyond those.
+    /// The allowed replicas beyond `desired`.
     pub(crate) surge: u32,
-    /// How many of those may be missing.
+    /// The allowed missing replicas.
     pub(crate) unavailable: u32,
     pub(crate) recreate: bool,
     pub(crate) paused: bool,
 }
 
-/// What a ReplicaSet has now.
+/// The current state of a ReplicaSet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Set {
-    /// That it was asked for.
+    /// The desired replicas.
     pub(crate) replicas: u32,
-    /// That are available; no more than it was asked for, however old its status is.
+    /// The available replicas; at most `replicas`, even if the status is outdated.
     pub(crate) available: u32,
-    /// How many pods it has. `None`: it has not said so since its size was changed.
+    /// The existing pods. `None` if the status has not been updated since the last resize.
     pub(crate) there: Option<u32>,
-    /// Whether it has not a single pod left, not even one that is being deleted.
+    /// Whether it has no pods at all, including those being deleted.
     pub(crate) empty: bool,
-    /// What the Deployment asked for when this set got its size.
+    /// The Deployment's desired replicas when this set was last resized.
     pub(crate) desired_then: Option<u32>,
-    /// How many replicas there could be in all when this set got its size.
+    /// The allowed total of replicas when this set was last resized.
     pub(crate) max_then: Option<u32>,
 }
 
-/// What each ReplicaSet is to have.
+/// The next sizes of the ReplicaSets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Of the present template. `None`: it is not time to create one.
+    /// The set of the current template. `None` while it must not be created yet.
     pub(crate) new: Option<u32>,
-    /// Of older templates, in the order in which they came.
+    /// The sets of older templates, in their given order.
     pub(crate) old: Vec<u32>,
 }
 
@@ -55,22 +57,22 @@ impl Rollout {
         let limits = strategy.rolling_update.unwrap_or_default();
         let surge = limits.max_surge.of(desired, u32::div_ceil);
         let unavailable = limits.max_unavailable.of(desired, |all, hundred| all / hundred).min(desired);
-        // With neither, nothing could ever move.
+        // With neither, the rollout could never proceed.
         let unavailable = if surge == 0 { unavailable.max(1) } else { unavailable };
         Self { desired, surge, unavailable, recreate, paused }
     }
 
-    /// How many replicas there may be in all.
+    /// Returns the allowed total of replicas.
     pub(crate) fn max(&self) -> u32 {
         self.desired.saturating_add(self.surge)
     }
 
-    /// How many have to be available.
+    /// Returns the required available replicas.
     pub(crate) fn min_available(&self) -> u32 {
         self.desired.saturating_sub(self.unavailable)
     }
 
-    /// What each set is to have next. `old` is ordered from the oldest to the youngest.
+    /// Returns the next size of each set. `old` is ordered from the oldest to the youngest.
     pub(crate) fn plan(&self, new: Option<Set>, old: &[Set]) -> Plan {
         let resized = new
             .iter()
@@ -85,17 +87,19 @@ impl Rollout {
         }
     }
 
-    /// Old ones go first, to the last pod; then the new one comes.
+    /// Recreate: the old sets lose all pods before the new set gets any.
     fn replace(&self, new: Option<Set>, old: &[Set]) -> Plan {
         let gone = old.iter().all(|set| set.replicas == 0 && set.empty);
         let waiting = new.map(|set| set.replicas);
         Plan { new: if gone { Some(self.desired) } else { waiting }, old: vec![0; old.len()] }
     }
 
-    /// One step of a rolling update: the new one grows into the surge, old ones shrink as far as availability allows.
+    /// One step of a rolling update: the new set grows into the surge, old sets shrink as far as availability
+    /// allows.
     fn roll(&self, new: Option<Set>, old: &[Set]) -> Plan {
         let new = new.unwrap_or(Set { there: Some(0), ..Set::default() });
-        // A set that shrinks has more pods than it should, for a moment. While it is not known how many, nothing grows.
+        // A shrinking set temporarily has more pods than its size. While their number is unknown, no set
+        // grows.
         let pods = |set: &Set| set.there.map(|there| there.max(set.replicas));
         let all = old.iter().chain([&new]).map(pods).try_fold(0, |sum: u32, pods| Some(sum.saturating_add(pods?)));
         let room = all.map_or(0, |all| self.max().saturating_sub(all));
@@ -107,7 +111,8 @@ impl Rollout {
         Plan { new: Some(size), old: self.shrink(Set { replicas: size, ..new }, old) }
     }
 
-    /// The sizes of old sets: first without what is not available anyway, oldest first, then without what is more than needed.
+    /// Returns the sizes of old sets: unavailable pods are removed first, oldest sets first, then pods beyond
+    /// the required available ones.
     fn shrink(&self, new: Set, old: &[Set]) -> Vec<u32> {
         let mut sizes: Vec<u32> = old.iter().map(|set| set.replicas).collect();
         let new_available = new.available.min(new.replicas);
@@ -131,7 +136,7 @@ impl Rollout {
         sizes
     }
 
-    /// Another number is asked for, or the rollout is paused: the sets keep their shares.
+    /// The number of replicas has changed, or the rollout is paused: the sets keep their proportions.
     fn scale(&self, new: Option<Set>, old: &[Set]) -> Plan {
         let mut plan = Plan { new: new.map(|set| set.replicas), old: old.iter().map(|set| set.replicas).collect() };
         let saturated = new.is_some_and(|set| set.replicas == self.desired && set.available == self.desired);
@@ -148,7 +153,7 @@ impl Rollout {
         plan
     }
 
-    /// The one size that is not 0; without one, that of the newest set.
+    /// Returns the only size above 0; if there is none, that of the newest set.
     fn active_or_latest(plan: &mut Plan) -> Option<&mut u32> {
         let Plan { new, old } = plan;
         let active = old.iter().position(|size| *size > 0).filter(|_| new.is_none_or(|size| size == 0));
@@ -159,8 +164,8 @@ impl Rollout {
         }
     }
 
-    /// Shares out what may be more or must be less, by size, the rest to the largest. Ties: growing, the younger first;
-    /// shrinking, the older.
+    /// Distributes the change in proportion to the sizes, and the rest to the largest set. On ties, the
+    /// younger set grows first, and the older one shrinks first.
     fn share(&self, new: Option<Set>, old: &[Set], plan: &mut Plan) {
         let mut sizes: Vec<(&mut u32, Set)> = plan.old.iter_mut().zip(old.iter().copied()).collect();
         if let (Some(size), Some(set)) = (plan.new.as_mut(), new) {
@@ -185,7 +190,7 @@ impl Rollout {
         }
     }
 
-    /// How much more, or less when below zero, a set gets for its size.
+    /// Returns the proportional change of a set, negative if it shrinks.
     fn proportion(&self, set: Set) -> i64 {
         let size = i64::from(set.replicas);
         if self.desired == 0 || size == 0 {
@@ -207,7 +212,7 @@ fn resized(size: u32, change: i64) -> u32 {
 }
 
 impl Share {
-    /// The number that it means. A percentage is taken of `all`, and `divide` says which way it is rounded.
+    /// Returns the absolute number. A percentage is taken of `all`, and `divide` determines the rounding.
     fn of(self, all: u32, divide: fn(u32, u32) -> u32) -> u32 {
         match self {
             Self::Number(number) => number,

@@ -1,4 +1,4 @@
-//! What a Deployment says of itself: numbers added up from its ReplicaSets, and two conditions.
+//! The status of a Deployment: sums over its ReplicaSets, and two conditions.
 
 use homeostat_sdk::condition::Status;
 use homeostat_sdk::prelude::*;
@@ -10,7 +10,7 @@ const PROGRESSING: &str = "Progressing";
 const COMPLETE: &str = "NewReplicaSetAvailable";
 const TIMED_OUT: &str = "ProgressDeadlineExceeded";
 
-/// What the status is made of.
+/// The inputs of the status.
 #[derive(Debug)]
 pub(crate) struct Observed<'a> {
     pub(crate) generation: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Observed<'a> {
 }
 
 impl Observed<'_> {
-    /// The status that follows `before`. It differs only where something did.
+    /// Returns the next status after `before`. It differs only in actual changes.
     pub(crate) fn status(&self, before: &DeploymentStatus, now: Time) -> DeploymentStatus {
         let mut status = DeploymentStatus {
             observed_generation: self.generation,
@@ -44,7 +44,7 @@ impl Observed<'_> {
         status
     }
 
-    /// Whether all that is asked for is there, and nothing else.
+    /// Returns whether all desired replicas exist, and no others.
     pub(crate) fn is_complete(&self, status: &DeploymentStatus) -> bool {
         let desired = self.rollout.desired;
         let up_to_date = self.new.into_iter().chain(self.old).all(is_observed);
@@ -54,7 +54,7 @@ impl Observed<'_> {
             && status.available_replicas == desired
     }
 
-    /// When to look at the clock again: at the moment when the rollout would be too slow.
+    /// Returns the time until the rollout exceeds its progress deadline.
     pub(crate) fn deadline_in(&self, status: &DeploymentStatus, now: Time) -> Option<Duration> {
         let progressing = status.conditions.get(PROGRESSING)?;
         let running = progressing.status == Status::True && progressing.reason != COMPLETE;
@@ -99,12 +99,12 @@ impl Observed<'_> {
     }
 }
 
-/// Whether the status of a ReplicaSet speaks of what the set is asked for now.
+/// Returns whether the status of a ReplicaSet refers to its current spec.
 pub(crate) fn is_observed(set: &Resource<ReplicaSet>) -> bool {
     set.status.as_ref().is_some_and(|status| status.observed_generation >= set.metadata.generation)
 }
 
-/// Whether the rollout got on: more of the new, less of the old, more that work.
+/// Returns whether the rollout advanced: more new pods, fewer old ones, or more ready ones.
 fn advanced(status: &DeploymentStatus, before: &DeploymentStatus) -> bool {
     let old = |status: &DeploymentStatus| status.replicas.saturating_sub(status.updated_replicas);
     status.updated_replicas > before.updated_replicas
@@ -113,7 +113,7 @@ fn advanced(status: &DeploymentStatus, before: &DeploymentStatus) -> bool {
         || status.available_replicas > before.available_replicas
 }
 
-/// With the time of the last change: now, unless it was said before in the same words.
+/// Sets the time of the last change: now, unless the condition is unchanged.
 fn updated(mut condition: Condition, before: &DeploymentStatus, now: Time) -> Condition {
     let same = before.conditions.get(&condition.kind).filter(|last| {
         last.status == condition.status && last.reason == condition.reason && last.message == condition.message

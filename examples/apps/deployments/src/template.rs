@@ -1,17 +1,17 @@
-//! Pod templates: when two are the same, and the short word that tells them apart.
+//! Pod templates: their comparison, and their hash.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-/// The label that a ReplicaSet, its selector and its pods carry.
+/// The label with the hash, carried by a ReplicaSet, its selector and its pods.
 pub(crate) const HASH_LABEL: &str = "pod-template-hash";
 
-/// Letters and digits that form no words.
+/// Letters and digits that cannot form words.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 const HASH_LENGTH: usize = 10;
 
-/// The same template without fields that are `null`, which say nothing.
+/// Returns the template without fields that are `null`, which have no meaning.
 pub(crate) fn canonical(template: &Value) -> Value {
     match template {
         Value::Object(fields) => {
@@ -23,7 +23,8 @@ pub(crate) fn canonical(template: &Value) -> Value {
     }
 }
 
-/// Whether the template of a ReplicaSet is that of the Deployment, apart from the label that the controller adds.
+/// Returns whether the template of a ReplicaSet equals that of the Deployment, apart from the label that the
+/// controller adds.
 pub(crate) fn same(of_set: &Value, of_deployment: &Value) -> bool {
     let mut of_set = canonical(of_set);
     if let Some(labels) = of_set.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
@@ -32,7 +33,7 @@ pub(crate) fn same(of_set: &Value, of_deployment: &Value) -> bool {
     of_set == canonical(of_deployment)
 }
 
-/// The template with the label that tells its pods apart.
+/// Returns the template with the hash label.
 pub(crate) fn labelled(template: &Value, hash: &str) -> Value {
     let mut template = canonical(template);
     if let Value::Object(fields) = &mut template {
@@ -47,14 +48,14 @@ pub(crate) fn labelled(template: &Value, hash: &str) -> Value {
     template
 }
 
-/// The labels of the pods.
+/// Returns the labels of the pods.
 pub(crate) fn labels(template: &Value) -> BTreeMap<String, String> {
     let labels = template.pointer("/metadata/labels").and_then(Value::as_object);
     let text = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
     labels.into_iter().flatten().filter_map(text).collect()
 }
 
-/// A word of ten letters that differs for different templates, and for each collision.
+/// Returns a hash of ten letters that depends on the template and the number of collisions.
 pub(crate) fn hash(template: &Value, collisions: u32) -> String {
     let mut hash = Fnv::new();
     hash.value(&canonical(template));
@@ -68,7 +69,7 @@ pub(crate) fn hash(template: &Value, collisions: u32) -> String {
     word
 }
 
-/// FNV-1a with 64 bits, over a document with its fields in order of their names. Source: the constants of RFC 9923.
+/// 64-bit FNV-1a over a document with its fields sorted by name. Source: the constants of RFC 9923.
 struct Fnv(u64);
 
 impl Fnv {
@@ -102,7 +103,7 @@ impl Fnv {
         }
     }
 
-    /// With its length in front, so that no two rows of texts are alike.
+    /// Hashes the length first, so that different sequences of texts have different inputs.
     fn text(&mut self, text: &str) {
         self.bytes(&(text.len() as u64).to_le_bytes());
         self.bytes(text.as_bytes());

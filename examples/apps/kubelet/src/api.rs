@@ -1,4 +1,4 @@
-//! `v1` Pods as far as a node reads or writes them.
+//! The part of `v1` Pods that a node reads or writes.
 
 use homeostat_sdk::prelude::*;
 
@@ -20,7 +20,7 @@ pub(crate) struct Container {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct PodStatus {
     pub(crate) phase: Phase,
-    /// When the node first saw the pod with its present images.
+    /// The time when the node first saw the pod with its current images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) start_time: Option<Time>,
     pub(crate) conditions: Conditions,
@@ -42,7 +42,7 @@ pub(crate) enum Phase {
 pub(crate) struct ContainerStatus {
     pub(crate) name: String,
     pub(crate) image: String,
-    /// What was pulled; empty until then. Clients demand that it is there.
+    /// The pulled image; empty before the pull. Clients require the field.
     #[serde(rename = "imageID", default)]
     pub(crate) image_id: String,
     pub(crate) ready: bool,

@@ -1,11 +1,11 @@
-//! Plays the node: pods get ready after a while, and go when they are deleted. No container runs anywhere.
+//! Simulates a node: pods become ready after a delay, and disappear when they are deleted. No containers run.
 //!
 //! | setting | default | means |
 //! |---|---|---|
-//! | `startup` | `300ms` | how long a pod takes to become ready, from when the node first sees it |
-//! | `bad-image` | `bad broken` | texts, with spaces between them: an image whose name contains one cannot be pulled |
+//! | `startup` | `300ms` | the time from the node's first sight of a pod until it is ready |
+//! | `bad-image` | `bad broken` | texts, separated by spaces: an image whose name contains one cannot be pulled |
 //!
-//! A pod that the node has seen carries its finalizer: deleted, it stays until the node has stopped it.
+//! The node adds its finalizer to each pod, so a deleted pod stays until the node has stopped it.
 
 mod api;
 mod node;
@@ -54,13 +54,13 @@ fn settings() -> Result<Settings, Failure> {
     Ok(Settings { startup, bad_images: bad_images.split_whitespace().map(str::to_owned).collect() })
 }
 
-/// Something that a person would want to know.
+/// An event to emit.
 enum News {
     Started(String),
     Failed(String),
 }
 
-/// What happened between two statuses.
+/// Returns the events between two statuses.
 fn news(before: &PodStatus, after: &PodStatus) -> Vec<News> {
     let changed = |now: &&ContainerStatus| {
         before.container_statuses.iter().all(|last| last.name != now.name || last.state != now.state)

@@ -1,13 +1,13 @@
-//! What becomes of a pod as time goes by: a pure function of its spec, its last status and the clock.
+//! The lifecycle of a pod: a pure function of its spec, its last status and the clock.
 
 use homeostat_sdk::prelude::*;
 
 use crate::api::{Container, ContainerStatus, Phase, Pod, PodStatus, State};
 
-/// How this node behaves.
+/// The behaviour of this node.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
-    /// How long a container takes to start.
+    /// The time that a container takes to start.
     pub(crate) startup: Duration,
     /// An image whose name contains one of these cannot be pulled.
     pub(crate) bad_images: Vec<String>,
@@ -18,7 +18,7 @@ impl Settings {
         !self.bad_images.iter().any(|bad| image.contains(bad))
     }
 
-    /// The status that follows `before`, and after how long there will be another.
+    /// Returns the next status after `before`, and the time until it changes again.
     pub(crate) fn next(&self, pod: &Pod, before: &PodStatus, now: Time) -> (PodStatus, Option<Duration>) {
         let same = same_images(pod, before);
         let start = before.start_time.filter(|_| same).unwrap_or(now);
@@ -42,7 +42,7 @@ impl Settings {
         (status, starting.then_some(missing))
     }
 
-    /// `up`: the time now, when the container has had its time to start.
+    /// `up` is the current time if the container has had its time to start.
     fn container(&self, of: &Container, last: Option<&ContainerStatus>, up: Option<Time>) -> ContainerStatus {
         let Container { name, image } = of.clone();
         let same_image = last.filter(|last| last.image == image);
@@ -61,7 +61,7 @@ impl Settings {
     }
 }
 
-/// Whether the last status speaks of these containers with these images.
+/// Returns whether the last status refers to these containers with these images.
 fn same_images(pod: &Pod, before: &PodStatus) -> bool {
     let now = pod.containers.iter().map(|container| (&container.name, &container.image));
     now.eq(before.container_statuses.iter().map(|container| (&container.name, &container.image)))

@@ -1,4 +1,4 @@
-//! `apps/v1` ReplicaSets, and Pods as far as their controller reads or writes them.
+//! `apps/v1` ReplicaSets, and the part of Pods that their controller reads or writes.
 
 use homeostat_sdk::LabelSelector;
 use homeostat_sdk::prelude::*;
@@ -33,7 +33,7 @@ pub(crate) struct ReplicaSetStatus {
     pub(crate) fully_labeled_replicas: u32,
     pub(crate) ready_replicas: u32,
     pub(crate) available_replicas: u32,
-    /// Pods that are being deleted, and are not gone yet. They are not among `replicas`.
+    /// Pods that are being deleted. They are not among `replicas`.
     pub(crate) terminating_replicas: u32,
 }
 
@@ -44,7 +44,7 @@ impl Kind for ReplicaSet {
     type Status = ReplicaSetStatus;
 }
 
-/// `spec` of a Pod: whatever the template says.
+/// `spec` of a Pod, copied from the template.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Pod(pub(crate) Value);

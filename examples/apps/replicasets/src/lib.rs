@@ -1,7 +1,8 @@
-//! The controller of `apps/v1` ReplicaSets: as many pods as are asked for, made from one template.
+//! The controller of `apps/v1` ReplicaSets: it keeps the desired number of pods from one template.
 //!
-//! Pods get names that follow from the ReplicaSet and a number, so that a reconcile which is stopped half-way and runs again makes
-//! no pod twice. Pods that the selector means and nobody manages are adopted, and those that it no longer means released.
+//! Pod names are derived from the ReplicaSet and a number, so a reconcile that is stopped half-way and runs
+//! again creates no duplicates. Orphaned pods that the selector matches are adopted, and managed pods that it
+//! no longer matches are released.
 
 mod api;
 mod pods;
@@ -11,7 +12,7 @@ use homeostat_sdk::adopt;
 use homeostat_sdk::prelude::*;
 use pods::Pods;
 
-/// How many pods one reconcile creates or deletes at most. The rest follows at once, behind the other keys.
+/// The maximum pods that one reconcile creates or deletes. The key is requeued at once for the rest.
 const BURST: usize = 200;
 
 struct ReplicaSets;
@@ -45,7 +46,7 @@ impl Reconciler for ReplicaSets {
         }
         let (status, again) = pods.status(&set, Time::now());
         match set.set_status(status) {
-            // Somebody was faster. What is there now gives another status.
+            // A concurrent write won. The current state leads to another status.
             Err(Error::Conflict { .. }) => return Ok(Outcome::again_after(Duration::ZERO)),
             written => written?,
         };
@@ -66,7 +67,7 @@ fn create(set: &Resource<ReplicaSet>, pods: &mut Pods, count: usize) -> Result<(
                 events::normal("SuccessfulCreate", format_args!("Created pod: {name}"));
                 created.push(pod);
             }
-            // Ours, but younger than the list; or somebody else's, and then the next name will do.
+            // Either our own pod, created after the list, or another owner's; then the next name is tried.
             Err(Error::AlreadyExists { .. }) => {
                 let there = Pod::get_opt(&set.key().beside::<Pod>(&name))?;
                 created.extend(there.filter(|pod| pod.metadata.is_controlled_by(set) && !pod.is_deleting()));
@@ -91,7 +92,7 @@ fn delete(pods: &mut Pods, count: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The pod of that name, as the template has it.
+/// Returns the pod of that name from the template.
 fn pod(set: &Resource<ReplicaSet>, name: &str) -> Resource<Pod> {
     let Template { metadata, spec } = &set.spec.template;
     let mut pod =

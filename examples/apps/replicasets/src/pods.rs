@@ -1,4 +1,4 @@
-//! What the pods of a ReplicaSet are worth: which count, which go first, and what their names are.
+//! The pods of a ReplicaSet: counting, choosing pods to delete, and naming.
 
 use std::collections::BTreeSet;
 
@@ -6,24 +6,24 @@ use homeostat_sdk::prelude::*;
 
 use crate::api::{Pod, ReplicaSet, ReplicaSetStatus};
 
-/// Letters and digits that form no words.
+/// Letters and digits that cannot form words.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-/// Names are at most this long, so that they also fit where a label's value has to.
+/// The maximum length of names, so that they are also valid label values.
 const NAME_BYTES_MAX: usize = 63;
 
 /// The pods of one ReplicaSet.
 #[derive(Debug)]
 pub(crate) struct Pods {
-    /// Those that count.
+    /// The pods that count as replicas.
     pub(crate) active: Vec<Resource<Pod>>,
-    /// How many are being deleted.
+    /// The number of pods being deleted.
     pub(crate) terminating: u32,
-    /// All names that are taken.
+    /// All existing names.
     names: BTreeSet<String>,
 }
 
 impl Pods {
-    /// Sorts out `all`, the pods that have the ReplicaSet as their owner.
+    /// Sorts `all`, the pods owned by the ReplicaSet.
     pub(crate) fn new(all: Vec<Resource<Pod>>) -> Self {
         let names = all.iter().map(|pod| pod.metadata.name.clone()).collect();
         let (going, staying): (Vec<_>, Vec<_>) = all.into_iter().partition(Resource::is_deleting);
@@ -31,14 +31,14 @@ impl Pods {
         Self { active, terminating: u32::try_from(going.len()).unwrap_or(u32::MAX), names }
     }
 
-    /// The first names for new pods that no pod has. The same pods and the same ReplicaSet give the same names.
+    /// Returns unused names for new pods. The same pods and the same ReplicaSet give the same names.
     pub(crate) fn free_names(&self, of: &Metadata) -> impl Iterator<Item = String> {
         (0_u64..).map(|number| pod_name(of, number)).filter(|name| !self.names.contains(name))
     }
 
-    /// Takes the pods that are the least loss out of the active ones, `count` of them.
+    /// Removes the `count` least valuable pods from the active ones.
     pub(crate) fn take_least(&mut self, count: usize) -> Vec<Resource<Pod>> {
-        // Not ready before ready, then the younger before the older.
+        // Unready pods first, then younger ones before older ones.
         self.active.sort_by_cached_key(|pod| {
             let ready_since = ready_since(pod);
             let age = (pod.metadata.creation_timestamp, pod.metadata.name.clone());
@@ -49,7 +49,7 @@ impl Pods {
         std::mem::replace(&mut self.active, rest)
     }
 
-    /// The numbers, and when one more pod will have been ready for long enough.
+    /// Returns the counts, and the time until the next pod becomes available.
     pub(crate) fn status(&self, set: &Resource<ReplicaSet>, now: Time) -> (ReplicaSetStatus, Option<Duration>) {
         let mut status = ReplicaSetStatus {
             observed_generation: set.metadata.generation,
@@ -76,7 +76,7 @@ impl Pods {
     }
 }
 
-/// Since when the pod is ready; `None` when it is not.
+/// Returns the time since when the pod is ready; `None` if it is not.
 fn ready_since(pod: &Resource<Pod>) -> Option<Time> {
     let conditions = &pod.status.as_ref()?.conditions;
     let ready = conditions.get("Ready").filter(|_| conditions.is_true("Ready"))?;
@@ -87,9 +87,10 @@ fn is_finished(pod: &Resource<Pod>) -> bool {
     pod.status.as_ref().is_some_and(|status| matches!(status.phase.as_str(), "Failed" | "Succeeded"))
 }
 
-/// The name of the pod with this number: that of the ReplicaSet and five letters that follow from its uid and the number.
+/// Returns the name of the pod with this number: the ReplicaSet's name and five letters derived from its uid
+/// and the number.
 fn pod_name(of: &Metadata, number: u64) -> String {
-    // FNV-1a, whose low bits are then spread by a multiplication (Fibonacci hashing).
+    // FNV-1a, then a multiplication that spreads its low bits (Fibonacci hashing).
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in of.uid.bytes().chain(number.to_le_bytes()) {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);

@@ -6,7 +6,8 @@ fn rolling(desired: u32, surge: u32, unavailable: u32) -> Rollout {
     Rollout { desired, surge, unavailable, recreate: false, paused: false }
 }
 
-/// A set that has had its size since the Deployment asked for `desired`, up to `max` in all.
+/// Creates a set that was last resized when the Deployment asked for `desired` replicas, up to `max` in
+/// total.
 fn set(replicas: u32, available: u32, desired: u32, max: u32) -> Set {
     let there = Some(replicas);
     Set { replicas, available, there, empty: replicas == 0, desired_then: Some(desired), max_then: Some(max) }
@@ -143,7 +144,7 @@ impl World {
         plan.old.into_iter().chain(plan.new).collect()
     }
 
-    /// One write of the plan; then the controller is stopped.
+    /// Performs one write of the plan; then the controller stops.
     fn write_one(&mut self) {
         let plan = self.plan();
         let (desired, max) = (Some(self.rollout.desired), Some(self.rollout.max()));
@@ -157,7 +158,7 @@ impl World {
         }
     }
 
-    /// A ReplicaSet's controller does one thing.
+    /// Performs one step of a ReplicaSet's controller.
     fn settle_one(&mut self, index: usize) {
         let (set, pods) = &mut self.sets[index];
         if pods.len() < set.replicas as usize {

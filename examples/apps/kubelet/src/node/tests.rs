@@ -66,7 +66,7 @@ fn a_status_is_written_as_kubernetes_does() {
     let (running, _) = settings().next(&pod(&["web:1"]), &first, at(1000));
     let written = serde_json::to_value(&running).unwrap();
     assert_eq!(written["phase"], "Running");
-    // What clients that check answers demand of every container.
+    // The fields that validating clients require of every container.
     for field in ["name", "image", "imageID", "ready", "restartCount"] {
         assert!(!written["containerStatuses"][0][field].is_null(), "{field}");
     }
