@@ -1,4 +1,4 @@
-// A controller in C, with wasi-libc and no other library: it speaks the canonical ABI by hand.
+// A controller in C, with only wasi-libc: it implements the canonical ABI by hand.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdint.h>
@@ -10,7 +10,7 @@
 
 #define IMPORT(module, name) __attribute__((import_module(module), import_name(name)))
 #define EXPORT(name) __attribute__((export_name(name)))
-// A text goes over as its address and its length.
+// A string is passed as its address and its length.
 #define TEXT(name) const char *name##_at, size_t name##_bytes
 #define PASS(name) name##_at, name##_bytes
 #define TAKE(name) ((text){PASS(name)})

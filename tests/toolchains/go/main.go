@@ -1,4 +1,4 @@
-// A controller in Go, as `GOOS=wasip1 go build -buildmode=c-shared` builds it: it speaks the canonical ABI by hand.
+// A controller in Go, as `GOOS=wasip1 go build -buildmode=c-shared` builds it: it implements the canonical ABI by hand.
 package main
 
 import (
@@ -18,11 +18,11 @@ func storeGet(group, version, kind, namespace, name string, view int32, answer u
 //go:wasmimport homeostat:reconciler/store@0.1.0 update-status
 func storeUpdateStatus(arguments, answer unsafe.Pointer)
 
-// What the host hands over lies here until the instance ends with its one call.
+// Memory of the host's arguments, kept until the instance ends with its one call.
 var handed [][]uint64
 
-// Whether the runtime has begun. Its first call of WASI makes the adapter ask for memory, which it keeps: until then nothing of Go can be had but
-// what is static.
+// Whether the Go runtime has started. Its first WASI call makes the adapter allocate memory, which it keeps.
+// Until then only static memory is available.
 var begun bool
 var early [4 << 16]byte
 var earlyUsed uintptr
@@ -54,13 +54,13 @@ func allocate(old unsafe.Pointer, was, bytes uint32) unsafe.Pointer {
 	return at
 }
 
-// What the guest hands over, likewise.
+// Memory of the guest's arguments, likewise.
 var pinned [][]byte
 
-// Where the answer of an export lies.
+// The result of an export.
 var answer [32]uint64
 
-// Words of four bytes, as records of texts and small numbers lie in memory.
+// Words of four bytes, the memory layout of records of strings and small numbers.
 type words []uint32
 
 func (w *words) text(text string) {
@@ -99,7 +99,7 @@ func reconcile(
 	if fields[0]&0xff != 0 {
 		return unsafe.Pointer(&answer)
 	}
-	// The document stands behind the case, the key, the uid, the revision and the generation.
+	// The document follows the case, the key, the uid, the revision and the generation.
 	document := of(unsafe.Pointer(uintptr(fields[18])), fields[19])
 	var note struct{ Spec struct{ Text string } }
 	if err := json.Unmarshal([]byte(document), &note); err != nil {

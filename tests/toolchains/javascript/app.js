@@ -1,11 +1,11 @@
-// A controller in JavaScript, as componentize-js builds it without any flag: it prints, draws randomness, and sends a request that nobody granted.
+// A controller in JavaScript, built by componentize-js without flags: it prints, draws randomness, and sends a request without a grant.
 
 import { get, updateStatus } from 'homeostat:reconciler/store@0.1.0';
 import { get as setting } from 'wasi:config/store@0.2.0-rc.1';
 
 export const reconciler = {
   describe() {
-    // A clock and randomness, as any library may read them when it begins.
+    // A clock and randomness, which any library may read at startup.
     if (Date.now() !== 946684800000 || !(Math.random() >= 0)) throw new Error('this is no description');
     const kind = { group: 'lang.example.dev', version: 'v1', name: 'Note' };
     const manages = { kind, plural: 'notes', namespaced: true, keysOnly: false };

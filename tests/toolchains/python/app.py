@@ -1,4 +1,4 @@
-"""A controller in Python, as componentize-py builds it without any flag: it prints, draws randomness, and tries what no controller has."""
+"""A controller in Python, built by componentize-py without flags: it prints, draws randomness, and tries to use files and sockets."""
 
 import encodings.idna  # What Python loads when it is first used has to be loaded here: a controller has no files.
 import json
@@ -25,7 +25,7 @@ def attempt(what):
 
 class Reconciler(exports.Reconciler):
     def describe(self):
-        # A clock and randomness, as any library may read them when it begins.
+        # A clock and randomness, which any library may read at startup.
         assert time.time() == 946684800 and random.SystemRandom().random() >= 0
         manages = reconciler.KindDeclaration(NOTE, "notes", True, False, None)
         during_delay = reconciler.DuringDelay.RUN_NOW

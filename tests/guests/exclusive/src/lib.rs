@@ -1,6 +1,6 @@
-//! Notices when one key runs twice at once: it holds a `Lock` of its own name for as long as it runs.
+//! Detects a key that runs twice at once: it holds a `Lock` of its own name while it runs.
 //!
-//! Its status says which `spec.value` it saw last.
+//! Its status shows the last `spec.value` that it read.
 
 use homeostat_sdk::prelude::*;
 
@@ -35,7 +35,7 @@ struct Guest;
 
 impl Reconciler for Guest {
     fn describe() -> Spec {
-        // The watch declares the kind; nothing has the label, so that a lock brings no key.
+        // The watch only declares the kind; no lock has the label, so no lock queues a key.
         Spec::manages::<Exclusive>().watch(Watch::of::<Lock>(Mapping::label("demo.homeostat.dev/nobody")).secondary())
     }
 

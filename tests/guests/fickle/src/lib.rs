@@ -1,20 +1,21 @@
-//! Notes in the status of each resource by which version it was reconciled, one after the other, and then does what `bad` in its settings
-//! says; so one component is every version, good or bad, and what a bad one has touched can be told from outside.
+//! Records in the status of each resource which versions reconciled it, in order, and then does what the
+//! setting `bad` says. So one component can play every version, good or bad, and a test can see which
+//! resources a bad version has touched.
 //!
-//! `version` is the name of the version. `bad` concerns the resources alone whose number, at the end of the name, is a multiple of
-//! `every` (1 where it is not set).
+//! The setting `version` is the name of the version. The setting `bad` affects only resources whose number,
+//! at the end of the name, is a multiple of `every` (default 1).
 //!
 //! | bad | does |
 //! |---|---|
 //! | `trap` | panics |
 //! | `loop` | never returns, and calls nothing |
 //! | `error` | fails with backoff |
-//! | `again` | asks to be called again at once |
-//! | `note` | writes the status when the annotation `changed` is another one than it has noted; its own writes do not wake it |
+//! | `again` | asks to be requeued at once |
+//! | `note` | writes the status when the annotation `changed` differs from the recorded one; its own writes do not wake it |
 //! | `write` | writes the status every time; its own writes do not wake it |
 //! | `wake` | writes a label every time, which wakes it |
 //! | `slow` | waits on the clock for 30 ms |
-//! | `once` | fails the first time that this version sees a resource |
+//! | `once` | fails on this version's first reconcile of a resource |
 
 use std::hint::black_box;
 
@@ -25,11 +26,11 @@ struct Fickle {}
 
 #[derive(Clone, Default, Serialize, Deserialize)]
 struct FickleStatus {
-    /// The versions, each once for as long as no other one came between.
+    /// The versions in order, without consecutive duplicates.
     by: Vec<String>,
     #[serde(default)]
     writes: u64,
-    /// The annotation that was noted last.
+    /// The annotation that was recorded last.
     #[serde(default)]
     noted: Option<String>,
 }

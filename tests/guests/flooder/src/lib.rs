@@ -1,8 +1,8 @@
-//! Finds keys that nobody has seen before, at every poll as many as the setting `keys` says, of a kind of which nothing is stored. Each fails for
-//! good, with as long a message as there may be.
+//! Returns new keys at every poll, as many as the setting `keys` says, of a keys-only kind. Each reconcile
+//! fails permanently, with a message of the maximum length.
 //!
-//! Where the setting `forge` is there, its one key asks for a kind whose name is a piece of a manifest, and tells an event and a line of log that
-//! look like the host's.
+//! With the setting `forge`, its only key reads a kind whose name is a piece of a manifest, and emits an
+//! event and a log line that imitate the host's.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -20,9 +20,9 @@ impl Kind for Flood {
     type Status = ();
 }
 
-/// A name of a kind that ends the list it stands in, grants everything, and begins a comment.
+/// A kind name that closes the list around it, grants everything, and starts a comment.
 const INJECTED: &str = r#""*"], verbs: ["*"], namespaces: ["*"]} #"#;
-/// What begins a line of its own, turns the direction of writing, has no width, and steers a terminal.
+/// Characters that start a new line, reverse the writing direction, have no width, or control a terminal.
 const FORGED: &str = "well\nwarning: forged \u{202e}\u{2066}\u{200b}\u{2028}\u{9b}31m";
 
 struct Guest;

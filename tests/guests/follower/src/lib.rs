@@ -1,4 +1,5 @@
-//! Follows whatever its `spec.target` names: a `Note` that no mapping leads back from. Its status repeats the note.
+//! Follows the `Note` that its `spec.target` names, which no mapping leads back from. Its status repeats the
+//! note.
 
 use homeostat_sdk::prelude::*;
 use homeostat_sdk::watches;
@@ -36,7 +37,7 @@ struct Guest;
 
 impl Reconciler for Guest {
     fn describe() -> Spec {
-        // The watch declares the kind; nothing has the label, so that it brings no key.
+        // The watch only declares the kind; no note has the label, so it queues no key.
         Spec::manages::<Follower>().watch(Watch::of::<Note>(Mapping::label("demo.homeostat.dev/nobody")))
     }
 

@@ -1,4 +1,5 @@
-//! Misbehaves in the way that the resource's name says. Any other name is well-behaved: it writes a status and settles.
+//! Misbehaves in the way that the resource's name says. With any other name it behaves well: it writes a
+//! status and settles.
 //!
 //! | name | does |
 //! |---|---|
@@ -8,26 +9,26 @@
 //! | `memory` | allocates without end |
 //! | `recurse` | exhausts the stack |
 //! | `calls` | reads without end |
-//! | `handles` | begins timers without end, and lets none of them go |
+//! | `handles` | starts timers without end, and drops none of them |
 //! | `log-flood` | logs without end |
 //! | `event-flood` | emits a different event without end |
 //! | `write-flood` | writes another status without end |
-//! | `print-flood` | writes to standard output without end, and never ends the line |
+//! | `print-flood` | writes to standard output without end, never ending the line |
 //! | `random-flood` | reads random bytes without end |
-//! | `free-calls` | asks without end for what is no effect: the resolution of the clock |
-//! | `huge-text` | creates a document of 20 MB, huger than one call carries |
+//! | `free-calls` | calls a function without end that is no effect: the resolution of the clock |
+//! | `huge-text` | creates a document of 20 MB, larger than one call may transfer |
 //! | `huge-list` | logs a line with half a million fields |
-//! | `huge-random` | asks for 2^64 - 1 random bytes |
-//! | `deep-json` | creates a document of a hundred thousand lists in one another, and fails with what the store says |
-//! | `fail`, `fail-after`, `fail-never` | fails with backoff, not before an hour, for good |
+//! | `huge-random` | requests 2^64 - 1 random bytes |
+//! | `deep-json` | creates a document of a hundred thousand nested lists, and fails with the store's error |
+//! | `fail`, `fail-after`, `fail-never` | fails with backoff, not before an hour, permanently |
 //! | `huge-error` | fails with a message of 10 MB |
-//! | `huge-status` | writes a status of 2 MB, and fails with what the store says |
-//! | `reach` | opens and makes files, connects to an address and looks a name up, and goes on |
-//! | `bad-json` | creates a document that is no JSON, and fails with what the store says |
-//! | `foreign` | reads a `Secret`, and fails with what the store says |
-//! | `centuries` | asks to be called again after 2^64 - 1 ms |
-//! | `again` | asks to be called again at once |
-//! | `report-later` | writes a status, and asks to be called again after an hour |
+//! | `huge-status` | writes a status of 2 MB, and fails with the store's error |
+//! | `reach` | opens and creates files, connects to an address and looks a name up, and continues |
+//! | `bad-json` | creates a document that is not JSON, and fails with the store's error |
+//! | `foreign` | reads a `Secret`, and fails with the store's error |
+//! | `centuries` | asks to be requeued after 2^64 - 1 ms |
+//! | `again` | asks to be requeued at once |
+//! | `report-later` | writes a status, and asks to be requeued after an hour |
 //! | `slow` | waits on the clock until its deadline |
 
 use std::fs::File;
@@ -56,9 +57,9 @@ impl Kind for Hostile {
 }
 
 const HUGE_BYTES: usize = 10_000_000;
-/// Twice what a document may have.
+/// Twice the maximum of a document.
 const LARGE_BYTES: usize = 2 << 20;
-/// As many random bytes as one call may ask for.
+/// The maximum of random bytes in one call.
 const RANDOM_BYTES: u64 = 64 << 10;
 const MANY: usize = 500_000;
 const DEPTH: usize = 100_000;
@@ -173,7 +174,7 @@ fn allocate() -> ! {
     }
 }
 
-/// Deeper than any stack. The hint keeps the compiler from making a loop of it.
+/// Recurses deeper than any stack. `black_box` keeps the compiler from turning it into a loop.
 #[expect(unconditional_recursion, reason = "that is what it is for")]
 fn recurse(depth: u64) -> u64 {
     let frame = black_box([depth; 64]);

@@ -1,14 +1,14 @@
-//! Fails to start as often as the `Phase` named `default/start` says in `spec.failures`, and then starts.
+//! Fails to start as often as `spec.failures` of the `Phase` named `default/start` says, and then starts.
 //!
-//! How often it has tried and has been stopped is in the annotations of that document. Each `Phase` says in its status how many starts
-//! there had been when it was reconciled.
+//! The annotations of that document count the starts and the stops. The status of each `Phase` shows the
+//! number of starts before its reconcile.
 
 use homeostat_sdk::prelude::*;
 use serde_json::json;
 
 #[derive(Serialize, Deserialize)]
 struct Phase {
-    /// How many starts are to fail.
+    /// The number of starts that fail.
     #[serde(default)]
     failures: u32,
 }

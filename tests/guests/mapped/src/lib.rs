@@ -1,8 +1,9 @@
-//! Counts what every kind of mapping brings: a `MappedSpec` says in its status which `Source` documents point at it.
+//! Exercises every kind of mapping: the status of a `Mapped` lists the `Source` documents that point at it.
 //!
-//! A `Source` reaches a `MappedSpec` by its name, by the label `mapped`, by the string or list at `/spec/mapped`, and by the guest's own
-//! mapper, which reads `/spec/through` as names with spaces between them. Two names are special there: `foreign` makes the mapper answer
-//! a key of another kind, and with `later` it fails for as long as there is no `MappedSpec` of that name.
+//! A `Source` maps to a `Mapped` by its name, by the label `mapped`, by the string or list at `/spec/mapped`,
+//! and by the guest's own mapper. The mapper reads `/spec/through` as names separated by spaces. Two names
+//! are special there: for `foreign` the mapper returns a key of another kind; for `later` it fails while
+//! there is no `Mapped` of that name.
 
 use homeostat_sdk::ChangedResource;
 use homeostat_sdk::prelude::*;

@@ -1,11 +1,12 @@
-//! Does what its resource says in `spec.mood`, and settles when there is no resource: so what was asked for can be ended.
+//! Does what `spec.mood` of its resource says, and settles when the resource is gone. So deleting the
+//! resource ends its mood.
 //!
 //! | mood | does |
 //! |---|---|
 //! | `settle` | settles |
-//! | `again`, `later` | asks to be called again in a millisecond, in an hour |
-//! | `at-once` | asks to be called again at once |
-//! | `fail`, `fail-never` | fails with backoff, for good |
+//! | `again`, `later` | asks to be requeued in a millisecond, in an hour |
+//! | `at-once` | asks to be requeued at once |
+//! | `fail`, `fail-never` | fails with backoff, permanently |
 //! | `panic` | panics |
 //! | `wait` | waits on the clock until its deadline |
 

@@ -1,4 +1,4 @@
-//! Asks for `spec.url` through `wasi:http`, and writes the status code or the error into its status.
+//! Requests `spec.url` through `wasi:http`, and writes the status code or the error into its status.
 
 use homeostat_sdk::http;
 use homeostat_sdk::prelude::*;

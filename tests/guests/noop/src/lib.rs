@@ -1,4 +1,4 @@
-//! Settles, whatever the key: what a reconcile costs when it does nothing.
+//! Settles for every key, to measure the minimal cost of a reconcile.
 
 use homeostat_sdk::prelude::*;
 

@@ -1,7 +1,8 @@
-//! Writes whatever it is told into its log: each key that it reconciles, and each document that its mapper gets.
+//! Logs everything it receives: each key that it reconciles, and each document passed to its mapper.
 //!
-//! A `Note` leads to the `Nosy` of its name, and so does a `Vault`, by the guest's own mapper, which is shown the password in it. A `Nosy`
-//! whose `spec.follows` is `all` follows every `Note`; with `color` it follows those whose `/spec/color` is red.
+//! A `Note` maps to the `Nosy` of its name. So does a `Vault`, through the guest's own mapper, which sees the
+//! password in it. A `Nosy` with `spec.follows: all` follows every `Note`; with `color` it follows those with
+//! a red `/spec/color`.
 
 use homeostat_sdk::prelude::*;
 use homeostat_sdk::{ChangedResource, info, watches};

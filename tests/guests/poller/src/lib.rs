@@ -1,7 +1,7 @@
-//! Finds its keys itself: the names in the setting `items`, with spaces between them, of a kind of which nothing is stored.
+//! Polls its own keys: the names in the setting `items`, separated by spaces, of a keys-only kind.
 //!
-//! Each reconcile counts in the document `Tally` of the same name. A poll fails when `items` is missing, and never ends by itself when it
-//! is `endless`.
+//! Each reconcile increments the document `Tally` of the same name. A poll fails if `items` is missing, and
+//! never ends if it is `endless`.
 
 use homeostat_sdk::prelude::*;
 
@@ -18,7 +18,7 @@ impl Kind for Item {
 
 #[derive(Serialize, Deserialize)]
 struct Tally {
-    /// How often the item was looked at.
+    /// The number of reconciles of the item.
     count: u64,
 }
 
@@ -33,7 +33,7 @@ struct Guest;
 
 impl Reconciler for Guest {
     fn describe() -> Spec {
-        // The watch declares the kind; nothing has the label, so that a tally brings no key.
+        // The watch only declares the kind; no tally has the label, so no tally queues a key.
         Spec::manages::<Item>()
             .watch(Watch::of::<Tally>(Mapping::label("demo.homeostat.dev/nobody")).secondary())
             .poll_every(Duration::from_millis(200))

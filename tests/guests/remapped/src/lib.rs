@@ -1,8 +1,9 @@
-//! Another version of `mapped`: its watch `guest` is of another kind, and it has a poll.
+//! Another version of `mapped`: its watch `guest` has another kind, and it has a poller.
 //!
-//! A `MappedSpec` says in its status which `Origin` documents name it, as `origin/NAME`, and each look counts in the `Tally` of its name. The mapper reads their `/spec/names`; nobody may ask
-//! it about anything else, and the name `trap` makes it panic. The poll answers the names in the setting `items`, with spaces between them; there too
-//! `trap` makes it panic.
+//! The status of a `Mapped` lists the `Origin` documents that name it, as `origin/NAME`, and each reconcile
+//! increments the `Tally` of its name. The mapper reads `/spec/names` of an `Origin`, and fails for any other
+//! document. The poller returns the names in the setting `items`, separated by spaces. In both, the name
+//! `trap` causes a panic.
 
 use homeostat_sdk::ChangedResource;
 use homeostat_sdk::prelude::*;
@@ -37,7 +38,7 @@ impl Kind for Origin {
 
 #[derive(Serialize, Deserialize)]
 struct Tally {
-    /// How often the resource was looked at.
+    /// The number of reconciles of the resource.
     count: u64,
 }
 
@@ -54,7 +55,7 @@ impl Reconciler for Guest {
     fn describe() -> Spec {
         Spec::manages::<MappedSpec>()
             .watch(Watch::of::<Origin>(Mapping::guest()).named("guest"))
-            // It declares the kind; nothing has the label, so that a tally brings no key.
+            // It only declares the kind; no tally has the label, so no tally queues a key.
             .watch(Watch::of::<Tally>(Mapping::label("demo.homeostat.dev/nobody")).secondary())
             .poll_every(Duration::from_millis(200))
     }

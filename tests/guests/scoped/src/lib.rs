@@ -1,14 +1,15 @@
-//! Counts what every mapping brings to a kind outside of namespaces: a `Realm` says in its status which `Plot`s, which live in namespaces,
-//! and which `River`s, which do not, point at it.
+//! Exercises every mapping to a cluster-scoped kind. The status of a `Realm` lists the namespaced `Plot`s and
+//! the cluster-scoped `River`s that point at it.
 //!
-//! A `Plot` reaches a `Realm` by its name, by the label `realm`, by the string at `/spec/realm` and by its owner; a `River` by the label. Rivers
-//! are read only: a `Realm` whose `/spec/digs` names one tries to write it, which the role refuses.
+//! A `Plot` maps to a `Realm` by its name, by the label `realm`, by the string at `/spec/realm` and by its
+//! owner; a `River` by the label. Rivers are read-only: a `Realm` whose `/spec/digs` names one tries to write
+//! it, which the role refuses.
 
 use homeostat_sdk::prelude::*;
 
 #[derive(Serialize, Deserialize)]
 struct Realm {
-    /// The river that it tries to write; empty: none.
+    /// The river that it tries to write; empty for none.
     #[serde(default)]
     digs: String,
 }

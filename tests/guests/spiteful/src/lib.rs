@@ -1,10 +1,11 @@
-//! Misbehaves in the export that the setting `attack` names first, in the way that it names second: `poll loop`. Everything else settles.
+//! Misbehaves in the export that comes first in the setting `attack`, in the way that comes second: `poll
+//! loop`. All other exports settle.
 //!
 //! | way | does |
 //! |---|---|
 //! | `loop` | never returns, and calls nothing |
 //! | `trap` | executes an unreachable instruction |
-//! | `flood` | answers keys of 10 MB (`map` and `poll`) |
+//! | `flood` | returns keys of 10 MB (`map` and `poll`) |
 
 use std::hint::black_box;
 
@@ -31,7 +32,7 @@ impl Kind for Bait {
     type Status = ();
 }
 
-/// Together more than a result may have, and less than one call carries.
+/// Together more than the limit of a result, and less than one call may transfer.
 const KEYS: usize = 200;
 const NAME_BYTES: usize = 50_000;
 

@@ -1,5 +1,5 @@
-//! Reads its resource, whatever its size, and writes into its status how long the text in it is: what a reconcile costs that does what
-//! most of them do.
+//! Reads its resource, and writes the length of its text into the status, to measure the cost of a typical
+//! reconcile.
 
 use homeostat_sdk::prelude::*;
 

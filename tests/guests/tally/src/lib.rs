@@ -1,11 +1,11 @@
-//! Logs that it begins, notes in its status which generation of the spec it has seen, and does what `spec.mood` says. So a change that is
-//! lost can be told from outside, and two runs of one key that meet.
+//! Logs its start, records in its status the generation of the spec that it read, and does what `spec.mood`
+//! says. So a test can detect a lost change, and concurrent runs of one key.
 //!
 //! | mood | does |
 //! |---|---|
 //! | `settle` | settles |
-//! | `again` | asks to be called again in a tenth of a second |
-//! | `fail`, `never` | fails with backoff, for good |
+//! | `again` | asks to be requeued in a tenth of a second |
+//! | `fail`, `never` | fails with backoff, permanently |
 //! | `panic` | panics |
 
 use homeostat_sdk::prelude::*;
@@ -41,7 +41,7 @@ impl Reconciler for Guest {
         };
         let generation = tally.metadata.generation;
         tally.set_status(TallyStatus { generation })?;
-        // A run goes on after its last write: what changes meanwhile must bring it back.
+        // The run continues after its last write: a change in the meantime must requeue the key.
         let _again = Tally::get_opt(&key)?;
         match tally.spec.mood.as_str() {
             "again" => Ok(Outcome::again_after(Duration::from_millis(100))),

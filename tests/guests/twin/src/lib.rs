@@ -1,16 +1,16 @@
-//! Keeps a `Part` for each of its resources, with a time and a random number in it, and counts in its status how often it did. With a
-//! setting `face` it is another version of itself:
+//! Applies a `Part` for each of its resources, with a time and a random number in it, and counts its runs in
+//! the status. With the setting `face` it behaves as another version:
 //!
-//! | face | does otherwise |
+//! | face | difference |
 //! |---|---|
 //! | `field` | gives the part another size |
-//! | `key` | keeps a second part |
+//! | `key` | applies a second part |
 //! | `more` | counts twice, in two writes |
-//! | `less` | keeps no part |
-//! | `look` | looks at the part and at all parts before and after it writes, and at the clock after that |
-//! | `again` | asks to be called again |
+//! | `less` | applies no part |
+//! | `look` | reads the part and lists all parts before and after it writes, and then reads the clock |
+//! | `again` | asks to be requeued |
 //! | `fail`, `trap`, `loop` | fails, panics, never returns |
-//! | `ask` | asks a server |
+//! | `ask` | sends an HTTP request |
 //! | `tell` | emits another event |
 
 use std::hint::black_box;
