@@ -1,13 +1,14 @@
-//! Names of bytes by what they are: of components, of manifests in registries, and of what those keep.
+//! Content digests: of components, of manifests in registries, and of the blobs that manifests list.
 //!
-//! Absent on purpose: everything else. Rooms that know nothing of one another call the same bytes by the same name.
+//! Deliberately absent: everything else. Rooms that do not depend on one another use this room to give the
+//! same bytes the same name.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// `sha256:` and 64 hexadecimal digits in lower case. Cheap to compare, 71 bytes to keep.
+/// A digest: `sha256:` and 64 hexadecimal digits in lower case. Cheap to compare; takes 71 bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Digest(String);
@@ -18,7 +19,7 @@ impl Digest {
         Self(format!("sha256:{}", to_hex(&Sha256::digest(bytes))))
     }
 
-    /// Reads the text; `None` when it is none, or one of another algorithm.
+    /// Parses a digest; `None` for malformed text and for another algorithm.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix("sha256:")?;
         let is_digit = |digit: u8| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit);

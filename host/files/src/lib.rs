@@ -1,8 +1,8 @@
-//! Regular files, opened without waiting.
+//! Regular files, opened without blocking.
 //!
-//! Whoever names a file to a host may name anything that has a path. A FIFO would hold up whoever opens it until somebody writes to it, a
-//! device may have no end, and reading some of them changes something. So every room that reads a file which people name opens it here, and
-//! what is no regular file is an error that says what it is instead.
+//! A path from a user can name anything. Opening a FIFO blocks until another process writes to it, a device
+//! may be endless, and reading some devices has side effects. So every room that reads a user-supplied path
+//! opens it here. A path that is not a regular file is an error that names the file type.
 
 use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io::{self, Read};
@@ -11,17 +11,17 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Where the system shows a process what it has open.
+/// Folders in which the system lists the open file descriptors of a process.
 const DESCRIPTORS: [&str; 2] = ["/dev/fd", "/proc/self/fd"];
 
-/// Opens a regular file for reading; a link is followed to one. A pipe that is open already, as `<(command)` of a shell names one, is read
-/// like a file: whoever writes to it is there.
+/// Opens a regular file for reading; follows symbolic links. A pipe that is already open, as `<(command)` of
+/// a shell names one, is read like a file: its writer exists, so opening it cannot block.
 ///
 /// # Errors
-/// Those of the system, and [`io::ErrorKind::InvalidInput`] for anything that is no regular file.
+/// Errors of the system, and [`io::ErrorKind::InvalidInput`] for anything but a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK.union(OFlags::NOCTTY).bits();
-    // Of a FIFO nothing is waited for then, and to a regular file it makes no difference.
+    // Opening a FIFO does not block with this flag; a regular file ignores it.
     let file = OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path)?;
     let kind = file.metadata()?.file_type();
     if kind.is_fifo() && (is_descriptor(path) || std::fs::read_link(path).is_ok_and(|link| is_descriptor(&link))) {
@@ -34,7 +34,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Reads a regular file of at most `bytes_max` bytes. Returns `None` for a longer one.
 ///
 /// # Errors
-/// As [`open`], and those of reading.
+/// As [`open`], and errors of reading.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     open(path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -52,7 +52,8 @@ pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
-/// Returns whether a file is this user's or root's: anybody else could put into it whatever they like.
+/// Returns whether the file belongs to the current user or to root. The owner can change the content at any
+/// time, so a file of any other user is not to be trusted.
 pub fn has_trusted_owner(file: &Metadata) -> bool {
     file.uid() == 0 || file.uid() == rustix::process::geteuid().as_raw()
 }

@@ -1,28 +1,29 @@
-//! Foreign text made safe to print: what guests, clients, files and servers say, for eyes and for the formats that the host writes.
+//! Makes untrusted text safe to print: text of guests, clients, files and servers, for terminals and for the
+//! formats that the host writes.
 //!
-//! A character is *hidden* when it moves a cursor, ends a line, turns the direction of writing, or shows nothing at all. Everything here writes
-//! hidden characters as escapes, so that a person sees what is there, and nobody else's text can pass for a line of the host.
+//! A character is *hidden* when it moves the cursor, ends a line, changes the direction of writing, or is
+//! invisible. All functions write hidden characters as escapes. So a reader sees every character, and
+//! untrusted text cannot imitate a line of the host.
 //!
-//! | for | use |
-//! |---|---|
-//! | one line of a terminal, a cell of a table, a part of a sentence | [`line()`] |
-//! | a message that may have several lines | [`block`] |
-//! | a page whose lines are the host's own | [`lines`] |
-//! | a value in YAML that the host writes by hand | [`scalar`], [`quoted`] |
-//! | JSON that a serializer wrote | [`json`] |
+//! * [`line()`] for one line of a terminal, a cell of a table, a part of a sentence.
+//! * [`block`] for a message that may have several lines.
+//! * [`lines`] for a page whose lines the host wrote.
+//! * [`scalar`] and [`quoted`] for a value in YAML that the host writes by hand.
+//! * [`json`] for JSON that a serializer wrote.
 //!
-//! Absent on purpose: printing, colours, cutting to a width, and every dependency.
+//! Deliberately absent: printing, colours, truncation to a width, and every dependency.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// What the lines of a [`block`] after its first are indented by.
+/// Indentation of every line of a [`block`] after the first.
 const INDENT: &str = "  ";
 
-/// Says whether a character is hidden: a control, a line or paragraph separator, a format character such as the bidirectional ones, or one
-/// that fonts show as nothing.
+/// Returns whether a character is hidden: a control character, a line or paragraph separator, a format
+/// character such as the bidirectional ones, or one that fonts show as nothing.
 ///
-/// Source: Unicode 16.0, the general categories Cc, Cf, Zl and Zp, and the property Default_Ignorable_Code_Point.
+/// Source: Unicode 16.0, the general categories Cc, Cf, Zl and Zp, and the property
+/// Default_Ignorable_Code_Point.
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -33,22 +34,22 @@ pub fn is_hidden(c: char) -> bool {
             | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Returns text as one line for eyes: every hidden character is an escape, line feeds and tabs included.
+/// Returns text as one line for display: every hidden character is escaped, line feeds and tabs included.
 ///
-/// A backslash stays as it is, so this cannot be read back: see [`quoted`] for that.
+/// A backslash is not escaped, so the result cannot be parsed back. [`quoted`] can.
 pub fn line(text: &str) -> Cow<'_, str> {
     escaped(text, is_hidden, escape_for_display)
 }
 
-/// Returns text with its line feeds and tabs as they are, and every other hidden character as an escape.
+/// Returns text with line feeds and tabs unchanged, and every other hidden character escaped.
 ///
-/// For pages whose lines the host has put together, of pieces that went through [`line()`] or [`block`].
+/// For pages that the host assembles from pieces that already passed through [`line()`] or [`block`].
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| is_hidden(c) && !matches!(c, '\n' | '\t'), escape_for_display)
 }
 
-/// Returns a message for eyes that may have several lines: as [`lines`], and every line but the first is indented by two spaces, so that
-/// none begins where the host's own lines do.
+/// Returns a message of several lines for display. Escapes like [`lines`], and indents every line but the
+/// first by two spaces, so that no line of the message starts in the column of the host's own lines.
 pub fn block(text: &str) -> Cow<'_, str> {
     match lines(text) {
         text if text.contains('\n') => Cow::Owned(text.replace('\n', &format!("\n{INDENT}"))),
@@ -56,7 +57,7 @@ pub fn block(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns text as a double-quoted scalar of YAML, which reads back as the same text wherever it stands.
+/// Returns text as a double-quoted YAML scalar. It parses back to the same text in every context.
 pub fn quoted(text: &str) -> String {
     let is_special = |c: char| is_hidden(c) || matches!(c, '"' | '\\' | '\u{fffe}' | '\u{ffff}');
     let escape = |out: &mut String, c: char| match c {
@@ -71,9 +72,11 @@ pub fn quoted(text: &str) -> String {
     format!("\"{}\"", escaped(text, is_special, escape))
 }
 
-/// Returns text as a scalar of YAML for a flow mapping or sequence: as it is where it is a plain word, [`quoted`] otherwise.
+/// Returns text as a YAML scalar for a flow mapping or sequence: unchanged if it is a plain word, [`quoted`]
+/// otherwise.
 ///
-/// A plain word has letters, digits and `. _ / -`, begins with a letter, and is none that YAML reads as something else.
+/// A plain word starts with a letter and has only letters, digits and `. _ / -`. YAML must not read it as
+/// another type.
 pub fn scalar(text: &str) -> Cow<'_, str> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/' | '-');
     let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(is_word);
@@ -81,12 +84,13 @@ pub fn scalar(text: &str) -> Cow<'_, str> {
     if is_plain && !means_another { Cow::Borrowed(text) } else { Cow::Owned(quoted(text)) }
 }
 
-/// Words that YAML 1.1 or 1.2 reads as no text.
+/// Words that YAML 1.1 or 1.2 does not read as strings.
 const RESERVED: [&str; 9] = ["y", "n", "yes", "no", "on", "off", "true", "false", "null"];
 
-/// Returns JSON that a serializer wrote, with every hidden character inside of its strings as an escape of JSON. It means the same.
+/// Escapes the hidden characters inside the strings of JSON that a serializer wrote. The meaning stays the
+/// same.
 ///
-/// Line feeds stay: outside of strings they are the serializer's, and inside it has escaped them.
+/// Line feeds stay: outside strings they are formatting, and inside strings the serializer has escaped them.
 pub fn json(text: &str) -> Cow<'_, str> {
     let escape = |out: &mut String, c: char| {
         for unit in c.encode_utf16(&mut [0; 2]) {
@@ -98,7 +102,7 @@ pub fn json(text: &str) -> Cow<'_, str> {
 
 const TAKES: &str = "a string takes whatever is written to it";
 
-/// Writes a hidden character so that a person can tell which it is.
+/// Writes an escape that identifies the character.
 fn escape_for_display(out: &mut String, c: char) {
     match c {
         '\n' => out.push_str("\\n"),
@@ -108,7 +112,7 @@ fn escape_for_display(out: &mut String, c: char) {
     }
 }
 
-/// Escapes the characters that need it; most texts have none and are returned as they are.
+/// Escapes the special characters. Most texts have none and are returned unchanged.
 fn escaped(text: &str, is_special: impl Fn(char) -> bool, escape: impl Fn(&mut String, char)) -> Cow<'_, str> {
     let Some(first) = text.find(&is_special) else { return Cow::Borrowed(text) };
     let mut out = String::with_capacity(text.len() + 16);

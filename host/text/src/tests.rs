@@ -1,6 +1,6 @@
 use super::*;
 
-/// One of each kind of hidden character: C0, DEL, C1, bidirectional, without width, separators, tags, fillers.
+/// One hidden character of each kind: C0, DEL, C1, bidirectional, zero-width, separators, tags, fillers.
 const HIDDEN: [char; 16] = [
     '\u{0}',
     '\u{1b}',
