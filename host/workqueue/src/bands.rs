@@ -1,11 +1,11 @@
-//! Lines of keys, and the rule by which one of five lines is served.
+//! Lists of ready keys, and the rule that picks the band to serve.
 
 use crate::{Priority, slab::Slab};
 
 /// No entry.
 const NIL: u32 = u32::MAX;
 
-/// The neighbours of an entry in the line it stands in.
+/// The neighbours of an entry in its list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Links {
     before: u32,
@@ -18,13 +18,13 @@ impl Default for Links {
     }
 }
 
-/// An entry that can stand in one line at a time.
+/// An entry that can be in one list at a time.
 pub(crate) trait ListNode {
     fn links(&self) -> &Links;
     fn links_mut(&mut self) -> &mut Links;
 }
 
-/// First come, first served; leaving from the middle takes no search. The order is in the entries.
+/// A doubly linked FIFO list whose links are stored in the entries. Removing from the middle needs no search.
 #[derive(Debug)]
 pub(crate) struct IntrusiveList {
     first: u32,
@@ -45,7 +45,7 @@ impl IntrusiveList {
         (self.first != NIL).then_some(self.first)
     }
 
-    /// Puts an entry that stands in no line at the end of this one.
+    /// Appends an entry that is in no list.
     #[inline]
     pub(crate) fn push<T: ListNode>(&mut self, slab: &mut Slab<T>, slot: u32) {
         *slab[slot].links_mut() = Links { before: self.last, behind: NIL };
@@ -57,7 +57,7 @@ impl IntrusiveList {
         self.len += 1;
     }
 
-    /// Takes out an entry that stands in this line.
+    /// Removes an entry of this list.
     #[inline]
     pub(crate) fn remove<T: ListNode>(&mut self, slab: &mut Slab<T>, slot: u32) {
         let Links { before, behind } = *slab[slot].links();
@@ -72,13 +72,13 @@ impl IntrusiveList {
         self.len -= 1;
     }
 
-    /// The one that stands behind an entry of this line.
+    /// Returns the entry after an entry of this list.
     pub(crate) fn next_of<T: ListNode>(slab: &Slab<T>, slot: u32) -> Option<u32> {
         let behind = slab[slot].links().behind;
         (behind != NIL).then_some(behind)
     }
 
-    /// The entries from first to last.
+    /// Returns the entries from first to last.
     pub(crate) fn iter<'a, T: ListNode>(&self, slab: &'a Slab<T>) -> impl Iterator<Item = u32> + use<'a, T> {
         let mut next = self.first;
         std::iter::from_fn(move || {
@@ -89,11 +89,11 @@ impl IntrusiveList {
     }
 }
 
-/// The ready keys: a line for each priority, and how often each was passed over.
+/// The ready keys: a list for each priority, and how often each was passed over.
 #[derive(Debug)]
 pub(crate) struct Bands {
     lines: [IntrusiveList; 5],
-    /// Claims in a row that went to another band while this one had a key.
+    /// Claims in a row from other bands while this band had a key.
     passes: [u32; 5],
     len: usize,
 }
@@ -123,14 +123,15 @@ impl Bands {
         self.len -= 1;
     }
 
-    /// Takes the key whose turn it is: the first of the highest band, unless a band was passed over `ageing_claims`
-    /// times; then the first of the band that was passed over most, the lowest of those if there are several.
+    /// Takes the next key: the first of the highest band. Exception: if bands were passed over
+    /// `ageing_claims` times or more, the first key of the band that was passed over most; of several such
+    /// bands, the lowest.
     #[inline]
     pub(crate) fn pop<T: ListNode>(&mut self, slab: &mut Slab<T>, ageing_claims: u32) -> Option<u32> {
         let waiting = |band: &usize| self.lines[*band].len() > 0;
         let highest = (0..5).rev().find(waiting)?;
         if self.lines[highest].len() == self.len {
-            // Nearly always: nobody else waits, so nobody is passed over.
+            // The common case: all ready keys are in this band, so no band is passed over.
             self.passes = [0; 5];
             return self.take_first(slab, highest);
         }
@@ -143,13 +144,13 @@ impl Bands {
         self.take_first(slab, band)
     }
 
-    /// Takes the first key of the highest band, if that is `floor` or above. Nobody counts as passed over.
+    /// Takes the first key of the highest band, if that is `floor` or above. No band counts as passed over.
     pub(crate) fn pop_from<T: ListNode>(&mut self, slab: &mut Slab<T>, floor: Priority) -> Option<u32> {
         let band = (floor.index()..5).rev().find(|band| self.lines[*band].len() > 0)?;
         self.take_first(slab, band)
     }
 
-    /// How many keys stand in this band and those above.
+    /// Returns how many keys are in this band and those above.
     pub(crate) fn len_from(&self, floor: Priority) -> usize {
         self.lines[floor.index()..].iter().map(IntrusiveList::len).sum()
     }
@@ -161,12 +162,12 @@ impl Bands {
         Some(slot)
     }
 
-    /// The first key of each band that has one, highest first.
+    /// Returns the first key of each non-empty band, highest band first.
     pub(crate) fn firsts(&self) -> impl Iterator<Item = u32> {
         self.lines.iter().rev().filter_map(IntrusiveList::first)
     }
 
-    /// All keys, by band from the highest, in the order of each line.
+    /// Returns all keys, by band from the highest, in the order of each list.
     pub(crate) fn iter<'a, T: ListNode>(&'a self, slab: &'a Slab<T>) -> impl Iterator<Item = u32> + 'a {
         self.lines.iter().rev().flat_map(|line| line.iter(slab))
     }

@@ -1,13 +1,14 @@
-//! Proof that one worker alone holds a key.
+//! The claim of a key: proof that one worker alone holds it.
 
 use std::{fmt, time::Duration};
 
 use crate::{FinishOutcome, Key, Next, Priority, Queue, state::ClaimToken};
 
-/// A key that nobody else gets while this exists.
+/// A claimed key. No other worker gets the key while this exists.
 ///
-/// [`Claim::finish`] says what becomes of the key, and cannot be called twice. A claim that is dropped instead, by a
-/// panic or a cancelled future, returns the key: it is ready again at the tail of its band, with its failures kept.
+/// [`Claim::finish`] decides the next state of the key, and cannot be called twice. A claim that is dropped
+/// instead, by a panic or a cancelled future, returns the key: it is ready again at the tail of its band, and
+/// its failures are kept.
 ///
 /// ```compile_fail,E0382
 /// # use homeostat_workqueue::{Next, Priority, Queue};
@@ -20,7 +21,7 @@ use crate::{FinishOutcome, Key, Next, Priority, Queue, state::ClaimToken};
 #[must_use = "dropping a claim returns its key to the queue"]
 pub struct Claim<K: Key> {
     queue: Queue<K>,
-    /// `None` once it is finished.
+    /// `None` once the claim is finished.
     claimed: Option<ClaimToken<K>>,
 }
 
@@ -40,23 +41,24 @@ impl<K: Key> Claim<K> {
         self.claimed().failures
     }
 
-    /// Returns the band in which the key stood.
+    /// Returns the band that the key was in.
     pub fn priority(&self) -> Priority {
         self.claimed().priority
     }
 
-    /// Returns whether nothing but a [second look](Queue::look_again) asked for this run: no event, no timer and no person.
+    /// Returns whether only [`Queue::add_without_event`] asked for this run: no event, no timer and no
+    /// person.
     pub fn is_without_event(&self) -> bool {
         self.claimed().without_event
     }
 
-    /// Returns how long the key was ready before it was claimed: from its add, or from its due time.
+    /// Returns how long the key was ready before this claim: since its add, or since its due time.
     pub fn queued_for(&self) -> Duration {
         self.claimed().queued_for
     }
 
-    /// Ends the run and says what becomes of the key. Keys added meanwhile are merged in at the same instant, so no
-    /// add slips between.
+    /// Ends the run and decides the next state of the key. Adds of the key during the run are merged in the
+    /// same critical section, so none is lost.
     #[inline]
     pub fn finish(mut self, next: Next) -> FinishOutcome {
         let finished = self.queue.finish(self.claimed().slot, next);
@@ -64,10 +66,10 @@ impl<K: Key> Claim<K> {
         finished
     }
 
-    /// As [`Claim::finish`], and takes the key whose turn it is then, if there is one: one lock and one look at the clock
-    /// for both. A key that runs again at once stands behind those that are ready already.
+    /// As [`Claim::finish`], and claims the next key, if there is one: one lock and one clock reading for
+    /// both. A key that runs again at once queues behind the keys that are already ready.
     ///
-    /// It never waits, so a worker that goes from key to key with it has to let other tasks of its thread run itself.
+    /// It never waits. A worker that loops on it has to yield to other tasks of its thread by itself.
     #[inline]
     pub fn finish_and_claim(mut self, next: Next) -> (FinishOutcome, Option<Claim<K>>) {
         let finished = self.queue.finish_and_claim(self.claimed().slot, next, &mut self.claimed);

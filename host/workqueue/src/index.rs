@@ -1,18 +1,18 @@
-//! From a key to the number of its entry.
+//! The index: maps a key to the number of its entry.
 
 use std::hash::BuildHasher;
 
 use foldhash::fast::RandomState;
 
-/// Half of a key's hash: enough to find it, and small enough to keep beside it.
+/// Half of a key's hash: enough to find the entry, and small enough to store beside its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hash(u32);
 
-/// A hash table of numbers, open and probed one place after the other. The keys themselves are in the entries; keeping
-/// the hash here means that growing touches no entry. What is removed leaves no trace, so that a queue that keys pass
-/// through never has to be cleaned up.
+/// A hash table of entry numbers, with open addressing and linear probing. The keys are in the entries. The
+/// table stores the hashes, so growing touches no entry. Removal leaves no tombstone, so a queue with a
+/// steady flow of keys never needs a rehash to clean up.
 pub(crate) struct Index {
-    /// A power of two of them, at most two thirds taken.
+    /// The length is a power of two; at most two thirds are in use.
     slots: Box<[HashSlot]>,
     len: usize,
     hasher: RandomState,
@@ -24,12 +24,12 @@ struct HashSlot {
     number: u32,
 }
 
-/// A place that nobody has taken.
+/// An empty slot.
 const FREE: HashSlot = HashSlot { hash: Hash(0), number: u32::MAX };
 
-/// The table keeps its memory up to this many places.
+/// The table never shrinks below this many slots.
 const PLACES_KEPT: usize = 512;
-/// What a table begins with.
+/// Slots of a new table.
 const PLACES_MIN: usize = 8;
 
 impl HashSlot {
@@ -47,7 +47,7 @@ impl Index {
         Hash((self.hasher.hash_one(key) >> 32) as u32)
     }
 
-    /// Returns the number with that hash for which `is_it` holds.
+    /// Returns the number with that hash for which `is_it` returns true.
     #[inline]
     pub(crate) fn find(&self, hash: Hash, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut at = self.home_slot(hash);
@@ -63,7 +63,7 @@ impl Index {
         }
     }
 
-    /// Adds a number below `u32::MAX`; the caller knows that its key is not there yet.
+    /// Adds a number below `u32::MAX`. The caller ensures that its key is not in the table.
     #[inline]
     pub(crate) fn insert(&mut self, hash: Hash, number: u32) {
         if (self.len + 1) * 3 > self.slots.len() * 2 {
@@ -73,7 +73,7 @@ impl Index {
         self.insert_slot(HashSlot { hash, number });
     }
 
-    /// Removes a number that is there.
+    /// Removes a number. It must be in the table.
     #[inline]
     pub(crate) fn remove(&mut self, hash: Hash, number: u32) {
         let mut hole = self.home_slot(hash);
@@ -81,7 +81,7 @@ impl Index {
             hole = self.next_slot(hole);
         }
         self.len -= 1;
-        // Whatever would not be found beyond the hole moves into it.
+        // Move back each following entry that a probe would no longer reach past the hole.
         let mut at = self.next_slot(hole);
         while !self.slots[at].is_free() {
             let home = self.home_slot(self.slots[at].hash);
@@ -111,7 +111,7 @@ impl Index {
         self.slots[at] = taker;
     }
 
-    /// Where to begin looking for a hash.
+    /// Returns the slot at which the probe for a hash starts.
     fn home_slot(&self, hash: Hash) -> usize {
         hash.0 as usize & (self.slots.len() - 1)
     }

@@ -8,48 +8,49 @@ use crate::{
     index::Hash,
 };
 
-/// Everything the queue knows of one key.
+/// All data of one key in the queue.
 pub(crate) struct Item<K> {
     pub(crate) key: K,
     pub(crate) hash: Hash,
     pub(crate) links: Links,
     pub(crate) priority: Priority,
-    /// Nothing but a second look asks for its run, or asked for the present one.
+    /// Only [`State::add_without_event`](crate::state::State::add_without_event) asked for its next run, or
+    /// for the present one.
     pub(crate) without_event: bool,
     pub(crate) stage: ItemState,
-    /// Elsewhere, because nearly every key has none, and then an entry is one line of the processor's cache.
+    /// Boxed, because nearly every key has no failures. Without it an entry fits a cache line.
     last_failure: Option<Box<FailureRecord>>,
 }
 
-/// What is known of a key whose last run failed.
+/// The failures of a key whose last run failed.
 struct FailureRecord {
     failures: u32,
-    /// When the delay after the last failure is over.
+    /// End of the backoff after the last failure.
     backoff_until: Moment,
     error: Arc<str>,
-    /// The bytes of the text that count; none where another one stands in its place.
+    /// Bytes of the text that count against the capacity; 0 if the text was replaced for lack of capacity.
     error_bytes: u32,
 }
 
-/// Where a key is, with what only matters there.
+/// The state of a key, with the data of that state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ItemState {
     /// In the timers.
     Waiting { due: Moment, order: u32 },
-    /// In the line of its band.
+    /// In the list of its band.
     Ready { since: Moment },
-    /// In the line of the running ones.
+    /// In the list of running keys.
     Running { since: Moment, dirty: Option<NextRun> },
-    /// In the line of the parked ones.
+    /// In the list of parked keys.
     Parked,
 }
 
-/// The run that follows the present one.
+/// The run after the present one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NextRun {
     pub(crate) due: Moment,
     pub(crate) priority: Priority,
-    /// Nothing but a second look asks for it.
+    /// Only an add without an event asked for it.
     pub(crate) without_event: bool,
 }
 
@@ -87,18 +88,18 @@ impl<K> Item<K> {
         }
     }
 
-    /// Its failures in a row.
+    /// Returns the failures in a row.
     pub(crate) fn failures(&self) -> u32 {
         self.last_failure.as_ref().map_or(0, |trouble| trouble.failures)
     }
 
-    /// Forgets its failures.
+    /// Resets the failures.
     pub(crate) fn forget_failures(&mut self) {
         self.last_failure = None;
     }
 
-    /// Notes the failure of a run that began then; it is one more in a row unless that was within the delay after the
-    /// one before.
+    /// Records the failure of a run that started at `began`. It counts as one more in a row unless the run
+    /// started within the backoff of the failure before.
     pub(crate) fn record_failure(&mut self, began: Moment, (error, error_bytes): (Arc<str>, u32)) {
         match &mut self.last_failure {
             Some(trouble) => {
@@ -111,13 +112,13 @@ impl<K> Item<K> {
         }
     }
 
-    /// The bytes of its last error's text that count.
+    /// Returns the bytes of the last error text that count against the capacity.
     #[inline]
     pub(crate) fn error_bytes(&self) -> u32 {
         self.last_failure.as_ref().map_or(0, |trouble| trouble.error_bytes)
     }
 
-    /// Notes until when it waits after the failure that was just [noted](Item::fail).
+    /// Sets the end of the backoff after the failure that was just [recorded](Item::record_failure).
     pub(crate) fn back_off(&mut self, until: Moment) {
         let trouble = self.last_failure.as_mut().expect("only a key that failed backs off");
         trouble.backoff_until = until;

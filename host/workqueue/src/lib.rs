@@ -1,6 +1,6 @@
 //! The keyed work queue: it decides *which key runs next and when*, and nothing else.
 //!
-//! One key has at most one entry, whatever is added how often:
+//! Each key has at most one entry, however often it is added:
 //!
 //! ```text
 //!             add                    claim                 finish
@@ -9,21 +9,23 @@
 //!      └─ add_after ─▶ waiting                      └ a dropped claim: ready again
 //! ```
 //!
-//! The rules live in [`state`], which is pure: every method takes the time, and randomness where it needs any, as
-//! arguments. [`Queue`] is the thin asynchronous shell around it: one mutex, a list of sleeping claimers, one timer.
+//! The rules are in [`state`], which is pure: every method takes the time, and randomness where it needs any,
+//! as arguments. [`Queue`] is the thin asynchronous shell around it: one mutex, a list of sleeping claimers,
+//! one timer.
 //!
-//! Deliberately absent: what a key means, what a reconcile does, channels, background tasks (the one timer belongs to
-//! one of the sleeping claimers), a rate limit over all keys, and any memory of keys that are finished.
+//! Deliberately absent: the meaning of a key, the work of a reconcile, channels, a rate limit over all keys,
+//! and any memory of finished keys. There are no background tasks either: one of the sleeping claimers owns
+//! the one timer.
 //!
 //! ```
 //! use std::time::Duration;
-//! use homeostat_workqueue::{Added, Next, Priority, Queue};
+//! use homeostat_workqueue::{AddOutcome, Next, Priority, Queue};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), homeostat_workqueue::Refused> {
+//! # async fn main() -> Result<(), homeostat_workqueue::AddError> {
 //! let queue = Queue::<&str>::default();
 //! queue.add("web", Priority::NORMAL)?;
-//! assert_eq!(queue.add("web", Priority::HIGH)?, Added::Merged);
+//! assert_eq!(queue.add("web", Priority::HIGH)?, AddOutcome::Merged);
 //!
 //! let claim = queue.claim().await.expect("the queue is open");
 //! assert_eq!(*claim.key(), "web");
@@ -33,13 +35,14 @@
 //! # }
 //! ```
 //!
-//! **Invariants.** A key is claimed by at most one worker at a time. A queued key is handed out exactly once per claim.
-//! No delay fires early. No ready key waits while a claimer sleeps, unless a suspension holds it back.
+//! **Invariants.** At most one worker holds the claim of a key. A queued key is handed out exactly once per
+//! claim. No delay fires early. While a key is ready and not suspended, no claimer sleeps.
 //!
-//! **Bounds.** The queue holds one entry per distinct key, [`Options::keys_max`] of them at most, and
-//! [`Options::error_bytes_max`] bytes of error texts; several queues can share a [`SharedCapacity`]. A new key that finds no room is
-//! [refused](Refused::Full), whatever was there before stays, and a key that is there already always merges. An entry takes about
-//! 100 bytes, the handle of an `Arc<str>` as its key included, and returns its memory when the key is finished.
+//! **Bounds.** The queue holds one entry per distinct key: at most [`Options::keys_max`] entries and
+//! [`Options::error_bytes_max`] bytes of error texts. Several queues can share a [`SharedCapacity`]. A new
+//! key without capacity is [refused](AddError::Full). The existing keys stay, and an add of an existing key
+//! always merges. An entry takes about 100 bytes, including the handle of an `Arc<str>` as its key. It frees
+//! its memory when the key is finished.
 
 mod backoff;
 mod bands;

@@ -1,19 +1,19 @@
-//! The one lock of a queue. In tests the schedules of several threads branch here: before it is taken, and after it is
-//! released. Nothing that another thread could see happens anywhere else.
+//! The one lock of a queue. In tests, the schedules of several threads branch here: before the lock is taken
+//! and after it is released. No other point of the queue has effects that another thread can see.
 
 use std::{
     ops::{Deref, DerefMut},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// A mutex that knows no poison: a panic inside the lock can only come from the key's own `clone`, `eq` or `hash`, and costs at most
-/// that key its place.
+/// A mutex without poisoning. A panic inside the lock can only come from the `clone`, `eq` or `hash` of a
+/// key; at worst that key loses its entry.
 pub(crate) struct Lock<T>(Mutex<T>);
 
-/// What is locked, for as long as this exists.
+/// The guard of the lock; releases it on drop.
 pub(crate) struct LockGuard<'a, T> {
     guard: MutexGuard<'a, T>,
-    /// Behind the guard, so that it is dropped after that.
+    /// Declared after the guard, so that it is dropped after the guard.
     #[cfg(test)]
     _branch: schedule::Branch,
 }
@@ -67,14 +67,14 @@ pub(crate) mod schedule {
         }
     }
 
-    /// Lets another thread go first, if shuttle's scheduler says so; outside of [`exploring`] it does nothing.
+    /// Lets another thread run first, if shuttle's scheduler decides so. Does nothing outside [`exploring`].
     pub(crate) fn branch() {
         if EXPLORING.get() && !std::thread::panicking() {
             AtomicBool::new(false).load(SeqCst);
         }
     }
 
-    /// Does something with branches: a run of shuttle, all of whose threads are this one.
+    /// Runs `run` with branches on: a run of shuttle, whose threads are all this one.
     pub(crate) fn exploring(run: impl FnOnce()) {
         struct Reset;
         impl Drop for Reset {

@@ -11,7 +11,7 @@ pub struct Moment(u64);
 impl Moment {
     /// The origin.
     pub const ZERO: Moment = Moment(0);
-    /// The point that no clock reaches: what is due then is never due.
+    /// A point that no clock reaches: an entry due then never runs.
     pub const NEVER: Moment = Moment(u64::MAX);
 
     /// Returns the point `delay` after the origin.
@@ -25,7 +25,7 @@ impl Moment {
         Moment(self.0.saturating_add(nanos))
     }
 
-    /// Returns how long ago `earlier` was; zero when it was not earlier.
+    /// Returns the time since `earlier`; zero when that is later.
     pub fn since(self, earlier: Moment) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

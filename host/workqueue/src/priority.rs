@@ -2,13 +2,14 @@
 
 use std::fmt;
 
-/// The band that a key stands in: five of them, in order, first come first served inside each.
+/// The priority band of a key. There are five, in order; inside each, keys are served first come, first
+/// served.
 ///
 /// The default is [`Priority::NORMAL`]. Larger is more urgent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(Band);
 
-/// An enum rather than a number: the compiler packs `Option<(…, Priority)>` without a byte more.
+/// An enum instead of a number, so that the compiler stores `Option<(…, Priority)>` without an extra byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Band {
     Lowest,
@@ -20,15 +21,15 @@ enum Band {
 }
 
 impl Priority {
-    /// Work that may wait for everything else.
+    /// Work that yields to all other work.
     pub const LOWEST: Priority = Priority(Band::Lowest);
-    /// The first list, resync, and the second look at every key after a swap.
+    /// The first list, resync, and the requeue of every key after a swap.
     pub const LOW: Priority = Priority(Band::Low);
     /// Changes.
     pub const NORMAL: Priority = Priority(Band::Normal);
-    /// Changes that somebody waits for.
+    /// Changes that a person waits for.
     pub const HIGH: Priority = Priority(Band::High);
-    /// What a person asked for by name; [`expedite`](crate::Queue::expedite) puts keys here.
+    /// Keys that a person named; [`expedite`](crate::Queue::expedite) moves keys here.
     pub const HIGHEST: Priority = Priority(Band::Highest);
     /// All bands, lowest first.
     pub const ALL: [Priority; 5] =

@@ -1,4 +1,4 @@
-//! The shell around the rules: a lock, a clock, a source of randomness, and claimers that sleep.
+//! The shell around the rules: a lock, a clock, a source of randomness, and sleeping claimers.
 
 mod sleeper;
 
@@ -29,8 +29,9 @@ const ADDED_AT_ONCE: usize = 256;
 
 /// The queue of one controller: a cheap handle, all clones of which are the same queue.
 ///
-/// Every method but [`Queue::claim`], [`Queue::ready`] and [`Queue::drain`] returns at once and can be called from any
-/// thread; those three need a tokio runtime with a clock. The clock is tokio's, so a paused one drives the queue.
+/// Every method but [`Queue::claim`], [`Queue::ready`] and [`Queue::drain`] returns at once and can be called
+/// from any thread. Those three need a tokio runtime with a clock. The clock is tokio's, so a paused one
+/// drives the queue.
 pub struct Queue<K: Key> {
     shared: Arc<Shared<K>>,
 }
@@ -38,7 +39,7 @@ pub struct Queue<K: Key> {
 struct Shared<K> {
     locked: Lock<LockedState<K>>,
     origin: Instant,
-    /// A copy of the state's phase, for those who wait for it.
+    /// A copy of the state's phase, for tasks that await it.
     phase: watch::Sender<ShutdownPhase>,
 }
 
@@ -61,12 +62,12 @@ impl<K: Key> Default for Queue<K> {
 }
 
 impl<K: Key> Queue<K> {
-    /// Returns a queue without keys. Starts nothing.
+    /// Creates an empty queue. Starts nothing.
     pub fn new(options: Options) -> Queue<K> {
         Queue::of(State::new(options), options)
     }
 
-    /// Returns a queue without keys that shares the room for them with others. Starts nothing.
+    /// Creates an empty queue that shares its capacity with other queues. Starts nothing.
     pub fn within(room: Arc<SharedCapacity>, options: Options) -> Queue<K> {
         Queue::of(State::within(room, options), options)
     }
@@ -82,25 +83,28 @@ impl<K: Key> Queue<K> {
         Queue { shared: Arc::new(shared) }
     }
 
-    /// Changes the settings; the queued keys stay as they are. The seed is not looked at.
+    /// Changes the settings. Queued keys stay unchanged, and the seed is ignored.
     pub fn configure(&self, options: Options) {
         self.with(|state, _| state.configure(options));
     }
 
-    /// Adds a key that is to run now. A key that is there already merges.
+    /// Adds a key that runs now. An existing key merges.
     ///
     /// # Errors
-    /// [`AddError::Closed`] when the queue takes no new keys. While it drains, keys that are ready or running still merge, so that
-    /// a change during a run is seen. [`AddError::Full`] when there is no room for one more key.
+    /// [`AddError::Closed`] when the queue takes no new keys. While it drains, ready and running keys still
+    /// merge, so that a change during a run is not lost. [`AddError::Full`] when there is no capacity for one
+    /// more key.
     pub fn add(&self, key: K, priority: Priority) -> Result<AddOutcome, AddError> {
         let mut locked = self.shared.lock();
-        // Told inside the lock, which it prolongs, because most adds of a busy queue merge and need no time.
+        // Reads the clock inside the lock, which holds it longer: most adds of a busy queue merge and need no
+        // time.
         let added = locked.state.add_with(|| self.shared.now(), key, priority);
         self.shared.release(locked);
         added
     }
 
-    /// Adds a key that is to run after `delay`, counted from this call. Zero is now; of two due times the earlier wins.
+    /// Adds a key that runs after `delay`, counted from this call. Zero is now; of two due times the earlier
+    /// wins.
     ///
     /// # Errors
     /// As [`Queue::add`]; while the queue drains, every delay is refused.
@@ -108,8 +112,8 @@ impl<K: Key> Queue<K> {
         self.with(|state, now| state.add_after(now, key, delay, priority))
     }
 
-    /// Adds a key that is to run now, for a second look, which is no event: a key that waits keeps its due time. A parked key stays
-    /// parked unless `unpark` says otherwise.
+    /// Adds a key that runs now, without an event: a waiting key keeps its due time. A parked key stays
+    /// parked unless `unpark` is set.
     ///
     /// # Errors
     /// As [`Queue::add`].
@@ -117,15 +121,16 @@ impl<K: Key> Queue<K> {
         self.with(|state, now| state.add_without_event(now, key, priority, unpark))
     }
 
-    /// Adds many keys that are to run now, under one lock for every 256, and returns how many had no run queued yet.
+    /// Adds many keys that run now, and returns how many of them had no queued run. Takes the lock once for
+    /// every 256 keys.
     ///
     /// # Errors
-    /// [`AddError`] as soon as a key is refused; the keys before it were added.
+    /// [`AddError`] of the first refused key; the keys before it were added.
     pub fn add_all(&self, keys: impl IntoIterator<Item = K>, priority: Priority) -> Result<usize, AddError> {
         let mut keys = keys.into_iter();
         let mut fresh = 0;
         loop {
-            // Gathered before locking: the iterator is the caller's code.
+            // Collected before locking: the iterator is the caller's code.
             let some: Vec<K> = keys.by_ref().take(ADDED_AT_ONCE).collect();
             if some.is_empty() {
                 return Ok(fresh);
@@ -138,60 +143,60 @@ impl<K: Key> Queue<K> {
         }
     }
 
-    /// Moves a queued key's due time to `delay` from this call, sooner or later. Of a running key it moves the run that
-    /// follows. A parked key stays parked.
+    /// Moves a queued key's due time to `delay` from this call, earlier or later. For a running key, moves
+    /// its next run. A parked key stays parked.
     pub fn postpone(&self, key: &K, delay: Duration) -> ChangeOutcome {
         self.with(|state, now| state.postpone(now, key, delay))
     }
 
-    /// Takes a key off the queue, parked or not, and forgets its failures. Of a running key it takes off the run that
-    /// follows.
+    /// Removes a key from the queue, parked or not, and resets its failures. For a running key, cancels its
+    /// next run.
     pub fn cancel(&self, key: &K) -> ChangeOutcome {
         self.with(|state, now| state.cancel(now, key))
     }
 
-    /// Makes a waiting, ready or parked key ready in the highest band, whatever delay it has; failures are kept. Of a
-    /// running key it expedites the run that follows.
+    /// Makes a waiting, ready or parked key ready in the highest band and discards its delay; failures are
+    /// kept. For a running key, expedites its next run.
     pub fn expedite(&self, key: &K) -> ChangeOutcome {
         self.with(|state, now| state.expedite(now, key))
     }
 
-    /// Moves a key to another band, up or down, whatever its state; its due time and its failures stay. Of a running key it
-    /// moves the run that follows.
+    /// Moves a key to another band, up or down, in any state. Its due time and its failures stay. For a
+    /// running key, moves its next run.
     pub fn prioritize(&self, key: &K, priority: Priority) -> ChangeOutcome {
         self.with(|state, now| state.prioritize(now, key, priority))
     }
 
-    /// Gives a key a fresh start: its failures are forgotten, and a parked or waiting key is ready now, in its band. A
-    /// running key runs once more.
+    /// Resets the failures of a key. A parked or waiting key is ready now, in its band. A running key runs
+    /// once more.
     pub fn retry(&self, key: &K) -> ChangeOutcome {
         self.with(|state, now| state.retry(now, key))
     }
 
-    /// Waits for a key whose turn it is; `None` when the queue is closed.
+    /// Waits for the next key; `None` when the queue is closed.
     ///
     /// # Cancel safety
-    /// A claim that is not returned is not taken: the key goes to another claimer.
+    /// A dropped future takes no claim: the key goes to another claimer.
     ///
     /// # Panics
-    /// When it has to wait for a due time outside of a tokio runtime with a clock.
+    /// When it has to wait for a due time outside a tokio runtime with a clock.
     pub async fn claim(&self) -> Option<Claim<K>> {
         let claimed = WaitingClaimer::new(&self.shared).until(|state, now| state.claim(now)).await?;
         Some(Claim::new(self.clone(), claimed))
     }
 
-    /// Hands out the key whose turn it is, if there is one.
+    /// Claims the next key, if there is one.
     #[inline]
     pub fn try_claim(&self) -> Option<Claim<K>> {
         let claimed = self.with(|state, now| state.claim(now))?;
         Some(Claim::new(self.clone(), claimed))
     }
 
-    /// Waits until a key can be claimed, without claiming it; false when the queue is closed. Another claimer may be
-    /// faster.
+    /// Waits until a key can be claimed, without claiming it; returns false when the queue is closed. Another
+    /// claimer may claim the key first.
     ///
     /// # Cancel safety
-    /// It takes nothing.
+    /// A dropped future changes nothing.
     ///
     /// # Panics
     /// As [`Queue::claim`].
@@ -200,12 +205,14 @@ impl<K: Key> Queue<K> {
         WaitingClaimer::new(&self.shared).until(look).await.is_some()
     }
 
-    /// Hands nothing out until [`Queue::resume`]. Adds are kept, due times pass, what runs goes on.
+    /// Suspends the queue until [`Queue::resume`]: no key is handed out. Adds are kept, due times pass, and
+    /// running keys continue.
     pub fn suspend(&self) {
         self.with(State::suspend);
     }
 
-    /// As [`Queue::suspend`], but for the keys in the band `floor` and above: these are handed out, the highest band first.
+    /// As [`Queue::suspend`], except for the keys in the band `floor` and above. These are handed out, the
+    /// highest band first.
     pub fn suspend_below(&self, floor: Priority) {
         self.with(|state, now| state.suspend_below(now, floor));
     }
@@ -215,30 +222,33 @@ impl<K: Key> Queue<K> {
         self.with(State::resume);
     }
 
-    /// Says whether the queue is suspended, be it for some bands alone.
+    /// Returns whether the queue is suspended, in whole or in part.
     pub fn is_suspended(&self) -> bool {
         self.with(|state, _| state.is_suspended())
     }
 
-    /// Drops what is queued, wakes all claimers with `None`, and hands nothing out any more. What runs may finish.
+    /// Stops the queue: drops the queued keys, wakes all claimers with `None`, and hands out no more keys.
+    /// Running keys may finish.
     ///
-    /// Closing twice, in whatever ways, is harmless; an abort stays one.
+    /// Closing twice, in any combination, is harmless; an abort stays an abort.
     pub fn stop(&self) -> CloseReport<K> {
         self.with(State::stop)
     }
 
-    /// Drops what is waiting, lets everything run that is ready or becomes dirty, and then stops; or stops when
-    /// `deadline` has passed, or when someone else stops or aborts the queue. The report lists what was left.
+    /// Drains the queue: drops the waiting keys, runs all keys that are ready or become dirty, and then
+    /// stops. Stops early when `deadline` has passed, or on a stop or abort by another task. The report lists
+    /// the keys that were left.
     ///
     /// # Cancel safety
-    /// A queue whose `drain` is dropped goes on draining, without a deadline.
+    /// If the future is dropped, the queue goes on draining, without a deadline.
     ///
     /// # Panics
-    /// Outside of a tokio runtime with a clock.
+    /// Outside a tokio runtime with a clock.
     pub async fn drain(&self, deadline: Duration) -> CloseReport<K> {
         let mut phase = self.shared.phase.subscribe();
         self.with(State::drain);
-        // Both ways of not getting there end in a stop: the deadline, and a sender that is gone (it is not: we hold it).
+        // Both errors end in a stop: the deadline, and a sender that is gone (impossible, as this handle
+        // holds it).
         drop(timeout(deadline, phase.wait_for(|phase| phase.is_closed())).await);
         self.stop()
     }
@@ -248,19 +258,20 @@ impl<K: Key> Queue<K> {
         self.with(State::abort)
     }
 
-    /// Resolves when the queue is aborted (at once if it was), or exists no more. Workers wait for it beside their run.
+    /// Resolves when the queue is aborted (at once if it was), or no longer exists. Workers await it beside
+    /// their run.
     ///
     /// # Cancel safety
-    /// It takes nothing.
+    /// A dropped future changes nothing.
     pub fn aborted(&self) -> impl Future<Output = ()> + Send + use<K> {
         let mut phase = self.shared.phase.subscribe();
         async move {
-            // An error says that the queue is gone, which ends its work just as well.
+            // An error means that the queue is gone, which ends its work as well.
             drop(phase.wait_for(|phase| *phase == ShutdownPhase::Aborted).await);
         }
     }
 
-    /// Returns how far the closing is.
+    /// Returns the phase of the shutdown.
     pub fn phase(&self) -> ShutdownPhase {
         self.with(|state, _| state.phase())
     }
@@ -270,12 +281,12 @@ impl<K: Key> Queue<K> {
         self.counts().ready
     }
 
-    /// Says whether no key is ready.
+    /// Returns whether no key is ready.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns for how many more keys there is room now. Keys that are there already need none.
+    /// Returns how many more keys the queue can take now. Existing keys need no capacity.
     pub fn remaining_capacity(&self) -> u64 {
         self.with(|state, _| state.remaining_capacity())
     }
@@ -285,37 +296,38 @@ impl<K: Key> Queue<K> {
         self.with(State::counts)
     }
 
-    /// Returns what happened since the queue was made.
+    /// Returns the counters since the queue was created.
     pub fn counters(&self) -> Counters {
         self.with(|state, _| state.counters())
     }
 
-    /// Returns how long things have taken so far.
+    /// Returns the ages of the ready and running keys.
     pub fn ages(&self) -> Ages {
         self.with(State::ages)
     }
 
-    /// Returns where a key is; `None` when the queue does not know it.
+    /// Returns the state of a key; `None` for an unknown key.
     pub fn state(&self, key: &K) -> Option<KeyState> {
         self.with(|state, now| state.state(now, key))
     }
 
-    /// Returns all there is to know of one key.
+    /// Returns the details of one key.
     pub fn entry(&self, key: &K) -> Option<Entry<K>> {
         self.with(|state, now| state.entry(now, key))
     }
 
-    /// Returns up to `limit` keys: the running ones, longest first; the ready ones in the order of their bands; the
-    /// waiting ones by due time; the parked ones.
+    /// Returns up to `limit` keys: the running ones, longest first; the ready ones in the order of their
+    /// bands; the waiting ones by due time; the parked ones.
     ///
-    /// Takes time in proportion to `limit` and, if that reaches the waiting keys, to their number.
+    /// Takes time in proportion to `limit`. If the result includes waiting keys, also in proportion to their
+    /// number.
     pub fn inspect(&self, limit: usize) -> Vec<Entry<K>> {
         self.with(|state, now| state.entries(now, limit))
     }
 
     #[inline]
     pub(crate) fn finish(&self, slot: u32, next: Next) -> FinishOutcome {
-        // Forgetting a key takes no clock: the state goes by the latest time that it was told.
+        // `Done` and `Drop` need no clock: the state uses the latest time that it was given.
         let timeless = matches!(next, Next::Done | Next::Drop);
         let now = if timeless { Moment::ZERO } else { self.shared.now() };
         let mut locked = self.shared.lock();
@@ -324,7 +336,7 @@ impl<K: Key> Queue<K> {
         finished
     }
 
-    /// Finishes the entry that is held, and holds what is claimed instead.
+    /// Finishes the held entry, and replaces it with the next claim.
     #[inline]
     pub(crate) fn finish_and_claim(&self, slot: u32, next: Next, held: &mut Option<ClaimToken<K>>) -> FinishOutcome {
         let (now, mut locked) = (self.shared.now(), self.shared.lock());
@@ -338,7 +350,7 @@ impl<K: Key> Queue<K> {
         self.with(|state, now| state.give_back(now, claimed));
     }
 
-    /// Does something to the state, and tells those whom it concerns.
+    /// Applies a change to the state, and wakes the claimers that it concerns.
     fn with<R>(&self, act: impl FnOnce(&mut State<K>, Moment) -> R) -> R {
         let (now, mut locked) = (self.shared.now(), self.shared.lock());
         let result = act(&mut locked.state, now);
@@ -348,8 +360,8 @@ impl<K: Key> Queue<K> {
 }
 
 impl<K: Key> Shared<K> {
-    /// Taken before locking, to keep the critical section short: the state takes care of two threads that come in the
-    /// other order.
+    /// Read before locking, to keep the critical section short. The state corrects for two threads that
+    /// arrive in the other order.
     fn now(&self) -> Moment {
         Moment::at(self.origin.elapsed())
     }
@@ -358,7 +370,7 @@ impl<K: Key> Shared<K> {
         self.locked.lock()
     }
 
-    /// Unlocks after a change, and wakes whom it concerns.
+    /// Unlocks after a change, and wakes the claimers that it concerns.
     fn release(&self, mut locked: LockGuard<'_, LockedState<K>>) {
         let LockedState { state, waiters, .. } = &mut *locked;
         let phase = state.phase();
@@ -373,7 +385,7 @@ impl<K: Key> Shared<K> {
         drop(locked);
         wake.wake();
         if phase != ShutdownPhase::Open {
-            // Two threads may come here in the other order; phases only move forward.
+            // Two threads may arrive in the other order; phases only move forward.
             self.phase.send_if_modified(|published| {
                 let forward = *published < phase;
                 *published = phase.max(*published);

@@ -1,16 +1,16 @@
-//! What the queue tells about itself.
+//! Reports of the queue: counts, counters, ages and entries.
 
 use std::{sync::Arc, time::Duration};
 
 use crate::{KeyState, Priority};
 
-/// How a closing queue ended up. Asking again gives the same report, with what happened since added to it.
+/// The result of closing a queue. Asking again gives the same report, plus the runs finished since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloseReport<K> {
-    /// How many runs were finished since the closing began.
+    /// Runs that finished since the closing began.
     pub finished: u64,
-    /// The keys whose queued run was dropped, in no particular order. A key whose run was finished after a stop and that
-    /// had asked for another is among them. Parked keys are not: they had no run to lose.
+    /// The keys whose queued run was dropped, in no particular order. It includes keys that were to run again
+    /// and whose run finished after the stop. Parked keys are not included: they had no run to lose.
     pub dropped: Vec<K>,
     /// The keys that are still running, longest first.
     pub running: Vec<K>,
@@ -21,54 +21,54 @@ pub struct CloseReport<K> {
 pub struct KeyCounts {
     /// Keys with a due time.
     pub waiting: usize,
-    /// Keys that stand in a band.
+    /// Keys that are in a band.
     pub ready: usize,
     /// `ready` by band, lowest first, in the order of [`Priority::ALL`].
     pub ready_by_band: [usize; 5],
-    /// Keys that a worker holds, the dirty ones included.
+    /// Keys with a claim, including the dirty ones.
     pub running: usize,
-    /// Running keys that run once more afterwards.
+    /// Running keys that run once more.
     pub dirty: usize,
-    /// Keys that wait for an event or for somebody.
+    /// Keys that wait for an event or for a person.
     pub parked: usize,
-    /// Bytes of the error texts of all these.
+    /// Bytes of the error texts of all keys.
     pub error_bytes: u64,
 }
 
 impl KeyCounts {
-    /// Returns how many keys there are, in whatever state.
+    /// Returns the number of all keys.
     pub fn keys(&self) -> usize {
         self.waiting + self.ready + self.running + self.parked
     }
 }
 
-/// What happened since the queue was made. None of these ever falls.
+/// Counters since the queue was created. None of them ever decreases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Adds that gave a key a run that it did not have before.
+    /// Adds of keys that had no queued run.
     pub adds: u64,
-    /// Adds of keys that had one queued already.
+    /// Adds of keys that already had a queued run.
     pub merges: u64,
     /// Keys handed out.
     pub claims: u64,
-    /// Runs that the end of a claim queued: after a delay, at once, as a retry, or because the claim was dropped. Not where an add had
-    /// queued one meanwhile.
+    /// Runs that were queued by the end of a claim: after a delay, at once, as a retry, or because the claim
+    /// was dropped. Does not count a run that an add had queued meanwhile.
     pub requeues: u64,
-    /// Failures that are tried again.
+    /// Failures that are retried.
     pub retries: u64,
-    /// Keys given up: retries used up, [`Next::Drop`](crate::Next::Drop), or queued when the queue closed.
+    /// Keys given up: out of retries, [`Next::Drop`](crate::Next::Drop), or queued when the queue closed.
     pub dropped: u64,
-    /// Adds of keys for which there was no room.
+    /// Adds refused for lack of capacity.
     pub refused: u64,
-    /// Errors whose text found no room.
+    /// Errors whose text was discarded for lack of capacity.
     pub errors_left_out: u64,
-    /// Keys taken off by [`cancel`](crate::Queue::cancel).
+    /// Keys removed by [`cancel`](crate::Queue::cancel).
     pub cancelled: u64,
-    /// Claims that ended, by what became of the key.
+    /// Finished claims, by the next state of the key.
     pub finished: Finishes,
 }
 
-/// Claims that ended, by the [`Next`](crate::Next) they ended with.
+/// Finished claims, by their [`Next`](crate::Next).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Finishes {
     /// [`Next::Done`](crate::Next::Done).
@@ -77,7 +77,7 @@ pub struct Finishes {
     pub after: u64,
     /// [`Next::Again`](crate::Next::Again), and `After` with zero.
     pub again: u64,
-    /// [`Next::Retry`](crate::Next::Retry), used up or not.
+    /// [`Next::Retry`](crate::Next::Retry), out of retries or not.
     pub retry: u64,
     /// [`Next::Park`](crate::Next::Park).
     pub park: u64,
@@ -87,34 +87,34 @@ pub struct Finishes {
     pub returned: u64,
 }
 
-/// How long things have taken so far.
+/// Ages of the ready and running keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ages {
-    /// How long the key has been ready that is first in its band; the longest over the bands.
+    /// Age of the oldest first key of a band.
     pub oldest_ready: Option<Duration>,
-    /// How long the longest running key has been running.
+    /// Run time of the longest running key.
     pub longest_running: Option<Duration>,
     /// The sum over all running keys.
     pub unfinished_work: Duration,
 }
 
-/// One key, as a person sees it.
+/// The details of one key, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry<K> {
-    /// Which one.
+    /// The key.
     pub key: K,
-    /// Where it is.
+    /// Its state.
     pub state: KeyState,
-    /// The band it stands in, or will.
+    /// Its present or next band.
     pub priority: Priority,
     /// Failures in a row that count for its backoff.
     pub failures: u32,
-    /// How long until its next run, if that has a due time: waiting, or dirty with a delay.
+    /// Time until its next run, if that has a due time: waiting, or dirty with a delay.
     pub due_in: Option<Duration>,
-    /// How long it has been ready, if it is.
+    /// Time since it became ready, if it is ready.
     pub ready_for: Option<Duration>,
-    /// How long it has been running, if it is.
+    /// Run time so far, if it is running.
     pub running_for: Option<Duration>,
-    /// What its last failure said; `None` after a success.
+    /// The error of its last failure; `None` after a success.
     pub last_error: Option<Arc<str>>,
 }

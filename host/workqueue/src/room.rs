@@ -1,14 +1,14 @@
-//! The room that several queues share, and what each of them has of it.
+//! The capacity that several queues share, and the use of each queue.
 
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
 
-/// Room for keys, and for the texts of their errors, that the queues of one host share.
+/// Capacity for keys and for their error texts, shared by the queues of one host.
 ///
-/// One half of it goes to whoever comes first. The other half is there for all alike: a queue that has less than its part of that
-/// finds room, however much the others have taken. So a queue that takes all it can keeps no other one from its part.
+/// One half is first come, first served. The other half is reserved in equal parts, one per queue: a queue
+/// that uses less than its part always finds capacity. So a greedy queue cannot starve the others.
 #[derive(Debug)]
 pub struct SharedCapacity {
     keys: Pool,
@@ -23,35 +23,36 @@ struct Pool {
 }
 
 impl SharedCapacity {
-    /// Returns room for so many keys, and for so many bytes of error texts.
+    /// Creates a capacity of so many keys and so many bytes of error texts.
     pub fn new(keys_max: u64, error_bytes_max: u64) -> Arc<SharedCapacity> {
         let pool = |most| Pool { most, taken: AtomicU64::new(0) };
         Arc::new(SharedCapacity { keys: pool(keys_max), error_bytes: pool(error_bytes_max), queues: AtomicU64::new(0) })
     }
 
-    /// Returns how many keys all queues have.
+    /// Returns the number of keys in all queues.
     pub fn keys(&self) -> u64 {
         self.keys.taken.load(Ordering::Relaxed)
     }
 
-    /// Returns how many bytes of error texts all queues have.
+    /// Returns the bytes of error texts in all queues.
     pub fn error_bytes(&self) -> u64 {
         self.error_bytes.taken.load(Ordering::Relaxed)
     }
 
-    /// Returns for how many keys there is room.
+    /// Returns the capacity for keys.
     pub fn keys_max(&self) -> u64 {
         self.keys.most
     }
 
-    /// Returns for how many bytes of error texts there is room.
+    /// Returns the capacity for error texts, in bytes.
     pub fn error_bytes_max(&self) -> u64 {
         self.error_bytes.most
     }
 }
 
 impl Pool {
-    /// Returns how much more somebody finds who has `own`, one of so many queues, when so much is taken in all.
+    /// Returns the free capacity for one of `queues` queues. It uses `own`, and all queues together use
+    /// `taken`.
     fn free(&self, taken: u64, own: u64, queues: u64) -> u64 {
         let first_come = (self.most / 2).saturating_sub(taken);
         let part = (self.most / 2 / queues.max(1)).saturating_sub(own);
@@ -64,17 +65,17 @@ impl Pool {
     }
 }
 
-/// What one queue has: keys, and bytes of error texts.
+/// The capacity in use by one queue: keys, and bytes of error texts.
 pub(crate) struct CapacityUse {
-    /// `None`: it shares with nobody.
+    /// `None` for a queue that shares with no other.
     room: Option<Arc<SharedCapacity>>,
     keys: u64,
     error_bytes: u64,
-    /// What stands in place of an error that is not kept.
+    /// Replaces error texts that do not fit.
     left_out: Arc<str>,
 }
 
-/// What stands in place of the text of an error for which there is no room.
+/// The replacement for an error text that does not fit.
 const LEFT_OUT: &str =
     "limit error-bytes: the texts of other errors have taken all room; the events and the log have this one";
 
@@ -86,12 +87,12 @@ impl CapacityUse {
         CapacityUse { room, keys: 0, error_bytes: 0, left_out: LEFT_OUT.into() }
     }
 
-    /// Returns how many bytes of error texts it has.
+    /// Returns the bytes of error texts in use.
     pub(crate) fn error_bytes(&self) -> u64 {
         self.error_bytes
     }
 
-    /// Returns for how many more keys there is room now.
+    /// Returns how many more keys fit now.
     pub(crate) fn free(&self, keys_max: Option<u32>) -> u64 {
         let own = keys_max.map_or(u64::MAX, |most| u64::from(most).saturating_sub(self.keys));
         let shared =
@@ -99,7 +100,7 @@ impl CapacityUse {
         self.room.as_ref().map_or(own, |room| own.min(shared(room)))
     }
 
-    /// Takes room for one key, if there is some.
+    /// Reserves capacity for one key; returns false if there is none.
     #[inline]
     pub(crate) fn reserve_key(&mut self, keys_max: Option<u32>) -> bool {
         let fits = keys_max.is_none_or(|most| self.keys < u64::from(most));
@@ -117,7 +118,8 @@ impl CapacityUse {
         }
     }
 
-    /// Takes room for the text of an error. Returns it with its bytes; what stands in its place, of no bytes, where there is no room.
+    /// Reserves capacity for an error text. Returns the text with its bytes. Without capacity, returns a
+    /// replacement of 0 bytes.
     pub(crate) fn reserve_error(&mut self, error: Arc<str>, error_bytes_max: Option<u64>) -> (Arc<str>, u32) {
         let bytes = error.len() as u64;
         let fits = error_bytes_max.is_none_or(|most| self.error_bytes + bytes <= most) && bytes <= u64::from(u32::MAX);

@@ -1,30 +1,31 @@
-//! Entries by number: dense, in chunks, so that growing never moves an entry and emptied chunks give their memory back.
+//! A slab of numbered entries: dense, in chunks. Growing never moves an entry, and empty chunks free their
+//! memory.
 
 use std::{
     collections::BTreeSet,
     ops::{Index, IndexMut},
 };
 
-/// Cells per chunk. At about 100 bytes per entry a chunk has some 6 KiB.
+/// Cells per chunk. At about 100 bytes per entry, a chunk takes some 6 KiB.
 const CHUNK: usize = 64;
-/// The first chunk keeps its memory when it is emptied, up to this many cells, so that a queue of a few keys never
+/// The first chunk keeps up to this many cells when it becomes empty, so that a queue of a few keys never
 /// allocates.
 const CELLS_KEPT: usize = 32;
-/// Ends a list of free cells.
+/// Marks the end of a free list.
 const NONE: u16 = u16::MAX;
 
-/// A map from numbers that it chooses itself to entries. Numbers are reused, lowest chunk first.
+/// A map from numbers to entries. The slab chooses the numbers and reuses them, lowest chunk first.
 pub(crate) struct Slab<T> {
     chunks: Vec<Chunk<T>>,
-    /// The chunks that have room; new entries go to the first, so that the others can empty.
+    /// Chunks with free cells. New entries go to the first of them, so that the others can become empty.
     roomy: BTreeSet<u32>,
-    /// The first of those, so that most entries come and go without a search.
+    /// The first of those, cached so that most inserts and removals need no search.
     first: Option<u32>,
 }
 
 struct Chunk<T> {
     cells: Vec<Cell<T>>,
-    /// The first free cell of a chain through `Cell::Free`.
+    /// Head of the free list, which is chained through `Cell::Free`.
     free: u16,
     used: u16,
 }
@@ -61,10 +62,10 @@ impl<T> Slab<T> {
         number
     }
 
-    /// Drops an entry where it is: moving it out would cost more than all the rest of a claim.
+    /// Drops an entry in place: moving it out would cost more than the rest of a claim.
     ///
     /// # Panics
-    /// When there is none of that number.
+    /// When there is no entry of that number.
     #[inline]
     pub(crate) fn remove(&mut self, number: u32) {
         let (at, cell) = split(number);
@@ -80,7 +81,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Drops the chunks at the end that have no memory.
+    /// Removes empty chunks from the end.
     fn trim(&mut self) {
         while self.chunks.last().is_some_and(|chunk| chunk.cells.is_empty()) {
             self.chunks.pop();
@@ -101,7 +102,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// All entries with their numbers, in the order of the numbers.
+    /// Returns all entries with their numbers, in the order of the numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.chunks.iter().enumerate().flat_map(|(at, chunk)| {
             chunk.cells.iter().enumerate().filter_map(move |(cell, content)| match content {
@@ -111,7 +112,7 @@ impl<T> Slab<T> {
         })
     }
 
-    /// How many cells have memory, used or not.
+    /// Returns the number of allocated cells, in use or not.
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
         self.chunks.iter().map(|chunk| chunk.cells.capacity()).sum()
@@ -119,7 +120,7 @@ impl<T> Slab<T> {
 }
 
 impl<T> Chunk<T> {
-    /// The first chunk grows as it is filled, for the many queues that have a few keys.
+    /// The first chunk grows on demand, for the many queues with a few keys.
     #[inline]
     fn insert(&mut self, entry: T, first: bool) -> u16 {
         self.used += 1;

@@ -1,15 +1,15 @@
 //! The rules of the queue, as a pure state machine: no clock, no randomness of its own, no waiting.
 //!
-//! Every method takes the present as its first argument; a present that lies before an earlier one is taken for that.
-//! Keys whose due time has come become ready first, in the order of their due times, whatever the method. What a
-//! method did to the sleeping claimers' business is read afterwards from [`State::claimable`], [`State::next_due`] and
-//! [`State::phase`].
+//! Every method takes the current time as its first argument; a time before an earlier one is replaced by
+//! that one. Every method first makes the due keys ready, in the order of their due times. The caller then
+//! reads from [`State::claimable`], [`State::next_due`] and [`State::phase`] which claimers to wake.
 //!
-//! The sibling modules hold the rest of it: [`finish`](State::finish), closing, suspending, where entries stand, their failures, and what can be asked.
+//! The submodules hold the rest: [`finish`](State::finish), closing, suspending, moves between states,
+//! failures, and queries.
 //!
-//! **Invariants.** An entry is in exactly one place: the timers, the line of its band, the line of the running or of
-//! the parked ones. Its key is in the index as long as the entry exists. No entry exists for a key that has nothing to
-//! do and has not failed.
+//! **Invariants.** An entry is in exactly one place: the timers, the list of its band, the list of running
+//! keys, or the list of parked keys. Its key is in the index for as long as the entry exists. An entry exists
+//! only for a key that has a run or has failed.
 
 mod closing;
 mod finish;
@@ -34,21 +34,21 @@ use crate::{
 use closing::CloseRecord;
 use holding::Suspension;
 
-/// All keys of one queue and where they are.
+/// All keys of one queue and their states.
 pub struct State<K> {
     options: Options,
-    /// The latest present that was told.
+    /// The latest time that a caller passed.
     now: Moment,
     slab: Slab<Item<K>>,
     index: Index,
     timers: Timers,
     bands: Bands,
-    /// In the order of claiming, so the first has run longest.
+    /// In the order of their claims, so the first has run longest.
     running: IntrusiveList,
     parked: IntrusiveList,
-    /// How many of the running ones are dirty.
+    /// Running keys that are dirty.
     dirty: usize,
-    /// The sum of the nanoseconds at which the running ones were claimed.
+    /// The sum of the claim times of the running keys, in nanoseconds.
     running_since: u128,
     suspension: Suspension,
     phase: ShutdownPhase,
@@ -57,22 +57,22 @@ pub struct State<K> {
     capacity: CapacityUse,
 }
 
-/// Proof that one worker alone holds a key; [`State::finish`] or [`State::give_back`] takes it.
+/// Proof that one worker alone holds a key. [`State::finish`] or [`State::give_back`] consumes it.
 ///
-/// It belongs to the state that handed it out; another one panics on it or confuses keys.
+/// It belongs to the state that issued it; another state panics on it or confuses keys.
 #[derive(Debug)]
 #[must_use = "a key that is neither finished nor given back stays running for ever"]
 pub struct ClaimToken<K> {
     pub(crate) slot: u32,
-    /// Which key.
+    /// The key.
     pub key: K,
     /// Its failures in a row so far.
     pub failures: u32,
     /// The band it was in.
     pub priority: Priority,
-    /// How long it was ready.
+    /// How long it was ready before the claim.
     pub queued_for: Duration,
-    /// Nothing but a second look asked for this run.
+    /// Only an add without an event asked for this run.
     pub without_event: bool,
 }
 
@@ -82,7 +82,7 @@ impl<K: Key> State<K> {
         State::with(options, CapacityUse::of(None))
     }
 
-    /// Returns a queue without keys that shares the room for them with others.
+    /// Creates an empty queue that shares its capacity with other queues.
     pub fn within(room: Arc<SharedCapacity>, options: Options) -> State<K> {
         State::with(options, CapacityUse::of(Some(room)))
     }
@@ -107,22 +107,22 @@ impl<K: Key> State<K> {
         }
     }
 
-    /// Changes the settings. Due times and bands of queued keys stay as they are.
+    /// Changes the settings. Due times and bands of queued keys stay unchanged.
     pub fn configure(&mut self, options: Options) {
         self.options = options;
     }
 
-    /// Adds a key that is to run now.
+    /// Adds a key that runs now.
     ///
     /// # Errors
-    /// [`AddError::Closed`] when the queue takes no new keys; while it drains, keys that are ready or running still merge.
-    /// [`AddError::Full`] when there is no room for one more key.
+    /// [`AddError::Closed`] when the queue takes no new keys; while it drains, ready and running keys still
+    /// merge. [`AddError::Full`] when there is no capacity for one more key.
     pub fn add(&mut self, now: Moment, key: K, priority: Priority) -> Result<AddOutcome, AddError> {
         self.add_with(|| now, key, priority)
     }
 
-    /// As [`State::add`], for those who pay for the present: it is asked for only when the add changes more than a
-    /// counter, and then once.
+    /// As [`State::add`], for callers whose clock is expensive. Calls `now` at most once, and only if the add
+    /// changes more than a counter.
     ///
     /// # Errors
     /// As [`State::add`].
@@ -142,7 +142,7 @@ impl<K: Key> State<K> {
         self.add_due(slot, hash, key, due, priority, false)
     }
 
-    /// Says whether an entry has a run queued that comes no later than one that is added now.
+    /// Returns whether an entry already has a queued run that is no later than an add now.
     fn already_covers(&self, slot: u32, priority: Priority) -> bool {
         let item = &self.slab[slot];
         match item.stage {
@@ -154,7 +154,7 @@ impl<K: Key> State<K> {
         }
     }
 
-    /// Adds a key that is to run after `delay`, counted from `now`.
+    /// Adds a key that runs after `delay`, counted from `now`.
     ///
     /// # Errors
     /// As [`State::add`]; while the queue drains, every delay is refused.
@@ -203,8 +203,8 @@ impl<K: Key> State<K> {
         Ok(added)
     }
 
-    /// Adds a key that is to run now, for a second look, which is no event: a key with a due time keeps that, and only its priority may
-    /// rise. A parked key stays parked unless `unpark` says otherwise.
+    /// Adds a key that runs now, without an event. A waiting key keeps its due time; only its priority may
+    /// rise. A parked key stays parked unless `unpark` is set.
     ///
     /// # Errors
     /// As [`State::add`].
@@ -235,7 +235,7 @@ impl<K: Key> State<K> {
         self.add_due(slot, hash, key, now, priority, true)
     }
 
-    /// Refuses what a closing queue does not take.
+    /// Refuses an add that a closing queue does not take.
     fn check_open(&self, slot: Option<u32>, at_once: bool) -> Result<(), AddError> {
         let known =
             slot.is_some_and(|slot| !matches!(self.slab[slot].stage, ItemState::Waiting { .. } | ItemState::Parked));
@@ -296,8 +296,8 @@ impl<K: Key> State<K> {
         if matches!(self.slab[slot].stage, ItemState::Ready { .. }) { AddOutcome::Ready } else { otherwise }
     }
 
-    /// Moves a queued key's due time to `delay` from `now`, sooner or later. Of a running key it moves the run that
-    /// follows. A parked key stays parked.
+    /// Moves a queued key's due time to `delay` from `now`, earlier or later. For a running key, moves its
+    /// next run. A parked key stays parked.
     pub fn postpone(&mut self, now: Moment, key: &K, delay: Duration) -> ChangeOutcome {
         let now = self.tick(now);
         let due = now.after(delay);
@@ -311,8 +311,8 @@ impl<K: Key> State<K> {
         ChangeOutcome::Done
     }
 
-    /// Takes a key off the queue, parked or not, and forgets its failures. Of a running key it takes off the run that
-    /// follows.
+    /// Removes a key from the queue, parked or not, and resets its failures. For a running key, cancels its
+    /// next run.
     pub fn cancel(&mut self, now: Moment, key: &K) -> ChangeOutcome {
         self.tick(now);
         let Some(slot) = self.find(key) else { return ChangeOutcome::Absent };
@@ -332,8 +332,8 @@ impl<K: Key> State<K> {
         ChangeOutcome::Done
     }
 
-    /// Makes a waiting, ready or parked key ready in the highest band, whatever delay it has; failures are kept. Of a
-    /// running key it expedites the run that follows.
+    /// Makes a waiting, ready or parked key ready in the highest band and discards its delay; failures are
+    /// kept. For a running key, expedites its next run.
     pub fn expedite(&mut self, now: Moment, key: &K) -> ChangeOutcome {
         let now = self.tick(now);
         let Some(slot) = self.find(key) else { return ChangeOutcome::Absent };
@@ -354,8 +354,8 @@ impl<K: Key> State<K> {
         ChangeOutcome::Done
     }
 
-    /// Moves a key to another band, up or down, whatever its state: a ready one stands at the tail there, one that is there already stays
-    /// where it is. Of a running key it moves the run that follows too.
+    /// Moves a key to another band, up or down, in any state. A ready key goes to the tail of the new band;
+    /// in its own band it keeps its place. For a running key, moves its next run too.
     pub fn prioritize(&mut self, now: Moment, key: &K, priority: Priority) -> ChangeOutcome {
         self.tick(now);
         let Some(slot) = self.find(key) else { return ChangeOutcome::Absent };
@@ -375,8 +375,8 @@ impl<K: Key> State<K> {
         ChangeOutcome::Done
     }
 
-    /// Gives a key a fresh start: its failures are forgotten, and a parked or waiting key is ready now, in its band. A
-    /// running key runs once more.
+    /// Resets the failures of a key. A parked or waiting key is ready now, in its band. A running key runs
+    /// once more.
     pub fn retry(&mut self, now: Moment, key: &K) -> ChangeOutcome {
         let now = self.tick(now);
         let Some(slot) = self.find(key) else { return ChangeOutcome::Absent };
@@ -384,7 +384,7 @@ impl<K: Key> State<K> {
         let priority = item.priority;
         match &mut item.stage {
             ItemState::Running { .. } if self.phase.is_closed() => return ChangeOutcome::Unchanged,
-            // Also where delays are floors.
+            // Even if delays are floors.
             ItemState::Running { dirty: Some(dirty), .. } => {
                 *dirty =
                     NextRun { due: dirty.due.min(now), priority: dirty.priority.max(priority), without_event: false };
@@ -402,7 +402,7 @@ impl<K: Key> State<K> {
         ChangeOutcome::Done
     }
 
-    /// Hands out the key whose turn it is; `None` when none is ready, or none may be handed out.
+    /// Claims the next key; `None` when no key is ready and allowed to run.
     #[inline]
     pub fn claim(&mut self, now: Moment) -> Option<ClaimToken<K>> {
         let now = self.tick(now);
@@ -435,7 +435,7 @@ impl<K: Key> State<K> {
         if self.phase.is_closed() { 0 } else { self.claimable_ready() }
     }
 
-    /// Returns when the next waiting key is due; `None` when none waits or none would be handed out.
+    /// Returns the due time of the next waiting key; `None` when no key waits or none would be handed out.
     pub fn next_due(&mut self) -> Option<Moment> {
         if self.suspension == Suspension::Everything || self.phase.is_closed() {
             return None;
@@ -444,7 +444,7 @@ impl<K: Key> State<K> {
         self.timers.first(|timer| is_live(slab, timer))
     }
 
-    /// Makes the keys ready whose due time has come, and returns the present.
+    /// Makes the due keys ready, and returns the current time.
     #[inline]
     fn tick(&mut self, now: Moment) -> Moment {
         self.now = self.now.max(now);
@@ -470,7 +470,7 @@ impl<K: Key> State<K> {
     }
 }
 
-/// Says whether a timer is the present one of its entry.
+/// Returns whether a timer is the current one of its entry.
 fn is_live<K>(slab: &Slab<Item<K>>, timer: &Timer) -> bool {
     match slab.get(timer.slot).map(|item| item.stage) {
         Some(ItemState::Waiting { due, order }) => due == timer.due && order == timer.order,

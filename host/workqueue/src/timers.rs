@@ -4,25 +4,26 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 
 use crate::Moment;
 
-/// A due time of one entry. Ordered by due time, then by the order of asking.
+/// The due time of one entry. Ordered by due time, then by the order of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Timer {
     pub(crate) due: Moment,
-    /// Tells timers of one entry apart. Wraps after 2³² timers; all it costs is the order of two keys that are due in
-    /// the same nanosecond.
+    /// Distinguishes the timers of one entry. Wraps after 2³² timers; the only effect is on the order of two
+    /// keys that are due in the same nanosecond.
     pub(crate) order: u32,
     pub(crate) slot: u32,
 }
 
-/// A heap of due times. Removing is lazy: a timer whose entry has moved on is passed over when its turn comes, and the
-/// heap is swept when more than half of it is such timers. The caller knows which those are, hence the `live` arguments.
+/// A heap of due times. Removal is lazy: a timer is *dead* once its entry has moved on. Dead timers are
+/// skipped at the top of the heap, and swept when they are more than half of it. Only the caller can tell
+/// which timers are live, hence the `live` arguments.
 pub(crate) struct Timers {
     heap: BinaryHeap<Reverse<Timer>>,
     dead: usize,
     order: u32,
 }
 
-/// The heap keeps its memory, and is not swept, up to this many timers.
+/// The heap is neither shrunk nor swept below this many timers.
 const TIMERS_KEPT: usize = 64;
 
 impl Timers {
@@ -30,7 +31,7 @@ impl Timers {
         Timers { heap: BinaryHeap::new(), dead: 0, order: 0 }
     }
 
-    /// The number of keys that have a timer.
+    /// Returns the number of keys with a timer.
     pub(crate) fn len(&self) -> usize {
         self.heap.len() - self.dead
     }
@@ -41,7 +42,7 @@ impl Timers {
         self.order
     }
 
-    /// Notes that the entry of one timer has moved on.
+    /// Records that the entry of one timer has moved on.
     pub(crate) fn mark_dead(&mut self, live: impl Fn(&Timer) -> bool) {
         self.dead += 1;
         if self.heap.len() > TIMERS_KEPT && self.dead * 2 > self.heap.len() {
@@ -51,13 +52,13 @@ impl Timers {
         }
     }
 
-    /// Says whether the first timer is due, live or not.
+    /// Returns whether the first timer is due, live or not.
     #[inline]
     pub(crate) fn may_be_due(&self, now: Moment) -> bool {
         self.heap.peek().is_some_and(|Reverse(timer)| timer.due <= now)
     }
 
-    /// Takes the first timer that is due.
+    /// Removes and returns the first live timer that is due.
     pub(crate) fn pop_due(&mut self, now: Moment, live: impl Fn(&Timer) -> bool) -> Option<Timer> {
         while let Some(Reverse(timer)) = self.heap.peek().copied() {
             if timer.due > now {
@@ -85,7 +86,7 @@ impl Timers {
         None
     }
 
-    /// Returns the earliest `limit` timers, in order. Looks at each timer once.
+    /// Returns the earliest `limit` timers, in order. Visits each timer once.
     pub(crate) fn earliest(&self, limit: usize, live: impl Fn(&Timer) -> bool) -> Vec<Timer> {
         let mut earliest = BinaryHeap::new();
         for Reverse(timer) in &self.heap {

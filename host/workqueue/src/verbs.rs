@@ -1,26 +1,26 @@
-//! What the queue is told and what it answers.
+//! The arguments and results of the queue's methods.
 
 use std::{hash::Hash, sync::Arc, time::Duration};
 
-/// What can be queued: cheap to clone (an `Arc` inside), compared and hashed by content.
+/// A key that can be queued: cheap to clone (an `Arc` inside), compared and hashed by content.
 ///
 /// Its `clone`, `eq` and `hash` run inside the queue's lock and must not call the queue.
 pub trait Key: Clone + Eq + Hash + Send + Sync + 'static {}
 
 impl<K: Clone + Eq + Hash + Send + Sync + 'static> Key for K {}
 
-/// Why the queue did not take a key.
+/// Why the queue refused a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddError {
-    /// It takes no new keys any more.
+    /// The queue takes no new keys.
     #[error("the queue is closed and takes no new keys")]
     Closed,
-    /// It has as many keys as it may have, and this is another one.
+    /// The queue is full, and this is a new key.
     #[error("limit keys: the queue has as many keys as it may have")]
     Full,
 }
 
-/// What an add did.
+/// The result of an add.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddOutcome {
     /// The key was absent or waiting and is ready now.
@@ -29,7 +29,7 @@ pub enum AddOutcome {
     Waiting,
     /// The key was queued already; at most its priority rose or its due time came closer.
     Merged,
-    /// The key has a delay that events do not cut short; it runs when that is over.
+    /// The key has a delay that events do not cut short; it runs after that delay.
     Held,
     /// The key is running and runs once more afterwards.
     Dirty,
@@ -37,30 +37,31 @@ pub enum AddOutcome {
     Unparked,
 }
 
-/// What a verb on one key did.
+/// The result of a change to one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeOutcome {
-    /// It was done.
+    /// The change was made.
     Done,
-    /// The key is there, but there was nothing to do: it runs with no further run queued, or it is parked and was to
-    /// be postponed.
+    /// The key exists, but the change does not apply: the key is running with no next run, or it is parked
+    /// and was to be postponed.
     Unchanged,
     /// The queue does not know the key.
     Absent,
 }
 
-/// Where a key is.
+/// The state of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeyState {
     /// It has a due time.
     Waiting,
-    /// It stands in its band.
+    /// It is in its band.
     Ready,
     /// A worker holds its claim.
     Running,
     /// A worker holds its claim, and it runs once more afterwards.
     Dirty,
-    /// It failed for good or has used up its retries, and stays until it is added again or retried.
+    /// It failed permanently or is out of retries (elsewhere called dead-lettered). It stays parked until it
+    /// is added again or retried.
     Parked,
 }
 
@@ -83,63 +84,64 @@ impl std::fmt::Display for KeyState {
     }
 }
 
-/// What becomes of a key when its run is over.
+/// The next state of a key after its run.
 ///
-/// A key that was added during the run is merged in: it runs at the earlier of the two times and with the higher of the
-/// two priorities. Where [`DuringDelay::Hold`](crate::DuringDelay::Hold) says that delays are floors, it runs at the later one.
+/// A key that was added during the run is merged: it runs at the earlier of the two times and with the higher
+/// of the two priorities. With [`DuringDelay::Hold`](crate::DuringDelay::Hold) it runs at the later time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It is finished: the queue forgets it.
+    /// It is finished: the queue removes it.
     Done,
     /// It succeeded and runs again after so long. Zero is [`Next::Again`].
     After(Duration),
     /// It succeeded and runs again at once, at the tail of its band.
     Again,
-    /// It failed. It runs again after its backoff, and not before `at_least`; or is parked when its retries are used up.
+    /// It failed. It runs again after its backoff, and not before `at_least`. When its retries are used up,
+    /// it is parked.
     Retry {
-        /// The wait that the failure asked for, if it did.
+        /// The minimum wait that the failure asked for, if any.
         at_least: Option<Duration>,
-        /// What went wrong, for whoever inspects the key.
+        /// The error, shown when the key is inspected.
         error: Arc<str>,
     },
-    /// It failed in a way that no retry mends: it is parked.
+    /// It failed permanently: it is parked.
     Park {
-        /// What went wrong, for whoever inspects the key.
+        /// The error, shown when the key is inspected.
         error: Arc<str>,
     },
-    /// It has no business here any more: the queue forgets it, a run that was queued meanwhile included.
+    /// It is dropped: the queue removes it, including a run that was queued meanwhile.
     Drop,
 }
 
-/// Where a key went when its run was over.
+/// The result of a finished run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FinishOutcome {
-    /// Where it is now; `None` when the queue has forgotten it.
+    /// The state of the key; `None` when the queue has removed it.
     pub state: Option<KeyState>,
     /// Its failures in a row, this run included.
     pub failures: u32,
-    /// How long it waits, if it does.
+    /// How long it waits, if it is waiting.
     pub due_in: Option<Duration>,
-    /// Whether it was parked because its retries are used up.
+    /// Whether it was parked because it is out of retries.
     pub dropped: bool,
 }
 
-/// How far the closing of a queue is. It only moves forward.
+/// The phase of a queue's shutdown. It only moves forward.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ShutdownPhase {
-    /// Keys are taken and handed out.
+    /// The queue takes keys and hands them out.
     #[default]
     Open,
-    /// No new key is taken; what is ready or becomes dirty is still handed out.
+    /// The queue takes no new keys; keys that are ready or become dirty are still handed out.
     Draining,
-    /// Nothing is handed out any more.
+    /// The queue hands out no keys.
     Stopped,
-    /// Nothing is handed out any more, and running work is asked to end at once.
+    /// The queue hands out no keys, and running work is asked to end at once.
     Aborted,
 }
 
 impl ShutdownPhase {
-    /// Says whether nothing is handed out any more.
+    /// Returns whether the queue hands out no more keys.
     pub fn is_closed(self) -> bool {
         self >= ShutdownPhase::Stopped
     }

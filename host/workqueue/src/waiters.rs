@@ -1,13 +1,15 @@
-//! The sleeping claimers: whom to wake, and which of them keeps the timer.
+//! The sleeping claimers: which of them to wake, and which of them owns the timer.
 //!
-//! The rule that loses no wake-up: *while a key can be claimed and a claimer sleeps, at least as many claimers are awake
-//! on their way as there are keys*. It is restored after every change of the queue and whenever a claimer leaves, for
-//! whatever reason, so a claimer that is cancelled after it was woken passes its wake-up on.
+//! The rule that loses no wake-up: *while a key can be claimed and a claimer sleeps, at least as many
+//! claimers are awake and about to check as there are keys*. It is restored after every change of the queue
+//! and whenever a claimer leaves, for any reason. So a claimer that is cancelled after it was woken passes
+//! its wake-up on.
 //!
-//! One sleeping claimer is the timekeeper: it alone sleeps with a timer, for the earliest due time. It is woken for a
-//! key only when all others are awake already. When it leaves and there are due times, another one takes over.
+//! One sleeping claimer owns the timer: it alone sleeps with a timer, for the earliest due time. It is woken
+//! for a key only when all others are already awake. When it leaves and there are due times, another claimer
+//! takes over the timer.
 //!
-//! Nothing here takes longer when more claimers sleep.
+//! The cost of no operation grows with the number of sleeping claimers.
 
 use std::task::{Context, Waker};
 
@@ -17,21 +19,21 @@ use crate::{
     slab::Slab,
 };
 
-/// Names one claimer for as long as it waits.
+/// Identifies one claimer for as long as it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WaiterId(u32);
 
-/// All claimers that found no key.
+/// All claimers that wait for a key.
 pub(crate) struct Waiters {
     slots: Slab<WaiterSlot>,
-    /// The seats of those that sleep, in the order of falling asleep.
+    /// The sleeping claimers, in the order of falling asleep.
     asleep: IntrusiveList,
-    /// How many were woken and have not looked yet.
+    /// Claimers that were woken and have not checked yet.
     awake: usize,
     timer_owner: Option<(WaiterId, Moment)>,
 }
 
-/// One claimer. It has no waker when it was woken, and then stands in no line.
+/// One claimer. While it is awake it has no waker and is in no list.
 struct WaiterSlot {
     waker: Option<Waker>,
     links: Links,
@@ -47,7 +49,7 @@ impl ListNode for WaiterSlot {
     }
 }
 
-/// What has to be woken once the lock is released. The first waker needs no allocation.
+/// The wakers to call once the lock is released. The first one needs no allocation.
 #[derive(Debug, Default)]
 #[must_use = "claimers that were taken off the list sleep on if nobody wakes them"]
 pub(crate) struct Wake {
@@ -73,18 +75,18 @@ impl Waiters {
         Waiters { slots: Slab::new(), asleep: IntrusiveList::new(), awake: 0, timer_owner: None }
     }
 
-    /// Says whether nobody sleeps, so that nobody can be woken.
+    /// Returns whether no claimer sleeps.
     pub(crate) fn is_empty(&self) -> bool {
         self.asleep.len() == 0
     }
 
-    /// Notes that a claimer looks for a key, whether it was woken or not.
+    /// Records that a claimer checks for a key, whether it was woken or not.
     pub(crate) fn mark_awake(&mut self, ticket: Option<WaiterId>) {
         let woken = ticket.is_some_and(|WaiterId(seat)| self.slots[seat].waker.is_none());
         self.awake -= usize::from(woken);
     }
 
-    /// Puts a claimer to sleep that has just [looked](Waiters::look), and returns its ticket.
+    /// Puts a claimer to sleep that has just [checked](Waiters::mark_awake), and returns its id.
     pub(crate) fn sleep(&mut self, ticket: Option<WaiterId>, cx: &Context<'_>) -> WaiterId {
         let ticket =
             ticket.unwrap_or_else(|| WaiterId(self.slots.insert(WaiterSlot { waker: None, links: Links::default() })));
@@ -98,7 +100,7 @@ impl Waiters {
         ticket
     }
 
-    /// Says until when a sleeping claimer is to keep the timer, if it is the one.
+    /// Returns when the timer of a sleeping claimer is due, if it owns the timer.
     pub(crate) fn take_timer(&mut self, ticket: WaiterId, due: Option<Moment>) -> Option<Moment> {
         match self.timer_owner {
             Some((keeper, _)) if keeper != ticket => None,
@@ -109,7 +111,7 @@ impl Waiters {
         }
     }
 
-    /// Takes a claimer off the list that has just [looked](Waiters::look), or that is no more.
+    /// Removes a claimer that has just [checked](Waiters::mark_awake), or is gone.
     pub(crate) fn remove(&mut self, ticket: Option<WaiterId>) {
         let Some(WaiterId(seat)) = ticket else { return };
         if self.slots[seat].waker.is_some() {
@@ -121,7 +123,8 @@ impl Waiters {
         }
     }
 
-    /// Restores the rule after a change: `claimable` keys can be claimed, and the next one is due at `next_due`.
+    /// Restores the rule after a change: `claimable` keys can be claimed, and the next one is due at
+    /// `next_due`.
     pub(crate) fn wake_for(&mut self, claimable: usize, next_due: impl FnOnce() -> Option<Moment>) -> Wake {
         let mut wake = Wake::default();
         while self.awake < claimable
@@ -144,7 +147,7 @@ impl Waiters {
         wake
     }
 
-    /// Wakes everybody, for good.
+    /// Wakes all claimers, for good.
     pub(crate) fn wake_all(&mut self) -> Wake {
         let mut wake = Wake::default();
         while let Some(first) = self.asleep.first() {
@@ -161,7 +164,7 @@ impl Waiters {
         }
     }
 
-    /// For when the one timer is armed.
+    /// Returns the due time of the armed timer.
     #[cfg(test)]
     pub(crate) fn armed(&self) -> Option<Moment> {
         self.timer_owner.map(|(_, due)| due)

@@ -1,4 +1,4 @@
-//! One claimer that waits.
+//! A waiting claimer.
 
 use std::{
     future::poll_fn,
@@ -15,14 +15,15 @@ use tokio::{
 use super::{LockedState, Shared};
 use crate::{Key, Moment, state::State, waiters::WaiterId};
 
-/// The longest sleep. Who wakes too early looks and sleeps on, so delays of years need no timer of years.
+/// The longest sleep. A claimer that wakes too early checks and sleeps again, so a delay of years needs no
+/// timer of years.
 const SLEEP_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A claimer on the list of those who wait, or about to be. Dropping it takes it off and passes a wake-up on.
+/// A claimer on the wait list, or about to join it. Dropping it leaves the list and passes a wake-up on.
 pub(super) struct WaitingClaimer<'a, K: Key> {
     shared: &'a Shared<K>,
     ticket: Option<WaiterId>,
-    /// The one timer, while this claimer is the timekeeper.
+    /// The timer, while this claimer owns it.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -31,7 +32,7 @@ impl<'a, K: Key> WaitingClaimer<'a, K> {
         WaitingClaimer { shared, ticket: None, timer: None }
     }
 
-    /// Waits until `look` finds something; `None` when the queue is closed.
+    /// Waits until `look` returns a value; `None` when the queue is closed.
     pub(super) async fn until<R>(mut self, mut look: impl FnMut(&mut State<K>, Moment) -> Option<R>) -> Option<R> {
         poll_fn(|cx| self.poll(cx, &mut look)).await
     }
@@ -41,7 +42,7 @@ impl<'a, K: Key> WaitingClaimer<'a, K> {
         cx: &mut Context<'_>,
         look: &mut impl FnMut(&mut State<K>, Moment) -> Option<R>,
     ) -> Poll<Option<R>> {
-        // A worker that always finds a key lets the other tasks of its thread run now and then.
+        // A worker that always finds a key yields to the other tasks of its thread now and then.
         let budget = ready!(poll_proceed(cx));
         loop {
             let (now, mut locked) = (self.shared.now(), self.shared.lock());
@@ -62,13 +63,14 @@ impl<'a, K: Key> WaitingClaimer<'a, K> {
         }
     }
 
-    /// Pending until it is time to look again. The waker is on the list already, so what happens meanwhile is not lost.
+    /// Pending until the timer fires. The waker is already on the list, so no wake-up in between is lost.
     fn poll_timer(&mut self, cx: &mut Context<'_>, until: Option<Moment>) -> Poll<()> {
         let Some(until) = until else {
             self.timer = None;
             return Poll::Pending;
         };
-        // Not from the present on, which may have moved since the queue was asked: the key would be late by as much.
+        // Counted from the origin, not from now: the clock may have advanced since the queue was asked, and
+        // the key would be late by as much.
         let deadline = (Instant::now() + SLEEP_MAX).min(self.shared.origin + until.since(Moment::ZERO));
         let timer = match &mut self.timer {
             Some(timer) => {

@@ -3,7 +3,7 @@
 use super::State;
 use crate::{CloseReport, Key, Moment, ShutdownPhase, item::ItemState};
 
-/// What is kept for the report.
+/// Data for the report.
 pub(super) struct CloseRecord<K> {
     pub(super) finished: u64,
     pub(super) dropped: Vec<K>,
@@ -16,19 +16,19 @@ impl<K> Default for CloseRecord<K> {
 }
 
 impl<K: Key> State<K> {
-    /// Drops what is queued and hands nothing out any more. What runs may finish.
+    /// Drops the queued keys and hands out no more keys. Running keys may finish.
     pub fn stop(&mut self, now: Moment) -> CloseReport<K> {
         self.close(now, ShutdownPhase::Stopped)
     }
 
-    /// As [`State::stop`], and asks what runs to end at once.
+    /// As [`State::stop`], and asks running work to end at once.
     pub fn abort(&mut self, now: Moment) -> CloseReport<K> {
         self.close(now, ShutdownPhase::Aborted)
     }
 
-    /// Drops what is waiting, takes no new keys, and stops by itself as soon as nothing is ready or running.
+    /// Drops the waiting keys, takes no new keys, and stops by itself once no key is ready or running.
     ///
-    /// What a suspension holds back cannot be handed out: it is dropped when the last run has ended.
+    /// Suspended keys cannot be handed out: they are dropped when the last run has ended.
     pub fn drain(&mut self, now: Moment) {
         self.tick(now);
         if self.phase == ShutdownPhase::Open {
@@ -39,12 +39,12 @@ impl<K: Key> State<K> {
         self.stop_if_drained();
     }
 
-    /// Returns how far the closing is.
+    /// Returns the phase of the shutdown.
     pub fn phase(&self) -> ShutdownPhase {
         self.phase
     }
 
-    /// Returns how the closing has gone so far.
+    /// Returns the result of the closing so far.
     pub fn report(&self) -> CloseReport<K> {
         CloseReport {
             finished: self.closing.finished,
@@ -63,7 +63,7 @@ impl<K: Key> State<K> {
         self.report()
     }
 
-    /// Stops a draining queue that has nothing left to do.
+    /// Stops a draining queue once no key is running or claimable.
     #[inline]
     pub(super) fn stop_if_drained(&mut self) {
         if self.phase != ShutdownPhase::Draining || self.running.len() > 0 {
@@ -74,7 +74,7 @@ impl<K: Key> State<K> {
         }
     }
 
-    /// Takes the keys off whose place is such; those that had a run queued are lost.
+    /// Drops the keys in the matching states; counts those that had a queued run as dropped.
     fn drop_where(&mut self, such: impl Fn(&ItemState) -> bool) {
         let slots: Vec<u32> = self.slab.iter().filter(|(_, item)| such(&item.stage)).map(|(slot, _)| slot).collect();
         for slot in slots {
@@ -84,7 +84,7 @@ impl<K: Key> State<K> {
         }
     }
 
-    /// Forgets an entry that is nowhere, and notes that its queued run will not happen.
+    /// Removes a detached entry, and records that its queued run was dropped.
     pub(super) fn drop_run(&mut self, slot: u32) {
         self.counters.dropped += 1;
         self.closing.dropped.push(self.slab[slot].key.clone());

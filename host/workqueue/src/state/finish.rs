@@ -1,4 +1,4 @@
-//! What becomes of a key when its claim ends.
+//! The end of a claim: the next state of its key.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::{
     item::{ItemState, NextRun},
 };
 
-/// Where a key goes.
+/// The next place of a key.
 #[derive(Clone, Copy, Debug)]
 enum NextPlace {
     Forget,
@@ -17,18 +17,19 @@ enum NextPlace {
 }
 
 impl<K: Key> State<K> {
-    /// Ends a run with what becomes of its key. `random` is any 64 bits, for the jitter of the backoff.
+    /// Ends a run. `next` decides the next state of the key. `random` is any 64 bits, for the jitter of the
+    /// backoff.
     pub fn finish(&mut self, now: Moment, claimed: ClaimToken<K>, next: Next, random: u64) -> FinishOutcome {
         self.finish_slot(now, claimed.slot, next, random)
     }
 
-    /// As [`State::finish`], for whoever has the proof and would rather not move it here.
+    /// As [`State::finish`], for callers that keep the token.
     pub(crate) fn finish_slot(&mut self, now: Moment, slot: u32, next: Next, random: u64) -> FinishOutcome {
         let now = self.tick(now);
         let (began, dirty) = self.end_run(slot);
         self.closing.finished += u64::from(self.phase != ShutdownPhase::Open);
         if matches!(next, Next::Done) && dirty.is_none() {
-            // Nearly always: there is nothing to merge and nothing to keep.
+            // The common case: no run to merge and no failure to record.
             self.counters.finished.done += 1;
             self.remove(slot);
             self.stop_if_drained();
@@ -64,7 +65,8 @@ impl<K: Key> State<K> {
         self.finished(slot, plan, failures, dropped)
     }
 
-    /// Ends a run that came to no result: the key is ready again at the tail of its band, with its failures kept.
+    /// Ends a run without a result: the key is ready again at the tail of its band, and its failures are
+    /// kept.
     pub fn give_back(&mut self, now: Moment, claimed: ClaimToken<K>) {
         let now = self.tick(now);
         let slot = claimed.slot;
@@ -72,13 +74,13 @@ impl<K: Key> State<K> {
         self.counters.finished.returned += 1;
         let (priority, is_look) = (self.slab[slot].priority, self.slab[slot].without_event);
         self.counters.requeues += u64::from(dirty.is_none());
-        // Its turn had come: no delay that somebody asked for meanwhile puts it off.
+        // The key had already been handed out: a delay that was added meanwhile does not postpone it.
         let priority = dirty.map_or(priority, |dirty| dirty.priority.max(priority));
         let is_look = is_look && dirty.is_none_or(|dirty| dirty.without_event);
         self.requeue(slot, NextPlace::Queue { due: now, priority, without_event: is_look });
     }
 
-    /// Takes the key out of the running ones and returns when its run began, and the run that was added
+    /// Removes the key from the running keys. Returns the start of its run, and the next run that was added
     /// meanwhile.
     fn end_run(&mut self, slot: u32) -> (Moment, Option<NextRun>) {
         let ItemState::Running { since, dirty } = self.slab[slot].stage else {
@@ -109,7 +111,7 @@ impl<K: Key> State<K> {
         }
     }
 
-    /// Returns the plan, and whether the key is given up.
+    /// Returns the next place, and whether the key is out of retries.
     fn after_failure(
         &mut self,
         now: Moment,
@@ -132,8 +134,8 @@ impl<K: Key> State<K> {
         (self.merge_next_run(plan, dirty), false)
     }
 
-    /// Merges the run that was added meanwhile into the plan: the higher priority and the earlier due time, or the later one where
-    /// delays are floors.
+    /// Merges the run that was added meanwhile: the higher priority and the earlier due time. If delays are
+    /// floors, the later due time.
     fn merge_next_run(&self, plan: NextPlace, dirty: Option<NextRun>) -> NextPlace {
         let Some(dirty) = dirty else { return plan };
         match plan {
@@ -152,7 +154,7 @@ impl<K: Key> State<K> {
         }
     }
 
-    /// Puts a key that is nowhere where the plan says, or where a closing queue puts it.
+    /// Moves a detached key to its next place, as far as a closing queue allows it.
     fn requeue(&mut self, slot: u32, plan: NextPlace) {
         match plan {
             NextPlace::Queue { due, priority, without_event: is_look } if self.accepts_requeue(due) => {
@@ -172,7 +174,7 @@ impl<K: Key> State<K> {
         self.stop_if_drained();
     }
 
-    /// Says whether a key that is due then still gets its run.
+    /// Returns whether a key with that due time still gets its run.
     fn accepts_requeue(&self, due: Moment) -> bool {
         match self.phase {
             ShutdownPhase::Open => true,

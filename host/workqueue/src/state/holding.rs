@@ -1,9 +1,9 @@
-//! Suspending the queue, or all of it but its highest bands.
+//! Suspends the queue, or all of it but its highest bands.
 
 use super::State;
 use crate::{Key, Moment, Priority};
 
-/// What is held back by a suspension.
+/// The part of the queue that is suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Suspension {
     Nothing,
@@ -13,13 +13,13 @@ pub(super) enum Suspension {
 }
 
 impl<K: Key> State<K> {
-    /// Hands nothing out until [`State::resume`]. Adds are kept and due times pass.
+    /// Suspends the queue until [`State::resume`]: no key is handed out. Adds are kept and due times pass.
     pub fn suspend(&mut self, now: Moment) {
         self.set_suspension(now, Suspension::Everything);
     }
 
-    /// As [`State::suspend`], but for the keys in the band `floor` and above: these are handed out, the highest band first. No band ages
-    /// meanwhile, and none counts as passed over.
+    /// As [`State::suspend`], except for the keys in the band `floor` and above. These are handed out, the
+    /// highest band first. No band ages meanwhile, and none counts as passed over.
     pub fn suspend_below(&mut self, now: Moment, floor: Priority) {
         self.set_suspension(now, Suspension::Below(floor));
     }
@@ -35,12 +35,12 @@ impl<K: Key> State<K> {
         self.set_suspension(now, Suspension::Nothing);
     }
 
-    /// Says whether the queue is suspended, be it for some bands alone.
+    /// Returns whether the queue is suspended, in whole or in part.
     pub fn is_suspended(&self) -> bool {
         self.suspension != Suspension::Nothing
     }
 
-    /// How many ready keys are not held back.
+    /// Returns how many ready keys are not suspended.
     #[inline]
     pub(super) fn claimable_ready(&self) -> usize {
         match self.suspension {

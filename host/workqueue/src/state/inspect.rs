@@ -1,4 +1,4 @@
-//! What can be asked of the queue. Nothing here changes anything but the ready keys, which may have become more.
+//! Queries. They change the state in one way only: due keys become ready.
 
 use std::time::Duration;
 
@@ -20,17 +20,17 @@ impl<K: Key> State<K> {
         }
     }
 
-    /// Returns for how many more keys there is room now.
+    /// Returns how many more keys fit now.
     pub fn remaining_capacity(&self) -> u64 {
         self.capacity.free(self.options.keys_max)
     }
 
-    /// Returns what happened since the queue was made.
+    /// Returns the counters since the queue was created.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Returns how long things have taken so far.
+    /// Returns the ages of the ready and running keys.
     pub fn ages(&mut self, now: Moment) -> Ages {
         let now = self.tick(now);
         let since = |slot| match self.slab[slot].stage {
@@ -45,22 +45,23 @@ impl<K: Key> State<K> {
         }
     }
 
-    /// Returns where a key is; `None` when the queue does not know it.
+    /// Returns the state of a key; `None` for an unknown key.
     pub fn state(&mut self, now: Moment, key: &K) -> Option<KeyState> {
         self.tick(now);
         self.find(key).map(|slot| self.slab[slot].key_state())
     }
 
-    /// Returns all there is to know of one key.
+    /// Returns the details of one key.
     pub fn entry(&mut self, now: Moment, key: &K) -> Option<Entry<K>> {
         let now = self.tick(now);
         self.find(key).map(|slot| self.slab[slot].entry(now))
     }
 
-    /// Returns up to `limit` keys: the running ones, longest first; the ready ones by band from the highest, in order;
-    /// the waiting ones by due time; the parked ones, first parked first.
+    /// Returns up to `limit` keys: the running ones, longest first; the ready ones by band from the highest,
+    /// in order; the waiting ones by due time; the parked ones, first parked first.
     ///
-    /// Takes time in proportion to `limit` and, if that reaches the waiting keys, to their number.
+    /// Takes time in proportion to `limit`. If the result includes waiting keys, also in proportion to their
+    /// number.
     pub fn entries(&mut self, now: Moment, limit: usize) -> Vec<Entry<K>> {
         let now = self.tick(now);
         let (slab, timers) = (&self.slab, &self.timers);

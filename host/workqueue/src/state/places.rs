@@ -1,11 +1,11 @@
-//! Where an entry stands, and how it comes from one place to another.
+//! Moves of an entry from one place to another.
 
 use super::{State, is_live};
 use crate::item::ItemState;
 use crate::{Key, Moment, Priority};
 
 impl<K: Key> State<K> {
-    /// Puts an entry that is nowhere in its band or, if it is not due yet, in the timers.
+    /// Puts a detached entry in its band or, if it is not due yet, in the timers.
     #[inline]
     pub(super) fn enqueue(&mut self, slot: u32, due: Moment) {
         if due <= self.now {
@@ -19,7 +19,7 @@ impl<K: Key> State<K> {
         }
     }
 
-    /// Takes a waiting, ready or parked entry from where it is; the caller puts it elsewhere at once.
+    /// Detaches a waiting, ready or parked entry; the caller puts it in another place at once.
     pub(super) fn detach(&mut self, slot: u32) {
         let item = &mut self.slab[slot];
         let priority = item.priority;
@@ -35,14 +35,14 @@ impl<K: Key> State<K> {
         }
     }
 
-    /// Gives a waiting, ready or parked entry another due time. Its band is the one that its priority names; of a ready
-    /// one that must not have changed.
+    /// Gives a waiting, ready or parked entry another due time. Its priority names its band; the priority of
+    /// a ready entry must not have changed.
     pub(super) fn reschedule(&mut self, slot: u32, due: Moment) {
         self.detach(slot);
         self.enqueue(slot, due);
     }
 
-    /// Moves a ready entry to the tail of another band. It has been ready since it was.
+    /// Moves a ready entry to the tail of another band. Its ready time stays.
     pub(super) fn change_band(&mut self, slot: u32, priority: Priority) {
         let old = self.slab[slot].priority;
         self.bands.remove(&mut self.slab, slot, old);
@@ -50,7 +50,7 @@ impl<K: Key> State<K> {
         self.bands.push(&mut self.slab, slot, priority);
     }
 
-    /// Forgets an entry that is nowhere.
+    /// Removes a detached entry.
     #[inline]
     pub(super) fn remove(&mut self, slot: u32) {
         self.release_error(slot);

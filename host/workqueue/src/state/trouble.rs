@@ -1,4 +1,4 @@
-//! What is known of a key's failures, and the room that the texts of their errors take.
+//! The failures of keys, and the capacity that their error texts take.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use super::State;
 use crate::Moment;
 
 impl<K> State<K> {
-    /// Forgets the failures of an entry.
+    /// Resets the failures of an entry.
     pub(super) fn forget_failures(&mut self, slot: u32) {
         self.release_error(slot);
         self.slab[slot].forget_failures();
     }
 
-    /// Notes the failure of a run that began then.
+    /// Records the failure of a run that started at `began`.
     pub(super) fn record_failure(&mut self, slot: u32, began: Moment, error: Arc<str>) {
         self.release_error(slot);
         let is_empty = error.is_empty();
@@ -21,7 +21,7 @@ impl<K> State<K> {
         self.slab[slot].record_failure(began, kept);
     }
 
-    /// Gives back the room of an entry's error text; the caller forgets the text at once.
+    /// Releases the capacity of an entry's error text; the caller discards the text at once.
     #[inline]
     pub(super) fn release_error(&mut self, slot: u32) {
         let bytes = self.slab[slot].error_bytes();
