@@ -2,13 +2,13 @@ use std::collections::HashMap;
 
 use super::*;
 
-/// Numbers that are mixed well enough to test with. Source: splitmix64, by Steele, Lea and Flood, 2014.
+/// Well-mixed test numbers. Source: splitmix64, by Steele, Lea and Flood, 2014.
 fn mixed(number: u64) -> u64 {
     let mixed = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed ^ (mixed >> 27)
 }
 
-/// Q12: whatever comes and goes, what is there is found and nothing else, also where all hashes collide.
+/// Q12: after any inserts and removals, exactly the present numbers are found, also if all hashes collide.
 #[test]
 fn what_is_there_is_found_however_the_hashes_collide() {
     for different in [1, 3, 16, 1 << 32] {
@@ -16,7 +16,7 @@ fn what_is_there_is_found_however_the_hashes_collide() {
         let mut there: HashMap<u32, Hash> = HashMap::new();
         for step in 0..3000 {
             let number = (mixed(step) % 40) as u32;
-            // Of the highest hashes: their places run over the end of the table.
+            // The highest hashes: their slots wrap around the end of the table.
             let hash = Hash(u32::MAX - (mixed(u64::from(number)) % different) as u32);
             match there.remove(&number) {
                 Some(hash) => index.remove(hash, number),
@@ -34,7 +34,8 @@ fn what_is_there_is_found_however_the_hashes_collide() {
     }
 }
 
-/// Q12: a table that keys pass through neither grows nor is rebuilt, and one that was full gives its memory back.
+/// Q12: a steady flow of keys neither grows nor rebuilds the table, and a table that was full frees its
+/// memory.
 #[test]
 fn the_table_is_as_large_as_what_is_in_it() {
     let mut index = Index::new();

@@ -1,4 +1,4 @@
-//! The shell as sentences: on a paused clock where time matters, on several threads where threads matter.
+//! Tests of the shell: on a paused clock where time matters, on several threads where threads matter.
 
 mod closing;
 mod finishing;
@@ -33,7 +33,7 @@ fn add_after(queue: &Queue<u32>, key: u32, delay: Duration) -> AddOutcome {
     queue.add_after(key, delay, Priority::NORMAL).unwrap()
 }
 
-/// Claims a key that must be there already, and finishes it.
+/// Claims a key that must be ready, and finishes it.
 fn run(queue: &Queue<u32>, next: Next) -> u32 {
     let claim = queue.try_claim().expect("a key is ready");
     let key = *claim.key();
@@ -41,7 +41,7 @@ fn run(queue: &Queue<u32>, next: Next) -> u32 {
     key
 }
 
-/// A future that is polled by hand, and counts how often it was woken.
+/// A future that is polled by hand, and counts its wake-ups.
 struct Polled<'a, R> {
     future: Pin<Box<dyn Future<Output = R> + 'a>>,
     woken: Arc<Woken>,
@@ -77,7 +77,7 @@ impl<'a, R> Polled<'a, R> {
     }
 }
 
-/// Polls claimers that find nothing, in order.
+/// Polls claimers that find no key, in order.
 fn sleepers(queue: &Queue<u32>, count: usize) -> Vec<Polled<'_, Option<Claim<u32>>>> {
     (0..count).map(|_| Polled::new(queue.claim()).sleeps()).collect()
 }

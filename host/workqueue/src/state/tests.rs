@@ -1,4 +1,4 @@
-//! The rules as sentences, with the time told by hand. The letters name the conformance list's items.
+//! Tests of the rules, with explicit times. The letters name the items of the conformance list.
 
 mod backoff;
 mod closing;
@@ -16,7 +16,7 @@ use std::{collections::HashMap, num::NonZeroU32, time::Duration};
 use super::*;
 use crate::{Backoff, FinishOutcome, KeyState, Next};
 
-/// A state machine, its clock, and the claims that are held.
+/// A state machine, its clock, and the held claims.
 struct Desk {
     state: State<&'static str>,
     now: Moment,
@@ -68,7 +68,7 @@ impl Desk {
         self.state.finish(self.now, claimed, next, 0)
     }
 
-    /// Claims the next key, which must be this one, and finishes it.
+    /// Claims the next key, checks that it is this one, and finishes it.
     fn run(&mut self, key: &'static str, next: Next) -> FinishOutcome {
         assert_eq!(self.claim(), Some(key));
         self.finish(key, next)
@@ -79,7 +79,7 @@ impl Desk {
         self.state.give_back(self.now, claimed);
     }
 
-    /// Claims and finishes everything that is ready.
+    /// Claims and finishes all ready keys.
     fn run_all(&mut self) -> Vec<&'static str> {
         let mut ran = Vec::new();
         while let Some(key) = self.claim() {

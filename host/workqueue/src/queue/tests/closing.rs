@@ -143,7 +143,7 @@ async fn a_panic_and_a_cancelled_task_return_their_keys_with_failures_kept() {
     assert_eq!(queue.counters().finished.returned, 3);
 }
 
-/// Q7: the same from outside, in every state of a key.
+/// Q7: the same through the public interface, in every state of a key.
 #[tokio::test(start_paused = true)]
 async fn length_and_state_are_right_in_every_state_of_a_key() {
     let queue = queue();

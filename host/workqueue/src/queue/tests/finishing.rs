@@ -8,7 +8,7 @@ fn first_of(queue: &Queue<u32>, keys: impl IntoIterator<Item = u32>) -> Claim<u3
     queue.try_claim().expect("a key is ready")
 }
 
-/// Q1: a worker goes from key to key, in order and once each.
+/// Q1: a worker takes key after key, in order and once each.
 #[tokio::test(start_paused = true)]
 async fn finishing_and_claiming_runs_through_the_queue() {
     let queue = queue();
@@ -23,7 +23,7 @@ async fn finishing_and_claiming_runs_through_the_queue() {
     assert_eq!((queue.counters().claims, queue.counters().finished.done), (5, 5));
 }
 
-/// Q4, B7, Q14: what runs again at once stands behind the others, and comes back when it is alone.
+/// Q4, B7, Q14: a key that runs again at once queues behind the others, and comes back if it is alone.
 #[tokio::test(start_paused = true)]
 async fn a_key_that_runs_again_at_once_lets_the_others_go_first() {
     let queue = queue();
@@ -36,7 +36,7 @@ async fn a_key_that_runs_again_at_once_lets_the_others_go_first() {
     assert_eq!(*held.unwrap().key(), 1);
 }
 
-/// P1, B1: the next claim tells of its own key, not of the one before.
+/// P1, B1: the next claim describes its own key, not the one before.
 #[tokio::test(start_paused = true)]
 async fn the_claim_that_follows_is_of_the_highest_band_and_tells_of_its_key() {
     let queue = queue();
@@ -52,7 +52,7 @@ async fn the_claim_that_follows_is_of_the_highest_band_and_tells_of_its_key() {
     assert_eq!((*held.key(), held.priority(), held.failures(), held.queued_for()), (1, Priority::NORMAL, 1, ms(0)));
 }
 
-/// Q9, C4: nothing is handed out that a claim would not get.
+/// Q9, C4: it hands out no key that a claim would not get.
 #[tokio::test(start_paused = true)]
 async fn nothing_follows_when_nothing_may_be_handed_out() {
     let queue = queue();
@@ -69,7 +69,7 @@ async fn nothing_follows_when_nothing_may_be_handed_out() {
     assert_eq!(report, CloseReport { finished: 1, dropped: vec![1, 4], running: vec![] });
 }
 
-/// Q10: a drain ends with the last key, also when it was finished this way.
+/// Q10: a drain ends with the last key, also if that was finished this way.
 #[tokio::test(start_paused = true)]
 async fn the_last_key_finished_this_way_ends_a_drain() {
     let queue = queue();
@@ -81,7 +81,7 @@ async fn the_last_key_finished_this_way_ends_a_drain() {
     assert!(matches!(drain.poll(), Poll::Ready(CloseReport { finished: 2, .. })));
 }
 
-/// Q13: the claim that follows is one like any other.
+/// Q13: the following claim is an ordinary claim.
 #[tokio::test(start_paused = true)]
 async fn dropping_the_claim_that_follows_returns_its_key() {
     let queue = queue();
@@ -91,8 +91,8 @@ async fn dropping_the_claim_that_follows_returns_its_key() {
     assert_eq!(queue.counters().finished.returned, 1);
 }
 
-/// B13: time in the queue counts from the first add, also of a key that runs; however many adds count once; the depth is
-/// that of the keys that can be claimed.
+/// B13: the queue time counts from the first add, also for a running key. Any number of adds counts once. The
+/// depth counts the claimable keys.
 #[tokio::test(start_paused = true)]
 async fn the_figures_of_one_key_through_its_life() {
     const MICROS: Duration = Duration::from_micros(1);
@@ -126,7 +126,7 @@ async fn the_figures_of_one_key_through_its_life() {
     assert_eq!((queue.ages(), queue.counts()), (Ages::default(), KeyCounts::default()));
 }
 
-/// T6, B13: an add of a key that is ready asks for no time, and still neither hides what came due nor moves its figures.
+/// T6, B13: an add of a ready key reads no clock. It still neither hides a due key nor distorts its figures.
 #[tokio::test(start_paused = true)]
 async fn an_add_that_merges_leaves_the_age_of_the_key_alone() {
     let queue = queue();

@@ -1,6 +1,5 @@
-//! Two or three threads in many orders, chosen at random by shuttle. It prints a schedule that fails, and
-//! `shuttle::replay` runs that again. A claimer that sleeps for ever is a deadlock there, which fails too.
-//!
+//! Two or three threads in many orders, chosen at random by shuttle. It prints a failing schedule, and
+//! `shuttle::replay` runs that again. A claimer that sleeps for ever is a deadlock there, which also fails.
 //! Due times pass on tokio's paused clock, which one of the threads advances.
 
 use std::{
@@ -23,12 +22,12 @@ use crate::{
     lock::schedule::{branch, exploring},
 };
 
-/// How many schedules of each kind a test tries.
+/// Schedules of each kind per test.
 const SCHEDULES: usize = 1000;
-/// In how many places the schedules of the second kind leave the order of their threads' priorities.
+/// Priority changes in a schedule of the second kind.
 const DEPTH: usize = 3;
 
-/// The stack of a thread: enough for what tokio does to advance a clock.
+/// Stack of a thread: enough for tokio to advance a clock.
 const STACK_BYTES: usize = 256 * 1024;
 
 fn explore(test: impl Fn() + Clone + Send + Sync + 'static) {
@@ -42,7 +41,8 @@ fn explore(test: impl Fn() + Clone + Send + Sync + 'static) {
     });
 }
 
-/// As [`explore`], with a clock that stands still until the test advances it. All threads of a schedule see it, as they are one.
+/// As [`explore`], with a clock that only the test advances. All threads of a schedule are one thread, so
+/// they share it.
 fn explore_in_time(test: impl Fn(&Clock) + Clone + Send + Sync + 'static) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let clock = Clock(Arc::new(runtime));
@@ -55,7 +55,7 @@ fn explore_in_time(test: impl Fn(&Clock) + Clone + Send + Sync + 'static) {
 struct Clock(Arc<Runtime>);
 
 impl Clock {
-    /// Lets time pass and wakes whose time has come.
+    /// Advances the clock and wakes the due timers.
     fn advance(&self, by: Duration) {
         self.0.block_on(tokio::time::advance(by));
     }
@@ -73,7 +73,7 @@ const BACKOFF: Backoff = Backoff { base: DELAY, max: DELAY, retries_max: None, j
 /// The delay with which the runs of these tests end.
 const DELAY: Duration = ms(500);
 
-/// What the workers of one test did.
+/// The runs of the workers of one test.
 #[derive(Default)]
 struct Log {
     busy: [AtomicBool; 4],
@@ -107,7 +107,7 @@ fn worker(queue: &Queue<u32>, log: &Arc<Log>) -> JoinHandle<()> {
     })
 }
 
-/// As [`worker`], but goes from key to key without sleeping in between.
+/// As [`worker`], but without sleeping between keys.
 fn busy_worker(queue: &Queue<u32>, log: &Arc<Log>) -> JoinHandle<()> {
     let (queue, log) = (queue.clone(), Arc::clone(log));
     thread::spawn(move || {
@@ -135,7 +135,7 @@ fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
-/// What [`Queue::drain`] does, but for the deadline, which takes a clock.
+/// As [`Queue::drain`], without the deadline, which needs a clock.
 fn drain(queue: &Queue<u32>) -> CloseReport<u32> {
     let mut phase = queue.shared.phase.subscribe();
     queue.with(State::drain);
@@ -143,7 +143,7 @@ fn drain(queue: &Queue<u32>) -> CloseReport<u32> {
     queue.stop()
 }
 
-/// Q11: an add between looking and sleeping wakes the claimer.
+/// Q11: an add between the check and the sleep wakes the claimer.
 #[test]
 fn every_add_reaches_a_claimer_in_every_order() {
     explore(|| {
@@ -170,7 +170,7 @@ fn one_key_and_two_claimers_give_one_run_in_every_order() {
     });
 }
 
-/// Q3, Q5: adds of a key that may be running give another run that begins later, and never two runs at once.
+/// Q3, Q5: adds of a possibly running key cause another, later run, and never two runs at once.
 #[test]
 fn the_last_add_is_seen_by_a_run_in_every_order() {
     explore(|| {
@@ -200,7 +200,7 @@ fn the_last_add_is_seen_by_a_run_in_every_order() {
     });
 }
 
-/// Q11: a claimer that gives up after it was woken passes that on.
+/// Q11: a claimer that is cancelled after it was woken passes its wake-up on.
 #[test]
 fn a_claimer_that_gives_up_loses_no_key_in_any_order() {
     explore(|| {
@@ -218,7 +218,7 @@ fn a_claimer_that_gives_up_loses_no_key_in_any_order() {
     });
 }
 
-/// Q8, Q10: what a drain takes is run, and what it refuses is not.
+/// Q8, Q10: keys that a drain accepts are run; keys that it refuses are not.
 #[test]
 fn a_drain_runs_what_it_took_in_every_order() {
     explore(|| {
@@ -239,7 +239,7 @@ fn a_drain_runs_what_it_took_in_every_order() {
     });
 }
 
-/// Q9: a stop wakes every claimer, and each key that was taken is either run or told to have been dropped.
+/// Q9: a stop wakes every claimer, and each accepted key is either run or reported as dropped.
 #[test]
 fn a_stop_ends_every_claimer_and_tells_what_it_dropped_in_every_order() {
     explore(|| {
@@ -258,7 +258,7 @@ fn a_stop_ends_every_claimer_and_tells_what_it_dropped_in_every_order() {
     });
 }
 
-/// Q13: a claim that is dropped wakes who sleeps, as an add does.
+/// Q13: a dropped claim wakes a sleeping claimer, as an add does.
 #[test]
 fn a_dropped_claim_reaches_another_claimer_in_every_order() {
     explore(|| {
@@ -273,14 +273,14 @@ fn a_dropped_claim_reaches_another_claimer_in_every_order() {
             claim.finish(Next::Drop);
         });
         other.join().unwrap();
-        // It may have come too late, and sleeps then.
+        // It may be too late for a wake-up; then the claimer sleeps.
         queue.stop();
         join([clumsy]);
         assert_eq!(log.ran(), [1]);
     });
 }
 
-/// Q3, Q11: a key that is to run again reaches a claimer that sleeps, when the worker does not take it itself.
+/// Q3, Q11: a key that runs again reaches a sleeping claimer, unless its worker claims it itself.
 #[test]
 fn a_key_that_was_added_while_running_reaches_another_claimer_in_every_order() {
     explore(|| {
@@ -299,7 +299,7 @@ fn a_key_that_was_added_while_running_reaches_another_claimer_in_every_order() {
     });
 }
 
-/// Q10: the last run ends a drain, also when its worker never comes back.
+/// Q10: the last run ends a drain, even if its worker never returns.
 #[test]
 fn the_last_finish_ends_a_drain_in_every_order() {
     explore(|| {
@@ -320,7 +320,7 @@ fn the_last_finish_ends_a_drain_in_every_order() {
     });
 }
 
-/// C4: a resume wakes the claimers that a suspension left asleep.
+/// C4: a resume wakes the claimers that slept through a suspension.
 #[test]
 fn a_suspension_that_ends_leaves_no_claimer_asleep_in_any_order() {
     explore(|| {
@@ -336,14 +336,14 @@ fn a_suspension_that_ends_leaves_no_claimer_asleep_in_any_order() {
     });
 }
 
-/// How the end of a run asks for [`DELAY`].
+/// How a run ends with [`DELAY`].
 type End = fn(&Queue<u32>, Claim<u32>);
 
 fn end(claim: Claim<u32>, next: Next) {
     claim.finish(next);
 }
 
-/// The ways to do so that there are.
+/// The ways that exist.
 const ENDS: [End; 4] = [
     |_, claim| end(claim, Next::After(DELAY)),
     |_, claim| drop(claim.finish_and_claim(Next::After(DELAY))),
@@ -351,14 +351,14 @@ const ENDS: [End; 4] = [
     |_, claim| end(claim, Next::Retry { at_least: Some(DELAY), error: "busy".into() }),
 ];
 
-/// What none of them does: an add finds the key between the two steps.
+/// A way that does not exist: an add could come between its two steps.
 fn in_two_steps(queue: &Queue<u32>, claim: Claim<u32>) {
     let key = *claim.key();
     claim.finish(Next::Done);
     add_after(queue, key, DELAY);
 }
 
-/// A run ends with a delay that is a floor, while somebody adds its key and a worker waits for it.
+/// A run ends with a delay that is a floor, while another thread adds its key and a worker waits for it.
 fn a_floor_holds(clock: &Clock, ends: End) {
     let queue = queue_with(DuringDelay::Hold);
     add(&queue, 1);
@@ -378,7 +378,8 @@ fn a_floor_holds(clock: &Clock, ends: End) {
     assert_eq!((queue.counts(), queue.counters().claims), (KeyCounts::default(), 2), "it ran once more");
 }
 
-/// A run ends with a delay that an add cuts short, while somebody adds its key and a worker waits for it.
+/// A run ends with a delay that an add cuts short, while another thread adds its key and a worker waits for
+/// it.
 fn a_delay_that_was_cut_short_is_forgotten(ends: End) {
     let queue = queue_with(DuringDelay::RunNow);
     add(&queue, 1);
@@ -391,7 +392,7 @@ fn a_delay_that_was_cut_short_is_forgotten(ends: End) {
     assert_eq!(queue.counts(), KeyCounts::default(), "the delay is still there");
 }
 
-/// T5, T8: in no order does an add come between the end of a run and the delay that it asks for.
+/// T5, T8: no schedule lets an add come between the end of a run and its delay.
 #[test]
 fn a_run_that_ends_with_a_floor_is_not_disturbed_in_any_order() {
     for end in ENDS {
@@ -407,7 +408,7 @@ fn a_run_that_ends_with_a_delay_leaves_none_behind_in_any_order() {
     }
 }
 
-/// What the two tests above are worth: an end in two steps fails in some order.
+/// Verifies the two tests above: with an end in two steps they fail in some schedule.
 #[test]
 fn an_end_in_two_steps_is_found() {
     let fails = |test: fn(&Clock)| catch_unwind(AssertUnwindSafe(|| explore_in_time(test))).is_err();
@@ -415,7 +416,7 @@ fn an_end_in_two_steps_is_found() {
     assert!(fails(|_| a_delay_that_was_cut_short_is_forgotten(in_two_steps)));
 }
 
-/// T1, T11: the one timer passes from claimer to claimer, and a key that is due reaches one of them.
+/// T1, T11: the timer passes from claimer to claimer, and a due key reaches one of them.
 #[test]
 fn a_key_that_comes_due_reaches_a_claimer_in_every_order() {
     explore_in_time(|clock| {

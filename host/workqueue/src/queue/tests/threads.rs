@@ -2,10 +2,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use super::*;
 
-/// Longer than any of these takes, so that a lost wake-up fails instead of hanging.
+/// Longer than any of these tests takes, so that a lost wake-up fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Starts workers that run keys until the queue is closed, and returns how many runs they did.
+/// Starts workers that run keys until the queue is closed, and returns the number of runs.
 fn workers(queue: &Queue<u32>, count: usize, run: impl Fn(u32) + Clone + Send + 'static) -> Vec<Running> {
     (0..count)
         .map(|_| {
@@ -49,7 +49,8 @@ async fn two_hundred_keys_and_ten_workers_give_two_hundred_runs() {
 async fn fifty_producers_and_ten_workers_lose_nothing_and_never_run_a_key_twice_at_once() {
     const KEYS: u32 = 40;
     let queue = queue();
-    // Of each key: whether it is running, what was last asked for, and what a run has seen.
+    // For each key: whether it is running, its last requested version, and the last version that a run has
+    // seen.
     let busy: Arc<Vec<AtomicBool>> = Arc::new((0..KEYS).map(|_| AtomicBool::new(false)).collect());
     let asked: Arc<Vec<AtomicU32>> = Arc::new((0..KEYS).map(|_| AtomicU32::new(0)).collect());
     let seen: Arc<Vec<AtomicU32>> = Arc::new((0..KEYS).map(|_| AtomicU32::new(0)).collect());
@@ -112,7 +113,7 @@ async fn an_add_between_looking_and_sleeping_is_never_lost() {
         counted.fetch_add(1, Ordering::SeqCst);
     });
     let feeder = queue.clone();
-    // Each key is added only once the one before has run: a single lost wake-up stops everything.
+    // Each key is added only after the run of the one before: a single lost wake-up stops the test.
     let feeding = tokio::task::spawn_blocking(move || {
         let began = std::time::Instant::now();
         for key in 0..20_000 {

@@ -2,7 +2,7 @@ use tokio::time::advance;
 
 use super::*;
 
-/// When the one timer is armed for, in milliseconds from the queue's beginning.
+/// The due time of the timer, in milliseconds since the queue was created.
 fn armed(queue: &Queue<u32>) -> Option<u128> {
     queue.shared.lock().waiters.armed().map(|due| due.since(Moment::ZERO).as_millis())
 }
@@ -157,7 +157,8 @@ async fn a_cancelled_earliest_key_leaves_the_next_one_in_time() {
     assert_eq!(queue.shared.origin.elapsed(), ms(80));
 }
 
-/// T4, T11: a claimer that sleeps until a due time gets the key at once when it is added, and not again at that time.
+/// T4, T11: a claimer that sleeps until a due time gets the key at once if it is added, and not again at that
+/// time.
 #[tokio::test(start_paused = true)]
 async fn an_add_of_a_waiting_key_reaches_the_claimer_that_sleeps_for_it() {
     let queue = queue();
@@ -171,7 +172,7 @@ async fn an_add_of_a_waiting_key_reaches_the_claimer_that_sleeps_for_it() {
     assert!(timeout(ms(120_000), queue.claim()).await.is_err(), "it does not come again");
 }
 
-/// Q15, T1: a due time that is moved moves the timer, later or sooner.
+/// Q15, T1: moving a due time moves the timer, later or sooner.
 #[tokio::test(start_paused = true)]
 async fn a_postponed_key_comes_at_its_new_time() {
     let queue = queue();
@@ -187,7 +188,7 @@ async fn a_postponed_key_comes_at_its_new_time() {
     }
 }
 
-/// T3: keys come in due order also when the clock jumps over all of them at once.
+/// T3: keys come in due order, even if the clock jumps past all of them.
 #[tokio::test(start_paused = true)]
 async fn after_one_long_jump_keys_come_in_due_order() {
     let queue = queue();

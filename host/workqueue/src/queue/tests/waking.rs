@@ -147,7 +147,7 @@ async fn who_waits_for_a_ready_key_takes_none_away_from_a_claimer() {
     assert!(!queue.ready().await);
 }
 
-/// A worker that never has to wait still lets the other tasks of its thread run.
+/// A worker that never waits still yields to the other tasks of its thread.
 #[tokio::test]
 async fn a_claimer_that_always_finds_a_key_yields_now_and_then() {
     const RUNS: u32 = 100_000;
@@ -194,7 +194,7 @@ async fn a_key_that_is_expedited_or_retried_wakes_a_sleeping_claimer() {
     }
 }
 
-/// T11: nobody is woken while nothing happens.
+/// T11: no claimer is woken while nothing happens.
 #[tokio::test(start_paused = true)]
 async fn a_thousand_idle_queues_wake_nobody() {
     let queues: Vec<_> = (0..1000).map(|_| queue()).collect();
@@ -205,7 +205,7 @@ async fn a_thousand_idle_queues_wake_nobody() {
     assert!(queues.iter().all(|queue| queue.shared.lock().waiters.armed().is_none()));
 }
 
-/// Q12: claimers that left leave no memory behind, in whatever order they leave.
+/// Q12: claimers that have left, in any order, leave no memory behind.
 #[tokio::test(start_paused = true)]
 async fn a_thousand_claimers_that_come_and_go_keep_their_order() {
     let queue = queue();

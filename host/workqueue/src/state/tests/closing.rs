@@ -147,7 +147,7 @@ fn a_suspended_queue_drains_what_runs_and_drops_the_rest() {
     assert_eq!(desk.stop().dropped, ["dirty", "ready", "waiting"]);
 }
 
-/// Q10, C4: what a suspension lets through is still run, and what it holds back is not waited for.
+/// Q10, C4: keys in the bands above a suspension are still run, and suspended keys are not waited for.
 #[test]
 fn a_queue_that_is_suspended_below_a_band_drains_those_above() {
     let mut desk = full();

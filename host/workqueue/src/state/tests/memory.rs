@@ -4,7 +4,7 @@ use super::*;
 
 type Numbers = State<u32>;
 
-/// What has memory in the state: cells, places of the index, timers.
+/// Allocated memory of the state: cells, index slots, timers.
 fn memory(state: &Numbers) -> [usize; 3] {
     [state.slab.capacity(), state.index.capacity(), state.timers.capacity()]
 }
@@ -59,7 +59,7 @@ fn timers_that_events_cut_short_do_not_pile_up() {
     assert!(state.timers.capacity() <= 256, "{} timers", state.timers.capacity());
 }
 
-/// Q12: nor does the key itself live on, however it left.
+/// Q12: the key itself is freed as well, on every path.
 #[test]
 fn whatever_takes_a_key_off_lets_go_of_it() {
     type Keys = State<Arc<str>>;
@@ -103,7 +103,7 @@ fn an_entry_stays_small() {
     assert!(entry == 64, "{entry} bytes");
 }
 
-/// T3, with more keys than any rebuilding of a table on the way leaves alone.
+/// T3, with enough keys to rebuild every table on the way.
 #[test]
 fn full_bands_and_many_timers_keep_their_order() {
     let mut state = Numbers::new(Options::default());

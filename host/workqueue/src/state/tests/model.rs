@@ -1,5 +1,5 @@
-//! The real state against a model, whatever is done in whatever order: 60 lines of what each key is promised, and
-//! sentences about all of them together.
+//! The real state against a model, for any operations in any order: 60 lines with the promises for each key,
+//! and checks over all keys together.
 
 mod reference;
 
@@ -20,7 +20,7 @@ use reference::Known;
 /// More than the keys of any case, so that none is refused.
 const KEYS_MAX: u32 = 100;
 
-/// One thing that is done. Few keys, few bands and few delays, so that they meet.
+/// One operation. Keys, bands and delays are few, so that they collide.
 #[derive(Clone, Debug)]
 enum Step {
     Add {
@@ -53,7 +53,7 @@ enum Step {
         nth: usize,
     },
     Pass(u64),
-    /// Hands out keys of this band and above alone; of none from 5, of all without any suspension from 0.
+    /// Hands out only keys of this band and above; 5 suspends all bands, 0 none.
     Suspend(usize),
     Hold(bool),
     Close(ShutdownPhase),
@@ -134,7 +134,7 @@ proptest! {
     }
 }
 
-/// The real state, and what is known of it from outside.
+/// The real state, and the facts observed from outside.
 struct Pair {
     real: State<u8>,
     claims: Vec<ClaimToken<u8>>,
@@ -143,11 +143,11 @@ struct Pair {
     open_from: usize,
     phase: ShutdownPhase,
     keys: BTreeMap<u8, Known>,
-    /// Keys that lost their run to the closing.
+    /// Keys whose run was dropped by the closing.
     lost: Vec<u8>,
-    /// The ready keys with their bands, in the order in which the real state listed them last.
+    /// The ready keys with their bands, in their latest order in the real state.
     line: Vec<(u8, Priority)>,
-    /// How many claims in a row each band was passed over.
+    /// Claims in a row that passed over each band.
     passes: [u32; 5],
 }
 
@@ -241,13 +241,14 @@ impl Pair {
         }
     }
 
-    /// Whether an add is taken: a draining queue takes those that change no more than what it waits for anyway.
+    /// Whether an add is accepted: a draining queue accepts only adds to runs that it waits for anyway.
     fn takes(&self, key: u8, at_once: bool) -> bool {
         let busy = !matches!(self.state(key), None | Some(KeyState::Waiting | KeyState::Parked));
         self.phase == ShutdownPhase::Open || self.phase == ShutdownPhase::Draining && busy && at_once
     }
 
-    /// A verb on one key. It replaces the next run, of a running key too, or says that there is nothing to do.
+    /// A change to one key. It replaces the next run, also of a running key, or reports that there is nothing
+    /// to do.
     fn verb(&mut self, key: u8, step: &Step) {
         let (now, state, closed) = (self.now, self.state(key), self.phase.is_closed());
         let verdict = match *step {
@@ -262,7 +263,7 @@ impl Pair {
         let idle = known.held.is_none();
         match *step {
             Step::Postpone { delay_ms, .. } => {
-                // Also by nothing: it left its place.
+                // Also without a new due time: the key leaves its place.
                 self.line.retain(|at| at.0 != key);
                 known.run = known.run.map(|(_, band)| (now.after(ms(delay_ms)), band))
             }
@@ -311,7 +312,7 @@ impl Pair {
         self.claims.push(claimed);
     }
 
-    /// A run is over. A closing queue keeps what it may still run, and loses the rest.
+    /// A run has ended. A closing queue keeps the runs that it may still hand out, and drops the rest.
     fn ended(&mut self, key: u8, next: Option<&Next>) {
         let known = self.keys.get_mut(&key).unwrap();
         known.finish(self.now, next, self.options);
@@ -327,7 +328,7 @@ impl Pair {
         }
     }
 
-    /// A drain takes off what is not ready, a stop that too; neither touches what runs.
+    /// A drain and a stop drop the keys that are not ready; neither affects running keys.
     fn close(&mut self, phase: ShutdownPhase) {
         if phase > self.phase {
             self.phase = phase;
@@ -338,7 +339,7 @@ impl Pair {
         }
     }
 
-    /// Everything that can be asked is the same in both.
+    /// All queries return the same on both.
     fn compare(&mut self) {
         let now = self.now;
         let is_open = |known: &Known| known.run.is_some_and(|(_, band)| band.index() >= self.open_from);
@@ -370,7 +371,7 @@ impl Pair {
         }
     }
 
-    /// Who stood in a band stands where they stood; who came since stands behind them, first due first.
+    /// Keys that were in a band keep their order; new keys come after them, first due first.
     fn compare_line(&mut self, entries: &[Entry<u8>]) {
         let ready = entries.iter().filter(|entry| entry.state == KeyState::Ready);
         let line: Vec<(u8, Priority)> = ready.map(|entry| (entry.key, entry.priority)).collect();
@@ -384,7 +385,7 @@ impl Pair {
         self.line = line;
     }
 
-    /// B13: the gauges are those of the keys that are listed.
+    /// B13: the gauges agree with the listed keys.
     fn compare_counts(&mut self, entries: &[Entry<u8>]) {
         let count = |state: KeyState| entries.iter().filter(|entry| entry.state == state).count();
         let in_band = |band: Priority| self.line.iter().filter(|at| at.1 == band).count();
@@ -405,7 +406,7 @@ impl Pair {
         assert_eq!(self.real.remaining_capacity(), u64::from(KEYS_MAX) - entries.len() as u64);
     }
 
-    /// Whatever came before, a drained queue ends empty and has lost no claim.
+    /// After any operations, a drained queue ends empty and has lost no claim.
     fn end(mut self) {
         self.real.resume(self.now);
         self.real.drain(self.now);

@@ -141,7 +141,7 @@ fn a_suspended_queue_keeps_keys_and_hands_out_nothing() {
     assert_eq!(desk.run_all(), ["a", "b"]);
 }
 
-/// C4: while some bands are held back, the others are served strictly in their order.
+/// C4: while some bands are suspended, the others are served strictly in their order.
 #[test]
 fn a_suspension_below_a_band_hands_out_that_one_and_those_above() {
     let mut desk = Desk::with(Options { ageing_claims: NonZeroU32::MIN, ..Options::default() });
@@ -157,7 +157,7 @@ fn a_suspension_below_a_band_hands_out_that_one_and_those_above() {
     assert_eq!(desk.run_all(), ["j", "h", "i"]);
     desk.pass(10);
     assert_eq!((desk.run_all(), desk.len()), (vec!["late"], 2));
-    // A full one takes its place, and is taken back like it.
+    // A full suspension replaces it, and is ended in the same way.
     desk.state.suspend(desk.now);
     desk.add_at("j", Priority::HIGHEST);
     assert_eq!((desk.claim(), desk.state.next_due()), (None, None));
@@ -167,7 +167,8 @@ fn a_suspension_below_a_band_hands_out_that_one_and_those_above() {
     assert_eq!((desk.run_all(), desk.state.is_suspended()), (vec!["n", "held"], false));
 }
 
-/// C4, P4: a suspension does not count: what was held back comes first no sooner than it would have.
+/// C4, P4: a suspension does not age bands: a suspended key comes first no sooner than it would have without
+/// it.
 #[test]
 fn nobody_is_passed_over_by_what_a_suspension_lets_through() {
     let mut desk = Desk::with(Options { ageing_claims: NonZeroU32::new(2).unwrap(), ..Options::default() });

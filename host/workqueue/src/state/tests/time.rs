@@ -96,7 +96,7 @@ fn hold_keeps_the_delay_of_a_backoff_and_of_an_add_during_the_run() {
     assert_eq!(desk.state.entry(desk.now, &"a").unwrap().priority, Priority::HIGH);
 }
 
-/// T5: what the work queue of simple-controller-runtime promises of `EnqueueAfter`.
+/// T5: the promise of `EnqueueAfter` in the work queue of simple-controller-runtime.
 #[test]
 fn hold_keeps_the_delay_of_a_feeder_whatever_is_added() {
     let mut desk = Desk::holding();

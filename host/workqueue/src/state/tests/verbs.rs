@@ -163,7 +163,7 @@ fn a_retried_running_key_runs_once_more_and_a_ready_one_loses_its_failures() {
     assert_eq!(desk.run_all(), ["a"]);
 }
 
-/// W10, C3: a second look is no event.
+/// W10, C3: an add without an event is no event.
 #[test]
 fn a_second_look_leaves_a_due_time_alone_and_wakes_a_parked_key_only_when_told() {
     let mut desk = Desk::new();
@@ -177,7 +177,7 @@ fn a_second_look_leaves_a_due_time_alone_and_wakes_a_parked_key_only_when_told()
     assert_eq!(look(&mut desk, true), AddOutcome::Unparked);
 }
 
-/// Q15: a key goes to another band in every state, and is otherwise left as it is.
+/// Q15: a key moves to another band in every state, and is otherwise unchanged.
 #[test]
 fn a_key_can_be_moved_to_another_band_in_every_state() {
     let mut desk = Desk::new();
@@ -211,7 +211,7 @@ fn a_key_can_be_moved_to_another_band_in_every_state() {
         }
         assert_eq!((desk.due_in(key), desk.failures(key)), before);
     }
-    // The run that follows is in the new band, whatever was asked for before.
+    // The next run is in the new band, also after earlier requests.
     desk.finish("dirty", Next::Done);
     desk.finish("runs", Next::Again);
     for key in ["dirty", "runs"] {

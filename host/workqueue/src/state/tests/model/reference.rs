@@ -1,12 +1,13 @@
-//! What the queue promises of one key. The order of keys, the fairness of bands and the closing of the whole queue are
-//! sentences about many keys: [`super`] checks them.
+//! The promises of the queue for one key. The order of keys, the fairness of bands and the closing of the
+//! queue concern many keys: [`super`] checks them.
 
 use super::*;
 
-/// A run that a key is to have: when, and in which band.
+/// A requested run: its time and its band.
 pub(super) type Run = (Moment, Priority);
 
-/// One key: its next run, since when it runs, the band it was claimed from, its failures, and until when it backs off.
+/// One key: its next run, the start of its current run, the band of its claim, its failures, and the end of
+/// its backoff.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     pub(super) run: Option<Run>,
@@ -32,7 +33,7 @@ impl Known {
         }
     }
 
-    /// Of two runs the earlier, unless the old one has a delay that is held, in the higher band.
+    /// The earlier of two runs, unless the old one has a delay that is held; the higher of their bands.
     pub(super) fn add(&mut self, now: Moment, due: Moment, band: Priority, hold: bool) {
         let (old, its) = self.run.unwrap_or((due, band));
         let due = if hold && old > now { old } else { old.min(due) };
@@ -60,7 +61,7 @@ impl Known {
             }
             Some(_) => None,
         };
-        // Whose run has come to nothing has waited already.
+        // A key whose run had no result has already waited.
         let hold = options.during_delay == DuringDelay::Hold && next.is_some();
         let merge = |wish: Run, added: Run| {
             let due = if hold { wish.0.max(added.0) } else { wish.0.min(added.0) };
