@@ -1,7 +1,8 @@
-//! What a `CustomResourceDefinition` (apiextensions.k8s.io/v1) says: the names of a kind, where it lives, and what each of its versions
-//! looks like.
+//! A `CustomResourceDefinition` (apiextensions.k8s.io/v1): the names of a kind, its scope, and the schema of
+//! each of its versions.
 //!
-//! Deliberately absent: conversion by a webhook, which is refused, and the status of definitions, which whoever declares kinds writes.
+//! Deliberately absent: conversion by a webhook, which is refused, and the status of definitions, which the
+//! runtime writes.
 
 mod parse;
 #[cfg(test)]
@@ -13,12 +14,12 @@ use crate::jsonpath::JsonPath;
 use crate::schema::Schema;
 use crate::{Kind, Result};
 
-/// A definition, checked.
+/// A validated definition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Definition {
     /// API group, as `example.dev`.
     pub group: String,
-    /// What the kind is called.
+    /// The names of the kind.
     pub names: Names,
     /// Whether resources live in namespaces.
     pub namespaced: bool,
@@ -26,54 +27,54 @@ pub struct Definition {
     pub versions: Vec<Version>,
 }
 
-/// What a kind is called.
+/// The names of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
-    /// As documents say it, as `Widget`.
+    /// The `kind` of documents, as `Widget`.
     pub kind: String,
-    /// What lists of it say, as `WidgetList`.
+    /// The `kind` of lists, as `WidgetList`.
     pub list_kind: String,
-    /// As it stands in addresses, as `widgets`.
+    /// The plural in URLs, as `widgets`.
     pub plural: String,
-    /// As a person may say it, as `widget`.
+    /// The singular for command lines, as `widget`.
     pub singular: String,
     /// Shorter names, as `wd`.
     pub short_names: Vec<String>,
-    /// Groups of kinds that it is shown with, as `all`.
+    /// Categories of kinds that it is listed in, as `all`.
     pub categories: Vec<String>,
 }
 
 /// One version of a kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Version {
-    /// As `v1`.
+    /// The name, as `v1`.
     pub name: String,
-    /// Whether it can be asked for.
+    /// Whether the API serves it.
     pub served: bool,
-    /// Whether documents are stored in it.
+    /// Whether it is the storage version.
     pub storage: bool,
-    /// What a client is to be warned of, when the version is deprecated.
+    /// The deprecation warning for clients, when the version is deprecated.
     pub deprecation: Option<String>,
-    /// What documents look like; `None` when the definition does not say.
+    /// The schema of documents; `None` when the definition has none.
     pub schema: Option<Schema>,
-    /// Whether `status` is written on its own.
+    /// Whether `status` is a subresource, written separately.
     pub has_status: bool,
-    /// How the size of a resource is read and set, when it has one.
+    /// The scale subresource, if there is one.
     pub scale: Option<Scale>,
-    /// What tables show beside name and age.
+    /// The columns of tables beside name and age.
     pub columns: Vec<PrinterColumn>,
-    /// Fields that lists can be selected by.
+    /// Fields that field selectors can use.
     pub selectable_fields: Vec<JsonPath>,
 }
 
-/// Where the size of a resource stands.
+/// The fields of the scale subresource.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scale {
-    /// Below `.spec`: how many there should be.
+    /// Below `.spec`: the desired number of replicas.
     pub spec_replicas: JsonPath,
-    /// Below `.status`: how many there are.
+    /// Below `.status`: the current number of replicas.
     pub status_replicas: JsonPath,
-    /// Below `.spec` or `.status`: the label selector of what is counted, as text.
+    /// Below `.spec` or `.status`: the label selector of the counted resources, as text.
     pub label_selector: Option<JsonPath>,
 }
 
@@ -82,46 +83,46 @@ pub struct Scale {
 pub struct PrinterColumn {
     /// The heading.
     pub name: String,
-    /// What the values are.
+    /// The type of the values.
     pub column_type: ColumnType,
-    /// How values are written, as `password`; empty when nothing is said.
+    /// The format of the values, as `password`; empty if unspecified.
     pub format: String,
-    /// What the column says, for a person; may be empty.
+    /// The description of the column, for a person; may be empty.
     pub description: String,
-    /// 0 is shown always, more in wide tables alone.
+    /// 0 is always shown; columns of higher priority are shown in wide tables only.
     pub priority: i32,
-    /// Where the value stands.
+    /// The path of the value.
     pub path: JsonPath,
 }
 
-/// What the values of a column are.
+/// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ColumnType {
-    /// A whole number.
+    /// An integer.
     Integer,
     /// A number.
     Number,
-    /// A text.
+    /// A string.
     String,
     /// True or false.
     Boolean,
-    /// A time, shown as the age that it makes.
+    /// A time, shown as its age.
     Date,
 }
 
 impl Definition {
-    /// Reads a definition.
+    /// Parses a definition.
     ///
     /// # Errors
-    /// `Invalid` with the path of what is missing or wrong, `TooLarge`.
+    /// `Invalid` with the path of the missing or invalid field, `TooLarge`.
     pub fn parse(document: &Value) -> Result<Self> {
         parse::definition(document)
     }
 
-    /// Returns the version that documents are stored in.
+    /// Returns the storage version.
     ///
     /// # Panics
-    /// When someone took the stored version out of [`Definition::versions`].
+    /// When a caller has removed the storage version from [`Definition::versions`].
     pub fn stored(&self) -> &Version {
         self.versions.iter().find(|version| version.storage).expect("one version is stored, as was checked")
     }
@@ -138,7 +139,7 @@ impl Definition {
 }
 
 impl ColumnType {
-    /// Returns what definitions and tables call it, as `integer`.
+    /// Returns its name in definitions and tables, as `integer`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Integer => "integer",

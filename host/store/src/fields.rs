@@ -1,13 +1,13 @@
-//! Reading the fields of an object one by one, where every error names the path of the field.
+//! Typed access to the fields of an object; every error names the path of the field.
 //!
-//! A field that is `null` is as good as absent.
+//! A `null` field counts as absent.
 
 use serde_json::{Map, Number, Value};
 
 use crate::path::Path;
 use crate::{Error, Result};
 
-/// An object and where it stands.
+/// An object and its path.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FieldReader<'a> {
     map: &'a Map<String, Value>,
@@ -15,10 +15,10 @@ pub(crate) struct FieldReader<'a> {
 }
 
 impl<'a> FieldReader<'a> {
-    /// Takes the fields of a value.
+    /// Returns the fields of a value.
     ///
     /// # Errors
-    /// `Invalid` when it is no object.
+    /// `Invalid` for a value that is not an object.
     pub(crate) fn of(value: &'a Value, path: Path<'a>) -> Result<Self> {
         match value {
             Value::Object(map) => Ok(Self { map, path }),
@@ -26,27 +26,27 @@ impl<'a> FieldReader<'a> {
         }
     }
 
-    /// Returns where the object stands.
+    /// Returns the path of the object.
     pub(crate) fn path(&self) -> &Path<'a> {
         &self.path
     }
 
-    /// Returns an error about a field.
+    /// Returns an error for a field.
     pub(crate) fn error(&self, name: &str, reason: impl Into<String>) -> Error {
         Error::invalid(self.path.field(name).to_string(), reason)
     }
 
-    /// Returns a field as it is; `None` when it is absent or null.
+    /// Returns a field; `None` when it is absent or null.
     pub(crate) fn get(&self, name: &str) -> Option<&'a Value> {
         self.map.get(name).filter(|value| !value.is_null())
     }
 
-    /// Returns a field that may be null; `None` when it is absent.
+    /// Returns a field, even if it is null; `None` when it is absent.
     pub(crate) fn get_even_null(&self, name: &str) -> Option<&'a Value> {
         self.map.get(name)
     }
 
-    /// Returns a field that is true or false; false when it is absent.
+    /// Returns a boolean field; false when it is absent.
     pub(crate) fn flag(&self, name: &str) -> Result<bool> {
         match self.get(name) {
             None => Ok(false),
@@ -55,18 +55,18 @@ impl<'a> FieldReader<'a> {
         }
     }
 
-    /// Returns a field that is a text.
+    /// Returns a string field.
     pub(crate) fn text(&self, name: &str) -> Result<Option<&'a str>> {
         self.get(name).map(|value| value.as_str().ok_or_else(|| self.error(name, "must be a string"))).transpose()
     }
 
-    /// Returns a field that is a text and not empty.
+    /// Returns a string field that must not be empty.
     pub(crate) fn required_text(&self, name: &str) -> Result<&'a str> {
         let text = self.text(name)?.filter(|text| !text.is_empty());
         text.ok_or_else(|| self.error(name, "must not be empty"))
     }
 
-    /// Returns a field that is a number.
+    /// Returns a number field.
     pub(crate) fn number(&self, name: &str) -> Result<Option<&'a Number>> {
         match self.get(name) {
             None => Ok(None),
@@ -75,13 +75,13 @@ impl<'a> FieldReader<'a> {
         }
     }
 
-    /// Returns a field that is a whole number from 0.
+    /// Returns a field with a non-negative integer.
     pub(crate) fn count(&self, name: &str) -> Result<Option<u64>> {
         let whole = |value: &Value| value.as_u64().ok_or_else(|| self.error(name, "must be a whole number from 0"));
         self.get(name).map(whole).transpose()
     }
 
-    /// Returns a field that is a list; empty when it is absent.
+    /// Returns a list field; empty when it is absent.
     pub(crate) fn list(&self, name: &str) -> Result<&'a [Value]> {
         match self.get(name) {
             None => Ok(&[]),
@@ -90,24 +90,24 @@ impl<'a> FieldReader<'a> {
         }
     }
 
-    /// Returns a field that is a list of texts; empty when it is absent.
+    /// Returns a field with a list of strings; empty when it is absent.
     pub(crate) fn texts(&self, name: &str) -> Result<Vec<String>> {
         let wrong = |at| Error::invalid(self.path.field(name).item(at).to_string(), "must be a string");
         let text = |(at, item): (usize, &Value)| item.as_str().map(str::to_owned).ok_or_else(|| wrong(at));
         self.list(name)?.iter().enumerate().map(text).collect()
     }
 
-    /// Returns a field that is an object.
+    /// Returns an object field.
     pub(crate) fn object<'b>(&'b self, name: &'b str) -> Result<Option<FieldReader<'b>>> {
         self.get(name).map(|value| FieldReader::of(value, self.path.field(name))).transpose()
     }
 
-    /// Returns a field that is an object and has to be there.
+    /// Returns an object field that must be present.
     pub(crate) fn required_object<'b>(&'b self, name: &'b str) -> Result<FieldReader<'b>> {
         self.object(name)?.ok_or_else(|| self.error(name, "must be an object"))
     }
 
-    /// Returns the entries of a field that is an object; none when it is absent.
+    /// Returns the entries of an object field; none when it is absent.
     pub(crate) fn entries(&self, name: &str) -> Result<impl Iterator<Item = (&'a String, &'a Value)> + use<'a>> {
         match self.get(name) {
             None => Ok(None.into_iter().flatten()),

@@ -1,9 +1,10 @@
-//! JSON paths as `CustomResourceDefinition`s have them in printer columns, scale and selectable fields.
+//! JSON paths of `CustomResourceDefinition`s, in printer columns, scale and selectable fields.
 //!
-//! `.spec.replicas`, `.metadata.labels['a.b/c']`, `.metadata.labels.a\.b/c`, `.spec.ports[0]`, `[-1]` from the end, `[*]` and `.*` for all,
-//! `.status.conditions[?(@.type=="Ready")].status`, with `==`, `!=` or nothing but a path in the brackets.
+//! Supports `.spec.replicas`, `.metadata.labels['a.b/c']`, `.metadata.labels.a\.b/c`, `.spec.ports[0]`,
+//! `[-1]` from the end, `[*]` and `.*` for all, and filters: `.status.conditions[?(@.type=="Ready")].status`,
+//! with `==`, `!=` or only a path in the brackets.
 //!
-//! Deliberately absent: `..`, slices, unions and arithmetic, which no definition in use was seen to need.
+//! Deliberately absent: `..`, slices, unions and arithmetic. No definition in use was seen to need them.
 
 mod parse;
 #[cfg(test)]
@@ -15,10 +16,10 @@ use serde_json::Value;
 
 use crate::Result;
 
-/// Values that one path finds.
+/// Values that one path returns at most.
 const FOUND_MAX: usize = 1000;
 
-/// A path from a document to some of its values. Shows as it was written.
+/// A path from a document to some of its values. Displays as its source text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JsonPath {
     text: String,
@@ -28,16 +29,16 @@ pub struct JsonPath {
 #[derive(Debug, Clone, PartialEq)]
 enum Step {
     Field(String),
-    /// Counts from the end when it is negative.
+    /// Counts from the end if negative.
     Item(i64),
     All,
     Where(Filter),
 }
 
-/// What the items of a list, or the values of an object, are chosen by.
+/// A condition on the items of a list, or on the values of an object.
 #[derive(Debug, Clone, PartialEq)]
 struct Filter {
-    /// From the item; has no filter of its own.
+    /// Relative to the item; has no filter of its own.
     path: Vec<Step>,
     test: Test,
 }
@@ -50,20 +51,20 @@ enum Test {
 }
 
 impl JsonPath {
-    /// Reads a path of at most 1024 bytes.
+    /// Parses a path of at most 1024 bytes.
     ///
     /// # Errors
-    /// `Invalid` with the path `jsonPath` when it does not begin with `.` or `[`, or is not understood.
+    /// `Invalid` with the path `jsonPath` when the text does not start with `.` or `[`, or is malformed.
     pub fn parse(text: &str) -> Result<Self> {
         Ok(Self { text: text.to_owned(), steps: parse::steps(text)? })
     }
 
-    /// Returns whether the path is nothing but names, as those that lead to one field.
+    /// Returns whether the path consists of field names only, so that it leads to one field.
     pub fn is_plain(&self) -> bool {
         !self.steps.is_empty() && self.steps.iter().all(|step| matches!(step, Step::Field(_)))
     }
 
-    /// Returns the JSON pointer (RFC 6901) to the same field; `None` when the path is more than names.
+    /// Returns the JSON pointer (RFC 6901) to the same field; `None` unless the path consists of names only.
     pub fn pointer(&self) -> Option<String> {
         let word = |step: &Step| match step {
             Step::Field(name) => Some(format!("/{}", name.replace('~', "~0").replace('/', "~1"))),
@@ -72,9 +73,9 @@ impl JsonPath {
         self.is_plain().then(|| self.steps.iter().filter_map(word).collect())
     }
 
-    /// Returns the values that the path leads to, in the order of the document, the first thousand.
+    /// Returns the values at the path, in the order of the document; at most the first thousand.
     ///
-    /// What is not there is left out.
+    /// Missing fields are skipped.
     pub fn evaluate<'a>(&self, document: &'a Value) -> Vec<&'a Value> {
         evaluate_steps(&self.steps, document)
     }

@@ -1,9 +1,11 @@
-//! In which form numbers are stored: equal numbers are stored alike, and in the form that Kubernetes stores.
+//! The stored form of numbers: equal numbers have equal forms, and the form is that of Kubernetes.
 //!
-//! A whole number of 64 bits with a sign stays as it is. Any other number is a float of 64 bits, as for every reader of JSON in JavaScript,
-//! and for an API server; one that is whole, and of which a float loses nothing, is stored without a fraction: `1.0` and `1e0` as `1`.
+//! A signed 64-bit integer stays as it is. Any other number is a 64-bit float, as for JSON readers in
+//! JavaScript and for API servers. A float without a fraction, and within the exact range of floats, is
+//! stored as an integer: `1.0` and `1e0` as `1`.
 //!
-//! Source: `sigs.k8s.io/json`, which decodes what API servers store, and Go's `encoding/json`, which writes it.
+//! Source: `sigs.k8s.io/json`, which decodes documents for API servers, and Go's `encoding/json`, which
+//! writes them.
 
 #[cfg(test)]
 mod tests;
@@ -12,13 +14,14 @@ use serde_json::{Number, Value};
 
 use crate::DOCUMENT_DEPTH_MAX;
 
-/// 2^53. Between here and its negative a float and a whole number are the same.
+/// 2^53. Floats between this and its negative represent integers exactly.
 const EXACT_END: f64 = 9_007_199_254_740_992.0;
 
-/// How deep it is looked: a patch stands around a document. What is deeper is refused later.
+/// Deepest level visited: the envelope of a patch adds levels to a document. Deeper documents are refused
+/// later.
 const DEPTH_MAX: usize = DOCUMENT_DEPTH_MAX + 8;
 
-/// Gives every number of a value the form in which it is stored.
+/// Converts every number in a value to its stored form.
 pub(crate) fn normalize(value: &mut Value) {
     walk(value, DEPTH_MAX);
 }
@@ -37,7 +40,7 @@ fn walk(value: &mut Value, depth_max: usize) {
     }
 }
 
-/// Returns the other form in which a number is stored; `None` when it is in that form already.
+/// Returns the stored form of a number; `None` when the number already has it.
 fn normalized(number: &Number) -> Option<Number> {
     if number.is_i64() {
         return None;
@@ -49,7 +52,7 @@ fn normalized(number: &Number) -> Option<Number> {
     Number::from_f64(float).filter(|_| number.is_u64())
 }
 
-/// Returns whether a float is a whole number of which it loses nothing.
+/// Returns whether a float is an integer within the exact range.
 pub(crate) fn is_whole(float: f64) -> bool {
     float.fract() == 0.0 && float.abs() < EXACT_END
 }

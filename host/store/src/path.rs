@@ -1,13 +1,13 @@
-//! Where something stands inside of a document, as `spec.ports[0].name` or `spec.labels[key]`.
+//! A path inside a document, as `spec.ports[0].name` or `spec.labels[key]`.
 //!
-//! A path lives on the stack while a tree is walked, and becomes text only when it is told to somebody.
+//! A path lives on the stack during a tree walk, and is formatted only for display.
 
 use std::fmt;
 
-/// Characters of one step that are shown.
+/// Displayed characters of one segment.
 const STEP_CHARS_MAX: usize = 128;
 
-/// The way from the root of a document to a value.
+/// A path from the root of a document to a value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Path<'a> {
     parent: Option<&'a Path<'a>>,
@@ -23,15 +23,15 @@ enum Segment<'a> {
 }
 
 impl<'a> Path<'a> {
-    /// The root of a document, which shows as nothing.
+    /// The root of a document; displayed as the empty string.
     pub(crate) const ROOT: Path<'static> = Path { parent: None, step: Segment::Root };
 
-    /// Returns the path of a field that has a name of its own, as `.spec`.
+    /// Returns the path of a named field, as `.spec`.
     pub(crate) fn field(&'a self, name: &'a str) -> Self {
         Self { parent: Some(self), step: Segment::Field(name) }
     }
 
-    /// Returns the path of an entry of an object whose names are free, as `[name]`.
+    /// Returns the path of an entry of a map with free keys, as `[name]`.
     pub(crate) fn key(&'a self, name: &'a str) -> Self {
         Self { parent: Some(self), step: Segment::Key(name) }
     }
@@ -57,7 +57,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// Returns a text of at most `chars_max` characters, and an ellipsis when there were more.
+/// Returns a text of at most `chars_max` characters, with an ellipsis if it was truncated.
 pub(crate) fn shortened(text: &str, chars_max: usize) -> String {
     match text.char_indices().nth(chars_max) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -1,9 +1,10 @@
-//! What the documents of a kind look like: a structural schema, as `CustomResourceDefinition`s carry it (OpenAPI v3).
+//! The structural schema of a kind, from its `CustomResourceDefinition` (OpenAPI v3).
 //!
-//! A schema says how parts of a document merge when several managers own them, what is filled in, what is left out, and what is refused.
+//! A schema decides how the parts of a document merge when several managers own them. It sets defaults,
+//! prunes unknown fields and validates.
 //!
-//! Deliberately absent: the rules of `x-kubernetes-validations`, which are written in a language of their own (CEL). They are read over,
-//! and [`Schema::has_rules`] says that there are some.
+//! Deliberately absent: the rules of `x-kubernetes-validations`, which need an evaluator for CEL. They are
+//! ignored, and [`Schema::has_rules`] reports that there are some.
 
 mod check;
 mod defaults;
@@ -26,32 +27,32 @@ use limits::Constraints;
 pub use crate::violation::{Reason, VIOLATIONS_MAX, Violation};
 pub use schemas::{Schemas, VersionSchema};
 
-/// The schema of a value and of everything below it.
+/// The schema of a value and of all values below it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Schema {
-    /// What the value has to be; `None` for anything.
+    /// The type of the value; `None` for any type.
     value_type: Option<ValueType>,
     nullable: bool,
     properties: BTreeMap<String, Schema>,
-    /// The schema of every value of an object whose names are free.
+    /// The schema of the values of a map with free keys: `additionalProperties`.
     additional: Option<Box<Schema>>,
     items: Option<Box<Schema>>,
     list: ListType,
     atomic_map: bool,
-    /// Whether fields that nothing is known of are kept. Source: `x-kubernetes-preserve-unknown-fields`.
+    /// Whether unknown fields are kept. Source: `x-kubernetes-preserve-unknown-fields`.
     open: bool,
-    /// Whether the value is a resource of its own. Source: `x-kubernetes-embedded-resource`.
+    /// Whether the value is an embedded resource. Source: `x-kubernetes-embedded-resource`.
     embedded: bool,
     default: Option<Value>,
-    /// What else the value has to be; most have nothing of it.
+    /// Further constraints on the value; most schemas have none.
     limits: Option<Box<Constraints>>,
-    /// Whether there are rules that are not looked at, here or below.
+    /// Whether there are ignored CEL rules, here or below.
     has_rules: bool,
-    /// What the schema was read from; only the outermost has it.
+    /// The source of the schema; only the root has it.
     source: Option<Arc<Value>>,
 }
 
-/// What a value is.
+/// The type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ValueType {
     Object,
@@ -64,42 +65,45 @@ enum ValueType {
     IntegerOrString,
 }
 
-/// How the items of a list are told apart. Source: `x-kubernetes-list-type`.
+/// The identity of the items of a list. Source: `x-kubernetes-list-type`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ListType {
-    /// The list is one value, with one owner.
+    /// The list is a single value, with one owner.
     #[default]
     Atomic,
-    /// Each item is a scalar of its own.
+    /// Each item is a distinct scalar.
     Set,
-    /// Each item is an object, known by the values of these fields.
+    /// Each item is an object, identified by the values of these fields.
     Map(Vec<String>),
 }
 
 impl Schema {
-    /// Reads the `openAPIV3Schema` of a version of a `CustomResourceDefinition`.
+    /// Parses the `openAPIV3Schema` of a version of a `CustomResourceDefinition`.
     ///
-    /// Keywords that are not known are read over, and so are formats. At most [`DOCUMENT_BYTES_MAX`](crate::DOCUMENT_BYTES_MAX) and
-    /// [`DOCUMENT_DEPTH_MAX`](crate::DOCUMENT_DEPTH_MAX) levels of JSON, at most 256 different patterns.
+    /// Ignores unknown keywords and unknown formats. Limits:
+    /// [`DOCUMENT_BYTES_MAX`](crate::DOCUMENT_BYTES_MAX), [`DOCUMENT_DEPTH_MAX`](crate::DOCUMENT_DEPTH_MAX)
+    /// levels of JSON, and 256 distinct patterns.
     ///
     /// # Errors
-    /// `Invalid` with the path inside of the schema, as `openAPIV3Schema.properties[spec].type`, when it is malformed or not structural;
-    /// `TooLarge`.
+    /// `Invalid` with the path inside the schema, as `openAPIV3Schema.properties[spec].type`, when it is
+    /// malformed or not structural; `TooLarge`.
     pub fn parse(source: &Value) -> Result<Self> {
         parse::parse(source)
     }
 
-    /// Returns what the schema was read from; `None` for the schema of a part.
+    /// Returns the source of the schema; `None` for the schema of a part.
     pub fn source(&self) -> Option<&Value> {
         self.source.as_deref()
     }
 
-    /// Returns whether there are `x-kubernetes-validations`, here or below: rules that nobody checks.
+    /// Returns whether there are `x-kubernetes-validations`, here or below: rules that this store does not
+    /// check.
     pub fn has_rules(&self) -> bool {
         self.has_rules
     }
 
-    /// Fills in the defaults of the fields by which items of lists are known (`x-kubernetes-list-map-keys`), and nothing else.
+    /// Sets the defaults of the key fields of list items (`x-kubernetes-list-map-keys`), and no other
+    /// defaults.
     ///
     /// # Errors
     /// As [`Schema::set_defaults`].
@@ -107,64 +111,64 @@ impl Schema {
         defaults::set_keys(self, resource)
     }
 
-    /// Fills in what is missing and has a default. A null that is not allowed is missing.
+    /// Sets the defaults of missing fields. A null that the schema does not allow counts as missing.
     ///
-    /// The value is a whole resource; its metadata is left alone. It is no deeper than documents may be.
+    /// The value is a whole resource, not nested deeper than a document may be; its metadata stays unchanged.
     ///
     /// # Errors
-    /// `TooLarge` when the defaults alone come to more than a document may have. The value is then half filled.
+    /// `TooLarge` when the defaults alone exceed the size of a document. The value is then partly defaulted.
     pub fn set_defaults(&self, resource: &mut Value) -> Result<()> {
         defaults::set(self, resource, true)
     }
 
-    /// Removes fields that nothing is known of, and returns the paths of the first [`VIOLATIONS_MAX`] of them.
+    /// Prunes unknown fields, and returns the paths of the first [`VIOLATIONS_MAX`] of them.
     ///
-    /// The value is a whole resource: `apiVersion`, `kind` and `metadata` stay, here and in embedded resources. It is no deeper than
-    /// documents may be.
+    /// The value is a whole resource, not nested deeper than a document may be. `apiVersion`, `kind` and
+    /// `metadata` stay, also in embedded resources.
     pub fn prune(&self, resource: &mut Value) -> Vec<String> {
         prune::prune(self, resource, &Path::ROOT, true)
     }
 
-    /// Returns what is wrong with a value, the first [`VIOLATIONS_MAX`] things; nothing when it is as it should be.
+    /// Validates a value, and returns the first [`VIOLATIONS_MAX`] violations; none for a valid value.
     ///
-    /// The value is a whole resource, no deeper than documents may be.
+    /// The value is a whole resource, not nested deeper than a document may be.
     pub fn check(&self, resource: &Value) -> Vec<Violation> {
         check::check(self, resource, &Path::ROOT)
     }
 
-    /// Returns a schema that everything fits.
+    /// Returns a schema that accepts every value.
     fn anything() -> Self {
         Self { nullable: true, open: true, ..Self::default() }
     }
 
-    /// Prunes, fills in and checks a part of a resource that stands at `path`.
+    /// Prunes, defaults and validates a part of a resource at `path`.
     pub(crate) fn admit(&self, value: &mut Value, path: &Path<'_>, is_resource: bool) -> Result<Vec<Violation>> {
         prune::prune(self, value, path, is_resource);
         defaults::set(self, value, is_resource)?;
         Ok(check::check(self, value, path))
     }
 
-    /// Returns whether a field that nothing is known of stays.
+    /// Returns whether unknown fields are kept.
     pub(crate) fn keeps_unknown(&self) -> bool {
         self.open || self.additional.is_some() || self.value_type != Some(ValueType::Object)
     }
 
-    /// Returns the schema of a field of an object; `None` when nothing is known of it.
+    /// Returns the schema of a field of an object; `None` for an unknown field.
     pub fn field(&self, name: &str) -> Option<&Schema> {
         self.properties.get(name).or(self.additional.as_deref())
     }
 
-    /// Returns the schema of the items of a list; `None` when nothing is known of them.
+    /// Returns the schema of the items of a list; `None` if there is none.
     pub fn items(&self) -> Option<&Schema> {
         self.items.as_deref()
     }
 
-    /// Returns how the items of a list are told apart.
+    /// Returns how the items of a list are identified.
     pub fn list_type(&self) -> &ListType {
         &self.list
     }
 
-    /// Returns whether an object is one value, with one owner. Source: `x-kubernetes-map-type: atomic`.
+    /// Returns whether an object is a single value, with one owner. Source: `x-kubernetes-map-type: atomic`.
     pub fn is_atomic_map(&self) -> bool {
         self.atomic_map
     }

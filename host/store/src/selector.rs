@@ -1,4 +1,4 @@
-//! Which resources of a kind are meant.
+//! Selectors: conditions on the resources of a kind.
 
 mod parse;
 #[cfg(test)]
@@ -23,22 +23,22 @@ pub enum LabelRequirement {
     OneOf(String, Vec<String>),
     /// The label is absent, or has none of these values. At most 64.
     NoneOf(String, Vec<String>),
-    /// The label is there, with any value.
+    /// The label is present, with any value.
     Exists(String),
     /// The label is absent.
     Absent(String),
 }
 
-/// Conditions on a resource, all of which must hold. The default means every resource.
+/// Conditions on a resource; all of them must hold. The default selects every resource.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Selector {
-    /// Only this namespace; `None` means every namespace.
+    /// The namespace; `None` means all namespaces.
     pub namespace: Option<String>,
     /// Conditions on labels. At most 64.
     pub labels: Vec<LabelRequirement>,
-    /// JSON pointer (RFC 6901) and the string that must stand there, as `("/spec/nodeName", "a")`, or a number or switch that is written so;
-    /// what is missing is empty. At most 16.
+    /// JSON pointer (RFC 6901) and the expected string, as `("/spec/nodeName", "a")`. A number or boolean is
+    /// compared by its JSON text; a missing field counts as empty. At most 16.
     pub fields: Vec<(String, String)>,
     /// Only resources that have an owner reference to this uid. Stores keep an index for it.
     pub owner: Option<String>,
@@ -48,7 +48,8 @@ const REQUIREMENTS_MAX: usize = 64;
 const VALUES_MAX: usize = 64;
 const FIELDS_MAX: usize = 16;
 
-/// Returns whether a field is this text, or a number or switch that is written so. One that is not there is empty.
+/// Returns whether a field equals a text. A number or boolean is compared by its JSON text; a missing field
+/// counts as empty.
 fn equals_text(field: Option<&Value>, wanted: &str) -> bool {
     match field {
         None | Some(Value::Null) => wanted.is_empty(),
@@ -60,7 +61,7 @@ fn equals_text(field: Option<&Value>, wanted: &str) -> bool {
 }
 
 impl Selector {
-    /// Returns how many bytes its texts have.
+    /// Returns the total size of its texts, in bytes.
     pub fn bytes(&self) -> u64 {
         let Self { namespace, labels, fields, owner } = self;
         let all = |texts: &[String]| texts.iter().map(String::len).sum::<usize>();
@@ -88,7 +89,8 @@ impl Selector {
             && owner.as_ref().is_none_or(|uid| resource.owners().iter().any(|owner| owner.uid == *uid))
     }
 
-    /// Reads label requirements as people write them: `a=b,c!=d,e in (f,g),h notin (i),j,!k`. Empty text has none.
+    /// Parses label requirements in the syntax of kubectl: `a=b,c!=d,e in (f,g),h notin (i),j,!k`. Empty text
+    /// has none.
     ///
     /// # Errors
     /// `Invalid` with the path `labelSelector`.
@@ -96,7 +98,7 @@ impl Selector {
         parse::labels(text)
     }
 
-    /// Checks the bounds and the spelling of every condition.
+    /// Checks the bounds and the syntax of every condition.
     ///
     /// # Errors
     /// `Invalid` with the path of the condition, as `labels[2]`.
@@ -128,7 +130,7 @@ impl LabelRequirement {
         }
     }
 
-    /// Returns whether the condition holds for the value that the label has; `None` when it is absent.
+    /// Returns whether the condition holds for a label value; `None` for an absent label.
     pub fn matches(&self, value: Option<&str>) -> bool {
         let among = |values: &[String]| value.is_some_and(|value| values.iter().any(|one| one == value));
         match self {

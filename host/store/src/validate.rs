@@ -1,4 +1,4 @@
-//! What a document must look like to be stored: names, labels, sizes. Every error names the path of the field.
+//! Validation of documents: names, labels, sizes. Every error names the path of the field.
 
 #[cfg(test)]
 mod tests;
@@ -14,20 +14,21 @@ const LABEL_BYTES_MAX: usize = 63;
 /// Names and values of all annotations together. Source: Kubernetes.
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 const FINALIZERS_MAX: usize = 64;
-/// No number is written longer, with a separator: a float has 17 digits, a sign, a point and an exponent.
+/// Longest JSON text of a number, with a separator: a float has 17 digits, a sign, a point and an exponent.
 const NUMBER_BYTES_MAX: u64 = 32;
 const OWNERS_MAX: usize = 64;
 
 /// Checks size and nesting of a value, without recursion deeper than the limit.
 pub(crate) fn size(what: &str, value: &Value) -> Result<()> {
     nesting(what, value)?;
-    // Most documents are far from the limit, and counting costs as much as writing them.
+    // Most documents are far below the limit, and exact counting costs as much as serialising.
     if bytes_at_most(value) <= DOCUMENT_BYTES_MAX { Ok(()) } else { length(what, bytes(value)) }
 }
 
-/// Returns what the JSON text of a value cannot be longer than. The value is no deeper than the limit.
+/// Returns an upper bound for the length of a value's JSON text. The value must not be nested deeper than the
+/// limit.
 fn bytes_at_most(value: &Value) -> u64 {
-    // Each byte can become an escape of six, and quotes and a separator stand around.
+    // Each byte can become an escape of six bytes; quotes and a separator are added.
     let text = |text: &str| 6 * text.len() as u64 + 3;
     match value {
         Value::Null | Value::Bool(_) => 6,
@@ -40,7 +41,7 @@ fn bytes_at_most(value: &Value) -> u64 {
     }
 }
 
-/// Returns the JSON text of a value, which is no deeper than the limit.
+/// Returns the JSON text of a value. The value must not be nested deeper than the limit.
 pub(crate) fn text(value: &Value) -> String {
     let mut text = Vec::with_capacity(2048);
     serde_json::to_writer(&mut text, value).expect("memory takes everything, and a JSON value has string keys");
@@ -75,7 +76,7 @@ fn depth_of_all<'a>(mut values: impl Iterator<Item = &'a Value>, depth_max: usiz
     Some(deepest + 1)
 }
 
-/// Returns the length of the JSON text of a value. The value is no deeper than the limit.
+/// Returns the length of a value's JSON text. The value must not be nested deeper than the limit.
 pub(crate) fn bytes(value: &Value) -> u64 {
     struct Count(u64);
     impl io::Write for Count {
@@ -92,7 +93,7 @@ pub(crate) fn bytes(value: &Value) -> u64 {
     count.0
 }
 
-/// Checks that a resource can have the namespace and the name of a key. Whether its kind lives in namespaces is not known here.
+/// Checks the namespace and the name of a key. It cannot check the scope of the kind.
 pub(crate) fn key(key: &Key) -> Result<()> {
     if !key.namespace().is_empty() {
         dns_label("metadata.namespace", key.namespace())?;
@@ -102,12 +103,13 @@ pub(crate) fn key(key: &Key) -> Result<()> {
 
 /// Checks the name of a resource.
 fn name_of(kind: &Kind, name: &str) -> Result<()> {
-    // A namespace is a part of the DNS names of what lives in it.
+    // The name of a namespace is a part of the DNS names of its resources.
     let is_namespace = kind.group.is_empty() && kind.name == "Namespace";
     if is_namespace { dns_label("metadata.name", name) } else { subdomain("metadata.name", name) }
 }
 
-/// Reads kind, namespace and name of a document. With `generate`, `metadata.generateName` can stand in for the name.
+/// Parses kind, namespace and name of a document. With `generate`, `metadata.generateName` can replace the
+/// name.
 pub(crate) fn target(document: &Value, generate: bool) -> Result<Target> {
     let Value::Object(fields) = document else {
         return Err(Error::invalid("document", "must be a JSON object"));
@@ -138,7 +140,8 @@ pub(crate) fn target(document: &Value, generate: bool) -> Result<Target> {
     Ok(Target { kind, namespace: namespace.to_owned(), name })
 }
 
-/// Returns the name that a stem and a random suffix make. A long stem is cut at 58 bytes, so that the name fits where a DNS label has to.
+/// Returns the name of a stem and a random suffix. Truncates a long stem, so that the name has at most 63
+/// bytes, the length of a DNS label.
 pub(crate) fn generated(stem: &str, suffix: &str) -> String {
     let mut end = stem.len().min(LABEL_BYTES_MAX - suffix.len());
     while !stem.is_char_boundary(end) {
@@ -147,7 +150,7 @@ pub(crate) fn generated(stem: &str, suffix: &str) -> String {
     format!("{}{suffix}", &stem[..end])
 }
 
-/// Checks a whole document as it would be stored.
+/// Checks a whole document before it is stored.
 pub(crate) fn document(document: &Value) -> Result<()> {
     size("document", document)?;
     target(document, false)?;
@@ -200,7 +203,7 @@ pub(crate) fn label_name(path: &str, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks the value of a label; empty is a value.
+/// Checks the value of a label; may be empty.
 pub(crate) fn label_value(path: &str, text: &str) -> Result<()> {
     if !text.is_empty() && !is_label_text(text) {
         return Err(Error::invalid(
@@ -224,7 +227,7 @@ fn is_dns_label(text: &str) -> bool {
     !text.is_empty() && !text.starts_with('-') && !text.ends_with('-') && text.bytes().all(inner)
 }
 
-/// Checks one part of a DNS name.
+/// Checks a DNS label.
 pub(crate) fn dns_label(path: &str, text: &str) -> Result<()> {
     if !is_dns_label(text) || text.len() > LABEL_BYTES_MAX {
         return Err(Error::invalid(
@@ -235,7 +238,7 @@ pub(crate) fn dns_label(path: &str, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks a DNS name.
+/// Checks a DNS subdomain name.
 pub(crate) fn subdomain(path: &str, text: &str) -> Result<()> {
     if !text.split('.').all(is_dns_label) || text.len() > SUBDOMAIN_BYTES_MAX {
         return Err(Error::invalid(
@@ -304,7 +307,7 @@ fn owners(metadata: &Map<String, Value>) -> Result<()> {
     Ok(())
 }
 
-/// Reads a field that is an object of strings, or absent.
+/// Parses a field that is an object of strings, or absent.
 fn strings<'a>(metadata: &'a Map<String, Value>, field: &str) -> Result<Vec<(&'a str, &'a str)>> {
     let entries = match metadata.get(field) {
         None | Some(Value::Null) => return Ok(Vec::new()),
@@ -318,7 +321,7 @@ fn strings<'a>(metadata: &'a Map<String, Value>, field: &str) -> Result<Vec<(&'a
     entries.iter().map(string).collect()
 }
 
-/// Reads a field that is a list, or absent.
+/// Parses a field that is a list, or absent.
 fn list<'a>(metadata: &'a Map<String, Value>, field: &str, count_max: usize) -> Result<&'a [Value]> {
     match metadata.get(field) {
         None | Some(Value::Null) => Ok(&[]),

@@ -1,4 +1,4 @@
-//! What is wrong with one field of a document, in the words that people know from Kubernetes.
+//! A violation of a schema, worded as in Kubernetes.
 
 use std::fmt;
 
@@ -6,35 +6,35 @@ use serde_json::Value;
 
 use crate::path::shortened;
 
-/// How many violations of one document are told.
+/// Violations reported per document.
 pub const VIOLATIONS_MAX: usize = 20;
 
-/// Characters of a value that are shown.
+/// Displayed characters of a value.
 const VALUE_CHARS_MAX: usize = 100;
 
-/// One field that is not as it should be. Shows as `spec.replicas: Invalid value: -1: …`.
+/// An invalid field. Displays as `spec.replicas: Invalid value: -1: …`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Where the field stands, as `spec.ports[0].name`.
+    /// The path of the field, as `spec.ports[0].name`.
     pub path: String,
-    /// What is wrong with it.
+    /// The reason.
     pub reason: Reason,
-    /// The value and what it should be; may be empty.
+    /// The value and its constraint; may be empty.
     pub detail: String,
 }
 
-/// What can be wrong with a field.
+/// Why a field is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// It is missing.
     Required,
-    /// It is of another type.
+    /// It has the wrong type.
     TypeInvalid,
-    /// It is not within its bounds.
+    /// It violates a constraint.
     Invalid,
-    /// It is none of the values that there are.
+    /// It is not one of the supported values.
     Unsupported,
-    /// It is there twice.
+    /// It is a duplicate.
     Duplicate,
     /// Its text is too long.
     TooLong,
@@ -43,7 +43,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Returns what a `Status` of Kubernetes calls it in its causes, as `FieldValueRequired`.
+    /// Returns its name in the causes of a Kubernetes `Status`, as `FieldValueRequired`.
     pub fn cause(self) -> &'static str {
         match self {
             Self::Required => "FieldValueRequired",
@@ -71,7 +71,7 @@ impl fmt::Display for Reason {
 }
 
 impl Violation {
-    /// Returns what is wrong without saying where, as `Invalid value: -1: …`.
+    /// Returns the message without the path, as `Invalid value: -1: …`.
     pub fn message(&self) -> String {
         if self.detail.is_empty() { self.reason.to_string() } else { format!("{}: {}", self.reason, self.detail) }
     }
@@ -83,7 +83,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Returns a value as a person gets to see it: objects and lists by their type alone, texts cut.
+/// Returns a value for display: only the type of objects and lists, and truncated strings.
 pub(crate) fn shown(value: &Value) -> String {
     match value {
         Value::Object(_) | Value::Array(_) => format!("{:?}", type_name(value)),
@@ -92,7 +92,7 @@ pub(crate) fn shown(value: &Value) -> String {
     }
 }
 
-/// Returns what JSON calls the type of a value.
+/// Returns the JSON type of a value.
 pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

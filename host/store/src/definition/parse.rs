@@ -1,4 +1,4 @@
-//! Reading a definition.
+//! Parses and validates a definition.
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ const SELECTABLE_FIELDS_MAX: usize = 8;
 /// In bytes. Source: Kubernetes.
 const DEPRECATION_BYTES_MAX: usize = 256;
 
-/// Reads a whole definition.
+/// Parses a whole definition.
 pub(super) fn definition(document: &Value) -> Result<Definition> {
     validate::size("document", document)?;
     if !document.is_object() {
@@ -178,7 +178,7 @@ fn schema(fields: &FieldReader<'_>) -> Result<Option<Schema>> {
     Schema::parse(source).map(Some).map_err(|error| within(error, holder.path()))
 }
 
-/// Puts a path before the one that an error names.
+/// Prepends a path to the path of an error.
 fn within(error: Error, path: &Path<'_>) -> Error {
     match error {
         Error::Invalid { path: inner, reason } => Error::invalid(format!("{path}.{inner}"), reason),

@@ -1,4 +1,4 @@
-//! Reading a JSON path.
+//! Parses a JSON path.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::{Error, Result};
 
 const TEXT_BYTES_MAX: usize = 1024;
 
-/// Reads the steps of a whole path. The braces that `kubectl` has around paths may be there.
+/// Parses a whole path. Accepts the braces that `kubectl` puts around paths.
 pub(super) fn steps(text: &str) -> Result<Vec<Step>> {
     if text.len() > TEXT_BYTES_MAX {
         return Err(wrong(&format!("has {} bytes, the limit is {TEXT_BYTES_MAX}", text.len())));
@@ -29,7 +29,7 @@ fn wrong(reason: &str) -> Error {
     Error::invalid("jsonPath", reason)
 }
 
-/// What is left to read.
+/// A parser at its position in the text.
 struct PathParser<'a> {
     rest: &'a str,
 }
@@ -49,12 +49,12 @@ impl<'a> PathParser<'a> {
         self.rest = self.rest.trim_start_matches(' ');
     }
 
-    /// Reads steps as far as there are some.
+    /// Parses steps until the next token is no step.
     fn steps(&mut self, filters: bool) -> Result<Vec<Step>> {
         let mut steps = Vec::new();
         loop {
             if self.take(".") {
-                // `.['a']` and `.[0]` are written, too.
+                // `.['a']` and `.[0]` are valid, too.
                 if !self.rest.starts_with('[') {
                     steps.push(self.name()?);
                 }
@@ -92,7 +92,7 @@ impl<'a> PathParser<'a> {
         Ok(Step::Field(name))
     }
 
-    /// Reads what stands after `[`.
+    /// Parses the rest of a step after `[`.
     fn bracket(&mut self, filters: bool) -> Result<Step> {
         let step = if self.take("*") {
             Step::All
@@ -114,7 +114,7 @@ impl<'a> PathParser<'a> {
         Ok(step)
     }
 
-    /// Reads what stands after `[?(`.
+    /// Parses a filter after `[?(`.
     fn filter(&mut self) -> Result<Filter> {
         self.blanks();
         self.expect("@")?;
@@ -144,7 +144,7 @@ impl<'a> PathParser<'a> {
         value.ok_or_else(|| wrong(&format!("`{literal}` is neither a text in quotes, a number, true nor false")))
     }
 
-    /// Reads a text in quotes of either kind; `\` takes the next character as it is.
+    /// Parses a string in quotes of either kind; `\` escapes the next character.
     fn quoted(&mut self) -> Result<String> {
         let mut letters = self.rest.char_indices();
         let quote = letters.next().map(|(_, quote)| quote);

@@ -1,4 +1,4 @@
-//! What is wrong with a value, by its schema.
+//! Validates a value against its schema.
 
 use std::collections::HashSet;
 
@@ -10,24 +10,24 @@ use super::{ListType, Reason, Schema, ValueType, Violation};
 use crate::violation::{VIOLATIONS_MAX, shown, type_name};
 use crate::{numbers, path::Path};
 
-/// Values that a violation names as possible.
+/// Supported values listed in a violation.
 const VALUES_SHOWN_MAX: usize = 20;
 
-/// Returns what is wrong with a value that stands at `path`.
+/// Returns the violations of a value at `path`.
 pub(super) fn check(schema: &Schema, value: &Value, path: &Path<'_>) -> Vec<Violation> {
     let mut report = SchemaChecker { found: Vec::new(), count_max: VIOLATIONS_MAX };
     report.value(schema, value, path);
     report.found
 }
 
-/// Returns whether nothing is wrong with a value.
+/// Returns whether a value is valid.
 fn fits(schema: &Schema, value: &Value, path: &Path<'_>) -> bool {
     let mut report = SchemaChecker { found: Vec::new(), count_max: 1 };
     report.value(schema, value, path);
     report.found.is_empty()
 }
 
-/// What was found so far.
+/// A validation in progress, with the violations so far.
 struct SchemaChecker {
     found: Vec<Violation>,
     count_max: usize,
@@ -44,7 +44,7 @@ impl SchemaChecker {
         }
     }
 
-    /// Adds that a value is not what it should be.
+    /// Adds a violation of a constraint.
     fn invalid(&mut self, path: &Path<'_>, shown: &str, should: &str) {
         self.add(path, Reason::Invalid, format!("{shown}: {path} in body {should}"));
     }
@@ -81,7 +81,7 @@ impl SchemaChecker {
         }
     }
 
-    /// Checks what every resource has.
+    /// Checks the fields that every resource has.
     fn resource(&mut self, fields: &Map<String, Value>, path: &Path<'_>) {
         for name in ["apiVersion", "kind"] {
             match fields.get(name) {
@@ -177,7 +177,7 @@ impl SchemaChecker {
                 self.invalid(path, shown, &format!("should be at least {least} chars long"));
             }
             if let Some(most) = limits.length_max.filter(|most| length > *most) {
-                // The pattern of what is too long would only take time.
+                // Matching the pattern of a text that is too long would only take time.
                 return self.add(path, Reason::TooLong, format!("may not be more than {most} characters"));
             }
         }
@@ -245,8 +245,8 @@ impl ValueType {
         }
     }
 
-    /// Returns whether a value is of this type. An integer has 64 bits with a sign; a number without a fraction is one as well, however it is
-    /// written, where a float loses nothing of it.
+    /// Returns whether a value has this type. An integer has 64 bits with a sign. A float without a fraction
+    /// is an integer too, if it is within the exact range.
     fn holds(self, value: &Value) -> bool {
         let is_integer = |number: &Number| number.is_i64() || number.as_f64().is_some_and(numbers::is_whole);
         match self {

@@ -1,22 +1,23 @@
-//! Filling in what is missing.
+//! Sets the defaults of missing fields.
 //!
-//! A field gets its default only where the object around it is there. A null that the schema does not allow is as good as missing:
-//! it gets the default, or goes.
+//! A field gets its default only if the object around it exists. A null that the schema does not allow counts
+//! as missing: it is replaced by the default, or removed.
 
 use serde_json::{Map, Value};
 
 use super::{ListType, Schema};
 use crate::{DOCUMENT_BYTES_MAX, Error, Result, validate};
 
-/// Fills in defaults at and below a value.
+/// Sets the defaults at and below a value.
 ///
 /// # Errors
-/// `TooLarge` when they come to more than a document may have: a list of many small items can have large defaults.
+/// `TooLarge` when the defaults exceed the size of a document: a list of many small items can have large
+/// defaults.
 pub(super) fn set(schema: &Schema, value: &mut Value, is_resource: bool) -> Result<()> {
     walk(schema, value, is_resource, &mut 0)
 }
 
-/// Fills in the defaults of the fields by which items of lists are known, and nothing else: without them, items cannot be told apart.
+/// Sets only the defaults of the key fields of list items: items cannot be identified without their keys.
 ///
 /// # Errors
 /// As [`set`].
@@ -104,7 +105,7 @@ fn replace_null(schema: &Schema, value: &mut Value, added_bytes: &mut u64) -> Re
     Ok(())
 }
 
-/// Returns a copy of a default, as long as there were not too many.
+/// Returns a copy of a default, and bounds the total size of all copies.
 fn counted(default: &Value, added_bytes: &mut u64) -> Result<Value> {
     *added_bytes += validate::bytes(default);
     if *added_bytes > DOCUMENT_BYTES_MAX {

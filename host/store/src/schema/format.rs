@@ -1,10 +1,10 @@
-//! The `format` of a text or number: those that are checked. All others are read over, as Kubernetes does.
+//! The supported values of `format`. Others are ignored, as in Kubernetes.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde_json::Value;
 
-/// A format that is checked.
+/// A supported format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     Int32,
@@ -19,7 +19,7 @@ pub(super) enum Format {
     Email,
     Hostname,
     Uri,
-    /// Nothing is checked, and the value is never shown.
+    /// Not checked; the value is never shown.
     Password,
 }
 
@@ -41,7 +41,7 @@ const NAMES: [(Format, &str); 14] = [
 ];
 
 impl Format {
-    /// Returns the format of that name, if it is one that is checked.
+    /// Returns the format of that name, if it is supported.
     pub(super) fn named(name: &str) -> Option<Self> {
         NAMES.iter().find(|(_, known)| *known == name).map(|(format, _)| *format)
     }
@@ -51,13 +51,14 @@ impl Format {
         NAMES.iter().find(|(format, _)| *format == self).map_or("", |(_, name)| name)
     }
 
-    /// Returns whether a value is of this format. Values of types that the format says nothing of always are.
+    /// Returns whether a value has this format. A format applies to values of certain types only; all other
+    /// values pass.
     pub(super) fn holds(self, value: &Value) -> bool {
         match (self, value) {
             (Self::Int32, Value::Number(number)) => {
                 number.as_f64().is_some_and(|number| (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&number))
             }
-            // Floats lose digits here; what lies between is told by the whole numbers alone.
+            // Floats are not exact in this range; only integers are checked exactly.
             (Self::Int64, Value::Number(number)) => {
                 number.as_i64().is_some()
                     || number.is_f64() && number.as_f64().is_some_and(|number| number.abs() < 2f64.powi(63))
@@ -93,7 +94,7 @@ fn is_date(text: &str) -> bool {
     shape && text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok()
 }
 
-/// `2026-01-31T12:00:00.5+01:00`, as RFC 3339 says.
+/// `2026-01-31T12:00:00.5+01:00`, by RFC 3339.
 fn is_date_time(text: &str) -> bool {
     let (Some(date), Some(separator)) = (text.get(..10), text.get(10..11)) else { return false };
     let has_seconds = text.get(11..19).is_some_and(|time| {
@@ -104,7 +105,7 @@ fn is_date_time(text: &str) -> bool {
     is_date(date) && matches!(separator, "T" | "t" | " ") && has_seconds && text.parse::<jiff::Timestamp>().is_ok()
 }
 
-/// Base64 of RFC 4648, padded. Line breaks may stand in it.
+/// Base64 of RFC 4648, padded. Line breaks are allowed.
 fn is_base64(text: &str) -> bool {
     let mut padding = 0;
     let mut count = 0;
@@ -165,7 +166,7 @@ fn is_email(text: &str) -> bool {
     plain(local) && !local.contains('@') && plain(domain) && !domain.starts_with('.') && !domain.ends_with('.')
 }
 
-/// Labels of letters, digits and dashes, as RFC 1123 says.
+/// Labels of letters, digits and dashes, by RFC 1123.
 fn is_hostname(text: &str) -> bool {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())

@@ -1,4 +1,4 @@
-//! What a value has to be beside its type.
+//! Constraints on a value beside its type.
 
 use std::cmp::Ordering;
 
@@ -8,10 +8,10 @@ use super::Schema;
 use super::format::Format;
 use super::pattern::Pattern;
 
-/// The bounds of a value. Each says something of values of some types only, and nothing of all others.
+/// The constraints on a value. Each applies to values of some types only.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Constraints {
-    /// Values that there are; empty for all.
+    /// The allowed values (`enum`); empty for all.
     pub(super) values: Vec<Value>,
     pub(super) format: Option<Format>,
     pub(super) minimum: Option<Bound>,
@@ -35,7 +35,7 @@ pub(super) struct Constraints {
 }
 
 impl Constraints {
-    /// Returns whether there are rules that are not looked at.
+    /// Returns whether there are ignored CEL rules.
     pub(super) fn has_rules(&self) -> bool {
         let combined = [&self.all_of, &self.any_of, &self.one_of].into_iter().flatten().chain(self.not.as_deref());
         combined.into_iter().any(Schema::has_rules)
@@ -46,11 +46,11 @@ impl Constraints {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Bound {
     pub(super) number: Number,
-    /// Whether the number itself is outside.
+    /// Whether the bound itself is excluded.
     pub(super) exclusive: bool,
 }
 
-/// Compares two numbers by what they are worth: 1 is 1.0.
+/// Compares two numbers by value: 1 equals 1.0.
 pub(super) fn compare(left: &Number, right: &Number) -> Ordering {
     let whole = |number: &Number| number.as_i64().map(i128::from).or(number.as_u64().map(i128::from));
     match (whole(left), whole(right)) {
@@ -59,7 +59,8 @@ pub(super) fn compare(left: &Number, right: &Number) -> Ordering {
     }
 }
 
-/// Returns whether one number is a multiple of another, which is not 0. Fractions are near enough at a billionth.
+/// Returns whether one number is a multiple of another, which is not 0. Fractions have a tolerance of a
+/// billionth.
 pub(super) fn is_multiple(number: &Number, of: &Number) -> bool {
     if let (Some(number), Some(of)) = (number.as_i64(), of.as_i64()) {
         return number.checked_rem(of).is_none_or(|rest| rest == 0);
@@ -68,7 +69,7 @@ pub(super) fn is_multiple(number: &Number, of: &Number) -> bool {
     (ratio - ratio.round()).abs() < 1e-9
 }
 
-/// Returns whether two values are the same, numbers by what they are worth.
+/// Returns whether two values are equal; compares numbers by value.
 pub(super) fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => compare(left, right).is_eq(),

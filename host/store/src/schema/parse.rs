@@ -1,7 +1,8 @@
-//! Reading a schema, and refusing one that is not structural.
+//! Parses a schema, and refuses one that is not structural.
 //!
-//! Structural means that the shape of documents stands in `properties`, `additionalProperties` and `items` alone, with a type at every
-//! step; `allOf`, `anyOf`, `oneOf` and `not` only say more of values whose shape is known. Source: Kubernetes.
+//! In a structural schema, only `properties`, `additionalProperties` and `items` define the shape of
+//! documents, with a type at every level. `allOf`, `anyOf`, `oneOf` and `not` only constrain values whose
+//! shape is already defined. Source: Kubernetes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,16 +20,17 @@ use crate::fields::FieldReader;
 use crate::path::Path;
 use crate::{DOCUMENT_BYTES_MAX, Error, Result, numbers, validate};
 
-/// Different patterns of one schema.
+/// Distinct patterns in one schema.
 const PATTERNS_MAX: usize = 256;
-/// What all defaults of one schema, filled in themselves, may come to: they are checked one inside of the other.
+/// Total size of the defaults in one schema, with their nested defaults. A nested default is validated once
+/// per level.
 const DEFAULTS_BYTES_MAX: u64 = 4 * DOCUMENT_BYTES_MAX;
 
-/// Keywords that say something of the shape, and cannot be read over.
+/// Keywords that define the shape, and so cannot be ignored.
 const FORBIDDEN: [&str; 6] =
     ["$ref", "additionalItems", "definitions", "dependencies", "patternProperties", "unevaluatedProperties"];
 
-/// Keywords that have no place below `allOf`, `anyOf`, `oneOf` and `not`.
+/// Keywords that are not allowed below `allOf`, `anyOf`, `oneOf` and `not`.
 const SHAPE: [&str; 9] = [
     "additionalProperties",
     "default",
@@ -41,7 +43,7 @@ const SHAPE: [&str; 9] = [
     "x-kubernetes-preserve-unknown-fields",
 ];
 
-/// Reads a whole schema.
+/// Parses a whole schema.
 pub(super) fn parse(source: &Value) -> Result<Schema> {
     const ROOT: &str = "openAPIV3Schema";
     validate::size(ROOT, source)?;
@@ -50,7 +52,7 @@ pub(super) fn parse(source: &Value) -> Result<Schema> {
     Ok(schema)
 }
 
-/// What is shared by all parts of one schema. There are no more parts than its text has bytes.
+/// State shared by all parts of one schema. The number of parts is bounded by the size of the source.
 #[derive(Default)]
 struct Parser {
     patterns: BTreeMap<String, Pattern>,
@@ -82,7 +84,7 @@ impl Parser {
         Ok(schema)
     }
 
-    /// Reads what stands below a schema.
+    /// Parses the nested schemas.
     fn parts(&mut self, schema: &mut Schema, fields: &FieldReader<'_>, is_root: bool) -> Result<()> {
         let path = fields.path().field("properties");
         for (name, source) in fields.entries("properties")? {
@@ -111,7 +113,8 @@ impl Parser {
         Ok(())
     }
 
-    /// Reads what stands below `allOf`, `anyOf`, `oneOf` and `not`: it says more of `about`, whose shape is known.
+    /// Parses a schema below `allOf`, `anyOf`, `oneOf` or `not`. It constrains `about`, which defines the
+    /// shape.
     fn condition(&mut self, source: &Value, path: &Path<'_>, about: &Schema) -> Result<Schema> {
         let fields = FieldReader::of(source, *path)?;
         refuse(&fields, &FORBIDDEN, "is not supported")?;
@@ -173,7 +176,7 @@ impl Parser {
         sources.map(|(at, source)| self.condition(source, &path.item(at), about)).collect()
     }
 
-    /// Takes the default, when it is what the schema itself lets pass.
+    /// Sets the default, if it is valid by the schema itself.
     fn set_default(&mut self, schema: &mut Schema, fields: &FieldReader<'_>) -> Result<()> {
         let Some(default) = fields.get_even_null("default") else { return Ok(()) };
         if default.is_null() {
@@ -246,7 +249,7 @@ fn value_type(fields: &FieldReader<'_>) -> Result<Option<ValueType>> {
     }))
 }
 
-/// Checks that the type is there, and goes with the other keywords.
+/// Checks that the type is present, and consistent with the other keywords.
 fn types_agree(schema: &Schema, fields: &FieldReader<'_>, is_root: bool) -> Result<()> {
     let is = |value_type| schema.value_type == Some(value_type);
     let must = |holds: bool, reason: &str| if holds { Ok(()) } else { Err(fields.error("type", reason)) };
@@ -290,7 +293,7 @@ fn map_type(fields: &FieldReader<'_>) -> Result<bool> {
     }
 }
 
-/// Checks that the items of a list have the fields that tell them apart.
+/// Checks that the items of a list have its key fields.
 fn keys_are_fields(schema: &Schema, fields: &FieldReader<'_>) -> Result<()> {
     let (ListType::Map(keys), Some(items)) = (&schema.list, &schema.items) else { return Ok(()) };
     match keys.iter().find(|key| !items.properties.contains_key(*key)) {
@@ -302,7 +305,7 @@ fn keys_are_fields(schema: &Schema, fields: &FieldReader<'_>) -> Result<()> {
     }
 }
 
-/// Checks that a schema says no more of metadata than it may: the host owns its shape.
+/// Checks that a schema restricts only the allowed fields of metadata: the host owns its shape.
 fn metadata_is_plain(metadata: &Schema, path: &Path<'_>) -> Result<()> {
     if metadata.value_type != Some(ValueType::Object) {
         return Err(Error::invalid(path.field("type").to_string(), "must be object for metadata"));

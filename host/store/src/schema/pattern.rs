@@ -1,7 +1,8 @@
-//! The `pattern` of a text: a regular expression as Kubernetes understands it (RE2), compiled once.
+//! The `pattern` of a string: a regular expression in the syntax of Kubernetes (RE2), compiled once.
 //!
-//! Both languages agree on nearly everything; the rest is rewritten: `\d`, `\w` and `\s` mean ASCII alone, a `[` inside of a class and a
-//! brace that counts nothing are themselves, and `\<` is no boundary. Matching takes time in proportion to text and pattern.
+//! RE2 and the `regex` crate agree on nearly all syntax; the differences are rewritten. `\d`, `\w` and `\s`
+//! match only ASCII. A `[` inside a class and a brace that is no repetition are literals, and so is `\<`.
+//! Matching takes time in proportion to text and pattern.
 
 use regex::{Regex, RegexBuilder};
 
@@ -20,7 +21,7 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// Compiles a pattern, or says why that cannot be done.
+    /// Compiles a pattern; the error is the reason.
     pub(super) fn new(text: &str) -> Result<Self, String> {
         if text.len() > TEXT_BYTES_MAX {
             return Err(format!("has {} bytes, the limit is {TEXT_BYTES_MAX}", text.len()));
@@ -39,12 +40,12 @@ impl Pattern {
         }
     }
 
-    /// Returns the text of the pattern as it was written.
+    /// Returns the source text of the pattern.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns whether the pattern is found anywhere in a text.
+    /// Returns whether the pattern matches anywhere in a text.
     pub(super) fn is_in(&self, text: &str) -> bool {
         self.regex.is_match(text)
     }
@@ -56,11 +57,11 @@ impl PartialEq for Pattern {
     }
 }
 
-/// Returns the pattern in the words of the `regex` crate.
+/// Translates the pattern to the syntax of the `regex` crate.
 fn translated(text: &str) -> String {
     let mut rest = text;
     let mut out = String::with_capacity(text.len());
-    // Inside of a class: how many characters of it were seen.
+    // Inside a class: the number of its characters so far.
     let mut class: Option<usize> = None;
     while let Some(next) = rest.chars().next() {
         let (taken, written) = if next == '\\' {
@@ -85,12 +86,12 @@ fn translated(text: &str) -> String {
     out
 }
 
-/// Rewrites the escape that `rest` begins with. Returns how many bytes it has, and what it becomes.
+/// Translates the escape at the start of `rest`. Returns its length in bytes, and its translation.
 fn escape(rest: &str, in_class: bool) -> (usize, &str) {
     let Some(escaped) = rest.chars().nth(1) else { return (1, rest) };
     let mut bytes = 1 + escaped.len_utf8();
     if matches!(escaped, 'p' | 'P' | 'x') && rest[bytes..].starts_with('{') {
-        // The braces of `\p{Lu}` and `\x{60}` name something.
+        // The braces of `\p{Lu}` and `\x{60}` enclose a name.
         bytes = rest.find('}').map_or(bytes, |end| end + 1);
     }
     let written = match escaped {
@@ -108,7 +109,7 @@ fn escape(rest: &str, in_class: bool) -> (usize, &str) {
     (bytes, written)
 }
 
-/// Rewrites the character of a class that `rest` begins with. Returns how many bytes it has, and what it becomes.
+/// Translates the class character at the start of `rest`. Returns its length in bytes, and its translation.
 fn in_class(rest: &str, is_first: bool) -> (usize, &str) {
     if rest.starts_with("[:")
         && let Some(end) = rest.find(":]")
@@ -130,7 +131,7 @@ fn in_class(rest: &str, is_first: bool) -> (usize, &str) {
     }
 }
 
-/// Returns whether the brace that `rest` begins with says how often something comes, as `{1,3}`.
+/// Returns whether the brace at the start of `rest` is a repetition, as `{1,3}`.
 fn counts(rest: &str) -> bool {
     let Some((inside, _)) = rest[1..].split_once('}') else { return false };
     let (least, most) = inside.split_once(',').unwrap_or((inside, ""));

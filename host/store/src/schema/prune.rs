@@ -1,4 +1,4 @@
-//! Leaving out what a schema does not know.
+//! Prunes unknown fields.
 
 use serde_json::Value;
 

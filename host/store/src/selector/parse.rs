@@ -1,13 +1,13 @@
-//! Label requirements as people write them on a command line.
+//! Parses label requirements in the syntax of kubectl.
 
 use crate::{Error, LabelRequirement, Result};
 
-/// Reads a list of requirements separated by commas.
+/// Parses a comma-separated list of requirements.
 pub(super) fn labels(text: &str) -> Result<Vec<LabelRequirement>> {
     split(text)?.into_iter().map(|one| requirement(one.trim())).collect()
 }
 
-/// Cuts at the commas that stand outside of parentheses.
+/// Splits at the commas outside parentheses.
 fn split(text: &str) -> Result<Vec<&str>> {
     let mut pieces = Vec::new();
     let (mut start, mut inside) = (0, false);
@@ -52,7 +52,7 @@ fn requirement(text: &str) -> Result<LabelRequirement> {
     }
 }
 
-/// Reads `name in (a,b` or `name notin (a,b`.
+/// Parses `name in (a,b` or `name notin (a,b`.
 fn members(text: &str) -> Option<LabelRequirement> {
     let (head, values) = text.split_once('(')?;
     let values: Vec<String> = values.split(',').map(owned).collect();
