@@ -1,19 +1,25 @@
-//! Who owns which field of a resource, and what that means for a write: `metadata.managedFields` and server-side apply, as in Kubernetes.
+//! Field ownership and its effect on writes: `metadata.managedFields` and server-side apply, as in
+//! Kubernetes.
 //!
-//! * Whoever applies a document owns the fields that it names. What it named before, no longer names, and nobody else owns, is taken out.
-//! * To apply a value that differs from that of a field which another manager owns is a conflict, unless it is forced: then the others
-//!   lose the field. Managers that apply the same value share the field.
-//! * Every other write owns what it sets or changes, and takes that from all others. What it removes is nobody's.
-//! * The fields of an object have owners of their own, a list has one; a schema can say otherwise. Names, versions and what the host
-//!   writes into the metadata are nobody's.
-//! * Where `managedFields` is missing although there are fields, it was reset, or the resource is older than this room. Then nothing is
-//!   tracked until somebody applies; at that moment one manager, `before-first-apply`, owns everything that was there.
-//! * An update or a patch can write `managedFields`: then the owners are those that it names, before what it changes is noted. What is not
-//!   understood there changes nothing, and a list that is empty, or has one empty entry, makes everybody lose everything.
-//! * A change of owners alone makes a revision when somebody applies, or writes them, and never otherwise.
-//! * What `kubectl` has applied on its own side is no conflict with what it applies here, as long as nobody else has changed it.
+//! * The manager that applies a document owns the fields that the document names. A field that its previous
+//!   apply named is removed if the document no longer names it and no other manager owns it.
+//! * Applying a different value to a field of another manager is a conflict, unless it is forced: then the
+//!   other managers lose the field. Managers that apply the same value share the field.
+//! * Every other write owns the fields that it sets or changes, and takes them from all other managers. A
+//!   removed field has no owner.
+//! * Each field of an object has its own owners, and a list has owners as a whole; a schema can override
+//!   both. Names, versions and the metadata that the host writes have no owners.
+//! * `managedFields` can be missing although there are fields: it was reset, or the resource is older than
+//!   this room. Then nothing is tracked until the first apply; at that moment one manager,
+//!   `before-first-apply`, owns all existing fields.
+//! * An update or a patch can write `managedFields`: then its owners apply before the changes of the same
+//!   write are tracked. Malformed `managedFields` are ignored. An empty list, or one with a single empty
+//!   entry, removes all owners.
+//! * A change of owners alone makes a revision only if a manager applies or writes them.
+//! * The last `kubectl` client-side apply does not conflict with a server-side apply, as long as no other
+//!   manager has changed its fields.
 //!
-//! Source: Kubernetes, "Server-Side Apply", and what its API server does where that page is silent.
+//! Source: Kubernetes, "Server-Side Apply", and the behaviour of its API server where that page is silent.
 //!
 //! Deliberately absent: conversion between versions of a kind; `managedFields` of a document that is created.
 
@@ -40,10 +46,10 @@ pub(crate) use managers::Operation;
 use managers::{Manager, Managers};
 use shape::Shape;
 
-/// The manager that owns what was there before the first apply. Source: Kubernetes.
+/// The manager that owns the fields that existed before the first apply. Source: Kubernetes.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// Who writes, how and when.
+/// The manager of a write, with its operation and time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Writer<'a> {
     pub(crate) manager: &'a str,
@@ -52,12 +58,12 @@ pub(crate) struct Writer<'a> {
     pub(crate) subresource: &'a str,
     /// RFC 3339 with whole seconds.
     pub(crate) time: &'a str,
-    /// What documents of the kind look like, as far as it is known.
+    /// The schema of the kind, if there is one.
     pub(crate) schema: Option<&'a Schema>,
 }
 
 impl Writer<'_> {
-    /// Returns the manager that writes this document.
+    /// Returns the manager entry for a write of this document.
     fn manager_of(&self, document: &Value) -> Manager {
         Manager {
             name: self.manager.to_owned(),
@@ -68,7 +74,7 @@ impl Writer<'_> {
     }
 }
 
-/// Writes the owners of a resource that is to be created into its document, whose metadata is an object.
+/// Sets the field owners of a new resource in its document, whose metadata is an object.
 ///
 /// # Errors
 /// `Invalid` when the document cannot be applied, `TooLarge`.
@@ -87,7 +93,8 @@ pub(crate) fn create_owners(document: &mut Value, writer: Writer<'_>) -> Result<
     managers.write(document)
 }
 
-/// Notes in a document who owns what after an update from `old`. Has the `managedFields` of `old`, or those that were written.
+/// Updates the field owners after an update from `old`. The document has the `managedFields` of `old`, or
+/// those that the client wrote.
 ///
 /// # Errors
 /// `TooLarge`.
@@ -100,7 +107,7 @@ pub(crate) fn track(old: &Value, document: &mut Value, writer: Writer<'_>) -> Re
     take_ownership(old, document, difference, writer)
 }
 
-/// Gives the fields in which a document differs from `old` to their writer.
+/// Gives the changed fields to their writer.
 fn take_ownership(old: &Value, document: &mut Value, difference: FieldDiff, writer: Writer<'_>) -> Result<()> {
     let mut managers = Managers::of(document);
     if managers.is_empty() && !all(old, Shape::document(writer.schema)).is_empty() {
@@ -116,10 +123,10 @@ fn take_ownership(old: &Value, document: &mut Value, difference: FieldDiff, writ
     managers.write(document)
 }
 
-/// Notes in a document that what it has and `old` had not is nobody's, as Kubernetes does when a resource is marked as being deleted.
+/// Removes the owners of all changed fields, as Kubernetes does when a resource is marked as being deleted.
 ///
 /// # Errors
-/// None for a document that a store has kept: the owners of less are never too large.
+/// None for a document that a store has accepted: fewer owners are never too large.
 pub(crate) fn release(old: &Value, document: &mut Value, schema: Option<&Schema>) -> Result<()> {
     let difference = diff(old, document, Shape::document(schema));
     let mut managers = Managers::of(document);
@@ -128,24 +135,25 @@ pub(crate) fn release(old: &Value, document: &mut Value, schema: Option<&Schema>
     managers.write(document)
 }
 
-/// A document that is applied to another.
+/// An apply of a document to the current one.
 pub(crate) struct ServerSideApply<'a> {
     current: &'a Value,
     applied: &'a Value,
     writer: Writer<'a>,
     shape: Shape<'a>,
     manager: Manager,
-    /// As they are, before the write.
+    /// The managers before the write.
     managers: Managers,
-    /// What the applied document names.
+    /// The fields that the applied document names.
     named: FieldSet,
 }
 
 impl<'a> ServerSideApply<'a> {
-    /// Takes up a document that is to be applied, without `status` and what the host owns of the metadata.
+    /// Prepares an apply. The document has no `status` and no host-owned metadata.
     ///
     /// # Errors
-    /// `Invalid` with the path of a field that is `null`, of an item that is in its list twice, or of a key that an item lacks.
+    /// `Invalid` with the path of a field that is `null`, of a duplicate list item, or of the missing key of
+    /// an item.
     pub(crate) fn new(current: &'a Value, applied: &'a Value, writer: Writer<'a>) -> Result<Self> {
         let shape = Shape::document(writer.schema);
         accept::document(applied, shape)?;
@@ -157,7 +165,7 @@ impl<'a> ServerSideApply<'a> {
         Ok(Self { current, applied, writer, shape, manager, managers, named })
     }
 
-    /// Returns the document that comes of it, with the owners as they were.
+    /// Returns the merged document, with unchanged owners.
     pub(crate) fn merged(&self) -> Value {
         let mut merged = self.current.clone();
         merge::merge(&mut merged, self.applied, self.shape);
@@ -170,10 +178,11 @@ impl<'a> ServerSideApply<'a> {
         merged
     }
 
-    /// Notes in the document that came of it who owns what. Leaves it as it is when it is the current one and nobody owns anything else.
+    /// Updates the owners in the merged document. Leaves it unchanged if it equals the current one and no
+    /// owner changes.
     ///
     /// # Errors
-    /// `ApplyConflict` when others own what changes, and it is not forced; `TooLarge`.
+    /// `ApplyConflict` when other managers own changed fields and the apply is not forced; `TooLarge`.
     pub(crate) fn update_owners(self, document: &mut Value, key: &Key, force: bool) -> Result<()> {
         let Self { current, applied: _, writer, shape, manager, mut managers, named } = self;
         let difference = diff(current, document, shape);
@@ -189,7 +198,8 @@ impl<'a> ServerSideApply<'a> {
         managers.remove_from_all(&difference.removed);
         managers.set(manager.clone(), named);
         if managers.is_empty() {
-            // Whoever applied owns nothing any more: what is left is tracked at once, as the next apply would do it.
+            // The manager no longer owns a field, and no other manager does: track the rest now, as the next
+            // apply would.
             track_from_now_on(&mut managers, document, shape, writer);
         }
         if document == current && managers == Managers::of(current) {
@@ -201,7 +211,7 @@ impl<'a> ServerSideApply<'a> {
     }
 }
 
-/// Makes one manager the owner of everything in a document that nobody owns anything of.
+/// Makes one manager the owner of all fields of a document without owners.
 fn track_from_now_on(managers: &mut Managers, document: &Value, shape: Shape<'_>, writer: Writer<'_>) {
     let before = Writer { manager: BEFORE_FIRST_APPLY, operation: Operation::Update, subresource: "", ..writer };
     let fields = all(document, shape);

@@ -1,4 +1,5 @@
-//! Changing a document in place: JSON merge patch, strategic merge patch and JSON patch, with bounds on what a small patch can blow up to.
+//! Patches a document: JSON merge patch, strategic merge patch and JSON patch. Bounds the growth that a small
+//! patch can cause.
 
 mod strategic;
 #[cfg(test)]
@@ -12,7 +13,7 @@ use crate::schema::Schema;
 use crate::{DOCUMENT_BYTES_MAX, DOCUMENT_DEPTH_MAX, Error, Result, validate};
 
 const OPERATIONS_MAX: usize = 1000;
-/// A change to make to a document, whatever it is now.
+/// A patch of a document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Change {
@@ -25,7 +26,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// Returns a document after the change, which is made as a whole or not at all.
+    /// Returns the changed document. The change is applied as a whole or not at all.
     ///
     /// # Errors
     /// `Invalid` and `TooLarge`, for a change that does not fit.
@@ -34,10 +35,11 @@ impl Change {
     }
 }
 
-/// Bytes that the `copy` and `move` operations of one patch may carry together: without a bound, thirty copies make a gigabyte.
+/// Total bytes that the `copy` and `move` operations of one patch may carry: without a bound, thirty copies
+/// make a gigabyte.
 const CARRIED_BYTES_MAX: u64 = 4 * DOCUMENT_BYTES_MAX;
 
-/// Returns the document after the change, which is applied as a whole or not at all.
+/// Returns the patched document. A patch is applied as a whole or not at all.
 pub(crate) fn change(document: &Value, change: &Change, schema: Option<&Schema>) -> Result<Value> {
     let mut changed = document.clone();
     match change {
@@ -57,7 +59,7 @@ pub(crate) fn change(document: &Value, change: &Change, schema: Option<&Schema>)
     Ok(changed)
 }
 
-/// Applies a JSON merge patch (RFC 7396). The patch is no deeper than documents may be.
+/// Applies a JSON merge patch (RFC 7396). The patch must not be nested deeper than the limit.
 pub(crate) fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
@@ -93,7 +95,7 @@ fn operations(document: &mut Value, patch: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Refuses an operation that would make the document too deep, or carry too much.
+/// Refuses an operation that would nest the document too deeply, or carry too much.
 fn check_bounds(document: &Value, operation: &PatchOperation, path: &str, carried_bytes: &mut u64) -> Result<()> {
     let deep = || Error::invalid(path, format!("nests too deeply, the limit is {DOCUMENT_DEPTH_MAX} levels"));
     let room = |at: &PointerBuf| DOCUMENT_DEPTH_MAX.checked_sub(at.count()).ok_or_else(deep);

@@ -1,23 +1,27 @@
-//! What a write does: a pure function of the resource as it is, the write and the moment. Stores call it and keep what it answers.
+//! The effect of a write: a pure function of the current resource, the write and the context. Stores call it
+//! and keep its result.
 //!
 //! The rules are those of Kubernetes, and this page is their only home:
 //!
-//! * The host owns `uid`, `resourceVersion`, `creationTimestamp`, `deletionTimestamp`, `generation` and `managedFields` of the metadata.
-//!   What a writer puts there is a precondition (`uid`, `resourceVersion`), must not differ (`creationTimestamp`), or is ignored; only
-//!   `managedFields` can be written by an update or a patch of the resource, which can also empty it.
-//! * Fields of the metadata that Kubernetes does not know are left out, as fields are that a schema does not know.
-//! * Equal numbers are stored alike (module `numbers`).
-//! * `status` is written by [`Write::UpdateStatus`], [`Write::PatchStatus`] and [`Write::ApplyStatus`] alone, which write nothing else.
-//! * A document of a kind with a schema loses what the schema does not know, gets what it lacks and is checked. A status is checked
-//!   when the status is written, all else when anything but metadata changes: what was stored before the schema can still be labelled,
-//!   reported on and deleted.
-//! * A kind can have several versions, which differ in nothing but their `apiVersion` and their schemas. A document is checked by the
-//!   schema of the version that it is written in, and stored in the one version that its kind is stored in; an older document gets that
-//!   version with the next write, also one that changes nothing else.
-//! * Who owns which field, and what it means to apply, says the module `ownership`.
-//! * A write that changes nothing makes no revision. The generation grows when something outside of `metadata`, `status` and the version changes.
-//! * A deletion with finalizers marks the resource, and the write that removes the last finalizer removes it. Nobody can add finalizers
-//!   to a marked resource, and deleting it again changes nothing.
+//! * The host owns `uid`, `resourceVersion`, `creationTimestamp`, `deletionTimestamp`, `generation` and
+//!   `managedFields` of the metadata. A client's `uid` and `resourceVersion` are preconditions. Its
+//!   `creationTimestamp` must not differ. The others are ignored, except that an update or a patch of the
+//!   resource can write `managedFields`, or empty it.
+//! * Metadata fields that Kubernetes does not know are dropped, as are fields that a schema does not know.
+//! * Equal numbers are stored in the same form (module `numbers`).
+//! * Only [`Write::UpdateStatus`], [`Write::PatchStatus`] and [`Write::ApplyStatus`] write `status`, and they
+//!   write nothing else.
+//! * A document of a kind with a schema is pruned, defaulted and validated. A status is validated when the
+//!   status is written, the rest when anything but metadata changes. So a document that was stored before the
+//!   schema can still get labels, status reports and a deletion.
+//! * A kind can have several versions, which differ only in their `apiVersion` and their schemas. A document
+//!   is validated by the schema of its written version, and stored in the storage version of its kind. An
+//!   older document is converted by the next write, even if that changes nothing else.
+//! * The module `ownership` defines who owns which field, and the effect of an apply.
+//! * A write that changes nothing makes no revision. The generation grows with every change outside
+//!   `metadata`, `status` and the version.
+//! * A deletion with finalizers marks the resource, and the write that removes the last finalizer removes it.
+//!   No write can add finalizers to a marked resource, and deleting it again changes nothing.
 //!
 //! Deliberately absent: clock, randomness, I/O and locks.
 
@@ -49,29 +53,29 @@ use crate::{
     Write, numbers, patch, validate,
 };
 
-/// What a write needs from outside of the document.
+/// The context of a write, beside the document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WriteContext {
     /// The time of day.
     pub now: SystemTime,
-    /// The uid of the resource, should this write create one; of no meaning where there is one.
+    /// The uid of the resource, if this write creates one; otherwise ignored.
     pub uid: String,
-    /// The revision that the change will have, should there be one.
+    /// The revision of the change, if there is one.
     pub revision: Revision,
-    /// Who writes.
+    /// The manager that writes.
     pub manager: String,
-    /// What is known of the kind in the version that is written.
+    /// The storage version of the kind, and the schema of the written version.
     pub version: VersionSchema,
 }
 
-/// What a write came to.
+/// The decision on a write.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
-    /// Nothing changes, and no revision is made. Has the resource as it is.
+    /// Nothing changes, and no revision is made. Has the current resource.
     Unchanged(Arc<Resource>),
-    /// The resource is stored as this.
+    /// The resource is created or replaced by this one.
     Put(Arc<Resource>),
-    /// The resource is gone. Has its last state, at the revision of its end.
+    /// The resource is removed. Has its last state, at the revision of its removal.
     Remove(Arc<Resource>),
 }
 
@@ -86,24 +90,24 @@ impl Decision {
 
 /// Longest name of a field manager. Source: Kubernetes.
 const MANAGER_BYTES_MAX: usize = 128;
-/// Tries to find a free name for `generateName`.
+/// Attempts to generate a free name for `generateName`.
 const GENERATE_TRIES: usize = 8;
 
-/// What [`perform`] found and decided.
+/// The result of [`plan_write`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct WritePlan {
     /// The resource that the write is about.
     pub key: Key,
-    /// The resource as it was; `None` when there was none.
+    /// The resource before the write; `None` when there was none.
     pub previous: Option<Arc<Resource>>,
-    /// What to do.
+    /// The decision.
     pub decision: Decision,
-    /// What was left out of the document because nobody knows it, where the request asks for that.
+    /// The paths of the dropped unknown fields, if the request asks for them.
     pub unknown_fields: Vec<String>,
 }
 
 impl WritePlan {
-    /// Returns what kind of event this makes; `None` when nothing changes.
+    /// Returns the event of the change; `None` when nothing changes.
     pub fn event(&self) -> Option<EventType> {
         match (&self.decision, &self.previous) {
             (Decision::Unchanged(_), _) => None,
@@ -114,13 +118,14 @@ impl WritePlan {
     }
 }
 
-/// Decides a write: finds its key, looks up what is there and asks [`decide`]. A generated name that is taken is generated again.
+/// Decides a write: derives its key, looks up the current resource and calls [`decide`]. Replaces a generated
+/// name that is already in use.
 ///
-/// `revision` is the one that the change will have. `lookup` reads the resource as it is now, and nothing changes it until the decision
-/// is kept.
+/// `revision` is the revision of the change. `lookup` reads the current resource, which must not change until
+/// the caller has stored the decision.
 ///
 /// # Errors
-/// As [`address`] and [`decide`], and what `lookup` answers; `UnknownFields`.
+/// As [`address`] and [`decide`], and the errors of `lookup`; `UnknownFields`.
 pub fn plan_write(
     source: &dyn ClockAndIds,
     schemas: &Schemas,
@@ -145,7 +150,7 @@ pub fn plan_write(
             set(metadata(document), "name", None);
         }
     };
-    // Randomness is for those who create: it costs a call of the system.
+    // Only a creation needs a uid, and generating one costs a system call.
     let uid = if previous.is_none() { source.uid() } else { String::new() };
     let moment = WriteContext { now: source.now(), uid, revision, manager, version: schemas.of(key.kind()) };
     let current = previous.as_ref().map(Resource::detached);
@@ -156,7 +161,7 @@ pub fn plan_write(
         FieldValidation::Ignore => Vec::new(),
     };
     let decision = decide(&key, current.as_ref(), write, &moment)?;
-    // Its document goes before it leaves the cache of the processor.
+    // Freed here, while it is still in the processor's cache.
     drop(current);
     if let Some(previous) = previous.as_mut().and_then(Arc::get_mut) {
         previous.forget_document();
@@ -167,12 +172,12 @@ pub fn plan_write(
     Ok(WritePlan { key, previous, decision, unknown_fields: fields })
 }
 
-/// Returns the key of the resource that a write is about, and fills in a generated name.
+/// Returns the key of the resource that a write is about, and sets a generated name.
 ///
-/// A create with `generateName` and no name gets one that ends with what `suffix` returns.
+/// A create with `generateName` and no name gets a name that ends with the result of `suffix`.
 ///
 /// # Errors
-/// `Invalid` when the document does not say which resource it is.
+/// `Invalid` when the document does not name its resource.
 pub fn address(write: &mut Write, suffix: impl FnOnce() -> String) -> Result<Key> {
     let Target { kind, namespace, name } = write.target()?;
     if let Some(name) = name {
@@ -187,9 +192,9 @@ pub fn address(write: &mut Write, suffix: impl FnOnce() -> String) -> Result<Key
     Ok(Key::new(kind, &namespace, &name))
 }
 
-/// Decides what a write does to the resource as it is now; `current` is `None` when there is none.
+/// Decides a write against the current resource; `current` is `None` when there is none.
 ///
-/// `key` is what [`address`] answered for this write.
+/// `key` is the result of [`address`] for this write.
 ///
 /// # Errors
 /// `NotFound`, `Conflict`, `ApplyConflict`, `AlreadyExists`, `Invalid`, `TooLarge`: nothing changes.
@@ -267,7 +272,7 @@ fn create(mut document: Value, writer: Writer<'_>, context: &WriteContext) -> Re
         return Err(Error::invalid("metadata.resourceVersion", "must not be set on a resource that is to be created"));
     }
     strip_host_owned(&mut document);
-    // Who creates owns what is filled in; who applies owns what they have named.
+    // A create owns the defaults, too; an apply owns only the fields that it names.
     if writer.operation == Operation::Update {
         admit::admit(writer.schema, &mut document, DocumentPart::Specification)?;
         ownership::create_owners(&mut document, writer)?;
@@ -285,7 +290,7 @@ fn create(mut document: Value, writer: Writer<'_>, context: &WriteContext) -> Re
     build_resource(&document, None).map(Decision::Put)
 }
 
-/// Makes the resource of a document that was checked before the host put its own into it.
+/// Builds a resource from a validated document to which the host has added its own metadata.
 fn build_resource(document: &Value, before: Option<&Resource>) -> Result<Arc<Resource>> {
     validate::nesting("document", document)?;
     let resource = build_resource_of_any_size(document, before)?;
@@ -293,12 +298,12 @@ fn build_resource(document: &Value, before: Option<&Resource>) -> Result<Arc<Res
     Ok(resource)
 }
 
-/// Makes the resource of a document, whatever its length.
+/// Builds a resource from a document of any length.
 fn build_resource_of_any_size(document: &Value, before: Option<&Resource>) -> Result<Arc<Resource>> {
     Resource::new(document, validate::text(document), before).map(Arc::new)
 }
 
-/// Takes out of a document what the schema does not know.
+/// Drops the fields that the schema does not know.
 fn prune(schema: Option<&Schema>, document: &mut Value) {
     if let Some(schema) = schema {
         schema.prune(document);
@@ -320,7 +325,8 @@ fn write_status(
     update(current, document, Writer { subresource: "status", ..writer }, context)
 }
 
-/// Stores a document in place of the current one, all but `status` and what the host owns of the metadata. Who owns which field can be written.
+/// Replaces the current document, except for `status` and the host-owned metadata. The document can set the
+/// field owners.
 fn replace(
     current: &Arc<Resource>,
     mut document: Value,
@@ -345,7 +351,8 @@ fn replace(
     update(current, document, writer, context)
 }
 
-/// Stores a document whose host-owned metadata is still that of the current one, unless its owners were written.
+/// Stores a document whose host-owned metadata is unchanged, except that a client may have written its field
+/// owners.
 fn update(
     current: &Arc<Resource>,
     mut document: Value,
@@ -356,8 +363,8 @@ fn update(
     store(current, document, context)
 }
 
-/// Stores a document whose host-owned metadata is still that of the current one, but for the owners of its fields. What is not the host's
-/// was checked, or is as it was.
+/// Stores a document whose host-owned metadata is unchanged, except for the field owners. The rest of the
+/// document is validated or unchanged.
 fn store(current: &Arc<Resource>, mut document: Value, context: &WriteContext) -> Result<Decision> {
     let old = current.document();
     into_stored_version(&mut document, context);
@@ -381,13 +388,13 @@ fn store(current: &Arc<Resource>, mut document: Value, context: &WriteContext) -
     Ok(if held { Decision::Put(resource) } else { Decision::Remove(resource) })
 }
 
-/// Everything that the generation counts changes of.
+/// Returns the fields whose changes the generation counts.
 fn specification(document: &Value) -> impl Iterator<Item = (&String, &Value)> {
     let fields = document.as_object().into_iter().flatten();
     fields.filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status"))
 }
 
-/// Checks the name of whoever writes.
+/// Checks the name of a manager.
 fn check_manager(manager: &str) -> Result<()> {
     if manager.is_empty() || manager.len() > MANAGER_BYTES_MAX || manager.chars().any(char::is_control) {
         let reason = format!("must be 1 to {MANAGER_BYTES_MAX} bytes long, without control characters");
@@ -396,7 +403,7 @@ fn check_manager(manager: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a document is about the same resource.
+/// Checks that a document names the same resource.
 fn check_identity(current: &Resource, document: &Value) -> Result<()> {
     let Target { kind, namespace, name } = validate::target(document, false)?;
     let fixed = |path: &str, same: bool| {
@@ -421,7 +428,7 @@ fn check_precondition(current: &Resource, precondition: &Precondition) -> Result
     if same { Ok(()) } else { Err(Error::Conflict { key: current.key().clone(), current: Some(current.revision()) }) }
 }
 
-/// Reads the preconditions that a document carries in its metadata. A revision that this store cannot have given is a conflict.
+/// Returns the preconditions in the metadata of a document. A revision that is malformed is a conflict.
 fn metadata_precondition(current: &Resource, document: &Value) -> Result<Precondition> {
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let revision = match some(metadata_text(document, "resourceVersion")) {

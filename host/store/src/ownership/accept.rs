@@ -1,19 +1,20 @@
-//! What a document must be like to be applied: nothing of it is `null` any more, and every item of a list can be told from the others.
+//! Checks that a document can be applied: it has no `null`, and all list items can be told apart.
 
 use serde_json::Value;
 
 use super::shape::{ItemKeyError, Shape};
 use crate::{Error, Result};
 
-/// Checks a document that is to be applied, which is no deeper than documents may be.
+/// Checks an applied document. It must not be nested deeper than the limit.
 ///
 /// # Errors
-/// `Invalid` with the path of a field that is `null`, of an item that is in its list twice, or of a key that an item lacks.
+/// `Invalid` with the path of a field that is `null`, of a duplicate list item, or of the missing key of an
+/// item.
 pub(super) fn document(applied: &Value, shape: Shape<'_>) -> Result<()> {
     value(applied, Some(shape), "")
 }
 
-/// Inside of a value that has one owner only `null` is looked for; it has no `shape`.
+/// A value with a single owner has no `shape`, and is only checked for `null`.
 fn value(applied: &Value, shape: Option<Shape<'_>>, path: &str) -> Result<()> {
     match applied {
         Value::Null => Err(Error::invalid(path, "must not be null; leave out what is not wanted")),

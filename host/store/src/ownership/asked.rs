@@ -1,33 +1,34 @@
-//! The owners of fields as a client writes them: the `managedFields` of a document that replaces another one.
+//! Field owners written by a client: the `managedFields` of a document that replaces another one.
 //!
-//! So `kubectl` moves what it applied on its side to what it applies on the server's (`client-go/util/csaupgrade`). Source:
-//! `decodeLiveOrNew` of Kubernetes' `managedfields`, and the check of `managedFields` in its `ValidateObjectMeta`.
+//! `kubectl` uses this to migrate from client-side to server-side apply (`client-go/util/csaupgrade`).
+//! Source: `decodeLiveOrNew` of Kubernetes' `managedfields`, and the check of `managedFields` in its
+//! `ValidateObjectMeta`.
 
 use serde_json::Value;
 
 use super::managers::Managers;
 use crate::{Error, Result};
 
-/// Longest name of a manager, and of a part of a resource. Source: Kubernetes.
+/// Longest name of a manager, and of a subresource. Source: Kubernetes.
 const MANAGER_BYTES_MAX: usize = 128;
 const SUBRESOURCE_BYTES_MAX: usize = 256;
 
-/// What a client wants to become of the owners of a resource's fields.
+/// The change of field owners that a client requests.
 #[derive(Debug, PartialEq)]
 pub(crate) enum RequestedOwners {
-    /// They stay, also where the client says nothing that is understood: it may know nothing of owners.
+    /// The owners stay. Also for malformed `managedFields`: the client may not know about owners.
     Unchanged,
-    /// Nobody owns anything.
+    /// No field has an owner.
     Reset,
-    /// They are these.
+    /// The owners are these.
     Set(Managers),
 }
 
-/// Returns what a client wants that writes these `managedFields` in place of those of `current`. Entries that differ in their times alone
-/// are no others.
+/// Returns the change that a client requests by writing these `managedFields`. Entries that differ only in
+/// their times count as equal.
 ///
 /// # Errors
-/// `Invalid` for a name that is too long, or cannot be printed.
+/// `Invalid` for a name that is too long or not printable.
 pub(crate) fn requested_owners(written: Option<&Value>, current: &Value) -> Result<RequestedOwners> {
     let Some(written) = written.filter(|written| Some(*written) != current["metadata"].get("managedFields")) else {
         return Ok(RequestedOwners::Unchanged);
@@ -46,7 +47,7 @@ pub(crate) fn requested_owners(written: Option<&Value>, current: &Value) -> Resu
 }
 
 impl RequestedOwners {
-    /// Writes them into a document that has those of the current one.
+    /// Sets the owners in a document that has those of the current one.
     ///
     /// # Errors
     /// `TooLarge`.
@@ -67,8 +68,8 @@ fn check(at: usize, field: &str, text: &str, bytes_max: usize) -> Result<()> {
     Err(Error::invalid(format!("metadata.managedFields[{at}].{field}"), reason))
 }
 
-/// Returns whether a client that writes these `managedFields` wants the owners of all fields forgotten: a list that is empty, or has one
-/// empty entry, as Kubernetes wants it.
+/// Returns whether these `managedFields` reset all owners: an empty list, or one empty entry, as in
+/// Kubernetes.
 fn is_reset(managed_fields: &Value) -> bool {
     let empty = |entry: &Value| entry.as_object().is_some_and(serde_json::Map::is_empty);
     managed_fields.as_array().is_some_and(|entries| match &entries[..] {

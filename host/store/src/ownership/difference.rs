@@ -1,4 +1,4 @@
-//! Which fields a document has, and in which ones two documents differ.
+//! The fields of a document, and the fields in which two documents differ.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,15 @@ use serde_json::{Map, Value};
 use super::fields::{FieldSet, PathElement};
 use super::shape::{Parts, Shape};
 
-/// Returns the fields that a document names: what its applier owns.
+/// Returns the fields that a document names: its applier owns them.
 ///
-/// Source: as Kubernetes, an object that is declared by a schema is not named by itself, unless it is empty.
+/// Source: as in Kubernetes, an object that is declared by a schema is not named itself, unless it is empty.
 pub(super) fn named(value: &Value, shape: Shape<'_>) -> FieldSet {
     collect(value, shape, false)
 }
 
-/// Returns the fields of a value, and every object and list on the way to them: what the manager owns that adds it.
+/// Returns the fields of a value, and every object and list above them: the manager that adds the value owns
+/// them.
 pub(super) fn everything(value: &Value, shape: Shape<'_>) -> FieldSet {
     collect(value, shape, true)
 }
@@ -45,24 +46,24 @@ fn collect(value: &Value, shape: Shape<'_>, whole: bool) -> FieldSet {
     found
 }
 
-/// Returns the fields of a document, whoever owns them; the document itself and its metadata are nobody's.
+/// Returns all fields of a document. The document itself and its metadata have no owners.
 pub(super) fn all(document: &Value, shape: Shape<'_>) -> FieldSet {
     diff(&Value::Object(empty_document()), document, shape).gained
 }
 
-/// Returns a document in which there is nothing that anybody owns.
+/// Returns a document without any owned field.
 pub(super) fn empty_document() -> Map<String, Value> {
     Map::from_iter([("metadata".to_owned(), Value::Object(Map::new()))])
 }
 
-/// In which fields two documents differ.
+/// The fields in which two documents differ.
 #[derive(Debug, Default)]
 pub(super) struct FieldDiff {
-    /// The uppermost values that are new or have changed.
+    /// The topmost values that are new or have changed.
     pub(super) set: FieldSet,
-    /// The uppermost values that are gone.
+    /// The topmost values that are gone.
     pub(super) removed: FieldSet,
-    /// What is set, and everything below it: what the manager owns that did this.
+    /// The set values and all fields below them: the writer owns them.
     pub(super) gained: FieldSet,
 }
 
@@ -87,7 +88,7 @@ impl FieldDiff {
     }
 }
 
-/// Compares two values at the same place of two documents. Parts that are equal are not looked into.
+/// Compares two values at the same path of two documents. Skips equal parts.
 pub(super) fn diff(old: &Value, new: &Value, shape: Shape<'_>) -> FieldDiff {
     match (shape.parts(old), shape.parts(new)) {
         (Parts::Fields(old), Parts::Fields(new)) => differ_fields(old, new, shape),

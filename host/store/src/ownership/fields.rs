@@ -1,4 +1,4 @@
-//! Sets of field paths, and how `metadata.managedFields` writes them: `FieldsV1`.
+//! Sets of field paths, and their encoding in `metadata.managedFields`: `FieldsV1`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,29 +7,30 @@ use serde_json::{Map, Value};
 
 use crate::numbers;
 
-/// One step of a path. Its text is in one form only, so that equal steps are equal.
+/// One element of a path. Its text is canonical, so that equal elements compare equal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PathElement {
     /// The field of an object.
     Field(String),
-    /// The item of a list that is known by some of its fields: a JSON object of those, names in order.
+    /// The item of a list with keys: a JSON object of its key fields, names in order.
     Key(String),
     /// The item of a set: its JSON text.
     Value(String),
 }
 
 impl PathElement {
-    /// Builds the step to an item with these fields.
+    /// Builds the element of an item with these key fields.
     pub(super) fn key(fields: &BTreeMap<&str, &Value>) -> Self {
         Self::Key(serde_json::to_string(fields).expect("a JSON value can be written"))
     }
 
-    /// Builds the step to an item of a set.
+    /// Builds the element of an item of a set.
     pub(super) fn value(item: &Value) -> Self {
         Self::Value(item.to_string())
     }
 
-    /// Reads a step as `FieldsV1` writes it; `None` when it is none, or one by position, which nothing here writes.
+    /// Parses an element of `FieldsV1`; `None` when it is malformed, or is an index, which this module never
+    /// writes.
     fn parse(text: &str) -> Option<Self> {
         let (sort, rest) = text.split_once(':')?;
         match sort {
@@ -48,7 +49,7 @@ impl PathElement {
         }
     }
 
-    /// Returns the step as `FieldsV1` writes it.
+    /// Returns the element in `FieldsV1`.
     pub(super) fn text(&self) -> String {
         match self {
             Self::Field(name) => format!("f:{name}"),
@@ -59,7 +60,7 @@ impl PathElement {
 }
 
 impl fmt::Display for PathElement {
-    /// Writes the step as it stands in a path that a person reads: `.name`, `[name="a",port=80]` or `[="a"]`.
+    /// Writes the element for display: `.name`, `[name="a",port=80]` or `[="a"]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Field(name) => write!(f, ".{name}"),
@@ -73,7 +74,7 @@ impl fmt::Display for PathElement {
     }
 }
 
-/// A set of paths, as the tree of their steps.
+/// A set of paths, as a tree of elements.
 ///
 /// Invariant: no child is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -83,7 +84,7 @@ pub(super) struct FieldSet {
 }
 
 impl FieldSet {
-    /// Returns the set that has this very value, and nothing below it.
+    /// Returns the set of this value itself, and nothing below it.
     pub(super) fn itself() -> Self {
         Self { owned: true, below: BTreeMap::new() }
     }
@@ -92,29 +93,29 @@ impl FieldSet {
         !self.owned && self.below.is_empty()
     }
 
-    /// Returns whether the set has this very value.
+    /// Returns whether the set contains this value itself.
     pub(super) fn is_owned(&self) -> bool {
         self.owned
     }
 
-    /// Adds this very value to the set.
+    /// Adds this value itself.
     pub(super) fn add_itself(&mut self) {
         self.owned = true;
     }
 
-    /// Adds what a set says about a part of this value.
+    /// Adds a set of paths below a part of this value.
     pub(super) fn add(&mut self, element: PathElement, part: Self) {
         if !part.is_empty() {
             self.below.entry(element).or_default().unite(part);
         }
     }
 
-    /// Returns what the set says about a part of this value; `None` when that is nothing.
+    /// Returns the set below a part of this value; `None` when it is empty.
     pub(super) fn get(&self, element: &PathElement) -> Option<&Self> {
         self.below.get(element)
     }
 
-    /// Returns the parts of this value of which the set says something.
+    /// Returns the parts of this value with paths in the set.
     pub(super) fn parts(&self) -> impl Iterator<Item = (&PathElement, &Self)> {
         self.below.iter()
     }
@@ -127,7 +128,7 @@ impl FieldSet {
         }
     }
 
-    /// Takes out the paths of another set, each with everything below it.
+    /// Removes the paths of another set, each with all paths below it.
     pub(super) fn remove_below(&mut self, roots: &Self) {
         for (element, root) in &roots.below {
             let Some(part) = self.below.get_mut(element) else { continue };
@@ -140,7 +141,7 @@ impl FieldSet {
         }
     }
 
-    /// Takes out the paths of another set, each alone: what is below it stays.
+    /// Removes the paths of another set, but not the paths below them.
     pub(super) fn subtract(&mut self, others: &Self) {
         self.owned &= !others.owned;
         self.below.retain(|element, part| {
@@ -151,7 +152,7 @@ impl FieldSet {
         });
     }
 
-    /// Returns those paths of another set at which, or below which, this one has any, for a person.
+    /// Returns the paths of another set at or below which this set has any path, for display.
     pub(super) fn overlaps(&self, roots: &Self) -> Vec<String> {
         let mut found = Vec::new();
         self.collect_overlaps(roots, "", &mut found);
@@ -170,7 +171,7 @@ impl FieldSet {
         }
     }
 
-    /// Reads `fieldsV1`. What is not understood is left out.
+    /// Parses `fieldsV1`. Skips malformed parts.
     pub(super) fn read(json: &Value) -> Self {
         Self { owned: false, ..Self::read_part(json) }
     }

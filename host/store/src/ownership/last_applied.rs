@@ -1,5 +1,5 @@
-//! What `kubectl` has applied on its own side, as it keeps it in an annotation: whoever goes over to applying on the server's side gets no
-//! conflict with themselves, and the annotation goes along for as long as it is there.
+//! The annotation in which `kubectl` stores its last client-side apply. It lets a manager switch to
+//! server-side apply without conflicts with itself. As long as the annotation exists, each apply updates it.
 //!
 //! Source: `lastAppliedManager` and `lastAppliedUpdater` of Kubernetes' `managedfields`.
 
@@ -9,11 +9,11 @@ use super::difference::{diff, named};
 use super::fields::FieldSet;
 use super::shape::Shape;
 
-/// The manager in whose name `kubectl apply --server-side` applies, unless it is told another one.
+/// The default manager of `kubectl apply --server-side`.
 const KUBECTL: &str = "kubectl";
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Returns the fields that a manager has applied on its own side and that are still as it left them: nobody else has changed those.
+/// Returns the fields of a manager's last client-side apply that have not changed since.
 pub(super) fn unchanged(manager: &str, current: &Value, version: &str, shape: Shape<'_>) -> FieldSet {
     let applied = text(manager, current).and_then(|text| serde_json::from_str::<Value>(text).ok());
     let Some(applied) = applied.filter(|applied| applied["apiVersion"] == version) else { return FieldSet::default() };
@@ -24,7 +24,8 @@ pub(super) fn unchanged(manager: &str, current: &Value, version: &str, shape: Sh
     fields
 }
 
-/// Puts what a manager applies into the annotation, where there is one; returns whether it did. Who owns the annotation does not change.
+/// Updates the annotation with the applied document, if the annotation exists; returns whether it did. The
+/// owner of the annotation does not change.
 pub(crate) fn renew(manager: &str, document: &mut Value, applied: &Value) -> bool {
     if text(manager, document).is_none() {
         return false;

@@ -1,26 +1,26 @@
-//! Who owns which fields of a resource: the entries of its `metadata.managedFields`.
+//! The owners of a resource's fields: the entries of its `metadata.managedFields`.
 
 use serde_json::{Value, json};
 
 use super::fields::FieldSet;
 use crate::{Error, FieldConflict, MANAGED_FIELDS_BYTES_MAX, Result, validate};
 
-/// Entries of writes that do not apply, at most; older ones become one. Source: Kubernetes.
+/// Entries of updates at most; older ones are merged. Source: Kubernetes.
 const UPDATES_MAX: usize = 10;
-/// The manager that the oldest entries become. Source: Kubernetes.
+/// The manager of the merged entry. Source: Kubernetes.
 const ANCIENT: &str = "ancient-changes";
 
-/// How a manager writes.
+/// The operation of a manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Operation {
-    /// It says what it wants, and no longer wants what it no longer says.
+    /// It declares the fields that it wants; omitted fields are released.
     Apply,
-    /// It changes what it finds.
+    /// It changes existing fields.
     Update,
 }
 
 impl Operation {
-    /// Returns how entries write it.
+    /// Returns its form in the entries.
     pub(super) fn text(self) -> &'static str {
         match self {
             Self::Apply => "Apply",
@@ -33,7 +33,7 @@ impl Operation {
     }
 }
 
-/// Who owns fields. One name can be several managers: who applies and who updates are never the same.
+/// An owner of fields. One name can be several managers: apply and update are always different managers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Manager {
     pub(super) name: String,
@@ -45,7 +45,7 @@ pub(super) struct Manager {
 }
 
 impl Manager {
-    /// Returns whether both are the same manager. Who applies stays the same in every version.
+    /// Returns whether both are the same manager. A manager that applies is the same in every version.
     fn is(&self, other: &Self) -> bool {
         let Self { name, operation, version, subresource } = other;
         self.name == *name
@@ -58,7 +58,7 @@ impl Manager {
 #[derive(Debug, Clone, PartialEq)]
 struct Entry {
     manager: Manager,
-    /// RFC 3339 with whole seconds; empty when it is not known.
+    /// RFC 3339 with whole seconds; empty if unknown.
     time: String,
     fields: FieldSet,
 }
@@ -68,7 +68,7 @@ struct Entry {
 pub(crate) struct Managers(Vec<Entry>);
 
 impl Managers {
-    /// Reads the entries of a document. What is not understood is left out.
+    /// Parses the entries of a document. Skips malformed entries.
     pub(super) fn of(document: &Value) -> Self {
         let mut managers = Self::default();
         let entries = document.get("metadata").and_then(|metadata| metadata.get("managedFields"));
@@ -83,7 +83,7 @@ impl Managers {
         managers
     }
 
-    /// Reads entries that a client has written; `None` when one of them is not understood.
+    /// Parses the entries that a client wrote; `None` when one of them is malformed.
     pub(super) fn read(entries: &Value) -> Option<Self> {
         let mut managers = Self::default();
         for entry in entries.as_array()? {
@@ -108,12 +108,12 @@ impl Managers {
         Some(managers)
     }
 
-    /// Returns names and subresources of the managers.
+    /// Returns the names and subresources of the managers.
     pub(super) fn names(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|entry| (entry.manager.name.as_str(), entry.manager.subresource.as_str()))
     }
 
-    /// Returns whether the same managers own the same, whenever they wrote.
+    /// Returns whether the same managers own the same fields; ignores the times.
     pub(super) fn same_owners(&self, others: &Self) -> bool {
         self.timeless() == others.timeless()
     }
@@ -129,12 +129,12 @@ impl Managers {
         self.0.iter().all(|entry| entry.fields.is_empty())
     }
 
-    /// Returns what a manager owns, if anything.
+    /// Returns the fields of a manager, if there are any.
     pub(super) fn fields(&self, manager: &Manager) -> Option<&FieldSet> {
         self.0.iter().find(|entry| entry.manager.is(manager)).map(|entry| &entry.fields)
     }
 
-    /// Returns what all other managers own.
+    /// Returns the fields of all other managers.
     pub(super) fn fields_of_others(&self, manager: &Manager) -> FieldSet {
         let mut fields = FieldSet::default();
         for entry in self.0.iter().filter(|entry| !entry.manager.is(manager)) {
@@ -143,7 +143,7 @@ impl Managers {
         fields
     }
 
-    /// Returns which of some fields others own, by owner and path.
+    /// Returns the fields of `set` that other managers own, by owner and path.
     pub(super) fn conflicts(&self, manager: &Manager, set: &FieldSet) -> Vec<FieldConflict> {
         let mut conflicts = Vec::new();
         for Entry { manager, fields, .. } in self.0.iter().filter(|entry| !entry.manager.is(manager)) {
@@ -159,14 +159,14 @@ impl Managers {
         conflicts
     }
 
-    /// Takes fields, and everything below them, from every manager.
+    /// Removes fields, and all fields below them, from every manager.
     pub(super) fn remove_from_all(&mut self, fields: &FieldSet) {
         for entry in &mut self.0 {
             entry.fields.remove_below(fields);
         }
     }
 
-    /// Gives fields to a manager, which keeps what it has.
+    /// Adds fields to a manager.
     pub(super) fn add(&mut self, manager: Manager, fields: FieldSet, time: &str) {
         match self.0.iter_mut().find(|entry| entry.manager.is(&manager)) {
             Some(entry) => {
@@ -178,7 +178,7 @@ impl Managers {
         }
     }
 
-    /// Gives fields to a manager, and nothing else: what it had besides it owns no longer. The time of its entry stays.
+    /// Replaces the fields of a manager. The time of its entry stays.
     pub(super) fn set(&mut self, manager: Manager, fields: FieldSet) {
         match self.0.iter_mut().find(|entry| entry.manager.is(&manager)) {
             Some(entry) => *entry = Entry { manager, fields, time: std::mem::take(&mut entry.time) },
@@ -187,19 +187,19 @@ impl Managers {
         }
     }
 
-    /// Notes when a manager wrote.
+    /// Sets the time of a manager's entry.
     pub(super) fn touch(&mut self, manager: &Manager, time: &str) {
         for entry in self.0.iter_mut().filter(|entry| entry.manager.is(manager)) {
             time.clone_into(&mut entry.time);
         }
     }
 
-    /// Makes one entry of the oldest updates when there are too many, but never touches that of `writer`.
+    /// Merges the oldest updates into one entry when there are too many, but never the entry of `writer`.
     pub(super) fn merge_oldest(&mut self, writer: &Manager) {
         self.0.retain(|entry| !entry.fields.is_empty());
         let updates = self.0.iter().filter(|entry| entry.manager.operation == Operation::Update).count();
         let Some(excess) = updates.checked_sub(UPDATES_MAX).filter(|excess| *excess > 0) else { return };
-        // What is one entry already comes first, so that it stays one.
+        // The merged entry comes first, so that there is never a second one.
         let age = |entry: &Entry| {
             let can_merge = entry.manager.operation == Operation::Update && !entry.manager.is(writer);
             (!can_merge, entry.manager.name != ANCIENT)
@@ -223,10 +223,11 @@ impl Managers {
         self.0.push(ancient);
     }
 
-    /// Writes the entries into a document whose metadata is an object. Nobody without a field has an entry.
+    /// Writes the entries into a document whose metadata is an object. A manager without fields gets no
+    /// entry.
     ///
     /// # Errors
-    /// `TooLarge` when the entries come to more than [`MANAGED_FIELDS_BYTES_MAX`].
+    /// `TooLarge` when the entries exceed [`MANAGED_FIELDS_BYTES_MAX`].
     pub(super) fn write(mut self, document: &mut Value) -> Result<()> {
         self.0.retain(|entry| !entry.fields.is_empty());
         self.0.sort_by(|one, other| one.order().cmp(&other.order()));
@@ -247,7 +248,7 @@ impl Managers {
 }
 
 impl Entry {
-    /// Returns where the entry stands among the others. Source: Kubernetes.
+    /// Returns the sort key of the entry. Source: Kubernetes.
     fn order(&self) -> (Operation, &str, &str, &str, &str) {
         let Self { manager: Manager { name, operation, version, subresource }, time, fields: _ } = self;
         (*operation, time, name, version, subresource)

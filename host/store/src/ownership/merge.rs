@@ -1,4 +1,5 @@
-//! What an applied document makes of the current one: its fields are set, and those that it no longer names are taken out.
+//! Merges an applied document into the current one: sets its fields, and removes those that it no longer
+//! names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +8,7 @@ use serde_json::{Map, Value};
 use super::fields::{FieldSet, PathElement};
 use super::shape::{Parts, Shape};
 
-/// Sets what an applied value says; the rest of the current one stays.
+/// Sets the fields of an applied value; the rest of the current value stays.
 pub(super) fn merge(current: &mut Value, applied: &Value, shape: Shape<'_>) {
     match (current, applied) {
         (Value::Object(current), Value::Object(applied)) if shape.has_fields() => merge_fields(current, applied, shape),
@@ -25,8 +26,8 @@ fn merge_fields(current: &mut Map<String, Value>, applied: &Map<String, Value>, 
     }
 }
 
-/// Items of the applied list are in its order. An item that only the current list has stays in front of the items that follow it there,
-/// and a new one comes behind such items.
+/// Keeps the order of the applied items. An item that only the current list has stays before the items that
+/// follow it there. A new item comes after such items.
 fn merge_lists(current: &Value, applied: &Value, shape: Shape<'_>) -> Value {
     let (Parts::Items(current), Parts::Items(applied)) = (shape.parts(current), shape.parts(applied)) else {
         return applied.clone();
@@ -43,7 +44,7 @@ fn merge_lists(current: &Value, applied: &Value, shape: Shape<'_>) -> Value {
             merged.push((*applied).clone());
             continue;
         };
-        // An item of both lists: it takes the place of the next such item of the current one.
+        // An item of both lists replaces the next such item of the current list.
         rest.next();
         let mut item = (*current).clone();
         merge(&mut item, applied, shape.items());
@@ -53,12 +54,13 @@ fn merge_lists(current: &Value, applied: &Value, shape: Shape<'_>) -> Value {
     Value::Array(merged)
 }
 
-/// Takes out what is `dropped`, unless it is `kept`: values of which `kept` says nothing go with everything in them.
+/// Removes the fields in `dropped` that are not in `kept`. A value without any path in `kept` is removed as a
+/// whole.
 pub(super) fn prune(value: &mut Value, shape: Shape<'_>, dropped: &FieldSet, kept: &FieldSet) {
     prune_but(value, shape, dropped, kept, &[]);
 }
 
-/// `keys` are the fields by which an item is known: it has them for as long as it is there.
+/// `keys` are the key fields of a list item: they stay as long as the item exists.
 fn prune_but(value: &mut Value, shape: Shape<'_>, dropped: &FieldSet, kept: &FieldSet, keys: &[&str]) {
     match value {
         Value::Object(fields) if shape.has_fields() => {

@@ -1,4 +1,5 @@
-//! How far a value can have several owners: by the schema of its kind, and by what is known of all metadata.
+//! Which parts of a value have their own owners: by the schema of its kind, and by the fixed shape of
+//! metadata.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +8,16 @@ use serde_json::{Map, Value};
 use super::fields::PathElement;
 use crate::schema::{ListType, Schema};
 
-/// Levels of a document that can have owners of their own; what is deeper is one value. Keeps `managedFields` below the nesting that
-/// documents may have.
+/// Levels of a document with their own owners; a deeper value has owners as a whole. Keeps `managedFields`
+/// below the nesting limit of documents.
 const LEVELS_MAX: usize = 80;
 
-/// What is known of a value at one place of a document.
+/// The shape of a value at one path of a document.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape<'a> {
     form: ShapeKind<'a>,
     level: usize,
-    /// The schema of the object around it names this field. Such a field is there because of what is in it.
+    /// The schema of the parent object names this field. Such a field exists only through its content.
     declared: bool,
 }
 
@@ -26,30 +27,30 @@ enum ShapeKind<'a> {
     Metadata,
     Finalizers,
     OwnerReferences,
-    /// One value, with one owner.
+    /// A single value, with one owner.
     Single,
     Known(&'a Schema),
-    /// Nothing is known: objects have many owners, lists have one.
+    /// No schema: the fields of an object have their own owners, and a list has one owner.
     Unknown,
 }
 
-/// What a value is made up of.
+/// The parts of a value.
 pub(super) enum Parts<'v> {
-    /// It is one value.
+    /// A single value.
     Single,
-    /// Fields, of which each has owners.
+    /// Fields, each with its own owners.
     Fields(&'v Map<String, Value>),
-    /// Items, of which each has owners, and what they are known by. No two are known by the same.
+    /// Items, each with its own owners and its identity. The identities are distinct.
     Items(Vec<(PathElement, &'v Value)>),
 }
 
 /// Why the items of a list cannot be told apart.
 pub(super) struct ItemKeyError {
-    /// Which item, from 0.
+    /// The item, from 0.
     pub(super) at: usize,
-    /// Which field of it.
+    /// Its field, if one is the cause.
     pub(super) field: Option<String>,
-    /// What is wrong.
+    /// The reason.
     pub(super) reason: &'static str,
 }
 
@@ -65,12 +66,12 @@ impl<'a> Shape<'a> {
         Self { form: ShapeKind::Document(schema), level: 0, declared: true }
     }
 
-    /// Returns whether the value is there because of what is in it, unless it is empty.
+    /// Returns whether the value exists only through its content, unless it is empty.
     pub(super) fn is_declared(self) -> bool {
         self.declared
     }
 
-    /// Returns the shape of a field of an object; `None` when nobody owns that field.
+    /// Returns the shape of a field of an object; `None` for a field without owners.
     pub(super) fn field(self, name: &str) -> Option<Self> {
         let known = |schema: Option<&'a Schema>| {
             schema.map_or((ShapeKind::Unknown, false), |found| (ShapeKind::Known(found), true))
@@ -116,12 +117,12 @@ impl<'a> Shape<'a> {
         Self { form, level: self.level + 1, declared: false }
     }
 
-    /// Returns the fields by which the items of a list are known.
+    /// Returns the key fields of list items.
     pub(super) fn keys(self) -> Vec<&'a str> {
         if let List::Map(keys) = self.list() { keys } else { Vec::new() }
     }
 
-    /// Takes a value apart. A list whose items cannot be told apart is one value.
+    /// Splits a value into its parts. A list whose items cannot be told apart is a single value.
     pub(super) fn parts(self, value: &Value) -> Parts<'_> {
         match value {
             Value::Object(fields) if self.has_fields() => Parts::Fields(fields),
@@ -133,7 +134,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Returns whether the fields of an object have owners of their own.
+    /// Returns whether the fields of an object have their own owners.
     pub(super) fn has_fields(self) -> bool {
         let single = match self.form {
             ShapeKind::Single => true,
@@ -143,7 +144,7 @@ impl<'a> Shape<'a> {
         !single && self.level < LEVELS_MAX
     }
 
-    /// Returns what the items of a list are known by; `None` when the list is one value.
+    /// Returns the identities of the items of a list; `None` when the list is a single value.
     pub(super) fn elements(self, items: &[Value]) -> Option<Result<Vec<PathElement>, ItemKeyError>> {
         let identify: &dyn Fn(usize, &Value) -> Result<PathElement, ItemKeyError> = match self.list() {
             List::Single => return None,

@@ -1,5 +1,6 @@
-//! Whether a write leaves every field with the owner that it has: most writers change again what is theirs already. Then nothing of
-//! `managedFields` is to be understood and written anew but the time of the writer's entry.
+//! A fast path for writes that leave the owner of every field unchanged: most writers update the fields that
+//! they already own. Then only the time of the writer's entry in `managedFields` changes; the rest need not
+//! be parsed and written again.
 
 #[cfg(test)]
 mod tests;
@@ -10,9 +11,10 @@ use super::Writer;
 use super::difference::FieldDiff;
 use super::fields::{FieldSet, PathElement};
 
-/// Notes in a document when its owners last wrote, if a write of this difference changes nothing else about them; returns whether that is so.
+/// Updates the time of the writer's entry, if the write changes no owner; returns whether that is so.
 ///
-/// The writer does not apply. The entries are those that a store has kept, so they are in order and none of them is empty.
+/// The writer must not apply. The entries are those of a stored document, so they are in order and none of
+/// them is empty.
 pub(super) fn try_touch(document: &mut Value, difference: &FieldDiff, writer: Writer<'_>) -> bool {
     let FieldDiff { set, removed, gained } = difference;
     if !removed.is_empty() || gained.is_empty() {
@@ -41,7 +43,7 @@ pub(super) fn try_touch(document: &mut Value, difference: &FieldDiff, writer: Wr
     true
 }
 
-/// Returns whether an entry is that of a writer in this version.
+/// Returns whether an entry belongs to a writer in this version.
 fn is_of(entry: &Value, writer: Writer<'_>, version: &str) -> bool {
     let Writer { manager, operation, subresource, time: _, schema: _ } = writer;
     text(entry, "manager") == manager
@@ -50,7 +52,7 @@ fn is_of(entry: &Value, writer: Writer<'_>, version: &str) -> bool {
         && text(entry, "apiVersion") == version
 }
 
-/// Returns where an entry stands among the others.
+/// Returns the sort key of an entry.
 fn order(entry: &Value) -> [&str; 5] {
     ["operation", "time", "manager", "apiVersion", "subresource"].map(|field| text(entry, field))
 }
@@ -59,12 +61,12 @@ fn text<'a>(entry: &'a Value, field: &str) -> &'a str {
     entry.get(field).and_then(Value::as_str).unwrap_or("")
 }
 
-/// Returns whether `fieldsV1` has anything at or below a path of a set.
+/// Returns whether `fieldsV1` has a path at or below a path of a set.
 fn overlaps(json: &Value, set: &FieldSet) -> bool {
     set.parts().any(|(element, root)| part(json, element).is_some_and(|part| root.is_owned() || overlaps(part, root)))
 }
 
-/// Returns whether `fieldsV1` has, at every path of a set and below it, what is gained there and nothing else.
+/// Returns whether `fieldsV1`, at and below every path of a set, equals `gained`.
 fn owns_exactly(json: &Value, set: &FieldSet, gained: &FieldSet) -> bool {
     set.parts().all(|(element, root)| match (part(json, element), gained.get(element)) {
         (Some(part), Some(gained)) if root.is_owned() => is_written_as(gained, part),
@@ -73,7 +75,7 @@ fn owns_exactly(json: &Value, set: &FieldSet, gained: &FieldSet) -> bool {
     })
 }
 
-/// Returns whether `fieldsV1` says the same as a set.
+/// Returns whether `fieldsV1` encodes the same set.
 fn is_written_as(fields: &FieldSet, json: &Value) -> bool {
     let Value::Object(parts) = json else { return false };
     let itself = usize::from(parts.contains_key("."));

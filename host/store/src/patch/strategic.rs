@@ -1,8 +1,9 @@
-//! Strategic merge patches: a merge patch that looks into lists, as clients of Kubernetes send it for the kinds that they know.
+//! Strategic merge patches: merge patches that merge lists, as Kubernetes clients send them for built-in
+//! kinds.
 //!
-//! A list whose items are known by a field is merged item by item; any other one is replaced. Which field that is, the schema of the
-//! kind says, and for the lists that every client knows, [`KEYS`]. The directives are `$patch`, `$retainKeys`, `$deleteFromPrimitiveList/…`
-//! and `$setElementOrder/…`.
+//! A list with a merge key is merged item by item; any other list is replaced. The schema of the kind defines
+//! the merge key; for the lists of built-in kinds, [`KEYS`] does. The directives are `$patch`, `$retainKeys`,
+//! `$deleteFromPrimitiveList/…` and `$setElementOrder/…`.
 //!
 //! Source: Kubernetes' "strategic merge patch" (sig-api-machinery), and the patch annotations of its types.
 
@@ -11,7 +12,7 @@ use serde_json::{Map, Value};
 use crate::schema::{ListType, Schema};
 use crate::{Error, Result};
 
-/// By which field the items of well-known lists are told apart. Where two are possible, the first that all items have.
+/// Merge keys of well-known lists. Of two candidates, the first one that all items have is used.
 const KEYS: [(&str, &[&str]); 17] = [
     ("conditions", &["type"]),
     ("containers", &["name"]),
@@ -32,10 +33,10 @@ const KEYS: [(&str, &[&str]); 17] = [
     ("volumes", &["name"]),
 ];
 
-/// Lists of scalars that are sets.
+/// Well-known lists of scalars that are sets.
 const SETS: [&str; 1] = ["finalizers"];
 
-/// Comparisons of items that one list may need.
+/// Item comparisons per list at most.
 const COMPARISONS_MAX: usize = 1_000_000;
 
 const PATCH: &str = "$patch";
@@ -43,16 +44,16 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList/";
 const ORDER: &str = "$setElementOrder/";
 
-/// Applies a patch. It is no deeper than documents may be.
+/// Applies a patch. It must not be nested deeper than the limit.
 ///
 /// # Errors
-/// `Invalid` with the path of a directive that is malformed, or of an item without its key.
+/// `Invalid` with the path of a malformed directive, or of an item without its key.
 pub(super) fn apply(target: &mut Value, patch: &Value, schema: Option<&Schema>) -> Result<()> {
     let patch = patch.as_object().ok_or_else(|| Error::invalid("patch", "must be an object"))?;
     object(target, patch, schema, &mut PatchPath(Vec::new()))
 }
 
-/// Where in the patch something stands, for errors.
+/// A path inside the patch, for errors.
 struct PatchPath<'p>(Vec<&'p str>);
 
 impl PatchPath<'_> {
@@ -168,11 +169,11 @@ fn list<'p>(
     Ok(())
 }
 
-/// Returns the fields by which the items of a list are told apart; none when the list is one value. What a schema says goes before what
-/// is known of lists of that name.
+/// Returns the merge keys of a list; none if the list is replaced as a whole. A schema takes precedence over
+/// the well-known lists.
 ///
 /// # Errors
-/// `Invalid` when the list is known, and its items have none of the fields.
+/// `Invalid` when the list is well-known and its items have none of its keys.
 fn keys(name: &str, schema: Option<&Schema>, items: &[Value], place: &PatchPath<'_>) -> Result<Vec<String>> {
     if let Some(schema) = schema {
         return Ok(if let ListType::Map(keys) = schema.list_type() { keys.clone() } else { Vec::new() });
@@ -186,12 +187,12 @@ fn keys(name: &str, schema: Option<&Schema>, items: &[Value], place: &PatchPath<
     }
 }
 
-/// Returns whether an item says nothing but that the list is to be replaced.
+/// Returns whether an item is only the directive to replace the list.
 fn is_replacing(item: &Value) -> bool {
     item.as_object().is_some_and(|item| item.len() == 1 && item.get(PATCH).is_some_and(|what| what == "replace"))
 }
 
-/// Refuses what would take too long: every item of one list is compared with every one of the other.
+/// Refuses a merge that would take too long: it compares every item of one list with every item of the other.
 fn bounded(items: usize, others: usize, place: &PatchPath<'_>) -> Result<()> {
     if items.saturating_mul(others) > COMPARISONS_MAX {
         return Err(place.refuse(&format!("{items} and {others} items are too many to be merged: replace the list")));
@@ -203,7 +204,7 @@ fn same(left: &Value, right: &Value, keys: &[String]) -> bool {
     keys.iter().all(|key| left.get(key).is_some() && left.get(key) == right.get(key))
 }
 
-/// Brings the items into the order of a list of keys or scalars; those that it does not name stay behind those that it does.
+/// Sorts the items by a list of keys or scalars. Items that it does not name come last, in their order.
 fn sort(items: &mut [Value], order: &[Value], keys: &[String]) {
     let place = |item: &Value| {
         let named = |entry: &Value| if keys.is_empty() { entry == item } else { same(entry, item, keys) };

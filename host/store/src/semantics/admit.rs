@@ -1,4 +1,4 @@
-//! What the schema of a kind makes of a document that is written.
+//! Admission: applies the schema of a kind to a written document.
 
 use serde_json::Value;
 
@@ -7,28 +7,29 @@ use crate::path::Path;
 use crate::schema::{Reason, Schema, Violation};
 use crate::{Error, Result};
 
-/// What of a document is written.
+/// The written part of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DocumentPart {
-    /// Everything but `status`, which stays as it is.
+    /// All but `status`, which stays unchanged.
     Specification,
-    /// `status` alone.
+    /// Only `status`.
     Status,
 }
 
-/// Prunes, fills in and checks a part of a document, which is an object; without a schema it stays as it is.
+/// Prunes, defaults and validates a part of a document, which is an object. Without a schema the document
+/// stays unchanged.
 ///
-/// `metadata` and the other part are left alone.
+/// `metadata` and the other part stay unchanged.
 ///
 /// # Errors
-/// `InvalidFields`; `TooLarge` when the defaults come to too much.
+/// `InvalidFields`; `TooLarge` when the defaults are too large.
 pub(super) fn admit(schema: Option<&Schema>, document: &mut Value, part: DocumentPart) -> Result<()> {
     let Some(schema) = schema else { return Ok(()) };
     let status = fields(document).remove("status");
     let (violations, status) = match part {
         DocumentPart::Specification => {
             let mut violations = schema.admit(document, &Path::ROOT, true)?;
-            // Nobody can write a status here, so nobody can be asked for one.
+            // This write cannot set a status, so a required status does not apply.
             violations.retain(|violation| !(violation.path == "status" && violation.reason == Reason::Required));
             (violations, status)
         }
@@ -41,7 +42,7 @@ pub(super) fn admit(schema: Option<&Schema>, document: &mut Value, part: Documen
     Err(Error::InvalidFields { what: what(document), violations })
 }
 
-/// Admits a status; one of which the schema knows nothing is left out.
+/// Admits a status; drops one that the schema does not know.
 fn admit_status(schema: &Schema, status: Option<Value>) -> Result<(Vec<Violation>, Option<Value>)> {
     let Some(mut status) = status else { return Ok((Vec::new(), None)) };
     match schema.field("status") {

@@ -1,4 +1,4 @@
-//! Applying: setting the fields that a document names, as their owner.
+//! Server-side apply: sets the fields that a document names, as their owner.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::ownership::{ServerSideApply, Writer, last_applied};
 use crate::schema::Schema;
 use crate::{Resource, Result, validate};
 
-/// Returns a document in the form in which it can be applied.
+/// Prepares a document for apply.
 pub(super) fn applicable(mut document: Value, schema: Option<&Schema>) -> Result<Value> {
     validate::size("document", &document)?;
     leave_out_nulls(&mut document);
@@ -23,7 +23,7 @@ pub(super) fn applicable(mut document: Value, schema: Option<&Schema>) -> Result
     Ok(document)
 }
 
-/// Applies everything but the status.
+/// Applies a document, except its status.
 pub(super) fn resource(
     current: &Arc<Resource>,
     document: &Value,
@@ -50,7 +50,7 @@ pub(super) fn resource(
     store(current, merged, context)
 }
 
-/// Applies a status. What the document says beside it is nobody's.
+/// Applies a status. The manager does not become the owner of any other field in the document.
 pub(super) fn status(
     current: &Arc<Resource>,
     document: &Value,
@@ -73,7 +73,8 @@ pub(super) fn status(
     store(current, merged, context)
 }
 
-/// Leaves out the fields of objects that are `null`: who applies one does not care for it, as generated manifests write it.
+/// Drops object fields that are `null`: generated manifests contain them, and their author does not mean to
+/// set them.
 fn leave_out_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {

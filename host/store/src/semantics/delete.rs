@@ -1,4 +1,4 @@
-//! Deleting: at once, or marked while finalizers are left.
+//! Deletion: immediate, or a mark while there are finalizers.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use crate::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Propagation, Resource, Resul
 
 /// Decides a deletion whose preconditions hold.
 ///
-/// How dependents are treated is said by a finalizer, as Kubernetes does: it replaces what the resource had of that kind.
+/// A finalizer records the propagation policy, as in Kubernetes. It replaces existing finalizers of that
+/// kind.
 pub(super) fn decide(current: &Arc<Resource>, propagation: Propagation, context: &WriteContext) -> Result<Decision> {
     if current.is_deleting() {
         return Ok(Decision::Unchanged(Arc::clone(current)));
@@ -31,6 +32,6 @@ pub(super) fn decide(current: &Arc<Resource>, propagation: Propagation, context:
     set(metadata, "finalizers", Some(json!(finalizers)));
     set(metadata, "deletionTimestamp", Some(json!(timestamp(context.now))));
     ownership::release(current.document(), &mut document, context.version.schema.as_deref())?;
-    // Whatever its length: it may grow by what marks it.
+    // Not bounded by the document size: the deletion mark may make it longer.
     build_resource_of_any_size(&document, Some(current)).map(Decision::Put)
 }

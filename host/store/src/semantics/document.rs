@@ -1,4 +1,4 @@
-//! What the host reads and writes in a document that it has checked: its metadata and its version.
+//! Access to the metadata and the version of a validated document.
 
 use std::time::SystemTime;
 
@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 use super::{WriteContext, object_meta};
 use crate::{Key, Resource};
 
-/// Fields of the metadata that the host owns and nobody can write, but that an update or a patch can write `managedFields`.
+/// Metadata fields that the host owns and clients cannot write. Exception: an update or a patch can write
+/// `managedFields`.
 pub const HOST_OWNED: [&str; 8] = [
     "creationTimestamp",
     "deletionGracePeriodSeconds",
@@ -19,14 +20,15 @@ pub const HOST_OWNED: [&str; 8] = [
     "uid",
 ];
 
-/// Returns the document of a resource in the version that somebody calls it by, which is what they change.
+/// Returns the document of a resource in the version of `key`, which is the version that the client sees and
+/// changes.
 pub(super) fn in_version_of(key: &Key, resource: &Resource) -> Value {
     let mut document = resource.document().clone();
     set(fields(&mut document), "apiVersion", Some(json!(key.kind().api_version())));
     document
 }
 
-/// Gives a document the version that documents of its kind are stored in.
+/// Sets the `apiVersion` of a document to the storage version of its kind.
 pub(super) fn into_stored_version(document: &mut Value, context: &WriteContext) {
     let Some(version) = &context.version.stored else { return };
     let written = document["apiVersion"].as_str().unwrap_or_default();
@@ -34,7 +36,7 @@ pub(super) fn into_stored_version(document: &mut Value, context: &WriteContext) 
     set(fields(document), "apiVersion", Some(json!(stored)));
 }
 
-/// Takes out of a document what its writer cannot write.
+/// Drops the fields that a client cannot write.
 pub(super) fn strip_host_owned(document: &mut Value) {
     set(fields(document), "status", None);
     let metadata = metadata(document);
@@ -44,12 +46,12 @@ pub(super) fn strip_host_owned(document: &mut Value) {
     normalize_metadata(metadata);
 }
 
-/// Returns what a document says in a text field of its metadata; empty when it says nothing.
+/// Returns a string field of the metadata; empty when it is absent.
 pub(super) fn metadata_text<'a>(document: &'a Value, field: &str) -> &'a str {
     document.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or("")
 }
 
-/// Writes equal metadata in one way, so that equal documents are equal: what nobody knows is left out, and so is what is empty.
+/// Normalises the metadata, so that equal documents compare equal: drops unknown and empty fields.
 pub(super) fn normalize_metadata(metadata: &mut Map<String, Value>) {
     object_meta::prune(metadata);
     for field in ["annotations", "finalizers", "generateName", "labels", "namespace", "ownerReferences"] {
@@ -81,9 +83,9 @@ pub(super) fn metadata(document: &mut Value) -> &mut Map<String, Value> {
     fields(document).get_mut("metadata").and_then(Value::as_object_mut).expect("the document was validated")
 }
 
-/// Writes a time of day as RFC 3339 with whole seconds, as `2026-01-02T03:04:05Z`.
+/// Formats a time as RFC 3339 with whole seconds, as `2026-01-02T03:04:05Z`.
 pub(super) fn timestamp(now: SystemTime) -> String {
-    // Out of the calendar's range is as good as the beginning of time: it is told to people only.
+    // A time outside the calendar's range becomes the epoch: it is only for display.
     let at = jiff::Timestamp::try_from(now).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     format!("{at:.0}")
 }

@@ -1,4 +1,5 @@
-//! The fields of `metadata`, which every kind has alike. What is not among them is never stored, whatever the schema of the kind is.
+//! The fields of `metadata`, which all kinds share. Other fields are never stored, even if the schema of the
+//! kind has them.
 //!
 //! Source: `ObjectMeta`, `OwnerReference` and `ManagedFieldsEntry` of Kubernetes' `meta/v1`.
 
@@ -30,10 +31,10 @@ const FIELDS_OF_OWNERS: [&str; 6] = ["apiVersion", "blockOwnerDeletion", "contro
 const FIELDS_OF_MANAGERS: [&str; 7] =
     ["apiVersion", "fieldsType", "fieldsV1", "manager", "operation", "subresource", "time"];
 
-/// The lists of objects in it, and the fields of those.
+/// The lists of objects in the metadata, and the fields of their items.
 const LISTS: [(&str, &[&str]); 2] = [("ownerReferences", &FIELDS_OF_OWNERS), ("managedFields", &FIELDS_OF_MANAGERS)];
 
-/// Leaves out what nobody knows.
+/// Drops unknown fields.
 pub(super) fn prune(metadata: &mut Map<String, Value>) {
     metadata.retain(|name, _| FIELDS.contains(&name.as_str()));
     for (list, known) in LISTS {
@@ -44,7 +45,7 @@ pub(super) fn prune(metadata: &mut Map<String, Value>) {
     }
 }
 
-/// Returns the paths of what nobody knows, at most [`VIOLATIONS_MAX`].
+/// Returns the paths of unknown fields, at most [`VIOLATIONS_MAX`].
 pub(super) fn unknown(document: &Value) -> Vec<String> {
     let Some(Value::Object(metadata)) = document.get("metadata") else { return Vec::new() };
     let path = Path::ROOT.field("metadata");

@@ -1,4 +1,4 @@
-//! Which fields of what somebody writes nobody knows: they are left out, which a writer may want to hear.
+//! Finds the unknown fields of a write. They are dropped, and a client may want a warning.
 
 use serde_json::{Value, json};
 
@@ -6,9 +6,10 @@ use super::{in_version_of, object_meta};
 use crate::schema::{Schema, VIOLATIONS_MAX};
 use crate::{Key, Resource, Write, patch};
 
-/// Returns the paths of the fields that a write would set and that neither the metadata has nor the schema knows, at most [`VIOLATIONS_MAX`].
+/// Returns the paths of the fields that a write would set and that neither the metadata nor the schema knows;
+/// at most [`VIOLATIONS_MAX`].
 ///
-/// Of a patch that does not fit nothing is told: to perform it fails.
+/// Returns none for a patch that does not apply: the write itself fails.
 pub(super) fn unknown_fields(
     key: &Key,
     current: Option<&Resource>,
@@ -27,7 +28,7 @@ pub(super) fn unknown_fields(
             if matches!(write, Write::PatchStatus { .. }) {
                 return of_status(&changed, schema);
             }
-            // The status stays as it is, whatever the patch says of it.
+            // The patch does not change the status.
             if let Some(fields) = changed.as_object_mut() {
                 fields.remove("status");
             }
