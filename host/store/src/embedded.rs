@@ -1,21 +1,36 @@
-//! A store in one file on disk (redb). What was answered survives a crash of the process and of the machine.
+//! A store in one file on disk, on top of redb. Acknowledged writes survive a crash of the process and of the
+//! machine.
 //!
-//! One writer thread decides everything that is waiting, and answers when it is on the disk, so that many
-//! writers share one sync: in the journal at the beginning of the file. A second thread, the follower, brings it into the pages, behind the
-//! answers. Reads go to a snapshot of the pages, on threads that may block, once these have what was answered before the read.
-//! After a failed sync nobody knows what the disk holds, so the store takes no more writes; reads and watches go on. After a failed write of a page
-//! the place is opened anew, and read through, with what is in the journal; nothing is written before that. After a failed read the engine reads nothing any more, so the place is opened anew: what is in the journal
-//! comes into the pages by that, and writes go on as well as soon as it can be read. Writes that needed what could not be read are refused,
-//! before anything of them is in the journal. Where there is no room for what waits in the journal, a file is opened all the same, and writes are
-//! refused until there is.
+//! Threads:
 //!
-//! History is cut by number, age and size (see [`Options`]), a small piece with every transaction and, when nobody writes, in small
-//! transactions of their own. The follower sleeps until a write comes or the next piece of history has had its time.
+//! * The *writer* decides all queued writes as one batch, appends the batch to the write-ahead log at the
+//!   beginning of the file, syncs it, and acknowledges the writes. So concurrent writers share one sync.
+//! * The *checkpointer* applies the batches to redb's pages in memory, after the acknowledgement. A
+//!   checkpoint writes the pages to disk and empties the write-ahead log.
+//! * Reads use a snapshot of the pages, on threads that may block. A read waits until the pages have all
+//!   writes that were acknowledged before it.
 //!
-//! [`backup()`] writes one moment of a running store into a file of its own, [`restore()`] makes a store of such a file, and [`fsck()`] looks for
-//! everything that can be wrong with a file, without changing it.
+//! Failures:
 //!
-//! Deliberately absent: repair of what [`fsck()`] finds (that is what backups are for), a cache of resources for reads, and any rule about what a write does (that is [`semantics`](crate::semantics)).
+//! * After a failed sync the content of the disk is unknown, so the store refuses writes until a restart.
+//!   Reads and watches go on.
+//! * After a failed write of a page the file is reopened and read completely, and the write-ahead log is
+//!   replayed. No write happens before that.
+//! * After a failed read redb rejects all reads, so the file is reopened. Reopening replays the write-ahead
+//!   log; writes resume once it succeeds. Writes that needed the unreadable data are refused before any part
+//!   of them is in the write-ahead log.
+//! * If the disk is full, a file can still be opened: its write-ahead log is replayed in memory. Writes are
+//!   refused until there is space.
+//!
+//! History is compacted by count, age and size (see [`Options`]): a small piece with every transaction and,
+//! while the store is idle, in small transactions of its own. The checkpointer sleeps until the next write,
+//! or until the next piece of history is due.
+//!
+//! [`backup()`] copies one revision of a running store into a new file, [`restore()`] turns such a file into
+//! a store, and [`fsck()`] checks a file without changing it.
+//!
+//! Deliberately absent: repair of problems that [`fsck()`] finds (restore a backup instead), a cache of
+//! resources for reads, and all rules about the effect of a write (see [`semantics`](crate::semantics)).
 
 mod ahead;
 mod backup;
@@ -72,77 +87,84 @@ use read::Snapshot;
 use reopen::OutOfSpace;
 use writer::WriteJob;
 
-/// The newest format of the file that this program reads, and the one that it writes. A file of an older one has this from its next write on.
+/// The newest file format that this program reads, and the one that it writes. The next write to an older
+/// file upgrades it.
 pub const FORMAT: u64 = 2;
 
-/// Writes that wait for the writer thread. At the bound, the next writer waits before it can hand in its write.
+/// Writes queued for the writer thread. At the bound, the next client waits before it can queue its write.
 const JOBS_MAX: usize = 1024;
-/// Events kept in memory for watches that keep up; the others read the file.
+/// Events in memory for watches that keep up; other watches read the file.
 const RECENT_EVENTS_MAX: u64 = 4096;
-/// What those events may come to, in bytes of JSON.
+/// Total size of those events, in bytes of memory.
 const RECENT_BYTES_MAX: u64 = 64 << 20;
 
-/// Resources in a file.
+/// A store in a file.
 pub struct EmbeddedStore {
     shared: Arc<SharedStore>,
-    /// Where writes go; `None` once closing has begun.
+    /// The queue of writes; `None` once closing has begun.
     jobs: Mutex<Option<mpsc::Sender<WriteJob>>>,
     writer: Option<JoinHandle<()>>,
 }
 
-/// What the store, its threads and its watches have in common.
+/// State shared by the store, its threads and its watches.
 struct SharedStore {
     id: String,
     location: Location,
     schemas: Schemas,
-    /// `None` once the store is closed. Both threads and every read hold it for as long as they use it, and nobody who holds it waits for
-    /// the pages.
+    /// `None` once the store is closed, or while the file cannot be read. Both threads and every read hold
+    /// this lock during their use; no holder waits for the checkpointer.
     database: Arc<sync::RwLock<Option<Database>>>,
-    /// Locked while the database is, and after a transaction was begun; never the other way round.
+    /// Lock order: after `database`, and after the begin of a transaction; never the reverse.
     wal: Mutex<WriteAheadLog>,
     recent: RwLock<History>,
-    /// Of the lists that clients read on.
+    /// Cache for the later pages of lists.
     changes_since: ChangesSinceCache,
-    /// What is acknowledged, and so what can be seen. Moved after the events are in `recent`, and told to all when the answers are out.
+    /// The last acknowledged revision, which reads and watches can see. Advanced after the events are in
+    /// `recent`; the remaining watches are notified after the acknowledgements.
     tip: RevisionNotifier,
-    /// What is in the pages: never beyond the tip but while a batch is told. Told also when the place was opened anew, or could not be.
+    /// The state of the pages. Never ahead of `tip`, except while a batch is being published. Also notified
+    /// when the file was reopened, or could not be.
     checkpoint: watch::Sender<CheckpointState>,
-    /// Tells when to try again what had no room.
+    /// The clock for retries after a full disk.
     clock: Arc<dyn ClockAndIds>,
-    /// Why writes are refused, once a commit has failed.
+    /// Why writes are refused, after a failed commit.
     write_failure: OnceLock<String>,
-    /// Why writes are refused, as long as there is no room for what is in the journal.
+    /// Why writes are refused, while there is no space for the content of the write-ahead log.
     out_of_space: Mutex<Option<OutOfSpace>>,
-    /// Why the place cannot be read, as long as that is so.
+    /// Why the file cannot be read, as long as it cannot.
     unreadable: Mutex<Option<String>>,
 }
 
-/// How far the pages have come.
+/// The state of the pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct CheckpointState {
-    /// The last change that is in them.
+    /// The last change in the pages.
     revision: Revision,
-    /// The last change that is no longer in their log.
+    /// The last change that is compacted from the change log.
     compacted: Revision,
-    /// The last change that should no longer be in it. It goes when the journal, or the disk, has that.
+    /// The last change that should be compacted. It is removed once the write-ahead log, or the disk, records
+    /// the compaction.
     compact_target: Revision,
 }
 
-/// Where a transaction of the engine has to be when it ends.
+/// The durability of a redb transaction at its commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CommitDurability {
-    /// The disk has it in the journal, so it may be in memory: all but what is cut off the log behind this revision.
+    /// In memory, because the write-ahead log on disk has its changes. The log records compaction up to this
+    /// revision; the transaction compacts no further.
     InJournal(Revision),
-    /// On the disk.
+    /// On disk.
     OnDisk,
 }
 
 impl EmbeddedStore {
-    /// Opens the store in a file, or makes one where there is no file. Blocks for as long as the disk takes: the whole
-    /// file is read, and every page of it compared with its checksum. Whatever its size, at most 128 MiB of it are in memory.
+    /// Opens the store in a file, or creates the file. Blocks for as long as the disk takes: the whole file
+    /// is read, and the checksum of every page verified. At most 128 MiB of pages are in memory, for a file
+    /// of any size.
     ///
-    /// One process at a time can have a file open. A file that is refused is left as it was, to the byte. On Linux it is read from the disk,
-    /// not from what the system has of it in memory: that can be what a sync has failed to write.
+    /// Only one process at a time can open a file. A refused file stays unchanged, to the byte. On Linux the
+    /// file is read from disk, not from the page cache: the page cache can have data that a sync failed to
+    /// write.
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -150,15 +172,16 @@ impl EmbeddedStore {
         Self::at(Location::File(path.as_ref().to_owned()), options)
     }
 
-    /// Opens the store in the bytes that a backend keeps, or makes one where there are none: for tests of what happens when a disk fails,
-    /// and for other places to keep bytes than a file.
+    /// Opens the store in a custom backend, or creates one if the backend is empty: for tests of failing
+    /// disks, and for storage other than files.
     ///
-    /// A write is answered after [`StorageBackend::sync_data`] has returned. The store uses the backend several times in turn, so it
-    /// takes no lock on it and never calls [`StorageBackend::close`]: it lets go of the backend by dropping it. While a new store is made, bytes of it can stand
-    /// there that are no store yet, and stay when the process ends before this has returned.
+    /// A write is acknowledged after [`StorageBackend::sync_data`] has returned. The store opens the backend
+    /// several times in turn, so it never locks it and never calls [`StorageBackend::close`]: it drops the
+    /// backend instead. If the process ends while a new store is being created, an incomplete store stays in
+    /// the backend.
     ///
-    /// After a sync that failed, and when it is opened again, the backend has to show what it still has: see
-    /// [`EmbeddedStore::over_cached`] for one that does not.
+    /// After a failed sync, and when the store is opened again, the backend has to return its durable
+    /// content. For a backend with a cache, see [`EmbeddedStore::over_cached`].
     ///
     /// # Errors
     /// See [`OpenError`], whose path is then the words `the backend`.
@@ -166,12 +189,14 @@ impl EmbeddedStore {
         Self::over_cached(backend, || Ok(()), options)
     }
 
-    /// Opens the store over a backend that keeps in memory what it was given, and shows that even where it did not arrive: as files do.
+    /// Opens the store over a backend with a cache that can hold data which never became durable, as files
+    /// do.
     ///
-    /// `forget` is called after a sync and before anything is believed. After it, reads show what the backend still has after a loss of power.
+    /// The store calls `forget` after a sync, and before it relies on any data. After that call, reads must
+    /// return the data that would survive a loss of power.
     ///
     /// # Errors
-    /// As [`EmbeddedStore::over`]; what `forget` answers too.
+    /// As [`EmbeddedStore::over`]; also the errors of `forget`.
     pub fn over_cached(
         backend: impl StorageBackend,
         forget: impl Fn() -> io::Result<()> + Send + Sync + 'static,
@@ -189,7 +214,7 @@ impl EmbeddedStore {
         Self::start(location, ready, options)
     }
 
-    /// Starts the writer thread over what is known to be a store, with an empty journal.
+    /// Starts the writer thread over an open store with an empty write-ahead log.
     fn start(
         location: Location,
         ready: impl Into<OpenStore>,
@@ -243,7 +268,7 @@ impl EmbeddedStore {
         Ok(Self { shared, jobs: Mutex::new(Some(jobs)), writer: Some(writer) })
     }
 
-    /// Returns the file; `None` for a store over a backend.
+    /// Returns the path of the file; `None` for a store over a backend.
     pub fn path(&self) -> Option<&Path> {
         match &self.shared.location {
             Location::File(path) => Some(path),
@@ -261,14 +286,15 @@ impl EmbeddedStore {
 }
 
 impl SharedStore {
-    /// Returns the database for one read, which close() waits for. What was answered before the call is in its pages.
+    /// Returns the database for one read, which close() waits for. The pages have all writes that were
+    /// acknowledged before the call.
     async fn database(self: &Arc<Self>) -> Result<OwnedRwLockReadGuard<Option<Database>, Database>> {
         let answered = self.tip.revision();
         let mut reached = self.checkpoint.subscribe();
         loop {
             let mut database = Arc::clone(&self.database).read_owned().await;
             if database.is_none() && !self.tip.is_closed() {
-                // The disk could not be read; it may be back.
+                // The disk was unreadable; it may have recovered.
                 drop(database);
                 let shared = Arc::clone(self);
                 tokio::task::spawn_blocking(move || reopen::reopen(&shared)).await.map_err(Error::unavailable)?;
@@ -283,15 +309,15 @@ impl SharedStore {
             if is_closed {
                 return Err(Error::Closed);
             }
-            // The follower needs the database as well.
+            // The checkpointer needs the lock as well.
             drop(database);
             reached.changed().await.map_err(|_| Error::Closed)?;
         }
     }
 
-    /// Runs a read on a thread that may block: any page that it needs may have to come from the disk.
+    /// Runs a read on a thread that may block: any page may have to come from disk.
     ///
-    /// The snapshot is taken there, after the call.
+    /// The snapshot is taken on that thread, after the call.
     async fn read<T: Send + 'static>(
         self: &Arc<Self>,
         read: impl FnOnce(&Snapshot) -> Result<T> + Send + 'static,
@@ -301,7 +327,7 @@ impl SharedStore {
         let read = tokio::task::spawn_blocking(move || {
             let outcome = Snapshot::of(&database).and_then(|snapshot| read(&snapshot));
             let is_stuck = matches!(&outcome, Err(Error::Unavailable { .. })) && shared.has_engine_failed();
-            // Reopening waits until nobody reads.
+            // Reopening waits until all reads have ended.
             drop(database);
             if is_stuck {
                 reopen::reopen(&shared);
@@ -311,9 +337,10 @@ impl SharedStore {
         read.await.map_err(Error::unavailable)?
     }
 
-    /// Opens the place anew where it could not be read, so that writes need not wait for a read that does that, or had no room.
+    /// Reopens a file that was unreadable or on a full disk, so that a write need not wait until a read does
+    /// it.
     async fn try_recover(self: &Arc<Self>) {
-        // What comes of it is in the health.
+        // `health` reports the result.
         let is_unreadable = self.unreadable.lock().expect("nobody panics while holding the reason").is_some();
         if is_unreadable {
             self.database().await.ok();
@@ -323,7 +350,7 @@ impl SharedStore {
         }
     }
 
-    /// Returns whether there was no room, and may be by now.
+    /// Returns whether it is time to retry after a full disk.
     fn is_retry_due(&self) -> bool {
         let full = self.out_of_space.lock().expect("nobody panics while holding the reason");
         full.as_ref().is_some_and(|full| full.is_due(self.clock.now())) && self.write_failure.get().is_none()
@@ -339,17 +366,17 @@ impl SharedStore {
         self.wal.lock().expect("nobody panics while holding the journal")
     }
 
-    /// Returns whether the engine has given up on what is open, and the place is to be opened anew.
+    /// Returns whether redb has failed, and the file has to be reopened.
     fn has_engine_failed(&self) -> bool {
         self.wal().failure().has_failed()
     }
 
-    /// Returns why nothing can be read or written.
+    /// Returns why the store can neither be read nor written.
     fn health_error_or_closed(&self) -> Error {
         self.health_error().unwrap_or(Error::Closed)
     }
 
-    /// Returns what is wrong; `None` when all is well.
+    /// Returns the error of the store's health; `None` when it is healthy.
     fn health_error(&self) -> Option<Error> {
         if self.tip.is_closed() {
             return Some(Error::Closed);
@@ -387,7 +414,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn watch(&self, scope: Scope, from: Revision) -> Result<Watch> {
-        // The file is the judge, not the tip: a list can have seen a commit that has not been told yet.
+        // Checked against the file, not `tip`: a list can have seen a commit that is not published yet.
         let meta = self.shared.read(Snapshot::meta).await?;
         check_start(from, meta.compacted, meta.revision)?;
         Ok(Watch::new(WatchCursor::new(Arc::new(FileChangeLog(Arc::clone(&self.shared))), scope, from)))
@@ -407,11 +434,11 @@ impl Store for EmbeddedStore {
 
     async fn close(&self) {
         self.stop_taking_writes();
-        // The threads finish what they were given, then say that they are done; they cannot go away without saying so.
+        // The threads finish the queued work and then close `tip`; they cannot end without closing it.
         self.shared.tip.closed().await;
         let mut database = self.shared.database.write().await.take();
         let shared = Arc::clone(&self.shared);
-        // Closing the file syncs it. Should the runtime be shutting down, it is closed here.
+        // Closing the file syncs it. If the runtime is shutting down, the file is closed here.
         let closed = tokio::task::spawn_blocking(move || {
             if let (Some(database), None, Ok(bytes)) = (&mut database, shared.write_refusal(), shared.location.len()) {
                 compact::defragment(database, shared.location.name(), bytes);
@@ -435,7 +462,7 @@ impl Store for EmbeddedStore {
 }
 
 impl Drop for EmbeddedStore {
-    /// Waits for the writes that were handed in, and closes the file when the last read in it is done.
+    /// Waits for the queued writes, and closes the file when its last read has ended.
     fn drop(&mut self) {
         self.stop_taking_writes();
         if let Some(writer) = self.writer.take()
@@ -444,7 +471,7 @@ impl Drop for EmbeddedStore {
             tracing::error!(path = %self.shared.location.name().display(), "the writer of the store panicked");
         }
         let Ok(mut database) = self.shared.database.try_write() else {
-            // A watch may live for long and would keep the file open. Waiting is not allowed on the threads of a runtime.
+            // A watch can live long and keep the file open. Blocking is not allowed on threads of a runtime.
             let database = Arc::clone(&self.shared.database);
             let closing = std::thread::Builder::new().name("homeostat-store-closing".to_owned());
             if let Err(error) = closing.spawn(move || drop(database.blocking_write().take())) {

@@ -1,10 +1,11 @@
-//! Reading a file ahead of whoever goes through all of it.
+//! Reads a file ahead of its integrity check.
 //!
-//! A file is checked page by page in the order of its trees, each page as it is needed: a disk has one small read to do at a time then, and
-//! most of the time of opening is waiting for it. So another thread reads the same file from its beginning to its end in large pieces, which leaves it
-//! in the memory of the system.
+//! The check reads page by page, in the order of the trees, one small read at a time: most of the time of
+//! opening is waiting for the disk. So another thread reads the same file sequentially in large pieces, which
+//! loads it into the page cache.
 //!
-//! Deliberately absent: everything that matters. What it reads is thrown away, what fails is found by whoever needs it.
+//! Deliberately absent: any influence on the result. The data is discarded; the check itself finds the
+//! errors.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,19 +14,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const PIECE_BYTES: usize = 4 << 20;
-/// What is read ahead of a file at most: of a larger one, the beginning might have to go again before it is needed.
+/// Bytes read ahead at most. The page cache might evict the beginning of a larger file before it is needed.
 const AHEAD_BYTES_MAX: u64 = 4 << 30;
 
-/// Reads a file until it is dropped, or at the end.
+/// A read-ahead. Stops when it is dropped, or at the end of the file.
 pub(super) struct ReadAhead {
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl ReadAhead {
-    /// Begins at the beginning. Where that does not work, nothing is read ahead.
+    /// Starts at the beginning of the file. If that fails, nothing is read ahead.
     pub(super) fn of(path: &Path) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let thread = File::open(path).ok().and_then(|file| {
@@ -41,7 +42,7 @@ impl Drop for ReadAhead {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It cannot panic, and nothing depends on it.
+            // The thread cannot panic, and nothing depends on it.
             thread.join().ok();
         }
     }

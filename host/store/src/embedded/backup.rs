@@ -1,7 +1,8 @@
-//! Copies of a store: one moment of a running one into a file, and a file into a new store.
+//! Backup and restore: copies one revision of a running store into a file, and a file into a new store.
 //!
-//! A copy is written row by row under another name, synced, and given its name when it is whole; so it is also as small as it can be. What
-//! is read is one snapshot, so writes go on meanwhile; the space of what they replace is used again only after the copy.
+//! A copy is written row by row under a temporary name, synced, and renamed when it is complete; so it is
+//! also as small as possible. It reads one snapshot, so writes go on meanwhile. The space of the pages that
+//! they replace is reused only after the copy.
 
 use std::fs;
 use std::io;
@@ -22,33 +23,33 @@ use super::replay::replay;
 use super::{EmbeddedStore, FORMAT, fsck};
 use crate::{ClockAndIds, Error, Options, Revision, SystemClockAndIds};
 
-/// Pages of the copy that are in memory at once: 32 MiB.
+/// Page cache of the copy: 32 MiB.
 const CACHE_BYTES: usize = 32 << 20;
 
-/// What went into a backup.
+/// The result of a backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackupReport {
     /// The new file.
     pub path: PathBuf,
-    /// The store that was copied.
+    /// The id of the copied store.
     pub id: String,
-    /// The moment that the backup shows.
+    /// The revision of the backup.
     pub revision: Revision,
-    /// How many resources it has.
+    /// Number of resources.
     pub resources: u64,
-    /// How long the file is.
+    /// Length of the file, in bytes.
     pub bytes: u64,
 }
 
-/// Why there is no backup. Nothing was left behind.
+/// Why a backup failed. No file was left behind.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
     /// The store cannot be read.
     #[error("the store cannot be read")]
     Store(#[source] Error),
-    /// There is a file of that name, and it was left as it is.
+    /// A file of that name exists; it stays unchanged.
     #[error("{} is there already; a backup never replaces a file", path.display())]
     Exists {
         /// The file.
@@ -59,19 +60,20 @@ pub enum BackupError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the operating system says.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
 }
 
-/// How a backup is made into a store.
+/// The options of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestoreOptions {
-    /// Replaces the file that is there. Without it, a file is never replaced.
+    /// Replaces an existing file. Without it, a file is never replaced.
     pub overwrite: bool,
-    /// How far revisions jump over those of the backup: default 1,000,000,000. What the lost store wrote after the backup had revisions,
-    /// too; beyond this jump none of them is given a second time, so that a client that knows one cannot mistake it for a new one.
+    /// Gap between the revision of the backup and the first revision of the new store: default 1,000,000,000.
+    /// The lost store used revisions after the backup. The gap prevents their reuse, so that a client that
+    /// knows one cannot mistake it for a new one.
     pub revisions_skipped: u64,
 }
 
@@ -81,27 +83,29 @@ impl Default for RestoreOptions {
     }
 }
 
-/// What came out of a backup.
+/// The result of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RestoreReport {
     /// The new file.
     pub path: PathBuf,
-    /// What tells the new store from any other.
+    /// The id of the new store.
     pub id: String,
-    /// The store that the backup was made of.
+    /// The id of the store that was backed up.
     pub id_before: String,
     /// The revision of the backup.
     pub revision_before: Revision,
-    /// The revision at which the new store begins.
+    /// The first revision of the new store.
     pub revision: Revision,
-    /// How many resources it has.
+    /// Number of resources.
     pub resources: u64,
 }
 
-/// Copies one moment of a running store, with its history, into a new file, which is there when it is whole and on disk.
+/// Copies one revision of a running store, with its history, into a new file. The file appears once it is
+/// complete and on disk.
 ///
-/// Writes and reads go on meanwhile. A call that is dropped may still be carried out. The runtime needs a thread that may block.
+/// Writes and reads go on meanwhile. A dropped call may still be carried out. The runtime needs a thread that
+/// may block.
 ///
 /// # Errors
 /// See [`BackupError`].
@@ -110,7 +114,7 @@ pub async fn backup(store: &EmbeddedStore, to: &Path) -> Result<BackupReport, Ba
     let to = to.to_owned();
     let copying = tokio::task::spawn_blocking(move || {
         let snapshot = Snapshot::of(&database).map_err(BackupError::Store)?;
-        // The store may be closed meanwhile, but for the file.
+        // The store may be closed meanwhile, except for its file.
         save(&snapshot, &to)
     });
     copying.await.map_err(|error| BackupError::Store(Error::unavailable(error)))?
@@ -133,15 +137,16 @@ fn save(snapshot: &Snapshot, to: &Path) -> Result<BackupReport, BackupError> {
     Ok(BackupReport { path: to.to_owned(), id: meta.id, revision: meta.revision, resources, bytes })
 }
 
-/// Makes a store of a backup, or of any file of a store that nobody has open. The backup is checked ([`fsck()`]) and never changed.
+/// Creates a store from a backup, or from the closed file of any store. The backup is checked ([`fsck()`])
+/// and never changed.
 ///
-/// The new store has an id of its own and no history: continue tokens of the old one are refused as `Expired`, and so is every watch from a
-/// revision of the old one, except from those that are further ahead than [`RestoreOptions::revisions_skipped`]. Blocks for as long as
-/// the disk takes.
+/// The new store has an id of its own and no history. It rejects continue tokens of the old store as
+/// `Expired`, and watches from revisions of the old store too, except from revisions beyond
+/// [`RestoreOptions::revisions_skipped`]. Blocks for as long as the disk takes.
 ///
 /// # Errors
-/// See [`OpenError`]; `Damaged` when the check finds anything, `Exists` when there is a file and it is not to be replaced, or is the backup; `Locked` when
-/// either file is in use.
+/// See [`OpenError`]. `Damaged` when the check finds a problem. `Exists` when the target exists and is not to
+/// be replaced, or is the backup itself. `Locked` when either file is in use.
 pub fn restore(from: &Path, to: &Path, options: &RestoreOptions) -> Result<RestoreReport, OpenError> {
     let RestoreOptions { overwrite, revisions_skipped } = *options;
     let same = fs::canonicalize(from).is_ok_and(|from| fs::canonicalize(to).is_ok_and(|to| from == to));
@@ -165,7 +170,7 @@ pub fn restore(from: &Path, to: &Path, options: &RestoreOptions) -> Result<Resto
         let fill = |from: &ReadTransaction, to: &WriteTransaction| copy_present(from, to, &id, revision);
         copy(&transaction, &draft.0, layout, fill).map_err(|error| open::io(to, open::into_io_error(error)))
     })?;
-    // Nobody can begin to use what is replaced until it is.
+    // Held so that no process can open the replaced file until it is replaced.
     let _held = if overwrite { lock_replaced_file(to)? } else { None };
     let published = if overwrite {
         fs::rename(&draft.0, to).and_then(|()| open::sync_folder(to)).map(|()| true)
@@ -179,7 +184,7 @@ pub fn restore(from: &Path, to: &Path, options: &RestoreOptions) -> Result<Resto
     Ok(RestoreReport { path: to.to_owned(), id, id_before, revision_before, revision, resources })
 }
 
-/// Takes the lock of a file that is to be replaced. One that is damaged or missing can be replaced without.
+/// Locks a file that is to be replaced. A damaged or missing file needs no lock.
 fn lock_replaced_file(path: &Path) -> OpenResult<Option<OpenFile>> {
     let opened = open::catch_panics(path, || {
         Location::File(path.to_owned()).open_read_only().map_err(|error| open::open_error(path, error))
@@ -191,7 +196,7 @@ fn lock_replaced_file(path: &Path) -> OpenResult<Option<OpenFile>> {
     }
 }
 
-/// A file that is removed under this name, whatever happens.
+/// A temporary file; removed on drop, in any case.
 struct Draft(PathBuf);
 
 impl Draft {
@@ -213,7 +218,7 @@ impl Drop for Draft {
 
 type CopyResult<T> = Result<T, redb::Error>;
 
-/// Fills a new file in one transaction; returns how many resources it has. It is on disk afterwards.
+/// Fills a new file in one transaction, on disk; returns the number of its resources.
 fn copy(
     from: &ReadTransaction,
     draft: &Path,
@@ -227,7 +232,7 @@ fn copy(
     Ok(resources)
 }
 
-/// Copies every table as it is.
+/// Copies all tables.
 fn copy_everything(from: &ReadTransaction, to: &WriteTransaction) -> CopyResult<u64> {
     let resources = copy_rows(from, to, RESOURCES)?;
     copy_rows(from, to, OWNERS)?;
@@ -237,7 +242,7 @@ fn copy_everything(from: &ReadTransaction, to: &WriteTransaction) -> CopyResult<
     Ok(resources)
 }
 
-/// Copies what is there now, as a store of its own.
+/// Copies the present state, without history, as a store of its own.
 fn copy_present(from: &ReadTransaction, to: &WriteTransaction, id: &str, revision: Revision) -> CopyResult<u64> {
     let resources = copy_rows(from, to, RESOURCES)?;
     copy_rows(from, to, OWNERS)?;
@@ -260,7 +265,7 @@ fn copy_rows<K: Key + 'static, V: Value + 'static>(
 ) -> CopyResult<u64> {
     let mut copy = to.open_table(table)?;
     let from = match from.open_table(table) {
-        // A table that older programs do not make.
+        // Older programs do not create this table.
         Err(TableError::TableDoesNotExist(_)) => return Ok(0),
         from => from?,
     };

@@ -1,4 +1,4 @@
-//! What stands in the file: the tables, and the bytes of their rows.
+//! The tables of the file, and the encoding of their rows.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,46 +9,47 @@ use crate::{Error, Event, EventType, Resource, Result, Revision, model};
 
 /// Path of the resource → its document as JSON text.
 pub(super) const RESOURCES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("resources");
-/// Revision → what changed, see [`LogRow`].
+/// Revision → the change, see [`LogRow`].
 pub(super) const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
 /// Uid of the owner, then path of the dependent → nothing.
 pub(super) const OWNERS: TableDefinition<'_, &[u8], ()> = TableDefinition::new("owners");
-/// Revision → when it had been reached, in milliseconds since 1970. Rising in both; about one row a minute. Programs that know nothing of
-/// it leave it as it is: then a change counts as younger than it is.
+/// Revision → the time by which the store had reached it, in milliseconds since 1970. Both increase; about
+/// one row a minute. Programs that do not know this table leave it unchanged: then a change counts as younger
+/// than it is.
 pub(super) const TIMES: TableDefinition<'_, u64, u64> = TableDefinition::new("times");
-/// Facts about the store, by name, as text.
+/// Metadata of the store, by name, as text.
 pub(super) const META: TableDefinition<'_, &str, &str> = TableDefinition::new("meta");
 
-/// The facts in [`META`], by the names under which they stand there.
+/// The rows of [`META`], by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Meta {
-    /// What tells this store from any other.
+    /// The id of the store.
     pub(super) id: String,
     /// The last change.
     pub(super) revision: Revision,
-    /// The last change that is no longer in the log; a watch can begin here.
+    /// The last change that is no longer in the log; a watch can start here.
     pub(super) compacted: Revision,
-    /// What is known of the log; `None` when it was last written by a program that does not keep this.
+    /// Size and age of the log; `None` when its last writer was a program that does not record them.
     pub(super) measure: Option<Measure>,
 }
 
 /// Size and age of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Measure {
-    /// What its rows come to, in bytes.
+    /// Total size of its rows, in bytes.
     pub(super) bytes: u64,
-    /// When its last row was written, in milliseconds since 1970.
+    /// Time of its last row, in milliseconds since 1970.
     pub(super) at_ms: u64,
 }
 
 impl Measure {
-    /// Writes the fact: revision that it holds for, bytes, milliseconds.
+    /// Encodes the revision that it holds for, the bytes, and the milliseconds.
     pub(super) fn encode(self, revision: Revision) -> String {
         let Self { bytes, at_ms } = self;
         format!("{revision} {bytes} {at_ms}")
     }
 
-    /// Reads the fact; `None` when it is not about this revision.
+    /// Decodes it; `None` when it holds for another revision.
     pub(super) fn decode(text: &str, revision: Revision) -> Option<Self> {
         let mut numbers = text.split(' ').map(|number| number.parse::<u64>().ok());
         let (about, bytes, at_ms) = (numbers.next()??, numbers.next()??, numbers.next()??);
@@ -63,14 +64,20 @@ pub(super) const META_COMPACTED: &str = "compacted";
 /// See [`Measure`].
 pub(super) const META_MEASURE: &str = "log";
 
-/// A row of the log, taken apart but not parsed.
+/// A decoded row of the log, whose documents are not parsed.
 ///
-/// Bytes: kind of event (1), length of the path (4, big endian), path, length of the document (4, big endian), document after the change, and
-/// nothing more when there was no document before it. Where there was one, [`DIFFERS`] is set in the kind, and what follows is how many bytes
-/// that document has in common with the other at its beginning (4) and at its end (4), and what it has between them. In files of
-/// format 1 the document itself follows.
+/// Encoding, with all lengths as 4 bytes, big endian:
 ///
-/// Most changes are small, so that this halves what the log writes.
+/// * The kind of the event, in 1 byte.
+/// * The path, after its length.
+/// * The document after the change, after its length.
+/// * The document before the change, if there was one.
+///
+/// The flag [`DIFFERS`] in the kind marks a document before the change that is encoded as a difference. The
+/// difference has the length of the prefix and of the suffix that both documents share, and the bytes in
+/// between. In files of format 1 there is no flag, and the document is there in full.
+///
+/// Most changes are small, so this halves the size of the log.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct LogRow<'a> {
     pub(super) kind: EventType,
@@ -79,11 +86,11 @@ pub(super) struct LogRow<'a> {
     pub(super) previous: Cow<'a, [u8]>,
 }
 
-/// Says that the document before the change stands as its difference.
+/// Flag: the document before the change is encoded as a difference.
 const DIFFERS: u8 = 1 << 7;
 
 impl<'a> LogRow<'a> {
-    /// Returns how many bytes it is with the whole document before the change: about as many as it takes in memory.
+    /// Returns its size with the full document before the change, in bytes: about its size in memory.
     pub(super) fn length(&self) -> u64 {
         let Self { kind: _, path, document, previous } = self;
         (9 + path.len() + document.len() + previous.len()) as u64
@@ -97,7 +104,7 @@ impl<'a> LogRow<'a> {
         bytes
     }
 
-    /// Writes the row behind what is there.
+    /// Appends the row to `bytes`.
     pub(super) fn append(&self, bytes: &mut Vec<u8>) {
         let Self { kind, path, document, previous } = self;
         let kind = match kind {
@@ -159,7 +166,7 @@ impl<'a> LogRow<'a> {
         if self.previous.is_empty() { Ok(None) } else { resource(&self.previous).map(Some) }
     }
 
-    /// Returns whether the row is about a resource whose path begins like this.
+    /// Returns whether the row's path has this prefix.
     pub(super) fn is_under(&self, prefix: &model::Path) -> bool {
         self.path.starts_with(&prefix.0)
     }
@@ -169,9 +176,9 @@ fn count(bytes: usize) -> u32 {
     u32::try_from(bytes).expect("documents are at most 1 MiB long, paths shorter")
 }
 
-/// Returns how many bytes two documents have in common at their beginning, and behind that at their end.
+/// Returns the length of the common prefix of two documents, and of the common suffix of the rest.
 fn in_common(one: &[u8], other: &[u8]) -> (usize, usize) {
-    /// Compared at once: as many as compare quickly.
+    /// Bytes per comparison: as many as the processor compares quickly.
     const BLOCK: usize = 32;
     let same = |(one, other): &(&[u8], &[u8])| one == other;
     let shortest = one.len().min(other.len());
@@ -184,13 +191,13 @@ fn in_common(one: &[u8], other: &[u8]) -> (usize, usize) {
     (begin, end)
 }
 
-/// Reads a document that this store has written.
+/// Parses a document that this store has written.
 pub(super) fn resource(bytes: &[u8]) -> Result<Arc<Resource>> {
     let text = str::from_utf8(bytes).map_err(|error| damaged("a document", error))?;
     Resource::from_text(text).map(Arc::new).map_err(|error| damaged("a document", error))
 }
 
-/// Builds the error for content that no version of this program writes.
+/// Returns the error for content that no version of this program writes.
 pub(super) fn damaged(what: &str, how: impl std::fmt::Display) -> Error {
     Error::unavailable(format!("the file is damaged: {what} cannot be read: {how}"))
 }

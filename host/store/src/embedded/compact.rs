@@ -1,9 +1,10 @@
-//! Giving back the room in a file that a store no longer needs.
+//! Defragments the file: returns free space to the file system.
 //!
-//! A file grows with the history in it, and the engine uses the room of what is cut off again, but gives little of it back: what is in use
-//! lies between what is not. As all of a file is read when it is opened, one with little in it would take as long as a full one. So a file of
-//! which more than half is free is made as small as it can be: when it is closed, and when it is opened after a life that was cut short.
-//! Both are bounded by how much there is to move; a larger store becomes small by a backup that is restored.
+//! A file grows with its history. redb reuses the space of compacted history, but returns little of it: the
+//! used pages lie between free ones. Opening a store reads the whole file, so a mostly empty file would open
+//! as slowly as a full one. So a file that is more than half free is defragmented when it is closed, and when
+//! it is opened after a crash. The amount of data to move is bounded; a larger store shrinks by a backup and
+//! a restore.
 
 use std::path::Path;
 
@@ -12,12 +13,13 @@ use redb::{Database, ReadableDatabase, ReadableTableMetadata, TableError, TableS
 use super::codec::{LOG, META, OWNERS, RESOURCES, TIMES};
 use super::writer::{EngineResult, engine_error};
 
-/// Files that are smaller are read in no time.
+/// Smaller files are read quickly and stay as they are.
 const FILE_BYTES_MIN: u64 = 64 << 20;
-/// What is moved at most: about a second's worth.
+/// Data moved at most: about a second's worth.
 const USED_BYTES_MAX: u64 = 256 << 20;
 
-/// Makes a file small of which more than half is free. `bytes` is how long it is. What fails leaves what is in it as it is.
+/// Defragments a file that is more than half free. `bytes` is its length. A failure leaves the content
+/// unchanged.
 pub(super) fn defragment(database: &mut Database, path: &Path, bytes: u64) {
     if bytes < FILE_BYTES_MIN {
         return;
@@ -33,7 +35,7 @@ pub(super) fn defragment(database: &mut Database, path: &Path, bytes: u64) {
     }
 }
 
-/// Returns how many bytes the tables take, with what is free within their pages.
+/// Returns the size of the tables, including the free space within their pages.
 fn used_bytes(database: &Database) -> EngineResult<u64> {
     let transaction = database.begin_read().map_err(engine_error)?;
     let bytes = |stats: TableStats| stats.stored_bytes() + stats.metadata_bytes() + stats.fragmented_bytes();

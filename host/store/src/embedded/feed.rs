@@ -1,4 +1,4 @@
-//! The history of the file as a watch reads it: recent events from memory, older ones from the log.
+//! The history of the file, as watches read it: recent events from memory, older ones from the change log.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What every backend over a file does alike, and what is asked of the system about files.
+//! Helpers for backends over files, and system calls on files.
 
 use std::fs::File;
 use std::io;
@@ -6,11 +6,11 @@ use std::io;
 use redb::backends::FileBackend;
 use redb::{DatabaseError, StorageBackend};
 
-/// Gives the beginning of a file its room on the disk, so that writing there needs none. What stands there stays. Returns whether the file
-/// system can.
+/// Allocates disk space for the beginning of a file, so that writes there need none. The content stays
+/// unchanged. Returns whether the file system supports it.
 ///
 /// # Errors
-/// What the system answers: `StorageFull` above all.
+/// Errors of the system: `StorageFull` above all.
 #[cfg(target_os = "linux")]
 pub(super) fn reserve(file: &File, bytes: u64) -> io::Result<bool> {
     use rustix::fs::{FallocateFlags, fallocate};
@@ -26,13 +26,14 @@ pub(super) fn reserve(file: &File, bytes: u64) -> io::Result<bool> {
     }
 }
 
-/// Nothing: this system has no way to ask for it.
+/// Does nothing: this system has no such call.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn reserve(_: &File, _: u64) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Passes locks, and the end, on to `self.file`: what is locked is the file as a whole, by whatever ranges the engine has for that.
+/// Forwards locks and `close` to `self.file`. redb's byte ranges are passed on as they are; they lock the
+/// file as a whole.
 macro_rules! pass_on_locks {
     () => {
         fn close(&self) -> std::io::Result<()> {
@@ -87,8 +88,8 @@ macro_rules! pass_on_locks {
 
 pub(super) use pass_on_locks;
 
-/// A file that is not written beyond the bound on the size of files that the process has: such a write answers `FileTooLarge`, and nothing of it was
-/// written. The system would write as much as there is room for, and nobody would know how much that was.
+/// A file that respects the process's limit on file sizes: a write beyond it fails with `FileTooLarge` and
+/// writes nothing. The system call itself would write as much as fits, and leave that amount unknown.
 #[derive(Debug)]
 pub(super) struct SizeLimitedFile {
     file: FileBackend,
@@ -122,7 +123,7 @@ impl StorageBackend for SizeLimitedFile {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         self.file.write(offset, data).map_err(|error| match error.kind() {
-            // The bound was lowered in between.
+            // The limit was lowered in between.
             io::ErrorKind::FileTooLarge => io::Error::other(error.to_string()),
             _ => error,
         })
@@ -131,13 +132,13 @@ impl StorageBackend for SizeLimitedFile {
     pass_on_locks!();
 }
 
-/// Returns the bound on the size of files that the process has, as `ulimit -f` sets it.
+/// Returns the process's limit on file sizes, as `ulimit -f` sets it.
 #[cfg(target_os = "linux")]
 fn size_max() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Fsize).current
 }
 
-/// Nothing: this system is not asked.
+/// Not supported on this system.
 #[cfg(not(target_os = "linux"))]
 fn size_max() -> Option<u64> {
     None

@@ -1,10 +1,11 @@
-//! The thread that brings the pages after the journal, and cuts history.
+//! The checkpointer thread: applies the write-ahead log to the pages, and compacts history.
 //!
-//! What the writer has synced in the journal is brought into the pages here, in memory, while the writer decides and syncs the next. All that
-//! has come meanwhile goes in one transaction of the engine, which is about as much work as for one change. Whoever reads waits until the pages
-//! have what was acknowledged before, so a read sees what the journal has, and nothing sees more.
+//! It applies synced batches to the pages in memory, while the writer decides and syncs the next ones. All
+//! waiting batches go into one redb transaction, which costs about as much as a single change. A read waits
+//! until the pages have all changes that were acknowledged before it; so it sees the content of the
+//! write-ahead log, and nothing newer.
 //!
-//! Losing this work loses nothing: whoever opens the place anew reads the journal.
+//! If this work is lost, no data is lost: opening the file replays the write-ahead log.
 
 use std::io;
 use std::sync::Arc;
@@ -26,31 +27,33 @@ use super::{CommitDurability, SharedStore};
 use crate::history::Bounds;
 use crate::{Options, Revision};
 
-/// Batches of the writer that wait, at most; that share one transaction, too. Their changes have a bound of their own.
+/// Queued batches at most, and batches per transaction at most. Their changes have a bound of their own.
 const BATCHES_MAX: usize = 256;
-/// Size of the file from which every commit to the disk also saves what makes opening after a crash quick: 256 MiB.
+/// File size from which every commit to disk also saves redb's allocator state, for a quick repair after a
+/// crash: 256 MiB.
 const QUICK_REPAIR_BYTES: u64 = 256 << 20;
 
-/// The thread, as the writer has it.
+/// The writer's handle to the thread.
 pub(super) struct Checkpointer {
     changes: mpsc::Sender<ChangeBatch>,
     thread: JoinHandle<()>,
 }
 
 impl Checkpointer {
-    /// Hands changes over that are in the journal; those of one call follow upon those of the one before. Waits while too many wait.
+    /// Queues changes that are in the write-ahead log. The changes of each call directly follow those of the
+    /// call before. Blocks while the queue is full.
     pub(super) fn send(&self, changes: ChangeBatch) {
-        // A follower that ended has told so.
+        // A checkpointer that ended has already closed the store.
         drop(self.changes.blocking_send(changes));
     }
 
-    /// Lets it look at the clock: how long it sleeps is known from when it looked last.
+    /// Wakes the thread so that it reads the store's clock: its sleep was computed from an earlier reading.
     pub(super) fn wake(&self) {
-        // Where there is no room it looks anyway.
+        // With a full queue it wakes anyway.
         drop(self.changes.try_send(ChangeBatch::default()));
     }
 
-    /// Waits until the pages have everything that was handed over.
+    /// Waits until the pages have all queued changes.
     pub(super) fn finish(self) {
         let Self { changes, thread } = self;
         drop(changes);
@@ -62,11 +65,11 @@ impl Checkpointer {
 
 /// Starts the thread.
 pub(super) fn spawn(shared: Arc<SharedStore>, options: Options) -> io::Result<Checkpointer> {
-    // To wait for changes or for a time, whichever comes first.
+    // Used to wait for changes or a timeout, whichever comes first.
     let clock = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let (changes, queue) = mpsc::channel(BATCHES_MAX);
     let thread = thread::Builder::new().name("homeostat-pages".to_owned()).spawn(move || {
-        // Tells the end also when this thread panics.
+        // Closes the store even if this thread panics.
         let _end = CloseOnDrop(Arc::clone(&shared));
         run(&shared, &clock, queue, &options);
     })?;
@@ -92,7 +95,8 @@ fn run(shared: &SharedStore, clock: &Runtime, mut queue: mpsc::Receiver<ChangeBa
         let changes: Vec<_> = batches.drain(..).flat_map(|batch| batch.changes).collect();
         if !changes.is_empty() {
             apply_changes(shared, &changes, limit, options);
-            // What is left to cut is cut with the next change, if that comes soon: on its own it costs syncs.
+            // The remaining compaction waits for the next change, if that comes soon: a transaction of its
+            // own costs syncs.
             sleep = next_compaction(shared, options).map(|sleep| sleep.max(SLEEP_MIN));
             continue;
         }
@@ -101,13 +105,13 @@ fn run(shared: &SharedStore, clock: &Runtime, mut queue: mpsc::Receiver<ChangeBa
         }
         sleep = next_compaction(shared, options);
         if received.is_none() && shared.checkpoint.borrow().compacted == before {
-            // Nothing came of it: not again at once, whatever the reason.
+            // The compaction had no effect: do not retry at once.
             sleep = sleep.map(|_| SLEEP_MAX);
         }
     }
 }
 
-/// Returns how long nothing has to be cut off the log when nobody writes; `None` for ever.
+/// Returns the time until the next compaction of an idle store; `None` if none is due ever.
 fn next_compaction(shared: &SharedStore, options: &Options) -> Option<Duration> {
     if shared.write_refusal().is_some() {
         return None;
@@ -118,7 +122,7 @@ fn next_compaction(shared: &SharedStore, options: &Options) -> Option<Duration> 
     retention::sleep_until_compaction(&meta, oldest_ms, milliseconds(options.clock.now()), &Bounds::of(options))
 }
 
-/// Brings changes into the pages that are in the journal.
+/// Applies changes to the pages that are already in the write-ahead log.
 fn apply_changes(shared: &SharedStore, changes: &[UnappliedChange], limit: Revision, options: &Options) {
     let followed = {
         let database = shared.database.blocking_read();
@@ -131,12 +135,12 @@ fn apply_changes(shared: &SharedStore, changes: &[UnappliedChange], limit: Revis
         Some(Err(error)) => {
             recover_after_failure(shared, &error, changes.last().map_or(Revision::ZERO, |last| last.event.revision))
         }
-        // Whoever opens the place brings the pages up to the journal.
+        // Opening the file replays the write-ahead log.
         None => reopen(shared),
     }
 }
 
-/// Cuts a piece off the log while nobody writes.
+/// Compacts a piece of history while the store is idle.
 fn compact_idle(shared: &SharedStore, options: &Options) {
     if shared.write_refusal().is_some() {
         return;
@@ -147,15 +151,16 @@ fn compact_idle(shared: &SharedStore, options: &Options) {
         database.as_ref().and_then(|database| cut(database).err())
     };
     if let Some(error) = failed {
-        // All that was acknowledged is in the journal, or in pages of before.
+        // All acknowledged changes are in the write-ahead log, or in the pages on disk.
         recover_after_failure(shared, &error, Revision::ZERO);
     }
 }
 
-/// Brings changes into the pages that follow upon what is there, and cuts a piece off the log where that is too long.
+/// Applies changes to the pages, and compacts a piece of history if a bound is exceeded. The changes must
+/// directly follow those in the pages.
 ///
-/// What the pages have already is left out: the place was opened anew meanwhile. Without changes nothing is done while some are in the
-/// journal alone.
+/// Changes that the pages already have are skipped: the file was reopened meanwhile. Without changes, does
+/// nothing while some changes are only in the write-ahead log.
 pub(super) fn apply_to_pages(
     shared: &SharedStore,
     database: &Database,
@@ -198,8 +203,8 @@ pub(super) fn apply_to_pages(
     Ok(())
 }
 
-/// Commits a transaction to the disk, and all that was in memory alone with it, and begins a round of the journal. Returns whether the pages
-/// had all of the journal; where not, nothing was done.
+/// Commits a transaction to disk, together with all transactions that are only in memory, and starts a new
+/// round of the write-ahead log. Returns false, and commits nothing, if the pages lack changes of the log.
 fn commit_on_disk(
     shared: &SharedStore,
     mut transaction: WriteTransaction,
@@ -217,14 +222,15 @@ fn commit_on_disk(
     Ok(true)
 }
 
-/// Brings the pages to the disk as they are in memory, so that the journal is empty. Where they lack something of it, nothing is done.
+/// Checkpoints the pages to disk, which empties the write-ahead log. Does nothing if the pages lack changes
+/// of the log.
 pub(super) fn checkpoint(shared: &SharedStore, database: &Database) -> EngineResult<()> {
     let transaction = database.begin_write().map_err(engine_error)?;
     let Meta { revision, .. } = read_meta(database)?;
     commit_on_disk(shared, transaction, revision, revision).map(drop)
 }
 
-/// Lets go of the events in memory that are no longer in the log.
+/// Evicts the events from memory that are compacted from the log.
 fn evict_recent(shared: &SharedStore, compacted: Revision) {
     shared.recent.write().expect("nobody panics while holding the events").forget(compacted);
 }

@@ -1,6 +1,8 @@
-//! Looks for everything that can be wrong with a file, and changes nothing: what the engine writes while it checks stays in memory.
+//! Checks a file for every kind of damage, and changes nothing: redb's writes during the check stay in
+//! memory.
 //!
-//! Deliberately absent: repair. What is found here no program of this project writes, so nobody knows what was meant.
+//! Deliberately absent: repair. No version of this program writes the damage that is found here, so the
+//! intended content is unknown.
 
 mod log;
 #[cfg(test)]
@@ -22,10 +24,10 @@ use super::tables;
 use crate::model::owner_prefix;
 use crate::{OwnerReference, Resource, Revision, model};
 
-/// Problems that are told one by one; further ones are counted.
+/// Problems reported one by one; further ones are counted.
 pub const PROBLEMS_MAX: usize = 100;
 
-/// What was found in a file.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fsck {
@@ -33,44 +35,46 @@ pub struct Fsck {
     pub path: PathBuf,
     /// The format of the file.
     pub format: u64,
-    /// The store.
+    /// The id of the store.
     pub id: String,
     /// The last change of the store.
     pub revision: Revision,
-    /// The oldest revision from which it can be watched.
+    /// The oldest revision from which a watch can start.
     pub oldest: Revision,
-    /// How many resources there are.
+    /// Number of resources.
     pub resources: u64,
-    /// How many changes are kept.
+    /// Number of changes in the history.
     pub changes: u64,
-    /// How many of them were in the journal alone, because the last program to have the file open did not close it.
+    /// Number of those that were only in the write-ahead log, because the last process did not close the
+    /// file.
     pub journaled: u64,
-    /// The last entry of the journal, when it is not whole. It is a problem only when no crash leaves it so.
+    /// The last entry of the write-ahead log, if it is incomplete. It is a problem only if no crash can have
+    /// caused it.
     pub cut_off: Option<CutOff>,
-    /// How many rows the index of owners has.
+    /// Number of rows in the owner index.
     pub owners: u64,
-    /// What is wrong: the first [`PROBLEMS_MAX`] of it.
+    /// The first [`PROBLEMS_MAX`] problems.
     pub problems: Vec<Problem>,
-    /// How many problems there are.
+    /// Number of all problems.
     pub problems_total: u64,
 }
 
 impl Fsck {
-    /// Returns whether nothing is wrong.
+    /// Returns whether there are no problems.
     pub fn is_sound(&self) -> bool {
         self.problems_total == 0
     }
 }
 
-/// One thing that is wrong with a file.
+/// A problem of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// Where: `file`, `journal`, `meta`, `resources`, `log`, `owners` or `times`.
+    /// The table: `file`, `journal` (the write-ahead log), `meta`, `resources`, `log`, `owners` or `times`.
     pub table: &'static str,
-    /// Which row, for a person; empty for the whole table.
+    /// The row, for display; empty for the whole table.
     pub row: String,
-    /// What is wrong with it. Has nothing of the content of documents.
+    /// The problem. Never contains content of documents.
     pub what: String,
 }
 
@@ -84,14 +88,15 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Reads a whole file and checks it: the structure of the engine with its checksums, the journal, the facts about the store, every document, every change
-/// in the log and whether they agree with the documents, and the index of owners.
+/// Reads a whole file and checks it: redb's structure with its checksums, the write-ahead log, the metadata,
+/// every document, every change in the log and its consistency with the documents, and the owner index.
 ///
-/// The file is never changed, and nobody else can have it open meanwhile; of a running store, check a backup. Blocks for as long as the disk
-/// takes. Needs memory for the names of what changed within the history.
+/// The file is never changed, and no other process can have it open meanwhile; to check a running store,
+/// check a backup. Blocks for as long as the disk takes. Needs memory for the keys that changed within the
+/// history.
 ///
 /// # Errors
-/// See [`OpenError`]: only what keeps the file from being read at all. Everything else is in the answer.
+/// See [`OpenError`]: only errors that prevent reading the file at all. All others are in the result.
 pub fn fsck(path: &Path) -> Result<Fsck, OpenError> {
     let place = Location::File(path.to_owned());
     place.sync_and_drop_cache().map_err(|error| open::io(path, error))?;
@@ -119,7 +124,7 @@ pub fn fsck(path: &Path) -> Result<Fsck, OpenError> {
     })
 }
 
-/// What was found so far.
+/// The problems so far.
 #[derive(Debug, Default)]
 struct Findings {
     problems: Vec<Problem>,
@@ -137,7 +142,7 @@ impl Findings {
 
 type Documents = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
-/// The tables of one file, and what is known of them.
+/// A check in progress: the tables of one file, and the results so far.
 struct Checker<'a> {
     path: &'a Path,
     meta: Meta,
@@ -147,7 +152,7 @@ struct Checker<'a> {
     owners: ReadOnlyTable<&'static [u8], ()>,
     times: Option<ReadOnlyTable<u64, u64>>,
     findings: Findings,
-    /// The last change in the log of every path that has one.
+    /// The last change in the log, by path.
     latest: HashMap<Vec<u8>, u64>,
 }
 
@@ -209,7 +214,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Checks every document: that it can be read, where it stands, and what the log and the index of owners say of it.
+    /// Checks every document: that it can be parsed, that it is under its own path, and that it agrees with
+    /// the log and the owner index.
     fn check_documents(&mut self) -> Result<u64, redb::Error> {
         let mut count = 0;
         for row in self.resources.range::<&[u8]>(..)? {
@@ -256,7 +262,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Checks that every row of the index of owners is about a resource that names the owner.
+    /// Checks that every row of the owner index belongs to a resource that names the owner.
     fn check_owners(&mut self) -> Result<u64, redb::Error> {
         let mut count = 0;
         for row in self.owners.iter()? {
@@ -271,7 +277,7 @@ impl<'a> Checker<'a> {
             match self.resources.get(path)? {
                 None => self.findings.add("owners", readable(entry), "names a resource that is not there"),
                 Some(document) => {
-                    // One that cannot be read was told already.
+                    // A document that cannot be parsed was already reported.
                     let names = |named: &OwnerReference| owner_prefix(&named.uid) == owner;
                     if codec::resource(document.value()).is_ok_and(|resource| !resource.owners().iter().any(names)) {
                         self.findings.add("owners", readable(entry), "names an owner that the resource does not");
@@ -282,7 +288,7 @@ impl<'a> Checker<'a> {
         Ok(count)
     }
 
-    /// Checks that times rise with revisions, within the life of the store.
+    /// Checks that times increase with revisions, up to the revision of the store.
     fn check_times(&mut self) -> Result<(), redb::Error> {
         let Some(times) = &self.times else { return Ok(()) };
         let mut last = 0;
@@ -300,7 +306,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Writes a path, or an entry of the index of owners, for a person.
+/// Formats a path, or a row of the owner index, for display.
 fn readable(path: &[u8]) -> String {
     let text = String::from_utf8_lossy(path).replace("\0\u{1}", "/");
     let text = text.strip_suffix('/').unwrap_or(&text);

@@ -1,19 +1,24 @@
-//! The journal: changes that are on the disk before they are in the pages of the engine.
+//! The write-ahead log: changes that are on disk before they are in redb's pages.
 //!
-//! A change to the pages touches a dozen of them all over the file, and each costs the disk about as much as all the rest of a write. So the
-//! changes of a batch are first written here, one after the other, and synced; the pages follow in memory, and go to the disk together when
-//! the journal is full. What a crash has left here is done again when the store is opened.
+//! A change touches a dozen pages all over the file, and writing each of them costs about as much as the rest
+//! of a write. So the changes of a batch are first appended here and synced. The pages follow in memory, and
+//! go to disk together in a checkpoint when the log is full. After a crash, opening the store replays the
+//! log.
 //!
-//! An *entry* is one batch: a head and the rows of its changes, each with its length. It begins where a sector begins, so that the writing of one
-//! never tears another. Whenever the pages are on the disk, a *round* begins: entries are written from the beginning of the journal again, and
-//! each says at which revision its round began. So the round that counts is the one that the first entry is of. The pages are where it began, or
-//! further: who closes the file in trouble leaves them anywhere between two entries. Its entries follow upon
-//! each other by their revisions; the first one that does not, or whose checksum is wrong, ends the journal: the crash came while it was
-//! written, and nobody was told that it was done. Where an entry with changes that the pages lack stands *behind* such a one, something between
-//! them was lost, and where one is of a round that began later, the pages were: the file is damaged.
+//! An *entry* is one batch: a header and the rows of its changes, each with its length. It starts on a sector
+//! boundary, so that writing one entry never tears another. After each checkpoint a *round* starts: entries
+//! are written from the beginning of the log again, and each entry has the *base* of its round: the revision
+//! of that checkpoint. The first entry of the log identifies the current round. The pages on disk are at its
+//! base or later: a process that fails can leave them after any entry.
 //!
-//! What this cannot see is damage to the very last entry: it looks as if it had never been written whole. Such an entry is told
-//! ([`CutOff`]), and called damaged where a crash cannot have left it so, because all that is wrong with it lies in one sector.
+//! The revisions of entries are consecutive. The first entry that breaks the sequence or has a wrong checksum
+//! ends the log: the crash happened while it was written, and it was never acknowledged. The file is damaged
+//! in two cases. If an entry with changes that the pages lack lies *after* the end of the log, an entry in
+//! between was lost. If an entry belongs to a later round than the pages, the pages were lost.
+//!
+//! Damage to the very last entry cannot be told from an incomplete write. Such an entry is reported
+//! ([`CutOff`]). It is called damaged if all its errors lie in one sector, because a crash cannot leave it
+//! so.
 
 use std::fmt;
 use std::io;
@@ -26,78 +31,80 @@ use super::latch::IoFailure;
 use super::layout::Layout;
 use crate::Revision;
 
-/// What a disk writes as a whole or not at all.
+/// The unit that a disk writes completely or not at all.
 const SECTOR_BYTES: usize = 512;
-/// How an entry begins.
+/// The start of an entry.
 const MAGIC: &[u8; 8] = b"entry 1\n";
-/// Length of the head of an entry.
+/// Length of an entry's header.
 const HEAD_BYTES: usize = 80;
-/// How much is read at a time where all of it is looked through.
+/// Bytes per read of a scan of the whole log.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// The journal of a store that is open, at the place where the next entry goes.
+/// The write-ahead log of an open store, positioned at the place of the next entry.
 #[derive(Debug)]
 pub(super) struct WriteAheadLog {
     file: Arc<dyn StorageBackend>,
     layout: Layout,
     failure: IoFailure,
-    /// What is in the pages on the disk: where this round began.
+    /// The revision of the last checkpoint: the base of this round.
     base: Revision,
-    /// The last change that is in it, or in the pages.
+    /// The last change in the log, or in the pages.
     last: Revision,
-    /// How much of it has entries of this round.
+    /// Length of the entries of this round, in bytes.
     used: u64,
-    /// The entry that is being made, from its head on. Its memory is used again and again.
+    /// The buffer of the current entry, from its header on. Reused for all entries.
     entry: Vec<u8>,
     rows: u64,
 }
 
-/// Memory that is kept for the next entry, at most.
+/// Largest buffer kept for the next entry.
 const BUFFER_BYTES_MAX: usize = 1 << 20;
 
-/// The changes of one batch, as they are found.
+/// The changes of one batch, as read from the log.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// The revision of the first change; the others follow.
+    /// The revision of the first change; the others are consecutive.
     pub(super) first: Revision,
-    /// When they were made, in milliseconds since 1970.
+    /// Their time, in milliseconds since 1970.
     pub(super) at_ms: u64,
-    /// Where the history begins after them.
+    /// The start of the history after them.
     pub(super) compacted: Revision,
-    /// The rows, which mean nothing to the journal.
+    /// The rows, which are opaque to the write-ahead log.
     pub(super) rows: Vec<Vec<u8>>,
 }
 
-/// Where an entry lies that was whole when it was looked at, so that not all of them are in memory together.
+/// The location of an entry that was complete when it was read. Entries are read again one at a time, so that
+/// they are not all in memory together.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct EntryLocation {
     /// The revision of its last change.
     pub(super) last: Revision,
-    /// Where it begins in the journal.
+    /// Its offset in the log.
     at: u64,
     base: Revision,
 }
 
-/// What a journal has that is not in the pages.
+/// The entries of a write-ahead log that are not in the pages.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct UnappliedEntries {
-    /// In their order.
+    /// In order.
     pub(super) entries: Vec<EntryLocation>,
-    /// What stands behind them.
+    /// The incomplete entry after them.
     pub(super) cut_off: Option<CutOff>,
 }
 
-/// The last entry of a journal, when it is not whole: its changes are not made.
+/// The last entry of a write-ahead log, if it is incomplete: its changes are lost.
 ///
-/// A crash leaves it so while the entry is written, before anybody is told that its changes are kept; damage can leave it so as well.
+/// Either a crash interrupted its writing, before any of its changes was acknowledged, or it was damaged
+/// later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CutOff {
     /// The revision of its first change.
     pub first: Revision,
-    /// The revision of its last change, and its length in bytes; `None` where it does not even say that.
+    /// The revision of its last change, and its length in bytes; `None` if its header is damaged.
     pub extent: Option<(Revision, u64)>,
-    /// It was whole once: no crash leaves it so.
+    /// It was complete once: no crash can have caused this.
     pub is_damage: bool,
 }
 
@@ -119,41 +126,41 @@ impl fmt::Display for CutOff {
 }
 
 impl WriteAheadLog {
-    /// Begins the first round: everything up to a revision is in the pages, and on the disk.
+    /// Creates the log at its first round: everything up to `base` is in the pages on disk.
     ///
-    /// The file is the one under the latch, not the one that goes through it.
+    /// `file` is the raw file, not the one that checks for failures.
     pub(super) fn new(file: Arc<dyn StorageBackend>, layout: Layout, base: Revision, failure: IoFailure) -> Self {
         Self { file, layout, failure, base, last: base, used: 0, entry: vec![0; HEAD_BYTES], rows: 0 }
     }
 
-    /// Begins another round: everything up to a revision is in the pages, and on the disk.
+    /// Starts another round: everything up to `base` is in the pages on disk.
     pub(super) fn start_round(&mut self, base: Revision) {
         (self.base, self.last, self.used) = (base, base, 0);
     }
 
-    /// Returns what tells whether something has failed.
+    /// Returns the failure state of the file.
     pub(super) fn failure(&self) -> &IoFailure {
         &self.failure
     }
 
-    /// Returns the last change that is in it, or in the pages.
+    /// Returns the last change in the log, or in the pages.
     pub(super) fn last(&self) -> Revision {
         self.last
     }
 
-    /// Returns whether it has an entry of this round.
+    /// Returns whether the log has an entry of this round.
     pub(super) fn is_used(&self) -> bool {
         self.used > 0
     }
 
-    /// Begins an entry, and forgets one that was begun before.
+    /// Starts an entry, and discards one that was started before.
     pub(super) fn begin_entry(&mut self) {
         self.entry.truncate(HEAD_BYTES);
         self.entry.shrink_to(BUFFER_BYTES_MAX);
         self.rows = 0;
     }
 
-    /// Adds a row to the entry that was begun.
+    /// Adds a row to the started entry.
     pub(super) fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let begin = self.entry.len() + 4;
         self.entry.extend([0; 4]);
@@ -163,10 +170,12 @@ impl WriteAheadLog {
         self.rows += 1;
     }
 
-    /// Writes the entry that was begun, and syncs it. Returns whether there was room, and anything to write; where not, nothing was written.
+    /// Writes the started entry, and syncs it. Returns false, and writes nothing, if the entry is empty or
+    /// does not fit.
     ///
     /// # Errors
-    /// What the disk answers. Then nobody knows what it holds, unless it is `FileTooLarge`: nothing was written, and the next entry may be.
+    /// Errors of the disk. Its content is then unknown. Exception: after `FileTooLarge` nothing was written,
+    /// and the next entry may succeed.
     pub(super) fn append(&mut self, first: Revision, at_ms: u64, compacted: Revision) -> io::Result<bool> {
         let (begin, length) = self.layout.wal();
         let whole = self.entry.len().next_multiple_of(SECTOR_BYTES);
@@ -192,7 +201,7 @@ impl WriteAheadLog {
     }
 }
 
-/// Writes the head of an entry whose rows are there.
+/// Writes the header of an entry with rows.
 fn seal(entry: &mut [u8], facts: [u64; 5]) {
     let length = (entry.len() - HEAD_BYTES) as u64;
     let checksum = xxh3_128(&entry[HEAD_BYTES..]);
@@ -205,18 +214,19 @@ fn seal(entry: &mut [u8], facts: [u64; 5]) {
     entry[72..HEAD_BYTES].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// Returns whether a round that began at a revision has an entry, whole or not.
+/// Returns whether the log has an entry, complete or not, of the round with this base.
 ///
 /// # Errors
-/// What the disk answers.
+/// Errors of the disk.
 pub(super) fn has_round(file: &dyn StorageBackend, layout: Layout, after: Revision) -> io::Result<bool> {
     Ok(sector(file, layout, 0)?.and_then(|sector| EntryHeader::decode(&sector)).is_some_and(|head| head.base == after))
 }
 
-/// Returns the entries that follow upon a revision: the one up to which the pages on the disk are. Has one of them in memory at a time.
+/// Returns the entries after a revision, which is that of the pages on disk. Has one entry in memory at a
+/// time.
 ///
 /// # Errors
-/// What is wrong, for a person; in the outer result what the disk answers.
+/// The inner result has the damage, for a person; the outer result has errors of the disk.
 pub(super) fn entries(
     file: &dyn StorageBackend,
     layout: Layout,
@@ -240,9 +250,10 @@ pub(super) fn entries(
         }
         end += length;
     }
-    // The one that ends the journal may be the one that was being written.
+    // The entry that ends the log may be an incomplete write.
     let ends = |at: u64, head: &EntryHeader| at == end && head.base == base && head.first == last.next();
-    // What other rounds have left says nothing; where it is not known which round counts, whatever the pages lack may be of it.
+    // Entries of other rounds are leftovers. If the current round is unknown, every entry that the pages lack
+    // may be of it.
     let counts = |head: &EntryHeader| round.is_none_or(|base| head.base == base);
     let known = last.max(after);
     let lost = heads.iter().find(|(at, head)| counts(head) && head.last() > known && !ends(*at, head));
@@ -254,7 +265,7 @@ pub(super) fn entries(
     Ok(Ok(UnappliedEntries { entries: found, cut_off }))
 }
 
-/// Returns every head that the journal has, with its place in it.
+/// Returns all headers in the log, with their offsets.
 fn heads(file: &dyn StorageBackend, layout: Layout) -> io::Result<Vec<(u64, EntryHeader)>> {
     let (begin, length) = layout.wal();
     let mut heads = Vec::new();
@@ -271,7 +282,7 @@ fn heads(file: &dyn StorageBackend, layout: Layout) -> io::Result<Vec<(u64, Entr
     Ok(heads)
 }
 
-/// Reads the sector at a place in the journal; `None` behind its end.
+/// Reads the sector at an offset in the log; `None` past its end.
 fn sector(file: &dyn StorageBackend, layout: Layout, at: u64) -> io::Result<Option<[u8; SECTOR_BYTES]>> {
     let (begin, length) = layout.wal();
     if at >= length {
@@ -283,7 +294,7 @@ fn sector(file: &dyn StorageBackend, layout: Layout, at: u64) -> io::Result<Opti
 }
 
 impl CutOff {
-    /// Looks for what is left of an entry in the sector where it would begin.
+    /// Looks for an incomplete entry in the sector after the last entry.
     fn at(sector: &[u8; SECTOR_BYTES], base: Revision, next: Revision) -> Option<Self> {
         match EntryHeader::decode(sector) {
             Some(head) if head.base == base && head.first == next => {
@@ -291,14 +302,14 @@ impl CutOff {
                 let is_damage = bytes <= SECTOR_BYTES as u64;
                 Some(Self { first: next, extent: Some((head.last(), bytes)), is_damage })
             }
-            // The head lies in one sector, and no text of a document has the end of a line in it.
+            // A header lies in one sector, and document text contains no line feed.
             None if sector.starts_with(MAGIC) => Some(Self { first: next, extent: None, is_damage: true }),
             _ => None,
         }
     }
 }
 
-/// What stands at the beginning of an entry.
+/// The header of an entry.
 struct EntryHeader {
     first: Revision,
     count: u64,
@@ -310,7 +321,7 @@ struct EntryHeader {
 }
 
 impl EntryHeader {
-    /// Reads a head; `None` where there is none.
+    /// Decodes a header; `None` if there is none.
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (head, _) = bytes.split_at_checked(HEAD_BYTES)?;
         let number = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight bytes"));
@@ -329,10 +340,10 @@ impl EntryHeader {
 }
 
 impl EntryLocation {
-    /// Reads it again; `None` where it is not what it was.
+    /// Reads the entry again; `None` if it has changed.
     ///
     /// # Errors
-    /// What the disk answers.
+    /// Errors of the disk.
     pub(super) fn read(&self, file: &dyn StorageBackend, layout: Layout) -> io::Result<Option<Entry>> {
         let entry = Entry::read(file, layout, self.at, self.base)?;
         Ok(entry.map(|(entry, _)| entry).filter(|entry| entry.last() == self.last))
@@ -345,8 +356,8 @@ impl Entry {
         Revision(self.first.0 + self.rows.len() as u64 - 1)
     }
 
-    /// Reads the entry at a place in the journal, and how far behind it the next one may begin; `None` where there is none of that round that
-    /// is whole.
+    /// Reads the complete entry of that round at an offset in the log, and the length up to the next one;
+    /// `None` if there is none.
     fn read(file: &dyn StorageBackend, layout: Layout, at: u64, base: Revision) -> io::Result<Option<(Self, u64)>> {
         let head = sector(file, layout, at)?.and_then(|sector| EntryHeader::decode(&sector));
         let Some(head) = head.filter(|head| head.base == base) else { return Ok(None) };
@@ -360,7 +371,7 @@ impl Entry {
         Ok(Self::decode(head, &rows).map(|entry| (entry, bytes.next_multiple_of(SECTOR_BYTES as u64))))
     }
 
-    /// Takes apart what stands behind a head; `None` where it is not what that says.
+    /// Decodes the rows after a header; `None` if they do not match it.
     fn decode(head: EntryHeader, mut rest: &[u8]) -> Option<Self> {
         let EntryHeader { first, count, at_ms, compacted, base: _, length: _, checksum } = head;
         if xxh3_128(rest) != checksum {

@@ -1,22 +1,22 @@
-//! What a store in a file keeps in memory, and how much of it at most, as data for the table that people read: `docs/limits.md`.
+//! The memory bounds of a store in a file, as data for a table in the documentation: `docs/limits.md`.
 
 use super::{JOBS_MAX, RECENT_BYTES_MAX, RECENT_EVENTS_MAX, pending};
 use crate::listing::past;
 
-/// Something of which so much is in memory at most.
+/// A bound on memory.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryBound {
-    /// What it is.
+    /// The bounded items.
     pub what: &'static str,
-    /// How much there is at most.
+    /// The bound.
     pub most: u64,
-    /// Whether that is in bytes.
+    /// Whether the bound is in bytes.
     pub in_bytes: bool,
-    /// What happens above it.
+    /// The behaviour at the bound.
     pub then: &'static str,
 }
 
-/// Returns the bounds of what grows with what is written, however large the file is.
+/// Returns the bounds on memory that depends on writes. They hold for a file of any size.
 pub fn memory_bounds() -> Vec<MemoryBound> {
     let count = |what, most, then| MemoryBound { what, most, in_bytes: false, then };
     let bytes = |what, most, then| MemoryBound { what, most, in_bytes: true, then };

@@ -1,8 +1,9 @@
-//! What has failed of a place that is open, and what is no longer done because of it.
+//! The failure state of an open file, and a wrapper that stops writing after a failure.
 //!
-//! After a write that failed nothing is written any more: what the disk holds is then not known. A sync that failed may have dropped what was
-//! written before, and a later one that succeeds does not bring it back. The engine would still put its pages in order when it is closed, and
-//! what it builds on would not be there. After a read that failed the engine answers nothing that is not in memory.
+//! After a failed write all further writes are refused, because the content of the disk is unknown. A failed
+//! sync may have dropped earlier writes, and a later sync that succeeds does not bring them back. On close,
+//! redb would still write its pages, on top of data that is not there. After a failed read redb returns only
+//! what it has in memory.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,46 +13,49 @@ use redb::StorageBackend;
 
 use super::files;
 
-/// Whether a read, a write, a sync or a change of the length has failed. Clones are the same latch.
+/// Whether a read, a write, a sync or a change of the length has failed. Clones share their state.
 #[derive(Debug, Clone, Default)]
 pub(super) struct IoFailure(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// The first write, sync or change of the length that has failed.
+    /// The first failed write, sync or change of the length.
     write: OnceLock<(io::ErrorKind, String)>,
-    /// Whether one has failed that ends with a sync. Held while one runs.
+    /// Whether a sync, or a write together with its sync, has failed. Held during each of them.
     sync: Mutex<bool>,
     read: AtomicBool,
 }
 
 impl IoFailure {
-    /// Returns whether nothing can be written any more.
+    /// Returns whether writes are refused.
     pub(super) fn has_write_failed(&self) -> bool {
         self.0.write.get().is_some()
     }
 
-    /// Returns whether the engine has given up on its place: after one failed read or write it answers nothing that is not in memory.
+    /// Returns whether redb has given up on the file: after a failed read or write it returns only what it
+    /// has in memory.
     pub(super) fn has_failed(&self) -> bool {
         self.has_write_failed() || self.0.read.load(Ordering::SeqCst)
     }
 
-    /// Returns what the first write that failed has answered.
+    /// Returns the error of the first failed write.
     pub(super) fn write_error(&self) -> Option<&str> {
         self.0.write.get().map(|(_, error)| error.as_str())
     }
 
-    /// Returns whether something has failed that ends with a sync: then nobody knows what became of all that was written before.
+    /// Returns whether a sync has failed: then all earlier writes may be lost.
     pub(super) fn has_sync_failed(&self) -> bool {
         *self.0.sync.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs what ends with a sync, one at a time: one that fails may take along what others have written, and the system tells of it once.
+    /// Runs a write with its sync, one at a time. A failed sync can drop the writes of others, and the system
+    /// reports it only once.
     ///
-    /// So whoever relies on a sync writes and syncs in one call of this, and after one has failed nobody relies on any.
+    /// So a caller that relies on a sync runs its writes and the sync in one call. After one sync has failed,
+    /// all further calls fail.
     ///
     /// # Errors
-    /// What it answers; after a failure, that there was one.
+    /// Errors of `write_and_sync`; after a failure, an error that names it.
     pub(super) fn run_sync(&self, write_and_sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let mut has_failed = self.0.sync.lock().unwrap_or_else(PoisonError::into_inner);
         self.run_write(|| write_and_sync().inspect_err(|_| *has_failed = true))
@@ -62,13 +66,13 @@ impl IoFailure {
             return Err(io::Error::new(*kind, format!("an earlier write has failed: {error}")));
         }
         write().inspect_err(|error| {
-            // Another one may have failed meanwhile: then the first one stands.
+            // Another write may have failed meanwhile: the first error is kept.
             self.0.write.set((error.kind(), error.to_string())).ok();
         })
     }
 }
 
-/// A file that is not written any more once its latch is shut.
+/// A file that refuses writes after a failed write.
 #[derive(Debug)]
 pub(super) struct FailStopFile {
     file: Arc<dyn StorageBackend>,

@@ -1,6 +1,6 @@
-//! How a store lies in its file: a page that says so, the journal, and the pages of the engine.
+//! The layout of the file: a header page, the write-ahead log, and redb's pages.
 //!
-//! A file without a journal is a plain file of the engine, as backups are.
+//! A file without a write-ahead log is a plain redb file, as backups are.
 
 use std::io;
 use std::sync::Arc;
@@ -12,36 +12,36 @@ use super::files;
 
 /// Length of the first page.
 const HEADER_BYTES: u64 = 4096;
-/// How a file with a journal begins.
+/// The start of a file with a write-ahead log.
 const MAGIC: &[u8; 16] = b"homeostat store\n";
-/// How a plain file of the engine begins.
+/// The start of a plain redb file.
 const ENGINE_MAGIC: &[u8; 4] = b"redb";
-/// The journal is a whole number of these.
+/// The write-ahead log is a whole number of these.
 pub(super) const PAGE_BYTES: u64 = 4096;
-/// How much of the journal is written at a time where all of it is.
+/// Bytes per write, where the whole write-ahead log is written.
 const PIECE_BYTES: u64 = 1 << 20;
-/// A journal of any file that a program has made is no longer.
+/// Longest write-ahead log that this program creates.
 const WAL_BYTES_MAX: u64 = 1 << 30;
 
-/// Where things are in a file.
+/// The layout of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
     wal_bytes: u64,
 }
 
 impl Layout {
-    /// A plain file of the engine.
+    /// A plain redb file.
     pub(super) const PLAIN: Self = Self { wal_bytes: 0 };
 
-    /// Returns the layout with a journal of about so many bytes; zero for none.
+    /// Returns the layout with a write-ahead log of about so many bytes; zero for none.
     pub(super) fn with_wal(bytes: u64) -> Self {
         Self { wal_bytes: bytes.min(WAL_BYTES_MAX).next_multiple_of(PAGE_BYTES) }
     }
 
-    /// Reads what a file says of itself.
+    /// Reads the layout from a file.
     ///
     /// # Errors
-    /// `InvalidData` when it is no store, and what reading it answers.
+    /// `InvalidData` for a file that is not a store, and errors of the disk.
     pub(super) fn read(file: &dyn StorageBackend) -> io::Result<Self> {
         let mut header = [0; HEADER_BYTES as usize];
         let there = usize::try_from(file.len()?).unwrap_or(usize::MAX).min(header.len());
@@ -55,10 +55,11 @@ impl Layout {
         if is_ours { Ok(layout) } else { Err(io::ErrorKind::InvalidData.into()) }
     }
 
-    /// Writes the first page and an empty journal, where there are any. They are on the disk when the next sync has ended.
+    /// Writes the header page and an empty write-ahead log, if the layout has them. They are durable after
+    /// the next sync.
     ///
-    /// The journal is written, so that it has its room on the disk: what is acknowledged goes there also when nothing else has room. A
-    /// file that is long enough has it already.
+    /// Writes the whole log, so that its disk space is allocated: writes to it succeed even on a full disk. A
+    /// file that is long enough already has the space.
     pub(super) fn write(self, file: &dyn StorageBackend) -> io::Result<()> {
         if self == Self::PLAIN {
             return Ok(());
@@ -70,7 +71,7 @@ impl Layout {
         file.write(0, &self.header())
     }
 
-    /// Writes the journal where it is, as it is, so that it has its room on the disk.
+    /// Writes the write-ahead log with its own content, so that its disk space is allocated.
     pub(super) fn rewrite_wal(self, file: &dyn StorageBackend) -> io::Result<()> {
         self.each_piece(|at, piece| {
             file.read(at, piece)?;
@@ -78,7 +79,7 @@ impl Layout {
         })
     }
 
-    /// Calls `each` with the place of every piece of the journal, and with room for it.
+    /// Calls `each` with the offset of every piece of the write-ahead log, and with a buffer for it.
     fn each_piece(self, mut each: impl FnMut(u64, &mut [u8]) -> io::Result<()>) -> io::Result<()> {
         let (begin, length) = self.wal();
         let mut piece = vec![0; usize::try_from(PIECE_BYTES.min(length)).map_err(io::Error::other)?];
@@ -89,7 +90,7 @@ impl Layout {
         Ok(())
     }
 
-    /// Returns how much of a file is to have its room on the disk: all that lies before the pages.
+    /// Returns the length to allocate on disk: everything before the pages.
     pub(super) fn reserved_bytes(self) -> u64 {
         self.pages_at()
     }
@@ -103,18 +104,18 @@ impl Layout {
         header
     }
 
-    /// Returns where the journal begins, and how long it is.
+    /// Returns the offset and the length of the write-ahead log.
     pub(super) fn wal(self) -> (u64, u64) {
         (HEADER_BYTES, self.wal_bytes)
     }
 
-    /// Returns where the pages of the engine begin.
+    /// Returns the offset of redb's pages.
     fn pages_at(self) -> u64 {
         if self == Self::PLAIN { 0 } else { HEADER_BYTES + self.wal_bytes }
     }
 }
 
-/// The pages of the engine: all of a file that lies behind its journal.
+/// redb's pages: the part of a file after the write-ahead log.
 #[derive(Debug)]
 pub(super) struct Pages {
     file: Arc<dyn StorageBackend>,

@@ -1,4 +1,4 @@
-//! Opening a place: what is there, whether it is whole, who has it, and making a new store that is whole or not there.
+//! Opens a file: checks and locks it, and creates a new store atomically.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use super::place::{CACHE_BYTES, Location, OpenFile, OpenStore};
 use super::replay::WalReplay;
 use crate::{Options, Revision};
 
-/// Why a store could not be opened. The file is as it was.
+/// Why a store could not be opened. The file is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -29,12 +29,12 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
     },
-    /// The file is damaged, or is no store at all.
+    /// The file is damaged, or is not a store.
     #[error("{} is damaged, or is no store: {reason}; restore it from a backup, or choose another file", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// The damage.
         reason: String,
     },
     /// The file was written by a newer version of this program.
@@ -45,18 +45,18 @@ pub enum OpenError {
         /// The format of the file.
         found: u64,
     },
-    /// There is a file where a new one was to be made.
+    /// A file exists where a new one was to be created.
     #[error("{} is there already; choose another file, or move it away", path.display())]
     Exists {
         /// The file.
         path: PathBuf,
     },
-    /// The file cannot be made, read or written.
+    /// The file cannot be created, read or written.
     #[error("cannot open {}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the operating system says.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
@@ -72,8 +72,8 @@ pub(super) fn damaged(path: &Path, reason: impl std::fmt::Display) -> OpenError 
     OpenError::Damaged { path: path.to_owned(), reason: reason.to_string() }
 }
 
-/// Opens a store, or makes a new one where there is nothing. All that was acknowledged is in the pages, and the journal is empty; where there
-/// is no room for that, in memory.
+/// Opens a store, or creates one. Afterwards the pages have all acknowledged writes, and the write-ahead log
+/// is empty. On a full disk the pages have them only in memory.
 pub(super) fn store(location: &Location, options: &Options) -> OpenResult<OpenStore> {
     match location {
         Location::File(path) => match fs::metadata(path) {
@@ -96,10 +96,10 @@ pub(super) fn store(location: &Location, options: &Options) -> OpenResult<OpenSt
     open_checked(location)
 }
 
-/// Opens what is a store already, once all of it was read through.
+/// Opens an existing store after reading all of it.
 pub(super) fn open_checked(location: &Location) -> OpenResult<OpenStore> {
     let path = location.name();
-    // Nothing is believed that the last life of the store may have failed to sync.
+    // The page cache may have data that the previous process failed to sync.
     location.sync_and_drop_cache().map_err(|error| io(path, error))?;
     let ahead = location.read_ahead();
     let (is_whole, waiting) = catch_panics(path, || {
@@ -114,12 +114,12 @@ pub(super) fn open_checked(location: &Location) -> OpenResult<OpenStore> {
     Ok(OpenStore { was_not_closed: was_cut_short, ..open_and_replay(location, is_whole, Some(waiting))? })
 }
 
-/// Opens a store again that was open before, and of which no write has failed.
+/// Reopens a store that this process had open, and that has no failed write.
 pub(super) fn open_unchecked(location: &Location) -> OpenResult<OpenStore> {
     open_and_replay(location, true, None)
 }
 
-/// Brings the pages of what is known to be a store up to its journal; where there is no room for that, in memory.
+/// Opens a known store and replays its write-ahead log; on a full disk, in memory.
 fn open_and_replay(location: &Location, is_whole: bool, waiting: Option<WalReplay>) -> OpenResult<OpenStore> {
     let path = location.name();
     let bring = |mut open: OpenFile, waiting: Option<WalReplay>| -> OpenResult<OpenFile> {
@@ -136,7 +136,7 @@ fn open_and_replay(location: &Location, is_whole: bool, waiting: Option<WalRepla
     };
     let opened = || {
         let open = bring(location.open().map_err(|error| open_error(path, error))?, waiting)?;
-        // Of a file that was made without.
+        // For a file that was created without allocating it.
         location.reserve(&open).map_err(|error| io(path, error))?;
         Ok(open)
     };
@@ -146,7 +146,7 @@ fn open_and_replay(location: &Location, is_whole: bool, waiting: Option<WalRepla
             let reason =
                 format!("{} cannot be written: {source}; it is read, and writing is tried again", path.display());
             tracing::error!("{reason}");
-            // What was written of it is not there where a sync was among what failed.
+            // A failed sync may have dropped a part of the replayed pages.
             location.sync_and_drop_cache().map_err(|error| io(path, error))?;
             let read_only = || bring(location.open_read_only().map_err(|error| open_error(path, error))?, None);
             let open = catch_panics(path, read_only)?;
@@ -156,19 +156,21 @@ fn open_and_replay(location: &Location, is_whole: bool, waiting: Option<WalRepla
     }
 }
 
-/// Returns whether a write has failed for a reason that may pass and leaves what is there as it is.
+/// Returns whether a write failed for a reason that can pass, and that left the file unchanged.
 fn is_out_of_space(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
-    // The last one is a bound of the process, as `ulimit -f` sets it, which may be raised as a disk may be cleared.
+    // The last one is a limit of the process, as `ulimit -f` sets it. It can be raised, as a disk can be
+    // cleared.
     matches!(error.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem | FileTooLarge)
 }
 
 thread_local! {
-    /// This thread catches what panics in it, and says so itself.
+    /// Set while this thread catches panics and reports them itself.
     static CATCHES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Lets a panic that is caught be told by whoever catches it alone: printed as well, it looks as if the host had failed.
+/// Silences caught panics: the code that catches one reports it, and a printed panic looks like a failure of
+/// the host.
 fn mute_caught_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -183,7 +185,7 @@ fn mute_caught_panics() {
     });
 }
 
-/// Runs what reads a file of unknown content. The engine panics on some of the damage that it does not expect.
+/// Runs code that reads an untrusted file. redb panics on some kinds of damage.
 pub(super) fn catch_panics<T>(path: &Path, read: impl FnOnce() -> OpenResult<T>) -> OpenResult<T> {
     mute_caught_panics();
     let outer = CATCHES.replace(true);
@@ -192,15 +194,16 @@ pub(super) fn catch_panics<T>(path: &Path, read: impl FnOnce() -> OpenResult<T>)
     read.unwrap_or_else(|_| Err(damaged(path, "its structure is inconsistent")))
 }
 
-/// Checks that a database is a store of a format that is known, and reads every page of it through.
+/// Checks that a database is a store of a known format, and reads all its pages.
 ///
-/// Pages have checksums, but the engine compares them only when it is asked to. Returns whether all is in order; where not, what is to be
-/// repaired is the engine's book-keeping alone. The journal is read as well; what it has is added to what is in memory, and returned.
+/// Pages have checksums, but redb verifies them only on request. Returns whether the structure is consistent;
+/// if not, only redb's allocator state needs repair. Also reads the write-ahead log, replays it in memory,
+/// and returns it.
 fn check(path: &Path, mut open: OpenFile) -> OpenResult<(bool, WalReplay)> {
     let database = &mut open.database;
     let before = recognise(path, database)?;
     let is_whole = database.check_integrity().map_err(|error| open_error(path, error))?;
-    // Where the last commit is damaged, the engine goes back to the one before it.
+    // If the last commit is damaged, redb falls back to the one before it.
     if recognise(path, database)? != before {
         return Err(damaged(path, "its last changes cannot be read"));
     }
@@ -209,7 +212,7 @@ fn check(path: &Path, mut open: OpenFile) -> OpenResult<(bool, WalReplay)> {
     Ok((is_whole, waiting))
 }
 
-/// Checks that a database is a store of a format that is known; returns the facts that it states.
+/// Checks that a database is a store of a known format; returns its metadata.
 pub(super) fn recognise(path: &Path, database: &Database) -> OpenResult<BTreeMap<String, String>> {
     let facts = facts(database).map_err(|error| open_error(path, error))?;
     let Some(facts) = facts else { return Err(damaged(path, "it is a database, but not one of a store")) };
@@ -228,7 +231,7 @@ pub(super) fn recognise(path: &Path, database: &Database) -> OpenResult<BTreeMap
     Ok(facts)
 }
 
-/// Reads the facts about the store; `None` when there is no table of them.
+/// Reads the metadata of the store; `None` if the table does not exist.
 fn facts(database: &Database) -> Result<Option<BTreeMap<String, String>>, redb::Error> {
     let meta = match database.begin_read()?.open_table(META) {
         Ok(meta) => meta,
@@ -243,22 +246,22 @@ fn facts(database: &Database) -> Result<Option<BTreeMap<String, String>>, redb::
     Ok(Some(facts))
 }
 
-/// Makes an empty store in a file of another name, and gives it its own name when it is whole.
+/// Creates an empty store under a temporary name, and renames it when it is complete.
 fn create(path: &Path, options: &Options) -> OpenResult<()> {
     let id = options.clock.uid();
     let draft = draft_path(path, &id);
     let layout = Layout::with_wal(options.wal_bytes);
     let made = new_file(&draft, layout).map_err(redb::Error::from).and_then(|file| create_tables(file, options, &id));
-    // Somebody else may have made that file meanwhile: then theirs stays.
+    // Another process may have created the file meanwhile: then its file stays.
     let made = made.map_err(into_io_error).and_then(|()| publish(&draft, path).map(drop));
-    // The draft is a second name of the store, or in the way.
+    // The temporary name is a second name of the store, or a leftover.
     match fs::remove_file(&draft) {
         Err(error) if error.kind() != io::ErrorKind::NotFound && made.is_ok() => Err(io(path, error)),
         _ => made.map_err(|error| io(path, error)),
     }
 }
 
-/// Makes a file that is not there yet, with room for its journal where the file system can give it that.
+/// Creates a new file, and allocates its write-ahead log if the file system supports it.
 pub(super) fn new_file(path: &Path, layout: Layout) -> io::Result<Arc<dyn StorageBackend>> {
     let file = new_options().create_new(true).open(path)?;
     if layout.reserved_bytes() > 0 {
@@ -267,7 +270,7 @@ pub(super) fn new_file(path: &Path, layout: Layout) -> io::Result<Arc<dyn Storag
     Ok(Arc::new(SizeLimitedFile::over(file).map_err(io::Error::other)?))
 }
 
-/// Returns how a new file is made: for its owner alone, as all that people store stands in it.
+/// Returns the options for a new file: readable only by its owner, because it contains all resources.
 fn new_options() -> fs::OpenOptions {
     let mut options = File::options();
     options.read(true).write(true);
@@ -276,7 +279,7 @@ fn new_options() -> fs::OpenOptions {
     options
 }
 
-/// Makes an empty store of an empty file.
+/// Creates an empty store in an empty file.
 fn create_tables(file: Arc<dyn StorageBackend>, options: &Options, id: &str) -> Result<(), redb::Error> {
     let database = OpenFile::create(file, Layout::with_wal(options.wal_bytes), CACHE_BYTES)?;
     let transaction = database.begin_write()?;
@@ -293,14 +296,14 @@ fn create_tables(file: Arc<dyn StorageBackend>, options: &Options, id: &str) -> 
     Ok(transaction.commit()?)
 }
 
-/// Returns the name under which a file is written until it is whole.
+/// Returns the temporary name of a file until it is complete.
 pub(super) fn draft_path(path: &Path, id: &str) -> PathBuf {
     let mut draft = path.as_os_str().to_owned();
     draft.push(format!(".{id}.new"));
     PathBuf::from(draft)
 }
 
-/// Returns what the operating system says, where it said something.
+/// Returns the error of the operating system, if there is one.
 pub(super) fn into_io_error(error: redb::Error) -> io::Error {
     match error {
         redb::Error::Io(error) => error,
@@ -308,19 +311,19 @@ pub(super) fn into_io_error(error: redb::Error) -> io::Error {
     }
 }
 
-/// Gives the draft its name, unless there is a file of that name. Returns whether it has it.
+/// Renames the temporary file, unless a file of that name exists. Returns whether it was renamed.
 pub(super) fn publish(draft: &Path, path: &Path) -> io::Result<bool> {
     match fs::hard_link(draft, path) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
-        // A file system without hard links.
+        // The file system has no hard links.
         Err(_) if !path.exists() => fs::rename(draft, path)?,
         Err(error) => return Err(error),
     }
     sync_folder(path).map(|()| true)
 }
 
-/// Makes the name of a file survive a crash.
+/// Makes the name of a file durable.
 pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(folder) if cfg!(unix) => {

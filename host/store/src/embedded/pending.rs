@@ -1,5 +1,5 @@
-//! What the next decisions are made on: the changes that are not in the pages yet, and resources that were written last, which need not be
-//! asked for in the pages.
+//! The state that the next decisions are based on: changes that are not applied to the pages yet, and
+//! recently written resources, which need not be read from the pages.
 
 #[cfg(test)]
 mod tests;
@@ -12,12 +12,12 @@ use super::codec::LogRow;
 use crate::model::Path;
 use crate::{Event, EventType, Resource, Revision};
 
-/// Changes that are pending at most, but for those of one batch.
+/// Unapplied changes at most, plus those of one batch.
 pub(super) const CHANGES_MAX: usize = 4096;
-/// What they may come to, but for those of one batch, in bytes of both their documents.
+/// Their total size at most, plus one batch, in bytes of the documents before and after each change.
 pub(super) const BYTES_MAX: u64 = 16 << 20;
 
-/// A change as it was decided.
+/// A decided change.
 #[derive(Debug, Clone)]
 pub(super) struct UnappliedChange {
     pub(super) path: Path,
@@ -25,19 +25,20 @@ pub(super) struct UnappliedChange {
 }
 
 impl UnappliedChange {
-    /// Returns its row, without the document before the change.
+    /// Returns its log row, without the document before the change.
     pub(super) fn row(&self) -> LogRow<'_> {
         let Self { path, event } = self;
         LogRow { kind: event.kind, path: &path.0, document: event.resource.text().as_bytes(), previous: Cow::default() }
     }
 
-    /// Returns what it comes to with the document before the change.
+    /// Returns its size with the document before the change, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.row().length() + self.event.previous.as_ref().map_or(0, |previous| previous.bytes())
     }
 }
 
-/// What the changes may come to whose resources are kept although the pages have them, in bytes of both their documents.
+/// Total size of applied changes whose resources stay cached, in bytes of the documents before and after each
+/// change.
 pub(super) const RECENT_BYTES_MAX: u64 = 32 << 20;
 
 /// Changes that are synced together.
@@ -45,29 +46,30 @@ pub(super) const RECENT_BYTES_MAX: u64 = 32 << 20;
 pub(super) struct ChangeBatch {
     /// In the order of revisions.
     pub(super) changes: Vec<UnappliedChange>,
-    /// The last change of which the history can be cut off after these.
+    /// The end of the history to compact after these changes.
     pub(super) compacted: Revision,
 }
 
-/// The changes that are pending, what they make of their resources, and the resources that were pending last.
+/// The unapplied changes with their resulting resources, and the resources of the latest applied changes.
 ///
-/// Whoever decides makes every change there is, so what is kept is what the pages have, for as long as nothing fails.
+/// The writer makes every change to the store, so a cached resource equals that in the pages, as long as
+/// nothing fails.
 ///
-/// Invariant: `latest` has the last entry of each path in `kept` and `order`, and nothing else.
+/// Invariant: `latest` has the last entry of each path in `recent` and `order`, and nothing else.
 #[derive(Debug, Default)]
 pub(super) struct UnappliedChanges {
-    /// By path: the revision of the last change, and the resource after it; `None` when it is gone.
+    /// By path: the revision of the last change, and the resource after it; `None` if it was deleted.
     latest: HashMap<Path, (Revision, Option<Arc<Resource>>)>,
-    /// Changes that are pending, in the order of revisions, with the bytes of each.
+    /// Unapplied changes in the order of revisions, with the size of each.
     order: VecDeque<(Revision, Path, u64)>,
     bytes: u64,
-    /// As `order`, of changes before those: the pages have them.
+    /// As `order`, for the applied changes before those.
     recent: VecDeque<(Revision, Path, u64)>,
     recent_bytes: u64,
 }
 
 impl UnappliedChanges {
-    /// Returns the resource at a path, if one of the changes is about it; the inner `None` when it is gone.
+    /// Returns the cached resource at a path; the inner `None` if it was deleted.
     pub(super) fn latest(&self, path: &Path) -> Option<Option<&Arc<Resource>>> {
         self.latest.get(path).map(|(_, resource)| resource.as_ref())
     }
@@ -82,7 +84,7 @@ impl UnappliedChanges {
         self.bytes += bytes;
     }
 
-    /// Notes that the pages have the changes up to and including a revision.
+    /// Records that the pages have the changes up to and including a revision.
     pub(super) fn mark_applied(&mut self, through: Revision) {
         while let Some(change) = self.order.pop_front_if(|(revision, ..)| *revision <= through) {
             self.bytes -= change.2;
@@ -99,12 +101,12 @@ impl UnappliedChanges {
         }
     }
 
-    /// Forgets everything.
+    /// Clears the cache.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Returns whether no more should be decided before the pages have some of it.
+    /// Returns whether the writer should wait for the checkpointer.
     pub(super) fn is_full(&self) -> bool {
         self.order.len() >= CHANGES_MAX || self.bytes >= BYTES_MAX
     }

@@ -1,4 +1,4 @@
-//! Where the bytes of a store are: in a file, or wherever a backend keeps them.
+//! The location of a store's bytes: a file, or a custom backend.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -14,20 +14,20 @@ use super::latch::{FailStopFile, IoFailure};
 use super::layout::{Layout, Pages};
 use super::probe::Overlay;
 
-/// Pages that are kept in memory: 128 MiB.
+/// Page cache: 128 MiB.
 pub(super) const CACHE_BYTES: usize = 128 << 20;
 
-/// Lets go of what is kept of a place in memory, so that what is read from then on is what the place has.
+/// Drops the cache of a backend, so that later reads return its durable content.
 pub(super) type DropCache = Arc<dyn Fn() -> io::Result<()> + Send + Sync>;
 
-/// Where the bytes of a store are.
+/// The location of a store's bytes.
 pub(super) enum Location {
     File(PathBuf),
     Backend(Arc<dyn StorageBackend>, DropCache),
 }
 
 impl Location {
-    /// Returns what the place is called before a person.
+    /// Returns its name for messages.
     pub(super) fn name(&self) -> &Path {
         match self {
             Self::File(path) => path,
@@ -35,7 +35,7 @@ impl Location {
         }
     }
 
-    /// Returns how many bytes are there.
+    /// Returns its length in bytes.
     pub(super) fn len(&self) -> io::Result<u64> {
         match self {
             Self::File(path) => Ok(fs::metadata(path)?.len()),
@@ -43,17 +43,18 @@ impl Location {
         }
     }
 
-    /// Makes what is read from now on be what the disk has: after a sync that failed, a system can go on to show what never got there.
+    /// Makes later reads return the content of the disk. After a failed sync, a system can keep returning
+    /// data that never reached the disk.
     ///
-    /// What was written and not synced is synced first. Where somebody else has the place open, this costs them reads of the disk and
-    /// nothing else.
+    /// Unsynced writes are synced first. If another process has the file open, this only costs it some reads
+    /// from disk.
     ///
     /// # Errors
-    /// What the sync answers; the next time, it may have nothing left to answer.
+    /// Errors of the sync; the system may report each only once.
     pub(super) fn sync_and_drop_cache(&self) -> io::Result<()> {
         match self {
             Self::File(path) => {
-                // The first that is done with a path that people name: what is no regular file is refused here.
+                // The first use of a user-supplied path: anything but a regular file is refused here.
                 let file = homeostat_files::open(path)?;
                 file.sync_data()?;
                 forget(&file)
@@ -65,11 +66,11 @@ impl Location {
         }
     }
 
-    /// Gives the journal its room on the disk, where it may have none: a write of it is not to fail because something else took the last.
-    /// A backend has got it when the store was made.
+    /// Allocates the disk space of the write-ahead log, if it may have none, so that writes to it cannot fail
+    /// on a full disk. A backend got its space when the store was created.
     ///
     /// # Errors
-    /// What the disk answers; the journal is as it was.
+    /// Errors of the disk; the log is unchanged.
     pub(super) fn reserve(&self, open: &OpenFile) -> io::Result<()> {
         let Self::File(path) = self else { return Ok(()) };
         let file = OpenOptions::new().read(true).write(true).open(path)?;
@@ -79,7 +80,7 @@ impl Location {
         open.layout.rewrite_wal(&*open.file)
     }
 
-    /// Begins to read all of it into the memory of the system, for as long as what is returned is there.
+    /// Starts to read the whole file into the page cache; stops when the result is dropped.
     pub(super) fn read_ahead(&self) -> Option<ReadAhead> {
         match self {
             Self::File(path) => Some(ReadAhead::of(path)),
@@ -87,15 +88,15 @@ impl Location {
         }
     }
 
-    /// Opens what is there.
+    /// Opens the existing store.
     pub(super) fn open(&self) -> Result<OpenFile, DatabaseError> {
         OpenFile::over(self.file()?, CACHE_BYTES)
     }
 
-    /// Opens what is there so that the place is never written. Takes the same locks as [`Location::open`].
+    /// Opens the existing store without ever writing to it. Takes the same locks as [`Location::open`].
     pub(super) fn open_read_only(&self) -> Result<OpenFile, DatabaseError> {
         let file = match self.file() {
-            // Nobody can write there: what is read needs no lock.
+            // No process can write there, so reading needs no lock.
             Err(error)
                 if is_read_only(&error)
                     && let Self::File(path) = self =>
@@ -107,7 +108,7 @@ impl Location {
         OpenFile::over(Arc::new(Overlay::over(file)?), CACHE_BYTES)
     }
 
-    /// Returns the bytes that are there.
+    /// Returns the bytes of the store as a backend.
     pub(super) fn file(&self) -> Result<Arc<dyn StorageBackend>, DatabaseError> {
         Ok(match self {
             Self::File(path) => Arc::new(SizeLimitedFile::over(OpenOptions::new().read(true).write(true).open(path)?)?),
@@ -120,37 +121,38 @@ fn is_read_only(error: &DatabaseError) -> bool {
     matches!(error, DatabaseError::Storage(StorageError::Io(error)) if error.kind() == io::ErrorKind::ReadOnlyFilesystem)
 }
 
-/// Lets go of what the system keeps of a file that was synced. What a failed sync has dropped counts as synced.
+/// Drops the page cache of a synced file. Data that a failed sync dropped counts as synced.
 #[cfg(target_os = "linux")]
 fn forget(file: &File) -> io::Result<()> {
     Ok(rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed)?)
 }
 
-/// Nothing: this system has no way to ask for it.
+/// Does nothing: this system has no such call.
 #[cfg(not(target_os = "linux"))]
 fn forget(_: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// A place that is open.
+/// An open file.
 #[derive(Debug)]
 pub(super) struct OpenFile {
-    /// The pages. What is in the journal is not in them yet.
+    /// The pages, without the changes that are only in the write-ahead log.
     pub(super) database: Database,
-    /// All of it, with the journal; the pages go through the latch.
+    /// The raw file with the write-ahead log. Only the pages are wrapped to check for failures.
     pub(super) file: Arc<dyn StorageBackend>,
     pub(super) layout: Layout,
-    /// Whether something of it has failed.
+    /// The failure state of the file.
     pub(super) failure: IoFailure,
 }
 
-/// A place that is open for a store.
+/// An open file that is ready for a store.
 #[derive(Debug)]
 pub(super) struct OpenStore {
     pub(super) open: OpenFile,
-    /// Why it is never written: there is no room for what is in its journal, which is in the pages in memory alone.
+    /// Why it is opened without writing: the disk is full, so the content of its write-ahead log is in the
+    /// pages only in memory.
     pub(super) out_of_space: Option<String>,
-    /// Whether it was not closed the last time: its journal had changes that its pages had not.
+    /// Whether the previous process did not close it: its write-ahead log had changes that its pages lacked.
     pub(super) was_not_closed: bool,
 }
 
@@ -161,21 +163,21 @@ impl From<OpenFile> for OpenStore {
 }
 
 impl OpenFile {
-    /// Opens the store in a file that keeps up to so many bytes of its pages in memory.
+    /// Opens the store in a file, with a page cache of that size.
     pub(super) fn over(file: Arc<dyn StorageBackend>, cache_bytes: usize) -> Result<Self, DatabaseError> {
         let layout = Layout::read(&*file)?;
         let latch = IoFailure::default();
         let latched = Arc::new(FailStopFile::over(Arc::clone(&file), latch.clone()));
         let pages = Pages::of(latched, layout);
         if pages.len()? == 0 {
-            // The engine would make a database of its own there.
+            // redb would create a database of its own there.
             return Err(DatabaseError::from(io::Error::from(io::ErrorKind::UnexpectedEof)));
         }
         let database = Builder::new().set_cache_size(cache_bytes).create_with_backend(pages)?;
         Ok(Self { database, file, layout, failure: latch })
     }
 
-    /// Makes an empty database in an empty file.
+    /// Creates an empty database in an empty file.
     pub(super) fn create(
         file: Arc<dyn StorageBackend>,
         layout: Layout,
@@ -186,7 +188,8 @@ impl OpenFile {
     }
 }
 
-/// One use of a backend, of which there can be several in turn: the end of one does not close it, and none takes a lock.
+/// A handle to a backend that is opened several times in turn. Closing a handle does not close the backend,
+/// and locks do nothing.
 #[derive(Debug)]
 struct BackendHandle(Arc<dyn StorageBackend>);
 

@@ -1,4 +1,5 @@
-//! Looking into a file without touching it: what the engine writes while it opens or repairs stays in memory.
+//! An overlay for reading a file without changing it: redb's writes while it opens or repairs the file stay
+//! in memory.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,7 +9,7 @@ use redb::StorageBackend;
 
 use super::files;
 
-/// A file as it would be after writes that it never sees.
+/// A file with writes that are only in memory.
 #[derive(Debug)]
 pub(super) struct Overlay {
     file: Arc<dyn StorageBackend>,
@@ -18,9 +19,9 @@ pub(super) struct Overlay {
 #[derive(Debug)]
 struct OverlayPages {
     len: u64,
-    /// How much of the file still counts: the smallest length that was set.
+    /// The length of the file that is still visible: the smallest length that was set.
     file_len: u64,
-    /// Whole pages that were written, by their number.
+    /// Written pages, whole, by number.
     pages: BTreeMap<u64, Box<[u8]>>,
 }
 
@@ -36,7 +37,7 @@ impl Overlay {
         self.written.lock().expect("nobody panics while holding the pages")
     }
 
-    /// Reads from the file; what lies behind its end is zero.
+    /// Reads from the file; the bytes past its end are zero.
     fn read_below(&self, file_len: u64, offset: u64, out: &mut [u8]) -> io::Result<()> {
         out.fill(0);
         let there = usize::try_from(file_len.saturating_sub(offset)).unwrap_or(usize::MAX).min(out.len());
@@ -44,7 +45,8 @@ impl Overlay {
     }
 }
 
-/// Calls `piece` for every page that a stretch of bytes touches: page number, first byte in it, range in the stretch.
+/// Calls `piece` for every page in a range of bytes: page number, first byte in the page, range in the
+/// buffer.
 fn pages(
     offset: u64,
     len: usize,

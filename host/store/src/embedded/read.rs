@@ -1,4 +1,4 @@
-//! Reading one moment of the file.
+//! Reads a snapshot of the file.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::model::{Path, owner_prefix};
 use crate::watch::LogBatch;
 use crate::{Error, Key, Kind, Page, Query, Resource, Result, Revision, Scope};
 
-/// Rows of the log that one read of a watch looks at, at most.
+/// Log rows that one read of a watch scans at most.
 const LOG_ROWS_MAX: usize = 1024;
 /// Bytes of log rows after which one read of a watch ends.
 const LOG_BYTES_MAX: usize = 8 << 20;
 
-/// The file at one moment. Short-lived: the space of what is deleted meanwhile cannot be used again.
+/// A snapshot of the file. Short-lived: it prevents the reuse of space that is freed meanwhile.
 pub(super) struct Snapshot(ReadTransaction);
 
 pub(super) type Documents = ReadOnlyTable<&'static [u8], &'static [u8]>;
@@ -33,7 +33,7 @@ impl Snapshot {
         Self::begin(database).map_err(|error| unreadable(*error))
     }
 
-    /// As [`Snapshot::of`], for whoever has to know what the disk answers.
+    /// As [`Snapshot::of`], for callers that need redb's error.
     pub(super) fn begin(database: &Database) -> EngineResult<Self> {
         database.begin_read().map(Self).map_err(engine_error)
     }
@@ -46,10 +46,10 @@ impl Snapshot {
         self.facts().map_err(|error| unreadable(*error))
     }
 
-    /// As [`Snapshot::meta`], for whoever has to know a disk that cannot be read from one that is damaged.
+    /// As [`Snapshot::meta`], for callers that distinguish an unreadable disk from a damaged file.
     ///
     /// # Errors
-    /// What the disk answers; `Corrupted` when a fact is missing or cannot be understood.
+    /// Errors of redb; `Corrupted` when metadata is missing or malformed.
     pub(super) fn facts(&self) -> EngineResult<Meta> {
         let damaged = |how: String| Box::new(redb::Error::Corrupted(codec::damaged("its metadata", how).to_string()));
         let table = self.0.open_table(META).map_err(engine_error)?;
@@ -66,7 +66,8 @@ impl Snapshot {
         Ok(Meta { id, revision, compacted, measure })
     }
 
-    /// Returns by when the oldest rows of the log that have a row in the table of times had been written, in milliseconds since 1970.
+    /// Returns the first time in the table of times, in milliseconds since 1970: the oldest log rows are at
+    /// least that old.
     pub(super) fn oldest_time(&self) -> Result<Option<u64>> {
         let times = match self.0.open_table(TIMES) {
             Err(TableError::TableDoesNotExist(_)) => return Ok(None),
@@ -120,7 +121,7 @@ impl Snapshot {
         self.owned(owner)?.map(|row| row.map(|(_, resource)| resource)).collect()
     }
 
-    /// Reads the log after a revision, as far as one read of a watch goes.
+    /// Reads the log after a revision, up to the limits of one read of a watch.
     pub(super) fn log(&self, scope: &Scope, after: Revision) -> Result<LogBatch> {
         let meta = self.meta()?;
         if after < meta.compacted {
@@ -153,7 +154,7 @@ impl Snapshot {
         Ok(LogBatch { events, through })
     }
 
-    /// Returns what a page of a list of a revision that has passed has to show differently from `now`, read as the page comes to it.
+    /// Returns the rows that differed at the past revision of a list, read on demand.
     fn past_rows(
         &self,
         start: &Start,
@@ -175,7 +176,7 @@ impl Snapshot {
         }))
     }
 
-    /// Returns the rows that a list has to go through, in order.
+    /// Returns the rows of a list, in order.
     fn rows(&self, start: &Start) -> Result<impl Iterator<Item = Result<Row>>> {
         let first = start.after.as_ref().unwrap_or(&start.prefix).0.as_slice();
         let end = start.prefix.end();
@@ -187,7 +188,7 @@ impl Snapshot {
         }))
     }
 
-    /// Returns the rows that name an owner, in order.
+    /// Returns the dependents of an owner, in order.
     fn owned(&self, owner: &str) -> Result<impl Iterator<Item = Result<Row>> + use<>> {
         let prefix = owner_prefix(owner);
         let documents = self.documents()?;
@@ -210,7 +211,7 @@ impl Snapshot {
         }))
     }
 
-    /// Opens the resources, for whoever has to know what the disk answers.
+    /// Opens the table of resources, for callers that need redb's error.
     pub(super) fn resources(&self) -> EngineResult<Documents> {
         self.0.open_table(RESOURCES).map_err(engine_error)
     }
@@ -220,7 +221,7 @@ impl Snapshot {
     }
 }
 
-/// Builds the error for a change that should be in the log: better to say so than to go on without it.
+/// Returns the error for a change that is missing in the log: an error is better than a silent gap.
 fn missing_revision(revision: Revision) -> Error {
     codec::damaged("its log", format!("revision {revision} is missing"))
 }

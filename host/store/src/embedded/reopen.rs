@@ -1,4 +1,4 @@
-//! Opening a place again under a store that is in use: after a read or a write that failed, and when there may be room again.
+//! Reopens the file of a running store: after a failed read or write, and to retry after a full disk.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,14 +13,14 @@ use super::writer::read_meta;
 use super::{CheckpointState, SharedStore};
 use crate::{Error, Revision};
 
-/// Time between two tries to write to a place that had no room, by the clock of the store.
+/// Time between two retries after a full disk, by the clock of the store.
 const FULL_WAIT: Duration = Duration::from_secs(1);
 
-/// Why nothing is written, as long as there is no room for it.
+/// Why writes are refused after a full disk.
 pub(super) struct OutOfSpace {
     /// For a person.
     pub(super) reason: String,
-    /// When it was last tried.
+    /// Time of the last attempt.
     tried: SystemTime,
 }
 
@@ -29,13 +29,13 @@ impl OutOfSpace {
         Self { reason, tried }
     }
 
-    /// Returns whether it is time to try again; also when the clock went back.
+    /// Returns whether it is time to retry; also if the clock went back.
     pub(super) fn is_due(&self, now: SystemTime) -> bool {
         now.duration_since(self.tried).map_or(true, |since| since >= FULL_WAIT)
     }
 }
 
-/// Refuses writes from now on, because of what happened to one, and goes on reading from a database that never writes.
+/// Refuses all further writes because of a failed one, and continues with a database that never writes.
 pub(super) fn fail_writes(shared: &SharedStore, error: &redb::Error) -> Error {
     let refusal = refuse_writes(shared, error);
     let mut database = shared.database.blocking_write();
@@ -56,20 +56,21 @@ fn refuse_writes(shared: &SharedStore, error: impl std::fmt::Display) -> Error {
     Error::unavailable(error)
 }
 
-/// Goes on after a transaction that failed, whose changes up to `last` are all in the journal: opening the place anew makes them again.
+/// Reopens the file after a failed transaction. All its changes, up to `last`, are in the write-ahead log, so
+/// reopening replays them.
 pub(super) fn recover_after_failure(shared: &SharedStore, error: &redb::Error, last: Revision) {
     tracing::warn!(%error, "writing the pages of the store failed; it is opened anew");
     let mut database = shared.database.blocking_write();
-    // Somebody else may have done it meanwhile.
+    // Another thread may have reopened it meanwhile.
     let is_needed = database.is_none() || shared.has_engine_failed() || shared.checkpoint.borrow().revision < last;
     if is_needed && !shared.tip.is_closed() {
         replace_database(shared, &mut database);
     }
 }
 
-/// Opens anew what the engine cannot use any more, unless the store is closed.
+/// Reopens a file that redb can no longer use, unless the store is closed.
 ///
-/// Waits until nobody reads or writes. Where it cannot be opened, everything that is asked later tries again.
+/// Blocks until all reads and writes have ended. If the file cannot be opened, every later request retries.
 pub(super) fn reopen(shared: &SharedStore) {
     let mut database = shared.database.blocking_write();
     if (database.is_none() || shared.has_engine_failed()) && !shared.tip.is_closed() {
@@ -77,18 +78,18 @@ pub(super) fn reopen(shared: &SharedStore) {
     }
 }
 
-/// Opens anew what has had no room, when it is time to try that again.
+/// Reopens a file after a full disk, if it is time to retry.
 pub(super) fn retry_writing(shared: &SharedStore) {
     let mut database = shared.database.blocking_write();
-    // Somebody else may have tried meanwhile.
+    // Another thread may have retried meanwhile.
     if shared.is_retry_due() && !shared.tip.is_closed() {
         replace_database(shared, &mut database);
     }
 }
 
-/// Puts what is opened anew in the place of what was open, and tells everybody who waits for it.
+/// Replaces the database by a newly opened one, and notifies all waiting tasks.
 fn replace_database(shared: &SharedStore, database: &mut Option<Database>) {
-    // The one before has to let go of the file first.
+    // The previous database has to close the file first.
     drop(database.take());
     let path = shared.location.name().display();
     let (unreadable, reached) = match open_acknowledged(shared) {
@@ -111,11 +112,11 @@ fn replace_database(shared: &SharedStore, database: &mut Option<Database>) {
     shared.checkpoint.send_replace(reached);
 }
 
-/// Opens what was acknowledged, and returns how far its pages are.
+/// Opens the file with all acknowledged writes, and returns the state of its pages.
 ///
-/// After a failed read that is all. After a failed write of a page everything is read through, as when a store is opened for the first time: what
-/// was to be written is in the journal, and the pages are known to be whole again. Where that does not work, though the place can be
-/// read, and after a failed sync, the place is never written.
+/// After a failed read, that is all. After a failed write of a page, the whole file is read and verified, as
+/// at the first opening: the write-ahead log has the lost pages. The file becomes read-only if that fails
+/// although it is readable, and after a failed sync.
 fn open_acknowledged(shared: &SharedStore) -> OpenResult<(Database, CheckpointState)> {
     let latch = shared.wal().failure().clone();
     if let Some(failure) = latch.write_error().filter(|_| latch.has_sync_failed()) {
@@ -138,19 +139,19 @@ fn open_acknowledged(shared: &SharedStore) -> OpenResult<(Database, CheckpointSt
     install(shared, ready)
 }
 
-/// Opens what was acknowledged so that it is never written.
+/// Opens the file read-only, with all acknowledged writes.
 fn read_only(shared: &SharedStore) -> OpenResult<OpenFile> {
     let place = &shared.location;
     open::catch_panics(place.name(), || {
         let open = place.open_read_only().map_err(|error| open::open_error(place.name(), error))?;
-        // Of what was to be written when the disk failed, nothing: nobody knows whether it is there.
+        // Skips the batch that was being written when the disk failed: it may be incomplete.
         let last = shared.tip.revision();
         replay(&open, last).map_err(|error| open::open_error(place.name(), *error))?;
         Ok(open)
     })
 }
 
-/// Begins a round of the journal of what was opened.
+/// Installs the opened file, and starts a round of its write-ahead log.
 fn install(shared: &SharedStore, ready: OpenStore) -> OpenResult<(Database, CheckpointState)> {
     let OpenStore { open: OpenFile { database, file, layout, failure: latch }, out_of_space: full, was_not_closed: _ } =
         ready;

@@ -1,4 +1,4 @@
-//! Making the changes again that a crash has left in the journal alone.
+//! Replays the write-ahead log after a crash.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ use super::writer::{EngineResult, engine_error, read_meta};
 use crate::Revision;
 use crate::history::Bounds;
 
-/// What a place has in its journal alone.
+/// The changes of a file that are only in its write-ahead log.
 pub(super) struct WalReplay {
-    /// The revision up to which its pages are.
+    /// The revision of its pages.
     after: Revision,
     wal: UnappliedEntries,
 }
 
 impl WalReplay {
-    /// Reads the journal.
+    /// Reads the write-ahead log.
     ///
     /// # Errors
-    /// What the disk answers; `Corrupted` when something is missing.
+    /// Errors of redb and of the disk; `Corrupted` when a part is missing.
     pub(super) fn read(open: &OpenFile) -> EngineResult<Self> {
         let after = read_meta(&open.database)?.revision;
         let found = journal::entries(&*open.file, open.layout, after).map_err(engine_error)?;
@@ -32,8 +32,8 @@ impl WalReplay {
         Ok(Self { after, wal: journal })
     }
 
-    /// Returns what is there when the place was closed and opened in between. Only where somebody else had it meanwhile is it read again:
-    /// whoever opens a place brings its pages up to what waits before anything else, or begins a round.
+    /// Refreshes the result after the file was closed and opened. It reads the log again only if another
+    /// process had the file open meanwhile: opening a file first replays the log or starts a round.
     ///
     /// # Errors
     /// As [`WalReplay::read`].
@@ -44,20 +44,20 @@ impl WalReplay {
         if is_same { Ok(self) } else { Self::read(open) }
     }
 
-    /// Returns whether there is anything.
+    /// Returns whether there are changes to replay.
     pub(super) fn has_changes(&self) -> bool {
         !self.wal.entries.is_empty()
     }
 
-    /// Returns the entry that is not whole, if there is one.
+    /// Returns the incomplete entry, if there is one.
     pub(super) fn cut_off(&self) -> Option<CutOff> {
         self.wal.cut_off
     }
 
-    /// Brings the pages of the place up to the journal, but not beyond a revision; returns how many changes that were.
+    /// Replays the log into the pages, up to a revision; returns the number of changes.
     ///
     /// # Errors
-    /// What the disk answers; `Corrupted` when a row cannot be read.
+    /// Errors of redb and of the disk; `Corrupted` for a malformed row.
     pub(super) fn apply(&self, open: &OpenFile, through: Revision) -> EngineResult<u64> {
         let entries = self.wal.entries.partition_point(|entry| entry.last <= through);
         let entries = &self.wal.entries[..entries];
@@ -80,7 +80,7 @@ impl WalReplay {
                 revision = revision.next();
             }
             let count = entry.rows.len() as u64;
-            // History is cut as it was then, and not further.
+            // Compacts history exactly as recorded at the time.
             let events_max = entry.last().0.saturating_sub(entry.compacted.0);
             let bounds = Bounds { events_max, bytes_max: u64::MAX, age_max: Duration::MAX };
             let cut_max = (entry.compacted.0, entry.compacted);
@@ -95,10 +95,10 @@ impl WalReplay {
     }
 }
 
-/// Brings the pages of a place up to its journal, but not beyond a revision; returns how many changes that were.
+/// Replays the write-ahead log of a file into its pages, up to a revision; returns the number of changes.
 ///
 /// # Errors
-/// What the disk answers; `Corrupted` when something is missing.
+/// Errors of redb and of the disk; `Corrupted` when a part is missing.
 pub(super) fn replay(open: &OpenFile, through: Revision) -> EngineResult<u64> {
     WalReplay::read(open)?.apply(open, through)
 }

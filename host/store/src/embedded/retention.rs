@@ -1,8 +1,9 @@
-//! How long the log may get: what is cut off its beginning, and when there will be something to cut again.
+//! Retention of the change log: how much of it to compact, and when.
 //!
-//! The number of rows follows from the revisions, their size is kept as a fact, and their age is known to the minute from a sparse table of
-//! times: a row says by when a revision had been reached, so everything up to it is at least that old. A program that does not keep
-//! these makes history look younger, and so live longer; it never makes a cut come too early.
+//! The number of rows follows from the revisions, and their size is recorded in the metadata. Their age is
+//! known to the minute, from a sparse table of times. A row has the time by which a revision had been
+//! reached; all changes up to it are at least that old. A program that does not maintain these makes history
+//! look younger, so it is kept longer; it never causes an early compaction.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,40 +14,40 @@ use super::writer::{EngineResult, engine_error};
 use crate::Revision;
 use crate::history::Bounds;
 
-/// Rows of the log that one transaction removes beyond those that it adds, so that no commit is held up by much.
+/// Log rows that one transaction removes beyond those that it adds, so that no commit is delayed by much.
 pub(super) const CUT_EXTRA_MAX: u64 = 64;
-/// Rows that one transaction removes when nobody writes.
+/// Rows that one transaction of an idle store removes.
 pub(super) const CUT_IDLE_MAX: u64 = 512;
-/// Bytes of rows after which one transaction removes no more, beyond those that it adds.
+/// Bytes of rows after which one transaction stops removing, beyond those that it adds.
 const CUT_BYTES_MAX: u64 = 4 << 20;
-/// Time between two rows of the table of times, at least.
+/// Minimum time between two rows of the table of times.
 const TIMES_STEP_MS: u64 = 60_000;
-/// The writer thread sleeps at least this long when what is due next is a matter of time.
+/// Shortest sleep of the checkpointer until the next compaction that is due by time.
 pub(super) const SLEEP_MIN: Duration = Duration::from_secs(1);
-/// It looks again after this long: the clock of the store may run differently from the one it sleeps by.
+/// Longest sleep: the clock of the store may differ from the one that the thread sleeps by.
 pub(super) const SLEEP_MAX: Duration = Duration::from_secs(600);
 
-/// The log and the times, open for writing.
+/// The log and the table of times, open for writing.
 pub(super) struct LogTables<'t, 'a> {
     pub(super) log: &'t mut Table<'a, u64, &'static [u8]>,
     pub(super) times: &'t mut Table<'a, u64, u64>,
 }
 
-/// Where the log begins after a cut, and what is known of it.
+/// The start of the log after a compaction, with its size and age.
 pub(super) struct Compaction {
     pub(super) compacted: Revision,
-    /// Where it should begin, by the bounds alone. Never before `compacted`.
+    /// The start by the bounds alone. Never before `compacted`.
     pub(super) compact_target: Revision,
     pub(super) measure: Measure,
 }
 
-/// Returns milliseconds since 1970, which is also what every earlier time is.
+/// Returns milliseconds since 1970; 0 for earlier times.
 pub(super) fn milliseconds(now: SystemTime) -> u64 {
     let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Returns how long the writer thread may sleep before it cuts; `None` when there is nothing to cut.
+/// Returns the time until the next compaction; `None` when the log is empty.
 pub(super) fn sleep_until_compaction(
     meta: &Meta,
     oldest_ms: Option<u64>,
@@ -69,10 +70,10 @@ pub(super) fn sleep_until_compaction(
 }
 
 impl LogTables<'_, '_> {
-    /// Takes the rows that were just added into account, and cuts a piece off the beginning where a bound is exceeded.
+    /// Accounts for the added rows, and compacts a piece of the log if a bound is exceeded.
     ///
-    /// `meta` is from before the transaction; `added` are rows and bytes; `rows_max` bounds what is cut beyond the rows that were added.
-    /// Nothing behind `limit` is cut.
+    /// `meta` is from before the transaction; `added` are rows and bytes; `rows_max` bounds the rows removed
+    /// beyond those added. Nothing after `limit` is removed.
     pub(super) fn compact(
         &mut self,
         meta: &Meta,
@@ -94,7 +95,7 @@ impl LogTables<'_, '_> {
         let target = self.target(meta.compacted, newest, measure, now_ms, bounds)?;
         let over = |bytes: u64, revision: u64| bytes > bounds.bytes_max && revision < newest.0;
         let (mut left, mut freed, mut wanted) = (rows_added + rows_max, 0, meta.compacted);
-        // Of that, what is cut now.
+        // The bytes removed now, up to `limit`.
         let mut cut = 0;
         let mut stopped = false;
         for row in self.log.range(wanted.0 + 1..).map_err(engine_error)? {
@@ -122,14 +123,14 @@ impl LogTables<'_, '_> {
         Ok(Compaction { compacted, compact_target: wanted, measure })
     }
 
-    /// Notes when the revision before this transaction was reached, unless there is a row that is as good.
+    /// Records when the revision before this transaction was reached, unless a recent enough row exists.
     fn record_time(&mut self, meta: &Meta, now_ms: u64) -> EngineResult<()> {
         let before = |last: Option<(redb::AccessGuard<'_, u64>, redb::AccessGuard<'_, u64>)>| {
             last.map(|(revision, at)| (revision.value(), at.value()))
         };
         let Some(Measure { bytes: _, at_ms }) = meta.measure else { return Ok(()) };
         let mut last = before(self.times.last().map_err(engine_error)?);
-        // A clock that went back: what was noted with a later time is covered by the row to come.
+        // The clock went back: the new row covers the rows with later times.
         while let Some((revision, at)) = last
             && at > at_ms
         {
@@ -144,7 +145,7 @@ impl LogTables<'_, '_> {
         Ok(())
     }
 
-    /// Returns how far number and age ask for the log to be cut.
+    /// Returns the start of the log by count and age.
     fn target(
         &self,
         compacted: Revision,
@@ -168,7 +169,7 @@ impl LogTables<'_, '_> {
         Ok(Revision(target))
     }
 
-    /// Adds up the rows of a log of which nobody kept the size.
+    /// Sums the rows of a log whose size is not recorded.
     fn bytes(&self) -> EngineResult<u64> {
         let mut bytes = 0;
         for row in self.log.iter().map_err(engine_error)? {

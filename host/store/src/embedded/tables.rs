@@ -1,4 +1,4 @@
-//! The tables of the file, open for writing: what a change does to them.
+//! The effect of a change on the tables of the file.
 
 use std::borrow::Cow;
 
@@ -35,7 +35,7 @@ impl<'a> Tables<'a> {
         })
     }
 
-    /// Stores a change and its row of the log; returns how long that row is.
+    /// Applies a change, and stores its log row; returns the length of that row.
     pub(super) fn apply(&mut self, row: &LogRow<'_>, event: &Event) -> EngineResult<u64> {
         let path = Path(row.path.to_vec());
         for entry in event.previous.iter().flat_map(|previous| owner_entries(previous, &path)) {
@@ -59,7 +59,7 @@ impl<'a> Tables<'a> {
         Ok(bytes.len() as u64)
     }
 
-    /// Makes a change again that is in the journal; returns how long its row of the log is.
+    /// Reapplies a change of the write-ahead log; returns the length of its log row.
     pub(super) fn reapply(&mut self, row: &[u8], revision: Revision) -> EngineResult<u64> {
         let damaged = |error: Error| Box::new(redb::Error::Corrupted(error.to_string()));
         let row = LogRow::decode(row).map_err(damaged)?;
@@ -69,10 +69,10 @@ impl<'a> Tables<'a> {
         self.apply(&row, &event)
     }
 
-    /// Notes how far the store has come, and cuts a piece off the beginning of the log when it is too long, too old or too large: not more than
-    /// so many rows beyond those that were added, and nothing behind a revision.
+    /// Records the revision of the store, and compacts a piece of the log that is too long, too old or too
+    /// large. `cut_max` bounds the compaction: rows beyond those added, and the last revision to remove.
     ///
-    /// Returns how far the pages are now; `None` when nothing was added, cut or learnt.
+    /// Returns the new state of the pages; `None` when there is nothing to record.
     pub(super) fn write_meta(
         &mut self,
         meta: &Meta,
@@ -88,7 +88,7 @@ impl<'a> Tables<'a> {
             return Ok(None);
         }
         let revision = Revision(meta.revision.0 + added.0);
-        // Older programs do not understand rows that were added now.
+        // Older programs cannot read the added rows.
         self.meta.insert(META_FORMAT, FORMAT.to_string().as_str()).map_err(engine_error)?;
         self.meta.insert(META_REVISION, revision.to_string().as_str()).map_err(engine_error)?;
         self.meta.insert(META_COMPACTED, compacted.to_string().as_str()).map_err(engine_error)?;
@@ -97,7 +97,7 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// Returns the entries of the owner index for a resource.
+/// Returns a resource's rows in the owner index.
 pub(super) fn owner_entries(resource: &Resource, path: &Path) -> impl Iterator<Item = Vec<u8>> {
     resource.owners().iter().map(|owner| {
         let mut entry = owner_prefix(&owner.uid);

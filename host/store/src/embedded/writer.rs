@@ -1,7 +1,8 @@
-//! The thread that decides: group commit into the journal, and what happens when the disk fails.
+//! The writer thread: group commit into the write-ahead log, and handling of disk failures.
 //!
-//! It decides upon what is in the pages and on the changes that are not there yet ([`UnappliedChanges`]). A batch is told and answered when it is
-//! synced in the journal, and handed to the follower, which brings it into the pages.
+//! It decides writes against the pages and the changes that are not applied to them yet
+//! ([`UnappliedChanges`]). Once a batch is synced in the write-ahead log, the writer publishes and
+//! acknowledges it. Then it hands the batch to the checkpointer, which applies it to the pages.
 
 use std::io;
 use std::sync::Arc;
@@ -24,34 +25,35 @@ use crate::model::Path;
 use crate::semantics::{self, WritePlan};
 use crate::{Error, Event, Options, Request, Result, Revision, WriteResponse};
 
-/// A write and who waits for it.
+/// A write, and the channel for its response.
 pub(super) struct WriteJob {
     pub(super) request: Request,
     pub(super) reply: oneshot::Sender<Result<WriteResponse>>,
 }
 
-/// Writes that share one sync, at most.
+/// Writes per sync at most.
 const BATCH_MAX: usize = 128;
-/// How long the thread looks for the next write before it sleeps.
+/// How long the thread spins for the next write before it sleeps.
 const SPIN_TIME: Duration = Duration::from_micros(30);
 
-/// What a failed transaction is: an error of the engine, after which the store takes no more writes.
+/// The result of a redb call.
 pub(super) type EngineResult<T> = std::result::Result<T, Box<redb::Error>>;
 
-/// What a batch came to, or why it could not be carried out.
+/// The result of a batch.
 type BatchResult<T> = std::result::Result<T, BatchError>;
 
-/// What kept a batch from being carried out.
+/// Why a batch failed.
 enum BatchError {
     /// Writes are refused.
     Refused(Error),
-    /// Something that it needs could not be used. Nothing was written, so it is as if nobody had asked.
+    /// A read or a checkpoint that the batch needs has failed. Nothing of the batch was written.
     NothingWritten(Box<redb::Error>),
-    /// What the disk holds is not known.
+    /// The content of the disk is unknown.
     OutcomeUnknown(Box<redb::Error>),
 }
 
-/// Starts the thread. It ends when all senders of `queue` are gone, their writes are answered, and the pages have them.
+/// Starts the thread. It ends when all senders of `queue` are gone, their writes are acknowledged, and the
+/// pages have them.
 pub(super) fn spawn(
     shared: Arc<SharedStore>,
     queue: mpsc::Receiver<WriteJob>,
@@ -60,9 +62,9 @@ pub(super) fn spawn(
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let follower = follower::spawn(Arc::clone(&shared), options.clone())?;
     thread::Builder::new().name("homeostat-store".to_owned()).spawn(move || {
-        // Tells the end also when this thread panics.
+        // Closes the store even if this thread panics.
         let _end = CloseOnDrop(Arc::clone(&shared));
-        // With one processor, whoever would write next waits for this thread.
+        // On a single processor, spinning would keep the next client from running.
         let is_alone = thread::available_parallelism().is_ok_and(|processors| processors.get() == 1);
         let awake = if is_alone { Duration::ZERO } else { SPIN_TIME };
         let mut writer = Writer {
@@ -78,13 +80,13 @@ pub(super) fn spawn(
     })
 }
 
-/// Tells that the store has ended, when it is dropped.
+/// Closes the store on drop.
 pub(super) struct CloseOnDrop(pub(super) Arc<SharedStore>);
 
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         self.0.tip.close();
-        // Whoever waits for the pages waits in vain.
+        // Wakes tasks that wait for the pages, so that they see the end.
         self.0.checkpoint.send_modify(|_| {});
     }
 }
@@ -95,29 +97,29 @@ struct Writer<'a> {
     checkpointer: Checkpointer,
     unapplied: UnappliedChanges,
     options: Options,
-    /// How long it looks for the next write before it sleeps.
+    /// How long it spins for the next write before it sleeps.
     spin_time: Duration,
 }
 
-/// What a batch came to.
+/// A decided batch.
 struct BatchDecision {
-    /// One per write, in their order.
+    /// One response per write, in order.
     answers: Vec<Result<WriteResponse>>,
     batch: ChangeBatch,
 }
 
-/// Whether a batch needs nothing more than the follower.
+/// Whether a batch fits into the write-ahead log.
 enum AppendResult {
-    /// The journal has its changes, if it has any.
+    /// The write-ahead log has its changes, if there are any.
     Appended(BatchDecision),
-    /// The journal has no room for them.
+    /// The write-ahead log has no space for them.
     LogFull(BatchDecision),
 }
 
 impl Writer<'_> {
     fn run(&mut self, mut queue: mpsc::Receiver<WriteJob>) {
         let mut batch = Vec::with_capacity(BATCH_MAX);
-        // How many batches in a row were of one write.
+        // Number of consecutive batches with a single write.
         let mut lone = 0_u32;
         loop {
             if lone > 1 {
@@ -135,10 +137,10 @@ impl Writer<'_> {
                 BatchDecision { answers: vec![Err(error); count], batch: ChangeBatch::default() }
             });
             for (reply, answer) in replies.into_iter().zip(answers) {
-                // Who asked may have gone; the write stands all the same.
+                // The client may be gone; the write stays.
                 drop(reply.send(answer));
             }
-            // Before waiting for the follower.
+            // Before waiting for the checkpointer.
             self.shared.tip.notify_rest();
             if decided.changes.is_empty() {
                 self.checkpointer.wake();
@@ -148,8 +150,9 @@ impl Writer<'_> {
         }
     }
 
-    /// Looks for the next write for a moment, giving way to everybody else. A writer that is alone and writes again as soon as it is answered is
-    /// back in less time than it takes to put this thread to sleep and to wake it; where there are several, their next writes are there already.
+    /// Spins for the next write for a moment, yielding to all other threads. A single client that writes
+    /// again after each response does so faster than this thread could sleep and wake. With several clients,
+    /// their next writes are already queued.
     fn spin(&self, queue: &mpsc::Receiver<WriteJob>) {
         let until = Instant::now() + self.spin_time;
         while queue.is_empty() && !queue.is_closed() && Instant::now() < until {
@@ -157,7 +160,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Waits until the pages have come far enough, or no longer come any further.
+    /// Waits until enough changes are applied to the pages, or the checkpointer can no longer apply any.
     fn wait_for_pages(&mut self, is_enough: impl Fn(&UnappliedChanges) -> bool) {
         let mut reached = self.shared.checkpoint.subscribe();
         loop {
@@ -171,16 +174,16 @@ impl Writer<'_> {
         }
     }
 
-    /// Carries out a batch: after this it is synced, the watches are told, and the answers can go out.
+    /// Commits a batch. Afterwards it is synced and published, and the responses can be sent.
     ///
-    /// Answers what the follower has to bring into the pages. An error is about every write of the batch.
+    /// Returns the changes for the checkpointer. An error applies to every write of the batch.
     fn commit_batch(&mut self, requests: Vec<Request>) -> Result<BatchDecision> {
         let shared = self.shared;
         if let Some(error) = shared.write_refusal() {
             return Err(error);
         }
         if shared.has_engine_failed() || shared.database.blocking_read().is_none() {
-            // Something has failed, and nobody has opened the place anew yet.
+            // A read or a write has failed, and the file is not reopened yet.
             reopen(shared);
         }
         let tried = match self.append(requests) {
@@ -191,7 +194,7 @@ impl Writer<'_> {
         tried.map_err(|failure| self.refuse_batch(failure))
     }
 
-    /// Decides a batch, and writes it to the journal.
+    /// Decides a batch, and appends it to the write-ahead log.
     fn append(&mut self, requests: Vec<Request>) -> BatchResult<AppendResult> {
         let shared = self.shared;
         let database = shared.database.blocking_read();
@@ -201,17 +204,18 @@ impl Writer<'_> {
             return Ok(AppendResult::Appended(decided));
         }
         if self.append_to_wal(&mut decided.batch)? {
-            // Before anybody can open the place anew, who asks the tip how much of the journal counts.
+            // Published before another thread can reopen the file: a reopening replays the log only up to
+            // `tip`.
             publish(shared, &decided.batch.changes, &self.options);
             return Ok(AppendResult::Appended(decided));
         }
         Ok(AppendResult::LogFull(decided))
     }
 
-    /// Carries out a batch for which the journal has no room: what is in the journal goes to its place on the disk, and then the batch into the
-    /// journal. So a disk that has no room for the pages fails before anything of the batch is written.
+    /// Commits a batch that does not fit into the write-ahead log: checkpoints the log, and then appends the
+    /// batch. If the disk has no space for the pages, this fails before any part of the batch is written.
     ///
-    /// A batch that is longer than the whole journal goes to its place at once.
+    /// A batch that is longer than the whole log goes directly to the pages on disk.
     fn checkpoint_and_append(&mut self, mut decided: BatchDecision) -> BatchResult<BatchDecision> {
         let shared = self.shared;
         self.wait_for_all();
@@ -225,7 +229,7 @@ impl Writer<'_> {
             }
         }
         let written = apply_to_pages(shared, database, &decided.batch.changes, CommitDurability::OnDisk, &self.options);
-        // The engine may write pages before it commits.
+        // redb may write pages before it commits.
         let is_known = || !shared.wal().failure().has_write_failed();
         written.map_err(|error| {
             if is_known() { BatchError::NothingWritten(error) } else { BatchError::OutcomeUnknown(error) }
@@ -234,14 +238,15 @@ impl Writer<'_> {
         Ok(BatchDecision { batch: ChangeBatch::default(), ..decided })
     }
 
-    /// Waits until the pages have everything that was acknowledged, or no longer come any further.
+    /// Waits until the pages have all acknowledged writes, or the checkpointer can no longer apply any.
     fn wait_for_all(&mut self) {
         let shared = self.shared;
         let last = shared.tip.revision();
         self.wait_for_pages(|_| shared.checkpoint.borrow().revision >= last);
     }
 
-    /// Returns why a batch is refused. When the disk may have it, all later ones are, too.
+    /// Refuses a batch and returns the reason. If the disk may have the batch, all later batches are refused,
+    /// too.
     fn refuse_batch(&mut self, failure: BatchError) -> Error {
         let shared = self.shared;
         let refusal = match failure {
@@ -251,21 +256,21 @@ impl Writer<'_> {
                 let path = shared.location.name().display();
                 tracing::error!(%error, %path, "writes are refused, and nothing of them was written");
                 reopen(shared);
-                // That something failed before says less than what fails now.
+                // The original failure says more than redb's note that one happened.
                 let met = shared.unreadable.lock().expect("nobody panics while holding the reason").clone();
                 let met = met.filter(|_| matches!(*error, redb::Error::PreviousIo));
                 let reason = met.unwrap_or_else(|| format!("using {path} failed: {error}"));
                 Error::unavailable(format!("{reason}; nothing was written"))
             }
         };
-        // What this batch has decided is to be forgotten. The rest of what is pending is in the pages: now, or once they can be read again, and
-        // nothing is decided before that.
+        // Discard the decisions of this batch. All other unapplied changes are in the pages by now, or will
+        // be once these can be read again; no batch is decided before that.
         self.wait_for_all();
         self.unapplied.clear();
         refusal
     }
 
-    /// Returns the database to write to, unless there is a reason not to.
+    /// Returns the database for writing, or the reason why writes are refused.
     fn writable_database<'d>(&self, database: Option<&'d Database>) -> BatchResult<&'d Database> {
         match (self.shared.write_refusal(), database) {
             (Some(refusal), _) => Err(BatchError::Refused(refusal)),
@@ -274,9 +279,9 @@ impl Writer<'_> {
         }
     }
 
-    /// Decides every write of a batch, on top of those before it.
+    /// Decides every write of a batch, each against the result of those before it.
     fn decide(&mut self, database: &Database, requests: Vec<Request>) -> EngineResult<BatchDecision> {
-        // First how far the pages are, then their snapshot: what is no longer pending is in it.
+        // Read before the snapshot: changes that are applied by now are in the snapshot.
         let CheckpointState { revision: settled, .. } = *self.shared.checkpoint.borrow();
         self.unapplied.mark_applied(settled);
         let documents = Snapshot::begin(database)?.resources()?;
@@ -319,19 +324,19 @@ impl Writer<'_> {
         Ok(decided)
     }
 
-    /// Writes changes to the journal, and syncs it; returns whether there was room.
+    /// Appends changes to the write-ahead log, and syncs it; returns whether they fit.
     fn append_to_wal(&self, batch: &mut ChangeBatch) -> BatchResult<bool> {
         let (Some(first), Some(last)) = (batch.changes.first(), batch.changes.last()) else { return Ok(true) };
         batch.compacted = self.compacted(last.event.revision);
         let mut journal = self.shared.wal();
         journal.begin_entry();
         for change in &batch.changes {
-            // What was there before the change is there when it is made again.
+            // Without the document before the change: the replay finds it in the pages.
             journal.add(|entry| change.row().append(entry));
         }
         let appended = journal.append(first.event.revision, milliseconds(self.options.clock.now()), batch.compacted);
         appended.map_err(|error| {
-            // Where the follower's writing has failed before, nothing was written.
+            // If an earlier write of the checkpointer has failed, nothing was written.
             let is_known = !journal.failure().has_sync_failed();
             if is_known {
                 BatchError::NothingWritten(engine_error(error))
@@ -341,8 +346,8 @@ impl Writer<'_> {
         })
     }
 
-    /// Returns where history is to begin when the pages have everything up to a revision: what is cut is in the journal first, so that it never
-    /// comes back.
+    /// Returns the start of the history once the pages have everything up to a revision. The write-ahead log
+    /// records it before the compaction, so that compacted history never comes back.
     fn compacted(&self, last: Revision) -> Revision {
         let CheckpointState { revision, compacted, compact_target: wanted } = *self.shared.checkpoint.borrow();
         let numbered = last.0.saturating_sub(Bounds::of(&self.options).events_max);
@@ -351,7 +356,8 @@ impl Writer<'_> {
     }
 }
 
-/// Begins to tell the watches what is synced: the rest when the answers are out.
+/// Publishes synced changes, and wakes the first group of watches; the others are woken after the
+/// acknowledgements.
 fn publish(shared: &SharedStore, changes: &[UnappliedChange], options: &Options) {
     let Some(last) = changes.last() else { return };
     let now = options.clock.now();
@@ -364,7 +370,7 @@ fn publish(shared: &SharedStore, changes: &[UnappliedChange], options: &Options)
     shared.tip.advance(last.event.revision);
 }
 
-/// Reads the facts about the store as they are now.
+/// Reads the current metadata of the store.
 ///
 /// # Errors
 /// As [`Snapshot::facts`].

@@ -1,11 +1,11 @@
-//! The log: whole, in order, and in agreement with itself and with the documents.
+//! Checks the log: that it is complete, in order, and consistent with itself and with the documents.
 
 use super::{Checker, readable};
 use crate::embedded::codec::{self, LogRow};
 use crate::{EventType, Revision, model};
 
 impl Checker<'_> {
-    /// Checks every change; returns how many there are.
+    /// Checks every change; returns their number.
     pub(super) fn check_log(&mut self) -> Result<u64, redb::Error> {
         let (mut count, mut bytes) = (0, 0);
         let mut expected = self.meta.compacted.0.saturating_add(1);
@@ -43,7 +43,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks one change: its documents, and that it begins where the last change of the same resource ended.
+    /// Checks one change: its documents, and that it starts from the result of the resource's previous
+    /// change.
     fn check_change(&mut self, revision: u64, row: &LogRow<'_>) -> Result<(), redb::Error> {
         let earlier = self.latest.insert(row.path.to_vec(), revision);
         match codec::resource(row.document) {
@@ -86,7 +87,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Checks that what the log says last of every resource is what is there.
+    /// Checks that the last change of every resource agrees with the stored document.
     fn check_latest(&mut self) -> Result<(), redb::Error> {
         let mut latest: Vec<_> = self.latest.iter().map(|(path, revision)| (*revision, path)).collect();
         latest.sort_unstable();
