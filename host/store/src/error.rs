@@ -1,4 +1,4 @@
-//! What can go wrong with a call to a store. One enum for all stores.
+//! Errors of a store. One enum for all stores.
 
 use crate::violation::Violation;
 use crate::{Key, Revision};
@@ -6,7 +6,7 @@ use crate::{Key, Revision};
 /// A result whose error is this room's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a call to a store did not do what was asked.
+/// Why a call to a store failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,7 +16,7 @@ pub enum Error {
         /// The key of the resource, for a person.
         what: String,
     },
-    /// A precondition does not hold, and nothing was changed.
+    /// A precondition does not hold; the store did not change.
     #[error("{key} is not as expected: {}", current_state(*current))]
     Conflict {
         /// The resource that was to be written.
@@ -24,7 +24,7 @@ pub enum Error {
         /// The revision that the resource has now; `None` when it is gone.
         current: Option<Revision>,
     },
-    /// To apply the document would change fields that other managers own, and nothing was changed.
+    /// The apply would change fields that other managers own; the store did not change.
     #[error("Apply failed with {}", describe_conflicts(conflicts))]
     ApplyConflict {
         /// The resource that was to be written.
@@ -32,12 +32,12 @@ pub enum Error {
         /// Every such field with each of its owners, by owner and field. Never empty.
         conflicts: Vec<FieldConflict>,
     },
-    /// A resource of that name is there already.
+    /// A resource of that name already exists.
     #[error("{key} already exists, at revision {current}")]
     AlreadyExists {
         /// The resource that was to be created.
         key: Key,
-        /// The revision of the one that is there.
+        /// The revision of the existing resource.
         current: Revision,
     },
     /// The document, selector or query is not acceptable.
@@ -45,51 +45,54 @@ pub enum Error {
     Invalid {
         /// The path of the field, as `metadata.name`.
         path: String,
-        /// What is wrong with it, as `must not be empty`.
+        /// The error, as `must not be empty`.
         reason: String,
     },
-    /// Fields of the document are not as the schema of its kind says.
+    /// Fields of the document violate the schema of its kind.
     #[error("{what} is invalid: {}", join_violations(violations))]
     InvalidFields {
         /// The resource, for a person, as `Widget.demo.dev "a"`.
         what: String,
-        /// What is wrong, one or more, at most [`VIOLATIONS_MAX`](crate::schema::VIOLATIONS_MAX).
+        /// The violations, one or more, at most [`VIOLATIONS_MAX`](crate::schema::VIOLATIONS_MAX).
         violations: Vec<Violation>,
     },
-    /// The document has fields that the schema of its kind does not know, and they were not to be left out.
+    /// The document has fields that the schema of its kind does not know, and the request refuses such
+    /// fields.
     #[error("strict decoding error: {}", unknown(fields))]
     UnknownFields {
-        /// Their paths, one or more, as `spec.color`; at most [`VIOLATIONS_MAX`](crate::schema::VIOLATIONS_MAX).
+        /// Their paths, one or more, as `spec.color`; at most
+        /// [`VIOLATIONS_MAX`](crate::schema::VIOLATIONS_MAX).
         fields: Vec<String>,
     },
-    /// Something is larger than its limit.
+    /// A value exceeds its size limit.
     #[error("{what} has {bytes} bytes, the limit is {bytes_max}")]
     TooLarge {
-        /// What is too large, as `document`.
+        /// The name of the value, as `document`.
         what: String,
-        /// How large it is, in bytes.
+        /// Its size, in bytes.
         bytes: u64,
-        /// How large it may be, in bytes.
+        /// The limit, in bytes.
         bytes_max: u64,
     },
-    /// The revision or continue token is older than the history that is kept. List again.
+    /// The revision or continue token is older than the kept history. List again.
     #[error("history before revision {oldest} is gone; list again")]
     Expired {
         /// The oldest revision from which a watch can still be opened.
         oldest: Revision,
     },
-    /// The revision is one that the store has not reached: it belongs to another store, or to a file that was put back since.
+    /// The store has not reached the revision: it belongs to another store, or the file was replaced by an
+    /// older one since.
     #[error("revision {asked} is in the future, the store is at {current}; list again")]
     FutureRevision {
-        /// The revision that was asked for.
+        /// The requested revision.
         asked: Revision,
         /// The revision of the store.
         current: Revision,
     },
-    /// The store cannot answer now. A write may or may not have happened.
+    /// The store is unavailable now. A write may or may not have happened.
     #[error("the store is unavailable: {reason}")]
     Unavailable {
-        /// What happened, for a person.
+        /// The reason, for a person.
         reason: String,
     },
     /// The store was closed.
@@ -104,14 +107,14 @@ pub struct FieldConflict {
     pub field: String,
     /// The name of the manager, as `kubectl`.
     pub manager: String,
-    /// The `apiVersion` that the manager wrote; `None` when it applies.
+    /// The `apiVersion` that the manager wrote; `None` for a manager that applies.
     pub version: Option<String>,
     /// The subresource that the manager wrote, as `status`.
     pub subresource: Option<String>,
 }
 
 impl FieldConflict {
-    /// Returns who owns the field, for a person: `"kubectl" using apps/v1`.
+    /// Returns the owner of the field, for a person: `"kubectl" using apps/v1`.
     pub fn owner(&self) -> String {
         let Self { field: _, manager, version, subresource } = self;
         let subresource = subresource.as_ref().map(|name| format!(" with subresource {name:?}")).unwrap_or_default();
@@ -121,12 +124,12 @@ impl FieldConflict {
 }
 
 impl Error {
-    /// Builds [`Error::Invalid`] from the path of a field and what is wrong with it.
+    /// Builds [`Error::Invalid`] from the path of a field and the reason.
     pub fn invalid(path: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Invalid { path: path.into(), reason: reason.into() }
     }
 
-    /// Builds [`Error::Unavailable`] from anything that can be shown.
+    /// Builds [`Error::Unavailable`] from any displayable reason.
     pub fn unavailable(reason: impl std::fmt::Display) -> Self {
         Self::Unavailable { reason: reason.to_string() }
     }
@@ -136,7 +139,7 @@ impl Error {
     }
 }
 
-/// Source: the words of Kubernetes, which people search for.
+/// Source: the message of Kubernetes, so that users can search for it.
 fn describe_conflicts(conflicts: &[FieldConflict]) -> String {
     if let [conflict] = conflicts {
         return format!("1 conflict: conflict with {}: {}", conflict.owner(), conflict.field);
@@ -155,7 +158,7 @@ fn describe_conflicts(conflicts: &[FieldConflict]) -> String {
     text
 }
 
-/// Source: the words of Kubernetes, which people search for.
+/// Source: the message of Kubernetes, so that users can search for it.
 fn unknown(fields: &[String]) -> String {
     fields.iter().map(|field| format!("unknown field {field:?}")).collect::<Vec<_>>().join(", ")
 }

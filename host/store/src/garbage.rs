@@ -1,15 +1,17 @@
-//! Garbage collection: what happens to the resources that name a deleted one as their owner.
+//! Garbage collection: deletes or releases the dependents of a deleted owner.
 //!
-//! * Background: a resource whose owners are all gone is deleted. An owner is gone when no resource of that kind and name has that uid.
-//! * Foreground: an owner that is being deleted with the finalizer `foregroundDeletion` waits until its dependents are gone. Those that
-//!   another living owner holds are let go of instead.
-//! * Orphan: an owner with the finalizer `orphan` waits until no resource names it any more.
+//! * Background: a resource is deleted once all its owners are gone. An owner is gone when no resource of
+//!   that kind and name has that uid.
+//! * Foreground: an owner that is being deleted with the finalizer `foregroundDeletion` waits until its
+//!   dependents are gone. Dependents with another living owner lose the reference instead.
+//! * Orphan: an owner with the finalizer `orphan` waits until no resource references it.
 //!
-//! Each event is worked through before the next one is taken, against the store as it is now: there is no graph in memory that could be
-//! wrong, and nothing to restore after a restart. At the start everything is checked once, so that a deletion that nobody saw is found.
-//! Every step can be repeated.
+//! The collector handles one event at a time, against the current state of the store. It keeps no graph in
+//! memory that could become stale, and has nothing to restore after a restart. At the start it checks all
+//! resources once, to find deletions that it missed. Every step can be repeated.
 //!
-//! Deliberately absent: owners in other stores, and `blockOwnerDeletion` (every dependent holds up a foreground deletion).
+//! Deliberately absent: owners in other stores, and `blockOwnerDeletion` (every dependent blocks a foreground
+//! deletion).
 
 mod steps;
 #[cfg(test)]
@@ -24,17 +26,19 @@ use tokio::time;
 use crate::{Error, Event, EventType, FINALIZER_FOREGROUND, Query, Resource, Result, Scope, Store, Watch};
 use steps::GarbageCollector;
 
-/// Wait after a first failure; doubles with each failure in a row.
+/// Wait after the first failure; doubles with each failure in a row.
 const BACKOFF_BASE: Duration = Duration::from_millis(50);
-/// Longest wait between two tries.
+/// Longest wait between two attempts.
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
-/// Resources read at a time by the full check.
+/// Resources per page of the full check.
 const PAGE_ITEMS: usize = 500;
 
 /// Collects garbage until `stop` is ready, or the store is closed.
 ///
-/// Tries again for as long as it takes when the store is unavailable, and checks everything again when it has missed history. Cancel
-/// safe: no step is left half done.
+/// Retries for as long as the store is unavailable, and repeats the full check after it has missed history.
+///
+/// # Cancel safety
+/// Every step is a single write, so none is left half done.
 pub async fn collect(store: Arc<dyn Store>, stop: impl Future) {
     let mut stop = pin!(stop);
     tokio::select! {
@@ -43,7 +47,7 @@ pub async fn collect(store: Arc<dyn Store>, stop: impl Future) {
     }
 }
 
-/// Ends when the store is closed.
+/// Runs until the store is closed.
 async fn run(store: &Arc<dyn Store>) {
     let mut backoff = Backoff::default();
     loop {
@@ -59,9 +63,9 @@ async fn run(store: &Arc<dyn Store>) {
     }
 }
 
-/// Checks everything once, then follows the changes.
+/// Checks all resources once, then follows the changes.
 async fn session(store: &Arc<dyn Store>, backoff: &mut Backoff) -> Result<std::convert::Infallible> {
-    // Taken before the lists: what changes meanwhile is looked at twice, which does no harm.
+    // Opened before the lists: a change in between is handled twice, which is harmless.
     let mut watch = store.watch(Scope::Everything, store.revision()).await?;
     let steps = GarbageCollector::new(store);
     for kind in store.kinds().await? {
@@ -84,7 +88,7 @@ async fn session(store: &Arc<dyn Store>, backoff: &mut Backoff) -> Result<std::c
     }
 }
 
-/// Does what an event calls for.
+/// Handles one event.
 async fn handle(steps: &GarbageCollector, event: &Event) -> Result<()> {
     let Event { kind, resource, previous, revision: _ } = event;
     match kind {
@@ -100,7 +104,7 @@ async fn handle(steps: &GarbageCollector, event: &Event) -> Result<()> {
     }
 }
 
-/// Returns whether a change of a resource is one that garbage collection cares about.
+/// Returns whether a change matters to garbage collection.
 fn calls_for_check(resource: &Resource, previous: Option<&Resource>) -> bool {
     let Some(previous) = previous else { return true };
     resource.owners() != previous.owners()
@@ -108,14 +112,14 @@ fn calls_for_check(resource: &Resource, previous: Option<&Resource>) -> bool {
         || (resource.is_deleting() && !resource.finalizers().eq(previous.finalizers()))
 }
 
-/// Returns the owners that a resource named before and does not name now.
+/// Returns the owners that a resource named before and no longer names.
 fn dropped_owners(previous: Option<&Resource>, now: Option<&Resource>) -> Vec<crate::OwnerReference> {
     let now = now.map(Resource::owners).unwrap_or_default();
     let before = previous.map(Resource::owners).unwrap_or_default();
     before.iter().filter(|owner| now.iter().all(|other| other.uid != owner.uid)).cloned().collect()
 }
 
-/// Takes the next event. `Unavailable` is waited out, for the watch goes on where it was.
+/// Returns the next event. Waits while the store is `Unavailable`; the watch resumes at its position.
 async fn next(watch: &mut Watch, backoff: &mut Backoff) -> Result<Event> {
     loop {
         match watch.next().await {
@@ -125,7 +129,8 @@ async fn next(watch: &mut Watch, backoff: &mut Backoff) -> Result<Event> {
     }
 }
 
-/// Does a piece of work until it succeeds. Work that the store refuses for another reason than its own state is logged and left.
+/// Retries a step until it succeeds. If the store rejects it for another reason than its own state, logs the
+/// error and gives up.
 async fn retry<F: Future<Output = Result<()>>>(backoff: &mut Backoff, mut work: impl FnMut() -> F) -> Result<()> {
     loop {
         match work().await {
@@ -133,7 +138,7 @@ async fn retry<F: Future<Output = Result<()>>>(backoff: &mut Backoff, mut work: 
                 backoff.reset();
                 return Ok(());
             }
-            // Somebody else wrote in between: what is there now decides.
+            // Another writer was first: retry against the current state.
             Err(Error::Unavailable { .. } | Error::Conflict { .. }) => backoff.wait().await,
             Err(error @ (Error::Closed | Error::Expired { .. } | Error::FutureRevision { .. })) => return Err(error),
             Err(error) => {
@@ -144,7 +149,7 @@ async fn retry<F: Future<Output = Result<()>>>(backoff: &mut Backoff, mut work: 
     }
 }
 
-/// Grows with failures in a row.
+/// Exponential backoff over failures in a row.
 #[derive(Debug, Default)]
 struct Backoff {
     failures: u32,
@@ -162,7 +167,7 @@ impl Backoff {
     }
 }
 
-/// Returns whether a resource is waiting for its dependents to go.
+/// Returns whether a resource waits for its dependents to be deleted.
 fn is_foreground(resource: &Resource) -> bool {
     resource.is_deleting() && resource.finalizers().any(|name| name == FINALIZER_FOREGROUND)
 }

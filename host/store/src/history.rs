@@ -1,4 +1,4 @@
-//! The most recent changes of a store, in memory, bounded.
+//! The newest changes of a store, in memory, bounded.
 
 #[cfg(test)]
 mod tests;
@@ -8,17 +8,17 @@ use std::time::{Duration, SystemTime};
 
 use crate::{Error, Event, Options, Result, Revision, Scope};
 
-/// Events that one read looks at, at most: it is done under a lock that writers need too.
+/// Events scanned by one read at most: it holds a lock that writers need, too.
 const SCAN_MAX: u64 = 1024;
 
-/// How much history is kept. Whichever bound is hit first cuts.
+/// The bounds of the history. It is compacted at whichever bound is reached first.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
-    /// From 1.
+    /// At least 1.
     pub(crate) events_max: u64,
-    /// The last event is kept whatever its size.
+    /// In bytes. The last event is kept whatever its size.
     pub(crate) bytes_max: u64,
-    /// From one millisecond.
+    /// At least one millisecond.
     pub(crate) age_max: Duration,
 }
 
@@ -33,7 +33,7 @@ impl Bounds {
     }
 }
 
-/// An event, the bytes that it counts for, and when it happened.
+/// An event, its size in bytes, and its time.
 #[derive(Debug)]
 struct HistoryEntry {
     event: Event,
@@ -41,18 +41,18 @@ struct HistoryEntry {
     at: SystemTime,
 }
 
-/// A ring of events whose revisions follow one another without a gap.
+/// A ring of events with consecutive revisions.
 #[derive(Debug)]
 pub(crate) struct History {
     events: VecDeque<HistoryEntry>,
-    /// The revision before that of the first event: everything up to here is gone.
+    /// The revision before that of the first event: the history up to here is gone.
     cut: Revision,
     bytes: u64,
     bounds: Bounds,
 }
 
 impl History {
-    /// Begins an empty history at a revision.
+    /// Creates an empty history that starts after a revision.
     pub(crate) fn new(start: Revision, bounds: Bounds) -> Self {
         Self { events: VecDeque::new(), cut: start, bytes: 0, bounds }
     }
@@ -67,7 +67,7 @@ impl History {
         Revision(self.cut.0 + self.events.len() as u64)
     }
 
-    /// Adds the next event, and forgets the oldest when there are too many or they are too large.
+    /// Appends the next event, and removes the oldest ones if the history exceeds its count or size.
     pub(crate) fn push(&mut self, event: Event, bytes: u64, at: SystemTime) {
         debug_assert_eq!(event.revision, self.newest().next(), "revisions follow one another");
         self.events.push_back(HistoryEntry { event, bytes, at });
@@ -78,14 +78,15 @@ impl History {
         }
     }
 
-    /// Forgets what is too old by now. An event from the future, of a clock that went back, waits until it is old.
+    /// Removes events that are too old. An event with a time in the future, from before the clock went back,
+    /// stays until it is old.
     pub(crate) fn expire(&mut self, now: SystemTime) {
         let too_old = |kept: &HistoryEntry| now.duration_since(kept.at).is_ok_and(|age| age >= self.bounds.age_max);
         let count = self.events.iter().take_while(|kept| too_old(kept)).count();
         (0..count).for_each(|_| self.forget_first());
     }
 
-    /// Forgets every event up to and including a revision.
+    /// Removes every event up to and including a revision.
     pub(crate) fn forget(&mut self, through: Revision) {
         while self.cut < through && !self.events.is_empty() {
             self.forget_first();
@@ -108,8 +109,8 @@ impl History {
         Ok(self.events.range(skipped..).map(|kept| &kept.event))
     }
 
-    /// Adds the events of a scope after a revision to `found`, as far as one read goes; returns how far that was. `Expired` when some of
-    /// them are gone.
+    /// Adds the events of a scope after a revision to `found`, up to the limit of one read, and returns the
+    /// end of the read. `Expired` when some of them are gone.
     pub(crate) fn read(&self, scope: &Scope, after: Revision, found: &mut impl Extend<Event>) -> Result<Revision> {
         let events = self.after(after)?.take(usize::try_from(SCAN_MAX).unwrap_or(usize::MAX));
         found.extend(events.filter(|event| scope.includes(event.resource.key().kind())).cloned());
@@ -117,7 +118,7 @@ impl History {
     }
 }
 
-/// Checks that a watch can be opened from a revision.
+/// Checks that a watch can start at a revision.
 pub(crate) fn check_start(from: Revision, oldest: Revision, newest: Revision) -> Result<()> {
     if from > newest {
         return Err(Error::FutureRevision { asked: from, current: newest });

@@ -1,12 +1,13 @@
-//! The resource store: where resources of Kubernetes shape live, and how they are read, written and followed.
+//! The resource store: holds resources of Kubernetes shape, and lets callers read, write and watch them.
 //!
-//! Every store has the same behaviour because one pure module, [`semantics`], decides what a write does; stores differ in where they
-//! keep the result. [`memory::MemoryStore`] forgets, [`embedded::EmbeddedStore`] keeps one file on disk.
+//! All stores behave alike because one pure module, [`semantics`], decides the effect of a write; stores
+//! differ only in where they keep the result. [`memory::MemoryStore`] keeps it in memory,
+//! [`embedded::EmbeddedStore`] in one file on disk.
 //!
 //! Read in this order: [`Resource`], [`Store`], [`Write`], [`semantics`], then one store.
 //!
-//! Deliberately absent: this room knows nothing of guests, grants, queues and HTTP, reads no environment variable, and has no cache in
-//! front of a store.
+//! Deliberately absent: this room knows nothing of guests, grants, queues and HTTP, reads no environment
+//! variable, and has no cache in front of a store.
 
 pub mod definition;
 pub mod embedded;
@@ -43,22 +44,23 @@ pub use store::{Options, Page, Query, Store};
 pub use watch::{Changes, Event, EventType, Scope, Watch};
 pub use write::{FieldValidation, Precondition, Propagation, Request, Write, WriteResponse};
 
-/// Largest document that a store takes, in bytes of its JSON text: 1 MiB.
+/// Largest document that a store accepts, in bytes of its JSON text: 1 MiB.
 pub const DOCUMENT_BYTES_MAX: u64 = 1 << 20;
 
-/// What `metadata.managedFields` may come to, in bytes of its JSON text: 256 KiB. A write that would make it longer is refused.
+/// Largest `metadata.managedFields`, in bytes of its JSON text: 256 KiB. A write that would exceed it is
+/// refused.
 pub const MANAGED_FIELDS_BYTES_MAX: u64 = 256 << 10;
 
-/// What the documents of one page of a list may come to, in bytes of their JSON text: 4 MiB. Holds for queries with a limit; one item
-/// always fits.
+/// Total size of the documents in one page of a list, in bytes of their JSON text: 4 MiB. Applies to queries
+/// with a limit; one item always fits.
 pub const PAGE_BYTES_MAX: u64 = 4 << 20;
 
-/// Deepest nesting of objects and arrays that a store takes. Below the recursion limit of the JSON parser, so that what was stored can
-/// be read again inside an envelope.
+/// Deepest nesting of objects and arrays that a store accepts. It is below the recursion limit of the JSON
+/// parser, so that a stored document can be parsed again inside an envelope.
 pub const DOCUMENT_DEPTH_MAX: usize = 100;
 
-/// The finalizer that keeps a resource until its dependents are gone ([`Propagation::Foreground`]).
+/// The finalizer that keeps a resource until its dependents are deleted ([`Propagation::Foreground`]).
 pub const FINALIZER_FOREGROUND: &str = "foregroundDeletion";
 
-/// The finalizer that keeps a resource until its dependents have forgotten it ([`Propagation::Orphan`]).
+/// The finalizer that keeps a resource until its dependents no longer reference it ([`Propagation::Orphan`]).
 pub const FINALIZER_ORPHAN: &str = "orphan";

@@ -1,8 +1,8 @@
-//! Lists and their pages: every page of a list shows the moment of the first one.
+//! Lists and their pages. Every page of a list shows the revision of the first page.
 //!
-//! Stores keep only the present. The past of a later page is made from it: for every key that changed since, the `previous` of the first
-//! change after that moment is what was there. So a list stays consistent for as long as history reaches back to its beginning. Which keys
-//! changed, [`past`] keeps from page to page.
+//! Stores keep only the present. A later page reconstructs the past: for every key that changed since, the
+//! `previous` of its first change after that revision is the state to show. So a list is consistent for as
+//! long as the history reaches back to its first page. [`past`] caches the changed keys between pages.
 
 pub(crate) mod past;
 #[cfg(test)]
@@ -13,19 +13,19 @@ use std::sync::Arc;
 use crate::model::Path;
 use crate::{Error, Key, PAGE_BYTES_MAX, Page, Query, Resource, Result, Revision};
 
-/// Where a list goes on.
+/// The start of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Start {
-    /// The moment that the list shows; `None` for now.
+    /// The revision that the list shows; `None` for the present.
     pub(crate) revision: Option<Revision>,
-    /// Where the kind, or the namespace of it, begins.
+    /// The path prefix of the kind, or of one of its namespaces.
     pub(crate) prefix: Path,
     /// The last path of the page before.
     pub(crate) after: Option<Path>,
 }
 
 impl Start {
-    /// Checks a query and reads its continue token.
+    /// Checks a query and parses its continue token.
     pub(crate) fn of(query: &Query, store: &str, oldest: Revision) -> Result<Self> {
         query.selector.validate()?;
         if query.limit == Some(0) {
@@ -46,20 +46,20 @@ impl Start {
         Ok(Self { revision: Some(revision), prefix, after: Some(after) })
     }
 
-    /// Returns whether a path belongs to this list and is still to come.
+    /// Returns whether a path belongs to this list and comes after the pages so far.
     pub(crate) fn covers(&self, path: &Path) -> bool {
         path.0.starts_with(&self.prefix.0) && self.after.as_ref().is_none_or(|after| path > after)
     }
 }
 
-/// A path, and what was there at the moment of a list; `None` when nothing was.
+/// A path, and its resource at the revision of a list; `None` if there was none.
 pub(crate) type PastRow = (Path, Option<Arc<Resource>>);
 
-/// Puts a page together of what is there now, in order, and the past.
+/// Builds a page from the present rows and the past rows, both in the order of paths.
 ///
-/// `now` has the rows that [`Start::covers`]; it may leave out rows that the selector does not mean. `past` has what stood elsewhere than now,
-/// also in the order of paths. A page with a limit ends before the
-/// document that would make it longer than [`PAGE_BYTES_MAX`], so that a page of large documents is never in memory as a whole.
+/// `now` has the rows that [`Start::covers`]; it may omit rows that the selector does not match. `past` has
+/// the rows that differed at the revision of the list. A page with a limit ends before it exceeds
+/// [`PAGE_BYTES_MAX`], so that memory stays bounded for large documents.
 pub(crate) fn page(
     query: &Query,
     store: &str,
@@ -87,7 +87,7 @@ pub(crate) fn page(
     Ok(Page { items, revision, next: None })
 }
 
-/// The present with the past laid over it, in the order of paths.
+/// The present rows, replaced by the past rows of the same path, in the order of paths.
 struct MergedRows<N: Iterator, P: Iterator> {
     now: std::iter::Peekable<N>,
     past: std::iter::Peekable<P>,
@@ -114,7 +114,7 @@ where
                 Ok(was) => was,
                 Err(error) => return Some(Err(error)),
             };
-            // What is there now under this path came later.
+            // The present row of this path is newer than the list.
             self.now.next_if(|row| matches!(row, Ok((now, _)) if *now == path));
             if let Some(resource) = resource {
                 return Some(Ok((path, resource)));
@@ -123,10 +123,10 @@ where
     }
 }
 
-/// Returns a [`Page::next`] that goes on right behind `last`, for the list that `next` belongs to.
+/// Returns a [`Page::next`] that continues directly after `last`, for the list of the token `next`.
 ///
 /// # Errors
-/// [`Error::Invalid`] when `next` is no token of a store.
+/// [`Error::Invalid`] when `next` is not a continue token of a store.
 pub fn continue_after(next: &str, last: &Key) -> Result<String> {
     let (revision, store, _) =
         read_token(next).ok_or_else(|| Error::invalid("continue", "is no token of this store"))?;

@@ -1,4 +1,4 @@
-//! A store that forgets: everything is in memory and gone with the process. For tests, simulations and trying things out.
+//! A store in memory; its resources are lost when the process ends. For tests, simulations and experiments.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -20,7 +20,7 @@ use crate::{
     Store, Watch, WriteResponse,
 };
 
-/// Resources in memory.
+/// A store in memory.
 pub struct MemoryStore {
     id: String,
     schemas: Schemas,
@@ -33,11 +33,11 @@ impl std::fmt::Debug for MemoryStore {
     }
 }
 
-/// What the store and its watches have in common.
+/// State shared by the store and its watches.
 struct SharedState {
     clock: Arc<dyn ClockAndIds>,
     state: Mutex<State>,
-    /// Told after every change, outside of the lock.
+    /// Notified of every change, under the lock of the state.
     tip: RevisionNotifier,
 }
 
@@ -46,13 +46,13 @@ struct State {
     resources: BTreeMap<Path, Arc<Resource>>,
     owners: BTreeSet<(Vec<u8>, Path)>,
     history: History,
-    /// Of the lists that clients read on.
+    /// Cache for the later pages of lists.
     changes_since: ChangesSinceCache,
     closed: bool,
 }
 
 impl MemoryStore {
-    /// Makes an empty store.
+    /// Creates an empty store.
     pub fn new(options: Options) -> Self {
         let bounds = Bounds::of(&options);
         let source = options.clock;
@@ -119,7 +119,7 @@ impl State {
         Ok(page)
     }
 
-    /// Returns what a page of a list of a revision that has passed has to show differently from now.
+    /// Returns the rows that differed at the past revision of a list.
     fn past_rows(
         &self,
         start: &Start,
@@ -138,7 +138,7 @@ impl State {
         }))
     }
 
-    /// Returns the rows of a list that are there now.
+    /// Returns the present rows of a list.
     fn rows(&self, start: &Start) -> impl Iterator<Item = (Path, Arc<Resource>)> {
         let (first, end) = (start.after.as_ref().unwrap_or(&start.prefix).clone(), start.prefix.end());
         let range = self.resources.range((Bound::Excluded(first), Bound::Excluded(end)));
@@ -164,14 +164,15 @@ impl SharedState {
         if state.closed { Err(Error::Closed) } else { Ok(state) }
     }
 
-    /// As [`History::read`], without the history that is too old, and also after the end.
+    /// As [`History::read`], after removing expired events. Also works after close.
     fn read_history(&self, scope: &Scope, after: Revision, found: &mut impl Extend<Event>) -> Result<Revision> {
         let mut state = self.lock();
         state.history.expire(self.clock.now());
         state.history.read(scope, after, found)
     }
 
-    /// As `open`, without the history that is too old. Nobody can tell whether it went when its time came or goes now.
+    /// Locks an open store, after removing expired events. Callers cannot observe whether they were removed
+    /// on time or now.
     fn lock_expired(&self) -> Result<MutexGuard<'_, State>> {
         let mut state = self.lock_open()?;
         state.history.expire(self.clock.now());
@@ -202,7 +203,7 @@ impl Store for MemoryStore {
         let unknown = performed.unknown_fields.clone();
         if let Some(kind) = change.filter(|_| !dry_run) {
             state.commit(performed, kind, self.shared.clock.now());
-            // Under the lock, so that tips are told in order.
+            // Under the lock, so that revisions are published in order.
             self.shared.tip.advance(revision);
             self.shared.tip.notify_rest();
         }

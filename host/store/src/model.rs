@@ -1,4 +1,4 @@
-//! The words of the store as types: kind, key, revision, resource, and what a write is about.
+//! The basic types of the store: kind, key, revision, resource, and the target of a write.
 
 mod key;
 mod kind;

@@ -1,18 +1,19 @@
-//! Where a store takes time and randomness from, so that a simulation can give its own.
+//! The clock and the randomness of a store, as a trait, so that simulations can supply their own.
 
 use std::time::SystemTime;
 
 use uuid::Uuid;
 
-/// What a store needs from outside to decide a write.
+/// Clock, uids and random suffixes for the decisions of a store.
 pub trait ClockAndIds: Send + Sync + 'static {
-    /// Returns the time of day, for `creationTimestamp`, `deletionTimestamp` and the age of history. Need not grow.
+    /// Returns the time of day, for `creationTimestamp`, `deletionTimestamp` and the age of history. It may
+    /// go back.
     fn now(&self) -> SystemTime;
 
     /// Returns a uid that was never returned before, for a new resource or a new store.
     fn uid(&self) -> String;
 
-    /// Returns the five characters that end a generated name: lower-case letters and digits.
+    /// Returns the five characters at the end of a generated name: lower-case letters and digits.
     fn suffix(&self) -> String;
 }
 
@@ -20,7 +21,7 @@ pub trait ClockAndIds: Send + Sync + 'static {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClockAndIds;
 
-/// Letters and digits of generated names: no vowels, so that no words appear.
+/// Characters of generated names: no vowels, so that no words appear.
 const SUFFIX_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 impl ClockAndIds for SystemClockAndIds {
@@ -33,7 +34,7 @@ impl ClockAndIds for SystemClockAndIds {
     }
 
     fn suffix(&self) -> String {
-        // The last ten bytes but for the variant bits are random; modulo 27 is uneven by less than a tenth.
+        // The last five bytes are random; modulo 27 is uneven by less than a tenth.
         let bytes = Uuid::new_v4().into_bytes();
         bytes[11..].iter().map(|byte| char::from(SUFFIX_ALPHABET[usize::from(*byte) % SUFFIX_ALPHABET.len()])).collect()
     }

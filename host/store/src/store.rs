@@ -1,4 +1,4 @@
-//! The trait that every store implements, and what goes in and out of it.
+//! The `Store` trait, its options, and the types of a list.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,63 +12,66 @@ use crate::{
     WriteResponse,
 };
 
-/// A question for the resources of one kind.
+/// A query for the resources of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Query {
-    /// Which kind; its version is ignored.
+    /// The kind; its version is ignored.
     pub kind: Kind,
-    /// Which resources of the kind.
+    /// The conditions on the resources.
     #[serde(default)]
     pub selector: Selector,
-    /// How many items at most, from 1; `None` for all of them in one page. A page may hold fewer, and still have a [`Page::next`]: it ends
-    /// where its documents come to [`PAGE_BYTES_MAX`](crate::PAGE_BYTES_MAX).
+    /// Items per page at most, from 1; `None` for all items in one page. A page may hold fewer items and
+    /// still have a [`Page::next`]: it ends when its documents reach
+    /// [`PAGE_BYTES_MAX`](crate::PAGE_BYTES_MAX).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
-    /// The [`Page::next`] of the page before. Goes with the same kind and selector.
+    /// The [`Page::next`] of the page before; use it with the same kind and selector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
 }
 
 impl Query {
-    /// Asks for every resource of a kind.
+    /// Queries all resources of a kind.
     pub fn all(kind: Kind) -> Self {
         Self { kind, selector: Selector::default(), limit: None, from: None }
     }
 }
 
-/// One answer to a [`Query`].
+/// One page of the result of a [`Query`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
     /// Ordered by namespace, then name.
     pub items: Vec<Arc<Resource>>,
-    /// The revision of the store at which the list was taken: the same for all pages of one list. A watch from here misses nothing.
+    /// The revision of the store that the list shows: the same for all pages of one list. A watch from this
+    /// revision misses no change.
     pub revision: Revision,
-    /// Goes into [`Query::from`] to read on; `None` at the end.
+    /// The continue token for [`Query::from`]; `None` on the last page.
     pub next: Option<String>,
 }
 
-/// What a store can be told when it is made.
+/// The options of a store.
 ///
-/// History is cut at whichever bound is hit first, in small pieces beside the writes, and also when nobody writes. A watch or a list that
-/// still needed what was cut is `Expired`.
+/// History is compacted at whichever bound is reached first: in small pieces beside the writes, and also
+/// while the store is idle. A watch or a list that still needed the removed part fails with `Expired`.
 #[derive(Clone)]
 pub struct Options {
-    /// How many changes are kept for watches and for the later pages of a list: 1 or more, default 100 000. The store may keep a few
-    /// hundred more for a while.
+    /// Changes kept for watches and for the later pages of a list: 1 or more, default 100 000. The store may
+    /// keep a few hundred more for a while.
     pub history_max: u64,
-    /// How long a change is kept, by the clock of `source`: above zero, default one hour, so that a client that was away for some minutes
-    /// goes on where it was. A store in a file may keep a change for a minute longer.
+    /// Retention time of a change, by the clock of `clock`: above zero, default one hour, so that a client
+    /// that was away for some minutes can resume. A store in a file may keep a change for a minute longer.
     pub history_age_max: Duration,
-    /// What the changes that are kept may come to, in bytes of the documents before and after each: default 64 MiB. A store in a
-    /// file counts of the one before only what differs. The last change is kept whatever its size. All of a file is read when it is opened, so
-    /// this bounds for how long a store with few resources is opened.
+    /// Total size of the kept changes, in bytes of the documents before and after each change: default 64
+    /// MiB. A store in a file counts only the difference from the document before. The last change is kept
+    /// whatever its size. Opening a store reads the whole file, so this bounds the opening time of a store
+    /// with few resources.
     pub history_bytes_max: u64,
-    /// How long the journal of a file is that is made, in bytes: default 16 MiB, rounded up to whole pages, at most 1 GiB. The longer it is,
-    /// the more changes go to their places in the file together, and the longer it takes to open after a crash. Zero for none: then every
-    /// change goes to its place at once, and the file is a plain file of the engine.
+    /// Length of the write-ahead log of a new file, in bytes: default 16 MiB, rounded up to whole pages, at
+    /// most 1 GiB. With a longer log, more changes share one checkpoint, and opening after a crash takes
+    /// longer. Zero for none: then every change goes to the pages at once, and the file is a plain redb file.
     pub wal_bytes: u64,
-    /// Time and randomness.
+    /// Source of time, uids and random name suffixes.
     pub clock: Arc<dyn ClockAndIds>,
 }
 
@@ -96,32 +99,35 @@ impl std::fmt::Debug for Options {
     }
 }
 
-/// Resources, kept. Strictly serialisable: a write is seen by every read that starts after it was answered.
+/// A store of resources. Strictly serialisable: a write is seen by every read that starts after the write was
+/// acknowledged.
 ///
-/// Every method may answer `Unavailable` (try again later) and `Closed`.
+/// Every method may fail with `Unavailable` (try again later) and `Closed`.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// Reads one resource. The version of the key is ignored: the answer has the version that it was written with.
+    /// Reads one resource. The version of the key is ignored: the document has the version in which it was
+    /// stored.
     ///
     /// # Errors
     /// `NotFound`. Cancel safe.
     async fn get(&self, key: &Key) -> Result<Arc<Resource>>;
 
-    /// Reads resources of one kind. All pages of one list show the same moment.
+    /// Lists resources of one kind. All pages of one list show the same revision.
     ///
     /// # Errors
-    /// `Invalid` for a selector, limit or continue token; `Expired` when the history since the first page is gone. Cancel safe.
+    /// `Invalid` for a selector, limit or continue token; `Expired` when the history since the first page is
+    /// gone. Cancel safe.
     async fn list(&self, query: &Query) -> Result<Page>;
 
-    /// Makes one change, and answers when it will survive whatever the store is made to survive. A dry run answers the same, and changes
-    /// nothing.
+    /// Makes one change, and returns once the change is as durable as the store can make it. A dry run
+    /// returns the same response and changes nothing.
     ///
     /// # Errors
-    /// `NotFound`, `Conflict`, `ApplyConflict`, `AlreadyExists`, `Invalid`, `TooLarge`: nothing was changed. After `Unavailable` it is not known.
-    /// A call that is dropped may still be carried out.
+    /// `NotFound`, `Conflict`, `ApplyConflict`, `AlreadyExists`, `Invalid`, `TooLarge`: the store did not
+    /// change. After `Unavailable` the outcome is unknown. A dropped call may still be carried out.
     async fn submit(&self, request: Request) -> Result<WriteResponse>;
 
-    /// Makes one change in the name of the host: [`Store::submit`] with a manager of that name.
+    /// Makes one change in the name of the host: [`Store::submit`] with the host as manager.
     ///
     /// # Errors
     /// As [`Store::submit`].
@@ -129,39 +135,42 @@ pub trait Store: Send + Sync + 'static {
         self.submit(write.into()).await
     }
 
-    /// Returns the schemas by which documents are checked and merged. Whoever declares a kind sets its schema here.
+    /// Returns the schemas that validate and merge documents. The code that declares a kind sets its schema
+    /// here.
     fn schemas(&self) -> &Schemas;
 
-    /// Follows all changes with a revision above `from`, each once, in the order of their revisions.
+    /// Watches all changes with a revision above `from`, each once, in the order of their revisions.
     ///
     /// # Errors
-    /// `Expired` when the history back to `from` is gone, `FutureRevision` when the store has not reached `from`. Cancel safe.
+    /// `Expired` when the history back to `from` is gone, `FutureRevision` when the store has not reached
+    /// `from`. Cancel safe.
     async fn watch(&self, scope: Scope, from: Revision) -> Result<Watch>;
 
     /// Returns the revision of the last change that reads can see.
     fn revision(&self) -> Revision;
 
-    /// Returns what tells this store from any other. Revisions of two stores cannot be compared.
+    /// Returns the id that distinguishes this store from all others. Revisions of different stores cannot be
+    /// compared.
     fn id(&self) -> &str;
 
-    /// Returns whether writes can be taken.
+    /// Returns whether the store accepts writes.
     ///
     /// # Errors
-    /// `Unavailable` with what a person has to know, `Closed`.
+    /// `Unavailable` with the reason, for a person; `Closed`.
     fn health(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Finishes the writes that were taken, then refuses every further call. Does nothing the second time.
+    /// Finishes the accepted writes, then refuses every further call. Does nothing the second time.
     async fn close(&self);
 
-    /// Returns the kinds of which resources exist, each once, with the version of its first resource.
+    /// Returns the kinds that have resources, each once, with the version of its first resource.
     ///
     /// # Errors
     /// None of its own. Cancel safe.
     async fn kinds(&self) -> Result<Vec<Kind>>;
 
-    /// Returns every resource, of any kind, that has an owner reference to this uid.
+    /// Returns all resources, of any kind, that have an owner reference to this uid.
     ///
     /// # Errors
     /// None of its own. Cancel safe.

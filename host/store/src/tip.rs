@@ -1,11 +1,12 @@
-//! How far a store has come, and who waits for it to come further.
+//! The current revision of a store, and notification of the tasks that wait for the next one.
 //!
-//! Whoever waits belongs to one of a few groups, and a group is told at once. Who changes the store tells the first group, goes on with what is
-//! more urgent, and then tells whatever groups are left; meanwhile each one who was told tells another group. So a thousand watches are told on
-//! the threads on which they run, which costs a fraction of waking each from another thread, and the change is not held up by them. Nobody
-//! depends on who was told: that one may be long in coming, or gone.
+//! Each waiting task belongs to one of a few groups, and a group is woken at once. The writer wakes the first
+//! group, continues with more urgent work, and later wakes the remaining groups. Meanwhile each woken task
+//! wakes one more group. So a thousand watches wake one another on their own threads. That costs a fraction
+//! of waking each from another thread, and does not delay the writer. No wake-up depends on a woken task,
+//! which may be slow or gone.
 //!
-//! Deliberately absent: what has changed. Whoever was told reads it at his own position.
+//! Deliberately absent: the change itself. Each woken task reads it at its own position.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -13,24 +14,25 @@ use tokio::sync::Notify;
 
 use crate::{Error, Result, Revision};
 
-/// In how many groups those who wait are told.
+/// Number of groups.
 const GROUPS: usize = 32;
 
-/// How far a store has come.
+/// The current revision of a store, and the groups of waiting tasks.
 #[derive(Debug)]
 pub(crate) struct RevisionNotifier {
     revision: AtomicU64,
-    /// There will be no more.
+    /// Set when the store has closed.
     closed: AtomicBool,
     groups: [Notify; GROUPS],
-    /// The first group that was not told yet; beyond the last one when all were. Only ever changed by reading and writing at once, so that
-    /// who takes a group from it has seen every change that was made before that group became due.
+    /// The first group that is not woken yet; `GROUPS` or more when all are. Modified only by atomic
+    /// read-modify-write, so a thread that claims a group also sees every write made before the group became
+    /// due.
     due: AtomicUsize,
-    /// How many have a place in a group, or had one.
+    /// Number of tasks that ever joined a group.
     joined: AtomicUsize,
 }
 
-/// A place in a group, for one who will wait.
+/// The group of a waiting task.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WaitGroup(usize);
 
@@ -53,36 +55,36 @@ impl RevisionNotifier {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Returns a place for one more. The groups fill evenly.
+    /// Returns a group for one more task. The groups fill evenly.
     pub(crate) fn join_group(&self) -> WaitGroup {
         WaitGroup(self.joined.fetch_add(1, Ordering::Relaxed) % GROUPS)
     }
 
-    /// Notes that the store has come to a revision, and begins to tell those who wait. [`RevisionNotifier::finish`] has to follow.
+    /// Publishes a new revision and wakes the first group. [`RevisionNotifier::notify_rest`] has to follow.
     pub(crate) fn advance(&self, revision: Revision) {
         self.revision.store(revision.0, Ordering::Release);
         self.due.swap(0, Ordering::AcqRel);
         self.notify_next_group();
     }
 
-    /// Tells all those who wait and were not told yet.
+    /// Wakes the remaining groups.
     pub(crate) fn notify_rest(&self) {
         while self.notify_next_group() {}
     }
 
-    /// Notes that the store has ended, and tells all those who wait.
+    /// Marks the store as closed, and wakes all groups.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.due.swap(0, Ordering::AcqRel);
         self.notify_rest();
     }
 
-    /// Waits until the store has come further than `after`. `Closed` when it never will. Cancel safe.
+    /// Waits until the revision is above `after`. Fails with `Closed` if it never will be. Cancel safe.
     pub(crate) async fn wait_past(&self, WaitGroup(group): WaitGroup, after: Revision) -> Result<()> {
         loop {
-            // Before looking: whatever is told from here on is not missed.
+            // Registered before the check, so that no notification from here on is missed.
             let told = self.groups[group].notified();
-            // In this order: at the end, all that came before it is seen.
+            // Read before the revision: once the store is closed, its last revision is visible.
             let is_closed = self.is_closed();
             if self.revision() > after {
                 return Ok(());
@@ -95,14 +97,14 @@ impl RevisionNotifier {
         }
     }
 
-    /// Waits until the store has ended. Cancel safe.
+    /// Waits until the store has closed. Cancel safe.
     pub(crate) async fn closed(&self) {
         while self.wait_past(WaitGroup(0), Revision(u64::MAX)).await.is_ok() {}
     }
 
-    /// Tells one more group; returns whether there was one.
+    /// Wakes one more group; returns false if all are awake.
     fn notify_next_group(&self) -> bool {
-        // Most who ask find nothing to do, and need not take the number from others who ask.
+        // Most callers find no group left, and need not contend for the counter.
         if self.due.load(Ordering::Relaxed) >= GROUPS {
             return false;
         }

@@ -1,4 +1,5 @@
-//! Following changes: a watch holds a position and pulls; nobody pushes into it, so that a slow one holds up no one.
+//! Watches of changes. A watch holds a position and pulls events. The store pushes nothing, so a slow watch
+//! delays no other.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,24 +11,24 @@ use serde::{Deserialize, Serialize};
 use crate::tip::{RevisionNotifier, WaitGroup};
 use crate::{Kind, Resource, Result, Revision};
 
-/// What happened to a resource.
+/// The kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum EventType {
-    /// It was created.
+    /// The resource was created.
     Added,
-    /// It changed.
+    /// The resource changed.
     Modified,
-    /// It is gone.
+    /// The resource was deleted.
     Deleted,
 }
 
 /// One change of one resource.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// What happened.
+    /// The kind of the change.
     pub kind: EventType,
-    /// The resource after the change; its last state when it is gone. Has the revision of this event.
+    /// The resource after the change; its last state after a deletion. Has the revision of this event.
     pub resource: Arc<Resource>,
     /// The resource before the change; `None` when it was created.
     pub previous: Option<Arc<Resource>>,
@@ -36,19 +37,19 @@ pub struct Event {
 }
 
 impl Event {
-    /// Returns what it may take in memory with both resources, in bytes, see [`Resource::memory_bytes`].
+    /// Returns an upper estimate of its memory with both resources, in bytes, see [`Resource::memory_bytes`].
     pub fn memory_bytes(&self) -> u64 {
         self.resource.memory_bytes() + self.previous.as_ref().map_or(0, |previous| previous.memory_bytes())
     }
 }
 
-/// Which changes a watch follows.
+/// The changes that a watch follows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Scope {
-    /// Those of one kind; its version is ignored.
+    /// Changes of one kind; its version is ignored.
     Kind(Kind),
-    /// All of them.
+    /// All changes.
     Everything,
 }
 
@@ -62,44 +63,47 @@ impl Scope {
     }
 }
 
-/// Where a [`Watch`] gets its events from. Stores have their own; a wrapper around a store can bring another.
+/// The source of events of a [`Watch`]. Stores have their own; a wrapper around a store can provide another.
 #[async_trait]
 pub trait Changes: Send + 'static {
-    /// Waits for the next event. See [`Watch::next`], whose promises this keeps.
+    /// Waits for the next event. Implementations keep the promises of [`Watch::next`].
     ///
     /// # Errors
     /// As [`Watch::next`].
     async fn next(&mut self) -> Result<Event>;
 
-    /// Returns how far it has come. See [`Watch::position`].
+    /// Returns the position of the watch. See [`Watch::position`].
     fn position(&self) -> Option<Revision> {
         None
     }
 }
 
-/// Follows the changes of a store, from one revision on.
+/// A watch of the changes of a store, from one revision on.
 ///
-/// Every event of the scope comes, once, in the order of revisions, however slow the caller is, until the store cuts its history.
+/// It delivers every event of the scope once, in the order of revisions, however slow the caller is, until
+/// the store compacts its history.
 pub struct Watch(Box<dyn Changes>);
 
 impl Watch {
-    /// Makes a watch of anything that has events.
+    /// Creates a watch from a source of events.
     pub fn new(changes: impl Changes) -> Self {
         Self(Box::new(changes))
     }
 
-    /// Waits for the next event. Cancel safe: an event is lost only to a caller that received it.
+    /// Waits for the next event. Cancel safe: a dropped call loses no event.
     ///
     /// # Errors
-    /// `Expired`: the watch was so slow that history was cut past it; list again. `Unavailable`: the same call can be made again, and
-    /// goes on where it was. `Closed`: the store was closed. A watch that kept up has been given everything that happened before; one
-    /// that was far behind goes on from its last event when the store is open again.
+    /// `Expired`: the watch was so slow that history was compacted past it; list again. `Unavailable`: the
+    /// same call can be repeated, and resumes at the same position. `Closed`: the store was closed. A watch
+    /// that kept up has received all events before that; one that was far behind can resume from its last
+    /// event once the store is open again.
     pub async fn next(&mut self) -> Result<Event> {
         self.0.next().await
     }
 
-    /// Returns a revision up to which every event of the scope has been delivered, later than that of the last one where others came between;
-    /// `None` where that is not known. A watch can begin there and misses nothing.
+    /// Returns a revision up to which every event of the scope has been delivered; `None` if that is unknown.
+    /// It is later than the last delivered event if events outside the scope followed. A watch that starts
+    /// there misses nothing.
     pub fn position(&self) -> Option<Revision> {
         self.0.position()
     }
@@ -116,25 +120,28 @@ impl fmt::Debug for Watch {
 pub(crate) struct LogBatch {
     /// The events of the scope.
     pub(crate) events: Vec<Event>,
-    /// How far was looked: every event up to and including this revision is in `events` or outside of the scope.
+    /// The end of the read: every event up to and including this revision is in `events` or outside the
+    /// scope.
     pub(crate) through: Revision,
 }
 
-/// A store's history, as a watch reads it.
+/// The history of a store, as watches read it.
 #[async_trait]
 pub(crate) trait ChangeLog: Send + Sync + 'static {
-    /// Adds the events of the scope after a revision to `events`, a bounded piece, and returns how far was looked, as [`LogBatch::through`];
-    /// `None` where that is not all in memory. Never waits for the disk: a thousand watches ask at once.
+    /// Adds a bounded number of events of the scope after a revision to `events`. Returns the end of the
+    /// read, as [`LogBatch::through`]; `None` if part of that history is not in memory. Never waits for the
+    /// disk: a thousand watches may read at once.
     fn recall(&self, scope: &Scope, after: Revision, events: &mut VecDeque<Event>) -> Option<Revision>;
 
-    /// Reads on after a revision, a bounded piece, wherever it is. `through` is above `after` unless there is nothing more.
+    /// Reads a bounded piece after a revision, from memory or from disk. `through` is above `after` unless
+    /// there is no later event.
     async fn read(&self, scope: &Scope, after: Revision) -> Result<LogBatch>;
 
-    /// Returns what tells how far the store has come.
+    /// Returns the notifier of new revisions.
     fn tip(&self) -> &RevisionNotifier;
 }
 
-/// A position in a store's history.
+/// A position in the history of a store.
 pub(crate) struct WatchCursor {
     log: Arc<dyn ChangeLog>,
     group: WaitGroup,
@@ -157,7 +164,7 @@ impl Changes for WatchCursor {
                 return Ok(event);
             }
             self.log.tip().wait_past(self.group, self.position).await?;
-            // Position and pending change together, after the await: a cancelled read is read again.
+            // Position and pending events change together, after the await: a cancelled read is repeated.
             self.position = match self.log.recall(&self.scope, self.position, &mut self.pending) {
                 Some(through) => through,
                 None => {

@@ -1,4 +1,4 @@
-//! A change that somebody wants, as one value, so that it can be recorded, checked and played again.
+//! A write request as one value, so that it can be recorded, checked and replayed.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ pub enum Write {
         /// The resource. With `metadata.generateName` and no name, five characters are added.
         document: Value,
     },
-    /// Replaces a resource, all but its `status`.
+    /// Replaces a resource, except its `status`.
     Update {
-        /// The resource. Its `metadata.uid` and `metadata.resourceVersion` are preconditions too.
+        /// The resource. Its `metadata.uid` and `metadata.resourceVersion` are preconditions, too.
         document: Value,
-        /// What must be true of the resource.
+        /// The precondition of the write.
         #[serde(default)]
         precondition: Precondition,
     },
@@ -30,7 +30,7 @@ pub enum Write {
         key: Key,
         /// The new status alone; `null` removes it.
         status: Value,
-        /// What must be true of the resource.
+        /// The precondition of the write.
         #[serde(default)]
         precondition: Precondition,
     },
@@ -38,40 +38,41 @@ pub enum Write {
     PatchStatus {
         /// The resource.
         key: Key,
-        /// What to change of the whole document: what it says of anything but `status` is not done, but that the `metadata.uid` and
+        /// The change to the whole document. Only its changes to `status` take effect. The `metadata.uid` and
         /// `metadata.resourceVersion` that it sets are preconditions.
         change: Change,
     },
-    /// Sets the fields of a `status` that the document names and leaves the others, as [`Write::Apply`] does for all else. The resource
-    /// must be there.
+    /// Sets the fields of a `status` that the document names and leaves the others, as [`Write::Apply`] does
+    /// outside `status`. The resource must exist.
     ApplyStatus {
-        /// The resource, as far as the manager cares: of it the `status`, and as preconditions `metadata.uid` and
-        /// `metadata.resourceVersion`.
+        /// The fields that the manager sets in `status`. `metadata.uid` and `metadata.resourceVersion` are
+        /// preconditions.
         document: Value,
-        /// Who applies.
+        /// The manager that applies.
         manager: String,
-        /// Changes fields that other managers own, and takes those from them.
+        /// Takes ownership of fields that other managers own.
         #[serde(default)]
         force: bool,
     },
-    /// Changes a resource in place, all but its `status`.
+    /// Changes a resource in place, except its `status`.
     Patch {
         /// The resource.
         key: Key,
-        /// What to change.
+        /// The change.
         change: Change,
-        /// What must be true of the resource.
+        /// The precondition of the write.
         #[serde(default)]
         precondition: Precondition,
     },
-    /// Creates a resource, or sets the fields that the document names and leaves the others, all but its `status`. Fields that the manager
-    /// named the last time, and that nobody else owns, are taken out.
+    /// Creates a resource, or sets the fields that the document names and leaves the others, except `status`.
+    /// Removes the fields that the manager named in its previous apply, no longer names, and owns alone.
     Apply {
-        /// The resource, as far as the manager cares. No field is `null`.
+        /// The fields that the manager sets. No field is `null`.
         document: Value,
-        /// Who applies: the owner of the fields that the document names. 1 to 128 bytes that can be printed.
+        /// The manager that applies: the owner of the fields that the document names. 1 to 128 bytes of
+        /// printable text.
         manager: String,
-        /// Changes fields that other managers own, and takes those from them. Without it such a field is an `ApplyConflict`.
+        /// Takes ownership of fields that other managers own. Without it such a field is an `ApplyConflict`.
         #[serde(default)]
         force: bool,
     },
@@ -79,49 +80,50 @@ pub enum Write {
     Delete {
         /// The resource.
         key: Key,
-        /// What must be true of the resource.
+        /// The precondition of the write.
         #[serde(default)]
         precondition: Precondition,
-        /// What happens to the resources that name it as their owner.
+        /// The effect on the resources that name it as their owner.
         #[serde(default)]
         propagation: Propagation,
     },
 }
 
-/// A write, who asks for it, and whether it is to be kept.
+/// A write, its manager, and whether to store the result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// What is to change.
+    /// The write.
     pub write: Write,
-    /// Who owns the fields that the write sets, unless it is an apply, which names its manager itself. 1 to 128 bytes that can be
-    /// printed.
+    /// The manager that owns the fields that the write sets. An apply names its manager itself. 1 to 128
+    /// bytes of printable text.
     pub manager: String,
-    /// Answers what the write would come to, and keeps nothing.
+    /// Returns the result of the write without storing it.
     pub dry_run: bool,
-    /// What is done about fields that the schema of the kind does not know, which are never stored.
+    /// The handling of fields that the schema of the kind does not know. They are never stored.
     pub field_validation: FieldValidation,
 }
 
-/// What is done about fields that nobody knows.
+/// The handling of unknown fields: Kubernetes' `fieldValidation`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum FieldValidation {
-    /// They are left out.
+    /// Drops unknown fields.
     #[default]
     Ignore,
-    /// They are left out, and [`WriteResponse::unknown`] names them.
+    /// Drops unknown fields, and lists them in [`WriteResponse::unknown_fields`].
     Warn,
-    /// The write is refused.
+    /// Refuses the write.
     Strict,
 }
 
 impl From<Write> for Request {
-    /// Asks for a write in the name of the host.
+    /// Requests a write in the name of the host.
     fn from(write: Write) -> Self {
         Self { write, manager: "homeostat".to_owned(), dry_run: false, field_validation: FieldValidation::Ignore }
     }
 }
 
-/// What must be true of a resource for a write to go through. Otherwise the write answers `Conflict` and changes nothing.
+/// Conditions on the current resource. If one does not hold, the write fails with `Conflict` and changes
+/// nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Precondition {
@@ -133,7 +135,7 @@ pub struct Precondition {
     pub revision: Option<Revision>,
 }
 
-/// What happens to the resources that name a deleted one as their owner.
+/// The effect of a deletion on the resources that name the deleted one as their owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Propagation {
@@ -146,21 +148,21 @@ pub enum Propagation {
     Orphan,
 }
 
-/// What a write came to.
+/// The result of a write.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WriteResponse {
     /// The resource as stored; after a deletion its last state, at the revision of the deletion.
     pub resource: Arc<Resource>,
-    /// What happened; `None` when nothing changed and no revision was made.
+    /// The event of the change; `None` when the write changed nothing and made no revision.
     pub change: Option<EventType>,
-    /// The paths of what was left out because the schema of the kind does not know it, where [`FieldValidation::Warn`] asks for them; at most
-    /// [`VIOLATIONS_MAX`](crate::schema::VIOLATIONS_MAX).
+    /// The paths of the dropped fields that the schema of the kind does not know, if the request has
+    /// [`FieldValidation::Warn`]; at most [`VIOLATIONS_MAX`](crate::schema::VIOLATIONS_MAX).
     pub unknown_fields: Vec<String>,
 }
 
 impl Write {
-    /// Returns the verb by its name: `create`, `update`, `update-status`, `patch-status`, `apply-status`, `patch`, `apply` or
-    /// `delete`.
+    /// Returns the name of the verb: `create`, `update`, `update-status`, `patch-status`, `apply-status`,
+    /// `patch`, `apply` or `delete`.
     pub fn verb(&self) -> &'static str {
         match self {
             Self::Create { .. } => "create",
@@ -174,7 +176,7 @@ impl Write {
         }
     }
 
-    /// Returns the document, or the part of one, that somebody has written; `None` for a deletion.
+    /// Returns the client's document, or part of one; `None` for a deletion.
     pub(crate) fn value_mut(&mut self) -> Option<&mut Value> {
         match self {
             Self::Create { document }
@@ -189,10 +191,10 @@ impl Write {
         }
     }
 
-    /// Returns which resource this write is about.
+    /// Returns the resource that this write is about.
     ///
     /// # Errors
-    /// `Invalid` when the document does not say it, or says it wrongly.
+    /// `Invalid` when the document does not name it, or names it wrongly.
     pub fn target(&self) -> Result<Target> {
         match self {
             Self::Create { document } => validate::target(document, true),

@@ -1,4 +1,4 @@
-//! The single steps of garbage collection, each against the store as it is now.
+//! The steps of garbage collection, each against the current state of the store.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use crate::{
     Resource, Result, Selector, Store, Write,
 };
 
-/// Writes under way at a time: they share the store's syncs.
+/// Concurrent writes: they share the store's syncs.
 const WRITES_MAX: usize = 64;
-/// Owners of owners that are looked at to find a ring of owners.
+/// Ancestors visited at most in the search for a cycle of owners.
 const ANCESTORS_MAX: usize = 1000;
 
 pub(super) struct GarbageCollector {
     store: Arc<dyn Store>,
 }
 
-/// What has become of an owner.
+/// The state of an owner.
 enum OwnerState {
     Gone,
-    /// It waits for its dependents to go.
+    /// The owner waits for its dependents to be deleted.
     Deleting,
     Living,
 }
@@ -34,7 +34,7 @@ impl GarbageCollector {
         Self { store: Arc::clone(store) }
     }
 
-    /// Checks a resource both as a dependent and as an owner.
+    /// Checks a resource, both as a dependent and as an owner.
     pub(super) async fn check(&self, seen: &Resource) -> Result<()> {
         let concerns = !seen.owners().is_empty() || seen.is_deleting();
         self.check_if(seen, concerns).await
@@ -51,13 +51,13 @@ impl GarbageCollector {
         }
     }
 
-    /// Looks after what a resource that is gone has left behind.
+    /// Checks the dependents of a resource that is gone.
     pub(super) async fn check_dependents(&self, owner: &Resource) -> Result<()> {
         let dependents = self.store.dependents(owner.uid()).await?;
         self.each(dependents, |steps, dependent| async move { steps.check_dependent(&dependent).await }).await
     }
 
-    /// Looks after owners that may have been waiting for this resource to go, or to let go of them.
+    /// Checks owners that may have waited for this resource to go, or to drop its reference.
     pub(super) async fn check_waiting_owners(&self, owners: &[OwnerReference], dependent: &Resource) -> Result<()> {
         for owner in owners {
             if let Some(owner) = self.owner(owner, dependent).await?
@@ -69,7 +69,7 @@ impl GarbageCollector {
         Ok(())
     }
 
-    /// Deletes a resource all of whose owners are gone or waiting for it to go.
+    /// Deletes a resource if all its owners are gone, or wait for it to be deleted.
     async fn check_dependent(&self, dependent: &Resource) -> Result<()> {
         let owners = dependent.owners();
         if owners.is_empty() || dependent.is_deleting() {
@@ -95,7 +95,7 @@ impl GarbageCollector {
         }
     }
 
-    /// Does what a resource that is being deleted waits for, as far as it can be done now.
+    /// Advances the deletion of a resource as far as possible now.
     async fn advance_deletion(&self, owner: &Resource) -> Result<()> {
         if owner.finalizers().any(|name| name == FINALIZER_ORPHAN) {
             let dependents = self.store.dependents(owner.uid()).await?;
@@ -116,18 +116,18 @@ impl GarbageCollector {
     async fn advance_foreground_deletion(&self, owner: &Resource) -> Result<()> {
         let mut dependents = self.store.dependents(owner.uid()).await?;
         if !dependents.is_empty() {
-            // A ring of owners that all wait for one another is opened here.
+            // Breaks a cycle of owners that all wait for one another.
             let ancestors = self.ancestors(owner).await?;
             dependents.retain(|dependent| !(dependent.is_deleting() && ancestors.contains(dependent.uid())));
         }
         if dependents.is_empty() {
             return self.remove_finalizer(owner, FINALIZER_FOREGROUND).await;
         }
-        // The end of the last of them brings this owner back here.
+        // The deletion of the last dependent leads back here.
         self.each(dependents, |steps, dependent| async move { steps.check_dependent(&dependent).await }).await
     }
 
-    /// Returns the uids of the owners of a resource, their owners, and so on; of a bounded number.
+    /// Returns the uids of the owners of a resource, their owners, and so on; at most [`ANCESTORS_MAX`].
     async fn ancestors(&self, resource: &Resource) -> Result<HashSet<String>> {
         let mut found = HashSet::new();
         let mut open: Vec<(OwnerReference, Key)> = Vec::new();
@@ -155,7 +155,7 @@ impl GarbageCollector {
         self.find(reference, dependent.key().namespace()).await
     }
 
-    /// Returns the owner that a reference means: in the namespace of the dependent, or in none.
+    /// Returns the owner of a reference: in the namespace of the dependent, or cluster-scoped.
     async fn find(&self, reference: &OwnerReference, namespace: &str) -> Result<Option<Arc<Resource>>> {
         let OwnerReference { kind, name, uid, controller: _ } = reference;
         if namespace.is_empty() {
@@ -171,8 +171,9 @@ impl GarbageCollector {
         Ok(None)
     }
 
-    /// Returns the owner of a dependent outside of namespaces. A reference has no namespace: an owner in one, which it should not have, is found
-    /// by its name and uid in any of them, so that a living owner is never taken for one that is gone.
+    /// Returns the owner of a cluster-scoped dependent. A reference has no namespace. An owner inside a
+    /// namespace is invalid, but is searched for by name and uid in all namespaces, so that a living owner
+    /// never counts as gone.
     async fn find_anywhere(&self, reference: &OwnerReference) -> Result<Option<Arc<Resource>>> {
         let OwnerReference { kind, name, uid, controller: _ } = reference;
         if let Some(found) = self.get(&Key::new(kind.clone(), "", name)).await? {
@@ -184,7 +185,8 @@ impl GarbageCollector {
         Ok(self.store.list(&query).await?.items.pop())
     }
 
-    /// Returns what has become of a resource; `None` when it is gone, or another has its name.
+    /// Returns the current state of a resource; `None` when it is gone, or when another resource has its
+    /// name.
     async fn current(&self, seen: &Resource) -> Result<Option<Arc<Resource>>> {
         Ok(self.get(seen.key()).await?.filter(|now| now.uid() == seen.uid()))
     }
@@ -203,7 +205,7 @@ impl GarbageCollector {
         self.write(Write::Delete { key, precondition: unchanged_since(resource), propagation }).await
     }
 
-    /// Takes references to these owners out of a dependent.
+    /// Removes the references to these owners from a dependent.
     async fn remove_owner_references(&self, dependent: &Resource, owners: &[String]) -> Result<()> {
         let references = dependent.document().pointer("/metadata/ownerReferences").and_then(Value::as_array);
         let named = |reference: &&Value| {
@@ -224,7 +226,7 @@ impl GarbageCollector {
         self.write(Write::Patch { key: resource.key().clone(), change, precondition: unchanged_since(resource) }).await
     }
 
-    /// Writes; that the resource is gone is as good as done.
+    /// Writes; succeeds if the resource is already gone.
     async fn write(&self, write: Write) -> Result<()> {
         match self.store.write(write).await {
             Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
@@ -232,7 +234,7 @@ impl GarbageCollector {
         }
     }
 
-    /// Does the same for many resources, some at a time. One that fails does not keep the others from being done.
+    /// Runs a step for many resources, some of them concurrently. A failed step does not stop the others.
     async fn each<F>(&self, resources: Vec<Arc<Resource>>, step: impl Fn(Self, Arc<Resource>) -> F) -> Result<()>
     where
         F: Future<Output = Result<()>> + Send + 'static,
@@ -260,7 +262,7 @@ impl GarbageCollector {
     }
 }
 
-/// The write is for the resource as it was seen, and no other.
+/// Limits the write to the resource in the state that was read.
 fn unchanged_since(resource: &Resource) -> Precondition {
     Precondition { uid: Some(resource.uid().to_owned()), revision: Some(resource.revision()) }
 }

@@ -1,8 +1,9 @@
-//! What changed since the moments of lists that go on.
+//! Caches which keys changed since the revision of a list, for its later pages.
 //!
-//! A later page has to know, of every key that it passes, whether it changed since the list began, and which change was the first. Found out
-//! for each page anew, that would be the whole history since, as often as there are pages. So it is kept from page to page, and each page
-//! reads on from where the one before was. What is kept are revisions, not documents. It may be forgotten at any time: then it is read again.
+//! A later page needs, for every key that it passes, whether the key changed since the list started, and its
+//! first change. Without a cache, every page would read the whole history since. Each page reads on where the
+//! page before stopped. The cache holds revisions, not documents. It may be evicted at any time; then the
+//! history is read again.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -12,28 +13,28 @@ use super::Start;
 use crate::model::Path;
 use crate::{Result, Revision};
 
-/// Lists of which it is kept what changed.
+/// Cached lists.
 pub(crate) const LISTS_MAX: usize = 16;
 
-/// Keys that changed, of all lists together: some 30 MB.
+/// Cached keys of all lists together: some 30 MB.
 pub(crate) const KEYS_MAX: usize = 256 * 1024;
 
-/// Keys that are looked at without letting go of the lock.
+/// Keys read under one lock.
 const PIECE: usize = 64;
 
-/// What changed since one moment, below one prefix.
+/// The changes since one revision, below one prefix.
 #[derive(Debug)]
 pub(crate) struct ChangesSince {
-    /// How far history was read.
+    /// The end of the read history.
     through: Revision,
-    /// The revision of the first change of each path that changed.
+    /// The first change of each changed path.
     first: BTreeMap<Path, Revision>,
 }
 
-/// A past that pages of one list share.
+/// The changes since a revision, shared by the pages of one list.
 pub(crate) type SharedChanges = Arc<Mutex<ChangesSince>>;
 
-/// The pasts of the lists that go on, the one that was used last in front.
+/// The cache, most recently used list first.
 #[derive(Debug, Default)]
 pub(crate) struct ChangesSinceCache(Mutex<VecDeque<CachedChanges>>);
 
@@ -46,10 +47,10 @@ struct CachedChanges {
 }
 
 impl ChangesSinceCache {
-    /// Returns what changed from the moment of a list up to `now`.
+    /// Returns the changes from the revision of a list up to `now`.
     ///
-    /// `scan` is asked for what is not known yet: it tells the path and the revision of every change after the revision it is given, in order, up
-    /// to `now` at least.
+    /// `scan` reads the missing part of the history: it reports the path and the revision of every change
+    /// after the given revision, in order, at least up to `now`.
     pub(crate) fn changes_up_to(
         &self,
         start: &Start,
@@ -76,7 +77,7 @@ impl ChangesSinceCache {
         Ok(shared)
     }
 
-    /// Forgets what changed since the moment of a list that has come to its end.
+    /// Evicts the changes of a list that has ended.
     pub(crate) fn end(&self, start: &Start, since: Revision) {
         lock(&self.0).retain(|kept| !kept.is(since, &start.prefix));
     }
@@ -103,9 +104,9 @@ impl CachedChanges {
     }
 }
 
-/// Goes through the paths that a page may pass and that have changed, in order, each with the revision of its first change.
+/// Returns the changed paths that a page may pass, in order, each with the revision of its first change.
 ///
-/// `now` is the moment of the present that the page lays the past over: what changed later has not changed there.
+/// `now` is the revision of the present rows: later changes are not in them and are skipped.
 pub(crate) fn changed(
     past: SharedChanges,
     start: &Start,

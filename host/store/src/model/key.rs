@@ -1,4 +1,4 @@
-//! The name of one resource, and the order in which stores file it.
+//! The key of a resource, and the order of keys in a store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Kind, Result, validate};
 
-/// Kind, namespace and name: the one thing a reconcile is about. Cheap to clone; equal by content.
+/// Kind, namespace and name: the subject of a reconcile. Cheap to clone; equal by content.
 ///
-/// Stores file a resource under group, kind name, namespace and name: two keys that differ in the version alone are different keys that
-/// mean the same resource.
+/// Stores order resources by group, kind name, namespace and name. Two keys that differ only in the version
+/// are different keys of the same resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Key(Arc<Parts>);
@@ -25,7 +25,7 @@ struct Parts {
 }
 
 impl Key {
-    /// Puts a key together without checking its parts. `namespace` is empty for kinds that live outside of namespaces.
+    /// Creates a key without checking its parts. `namespace` is empty for cluster-scoped kinds.
     pub fn new(kind: Kind, namespace: &str, name: &str) -> Self {
         Self(Arc::new(Parts { kind, namespace: namespace.to_owned(), name: name.to_owned() }))
     }
@@ -35,7 +35,7 @@ impl Key {
         &self.0.kind
     }
 
-    /// Returns the namespace; empty for kinds that live outside of namespaces.
+    /// Returns the namespace; empty for cluster-scoped kinds.
     pub fn namespace(&self) -> &str {
         &self.0.namespace
     }
@@ -45,7 +45,7 @@ impl Key {
         &self.0.name
     }
 
-    /// Checks that a resource can have this namespace and this name.
+    /// Checks the namespace and the name.
     ///
     /// # Errors
     /// [`Error::Invalid`](crate::Error::Invalid), with the rule.
@@ -64,10 +64,10 @@ impl fmt::Display for Key {
     }
 }
 
-/// A key as the bytes under which stores file it: group, kind name, namespace and name, in that order of significance.
+/// A key encoded as bytes, for ordered storage: group, kind name, namespace and name, most significant first.
 ///
-/// Byte order is the order of the parts, for any text in them: each part ends with `00 01`, and a zero byte inside of a part is written
-/// `00 FF`. The version is left out.
+/// Byte order equals the order of the parts, for any text: each part ends with `00 01`, and a zero byte
+/// inside a part is written as `00 FF`. The version is omitted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Path(pub(crate) Vec<u8>);
 
@@ -78,7 +78,7 @@ impl Path {
         Self(encode(&[group, name, key.namespace(), key.name()]))
     }
 
-    /// Returns what the paths of all resources of a kind begin with; of one namespace, where one is given.
+    /// Returns the common prefix of the paths of a kind, or of one of its namespaces.
     pub(crate) fn prefix(kind: &Kind, namespace: Option<&str>) -> Self {
         match namespace {
             Some(namespace) => Self(encode(&[&kind.group, &kind.name, namespace])),
@@ -86,7 +86,7 @@ impl Path {
         }
     }
 
-    /// Returns the first path behind all that begin with this one.
+    /// Returns the first path after all paths with this prefix.
     pub(crate) fn end(&self) -> Self {
         let mut end = self.0.clone();
         // The last byte is the 01 that ends a part.
@@ -97,7 +97,7 @@ impl Path {
     }
 }
 
-/// Returns what the entries of the owner index for one owner begin with; the path of the dependent follows.
+/// Returns the prefix of one owner's entries in the owner index; the path of the dependent follows.
 pub(crate) fn owner_prefix(uid: &str) -> Vec<u8> {
     encode(&[uid])
 }

@@ -1,4 +1,4 @@
-//! Which type a resource has.
+//! The type of a resource.
 
 use std::fmt;
 
@@ -19,15 +19,15 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// Puts a kind together without checking its parts.
+    /// Creates a kind without checking its parts.
     pub fn new(group: impl Into<String>, version: impl Into<String>, name: impl Into<String>) -> Self {
         Self { group: group.into(), version: version.into(), name: name.into() }
     }
 
-    /// Reads the `apiVersion` and `kind` fields of a document, as `apps/v1` and `Deployment`.
+    /// Parses the `apiVersion` and `kind` fields of a document, as `apps/v1` and `Deployment`.
     ///
     /// # Errors
-    /// `Invalid` with the path `apiVersion` or `kind` when a part is empty, too long or misspelt.
+    /// `Invalid` with the path `apiVersion` or `kind` when a part is empty, too long or malformed.
     pub fn parse(api_version: &str, kind: &str) -> Result<Self> {
         let (group, version) = split(api_version);
         validate::api_version(api_version, group, version)?;
@@ -46,13 +46,13 @@ impl Kind {
         self.group == group && self.version == version
     }
 
-    /// Returns whether both are the same type, whatever their versions.
+    /// Returns whether both are the same type; ignores the versions.
     pub fn same_type(&self, other: &Self) -> bool {
         self.group == other.group && self.name == other.name
     }
 }
 
-/// Takes the `apiVersion` of a document apart: group, which may be empty, and version.
+/// Splits the `apiVersion` of a document into the group, which may be empty, and the version.
 fn split(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }

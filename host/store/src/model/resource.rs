@@ -1,4 +1,4 @@
-//! One resource as a store has it.
+//! A stored resource.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,40 +7,40 @@ use serde_json::{Map, Value, json};
 
 use crate::{Error, Key, Kind, Result, Revision, validate};
 
-/// What a value takes in memory beside its text, and what the name of a field takes with its place, in bytes.
+/// Memory that a value takes beside its text, and memory of a field name with its map entry, in bytes.
 const ITEM_BYTES: u64 = 48;
 const ENTRY_BYTES: u64 = 96;
 
-/// How much of a resource to read.
+/// The part of a resource to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum View {
     /// The whole document.
     #[default]
     Whole,
-    /// `apiVersion`, `kind` and `metadata` alone.
+    /// Only `apiVersion`, `kind` and `metadata`.
     Metadata,
-    /// Nothing of the document: key, uid, revision and generation are enough.
+    /// Not the document: only key, uid, revision and generation.
     Keys,
 }
 
-/// A reference from a resource to one of its owners. The owner is in the same namespace, or in none.
+/// A reference from a resource to one of its owners. The owner is in the same namespace, or cluster-scoped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OwnerReference {
     /// Kind of the owner.
     pub kind: Kind,
     /// Name of the owner.
     pub name: String,
-    /// The uid of the owner: another resource of that name is not the owner.
+    /// The uid of the owner: a new resource of the same name is not the owner.
     pub uid: String,
     /// Whether this is the one owner that controls the resource.
     pub controller: bool,
 }
 
-/// A document of Kubernetes shape with its metadata filled in. Never changes; lives behind an `Arc`.
+/// A document of Kubernetes shape with its metadata filled in. Immutable; lives behind an `Arc`.
 ///
-/// It is kept as its text. The document is read from that when somebody asks for it, and kept from then on: it takes several times as much
-/// memory, in many small pieces.
+/// It is stored as JSON text. The first access to the document parses the text and caches the result, which
+/// takes several times as much memory, in many small allocations.
 #[derive(Debug)]
 pub struct Resource {
     key: Key,
@@ -49,11 +49,12 @@ pub struct Resource {
     generation: u64,
     is_deleting: bool,
     owners: Vec<OwnerReference>,
-    /// Reads as a document.
+    /// JSON text of a document.
     text: Arc<str>,
-    /// What `text` reads as, where somebody has asked.
+    /// The parsed `text`, once a caller has asked for it.
     document: OnceLock<Value>,
-    /// What both may take, where somebody has asked: it is asked for as often as something is kept with the resource.
+    /// The estimated size of both, once a caller has asked for it: callers ask for it for every entry that
+    /// they keep with the resource.
     memory_bytes: OnceLock<u64>,
 }
 
@@ -69,22 +70,23 @@ impl PartialEq for Resource {
 }
 
 impl Resource {
-    /// Takes over a document whose metadata a store has filled in.
+    /// Creates a resource from a document whose metadata a store has filled in.
     ///
-    /// A missing uid is empty, a missing `resourceVersion` is [`Revision::ZERO`], a missing generation is 0. Nothing else is checked:
-    /// what comes in was checked when it was written.
+    /// A missing uid is empty, a missing `resourceVersion` is [`Revision::ZERO`], a missing generation is 0.
+    /// Nothing else is checked: the document was checked when it was written.
     ///
     /// # Errors
-    /// `Invalid` when `apiVersion`, `kind` or `metadata.name` is missing, or `metadata.resourceVersion` is no revision.
+    /// `Invalid` when `apiVersion`, `kind` or `metadata.name` is missing, or `metadata.resourceVersion` is
+    /// malformed.
     pub fn from_document(document: Value) -> Result<Self> {
         let resource = Self::new(&document, validate::text(&document), None)?;
         Ok(Self { document: document.into(), ..resource })
     }
 
-    /// Reads the JSON text of a document as [`Resource::from_document`] takes it.
+    /// Parses the JSON text of a document, as [`Resource::from_document`].
     ///
     /// # Errors
-    /// As [`Resource::from_document`]; `Invalid` when it is no JSON.
+    /// As [`Resource::from_document`]; `Invalid` for malformed JSON.
     pub(crate) fn from_text(text: &str) -> Result<Self> {
         let document: Value =
             serde_json::from_str(text).map_err(|error| Error::invalid("document", error.to_string()))?;
@@ -92,8 +94,8 @@ impl Resource {
         Ok(Self { document: document.into(), ..resource })
     }
 
-    /// As [`Resource::from_document`], of a document whose text is known. The resource keeps the text alone: few ask for the document. Most likely it
-    /// has the key of `before`, which is used again then.
+    /// As [`Resource::from_document`], for a document whose text is known. The resource keeps only the text:
+    /// few callers need the document. Usually the key equals that of `before`, and is shared with it.
     pub(crate) fn new(document: &Value, json: impl Into<Arc<str>>, before: Option<&Self>) -> Result<Self> {
         let metadata = document.get("metadata").unwrap_or(&Value::Null);
         let key = match before {
@@ -117,12 +119,13 @@ impl Resource {
         })
     }
 
-    /// Returns the resource for somebody who looks at its document once: unless that is kept already, it goes with what this returns.
+    /// Returns a resource for a caller that uses the document once. If the document is not cached yet, it
+    /// will be freed with the returned resource.
     pub(crate) fn detached(self: &Arc<Self>) -> Arc<Self> {
         if self.document.get().is_some() { Arc::clone(self) } else { self.without_document() }
     }
 
-    /// Returns the same with its text alone: the document is read again where somebody asks for it, and goes with what this returns.
+    /// Returns a copy without the cached document. The copy parses the text again on demand.
     pub fn without_document(&self) -> Arc<Self> {
         let Self { key, uid, revision, generation, is_deleting, owners, text, document: _, memory_bytes } = self;
         Arc::new(Self {
@@ -138,23 +141,23 @@ impl Resource {
         })
     }
 
-    /// Lets go of the document; who asks for it reads it again.
+    /// Frees the cached document; the next access parses the text again.
     pub(crate) fn forget_document(&mut self) {
         self.document.take();
     }
 
-    /// Returns whether the document is kept.
+    /// Returns whether the document is cached.
     #[cfg(test)]
     pub(crate) fn has_document(&self) -> bool {
         self.document.get().is_some()
     }
 
-    /// Returns the key, with the version that the document has.
+    /// Returns the key, with the version of the document.
     pub fn key(&self) -> &Key {
         &self.key
     }
 
-    /// Returns the uid: it differs for every creation, also when a name is used again.
+    /// Returns the uid: it differs for every creation, even if a name is reused.
     pub fn uid(&self) -> &str {
         &self.uid
     }
@@ -164,7 +167,7 @@ impl Resource {
         self.revision
     }
 
-    /// Returns the generation: it starts at 1 and grows when something outside of `metadata` and `status` changes.
+    /// Returns the generation: it starts at 1 and grows with every change outside `metadata` and `status`.
     pub fn generation(&self) -> u64 {
         self.generation
     }
@@ -174,22 +177,23 @@ impl Resource {
         self.text.len() as u64
     }
 
-    /// Returns what it may take in memory, in bytes: its text, and its document once somebody has read it, which is many times as much where the text
-    /// is one of many small values. An estimate from above. The first call counts the marks of the text.
+    /// Returns an upper estimate of its memory, in bytes: the text, and the parsed document. The document of
+    /// many small values takes many times as much as its text. The first call counts the separators of the
+    /// text.
     pub fn memory_bytes(&self) -> u64 {
         *self.memory_bytes.get_or_init(|| {
             let count = |mark: u8| self.text.bytes().filter(|byte| *byte == mark).count() as u64;
-            // What stands in strings, stands in both.
+            // Strings are in both the text and the document.
             2 * self.bytes() + ITEM_BYTES * count(b',') + ENTRY_BYTES * count(b':')
         })
     }
 
-    /// Returns the JSON text of the whole document, metadata filled in.
+    /// Returns the JSON text of the whole document, with its metadata.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns the whole document, metadata filled in. The first call reads it.
+    /// Returns the whole document, with its metadata. The first call parses the text.
     pub fn document(&self) -> &Value {
         self.document.get_or_init(|| read(&self.text))
     }
@@ -214,17 +218,17 @@ impl Resource {
         self.metadata("annotations")?.get(name)?.as_str()
     }
 
-    /// Returns the finalizers: a deletion waits until there are none.
+    /// Returns the finalizers: a deletion completes only once there are none.
     pub fn finalizers(&self) -> impl Iterator<Item = &str> {
         finalizers(self.document())
     }
 
-    /// Returns the owners that the resource names. An entry that is no owner reference is left out.
+    /// Returns the owners of the resource. Malformed owner references are omitted.
     pub fn owners(&self) -> &[OwnerReference] {
         &self.owners
     }
 
-    /// Returns whether a deletion is waiting for finalizers.
+    /// Returns whether a deletion waits for finalizers.
     pub fn is_deleting(&self) -> bool {
         self.is_deleting
     }
@@ -234,7 +238,7 @@ impl Resource {
         self.document().get("status").unwrap_or(&Value::Null)
     }
 
-    /// Returns JSON text of as much of the document as `view` asks for; empty for [`View::Keys`].
+    /// Returns the JSON text of the requested part; empty for [`View::Keys`].
     pub fn view(&self, view: View) -> String {
         match view {
             View::Whole => self.text().to_owned(),
@@ -253,7 +257,7 @@ impl Resource {
     }
 }
 
-/// Reads the text of a resource, which was read before, or made of a document.
+/// Parses the text of a resource; it is known to be valid.
 fn read(text: &str) -> Value {
     serde_json::from_str(text).expect("a resource has the text of a document")
 }

@@ -7,13 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
-/// The number of a change of a store: the first change has 1, and every change has one more than the change before it.
+/// The number of a change in a store. The first change has 1, and each change has one more than the one
+/// before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Revision(pub u64);
 
 impl Revision {
-    /// Before every change: the revision of an empty store.
+    /// The revision of an empty store, before the first change.
     pub const ZERO: Self = Self(0);
 
     /// Returns the revision of the next change.
@@ -32,7 +33,7 @@ impl fmt::Display for Revision {
 impl FromStr for Revision {
     type Err = Error;
 
-    /// Reads the decimal form that [`fmt::Display`] writes: digits alone, no sign, no leading zero.
+    /// Parses the decimal form that [`fmt::Display`] writes: digits alone, no sign, no leading zero.
     fn from_str(text: &str) -> Result<Self> {
         let canonical = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
         match text.parse() {
