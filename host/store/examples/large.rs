@@ -1,12 +1,13 @@
-//! Measures how a store in a file opens when it is large: after a clean close and after a kill, with the memory that it takes.
+//! Measures the opening time and memory of a large store in a file: after a clean close and after a kill.
 //!
-//! `cargo run --release -p homeostat-store --example large -- --resources 1000000 [--history MIB] [--folder FOLDER]`
+//! `cargo run --release -p homeostat-store --example large -- --resources 1000000 [--history MIB] [--folder
+//! FOLDER]`
 //!
-//! `--history` writes the resources again and again, until they have so much of it, and lets the store keep that; otherwise it keeps what it
-//! does by default.
+//! `--history` rewrites the resources until the history has that size, and raises the store's bound
+//! accordingly; without it, the default bound applies.
 //!
-//! The file is made by ordinary writes, many at a time, and removed in the end. Every opening is a process of its own, so that each
-//! starts with nothing in memory; the file itself may be in the cache of the operating system.
+//! The file is created by ordinary concurrent writes, and removed at the end. Each opening runs in its own
+//! process, so that it starts with empty memory; the file itself may be in the page cache.
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "an example that cannot go on says so and ends")]
 
@@ -22,17 +23,17 @@ use serde_json::{Value, json};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// Writes that wait for the store at a time.
+/// Concurrent writes.
 const WRITERS: u64 = 1024;
 
-/// How much of a document is another text in every round of history, about.
+/// Bytes of a document that differ in every round of history, approximately.
 const HISTORY_NOTE_BYTES: usize = 8192;
 
 struct Arguments {
     resources: u64,
     history_mib: u64,
     folder: PathBuf,
-    /// What a child does with the file: `open`, `kill` or `fsck`.
+    /// The action of a child process on the file: `open`, `kill` or `fsck`.
     child: Option<(String, PathBuf)>,
 }
 
@@ -171,7 +172,7 @@ async fn act(what: &str, path: &Path, options: Options) -> Outcome<()> {
     Ok(())
 }
 
-/// Says what this process has in memory, and had at most.
+/// Prints the present and the peak memory of this process.
 fn memory() -> Outcome<String> {
     let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return Ok("unknown".to_owned()) };
     let field = |name: &str| -> Outcome<u64> {

@@ -21,7 +21,7 @@ fn widgets() -> Value {
     })
 }
 
-/// The definition with something else at a JSON pointer.
+/// The definition with another value at a JSON pointer.
 fn with(pointer: &str, value: Value) -> Value {
     let mut document = widgets();
     let (parent, name) = pointer.rsplit_once('/').expect("a pointer");

@@ -28,7 +28,7 @@ use crate::{
     Change, Error, EventType, Key, Kind, Options, Precondition, Query, Resource, Revision, Scope, Store, Write,
 };
 
-/// Returns a disk under a file on which nothing can be changed while it is broken.
+/// Returns a disk over a file that refuses changes while it is broken.
 fn burning(path: &Path, broken: &Arc<AtomicBool>) -> Disk {
     let broken = Arc::clone(broken);
     Disk::at(path, move |ask| match ask.is_change() {
@@ -65,7 +65,7 @@ async fn after_a_failed_commit_writes_are_refused_and_reads_go_on() {
     let refused = store.write(pod("b")).await;
     assert!(matches!(&refused, Err(Error::Unavailable { reason }) if reason.contains("on fire")), "{refused:?}");
     assert!(matches!(store.health(), Err(Error::Unavailable { .. })));
-    // The disk is back; the store does not trust it.
+    // The disk has recovered; the store does not trust it.
     broken.store(false, Ordering::SeqCst);
     assert!(matches!(store.write(pod("c")).await, Err(Error::Unavailable { .. })));
 
@@ -108,7 +108,7 @@ async fn looking_into_a_file_writes_nothing_even_when_written_to() {
     let path = folder.path().join("store");
     let store = EmbeddedStore::open(&path, Options::default()).expect("a new store");
     store.write(pod("a")).await.expect("the disk works");
-    // As after a crash: not closed.
+    // As after a crash: the file is not closed.
     let crashed = fs::read(&path).expect("it is there");
     drop(store);
     fs::write(&path, &crashed).expect("it can be written");
@@ -185,7 +185,7 @@ async fn a_watch_never_goes_on_without_a_change_that_the_log_has_lost() {
 async fn writes_that_wait_share_a_transaction() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Arc::new(EmbeddedStore::open(folder.path().join("store"), Options::default()).expect("a new store"));
-    // More than one batch, with failures in between that fail alone.
+    // More than one batch, including writes that fail alone.
     let writes = (0..300).map(|number| {
         let store = Arc::clone(&store);
         tokio::spawn(async move { store.write(pod(&format!("n{}", number / 2))).await })
@@ -232,7 +232,7 @@ async fn watches_that_keep_up_need_nothing_of_the_file() {
         watches.push(store.watch(Scope::Everything, store.revision()).await.expect("from now on"));
     }
     let written = store.write(pod("b")).await.expect("the disk works").resource;
-    // Whoever wants to read the file waits until this is let go.
+    // All readers of the file wait until this lock is released.
     let _file = store.shared.database.write().await;
     for watch in &mut watches {
         let Poll::Ready(next) = poll(pin!(watch.next())) else { panic!("a watch waits for the file") };
@@ -252,7 +252,7 @@ fn a_row_of_format_1_is_read_and_a_row_of_today_has_no_document_twice() {
     assert!(row.encode().len() < document.len() + 30, "{}", row.encode().len());
 }
 
-/// Asks a future once.
+/// Polls a future once.
 fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
@@ -267,7 +267,7 @@ proptest! {
         kind in 0..3_usize,
     ) {
         let kind = [EventType::Added, EventType::Modified, EventType::Deleted][kind];
-        // Often with much of the document at both ends.
+        // Often with a long common prefix and suffix.
         let (begin, end) = (kept.min(document.len()), document.len().saturating_sub(kept));
         for previous in [previous.clone(), format!("{}{previous}{}", &document[..begin], &document[end..])] {
             let row = LogRow { kind, path: &path, document: document.as_bytes(), previous: previous.as_bytes().into() };

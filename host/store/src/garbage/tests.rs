@@ -13,7 +13,7 @@ use crate::{
     Scope, Store, Watch, Write, WriteResponse,
 };
 
-/// A store whose answers are errors, for as long as there are some to give.
+/// A store that fails as long as there are errors to return.
 struct Flaky {
     inner: MemoryStore,
     errors: Arc<Mutex<VecDeque<Error>>>,
@@ -136,7 +136,7 @@ async fn it_goes_on_when_the_store_is_available_again() {
     let (_stop, stopped) = oneshot::channel::<()>();
     let collector = tokio::spawn(collect(Arc::clone(&flaky) as Arc<dyn Store>, stopped));
     until_gone(&flaky.inner, "leaf").await;
-    // Again, while it is following.
+    // Again, while it follows changes.
     for error in [unavailable(), unavailable(), Error::Expired { oldest: Revision(1) }, unavailable()] {
         let root = create(&flaky.inner, "root", None).await;
         create(&flaky.inner, "leaf", Some(&root)).await;

@@ -18,7 +18,7 @@ fn bounds(events_max: u64, bytes_max: u64) -> Bounds {
     Bounds { events_max, bytes_max, age_max: Duration::from_secs(60) }
 }
 
-/// The time of day, so many seconds after the first event.
+/// The time of day, in seconds after the first event.
 fn at(seconds: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds)
 }
@@ -36,7 +36,7 @@ fn what_is_too_old_is_forgotten_and_the_revision_stays() {
         history.expire(at(seconds));
         assert_eq!((history.oldest(), history.newest()), (Revision(oldest), Revision(10)), "{seconds}");
     }
-    // A clock that went back makes nothing old.
+    // After the clock goes back, no event is old.
     history.push(event(11), 10, at(5000));
     history.expire(at(10));
     assert_eq!(history.oldest(), Revision(10));

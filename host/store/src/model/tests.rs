@@ -65,7 +65,7 @@ fn what_is_odd_in_metadata_is_left_out_rather_than_wrong() {
     assert!(!resource.is_deleting());
 }
 
-/// Text with what could confuse an encoding: its own escape bytes, and the separators of people.
+/// Text that could confuse an encoding: its own escape bytes, and common separators.
 fn hostile() -> impl Strategy<Value = String> {
     proptest::collection::vec(
         prop_oneof![Just('\0'), Just('\u{1}'), Just('\u{ff}'), Just('/'), Just('a'), any::<char>()],
@@ -85,7 +85,7 @@ fn path((group, kind, namespace, name): &(String, String, String, String)) -> Pa
 proptest! {
     #[test]
     fn paths_have_the_order_of_their_parts(one in parts(), two in parts()) {
-        // Equal paths only for equal parts follows.
+        // Paths are equal only for equal parts; this follows.
         prop_assert_eq!(path(&one).cmp(&path(&two)), one.cmp(&two));
     }
 

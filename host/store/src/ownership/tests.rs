@@ -11,7 +11,7 @@ use crate::patch::tests::json_value;
 use crate::schema::Schema;
 use crate::{Error, Key, Kind, MANAGED_FIELDS_BYTES_MAX, validate};
 
-/// Lists of each sort, and an object that is one value.
+/// Lists of each type, and an atomic object.
 fn schema() -> Schema {
     let (text, number) = (json!({"type": "string"}), json!({"type": "integer"}));
     let port = json!({
@@ -42,7 +42,7 @@ fn key() -> Key {
     Key::new(Kind::new("apps", "v1", "Thing"), "", "a")
 }
 
-/// A document and whoever writes it, one second after the other.
+/// A document and its writers, who write one second apart.
 struct Desk {
     schema: Option<Schema>,
     document: Option<Value>,
@@ -119,7 +119,7 @@ impl Desk {
         &self.document()["spec"]
     }
 
-    /// What a manager owns below `spec`; `null` when nothing.
+    /// The fields of a manager below `spec`; `null` if there are none.
     fn owned(&self, manager: &str) -> Value {
         let entries = self.document()["metadata"]["managedFields"].as_array();
         let entry = entries.into_iter().flatten().find(|entry| entry["manager"] == manager);
@@ -217,7 +217,7 @@ fn a_conflict_names_every_field_and_owner() {
         "Apply failed with 3 conflicts: conflicts with \"helm\":\n- .spec.replicas\n\
          conflicts with \"kubectl\" using apps/v1:\n- .spec.ports[port=80,protocol=\"TCP\"].name\n- .spec.replicas"
     );
-    // The same name, but another way of writing: another manager.
+    // The same name with another operation is another manager.
     conflict(desk.try_apply("kubectl", json!({"replicas": 2}), false));
     assert_eq!(desk.spec(), &before["spec"]);
 }
@@ -230,11 +230,11 @@ fn force_takes_what_changes_from_all_others() {
     desk.apply("two", json!({"replicas": 1}));
     desk.try_apply("me", json!({"replicas": 2, "plain": [1]}), true).expect("it is forced");
     assert_eq!(desk.spec(), &json!({"replicas": 2, "plain": [1]}));
-    // What has the same value is shared, forced or not.
+    // Fields with the same value are shared, forced or not.
     assert_eq!(desk.owned("one"), json!({"f:plain": {}}));
     assert_eq!(desk.owned("two"), Value::Null);
     assert_eq!(desk.owned("me"), json!({"f:replicas": {}, "f:plain": {}}));
-    // The loser does not take out what it has lost.
+    // The manager that lost the field does not remove it.
     desk.apply("one", json!({}));
     assert_eq!(desk.spec(), &json!({"replicas": 2, "plain": [1]}));
 }
@@ -268,7 +268,7 @@ fn lists_are_merged_by_their_items_and_keep_their_order() {
         &json!({"ports": [{"port": 3, "protocol": "TCP"}, port(1, "a"), port(2, "b")], "tags": ["c", "a", "b"]})
     );
     conflict(desk.try_apply("two", json!({"ports": [port(1, "z")]}), false));
-    // The first item stays for the other's sake, with what it is known by and no more.
+    // The first item stays because of the other manager, with only its key fields.
     desk.apply("one", json!({"ports": [port(2, "b")]}));
     let known = |port: u16| json!({"port": port, "protocol": "TCP"});
     assert_eq!(desk.spec(), &json!({"ports": [known(3), known(1), port(2, "b")], "tags": ["c", "a"]}));
@@ -347,7 +347,7 @@ fn an_update_owns_what_it_changes_and_takes_it_from_all_others() {
     assert_eq!(desk.owned("me"), json!({"f:deep": {"f:a": {}}, "f:tags": {"v:\"b\"": {}}}));
     assert_eq!(desk.owned("other"), json!({"f:replicas": {}, "f:tags": {"v:\"c\"": {}}, "f:selector": {}}));
     conflict(desk.try_apply("me", json!({"replicas": 1}), false));
-    // Who applies the new value shares it.
+    // A manager that applies the new value shares the field.
     desk.apply("me", json!({"replicas": 2}));
     assert_eq!(desk.spec(), &json!({"replicas": 2, "tags": ["c"], "selector": {"a": 1}}));
     let order = desk.document()["metadata"]["managedFields"].clone();
@@ -503,7 +503,7 @@ fn what_is_deep_is_one_value() {
     conflict(desk.try_apply("other", deeper, false));
 }
 
-/// Specs of a few fields, so that managers meet.
+/// Specs with few fields, so that managers collide.
 fn spec() -> impl Strategy<Value = Value> {
     let port = (1..4_u16, proptest::option::of(1..3_u8)).prop_map(|(port, name)| match name {
         Some(name) => json!({"port": port, "protocol": "TCP", "name": name}),
@@ -565,10 +565,10 @@ proptest! {
                         let schema = desk.schema.clone();
                         let shape = Shape::document(schema.as_ref());
                         let after = desk.document().clone();
-                        // Once more, forced or not: nothing changes.
+                        // Applying again, forced or not, changes nothing.
                         desk.apply(manager, spec.clone());
                         prop_assert_eq!(desk.document(), &after);
-                        // What it names is there, with the value that it says, and its own.
+                        // The named fields exist with the applied values, and the manager owns them.
                         let named = named(&with(spec.clone()), shape);
                         let merged = ServerSideApply::new(&after, &with(spec), Writer {
                             manager, operation: Operation::Apply, subresource: "", time: "", schema: schema.as_ref(),
@@ -586,7 +586,7 @@ proptest! {
                             }
                         }
                         prop_assert_eq!(own, named);
-                        // Nobody else owns what it has changed.
+                        // No other manager owns the changed fields.
                         if let Some(before) = &before {
                             let changed = diff(before, &after, shape).set;
                             for other in others {
@@ -596,7 +596,7 @@ proptest! {
                     }
                 },
             }
-            // Nobody owns what is not there.
+            // Missing fields have no owner.
             let schema = desk.schema.as_ref();
             let there = all(desk.document(), Shape::document(schema));
             for entry in desk.document()["metadata"]["managedFields"].as_array().into_iter().flatten() {
@@ -626,7 +626,7 @@ proptest! {
             let mut document = with(json!({"replicas": 1, "tags": ["a"]}));
             document["metadata"]["managedFields"] = entries;
             desk.document = Some(document);
-            // Refused or not, it does not panic.
+            // Accepted or refused, it does not panic.
             drop(desk.try_apply("me", applied.clone(), true));
             desk.update("other", applied.clone());
         }

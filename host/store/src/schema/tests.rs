@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Schema;
 
-/// A schema whose `spec` is this.
+/// A schema with this `spec`.
 fn of_spec(spec: Value) -> Schema {
     Schema::parse(&whole(spec)).expect("well formed")
 }

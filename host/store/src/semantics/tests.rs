@@ -99,13 +99,13 @@ fn what_a_decision_is_made_on_and_what_it_comes_to_are_kept_as_text() {
     let WritePlan { previous, decision, .. } = performed.expect("well formed");
     assert!(!previous.is_some_and(|previous| previous.has_document()));
     assert!(!decision.resource().has_document());
-    // What was read elsewhere, and is nobody else's, is let go of as well.
+    // A cached document without other users is freed as well.
     let write = Write::Update { document: pod(json!(3)), precondition: Precondition::default() };
     let performed = plan_write(&SystemClockAndIds, &Schemas::default(), write.into(), Revision(2), |_| {
         Resource::from_text(current.text()).map(|current| Some(Arc::new(current)))
     });
     assert!(!performed.expect("well formed").previous.is_some_and(|previous| previous.has_document()));
-    // Whoever asks has it, and it is read once.
+    // A document that a caller uses stays cached.
     assert_eq!(decision.resource().document()["spec"], json!(2));
     assert!(decision.resource().has_document() && Arc::ptr_eq(decision.resource(), &decision.resource().detached()));
 }
@@ -120,7 +120,7 @@ fn applying_the_same_again_changes_nothing_where_whoever_applied_owns_nothing_an
         let decision = decide(&key(), current.as_ref(), write, &moment(revision)).expect("well formed");
         current = Some(Arc::clone(decision.resource()));
     }
-    // The finalizer that a deletion in the foreground adds is the host's.
+    // The host sets the finalizer of a foreground deletion.
     let again = decide(&key(), current.as_ref(), apply(Value::Null), &moment(4)).expect("well formed");
     assert!(matches!(&again, Decision::Unchanged(_)), "{again:?}");
 }
@@ -165,7 +165,7 @@ proptest! {
             let before = current.clone();
             let Ok(decision) = decide(&key(), before.as_ref(), write.clone(), &moment(revision)) else { continue };
             let after = Arc::clone(decision.resource());
-            // What a store keeps can be read again.
+            // A stored document can be parsed again.
             prop_assert_eq!(after.text(), after.document().to_string());
             prop_assert_eq!(&Resource::from_document(after.document().clone()).expect("kept"), &*after);
             prop_assert_eq!(&Resource::from_text(after.text()).expect("kept"), &*after);
@@ -186,7 +186,7 @@ proptest! {
                 let own = matches!(write, Write::UpdateStatus { .. });
                 prop_assert!(own || before.status() == after.status());
             }
-            // The same again changes nothing, but for what creates and deletes.
+            // Repeating the write changes nothing, except for creations and deletions.
             current = match decision {
                 Decision::Remove(..) => None,
                 Decision::Put(..) | Decision::Unchanged(_) => {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{GROUPS, RevisionNotifier};
 use crate::{Error, Result, Revision};
 
-/// Counts how often somebody is woken.
+/// Counts wake-ups.
 #[derive(Default)]
 struct Bell(AtomicUsize);
 
@@ -18,14 +18,14 @@ impl Wake for Bell {
     }
 }
 
-/// One who waits.
+/// A waiting task.
 struct Waiting<'a> {
     wait: Pin<Box<dyn Future<Output = Result<()>> + 'a>>,
     bell: Arc<Bell>,
 }
 
 impl<'a> Waiting<'a> {
-    /// Waits for what comes after a revision; nothing of it is there yet.
+    /// Waits for a revision above the given one; there is none yet.
     fn after(tip: &'a RevisionNotifier, after: u64) -> Self {
         let place = tip.join_group();
         let mut waiting = Self { wait: Box::pin(tip.wait_past(place, Revision(after))), bell: Arc::default() };
@@ -133,7 +133,7 @@ async fn no_change_is_missed_by_threads_that_tell_and_wait_at_once() {
             writer.advance(Revision(revision));
             writer.notify_rest();
         }
-        // Two threads of a store may both tell its end.
+        // Two threads of a store may both close it.
         thread::scope(|scope| {
             scope.spawn(|| writer.close());
             scope.spawn(|| writer.close());

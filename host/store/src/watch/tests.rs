@@ -12,7 +12,7 @@ use crate::history::{Bounds, History};
 use crate::tip::RevisionNotifier;
 use crate::{Kind, Resource, Result, Revision};
 
-/// A history of which the last two events are in memory, that counts how it is read.
+/// A history with its last two events in memory; it counts its reads.
 struct Counted {
     tip: RevisionNotifier,
     all: Mutex<History>,
@@ -49,7 +49,7 @@ impl Counted {
         self.tip.notify_rest();
     }
 
-    /// Returns how often memory was asked, and how often the rest, since this was called last.
+    /// Returns the number of reads from memory, and of all other reads, since the last call.
     fn count(&self) -> (usize, usize) {
         (self.recalled.swap(0, Ordering::SeqCst), self.read.swap(0, Ordering::SeqCst))
     }
@@ -82,7 +82,7 @@ impl ChangeLog for Counted {
     }
 }
 
-/// Asks once for the next event, and returns its revision if it is there.
+/// Polls once for the next event, and returns its revision if it is ready.
 fn next(reader: &mut WatchCursor) -> Option<u64> {
     match reader.next().as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(event) => Some(event.expect("the history is there").revision.0),

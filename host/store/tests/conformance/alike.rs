@@ -1,4 +1,4 @@
-//! Any sequence of writes has the same answers, lists and events on every store.
+//! Every store returns the same results, lists and events for any sequence of writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +28,7 @@ impl ClockAndIds for Counted {
     }
 
     fn suffix(&self) -> String {
-        // Few, so that names are taken.
+        // Few names, so that they collide.
         format!("{:05}", self.0.fetch_add(1, Ordering::Relaxed) % 7)
     }
 }
@@ -78,7 +78,7 @@ async fn compare(writes: Vec<Write>) {
         assert_eq!(memory.write(write.clone()).await, embedded.write(write).await);
     }
     drop(embedded);
-    // What was kept, rather than what is still in memory.
+    // From the file, not from memory.
     let embedded = EmbeddedStore::open(&path, options()).unwrap();
     assert_eq!(memory.revision(), embedded.revision());
     assert_eq!(memory.kinds().await, embedded.kinds().await);

@@ -1,4 +1,4 @@
-//! Server-side apply: who owns which field, and what that means for those who write.
+//! Server-side apply: field ownership and its effect on writes.
 
 use std::sync::Arc;
 
@@ -136,7 +136,7 @@ async fn a_shared_field_stays_until_nobody_applies_it(make: Make) {
     applied(&**store, "one", json!({"x": 1})).await;
     applied(&**store, "two", json!({"x": 1})).await;
     assert_eq!(applied(&**store, "one", json!({})).await.document()["spec"], json!({"x": 1}));
-    // Only one owner is left, who can change it.
+    // The only remaining owner can change it.
     assert_eq!(applied(&**store, "two", json!({"x": 2})).await.document()["spec"], json!({"x": 2}));
     assert_eq!(applied(&**store, "two", json!({})).await.document()["spec"], json!({}));
 }
@@ -151,7 +151,7 @@ async fn an_apply_that_changes_neither_value_nor_owner_makes_no_revision(make: M
     for force in [false, true] {
         let again = apply(&**store, "me", document.clone(), force).await.unwrap();
         assert_eq!((again.change, &again.resource), (None, &before.1[0]));
-        // What the host writes, and the status, are not applied.
+        // The host's own fields and the status are not applied.
         document["status"] = json!({"ready": true});
         document["metadata"]["generation"] = json!(77);
         document["metadata"]["managedFields"] = json!([]);
@@ -167,7 +167,7 @@ async fn a_new_owner_alone_makes_a_revision_of_an_apply(make: Make) {
     assert_eq!(shared.change, Some(EventType::Modified));
     assert_eq!(shared.resource.generation(), first.generation());
     assert_eq!(entries(&shared.resource).len(), 2);
-    // But not of an update.
+    // But not to an update.
     let same = store.submit(Request { manager: "three".into(), ..updating(thing("a", json!({"x": 1}))).into() }).await;
     assert_eq!(same.unwrap().change, None);
 }
@@ -187,9 +187,9 @@ async fn an_update_takes_a_field_and_the_applier_then_conflicts(make: Make) {
     let refused = apply(&**store, "me", thing("a", json!({"x": 1, "y": 1})), false).await;
     let conflicts = vec![conflict(".spec.x", "other", Some("example.dev/v1"))];
     assert_eq!(refused, Err(Error::ApplyConflict { key: key("a"), conflicts }));
-    // It can give way: the field stays with its new owner.
+    // It can yield: the field stays with its new owner.
     assert_eq!(applied(&**store, "me", json!({"y": 1})).await.document()["spec"], json!({"x": 2, "y": 1}));
-    // And what an update removes is nobody's.
+    // A field that an update removes has no owner.
     let removed = by(&**store, "other", updating(thing("a", json!({"y": 1})))).await.resource;
     assert_eq!(entries(&removed), [entry("me", "Apply", json!({"f:spec": {".": {}, "f:y": {}}}))]);
 }
@@ -227,13 +227,13 @@ async fn a_status_is_owned_apart_from_the_rest(make: Make) {
     assert_eq!(found.len(), 2);
     found.retain(|entry| entry.get("subresource").is_some());
     assert_eq!(found, [own]);
-    // What the status does not say any more, and what another says, is not mine.
+    // A field that is no longer applied, and a field of another manager, do not belong to this manager.
     let other = by(&**store, "other", status(json!({"ready": false}))).await.resource;
     let fields: Vec<Value> = entries(&other).into_iter().filter(|entry| entry.get("subresource").is_some()).collect();
     assert_eq!(fields.len(), 2);
     assert!(fields.iter().any(|entry| entry["manager"] == "me" && entry["fieldsV1"] == json!({"f:status": {}})));
     assert!(fields.iter().any(|entry| entry["fieldsV1"] == json!({"f:status": {"f:ready": {}}})));
-    // To apply a document without a status takes nothing from it.
+    // Applying a document without a status removes no status field.
     let mut document = thing("a", json!({"x": 1}));
     document["status"] = json!({"ready": true});
     let left = apply(&**store, "applier", document, false).await.unwrap().resource;
@@ -286,7 +286,7 @@ async fn owners_that_are_not_understood_stay_and_a_reset_forgets_them(make: Make
         assert_eq!(forgotten.resource.document()["metadata"].get("managedFields"), None);
         assert_eq!(forgotten.resource.generation(), first.generation());
         assert_eq!(store.write(patch).await.unwrap().change, None);
-        // Until somebody applies, nothing is tracked; then what was there has an owner.
+        // Until the first apply, nothing is tracked; then the existing fields have an owner.
         let again = applied(&**store, "me", json!({"x": 1})).await;
         let managers: Vec<Value> = entries(&again).iter().map(|entry| entry["manager"].clone()).collect();
         assert_eq!(managers, ["me", "before-first-apply"]);
@@ -308,11 +308,11 @@ async fn owners_are_those_that_an_update_or_a_patch_of_the_resource_names(make: 
     assert_eq!(*kept, [owning("me", "f:x"), owning("you", "f:y")], "in order, and nobody owns owners");
     assert_eq!(written.resource.generation(), first.generation());
     assert_eq!(by(&**store, "patcher", write).await.change, None, "they are so already");
-    // What is no longer applied goes by what was written.
+    // The owners that were written decide which fields an apply removes.
     let left = applied(&**store, "me", json!({"z": 1})).await;
     assert_eq!(left.document()["spec"], json!({"y": 1, "z": 1}));
 
-    // What the same write changes is its writer's, whatever it says.
+    // The writer owns the fields that the same write changes, even if its `managedFields` say otherwise.
     let mut document = thing("a", json!({"y": 2, "z": 1}));
     document["metadata"]["managedFields"] = json!([owning("you", "f:y"), owning("you", "f:z")]);
     let written = by(&**store, "writer", updating(document.clone())).await.resource;
@@ -323,7 +323,7 @@ async fn owners_are_those_that_an_update_or_a_patch_of_the_resource_names(make: 
         (&json!("writer"), &json!({"f:spec": {"f:y": {}}}))
     );
 
-    // A status is written without them, and so is a new resource.
+    // A status write ignores them, and so does a creation.
     let before = everything(&**store).await;
     let forged = json!({"metadata": {"managedFields": [owning("thief", "f:y")]}});
     let status = Write::PatchStatus { key: key("a"), change: Change::Merge(forged) };
@@ -346,7 +346,7 @@ async fn owners_that_come_to_too_much_are_refused(make: Make) {
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// A document with what its client has applied on its own side.
+/// A document with the annotation of a client-side apply.
 fn with_last_applied(spec: Value) -> Value {
     let applied = format!("{}\n", thing("a", spec.clone()));
     with_metadata(thing("a", spec), json!({"annotations": {LAST_APPLIED: applied}}))
@@ -370,7 +370,7 @@ async fn what_kubectl_has_applied_on_its_side_is_no_conflict_with_itself(make: M
     let again = thing("a", json!({"image": "2", "size": 1}));
     assert_eq!(apply(&**store, "kubectl", again, false).await.unwrap().change, None);
 
-    // What somebody else has changed since is theirs.
+    // Fields that another manager has changed since belong to that manager.
     by(&**store, "other", merging(json!({"spec": {"size": 5}}))).await;
     let refused = apply(&**store, "kubectl", thing("a", json!({"image": "3", "size": 1})), false).await;
     let Err(Error::ApplyConflict { conflicts, .. }) = refused else { panic!("{refused:?}") };
@@ -471,7 +471,7 @@ async fn a_deletion_waits_for_the_finalizers_of_every_manager(make: Make) {
     let before = entries(&store.get(&key("a")).await.unwrap());
     let marked = delete(&**store, key("a"), Propagation::Foreground).await.unwrap().resource;
     assert_eq!(marked.finalizers().count(), 3);
-    // The finalizer of the deletion is nobody's.
+    // The finalizer of the deletion has no owner.
     assert_eq!(entries(&marked), before);
     let added = apply(&**store, "three", held("three"), false).await;
     assert!(matches!(&added, Err(Error::Invalid { path, .. }) if path == "metadata.finalizers"), "{added:?}");
@@ -495,7 +495,7 @@ async fn a_field_that_is_null_is_not_applied_and_a_null_in_a_list_is_refused(mak
     assert!(matches!(&refused, Err(Error::Invalid { path, .. }) if path == "spec.x[0]"), "{refused:?}");
 }
 
-/// S11: as ports of containers, whose protocol is TCP when nobody says otherwise.
+/// S11: like container ports, whose protocol defaults to TCP.
 async fn an_item_of_a_list_may_leave_out_a_key_that_has_a_default(make: Make) {
     let store = make(Default::default());
     let ports = json!({

@@ -1,4 +1,4 @@
-//! Copies of a store in a file: whole, of one moment, never in the place of something else.
+//! Backup and restore of a store in a file: complete, of one revision, never over another file.
 
 use std::fs;
 use std::path::Path;
@@ -106,7 +106,7 @@ async fn what_is_restored_is_another_store_that_goes_on() {
     backup(&store, &from).await.unwrap();
     let backed_up = all(&store).await;
     let page = store.list(&Query { limit: Some(3), ..Query::all(kind("Thing")) }).await.unwrap();
-    // What the lost store went on to do.
+    // The lost store continued after the backup.
     for number in 0..10 {
         create(&store, thing(&format!("lost{number}"), json!({}))).await;
     }
@@ -153,7 +153,7 @@ async fn a_restore_replaces_a_file_only_when_asked_and_when_nobody_uses_it() {
     let itself = restore(&from, &from, &asked);
     assert!(matches!(itself, Err(OpenError::Exists { .. })), "{itself:?}");
     drop(store);
-    // The reason to restore.
+    // The reason for the restore.
     fs::write(&path, "damaged").unwrap();
     assert_eq!(restore(&from, &path, &asked).unwrap().revision, Revision(31));
     assert_eq!(all(&EmbeddedStore::open(&path, Options::default()).unwrap()).await.len(), 29);

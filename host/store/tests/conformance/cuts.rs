@@ -1,4 +1,4 @@
-//! How history is cut: by number, age and size, also when nobody writes, and never silently.
+//! Compaction of history: by count, age and size, also while the store is idle, and never silently.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ const HOUR: u64 = 60 * MINUTE;
 
 fn on_a_clock() -> (Arc<Clock>, Options) {
     let clock = Arc::new(Clock::default());
-    // Without a journal, so that the file can be opened as one of the engine.
+    // Without a write-ahead log, so that redb can open the file.
     (Arc::clone(&clock), Options { clock, wal_bytes: 0, ..Options::default() })
 }
 
@@ -65,7 +65,7 @@ async fn oldest(store: &dyn Store) -> Revision {
     }
 }
 
-/// Waits until history begins at a revision.
+/// Waits until history starts at a revision.
 async fn until_oldest(store: &dyn Store, wanted: u64) {
     let reached = async {
         while oldest(store).await < Revision(wanted) {
@@ -76,7 +76,7 @@ async fn until_oldest(store: &dyn Store, wanted: u64) {
     assert_eq!(oldest(store).await, Revision(wanted));
 }
 
-/// Lets a store that sleeps look at its clock, without a change.
+/// Makes an idle store read its clock, without a change.
 async fn nudge(store: &dyn Store) {
     assert!(matches!(delete(store, key("nobody"), Default::default()).await, Err(Error::NotFound { .. })));
 }
@@ -107,7 +107,7 @@ async fn what_is_older_than_its_age_is_cut_and_a_watch_of_it_learns_it(make: Mak
     clock.advance(HOUR);
     nudge(&**store).await;
     until_oldest(&**store, 11).await;
-    // Nothing is left, and a watch from now misses nothing.
+    // The history is empty, and a watch from now misses nothing.
     let mut watch = store.watch(Scope::Everything, Revision(11)).await.unwrap();
     create(&**store, thing("later", json!({}))).await;
     assert_eq!(next(&mut watch).await.unwrap().revision, Revision(12));
@@ -194,7 +194,7 @@ async fn age_and_size_are_known_after_a_restart() {
     create(&store, thing("last", json!({}))).await;
     drop(store);
     clock.advance(HOUR - 2 * MINUTE);
-    // Many small transactions, and nobody writes.
+    // Many small transactions of an idle store.
     let store = EmbeddedStore::open(&path, options.clone()).unwrap();
     until_oldest(&store, 1200).await;
     drop(store);
@@ -208,7 +208,7 @@ async fn age_and_size_are_known_after_a_restart() {
     until_oldest(&store, 1202).await;
 }
 
-/// Takes away what programs before this one did not keep.
+/// Removes the metadata that older programs did not record.
 fn forget_times(path: &Path) {
     let database = Database::open(path).unwrap();
     let transaction = database.begin_write().unwrap();
@@ -234,7 +234,7 @@ async fn history_of_a_file_that_kept_no_times_ages_from_now() {
     nudge(&store).await;
     until_oldest(&store, 6).await;
     drop(store);
-    // Size, too: it is measured once.
+    // The size, too: it is measured once.
     let store = EmbeddedStore::open(&path, options.clone()).unwrap();
     for number in 0..10 {
         create(&store, thing(&format!("large{number}"), json!("x".repeat(10_000)))).await;
@@ -245,7 +245,8 @@ async fn history_of_a_file_that_kept_no_times_ages_from_now() {
     until_oldest(&store, 12).await;
 }
 
-/// Fills a file with history, and cuts nearly all of it off. Returns the store, which is open, and the length of its file.
+/// Fills a file with history, and compacts nearly all of it. Returns the open store, and the length of its
+/// file.
 async fn mostly_free(path: &Path) -> (EmbeddedStore, u64) {
     let store = EmbeddedStore::open(path, Options { history_bytes_max: 1 << 30, ..Options::default() }).unwrap();
     create(&store, thing("a", json!({}))).await;
@@ -281,7 +282,7 @@ async fn a_file_that_is_mostly_free_is_small_when_it_is_opened_after_a_kill() {
     let (store, full) = mostly_free(&path).await;
     create(&store, thing("b", json!({}))).await;
     let before = everything(&store).await;
-    // As it would be after a kill: not closed.
+    // As after a kill: the file is not closed.
     std::fs::copy(&path, &killed).unwrap();
     let store = EmbeddedStore::open(&killed, Options { history_bytes_max: 1 << 20, ..Options::default() }).unwrap();
     let small = std::fs::metadata(&killed).unwrap().len();

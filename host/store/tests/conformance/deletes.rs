@@ -1,4 +1,4 @@
-//! Deleting: finalizers, propagation, and names that are used again.
+//! Deletion: finalizers, propagation, and reuse of names.
 
 use homeostat_store::{Error, EventType, FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Propagation, Resource};
 use serde_json::json;

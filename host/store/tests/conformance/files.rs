@@ -1,4 +1,4 @@
-//! The store in a file: what it keeps, and what it refuses to open.
+//! The store in a file: durability, and files that it refuses to open.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn open(path: &Path) -> Result<EmbeddedStore, OpenError> {
     EmbeddedStore::open(path, Options::default())
 }
 
-/// Makes a store with something in it, and closes it.
+/// Creates a store with some resources, and closes it.
 async fn filled(path: &Path) -> Revision {
     let store = open(path).unwrap();
     for number in 0..20 {
@@ -114,7 +114,7 @@ async fn a_store_that_is_open_elsewhere_is_refused() {
 async fn a_newer_format_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
-    // Without a journal, so that the file can be opened as one of the engine.
+    // Without a write-ahead log, so that redb can open the file.
     let store = EmbeddedStore::open(&path, Options { wal_bytes: 0, ..Options::default() }).unwrap();
     create(&store, thing("a", json!({}))).await;
     drop(store);
@@ -123,7 +123,7 @@ async fn a_newer_format_is_refused() {
     let meta: TableDefinition<'_, &str, &str> = TableDefinition::new("meta");
     transaction.open_table(meta).unwrap().insert("format", "3").unwrap();
     transaction.commit().unwrap();
-    // A file as it is after a crash: the engine would repair it before it looks inside.
+    // A file after a crash: redb would repair it before it reads the content.
     let crashed = fs::read(&path).unwrap();
     drop(database);
     let refused = |error: &OpenError| matches!(error, OpenError::NewerFormat { found: 3, .. });
@@ -179,7 +179,7 @@ async fn a_damaged_file_is_refused_or_whole() {
         fs::write(&path, &whole[..length]).unwrap();
         assert_untouched(&path, |error| matches!(error, OpenError::Damaged { .. }));
     }
-    // Both commit slots of the header, the magic number, and the version in front of them.
+    // Both commit slots of the header, the magic number, and the version before them.
     for range in [0..9, 64..320] {
         let mut bytes = whole.clone();
         bytes[range].fill(0xA5);
@@ -201,7 +201,7 @@ async fn a_document_that_was_changed_behind_the_back_of_the_store_is_found_when_
             let mut bytes = whole.clone();
             bytes[at..at + wrong.len()].copy_from_slice(wrong);
             fs::write(&path, bytes).unwrap();
-            // Pages that are free are nobody's.
+            // Damage to free pages has no effect.
             match open(&path) {
                 Err(OpenError::Damaged { .. }) => found += 1,
                 Err(error) => panic!("{error}"),

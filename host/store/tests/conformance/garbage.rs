@@ -1,4 +1,4 @@
-//! Owners and what they leave behind.
+//! Owners and their dependents.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ on_every_store!(
     a_dependent_with_finalizers_holds_up_a_foreground_deletion,
 );
 
-/// A collector that runs until it is stopped.
+/// A garbage collector that runs until it is stopped.
 struct Collector {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
@@ -55,7 +55,7 @@ fn owned(name: &str, owners: &[&Resource]) -> Value {
     with_metadata(thing(name, json!({})), json!({"ownerReferences": owners}))
 }
 
-/// Waits until the collector has worked off everything that was written before this.
+/// Waits until the collector has handled all writes before this call.
 async fn settled(store: &Arc<dyn Store>) {
     let owner = create(&**store, thing("sentinel-owner", json!({}))).await;
     create(&**store, owned("sentinel", &[&owner])).await;
@@ -138,7 +138,8 @@ async fn an_owner_outside_of_namespaces_counts(make: Make) {
     collector.stop().await;
 }
 
-/// W14: the reference names no namespace. A living owner that is looked for in the wrong place would cost the dependent its life.
+/// W14: the reference has no namespace. If a living owner were searched in the wrong place, its dependent
+/// would be deleted.
 async fn a_dependent_outside_of_namespaces_lives_as_long_as_its_owner_in_one(make: Make) {
     let store = make(Default::default());
     let collector = Collector::start(&store);

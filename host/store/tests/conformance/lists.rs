@@ -1,4 +1,4 @@
-//! Lists: order, selectors, pages that show one moment.
+//! Lists: order, selectors, and pages of one revision.
 
 use homeostat_store::{Error, Kind, LabelRequirement, Page, Query, Selector, Store, Write};
 use serde_json::json;
@@ -146,7 +146,7 @@ async fn all_pages_show_the_moment_of_the_first_one(make: Make) {
         let mut query = Query { limit: Some(5), selector, ..Query::all(kind("Thing")) };
         let first = store.list(&query).await.unwrap();
         query.from = first.next.clone();
-        // Before the page, on it and behind it: changed, gone, gone and back, new, and out of the selector.
+        // Before the page, on it and after it: changed, deleted, recreated, new, and no longer selected.
         update(&**store, thing("n01", json!({"changed": true}))).await.unwrap();
         update(&**store, thing("n06", json!({"changed": true}))).await.unwrap();
         for gone in ["n05", "n11"] {
@@ -158,7 +158,7 @@ async fn all_pages_show_the_moment_of_the_first_one(make: Make) {
         assert!(rest.iter().all(|page| page.revision == whole.revision));
         let items: Vec<_> = first.items.into_iter().chain(rest.into_iter().flat_map(|page| page.items)).collect();
         assert_eq!(items, whole.items);
-        // Back to where it began, for the next selector.
+        // Back to the start, for the next selector.
         delete(&**store, key("n07b"), Default::default()).await.unwrap();
         for name in ["n01", "n05", "n06", "n11"] {
             let document = with_metadata(thing(name, json!({})), json!({"ownerReferences": owners}));

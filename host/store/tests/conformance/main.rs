@@ -1,4 +1,4 @@
-//! What every store must show: one suite, run on each of them, and what the store in a file must show besides.
+//! The conformance suite that runs on every store, and tests that only the store in a file has to pass.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(missing_docs, reason = "the names of tests are sentences")]
@@ -43,10 +43,10 @@ macro_rules! on_every_store {
 }
 pub(crate) use on_every_store;
 
-/// How a test gets its store.
+/// Creates the store of a test.
 type Make = fn(Options) -> Fixture;
 
-/// A store and what it stands on.
+/// A store and its storage.
 struct Fixture {
     store: Arc<dyn Store>,
     folder: Option<TempDir>,
@@ -88,7 +88,7 @@ fn thing(name: &str, spec: Value) -> Value {
     json!({"apiVersion": "example.dev/v1", "kind": "Thing", "metadata": {"name": name, "namespace": "default"}, "spec": spec})
 }
 
-/// A document with fields merged over its metadata.
+/// A document with fields merged into its metadata.
 fn with_metadata(mut document: Value, metadata: Value) -> Value {
     let Value::Object(fields) = metadata else { panic!("metadata is an object") };
     document["metadata"].as_object_mut().unwrap().extend(fields);
@@ -115,12 +115,12 @@ async fn all(store: &dyn Store) -> Vec<Arc<Resource>> {
     store.list(&Query::all(kind("Thing"))).await.unwrap().items
 }
 
-/// Waits for the next event, but not for ever.
+/// Waits for the next event, with a timeout.
 async fn next(watch: &mut Watch) -> Result<Event> {
     tokio::time::timeout(Duration::from_secs(60), watch.next()).await.expect("an event should have come")
 }
 
-/// Waits until the store shows what is wanted.
+/// Waits until a condition on the store holds.
 async fn until(store: &dyn Store, mut wanted: impl AsyncFnMut() -> bool) {
     let mut watch = store.watch(Scope::Everything, store.revision()).await.unwrap();
     while !wanted().await {
@@ -136,7 +136,7 @@ async fn until_gone(store: &dyn Store, key: &Key) {
     until(store, async || is_gone(store, key).await).await;
 }
 
-/// Says everything that a reader can see of a store, to compare before and after.
+/// Returns all visible content of a store, to compare it before and after.
 async fn everything(store: &dyn Store) -> (Revision, Vec<Arc<Resource>>) {
     let mut found = Vec::new();
     for kind in store.kinds().await.unwrap() {

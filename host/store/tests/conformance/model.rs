@@ -1,31 +1,48 @@
-//! Watches checked against a model: random traffic, and a log of changes that says what every watch and every list has to show.
+//! Checks watches and lists against a model: random traffic, and a log of changes that defines the content of
+//! every watch and list.
 //!
-//! The model ([`log`]) is a list of changes and knows nothing of files, history and threads. A run ([`run`]) puts one sequence of steps
-//! ([`traffic`]) to a store and to the model. Checked after every step, for every watch:
+//! The model ([`log`]) is a list of changes, without files, history and threads. A run ([`run`]) applies one
+//! sequence of steps ([`traffic`]) to a store and to the model. After every step it checks for every watch:
 //!
-//! * ordered, unique, reliable, atomic: the next event is the next change of the log in the scope, with the same `previous`;
-//! * resumable: a watch from the revision of the last event goes on behind it, also after the store was opened again, with a file that is sound;
-//! * expired or whole: a watch that history was cut away from says so; one from exactly the oldest revision misses nothing;
-//! * a revision that the store has not reached is refused, and revisions never go back, whatever the store went through;
-//! * pages together are the state at the revision of the first one, and a watch from there goes on.
+//! * Ordered, unique, reliable, atomic: the next event is the next change of the log in the scope, with the
+//!   same `previous`.
+//! * Resumable: a watch from the revision of the last event continues after it, also after a restart with an
+//!   undamaged file.
+//! * Expired or complete: a watch whose history was compacted fails with `Expired`; one from exactly the
+//!   oldest revision misses nothing.
+//! * Monotonic: a revision that the store has not reached is refused, and revisions never decrease, also
+//!   across crashes.
+//! * Consistent: the pages of a list together are the state at the revision of the first page, and a watch
+//!   continues from there.
 //!
-//! What other stores got wrong, as known from the record of etcd's robustness tests, and what would find it here:
+//! Failures of other stores, from the record of etcd's robustness tests, and the test that would find each of
+//! them here:
 //!
-//! | What went wrong there | Found by |
-//! |---|---|
-//! | a crash under load left data and revision apart | `embedded::tests::crash::a_crash_between_any_two_writes_of_the_disk_leaves_a_sound_store`, restarts of the property |
-//! | one node lost an acknowledged write in a crash | the same, and `files::a_crash_at_any_moment_loses_no_acknowledged_write` |
-//! | members that judged permissions differently grew apart | no members here; two stores given the same writes agree: `alike::every_store_answers_alike` |
-//! | a crash while the file was written anew left data and revision apart | `backups::a_backup_of_a_running_store_is_one_moment`, which publishes a copy only when it is whole |
-//! | a watch told a revision before the events up to it | `cases::what_a_store_tells_as_its_revision_can_be_watched_to_the_end` |
-//! | a watch went back in time after reconnecting | resuming in the property |
-//! | an event came twice, from a transaction of several changes | bursts in the property: many changes of one key in one transaction |
-//! | a starved slow watch lost events | `cases::a_watch_that_is_thousands_of_events_behind_loses_none` |
-//! | revisions decreased after a crash while history was cut | restarts in the property, whose history is always being cut |
-//! | cutting at a deletion dropped its event | `cases::history_cut_anywhere_among_deletions_loses_none` |
-//! | reading at a revision that had been cut away answered differently in a transaction | pages of the property: whole, or expired |
-//! | a watch opened at the cut missed the deletion behind it | `cases::history_cut_anywhere_among_deletions_loses_none` |
-//! | a watch from a future revision got old events | watches from future revisions in the property |
+//! * A crash under load left data and revision inconsistent. Found by
+//!   `embedded::tests::crash::a_crash_between_any_two_writes_of_the_disk_leaves_a_sound_store`, restarts of
+//!   the property.
+//! * One node lost an acknowledged write in a crash. Found by the same, and
+//!   `files::a_crash_at_any_moment_loses_no_acknowledged_write`.
+//! * Members that judged permissions differently diverged. Found by no members here; two stores given the
+//!   same writes agree: `alike::every_store_answers_alike`.
+//! * A crash during defragmentation left data and revision inconsistent. Found by
+//!   `backups::a_backup_of_a_running_store_is_one_moment`, which publishes a copy only when it is complete.
+//! * A watch reported a revision before the events up to it. Found by
+//!   `cases::what_a_store_tells_as_its_revision_can_be_watched_to_the_end`.
+//! * A watch went back in time after reconnecting. Found by resuming in the property.
+//! * An event came twice, from a transaction of several changes. Found by bursts in the property: many
+//!   changes of one key in one transaction.
+//! * A starved slow watch lost events. Found by
+//!   `cases::a_watch_that_is_thousands_of_events_behind_loses_none`.
+//! * Revisions decreased after a crash during compaction. Found by restarts in the property, whose history is
+//!   always being compacted.
+//! * Compaction at a deletion dropped its event. Found by
+//!   `cases::history_cut_anywhere_among_deletions_loses_none`.
+//! * A read at a compacted revision had a different result in a transaction. Found by pages of the property:
+//!   complete, or expired.
+//! * A watch opened at the compacted revision missed the deletion after it. Found by
+//!   `cases::history_cut_anywhere_among_deletions_loses_none`.
+//! * A watch from a future revision got old events. Found by watches from future revisions in the property.
 
 mod cases;
 mod log;
@@ -37,7 +54,7 @@ use proptest::test_runner::RngSeed;
 
 use crate::{Fixture, Make};
 
-/// The seed of every run, unless one is asked for in the way of the library.
+/// The seed of every run, unless proptest's own configuration sets one.
 const SEED: u64 = 20_240_807;
 
 fn config(cases: u32) -> ProptestConfig {

@@ -119,7 +119,7 @@ async fn a_body_comes_back_as_it_was_written(make: Make) {
     create(&**store, annotated).await;
     let noted = store.get(&key("noted")).await.unwrap();
     assert_eq!(noted.annotations().collect::<Vec<_>>(), [("example.dev/A_b.c", "\u{0}ä\n")]);
-    // Equal to the last bit: writing what was read changes nothing.
+    // Exact: writing the parsed document again changes nothing.
     let read = store.get(&key("a")).await.unwrap();
     let document = read.document().clone();
     let written = store.write(Write::Update { document, precondition: Precondition::default() }).await.unwrap();
@@ -167,11 +167,11 @@ async fn a_small_patch_cannot_become_a_large_document(make: Make) {
     let double = |step: usize| json!({"op": "copy", "from": "/spec/x", "path": format!("/spec/x/n{step}")});
     let refused = store.write(patch((0..60).map(double).collect())).await;
     assert!(matches!(refused, Err(Error::TooLarge { .. } | Error::Invalid { .. })), "{refused:?}");
-    // The same, without nesting.
+    // The same growth, without nesting.
     let flat = |step: usize| json!({"op": "copy", "from": "/spec", "path": format!("/spec{step}")});
     let refused = store.write(patch((0..1000).map(flat).chain((0..1000).map(flat)).collect())).await;
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
-    // Deeper with every step.
+    // Nests deeper with every step.
     let wrap =
         [json!({"op": "move", "from": "/spec", "path": "/tmp"}), json!({"op": "add", "path": "/spec", "value": {}})];
     let deepen = wrap.into_iter().chain([json!({"op": "move", "from": "/tmp", "path": "/spec/x"})]);
@@ -212,7 +212,7 @@ async fn nothing_refused_leaves_a_trace(make: Make) {
             Write::Patch { key: key("a"), change, precondition },
             Write::Create { document },
         ] {
-            // To apply null means to leave out, which is acceptable.
+            // An apply ignores null fields, so it is accepted.
             if matches!(&write, Write::Apply { document, .. } if document.to_string().contains("null")) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Kinds with a schema: what is left out, filled in and refused when their documents are written.
+//! Kinds with a schema: pruning, defaulting and validation on write.
 
 use homeostat_store::schema::{Reason, Schema};
 use homeostat_store::{Change, Error, FieldValidation, Request, Store, Write};

@@ -1,4 +1,5 @@
-//! Kinds with several versions: documents are checked in the version that they are written in, and stored in one.
+//! Kinds with several versions: documents are validated in their written version, and stored in the storage
+//! version.
 
 use homeostat_store::schema::Schema;
 use homeostat_store::{Change, Key, Kind, Resource, Store, Write};
@@ -26,7 +27,7 @@ fn written(version: &str, spec: Value) -> Value {
     document
 }
 
-/// Declares that things are stored in one version; each version has a field and a default of its own.
+/// Registers a kind with one storage version; each version has a field and a default of its own.
 fn store_in(store: &dyn Store, version: &str) {
     let schema = |version: &str| {
         let properties = json!({

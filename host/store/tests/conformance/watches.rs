@@ -69,7 +69,7 @@ async fn a_watch_knows_how_far_it_has_come_and_no_further(make: Make) {
     next(&mut watch).await.unwrap();
     assert_eq!(watch.position(), Some(Revision(1)));
     next(&mut watch).await.unwrap();
-    // Whatever was read already: not before the last event, and not beyond the store.
+    // The position is never before the last event, and never beyond the store.
     assert!((2..=3).contains(&watch.position().unwrap().0));
     let waiting = tokio::time::timeout(Duration::from_millis(1), watch.next());
     assert!(waiting.await.is_err(), "there is nothing more of this kind");
@@ -124,7 +124,7 @@ async fn a_cancelled_wait_loses_nothing(make: Make) {
     let store = make(Default::default());
     let mut watch = store.watch(Scope::Everything, Revision::ZERO).await.unwrap();
     for number in 1..=50 {
-        // Polled once and dropped, with and without an event to come.
+        // Each call is polled once and dropped, with and without an event ready.
         for _ in 0..2 {
             tokio::select! {
                 biased;
@@ -159,7 +159,7 @@ async fn a_closed_store_ends_its_watches_after_the_last_event(make: Make) {
     assert_eq!(next(&mut watch).await, Err(Error::Closed));
 }
 
-/// Applies an event to what a reader believes, which has to fit.
+/// Applies an event to a reader's state; it has to be consistent.
 fn believe(world: &mut BTreeMap<String, Arc<Resource>>, event: Event) {
     let name = event.resource.key().name().to_owned();
     let before = match event.kind {
@@ -169,7 +169,7 @@ fn believe(world: &mut BTreeMap<String, Arc<Resource>>, event: Event) {
     assert_eq!(before, event.previous);
 }
 
-/// Writes to few keys from many tasks; returns how many changes were made.
+/// Writes few keys from many tasks; returns the number of changes.
 async fn storm(store: &Arc<dyn Store>, writers: u64, rounds: u64) -> u64 {
     let mut tasks = tokio::task::JoinSet::new();
     for writer in 0..writers {
@@ -248,7 +248,7 @@ async fn watchers_from_any_revision_see_every_event_once_in_order(make: Make) {
     for _ in 0..8 {
         let (reader, mut last) = (store.store.clone(), last.clone());
         watchers.spawn(async move {
-            // Where it begins depends on how the tasks run: any revision so far.
+            // The start depends on the scheduling of the tasks: any revision so far.
             let from = Revision(rand(reader.revision().0));
             let mut watch = reader.watch(Scope::Everything, from).await.unwrap();
             let mut at = from;
@@ -281,7 +281,7 @@ async fn watchers_from_any_revision_see_every_event_once_in_order(make: Make) {
     assert_eq!(world.into_values().collect::<Vec<_>>().len(), truth.len());
 }
 
-/// Returns a number from 0 to `max`, from the randomness that hash maps have.
+/// Returns a random number from 0 to `max`, from the randomness of hash maps.
 fn rand(max: u64) -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(Value::Null.to_string()) % (max + 1)

@@ -1,4 +1,4 @@
-//! Creating and changing: revisions, generations, conflicts, who owns what.
+//! Creations and changes: revisions, generations, conflicts, field owners.
 
 use homeostat_store::{Change, Error, EventType, Precondition, Revision, Write};
 use serde_json::{Value, json};
@@ -107,7 +107,7 @@ async fn a_write_that_changes_nothing_makes_no_revision(make: Make) {
     create(&**store, document.clone()).await;
     update_status(&**store, key("a"), json!({"ready": true})).await.unwrap();
     let apply = Write::Apply { document: thing("a", json!({})), manager: "me".into(), force: false };
-    // The first time there is a new owner.
+    // The first apply adds an owner.
     store.write(apply.clone()).await.unwrap();
     let before = everything(&**store).await;
     let precondition = Precondition::default();

@@ -1,4 +1,4 @@
-//! Definitions in the style of those that people install: what they let pass, fill in, leave out and refuse.
+//! Definitions in the style of popular operators: which values they accept, default, prune and reject.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn document(spec: Value) -> Value {
     json!({"apiVersion": "x/v1", "kind": "X", "metadata": {"name": "a", "annotations": {"delivery.example.dev/team": "blue"}}, "spec": spec})
 }
 
-/// Prunes, fills in and checks a spec. Returns what became of it, what was dropped and what is wrong.
+/// Prunes, defaults and validates a spec. Returns the result, the dropped fields and the violations.
 fn admitted(version: &Version, spec: Value) -> (Value, Vec<String>, Vec<String>) {
     let schema = version.schema.as_ref().expect("it has one");
     let mut document = document(spec);

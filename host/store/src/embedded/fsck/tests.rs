@@ -18,7 +18,7 @@ fn path(name: &str) -> Vec<u8> {
     model::Path::of(&key(name)).0
 }
 
-/// Makes a file with resources, owners, deletions, and a history that was cut.
+/// Creates a file with resources, owners, deletions, and a compacted history.
 async fn filled(path: &Path) {
     let store = EmbeddedStore::open(path, Options { history_max: 6, ..Options::default() }).expect("a new store");
     for name in ["a", "b", "c"] {
@@ -44,7 +44,7 @@ fn damage(path: &Path, how: impl FnOnce(&WriteTransaction)) {
     transaction.commit().expect("it can be written");
 }
 
-/// Checks a file, and that this leaves it as it is.
+/// Checks a file, and asserts that the check leaves it unchanged.
 fn look(path: &Path) -> Fsck {
     let before = fs::read(path).expect("it is there");
     let found = fsck(path).expect("it can be read");
@@ -52,7 +52,7 @@ fn look(path: &Path) -> Fsck {
     found
 }
 
-/// Damages a fresh file and returns what is found.
+/// Damages a new file and returns the problems.
 async fn after(how: impl FnOnce(&WriteTransaction)) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("store");
@@ -168,7 +168,7 @@ async fn a_log_with_a_gap_a_damaged_row_or_one_too_many_is_named() {
     assert!(found.contains(&"log: 6: does not begin where revision 5 ended".to_owned()), "{found:?}");
     let found = after(|file| {
         let mut row = row(file, 5);
-        // The kind, and not how the document before stands there.
+        // Changes the kind, but not the flag for the difference.
         row[0] &= 1 << 7;
         insert(5, &row, file);
     })
@@ -213,7 +213,7 @@ async fn facts_and_times_that_cannot_be_are_named() {
     assert!(found.iter().any(|problem| problem.starts_with("meta: log: says that the log has 5 bytes")), "{found:?}");
     let found = after(|file| {
         let mut times = file.open_table(TIMES).expect("a store");
-        // How many there are depends on how long it took to make the file.
+        // The number depends on the time it took to create the file.
         times.retain(|_, _| false).expect("it works");
         for (revision, at) in [(4, 9), (5, 8), (99, u64::MAX)] {
             times.insert(revision, at).expect("it works");
@@ -288,7 +288,7 @@ async fn what_is_in_the_journal_alone_is_looked_at_as_well() {
         let document = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata});
         store.write(Write::Create { document }).await.expect("it is new");
     }
-    // As after a crash: not closed.
+    // As after a crash: the file is not closed.
     let mut bytes = fs::read(&open).expect("it is there");
     fs::write(&crashed, &bytes).expect("it can be written");
     let found = look(&crashed);
@@ -297,7 +297,7 @@ async fn what_is_in_the_journal_alone_is_looked_at_as_well() {
     store.close().await;
     assert_eq!((look(&open).journaled, look(&open).changes), (0, 2));
 
-    // The first of two changes, which nothing but the journal has.
+    // The first of two changes that are only in the write-ahead log.
     bytes[4096 + 100] ^= 1;
     fs::write(&crashed, &bytes).expect("it can be written");
     let problems = look(&crashed).problems;
@@ -320,14 +320,14 @@ async fn a_last_entry_of_the_journal_that_is_damaged_is_told_and_costs_no_more_t
     let mut bytes = fs::read(&open).expect("it is there");
     let second = (4096..bytes.len()).step_by(512).filter(|at| bytes[*at..].starts_with(b"entry 1")).nth(1);
     let second = second.expect("there are two entries");
-    // A row, as in a crash.
+    // Damages a row, as a crash can.
     bytes[second + 300] ^= 1;
     fs::write(&crashed, &bytes).expect("it can be written");
     let found = look(&crashed);
     assert!(found.is_sound() && found.journaled == 1, "{found:?}");
     let cut_off = found.cut_off.expect("an entry that is not whole");
     assert!(cut_off.first == Revision(2) && !cut_off.is_damage, "{cut_off}");
-    // The head, which lies in one sector.
+    // Damages the header, which lies in one sector.
     bytes[second + 20] ^= 1;
     fs::write(&crashed, &bytes).expect("it can be written");
     let found = look(&crashed);

@@ -1,4 +1,4 @@
-//! Tests of the journal alone.
+//! Tests of the write-ahead log alone.
 
 use redb::backends::InMemoryBackend;
 
@@ -21,7 +21,7 @@ fn entry(first: u64, rows: &[usize]) -> Entry {
     Entry { first: Revision(first), at_ms: 1000 + first, compacted: Revision(first / 2), rows }
 }
 
-/// Appends an entry, and says whether there was room.
+/// Appends an entry, and returns whether it fit.
 fn append(journal: &mut WriteAheadLog, entry: &Entry) -> bool {
     journal.begin_entry();
     for row in &entry.rows {
@@ -30,24 +30,24 @@ fn append(journal: &mut WriteAheadLog, entry: &Entry) -> bool {
     journal.append(entry.first, entry.at_ms, entry.compacted).expect("memory")
 }
 
-/// Returns what follows upon a revision, or what is wrong.
+/// Returns the entries after a revision, or the damage.
 fn follow(file: &dyn StorageBackend, after: u64) -> Result<Vec<Entry>, String> {
     let read = |entry: &EntryLocation| entry.read(file, layout()).expect("memory").expect("it was whole");
     let found = entries(file, layout(), Revision(after)).expect("memory")?;
     Ok(found.entries.iter().map(read).collect())
 }
 
-/// Returns the revisions that are found, or what is wrong.
+/// Returns the revisions of the entries, or the damage.
 fn found(file: &dyn StorageBackend, after: u64) -> Result<Vec<u64>, String> {
     follow(file, after).map(|entries| entries.iter().map(|entry| entry.first.0).collect())
 }
 
-/// Returns the entry that is not whole.
+/// Returns the incomplete entry.
 fn cut_off(file: &dyn StorageBackend, after: u64) -> Option<CutOff> {
     entries(file, layout(), Revision(after)).expect("memory").expect("nothing is lost").cut_off
 }
 
-/// Turns the bits of one byte of the journal.
+/// Flips the bits of one byte of the log.
 fn turn(file: &dyn StorageBackend, at: u64) {
     let at = layout().wal().0 + at;
     let mut byte = [0];
@@ -82,7 +82,8 @@ fn a_round_is_read_from_where_the_pages_are_in_it() {
     }
     let half = found(&*file, 3).expect_err("pages take in whole entries");
     assert!(half.contains("in the middle"), "{half}");
-    // The first entry is in the pages; but nothing leads to the others without it. In its rows, and where it says which round it is of.
+    // The first entry is in the pages, but the later entries cannot be reached without it. Damages its rows,
+    // and its base.
     for at in [90, 42] {
         turn(&*file, at);
         let lost = found(&*file, 1).expect_err("the others are not to be lost in silence");
@@ -113,11 +114,11 @@ fn an_entry_that_an_earlier_crash_has_torn_is_nothing_that_was_lost() {
     for first in 1..=2 {
         assert!(append(&mut journal, &entry(first, &[100])));
     }
-    // Its head is there, and its rows are not.
+    // Its header is intact, and its rows are not.
     assert!(append(&mut journal, &entry(3, &[100, 100, 100])));
     turn(&*file, 2 * 512 + 100);
     assert_eq!(found(&*file, 0), Ok(vec![1, 2]));
-    // The next process goes on from there.
+    // The next process continues after it.
     let mut journal = WriteAheadLog::new(Arc::clone(&file), layout(), Revision(2), IoFailure::default());
     assert_eq!(found(&*file, 2), Ok(vec![]));
     assert!(append(&mut journal, &entry(3, &[10])));
@@ -169,9 +170,9 @@ fn a_journal_that_begins_too_late_is_damage() {
 #[test]
 fn an_entry_that_is_not_whole_is_told_and_called_damaged_where_no_crash_leaves_it_so() {
     let last = Revision(4);
-    // In one sector, which a disk writes whole or not at all.
+    // Damage in one sector, which a disk writes completely or not at all.
     let small = Some((last, (HEAD_BYTES + 2 * 104) as u64));
-    // In two of them, of which only one may have arrived.
+    // Damage in an entry of two sectors: a crash may have written only one of them.
     let large = Some((last, (HEAD_BYTES + 2 * 304) as u64));
     for (at, length, extent, is_damage) in
         [(10, 100, None, true), (90, 100, small, true), (10, 300, None, true), (90, 300, large, false)]
@@ -186,7 +187,7 @@ fn an_entry_that_is_not_whole_is_told_and_called_damaged_where_no_crash_leaves_i
         assert_eq!(cut_off(&*file, 0), Some(CutOff { first: Revision(3), extent, is_damage }), "{at} of {length}");
         assert_eq!(found(&*file, 0), Ok(vec![1]));
     }
-    // What another round has left is no entry of this one.
+    // A leftover of another round is no entry of this one.
     let file = file();
     let mut journal = WriteAheadLog::new(Arc::clone(&file), layout(), Revision::ZERO, IoFailure::default());
     for first in [1, 2] {

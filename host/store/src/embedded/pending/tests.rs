@@ -3,12 +3,12 @@ use serde_json::json;
 use super::*;
 use crate::model::Path;
 
-/// Returns the change that a resource of this name makes at a revision.
+/// Returns the change that creates a resource of this name at a revision.
 fn change(name: &str, revision: u64, kind: EventType) -> UnappliedChange {
     change_of(name, revision, kind, 1000)
 }
 
-/// As [`change`], with a document that is longer than so many bytes.
+/// As [`change`], with a document of more than so many bytes.
 fn change_of(name: &str, revision: u64, kind: EventType, bytes: usize) -> UnappliedChange {
     let metadata = json!({"name": name, "resourceVersion": revision.to_string()});
     let document = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": " ".repeat(bytes)});
@@ -56,7 +56,7 @@ fn what_is_pending_is_bounded_in_number_and_size() {
 fn what_is_kept_of_the_settled_is_bounded_and_the_oldest_goes_first() {
     let mut pending = UnappliedChanges::default();
     for revision in 1..=40 {
-        // Every second change is one of the same resource, which stays the newest.
+        // Every second change is to the same resource, which stays the newest.
         let name = if revision % 2 == 0 { "same".to_owned() } else { format!("a{revision}") };
         pending.add(&change_of(&name, revision, EventType::Modified, 1 << 20));
         pending.mark_applied(Revision(revision));

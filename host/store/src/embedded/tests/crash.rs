@@ -1,4 +1,4 @@
-//! A machine that goes down between any two writes of its disk.
+//! Crashes of the machine between any two writes to its disk.
 
 use std::fs::OpenOptions;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,17 +15,17 @@ use crate::embedded::place::{Location, OpenFile};
 use crate::embedded::{EmbeddedStore, fsck, open};
 use crate::{Change, Options, Precondition, Query, Revision, Scope, Store, Write};
 
-/// What happened to a disk, in order.
+/// The operations on a disk, in order.
 #[derive(Debug, Clone)]
 enum Act {
     Write(u64, Vec<u8>),
     Length(u64),
     Sync,
-    /// The store has answered a write.
+    /// The store has acknowledged a write.
     Answered(Revision),
 }
 
-/// A file that remembers what was done to it.
+/// A file that records its operations.
 #[derive(Debug)]
 struct Recorder {
     file: FileBackend,
@@ -67,7 +67,8 @@ impl StorageBackend for Recorder {
     }
 }
 
-/// Returns what a disk holds after some acts, of which those since the last sync arrived or not: all, or by the toss of a coin.
+/// Returns the content of a disk after some operations. Operations since the last sync arrive all, or each by
+/// a coin toss.
 fn image(start: &[u8], acts: &[Act], lucky: impl Fn(usize) -> bool) -> Vec<u8> {
     let synced = acts.iter().rposition(|act| matches!(act, Act::Sync)).unwrap_or(0);
     let mut bytes = start.to_vec();
@@ -85,7 +86,7 @@ fn image(start: &[u8], acts: &[Act], lucky: impl Fn(usize) -> bool) -> Vec<u8> {
     bytes
 }
 
-/// Writes to a store on a disk that remembers; history is cut with every transaction.
+/// Writes to a store on a recording disk; every transaction compacts history.
 async fn recorded(path: &Path, options: &Options) -> (Vec<u8>, Vec<Act>) {
     drop(open::store(&Location::File(path.to_owned()), options).expect("a new store"));
     let start = std::fs::read(path).expect("it was made");
@@ -116,7 +117,7 @@ async fn recorded(path: &Path, options: &Options) -> (Vec<u8>, Vec<Act>) {
     (start, acts)
 }
 
-/// Opens what a crash has left, and checks that nothing is lost and nothing is half.
+/// Opens the file after a crash, and checks that no acknowledged write is lost and none is half done.
 async fn survives(path: &Path, options: &Options, acts: &[Act]) {
     let answered =
         acts.iter().rev().find_map(|act| if let Act::Answered(revision) = act { Some(*revision) } else { None });
@@ -144,7 +145,7 @@ async fn survives(path: &Path, options: &Options, acts: &[Act]) {
 /// S1 S9 S10
 #[tokio::test]
 async fn a_crash_between_any_two_writes_of_the_disk_leaves_a_sound_store() {
-    // Without a journal, and with one that is full after some changes.
+    // Without a write-ahead log, and with one that is full after a few changes.
     for journal_bytes in [0, 16 << 10] {
         survives_everything(&Options { history_max: 2, wal_bytes: journal_bytes, ..Options::default() }).await;
     }

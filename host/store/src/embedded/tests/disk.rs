@@ -1,10 +1,10 @@
-//! A disk that refuses what a test says.
+//! A disk that refuses the operations that a test chooses.
 
 use std::fmt;
 
 use super::*;
 
-/// What is asked of a disk.
+/// An operation of a disk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Ask {
     /// Read at an offset.
@@ -13,18 +13,18 @@ pub(super) enum Ask {
     Write(u64),
     /// Make the file longer or shorter.
     SetLength,
-    /// Sync what was written.
+    /// Sync the writes.
     Sync,
 }
 
 impl Ask {
-    /// Returns whether the disk keeps something else after it.
+    /// Returns whether the operation changes the content of the disk.
     pub(super) fn is_change(self) -> bool {
         self != Self::Read
     }
 }
 
-/// A file, and the rule of what is refused.
+/// A file, and the rule for refused operations.
 #[derive(Clone)]
 pub(super) struct Disk {
     file: Arc<FileBackend>,
@@ -32,19 +32,20 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// Puts a disk under the file `path`, which is made when it is not there.
+    /// Creates a disk over the file `path`, which is created if it does not exist.
     pub(super) fn at(path: &Path, rule: impl Fn(Ask) -> io::Result<()> + Send + Sync + 'static) -> Self {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
         let file = FileBackend::new(file.expect("it can be made")).expect("it is a file");
         Self { file: Arc::new(file), rule: Arc::new(rule) }
     }
 
-    /// Opens the store on it without a cache, so that everything that is read or written asks the disk; opened anew, the store has one.
+    /// Opens the store on it without a page cache, so that every access reaches the disk. After it is
+    /// reopened, the store has a cache.
     pub(super) fn open(&self) -> OpenFile {
         OpenFile::over(Arc::new(self.clone()), 0).expect("it is a store")
     }
 
-    /// Returns it as the place of a store.
+    /// Returns it as the location of a store.
     pub(super) fn place(&self) -> Location {
         Location::Backend(Arc::new(self.clone()), Arc::new(|| Ok(())))
     }
@@ -86,7 +87,7 @@ impl StorageBackend for Disk {
     }
 }
 
-/// Refuses for as long as it is told to.
+/// Refuses as long as the switch is on.
 pub(super) fn refuse_while(refusing: &AtomicBool, reason: &str) -> io::Result<()> {
     if refusing.load(Ordering::SeqCst) { Err(io::Error::other(reason)) } else { Ok(()) }
 }

@@ -1,22 +1,22 @@
-//! A system that goes on to show what a failed sync has not brought to the disk.
+//! A system whose cache keeps returning data that a failed sync has not brought to the disk.
 
 use std::sync::{Mutex, MutexGuard};
 
 use super::*;
 
-/// A disk, and what the system shows of it. Clones are the same disk.
+/// A disk and its cache. Clones are the same disk.
 #[derive(Clone, Debug, Default)]
 struct Shown(Arc<Mutex<Bytes>>);
 
 #[derive(Debug, Default)]
 struct Bytes {
-    /// What reads show.
+    /// The content that reads return.
     shown: Vec<u8>,
-    /// What is there after a loss of power.
+    /// The content after a loss of power.
     kept: Vec<u8>,
-    /// What the system has still to bring there.
+    /// Writes that the system has not brought to the disk yet.
     dirty: Vec<Dirty>,
-    /// Syncs that go well before one fails; `None` when none is to fail.
+    /// Successful syncs before one fails; `None` if none fails.
     syncs_left: Option<u64>,
 }
 
@@ -54,7 +54,7 @@ impl Shown {
         Ok(())
     }
 
-    /// Opens the store in it; without forgetting, it believes what is shown.
+    /// Opens the store on it. Without `forget`, the store trusts the cache.
     fn open(&self, forgets: bool) -> Result<EmbeddedStore, OpenError> {
         let disk = self.clone();
         let forget = move || {
@@ -106,12 +106,12 @@ impl StorageBackend for Shown {
     }
 }
 
-/// A journal that is full after some changes.
+/// A write-ahead log that is full after a few changes.
 fn options() -> Options {
     Options { wal_bytes: 16 << 10, ..Options::default() }
 }
 
-/// Writes resources until it is refused, and returns those that were acknowledged.
+/// Writes resources until a write is refused, and returns the acknowledged ones.
 async fn write(store: &EmbeddedStore, life: &str) -> Vec<Arc<Resource>> {
     let mut acknowledged = Vec::new();
     for number in 0..12 {
@@ -125,8 +125,8 @@ async fn write(store: &EmbeddedStore, life: &str) -> Vec<Arc<Resource>> {
     acknowledged
 }
 
-/// Lets one sync fail, opens the store again on the machine as it is, writes, and cuts the power. Returns what is wrong then, if anything
-/// is; `None` when so many syncs were never made.
+/// Lets one sync fail, opens the store again on the same machine, writes, and cuts the power. Returns the
+/// damage, if there is any; `None` if there were fewer syncs.
 async fn one_failed_sync(syncs: u64, forgets: bool) -> Option<Result<(), String>> {
     let disk = Shown::default();
     let store = disk.open(forgets).expect("the disk works");
@@ -139,7 +139,7 @@ async fn one_failed_sync(syncs: u64, forgets: bool) -> Option<Result<(), String>
     let again = async {
         let store = disk.open(forgets).map_err(|error| format!("when it is opened again: {error}"))?;
         acknowledged.extend(write(&store, "second").await);
-        // As when the process is killed with the machine: nothing more arrives.
+        // As when process and machine go down together: nothing more arrives.
         disk.bytes().syncs_left = Some(0);
         drop(store);
         disk.lose_power();

@@ -1,4 +1,4 @@
-//! A disk that is full: when the store is opened, and while it is open.
+//! A full disk: when the store is opened, and while it is open.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use super::*;
 use crate::{ClockAndIds, SystemClockAndIds};
 
-/// A clock that a test moves.
+/// A clock that a test sets.
 #[derive(Debug, Default)]
 struct Clock(AtomicU64);
 
@@ -42,12 +42,12 @@ async fn opened_without_room(reason: ErrorKind) {
     for name in ["a", "b"] {
         store.write(pod(name)).await.expect("the disk works");
     }
-    // What was written is in the journal, and nowhere else.
+    // The writes are only in the write-ahead log.
     fs::copy(&path, &crashed).expect("there is room");
     drop(store);
     let before = fs::read(&crashed).expect("it is there");
 
-    // Whether there is no room, and how often it was asked for.
+    // Whether the disk is full, and how many writes it refused.
     let (is_full, asked) = (Arc::new(AtomicBool::new(true)), Arc::<AtomicU64>::default());
     let told = (Arc::clone(&is_full), Arc::clone(&asked));
     let disk = Disk::at(&crashed, move |ask| {
@@ -67,7 +67,7 @@ async fn opened_without_room(reason: ErrorKind) {
     let mut watch = store.watch(Scope::Everything, Revision::ZERO).await.expect("from the beginning");
     assert_eq!(watch.next().await.expect("it is there").revision, Revision(1));
 
-    // It says so, and does not try again with every write.
+    // It reports the reason, and does not retry with every write.
     let before_writing = asked.load(Ordering::SeqCst);
     let refused = store.write(pod("c")).await.expect_err("there is no room");
     assert_eq!(store.health(), Err(refused.clone()));
@@ -92,12 +92,12 @@ async fn opened_without_room(reason: ErrorKind) {
     assert_eq!(store.revision(), Revision(3));
 }
 
-/// How much of a disk is given out together.
+/// Allocation unit of the disk.
 const BLOCK: u64 = 4096;
-/// Length of the journal: short, so that the pages go to the disk often.
+/// Length of the write-ahead log: short, so that checkpoints are frequent.
 const JOURNAL_BYTES: u64 = 16 * BLOCK;
 
-/// A disk on which a file takes room where it was written, as files do, and no more than there is.
+/// A disk that allocates space on write, as files do, up to a limit.
 #[derive(Clone, Debug, Default)]
 struct Small(Arc<Mutex<Blocks>>);
 
@@ -113,7 +113,7 @@ impl Small {
         self.0.lock().expect("nobody panics while holding the disk")
     }
 
-    /// Leaves room for so many more blocks.
+    /// Leaves space for so many more blocks.
     fn leave(&self, blocks: usize) {
         let mut disk = self.blocks();
         disk.taken_max = disk.taken.len() + blocks;
@@ -134,7 +134,7 @@ impl StorageBackend for Small {
         Ok(())
     }
 
-    /// Takes no room: what is not written has none.
+    /// Allocates nothing: only writes do.
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut disk = self.blocks();
         disk.bytes.resize(at(len), 0);
@@ -180,7 +180,7 @@ async fn a_full_disk_recovers_without_restart() {
     let store = EmbeddedStore::over(disk.clone(), options.clone()).expect("there is room");
     let mut names = Vec::new();
     for round in 0..10 {
-        // No more room: until the journal is full, and may be a little longer, writes go on.
+        // The disk is full. Writes go on until the write-ahead log is full, and maybe a little longer.
         disk.leave(round % 3);
         let refused = loop {
             let name = format!("pod-{round}-{}", names.len());
@@ -195,7 +195,7 @@ async fn a_full_disk_recovers_without_restart() {
         for name in &names {
             assert!(store.get(&key(name)).await.is_ok(), "round {round}: {name} was acknowledged");
         }
-        // Somebody makes room.
+        // The disk has space again.
         disk.leave(1000);
         clock.0.fetch_add(1, Ordering::SeqCst);
         let name = format!("after-{round}");
@@ -223,7 +223,7 @@ fn the_journal_of_a_file_has_its_room_on_the_disk_also_of_one_made_without() {
     drop(EmbeddedStore::open(&path, Options::default()).expect("a new store"));
     assert!(taken(&path) >= journal, "{} bytes", taken(&path));
 
-    // As programs before this one made it.
+    // As older programs created it.
     let bytes = fs::read(&path).expect("it is there");
     let copy = Disk::at(&sparse, |_| Ok(()));
     copy.set_len(bytes.len() as u64).expect("there is room");

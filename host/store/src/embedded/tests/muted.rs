@@ -1,4 +1,4 @@
-//! What the engine panics about in a file, and is caught, is told by whoever catches it alone.
+//! A caught panic of redb is reported only by the code that catches it.
 
 use std::process::Command;
 use std::thread;
@@ -6,7 +6,7 @@ use std::thread;
 use super::*;
 use crate::embedded::open::{OpenResult, catch_panics};
 
-/// The half of the next test that runs in a process of its own: what is printed there is of this test alone.
+/// The part of the next test that runs in its own process: all its output is of this test.
 #[test]
 #[ignore = "it is run by `a_panic_that_is_caught_is_not_printed`"]
 fn one_panic_is_caught_and_another_one_is_somebody_elses() {

@@ -1,9 +1,9 @@
-//! A disk that cannot be read for a while.
+//! A disk that is unreadable for a while.
 
 use super::*;
 use crate::embedded::read::Snapshot;
 
-/// Returns a disk under a file, and what makes reads fail.
+/// Returns a disk over a file, and a switch that makes reads fail.
 fn unreadable(path: &Path) -> (Disk, Arc<AtomicBool>) {
     let failing = Arc::<AtomicBool>::default();
     let told = Arc::clone(&failing);
@@ -14,7 +14,7 @@ fn unreadable(path: &Path) -> (Disk, Arc<AtomicBool>) {
     (disk, failing)
 }
 
-/// Returns one with a store in which there is one pod, `a`.
+/// Returns such a disk with a store that has one pod, `a`.
 async fn with_a_store(path: &Path) -> (Disk, Arc<AtomicBool>) {
     let store = EmbeddedStore::open(path, Options::default()).expect("a new store");
     store.write(pod("a")).await.expect("the disk works");
@@ -53,12 +53,12 @@ async fn one_read_that_fails_takes_nothing_but_its_own_answer() {
     let path = folder.path().join("store");
     let (disk, failing) = with_a_store(&path).await;
     let open = disk.open();
-    // Whoever opens it anew gets the file itself, which works.
+    // Reopening uses the file itself, which works.
     drop(disk);
     let store = EmbeddedStore::start(Location::File(path), open, Options::default()).expect("it is a store");
-    // On the disk it is in the journal, and nowhere else.
+    // On disk it is only in the write-ahead log.
     store.write(pod("b")).await.expect("the disk works");
-    // What was answered is in the pages in memory, so nobody but the next read asks the disk.
+    // The acknowledged write is in the pages in memory, so the next read is the first access to the disk.
     assert!(store.get(&key("b")).await.is_ok());
     failing.store(true, Ordering::SeqCst);
     assert!(matches!(store.get(&key("a")).await, Err(Error::Unavailable { .. })));
@@ -85,7 +85,7 @@ async fn a_write_that_needs_what_cannot_be_read_is_refused_alone() {
         assert!(matches!(&refused, Err(Error::Unavailable { reason }) if reason.contains("stuck")), "{refused:?}");
     }
     failing.store(false, Ordering::SeqCst);
-    // Nobody reads in between.
+    // There is no read in between.
     assert_eq!(store.write(pod("c")).await.expect("no write has failed").resource.revision(), Revision(3));
     assert_eq!(store.health(), Ok(()));
     for name in ["a", "b", "c"] {
@@ -102,7 +102,7 @@ async fn a_write_after_a_read_that_failed_does_not_wait_for_another_read() {
     store.write(pod("a")).await.expect("the disk works");
     failing.store(true, Ordering::SeqCst);
     {
-        // A read that has failed and has not got round to opening the place anew.
+        // A read that has failed and has not reopened the file yet.
         let database = store.shared.database.read().await;
         assert!(Snapshot::of(database.as_ref().expect("it is open")).and_then(|read| read.get(&key("x"))).is_err());
     }
@@ -118,7 +118,7 @@ async fn a_disk_that_cannot_be_read_right_after_a_write_takes_nothing_of_it() {
         let (disk, failing) = with_a_store(&path).await;
         let store = EmbeddedStore::start(Location::File(path), disk.open(), Options::default()).expect("it is a store");
         store.write(pod("b")).await.expect("the disk works");
-        // Whoever brings the change into the pages meets it, or the next read.
+        // The checkpointer hits it, or the next read does.
         failing.store(true, Ordering::SeqCst);
         drop(store.get(&key("b")).await);
         for name in ["a", "b"] {

@@ -1,27 +1,28 @@
-//! A disk that takes the journal, and fails to take pages.
+//! A disk that accepts writes to the write-ahead log, and fails writes to pages.
 
 use std::sync::atomic::AtomicU64;
 
 use super::*;
 use crate::embedded::layout::PAGE_BYTES;
 
-/// Length of the journal.
+/// Length of the write-ahead log.
 const JOURNAL_BYTES: u64 = 16 * PAGE_BYTES;
 
 fn options() -> Options {
     Options { wal_bytes: JOURNAL_BYTES, ..Options::default() }
 }
 
-/// What a disk has to do with.
+/// The behaviour and the counters of a disk.
 #[derive(Clone, Debug, Default)]
 struct Told {
-    /// Writes of pages that fail from now on.
+    /// Writes of pages that still fail.
     failing: Arc<AtomicU64>,
-    /// How often what is kept of it in memory was let go of.
+    /// How often the store asked to drop the cache.
     settled: Arc<AtomicU64>,
 }
 
-/// Opens a store with one resource on a disk in order, without a cache, so that every page goes to the disk.
+/// Opens a store with one resource on a working disk, without a page cache, so that every page goes to the
+/// disk.
 async fn store(folder: &Path) -> (EmbeddedStore, Disk, Told) {
     let told = Told::default();
     let failing = Arc::clone(&told.failing);
@@ -51,7 +52,7 @@ async fn a_page_that_cannot_be_written_once_comes_from_the_journal_after_all_was
     let (store, disk, told) = store(folder.path()).await;
     told.failing.store(1, Ordering::SeqCst);
     store.write(pod("b")).await.expect("the journal has it");
-    // It waits until the pages have it.
+    // The read waits until the pages have the write.
     assert!(store.get(&key("b")).await.is_ok());
     assert_eq!(told.failing.load(Ordering::SeqCst), 0, "the page was to be written");
     assert_eq!(told.settled.load(Ordering::SeqCst), 1, "nothing is believed before that");
@@ -76,7 +77,7 @@ async fn pages_that_cannot_be_written_end_writes_and_lose_nothing() {
     let refused = store.write(pod("c")).await;
     assert!(matches!(&refused, Err(Error::Unavailable { reason }) if reason.contains("sector is gone")), "{refused:?}");
     assert!(store.health().is_err());
-    // The disk is back; nobody knows what it has of this.
+    // The disk has recovered, but its content is unknown.
     told.failing.store(0, Ordering::SeqCst);
     assert!(store.write(pod("c")).await.is_err());
     store.close().await;

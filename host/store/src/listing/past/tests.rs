@@ -10,7 +10,8 @@ fn start() -> Start {
     Start::of(&query, "s", Revision::ZERO).unwrap()
 }
 
-/// Reads on in a history in which revision N changed path N, and returns what it was asked for.
+/// Reads on in a history in which revision N changed path N, and returns the revision at which the read
+/// started.
 fn read_on(pasts: &ChangesSinceCache, since: u64, now: u64) -> (Option<u64>, SharedChanges) {
     let mut asked = None;
     let scan = |after: Revision, tell: &mut dyn FnMut(&[u8], Revision)| {

@@ -10,7 +10,7 @@ fn writer<'a>(manager: &'a str, subresource: &'a str, time: &'a str) -> Writer<'
     Writer { manager, operation: Operation::Update, subresource, time, schema: None }
 }
 
-/// A document of this specification, labels and status, with the owners of another one.
+/// A document with this specification, labels and status, and with the owners of another document.
 fn document(parts: &[Value; 3], owners: Option<&Value>) -> Value {
     let [spec, labels, status] = parts;
     let mut document =
@@ -50,7 +50,7 @@ proptest! {
         create_owners(&mut current, writer("one", "", "2026-01-01T00:00:00Z")).expect("it is small");
         let mut parts = first;
         for (second, (changed, manager, part, same)) in writes.into_iter().enumerate() {
-            // Some writes change one part alone, as most do.
+            // Some writes change only one part, as most real ones do.
             if same { parts[part] = changed[part].clone() } else { parts = changed }
             let new = document(&parts, current["metadata"].get("managedFields"));
             let time = format!("2026-01-01T00:00:{:02}Z", second / 2);

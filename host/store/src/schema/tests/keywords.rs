@@ -3,12 +3,12 @@ use serde_json::{Value, json};
 use super::{of_spec, widget};
 use crate::schema::{Reason, VIOLATIONS_MAX};
 
-/// What a schema says of a spec.
+/// The part of a schema for the spec.
 fn told(schema: Value, spec: Value) -> Vec<String> {
     of_spec(schema).check(&widget(spec)).iter().map(ToString::to_string).collect()
 }
 
-/// Checks one keyword: values that pass, and values with the one thing that is told of them.
+/// Checks one keyword: valid values, and invalid values each with its only violation.
 #[track_caller]
 fn keyword(schema: Value, good: &[Value], bad: &[(Value, &str)]) {
     for value in good {

@@ -5,12 +5,12 @@ use super::{whole, widget};
 use crate::patch::tests::json_value;
 use crate::schema::{Schema, VIOLATIONS_MAX};
 
-/// Names that documents and schemas share, so that they meet.
+/// Names shared by documents and schemas, so that they match.
 fn name() -> impl Strategy<Value = String> {
     "[a-d]"
 }
 
-/// A structural schema; now and then it contradicts itself, and is then refused.
+/// A structural schema. A few contradict themselves and are refused.
 fn schema() -> impl Strategy<Value = Value> {
     let scalar = prop_oneof![
         (any::<bool>(), any::<i8>()).prop_map(|(nullable, at)| {

@@ -102,7 +102,7 @@ fn a_schema_is_bounded() {
     };
     assert!(Schema::parse(&patterns(256)).is_ok());
     assert_eq!(path_of(&patterns(257)), "openAPIV3Schema.properties[spec].properties[256].pattern");
-    // Ten items in each of ten items, and so on.
+    // Ten items, each with ten items, and so on.
     let many = |levels: usize| {
         (0..levels).fold(json!({"type": "boolean"}), |inner, _| {
             let item = json!({"type": "object", "properties": {"a": inner}});

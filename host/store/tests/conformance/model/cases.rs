@@ -1,4 +1,4 @@
-//! What random traffic may miss: one test for each.
+//! Cases that random traffic may miss, one test each.
 
 use homeostat_store::{Error, EventType, Revision, Scope, Write};
 use serde_json::json;
@@ -17,7 +17,7 @@ on_every_store!(
 async fn history_cut_anywhere_among_deletions_loses_none(make: Make) {
     let store = make(small_history(3));
     for round in 0..60_u64 {
-        // Two changes per name, so that every cut falls behind a creation or behind a deletion.
+        // Two changes per name, so that every compaction ends after a creation or after a deletion.
         let written = if round % 2 == 0 {
             create(&**store, thing("a", json!({}))).await
         } else {
@@ -46,7 +46,7 @@ async fn a_watch_that_is_thousands_of_events_behind_loses_none(make: Make) {
     create(&**store, thing("a", json!({}))).await;
     let mut slow = store.watch(Scope::Everything, Revision::ZERO).await.unwrap();
     assert_eq!(next(&mut slow).await.unwrap().revision, Revision(1));
-    // More than one read looks at, and more than is kept in memory in front of a file.
+    // More events than one read scans, and than a store in a file keeps in memory.
     let mut last = 1;
     for round in 0..40_u64 {
         let statuses = (0..128_u64).map(|number| update_status(&**store, key("a"), json!([round, number])));
@@ -54,7 +54,7 @@ async fn a_watch_that_is_thousands_of_events_behind_loses_none(make: Make) {
             last += 1;
             assert_eq!(written.unwrap().resource.revision(), Revision(last));
         }
-        // It reads, but far less than there is.
+        // It reads, but far fewer events than there are.
         let expected = Revision(round + 2);
         assert_eq!(next(&mut slow).await.unwrap().revision, expected);
     }
@@ -79,7 +79,7 @@ async fn what_a_store_tells_as_its_revision_can_be_watched_to_the_end(make: Make
     let (mut watch, mut at) = (store.watch(Scope::Everything, Revision::ZERO).await.unwrap(), Revision::ZERO);
     while at < Revision(100) {
         let told = store.revision();
-        // From what was told, only later events come.
+        // A watch from the published revision has only later events.
         let mut later = store.watch(Scope::Everything, told).await.unwrap();
         while at < told {
             let event = next(&mut watch).await.unwrap();

@@ -1,4 +1,4 @@
-//! What a store should hold: a log of changes, and nothing else.
+//! The expected content of a store: a log of changes, and nothing else.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use homeostat_store::{Error, Event, EventType, Resource, Result, Revision, Write
 
 use super::traffic::{Id, Traffic, Verb};
 
-/// What is known of a resource without looking into its document.
+/// The known facts about a resource, without its document.
 #[derive(Debug, Clone)]
 struct Entry {
     spec: u64,
@@ -26,7 +26,7 @@ pub(super) struct Log {
     now: BTreeMap<Id, Entry>,
 }
 
-/// What a write should come to.
+/// The expected result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expected {
     Change(EventType),
@@ -41,18 +41,18 @@ impl Log {
         Revision(self.changes.len() as u64)
     }
 
-    /// Returns the revision that had been reached at a time.
+    /// Returns the revision of the store at a time.
     pub(super) fn reached(&self, at: SystemTime) -> Revision {
         Revision(self.times.iter().filter(|time| **time <= at).count() as u64)
     }
 
-    /// Returns the event that a watch has to show next.
+    /// Returns the event that a watch must return next.
     pub(super) fn next(&self, kind: Option<&str>, after: Revision) -> Option<&Event> {
         let later = self.changes.iter().skip(usize::try_from(after.0).unwrap());
         later.filter(|(id, _)| kind.is_none_or(|kind| id.kind == kind)).map(|(_, event)| event).next()
     }
 
-    /// Returns what a list of a kind shows at a revision.
+    /// Returns the expected list of a kind at a revision.
     pub(super) fn state(&self, kind: &str, at: Revision) -> Vec<Arc<Resource>> {
         let mut state = BTreeMap::new();
         for (id, event) in self.changes.iter().take(usize::try_from(at.0).unwrap()).filter(|(id, _)| id.kind == kind) {
@@ -64,7 +64,7 @@ impl Log {
         state.into_values().collect()
     }
 
-    /// Checks what a store answered to a write, and takes it into the log.
+    /// Checks the response to a write, and adds the change to the log.
     pub(super) fn take(&mut self, traffic: &Traffic, answer: Result<WriteResponse>, now: SystemTime) {
         let expected = self.expected(traffic);
         let written = match (expected, answer) {

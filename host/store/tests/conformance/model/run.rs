@@ -1,4 +1,4 @@
-//! Puts one sequence of steps to a store and to the model, and compares.
+//! Runs one sequence of steps on a store and on the model, and compares them.
 
 use std::future::poll_fn;
 use std::path::PathBuf;
@@ -17,21 +17,21 @@ use super::traffic::{Begin, End, KINDS, Step, Traffic};
 use crate::cuts::Clock;
 use crate::{Fixture, Make, kind};
 
-/// How many events the store may keep beyond its bound, for a while.
+/// Events that the store may keep beyond its bound, temporarily.
 const EXTRA_MAX: u64 = 512;
 const WATCHES_MAX: usize = 8;
 const LISTS_MAX: usize = 4;
 /// Longer than a short step of the clock, and shorter than a long one.
 const AGE_MAX: Duration = Duration::from_secs(300);
 
-/// A watch, and how far it has come.
+/// A watch and its position.
 struct Follower {
     watch: Watch,
     kind: Option<&'static str>,
     position: Revision,
 }
 
-/// A list of which pages are still to come.
+/// A list with pages still to be read.
 struct Listing {
     kind: &'static str,
     page: Page,
@@ -84,7 +84,7 @@ impl Run {
         &self.fixture.as_ref().expect("it is taken away only while it is opened again").store
     }
 
-    /// Returns the oldest revision from which a watch can be opened.
+    /// Returns the oldest revision from which a watch can start.
     async fn oldest(&mut self) -> Revision {
         let oldest = match self.store().watch(Scope::Everything, Revision::ZERO).await {
             Ok(_) => Revision::ZERO,
@@ -124,7 +124,7 @@ impl Run {
         self.open(kind, from).await;
     }
 
-    /// Opens a watch, which has to succeed exactly when history has what is behind `from`.
+    /// Opens a watch. It has to succeed exactly if the history after `from` is kept.
     async fn open(&mut self, kind: Option<&'static str>, from: Revision) {
         let (before, newest) = (self.oldest().await, self.log.newest());
         let opened = self.store().watch(scope(kind), from).await;
@@ -154,7 +154,7 @@ impl Run {
             let Some(expected) = self.log.next(follower.kind, follower.position) else {
                 match at_once(&mut follower.watch).await {
                     None => break,
-                    // Changes of other kinds, which it has not looked at, were cut away.
+                    // Changes of other kinds, which the watch had not scanned, were compacted.
                     Some(Err(Error::Expired { .. })) if follower.position < self.oldest().await => {
                         return self.list_and_follow(follower.kind).await;
                     }
@@ -176,7 +176,7 @@ impl Run {
         self.followers.insert(which, follower);
     }
 
-    /// Begins anew, as a reader does whose watch has expired.
+    /// Starts over, as a client does after its watch has expired.
     async fn list_and_follow(&mut self, kind: Option<&'static str>) {
         let listed = self.whole(kind.unwrap_or(KINDS[0])).await;
         self.open(kind, listed).await;
@@ -227,7 +227,7 @@ impl Run {
         }
     }
 
-    /// Compares a list whose last page has come.
+    /// Compares a completed list.
     fn settle(&mut self, which: usize) {
         if self.lists[which].page.next.is_none() {
             let Listing { kind, page, items, .. } = self.lists.remove(which);
@@ -240,7 +240,7 @@ impl Run {
         let mut path = self.path();
         let id = self.store().id().to_owned();
         if end == End::Killed {
-            // What a machine would find that went down now.
+            // The file as a crash of the machine at this moment would leave it.
             let image = at_rest(&path);
             self.restarts += 1;
             path = folder.path().join(format!("store-{}", self.restarts));
@@ -257,7 +257,7 @@ impl Run {
         assert_eq!((store.id(), store.revision()), (id.as_str(), self.log.newest()));
         self.fixture = Some(Fixture { store, folder });
         for Follower { mut watch, kind, mut position } in std::mem::take(&mut self.followers) {
-            // What was still in memory is told, and then that it is over.
+            // A watch returns the events that are in memory, and then `Closed`.
             loop {
                 match next(&mut watch).await {
                     Ok(event) => {
@@ -274,7 +274,7 @@ impl Run {
             }
             self.open(kind, position).await;
         }
-        // All that is left of history comes from the file now.
+        // All remaining history now comes from the file.
         let oldest = self.oldest().await;
         self.open(None, oldest).await;
         self.read(self.followers.len() - 1, usize::MAX).await;
@@ -315,7 +315,7 @@ fn scope(kind: Option<&str>) -> Scope {
     kind.map_or(Scope::Everything, |name| Scope::Kind(crate::kind(name)))
 }
 
-/// Hands in calls in their order, before the first one is answered.
+/// Submits calls in order, before the first response.
 pub(super) async fn in_order<T>(calls: Vec<impl Future<Output = T>>) -> Vec<T> {
     let mut calls: Vec<_> = calls.into_iter().map(|call| (Box::pin(call), None)).collect();
     poll_fn(|context| {
@@ -330,12 +330,12 @@ pub(super) async fn in_order<T>(calls: Vec<impl Future<Output = T>>) -> Vec<T> {
     calls.into_iter().filter_map(|(_, answer)| answer).collect()
 }
 
-/// Waits for the next event for a while that is short enough to find the smallest case that lacks one.
+/// Waits for the next event. The timeout is short, so that the smallest case that lacks one is found quickly.
 async fn next(watch: &mut Watch) -> Result<Event> {
     tokio::time::timeout(Duration::from_secs(10), watch.next()).await.expect("an event should have come")
 }
 
-/// Returns what a watch tells without waiting.
+/// Returns the events of a watch without waiting.
 async fn at_once(watch: &mut Watch) -> Option<Result<Event>> {
     poll_fn(|context| match pin!(watch.next()).poll(context) {
         Poll::Ready(told) => Poll::Ready(Some(told)),
@@ -344,12 +344,12 @@ async fn at_once(watch: &mut Watch) -> Option<Result<Event>> {
     .await
 }
 
-/// Returns whether a watch has nothing to tell now.
+/// Returns whether a watch has no event now.
 pub(super) async fn is_waiting(watch: &mut Watch) -> bool {
     at_once(watch).await.is_none()
 }
 
-/// Reads a file that is not being written meanwhile.
+/// Reads a file that has no writer meanwhile.
 fn at_rest(path: &std::path::Path) -> Vec<u8> {
     loop {
         let image = std::fs::read(path).unwrap();
@@ -359,7 +359,7 @@ fn at_rest(path: &std::path::Path) -> Vec<u8> {
     }
 }
 
-/// Does something with a file once those who read in the old store have let go of it.
+/// Uses a file once the readers of the old store have closed it.
 async fn once_free<T>(what: impl Fn() -> std::result::Result<T, OpenError>) -> T {
     for _ in 0..1_000_000 {
         match what() {

@@ -1,4 +1,4 @@
-//! What is done to a store: writes, watches, lists, restarts.
+//! The operations on a store: writes, watches, lists, restarts.
 
 use homeostat_store::{Change, Key, Precondition, Propagation, Request, Revision, Write};
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ use crate::{kind, thing};
 pub(super) const KINDS: [&str; 2] = ["Thing", "Other"];
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// Which resource.
+/// The resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Id {
     pub(super) kind: &'static str,
@@ -26,7 +26,7 @@ pub(super) enum Verb {
     Status(u64),
     /// Adds a finalizer.
     Hold,
-    /// Takes the finalizer away.
+    /// Removes the finalizer.
     Release,
     Delete,
 }
@@ -41,7 +41,7 @@ pub(super) struct Traffic {
     pub(super) dry_run: bool,
 }
 
-/// Where a watch begins.
+/// The start of a watch.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Begin {
     Zero,
@@ -49,11 +49,11 @@ pub(super) enum Begin {
     Oldest,
     BeforeOldest,
     Future(u64),
-    /// So many percent of the way.
+    /// A percentage of the current revision.
     Part(u64),
 }
 
-/// How a store ends before it is opened again.
+/// How a store ends before it is reopened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Closed,
@@ -63,21 +63,21 @@ pub(super) enum End {
 
 #[derive(Debug, Clone)]
 pub(super) enum Step {
-    /// Writes that are handed in together.
+    /// Writes that are submitted together.
     Burst(Vec<Traffic>),
-    /// Opens a watch, of everything or one kind.
+    /// Opens a watch of everything, or of one kind.
     Watch(Option<&'static str>, Begin),
     /// Reads so many events of one watch.
     Read(usize, usize),
-    /// Opens a watch again at the last event that it gave.
+    /// Reopens a watch at its last event.
     Resume(usize),
-    /// Begins a list of pages of this size.
+    /// Starts a list with pages of this size.
     List(&'static str, usize),
     /// Reads the next page of one list.
     Page(usize),
-    /// Lets so many seconds go by.
+    /// Advances the clock by so many seconds.
     Advance(u64),
-    /// Ends the store and opens it again, where there is something to open.
+    /// Ends the store and reopens it, if it is durable.
     Restart(End),
 }
 
