@@ -67,28 +67,26 @@ pub(super) const FAMILIES: [Family; 47] = [
     }),
     counter(
         "workqueue_adds",
-        "Runs that were queued: by feeders, and by results that ask for another one.",
+        "Runs that were queued, by feeders or by results that request a requeue.",
         |scrape, text| queues(scrape, text, |one| one.adds()),
     ),
     histogram(
         "workqueue_queue_duration_seconds",
-        "From the moment that a key was due to its claim by a worker.",
+        "Time from when a key is due to its claim by a worker.",
         |scrape, text| each_tally(scrape, |one, tally| text.histogram(&one.queue(), &tally.queued)),
     ),
-    histogram("workqueue_work_duration_seconds", "From the claim of a key to its end.", |scrape, text| {
+    histogram("workqueue_work_duration_seconds", "Time from the claim of a key to its end.", |scrape, text| {
         each_tally(scrape, |one, tally| text.histogram(&one.queue(), &tally.worked));
     }),
     gauge(
         "workqueue_unfinished_work_seconds",
-        "How long the keys that run have been running, all together.",
+        "Total running time of the keys that are running now.",
         |scrape, text| queues(scrape, text, |one| seconds(one.measures.ages.unfinished_work)),
     ),
-    gauge(
-        "workqueue_longest_running_processor_seconds",
-        "How long the key that runs longest has been running.",
-        |scrape, text| queues(scrape, text, |one| seconds(one.measures.ages.longest_running.unwrap_or_default())),
-    ),
-    counter("workqueue_retries", "Failures that are tried again.", |scrape, text| {
+    gauge("workqueue_longest_running_processor_seconds", "Running time of the longest-running key.", |scrape, text| {
+        queues(scrape, text, |one| seconds(one.measures.ages.longest_running.unwrap_or_default()))
+    }),
+    counter("workqueue_retries", "Failed runs that are retried.", |scrape, text| {
         queues(scrape, text, |one| one.measures.counters.retries);
     }),
     counter("controller_runtime_reconcile", "Reconciles that ended, by result.", |scrape, text| {
@@ -104,12 +102,16 @@ pub(super) const FAMILIES: [Family; 47] = [
         "Reconciles that failed: with the results error, terminal_error and dropped.",
         |scrape, text| tallies(scrape, text, |tally| tally.results(Label::is_failure)),
     ),
-    counter("controller_runtime_terminal_reconcile_errors", "Reconciles that failed for good.", |scrape, text| {
-        tallies(scrape, text, |tally| tally.results(|result| result == Label::TerminalError));
-    }),
+    counter(
+        "controller_runtime_terminal_reconcile_errors",
+        "Reconciles that ended with a terminal error.",
+        |scrape, text| {
+            tallies(scrape, text, |tally| tally.results(|result| result == Label::TerminalError));
+        },
+    ),
     counter(
         "controller_runtime_reconcile_panics",
-        "Reconciles in which the guest trapped, as it does when it panics.",
+        "Reconciles in which the guest trapped, for example by a panic.",
         |scrape, text| tallies(scrape, text, |tally| tally.traps),
     ),
     counter("controller_runtime_reconcile_timeouts", "Reconciles that hit their deadline.", |scrape, text| {
@@ -117,7 +119,7 @@ pub(super) const FAMILIES: [Family; 47] = [
     }),
     histogram(
         "controller_runtime_reconcile_time_seconds",
-        "The guest's call, without waiting for leave to run one more guest.",
+        "Duration of the guest's call, without the wait for a free instance.",
         |scrape, text| each_tally(scrape, |one, tally| text.histogram(&[one.name("controller")], &tally.reconciled)),
     ),
     gauge("controller_runtime_max_concurrent_reconciles", "Reconciles that may run at once.", |scrape, text| {
@@ -129,18 +131,18 @@ pub(super) const FAMILIES: [Family; 47] = [
     gauge("homeostat_waiting_keys", "Keys that are due later.", |scrape, text| {
         controllers(scrape, text, |one| one.measures.keys.waiting);
     }),
-    gauge("homeostat_parked_keys", "Keys that were given up until something changes.", |scrape, text| {
+    gauge("homeostat_parked_keys", "Keys that are parked until something changes.", |scrape, text| {
         controllers(scrape, text, |one| one.measures.keys.parked);
     }),
     gauge(
         "homeostat_oldest_ready_seconds",
-        "How long the key has been ready that is first in its band; the longest over the bands.",
+        "How long the oldest ready key has waited, over all bands.",
         |scrape, text| controllers(scrape, text, |one| seconds(one.measures.ages.oldest_ready.unwrap_or_default())),
     ),
-    counter("homeostat_merged_adds", "Adds of keys that had a run queued already.", |scrape, text| {
+    counter("homeostat_merged_adds", "Adds that merged into a queued run of the same key.", |scrape, text| {
         controllers(scrape, text, |one| one.measures.counters.merges);
     }),
-    counter("homeostat_refused_keys", "Adds of keys for which there was no room: limit keys.", |scrape, text| {
+    counter("homeostat_refused_keys", "Adds of keys that were refused at the limit keys.", |scrape, text| {
         controllers(scrape, text, |one| one.measures.counters.refused)
     }),
     gauge("homeostat_error_bytes", "Bytes of the errors that are kept for keys.", |scrape, text| {
@@ -148,12 +150,12 @@ pub(super) const FAMILIES: [Family; 47] = [
     }),
     counter(
         "homeostat_errors_left_out",
-        "Errors of keys for whose text there was no room: limit error-bytes.",
+        "Errors of keys whose text was dropped at the limit error-bytes.",
         |scrape, text| controllers(scrape, text, |one| one.measures.counters.errors_left_out),
     ),
     gauge(
         "homeostat_room_used",
-        "What all controllers have together: keys, error-bytes, and controllers.",
+        "Use of the limits that all controllers share: keys, error-bytes and controllers.",
         |scrape, text| {
             let HostCapacity { keys, error_bytes, controllers, .. } = scrape.room;
             ROOMS
@@ -162,24 +164,28 @@ pub(super) const FAMILIES: [Family; 47] = [
                 .for_each(|(room, used)| text.sample(&[("room", room)], used));
         },
     ),
-    gauge("homeostat_room", "What all controllers may have together.", |scrape, text| {
-        let HostCapacity { keys_max, error_bytes_max, controllers_max, .. } = scrape.room;
-        ROOMS
-            .into_iter()
-            .zip([keys_max, error_bytes_max, controllers_max])
-            .for_each(|(room, most)| text.sample(&[("room", room)], most));
-    }),
-    counter("homeostat_limit_hits", "Reconciles that were stopped at a limit, by its name.", |scrape, text| {
+    gauge(
+        "homeostat_room",
+        "The limits that all controllers share: keys, error-bytes and controllers.",
+        |scrape, text| {
+            let HostCapacity { keys_max, error_bytes_max, controllers_max, .. } = scrape.room;
+            ROOMS
+                .into_iter()
+                .zip([keys_max, error_bytes_max, controllers_max])
+                .for_each(|(room, most)| text.sample(&[("room", room)], most));
+        },
+    ),
+    counter("homeostat_limit_hits", "Reconciles that were stopped at a limit, by limit.", |scrape, text| {
         each_tally(scrape, |one, tally| {
             for limit in LimitName::ALL.into_iter().filter(|limit| limit.stops_calls()) {
                 text.sample(&[one.name("controller"), ("limit", limit.as_str())], tally.hits(limit));
             }
         });
     }),
-    counter("homeostat_guest_cpu_seconds", "Time for which reconciles held a thread.", |scrape, text| {
+    counter("homeostat_guest_cpu_seconds", "Time in which reconciles occupied a thread.", |scrape, text| {
         controllers(scrape, text, |one| seconds(one.measures.spent.cpu));
     }),
-    counter("homeostat_guest_effects", "What reconciles asked for, by class; lines of the log too.", |scrape, text| {
+    counter("homeostat_guest_effects", "Effects of reconciles by class, log lines included.", |scrape, text| {
         for one in &scrape.controllers {
             for class in EffectClass::ALL {
                 let count = one.measures.spent.effects.of(class);
@@ -198,43 +204,39 @@ pub(super) const FAMILIES: [Family; 47] = [
             }
         },
     ),
-    counter("homeostat_denials", "Effects that no grant allows, by verb; http for requests.", |scrape, text| {
+    counter(
+        "homeostat_denials",
+        "Effects that were denied because no grant allows them, by verb; http for requests.",
+        |scrape, text| {
+            for one in &scrape.controllers {
+                for (capability, count) in Capability::ALL.iter().zip(one.measures.denials) {
+                    text.sample(&[one.name("controller"), ("capability", capability.as_str())], count);
+                }
+            }
+        },
+    ),
+    gauge(
+        "homeostat_guest_memory_max_bytes",
+        "Peak linear memory of one reconcile since the controller was added.",
+        |scrape, text| controllers(scrape, text, |one| one.measures.spent.memory_bytes_max),
+    ),
+    counter("homeostat_swaps", "Component swaps by result.", |scrape, text| {
         for one in &scrape.controllers {
-            for (capability, count) in Capability::ALL.iter().zip(one.measures.denials) {
-                text.sample(&[one.name("controller"), ("capability", capability.as_str())], count);
+            for (result, count) in [("swapped", one.measures.swaps), ("refused", one.measures.refusals)] {
+                text.sample(&[one.name("controller"), ("result", result)], count);
             }
         }
     }),
-    gauge(
-        "homeostat_guest_memory_max_bytes",
-        "The most linear memory that one reconcile had, since the controller was added.",
-        |scrape, text| controllers(scrape, text, |one| one.measures.spent.memory_bytes_max),
-    ),
-    counter(
-        "homeostat_swaps",
-        "Components that took the place of another one, and such that were refused.",
-        |scrape, text| {
-            for one in &scrape.controllers {
-                for (result, count) in [("swapped", one.measures.swaps), ("refused", one.measures.refusals)] {
-                    text.sample(&[one.name("controller"), ("result", result)], count);
-                }
+    counter("homeostat_rollouts", "Rollouts that ended, by result.", |scrape, text| {
+        for one in &scrape.controllers {
+            for (end, count) in RolloutResult::ALL.into_iter().zip(one.measures.rollouts) {
+                text.sample(&[one.name("controller"), ("result", end.as_str())], count);
             }
-        },
-    ),
-    counter(
-        "homeostat_rollouts",
-        "Definitions that were tried on some keys first, by how that ended.",
-        |scrape, text| {
-            for one in &scrape.controllers {
-                for (end, count) in RolloutResult::ALL.into_iter().zip(one.measures.rollouts) {
-                    text.sample(&[one.name("controller"), ("result", end.as_str())], count);
-                }
-            }
-        },
-    ),
+        }
+    }),
     counter(
         "homeostat_shadow_reconciles",
-        "Reconciles while another version was tried as a shadow, by what came of the comparison.",
+        "Reconciles with a shadow version, by the result of the comparison.",
         |scrape, text| {
             for one in &scrape.controllers {
                 for (what, count) in ShadowOutcome::ALL.into_iter().zip(one.measures.shadowed) {
@@ -243,36 +245,38 @@ pub(super) const FAMILIES: [Family; 47] = [
             }
         },
     ),
-    gauge(
-        "homeostat_rollout_share",
-        "Share of the keys that have the definition which is tried, from 0 to 1.",
-        |scrape, text| controllers(scrape, text, |one| one.measures.candidate_share),
-    ),
-    gauge("homeostat_controller_generation", "Components that the controller has had.", |scrape, text| {
+    gauge("homeostat_rollout_share", "Share of the keys that the canary has, from 0 to 1.", |scrape, text| {
+        controllers(scrape, text, |one| one.measures.candidate_share)
+    }),
+    gauge("homeostat_controller_generation", "Number of components that the controller has had.", |scrape, text| {
         controllers(scrape, text, |one| one.measures.status.generation);
     }),
-    gauge("homeostat_controller_info", "1: which component takes the next key, and of which kind.", |scrape, text| {
-        for one in &scrape.controllers {
-            let status = &one.measures.status;
-            let (digest, group, kind) = (&status.digest, &status.manages.group, &status.manages.name);
-            text.sample(&[one.name("controller"), ("digest", digest), ("group", group), ("kind", kind)], 1);
-        }
-    }),
-    gauge("homeostat_controllers", "Controllers, by where they are in their life.", |scrape, text| {
+    gauge(
+        "homeostat_controller_info",
+        "Always 1; the labels name the current component and the managed kind.",
+        |scrape, text| {
+            for one in &scrape.controllers {
+                let status = &one.measures.status;
+                let (digest, group, kind) = (&status.digest, &status.manages.group, &status.manages.name);
+                text.sample(&[one.name("controller"), ("digest", digest), ("group", group), ("kind", kind)], 1);
+            }
+        },
+    ),
+    gauge("homeostat_controllers", "Controllers by state.", |scrape, text| {
         for (state, word) in STATES {
             let there = scrape.controllers.iter().filter(|one| one.measures.status.state == state).count();
             text.sample(&[("state", word)], there);
         }
     }),
-    gauge("homeostat_instances_running", "Guests that run now, of all controllers.", |scrape, text| {
+    gauge("homeostat_instances_running", "Guest instances that are running, of all controllers.", |scrape, text| {
         text.sample(&[], scrape.instances_running);
     }),
-    gauge("homeostat_instances_free", "Guests that could start besides without waiting.", |scrape, text| {
+    gauge("homeostat_instances_free", "Guest instances that could start without waiting.", |scrape, text| {
         text.sample(&[], scrape.instances_free);
     }),
     counter(
         "homeostat_compilations",
-        "Components that were compiled, by result; one that is a limit is its name.",
+        "Compilations of components by result; a limit that was hit is a result with its name.",
         |scrape, text| {
             let CompilationCounts { good, malformed, time, memory, failed } = scrape.compiled;
             let limits = [(LimitName::CompileTime.as_str(), time), (LimitName::CompileMemory.as_str(), memory)];
@@ -283,12 +287,12 @@ pub(super) const FAMILIES: [Family; 47] = [
             }
         },
     ),
-    counter("homeostat_events", "Events that were noted, repeated ones included.", |scrape, text| {
+    counter("homeostat_events", "Recorded events, repeated ones included.", |scrape, text| {
         text.sample(&[], scrape.events);
     }),
     counter(
         "homeostat_api_refusals",
-        "Requests that were asked to come back, by what there was no room for, and connections that were closed for it.",
+        "Requests and connections that the API refused, by the limit that was reached.",
         |scrape, text| {
             for scarce in LimitKind::ALL {
                 let count = scrape.refusals.room(scarce).load(Ordering::Relaxed);
@@ -298,7 +302,7 @@ pub(super) const FAMILIES: [Family; 47] = [
     ),
     counter(
         "homeostat_api_unusable_files",
-        "Files that changed and could not be used, so that what they said before stays.",
+        "Changed files that could not be used, so that the last good version stays in use.",
         |scrape, text| {
             for file in FileKind::ALL {
                 let count = scrape.refusals.file(file).load(Ordering::Relaxed);
@@ -308,22 +312,22 @@ pub(super) const FAMILIES: [Family; 47] = [
     ),
     gauge(
         "homeostat_tls_certificate_expiry_timestamp_seconds",
-        "Until when the certificate that clients are shown is good, as Unix time.",
+        "When the served certificate expires, as Unix time.",
         |scrape, text| {
             if let Some(until) = scrape.certificate_until {
                 text.sample(&[], until.as_second());
             }
         },
     ),
-    gauge("homeostat_store_revision", "The number of the store's last change.", |scrape, text| {
+    gauge("homeostat_store_revision", "The current revision of the store.", |scrape, text| {
         text.sample(&[], scrape.revision);
     }),
-    gauge("homeostat_build_info", "1: which release this is.", |_, text| {
+    gauge("homeostat_build_info", "Always 1; the label is the release.", |_, text| {
         text.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     }),
     gauge(
         "process_resident_memory_bytes",
-        "Memory that the process has in use, where the system says so.",
+        "Resident memory of the process, if the system reports it.",
         |scrape, text| {
             if let Some(bytes) = scrape.resident_bytes {
                 text.sample(&[], bytes);
