@@ -178,7 +178,7 @@ fn who_has_logged_in_with_a_client_of_others_may_push_and_pull_and_nobody_else()
     person.forgets();
     for arguments in [vec!["pull", &tag], vec!["push", &greeter(), &tag]] {
         let refused = person.cannot(3, &arguments);
-        assert!(refused.contains("status 401") && refused.contains("who is logged in"), "{refused}");
+        assert!(refused.contains("status 401") && refused.contains("check the credentials"), "{refused}");
         assert!(!refused.contains("other-word"), "{refused}");
     }
 }
@@ -237,10 +237,10 @@ fn a_tag_that_moves_moves_nothing_that_runs_and_a_digest_that_is_gone_is_told() 
     // Whoever names what was deleted, and has not pulled it before, is told.
     let gone = registry.reference(&format!("greeter@{first}"));
     let told = person.cannot(1, &["pull", &gone, "--to", &person.path("x.wasm")]);
-    assert!(told.contains(&format!("{gone} is not there")), "{told}");
+    assert!(told.contains(&format!("{gone} was not found")), "{told}");
     drop(fs::remove_dir_all(scratch.path().join("data/registry")));
     write_manifest(folder.path(), &json!({ "oci": gone }), 3);
-    host.wait_for_stderr("is not there");
+    host.wait_for_stderr("was not found");
     until_runs(&host, &digests[1]);
 }
 
@@ -265,7 +265,7 @@ fn a_registry_that_dies_while_it_is_asked_holds_up_what_was_to_come_and_nothing_
     write_manifest(folder.path(), &json!({ "oci": second }), 1);
     way.until_held_up();
     drop(registry);
-    host.wait_for_stderr("cannot be had from the registry");
+    host.wait_for_stderr("the request to the registry failed");
     until_runs(&host, &digests[0]);
 
     // It is there again, and so is what was wanted, without anybody's help.

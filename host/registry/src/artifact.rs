@@ -94,20 +94,20 @@ impl Manifest {
         let ImageManifest { schema_version, media_type: _, config, layers } =
             serde_json::from_slice(bytes).map_err(unreadable)?;
         if schema_version != 2 {
-            return Err(other(format!("its manifest has the schema version {schema_version}, wanted is 2")));
+            return Err(other(format!("its manifest has the schema version {schema_version}, expected 2")));
         }
         if config.media_type != CONFIG {
-            return Err(other(format!("its configuration is {:?}, wanted is {CONFIG}", config.media_type)));
+            return Err(other(format!("its configuration is {:?}, expected {CONFIG}", config.media_type)));
         }
         let [layer] = &layers[..] else {
             return Err(other(format!("it has {} layers, and a component has one", layers.len())));
         };
         if layer.media_type != LAYER {
-            return Err(other(format!("its layer is {:?}, wanted is {LAYER}", layer.media_type)));
+            return Err(other(format!("its layer is {:?}, expected {LAYER}", layer.media_type)));
         }
         let blob = |descriptor: &Descriptor, name: &str, bytes_max: u64| {
             let digest = Digest::parse(&descriptor.digest);
-            let digest = digest.ok_or_else(|| other(format!("the digest of its {name} is not one of SHA-256")))?;
+            let digest = digest.ok_or_else(|| other(format!("the digest of its {name} is not SHA-256")))?;
             if descriptor.size > bytes_max {
                 return Err(Error::TooLarge { what: format!("the {name} of {what}"), bytes_max });
             }
@@ -133,7 +133,7 @@ pub(crate) fn check_manifest_type(what: &str, media_type: Option<&str>) -> Resul
         None => Ok(()),
         Some(other) => Err(Error::Layout {
             what: what.to_owned(),
-            reason: format!("its manifest is {other:?}, wanted is {MANIFEST}"),
+            reason: format!("its manifest is {other:?}, expected {MANIFEST}"),
         }),
     }
 }
@@ -188,7 +188,7 @@ pub(crate) fn pack(component: &[u8]) -> Result<ArtifactParts, Error> {
         config: descriptor(CONFIG, Blob::of(&config)),
         layers: vec![layer],
     };
-    let manifest = serde_json::to_vec(&manifest).expect("it has nothing that is no JSON");
+    let manifest = serde_json::to_vec(&manifest).expect("all of its fields are JSON");
     Ok(ArtifactParts { manifest, config })
 }
 

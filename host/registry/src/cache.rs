@@ -88,7 +88,7 @@ fn read(path: &Path, digest: &Digest, bytes_max: u64) -> io::Result<Option<Vec<u
         return Ok(None);
     }
     if Digest::of(&bytes) != *digest {
-        tracing::warn!(path = %path.display(), "a file of the cache is damaged, and is pulled again");
+        tracing::warn!(path = %path.display(), "a cached blob is damaged and is pulled again");
         return Ok(None);
     }
     // Marks the file as used. If that fails, the file is evicted earlier.

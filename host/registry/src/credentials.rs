@@ -94,7 +94,7 @@ async fn read(file: &Path) -> Result<Option<AuthFile>, String> {
     };
     let bytes = bytes.ok_or_else(|| format!("it has more than {BYTES_MAX} bytes"))?;
     // Only the position is reported, because the parser's message may contain a part of the file.
-    let unreadable = |error: serde_json::Error| format!("line {}, column {} is no JSON", error.line(), error.column());
+    let unreadable = |error: serde_json::Error| format!("line {}, column {} is not JSON", error.line(), error.column());
     serde_json::from_slice(&bytes).map(Some).map_err(unreadable)
 }
 
@@ -165,7 +165,7 @@ fn credential(entry: &Entry) -> Result<Option<Credential>, String> {
 async fn ask_helper(helper: &str, server: &str) -> Result<Option<Credential>, String> {
     let of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     if helper.is_empty() || !helper.bytes().all(of_name) {
-        return Err(format!("{helper:?} is no name of a helper"));
+        return Err(format!("{helper:?} is not the name of a helper"));
     }
     let program = format!("docker-credential-{helper}");
     let told = tokio::time::timeout(HELPER_MAX, run_helper(&program, server)).await;
@@ -176,8 +176,7 @@ async fn ask_helper(helper: &str, server: &str) -> Result<Option<Credential>, St
         return if knows_none { Ok(None) } else { Err(format!("{program} failed")) };
     }
     let answer = serde_json::from_slice(&said);
-    let HelperOutput { username, secret } =
-        answer.map_err(|_| format!("{program} said something else than credentials"))?;
+    let HelperOutput { username, secret } = answer.map_err(|_| format!("{program} did not print credentials"))?;
     Ok(Some(match username.as_str() {
         TOKEN_USER => Credential::Identity { token: secret },
         _ => Credential::Basic { username, password: secret },

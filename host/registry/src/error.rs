@@ -9,7 +9,7 @@ use homeostat_digest::Digest;
 #[non_exhaustive]
 pub enum Error {
     /// A text that is not a reference to an artifact.
-    #[error("{text:?} names no artifact: {reason}")]
+    #[error("{text:?} is not a reference to an artifact: {reason}")]
     Reference {
         /// The text as it was given, cut to 200 characters.
         text: String,
@@ -17,10 +17,10 @@ pub enum Error {
         reason: &'static str,
     },
     /// The HTTP client could not be made.
-    #[error("no client for registries can be made")]
+    #[error("the HTTP client for registries could not be made")]
     Client(#[source] reqwest::Error),
     /// The registry could not be reached, or the connection broke.
-    #[error("{what} cannot be had from the registry")]
+    #[error("{what}: the request to the registry failed")]
     Transport {
         /// The requested artifact or blob.
         what: String,
@@ -37,7 +37,7 @@ pub enum Error {
         seconds: u64,
     },
     /// The registry does not have it.
-    #[error("{what} is not there")]
+    #[error("{what} was not found")]
     NotFound {
         /// The requested artifact or blob.
         what: String,
@@ -69,7 +69,7 @@ pub enum Error {
         reason: String,
     },
     /// An artifact that is not a component, or has another layout.
-    #[error("{what} is no component: {reason}")]
+    #[error("{what} is not a component: {reason}")]
     Layout {
         /// The artifact.
         what: String,
@@ -95,7 +95,7 @@ pub enum Error {
         bytes_max: u64,
     },
     /// A blob has another digest than expected.
-    #[error("{what} has the digest {found}, wanted is {wanted}")]
+    #[error("{what} has the digest {found}, expected {wanted}")]
     Digest {
         /// Its name.
         what: String,
@@ -105,7 +105,7 @@ pub enum Error {
         found: Digest,
     },
     /// The connection would not be encrypted.
-    #[error("{what}: {host} is not on this machine, and would be asked over plain HTTP")]
+    #[error("{what}: {host} is not on this machine, and plain HTTP is not allowed for it")]
     Insecure {
         /// The requested artifact or blob.
         what: String,
@@ -121,7 +121,7 @@ pub enum Error {
         reason: String,
     },
     /// The cache cannot be written.
-    #[error("{path} cannot be kept")]
+    #[error("{path} cannot be written to the cache")]
     Cache {
         /// The file.
         path: PathBuf,
@@ -130,7 +130,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// Bytes that are not a component.
-    #[error("these bytes are no component: {0}")]
+    #[error("these bytes are not a component: {0}")]
     NotAComponent(String),
     /// A key cannot be read or generated.
     #[error("{0}")]
@@ -156,7 +156,7 @@ pub enum Error {
         name: String,
     },
     /// The component is signed, but by no trusted key.
-    #[error("the component is signed by nobody who is trusted, but by {}", ids.join(", "))]
+    #[error("the component is signed by no trusted key, but by {}", ids.join(", "))]
     Untrusted {
         /// The ids of the keys that signed it.
         ids: Vec<String>,

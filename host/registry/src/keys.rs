@@ -16,7 +16,7 @@ const PUBLIC_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65,
 const PUBLIC_LABEL: &str = "PUBLIC KEY";
 const SECRET_LABEL: &str = "PRIVATE KEY";
 const ENCRYPTED_LABEL: &str = "ENCRYPTED PRIVATE KEY";
-const NO_SECRET: &str = "it is no secret key of Ed25519 in PEM, as `openssl genpkey -algorithm ed25519` writes it";
+const NO_SECRET: &str = "it is not an Ed25519 secret key in PEM, as `openssl genpkey -algorithm ed25519` writes it";
 
 /// Length of a key's id, in bytes.
 const ID_BYTES: usize = 12;
@@ -34,7 +34,7 @@ impl SecretKey {
     /// # Errors
     /// [`Error::Key`] if the system has no randomness.
     pub fn generate() -> Result<Self, Error> {
-        Ed25519KeyPair::generate().map(Self).map_err(|_| Error::Key("no key can be made"))
+        Ed25519KeyPair::generate().map(Self).map_err(|_| Error::Key("no key can be generated"))
     }
 
     /// Parses a key in PKCS #8 and PEM.
@@ -45,7 +45,7 @@ impl SecretKey {
         let der = unwrap(text, SECRET_LABEL).ok_or_else(|| match is_labelled(text, PUBLIC_LABEL) {
             true => Error::Key("it is a public key, which verifies; the secret one signs, which `homeostat keygen NAME` writes into NAME.key"),
             false if is_labelled(text, ENCRYPTED_LABEL) => {
-                Error::Key("it is an encrypted key, and nobody is asked for a password here: `openssl pkey` decrypts it")
+                Error::Key("it is an encrypted key, and passwords are not supported: decrypt it with `openssl pkey`")
             }
             false => Error::Key(NO_SECRET),
         })?;
@@ -88,8 +88,8 @@ impl PublicKey {
         let der = unwrap(text, PUBLIC_LABEL);
         let bytes = der.as_ref().and_then(|der| der.strip_prefix(&PUBLIC_PREFIX)?.try_into().ok());
         bytes.map(Self).ok_or(match is_labelled(text, SECRET_LABEL) {
-            true => Error::Key("it is a secret key, which signs and is for nobody else; the public one verifies, which `homeostat keygen NAME` writes into NAME.pub"),
-            false => Error::Key("it is no public key of Ed25519 in PEM, as `openssl pkey -pubout` writes it"),
+            true => Error::Key("it is a secret key, which signs and must stay private; the public one verifies, which `homeostat keygen NAME` writes into NAME.pub"),
+            false => Error::Key("it is not an Ed25519 public key in PEM, as `openssl pkey -pubout` writes it"),
         })
     }
 

@@ -105,7 +105,7 @@ fn not_one(error: wasmparser::BinaryReaderError) -> Error {
 fn packages(packed: &[u8]) -> Result<Vec<Package>, Error> {
     let wrong = |reason: String| Error::NotAComponent(format!("their list of dependencies: {reason}"));
     let json = decompress_to_vec_zlib_with_limit(packed, DEPENDENCIES_BYTES_MAX);
-    let json = json.map_err(|error| wrong(format!("it cannot be unpacked: {:?}", error.status)))?;
+    let json = json.map_err(|error| wrong(format!("it cannot be decompressed: {:?}", error.status)))?;
     let read: Packages = serde_json::from_slice(&json).map_err(|error| wrong(error.to_string()))?;
     Ok(read.packages)
 }

@@ -158,7 +158,7 @@ impl Registry {
             && let Err(error) = cache.put(digest, bytes).await
         {
             let error: &dyn std::error::Error = &error;
-            tracing::warn!(error, "what was pulled is not kept");
+            tracing::warn!(error, "a pulled blob could not be cached");
         }
     }
 
@@ -176,10 +176,7 @@ impl Registry {
     async fn put(&self, reference: &Reference, component: Vec<u8>) -> Result<Reference, Error> {
         let what = reference.to_string();
         let (Some(tag), None) = (reference.tag(), reference.digest()) else {
-            return Err(Error::Reference {
-                text: what,
-                reason: "what is pushed needs a tag, and gets its digest then",
-            });
+            return Err(Error::Reference { text: what, reason: "a push needs a tag and no digest" });
         };
         let ArtifactParts { manifest, config } = artifact::pack(&component)?;
         let mut session = Session::new(&self.clients, &self.options, reference)?;

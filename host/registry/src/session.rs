@@ -88,7 +88,7 @@ impl<'a> Session<'a> {
     /// # Errors
     /// [`Error::Reference`] if the registry does not form a URL.
     pub(crate) fn new(clients: &'a Clients, options: &'a Options, reference: &'a Reference) -> Result<Self, Error> {
-        let wrong = |_| Error::Reference { text: reference.to_string(), reason: "its registry is no address" };
+        let wrong = |_| Error::Reference { text: reference.to_string(), reason: "its registry is not a valid host" };
         let base = Url::parse(&reference.base()).map_err(wrong)?;
         Ok(Self { clients, options, reference, base, authorization: None })
     }
@@ -130,7 +130,10 @@ impl<'a> Session<'a> {
     pub(crate) fn location(&self, what: &str, from: &Url, response: &Response) -> Result<Url, Error> {
         let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
         let to = location.and_then(|location| from.join(location).ok());
-        let to = to.ok_or_else(|| Error::Protocol { what: what.to_owned(), reason: "it leads nowhere".to_owned() })?;
+        let to = to.ok_or_else(|| Error::Protocol {
+            what: what.to_owned(),
+            reason: "it has no valid Location header".to_owned(),
+        })?;
         self.check_transport(what, &to)?;
         Ok(to)
     }
@@ -176,18 +179,19 @@ impl<'a> Session<'a> {
         let headers = response.headers().get_all(WWW_AUTHENTICATE).iter();
         let challenge = headers.filter_map(|header| header.to_str().ok()).find_map(Challenge::read);
         let denied = |hint| Error::Denied { what: what.to_owned(), status: 401, hint };
-        let challenge = challenge.ok_or_else(|| denied("it does not say what it wants to see"))?;
+        let challenge = challenge.ok_or_else(|| denied("it sent no challenge that is supported"))?;
         let credential = credentials::find(&self.options.credentials, self.reference).await?;
         let value = match (challenge, credential) {
             (Challenge::Basic, Some(Credential::Basic { username, password })) => basic(&username, &password),
             (Challenge::Basic, _) => {
-                return Err(denied("no name and password for it is known here: log in with `docker login`"));
+                return Err(denied("no name and password is configured for it: log in with `docker login`"));
             }
             (Challenge::Bearer { realm, service, scope }, credential) => {
                 format!("Bearer {}", self.token(what, &realm, service, scope, credential).await?)
             }
         };
-        let unusable = Error::Protocol { what: what.to_owned(), reason: "its token is no header".to_owned() };
+        let unusable =
+            Error::Protocol { what: what.to_owned(), reason: "its token is not allowed in a header".to_owned() };
         let mut value = HeaderValue::from_str(&value).map_err(|_| unusable)?;
         // Keeps the value out of the logs of the HTTP libraries.
         value.set_sensitive(true);
@@ -205,7 +209,7 @@ impl<'a> Session<'a> {
         credential: Option<Credential>,
     ) -> Result<String, Error> {
         let wrong = |reason: &str| Error::Protocol { what: what.to_owned(), reason: reason.to_owned() };
-        let mut url = Url::parse(realm).map_err(|_| wrong("it names no place for tokens"))?;
+        let mut url = Url::parse(realm).map_err(|_| wrong("it names no valid URL for tokens"))?;
         self.check_transport(what, &url)?;
         let mut parameters = vec![("scope", scope.unwrap_or_else(|| self.scope()))];
         parameters.extend(service.map(|service| ("service", service)));
@@ -232,8 +236,9 @@ impl<'a> Session<'a> {
             return Err(status_error(what, response.status()));
         }
         let bytes = read(what, response, TOKEN_BYTES_MAX).await?;
-        let answer: TokenResponse = serde_json::from_slice(&bytes).map_err(|_| wrong("its token cannot be read"))?;
-        answer.token.or(answer.access_token).ok_or_else(|| wrong("it gives no token"))
+        let answer: TokenResponse =
+            serde_json::from_slice(&bytes).map_err(|_| wrong("its token response cannot be parsed"))?;
+        answer.token.or(answer.access_token).ok_or_else(|| wrong("its token response has no token"))
     }
 
     /// Returns the scope of a token if the challenge has none.
@@ -254,7 +259,7 @@ pub(crate) fn status_error(what: &str, status: StatusCode) -> Error {
     match status {
         StatusCode::NOT_FOUND => Error::NotFound { what },
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            Error::Denied { what, status: code, hint: "look at who is logged in, as with `docker login`" }
+            Error::Denied { what, status: code, hint: "check the credentials, for example with `docker login`" }
         }
         _ => Error::Status { what, status: code },
     }

@@ -54,7 +54,7 @@ pub fn sign(component: &[u8], key: &SecretKey) -> Result<Vec<u8>, Error> {
     let mut signatures: Vec<Signature> = sets.into_iter().flat_map(|set| set.signatures).collect();
     signatures.retain(|signature| signature.key_id != key_id);
     if signatures.len() == SIGNATURES_MAX {
-        return Err(Error::Signature("it has as many as fit"));
+        return Err(Error::Signature("it has as many signatures as fit"));
     }
     signatures.push(Signature { key_id, bytes: key.sign(&message(&hash)) });
     let content = write(&SignatureSet { hashes: hash.to_vec(), signatures });

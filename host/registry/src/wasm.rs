@@ -22,7 +22,7 @@ pub(crate) fn sections(component: &[u8]) -> Result<&[u8], Error> {
     match component.strip_prefix(&HEADER) {
         Some(sections) => Ok(sections),
         None if component.starts_with(&HEADER[..4]) => wrong("they are a core module"),
-        None => wrong("they do not begin as one"),
+        None => wrong("they do not start like one"),
     }
 }
 

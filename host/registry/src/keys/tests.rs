@@ -8,16 +8,18 @@ fn whoever_names_the_wrong_key_is_told_which_one_is_meant() {
     for (text, told) in [
         (public.as_str(), "it is a public key"),
         (&encrypted, "it is an encrypted key"),
-        ("", "no secret key of Ed25519"),
-        ("-----BEGIN PRIVATE KEY-----\nbm90aGluZw==\n-----END PRIVATE KEY-----\n", "no secret key of Ed25519"),
+        ("", "not an Ed25519 secret key"),
+        ("-----BEGIN PRIVATE KEY-----\nbm90aGluZw==\n-----END PRIVATE KEY-----\n", "not an Ed25519 secret key"),
     ] {
         let refused = SecretKey::from_pem(text).unwrap_err().to_string();
         assert!(refused.contains(told), "{refused}");
     }
     let rsa = wrap(b"a public key of another kind", PUBLIC_LABEL);
-    for (text, told) in
-        [(secret.as_str(), "it is a secret key"), (&rsa, "no public key of Ed25519"), ("", "no public key of Ed25519")]
-    {
+    for (text, told) in [
+        (secret.as_str(), "it is a secret key"),
+        (&rsa, "not an Ed25519 public key"),
+        ("", "not an Ed25519 public key"),
+    ] {
         let refused = PublicKey::from_pem(text).unwrap_err().to_string();
         assert!(refused.contains(told), "{refused}");
         let body = secret.lines().nth(1).unwrap();
