@@ -156,7 +156,7 @@ async fn kubectl_is_told_what_its_token_does_not_let_it_do() {
     assert!(!done && said.contains("Please enter Username"), "{said}");
     let (done, said) = guarded.ask(READER, &["delete", "note", "a"]).await;
     let refused = "Error from server (Forbidden): notes.demo.homeostat.dev \"a\" is forbidden: User \"rita\" cannot delete resource \"notes\" in \
-                   API group \"demo.homeostat.dev\" in the namespace \"default\": the token is for reading\n";
+                   API group \"demo.homeostat.dev\" in the namespace \"default\": the token is read-only\n";
     assert_eq!((done, said.as_str()), (false, refused));
     assert!(guarded.test.get(&demo_key("Note", "a")).await.is_some());
 }
@@ -264,7 +264,7 @@ fn run_does_not_serve_the_network_without_tls_and_tokens() {
     for (arguments, says) in [
         (&["--listen", "0.0.0.0:0"][..], "use https://0.0.0.0:0 with `--tokens FILE`"),
         (&["--listen", "0.0.0.0:0", "--tokens", file], "use https://0.0.0.0:0 with `--tokens FILE`"),
-        (&["--listen", "https://0.0.0.0:0"], "name a file of tokens with `--tokens FILE`"),
+        (&["--listen", "https://0.0.0.0:0"], "set `--tokens FILE`"),
     ] {
         let refused = run(&[&["run", dir, "--store", "memory"], arguments].concat());
         assert!(refused.code == Some(1) && refused.stderr.contains(says), "{arguments:?}: {}", refused.stderr);

@@ -19,7 +19,7 @@ use crate::tokens::{Access, AuthenticatedCaller, Caller, Tokens};
 pub(crate) async fn check(api: &Api, mut request: Request, next: impl AsyncFnOnce(Request) -> Response) -> Response {
     if request.headers().get_all(header::HOST).iter().count() > 1 {
         // Source: RFC 9112, 3.2. A proxy may have checked the other `Host` header.
-        return Failure::bad_request("a request names its host once").into_response();
+        return Failure::bad_request("the request has more than one Host header").into_response();
     }
     let Some(tokens) = &api.tokens else {
         return match refuse_foreign_page(api.scheme, request.method(), request.uri(), request.headers()) {
@@ -93,7 +93,7 @@ fn may(caller: &Caller, method: &Method, uri: &Uri) -> Result<(), Failure> {
 }
 
 /// Why a read-only token is refused a write.
-const READS_ONLY: &str = "the token is for reading";
+const READS_ONLY: &str = "the token is read-only";
 
 /// Returns the message in the words of Kubernetes.
 fn forbidden(caller: &Caller, method: &Method, target: &Target<'_>) -> String {
@@ -132,15 +132,15 @@ const SIMPLE_TYPES: [&str; 3] = ["text/plain", "application/x-www-form-urlencode
 /// the server's own.
 fn refuse_foreign_page(scheme: &str, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Failure> {
     if !is_from_here(scheme, uri, headers) {
-        let reason = "only programs of this machine may ask: the request was made for another host, or by a page that is not served here";
+        let reason = "without tokens only programs on this machine have access: the request is for another host, or comes from another web page";
         return Err(Failure::forbidden(reason));
     }
     // For any other method or body type a browser sends a preflight first, which this server never grants. A
     // browser sends a body without a type and without a preflight, as programs do. But it names the page's
     // site with every POST, and that was checked above.
     if *method == Method::POST && is_simple(headers) {
-        let reason = "a POST of text or of a form, which any page in a browser could send, is not taken: say in `Content-Type` what it is, \
-                      which is application/json as a rule";
+        let reason =
+            "a POST with this Content-Type is refused, because any web page could send it: use application/json";
         return Err(Failure::unsupported_media_type(reason));
     }
     Ok(())

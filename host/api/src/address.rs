@@ -67,7 +67,7 @@ fn tls(text: &str) -> Result<Address, &'static str> {
     let port = port.parse().map_err(|_| BAD_PORT)?;
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     if ServerName::try_from(bare).is_err() || (bare.contains(':') && bare == host) {
-        return Err("the host is neither a name nor a number");
+        return Err("the host is neither a name nor an IP address");
     }
     Ok(Address::Tls { host: bare.to_owned(), port })
 }

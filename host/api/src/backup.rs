@@ -31,7 +31,7 @@ const RETRY_AFTER_S: u32 = 10;
 
 /// Responds with a backup of the store.
 pub(crate) async fn answer(State(api): State<Arc<Api>>) -> Result<Response, Failure> {
-    let no_file = || refused(StatusCode::NOT_IMPLEMENTED, "this host's store keeps no file");
+    let no_file = || refused(StatusCode::NOT_IMPLEMENTED, "this host's store has no file to back up");
     let store = api.backups.clone().ok_or_else(no_file)?;
     let path = store.path().ok_or_else(no_file)?.to_owned();
     let Ok(one) = api.backup_lock.clone().try_lock_owned() else {
@@ -40,7 +40,7 @@ pub(crate) async fn answer(State(api): State<Arc<Api>>) -> Result<Response, Fail
     // This task outlives a client that disconnects, so the copy is always removed.
     let making = tokio::spawn(async move { Ok::<_, Failure>((make(&store, &path).await?, one)) });
     let ((file, report), one) =
-        making.await.map_err(|_| refused(StatusCode::SERVICE_UNAVAILABLE, "the copy failed"))??;
+        making.await.map_err(|_| refused(StatusCode::SERVICE_UNAVAILABLE, "the backup task failed"))??;
     let BackupReport { revision, resources, bytes, .. } = report;
     // The lock is held until the copy is read: the unlinked file occupies disk space for as long.
     let pieces = stream::unfold(Some((file, one)), async |reading| {
@@ -83,7 +83,7 @@ impl Drop for TemporaryCopy {
         if let Err(error) = std::fs::remove_file(&self.0)
             && error.kind() != std::io::ErrorKind::NotFound
         {
-            tracing::warn!(path = %self.0.display(), %error, "a backup that is not needed any more stays");
+            tracing::warn!(path = %self.0.display(), %error, "a temporary backup could not be removed");
         }
     }
 }

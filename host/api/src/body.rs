@@ -121,7 +121,7 @@ impl BodyDeadline {
 
     fn failure(&self) -> Failure {
         let (all, least) = (self.all.as_secs_f32(), BYTES_PER_SECOND_MIN / 1024);
-        Failure::timeout(format!("the body did not come within {all} s, and at {least} KiB/s after the first seconds"))
+        Failure::timeout(format!("the body did not arrive within {all} s, or arrived at less than {least} KiB/s"))
     }
 }
 

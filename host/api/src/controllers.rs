@@ -63,7 +63,7 @@ impl QueueParams {
     fn check(&self) -> Result<(), Failure> {
         let unknown = self.states().find(|state| !STATES.contains(state));
         unknown.map_or(Ok(()), |state| {
-            Err(Failure::bad_request(format!("state: `{state}` is none of {}", STATES.join(", "))))
+            Err(Failure::bad_request(format!("state: `{state}` is not one of {}", STATES.join(", "))))
         })
     }
 
@@ -132,8 +132,7 @@ fn needs(host: &Host, name: &str, needs: &Needs) -> Response {
 /// Responds with the full report of the current or last shadow version.
 fn shadow(api: &Api, name: &str) -> Result<Response, Failure> {
     let report = api.host.shadow_report(name)?;
-    let report =
-        report.ok_or_else(|| Failure::not_found(format!("nothing was tried as a shadow of controller {name:?}")))?;
+    let report = report.ok_or_else(|| Failure::not_found(format!("controller {name:?} has had no shadow version")))?;
     let metadata = json!({ "name": name });
     Ok(Json(json!({ "apiVersion": manifest::API_VERSION, "kind": "Shadow", "metadata": metadata, "report": report }))
         .into_response())
@@ -154,7 +153,7 @@ struct UndoBody {
 
 async fn undo(api: &Api, name: &str, body: &[u8]) -> Result<Response, Failure> {
     let body: UndoBody = serde_json::from_slice(body)
-        .map_err(|error| Failure::bad_request(format!("the body names no revision: {error}")))?;
+        .map_err(|error| Failure::bad_request(format!("the body is not an undo request: {error}")))?;
     let revision = api.host.undo(name, body.revision).await?;
     Ok(Json(json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": { "revision": revision } }))
         .into_response())

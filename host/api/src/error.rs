@@ -13,7 +13,7 @@ pub enum Error {
     Address(#[from] crate::BadAddress),
     /// Other machines could reach the address, and plain HTTP could be read on the way.
     #[error(
-        "{address} could be reached from other machines, and plain HTTP is for this one alone: use https://{address} with `--tokens FILE`, \
+        "other machines can reach {address}, where plain HTTP is not allowed: use https://{address} with `--tokens FILE`, \
          or 127.0.0.1, or a unix socket"
     )]
     NotLoopback {
@@ -22,7 +22,7 @@ pub enum Error {
     },
     /// Without tokens, every machine that reaches the address would have full access.
     #[error(
-        "{address} could be reached from other machines, where everybody could ask: name a file of tokens with `--tokens FILE`, or use \
+        "other machines can reach {address}, with full access if there are no tokens: set `--tokens FILE`, or use \
          127.0.0.1 or a unix socket"
     )]
     NoTokens {
@@ -30,7 +30,7 @@ pub enum Error {
         address: Address,
     },
     /// An `https` address without a certificate, or another address with one.
-    #[error("{address} and the certificate do not go together: https needs one, and nothing else has a use for it")]
+    #[error("{address} and the certificate do not match: https needs a certificate, and no other address may have one")]
     NoCertificate {
         /// The requested address.
         address: Address,
@@ -52,13 +52,13 @@ pub enum Error {
         source: BadFile,
     },
     /// Another host, or another program, uses the address.
-    #[error("something else answers on {address}: stop it, or name another address with `--listen`")]
+    #[error("{address} is in use: stop the other program, or choose another address with `--listen`")]
     InUse {
         /// The requested address.
         address: Address,
     },
     /// Other users could replace the socket by theirs.
-    #[error("other users can write to the folder {}: take a folder of mode 0700 that is yours", .folder.display())]
+    #[error("other users can write to the folder {}: use a folder of mode 0700 that you own", .folder.display())]
     OpenFolder {
         /// The folder of the socket.
         folder: PathBuf,

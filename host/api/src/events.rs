@@ -38,10 +38,10 @@ const DEFAULT_NAMESPACE: &str = "default";
 /// Answers one request about events.
 pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &RequestContext<'_>) -> Result<Response, Failure> {
     if ask.method != Method::GET {
-        return Err(Failure::method_not_allowed("events are only read here: the host and its controllers write them"));
+        return Err(Failure::method_not_allowed("events are read-only: the host and its controllers write them"));
     }
     if let Some(part) = ask.target.subresource {
-        return Err(Failure::not_found(format!("events have no part {part} here")));
+        return Err(Failure::not_found(format!("events have no subresource {part}")));
     }
     let params: Params = ask.params()?;
     let wanted = wanted(&params, ask)?;

@@ -104,12 +104,12 @@ impl<T: Send + Sync + 'static> ReloadingFile<T> {
         let (file, path) = (self.file.as_str(), self.paths.first().map(|path| path.display().to_string()));
         match (self.read)() {
             Ok(said) => {
-                tracing::info!(file, path, "a file has changed and is used from now on");
+                tracing::info!(file, path, "a file changed and was reloaded");
                 self.snapshot.lock().said = Arc::new(said);
             }
             Err(error) => {
                 let why = error.source().map(ToString::to_string).unwrap_or_default();
-                tracing::error!(file, path, %error, why, "a file has changed and cannot be used, what was read before stays");
+                tracing::error!(file, path, %error, why, "a file changed and cannot be used; the last good version stays in use");
                 self.metrics.unusable(self.file);
                 let is_there = now.iter().all(Option::is_some);
                 let why = error.source().and_then(|why| why.downcast_ref());

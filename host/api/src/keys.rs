@@ -64,11 +64,13 @@ impl KeyBody {
                 Ok(KeyVerb::Enqueue { after: after.unwrap_or_default(), priority: priority.unwrap_or_default() })
             }
             ("queue/postpone", Some(delay), None) => Ok(KeyVerb::Postpone(delay)),
-            ("queue/postpone", None, None) => Err(Failure::bad_request("afterMs: say until when it is postponed")),
+            ("queue/postpone", None, None) => Err(Failure::bad_request("afterMs: `postpone` needs a delay")),
             ("queue/retry", None, None) => Ok(KeyVerb::Retry),
             ("queue/cancel", None, None) => Ok(KeyVerb::Cancel),
             ("queue/expedite", None, None) => Ok(KeyVerb::Expedite),
-            _ => Err(Failure::bad_request("afterMs goes with `enqueue` and `postpone` alone, priority with `enqueue`")),
+            _ => Err(Failure::bad_request(
+                "afterMs is only for `enqueue` and `postpone`, and priority only for `enqueue`",
+            )),
         }
     }
 
@@ -85,7 +87,7 @@ fn priority(word: &str) -> Result<Priority, Failure> {
     let named = Priority::ALL.into_iter().find(|priority| priority.as_str() == word);
     named.ok_or_else(|| {
         let words = Priority::ALL.map(Priority::as_str).join(", ");
-        Failure::bad_request(format!("priority: {word:?} is none of {words}"))
+        Failure::bad_request(format!("priority: {word:?} is not one of {words}"))
     })
 }
 

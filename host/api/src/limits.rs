@@ -166,7 +166,7 @@ async fn within(answer_max: Duration, request: Request, next: impl AsyncFnOnce(R
     let answer = tokio::time::timeout(answer_max, next(request)).await;
     answer.unwrap_or_else(|_| {
         let reason = format!(
-            "Timeout: request did not complete within {} s: what it was to change may have been changed",
+            "Timeout: request did not complete within {} s, and its change may have been made",
             answer_max.as_secs_f32()
         );
         Failure::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", reason).into_response()

@@ -89,7 +89,7 @@ fn schema(info: &KindInfo) -> Value {
         properties.insert("apiVersion".to_owned(), text("Group and version of the kind"));
         properties.insert("kind".to_owned(), text("Name of the kind"));
         let meta = json!({ "$ref": format!("#/components/schemas/{OBJECT_META}") });
-        let meta = json!({ "description": "Name, labels and what else every resource has", "allOf": [meta] });
+        let meta = json!({ "description": "Name, labels and other metadata", "allOf": [meta] });
         properties.insert("metadata".to_owned(), meta);
     }
     schema["x-kubernetes-group-version-kind"] = json!([group_version_kind(info)]);
@@ -131,22 +131,22 @@ fn object_meta() -> Value {
         |words: &str| json!({ "type": "object", "additionalProperties": { "type": "string" }, "description": words });
     json!({
         "type": "object",
-        "description": "What every resource has beside its content.",
+        "description": "Metadata that every resource has.",
         "properties": {
             "name": text("Unique within a namespace, and fixed"),
-            "generateName": text("A beginning for a name that is completed here"),
-            "namespace": text("Where the resource lives"),
+            "generateName": text("Prefix of a name that the server completes"),
+            "namespace": text("Namespace of the resource"),
             "labels": texts("Names and values to select by"),
-            "annotations": texts("Names and values for whoever knows them"),
+            "annotations": texts("Names and values for tools and people"),
             "finalizers": { "type": "array", "items": { "type": "string" }, "x-kubernetes-list-type": "set",
-                "description": "A deletion waits until there are none" },
-            "ownerReferences": { "type": "array", "items": { "type": "object" }, "description": "The resource goes when all of these are gone" },
+                "description": "Deletion waits until this list is empty" },
+            "ownerReferences": { "type": "array", "items": { "type": "object" }, "description": "The resource is deleted when all of its owners are gone" },
             "uid": text("Differs for every creation"),
             "resourceVersion": text("Changes with every change"),
-            "generation": { "type": "integer", "format": "int64", "description": "Grows when something but metadata and status changes" },
+            "generation": { "type": "integer", "format": "int64", "description": "Increases when anything except metadata and status changes" },
             "creationTimestamp": { "type": "string", "format": "date-time", "description": "When it was created" },
-            "deletionTimestamp": { "type": "string", "format": "date-time", "description": "Since when it is being deleted" },
-            "managedFields": { "type": "array", "items": { "type": "object" }, "description": "Who owns which fields" },
+            "deletionTimestamp": { "type": "string", "format": "date-time", "description": "When its deletion was requested" },
+            "managedFields": { "type": "array", "items": { "type": "object" }, "description": "Which manager owns which fields" },
         },
     })
 }

@@ -42,7 +42,7 @@ impl RequestContext<'_> {
     /// Parses the body as JSON or YAML, or as protobuf for a Namespace.
     pub(crate) fn document(&self) -> Result<Value, Failure> {
         if self.content_type() == PROTOBUF && self.target.group.is_empty() && self.target.plural == "namespaces" {
-            let wrong = |error| Failure::bad_request(format!("the body is no Namespace in protobuf: {error}"));
+            let wrong = |error| Failure::bad_request(format!("the body is not a Namespace in protobuf: {error}"));
             return protobuf::namespace(&self.body).map_err(wrong);
         }
         if matches!(self.content_type(), PROTOBUF | "application/cbor") {
@@ -62,14 +62,13 @@ impl RequestContext<'_> {
 
     /// Parses the options of a deletion, from the body, which may be protobuf, or from the query.
     pub(crate) fn deletion(&self, params: &Params) -> Result<DeleteOptions, Failure> {
-        let body =
-            match self.content_type() {
-                _ if self.body.is_empty() => None,
-                PROTOBUF => Some(protobuf::delete_options(&self.body).map_err(|error| {
-                    Failure::bad_request(format!("the body is no DeleteOptions in protobuf: {error}"))
-                })?),
-                _ => Some(self.document()?),
-            };
+        let body = match self.content_type() {
+            _ if self.body.is_empty() => None,
+            PROTOBUF => Some(protobuf::delete_options(&self.body).map_err(|error| {
+                Failure::bad_request(format!("the body is not DeleteOptions in protobuf: {error}"))
+            })?),
+            _ => Some(self.document()?),
+        };
         DeleteOptions::read(body, params)
     }
 

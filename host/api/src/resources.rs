@@ -47,7 +47,7 @@ async fn answer_of(api: &Api, info: &KindInfo, ask: &RequestContext<'_>, params:
         };
     };
     if info.namespaced && target.namespace.is_none() {
-        return Err(Failure::not_found(format!("{} live in namespaces: name one in the path", info.plural)));
+        return Err(Failure::not_found(format!("{} are namespaced: add a namespace to the path", info.plural)));
     }
     let key = Key::new(info.kind.clone(), target.namespace.unwrap_or_default(), name);
     match (ask.method, target.subresource) {
@@ -62,7 +62,7 @@ async fn answer_of(api: &Api, info: &KindInfo, ask: &RequestContext<'_>, params:
         (&Method::DELETE, None) => delete(api, info, key, ask, params).await,
         (_, Some("scale")) => scale::answer(api, info, key, ask, params).await,
         (_, None | Some("status")) => Err(not_allowed(ask)),
-        (_, Some(part)) => Err(Failure::not_found(format!("resources have no part {part} here"))),
+        (_, Some(part)) => Err(Failure::not_found(format!("resources have no subresource {part}"))),
     }
 }
 
@@ -76,7 +76,7 @@ fn kind(api: &Api, target: &Target<'_>) -> Result<KindInfo, Failure> {
         None => Failure::not_found("the server could not find the requested resource: its kind is not known here"),
     })?;
     if namespace.is_some() && !info.namespaced {
-        return Err(Failure::not_found(format!("{plural} do not live in namespaces")));
+        return Err(Failure::not_found(format!("{plural} are cluster-scoped")));
     }
     Ok(info)
 }
@@ -85,7 +85,7 @@ async fn create(api: &Api, info: &KindInfo, ask: &RequestContext<'_>, params: &P
     let mut document = ask.document()?;
     if info.namespaced && ask.target.namespace.is_none() {
         return Err(Failure::method_not_allowed(format!(
-            "{} are created in a namespace: name one in the path",
+            "{} are namespaced: add a namespace to the path",
             info.plural
         )));
     }
@@ -163,7 +163,7 @@ fn read_apply(
 ) -> Result<(Value, String), Failure> {
     let mut document = ask.document()?;
     let manager = params.field_manager.clone().filter(|manager| !manager.is_empty());
-    let manager = manager.ok_or_else(|| Failure::bad_request("fieldManager: say who applies"))?;
+    let manager = manager.ok_or_else(|| Failure::bad_request("fieldManager: required for apply"))?;
     fill_in(&mut document, info, ask, namespace(key), Some(key.name()))?;
     if document.pointer("/metadata/managedFields").is_some_and(|owners| !owners.is_null()) {
         return Err(Failure::bad_request("metadata.managedFields must be nil"));
@@ -243,7 +243,7 @@ fn fill_in(
     namespace: Option<&str>,
     name: Option<&str>,
 ) -> Result<(), Failure> {
-    let fields = document.as_object_mut().ok_or_else(|| Failure::bad_request("the body is not a document"))?;
+    let fields = document.as_object_mut().ok_or_else(|| Failure::bad_request("the body is not an object"))?;
     let (api_version, kind) = (info.kind.api_version(), &info.kind.name);
     if ask.applies() || !is_compiled_in(&info.kind.group) {
         require_text(fields, "kind")?;
@@ -254,7 +254,7 @@ fn fill_in(
     let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
     let metadata = metadata.as_object_mut().ok_or_else(|| Failure::bad_request("metadata: must be an object"))?;
     if !info.namespaced && metadata.get("namespace").is_some_and(|namespace| !namespace.is_null() && namespace != "") {
-        return Err(Failure::bad_request(format!("metadata.namespace: {} do not live in namespaces", info.plural)));
+        return Err(Failure::bad_request(format!("metadata.namespace: {} are cluster-scoped", info.plural)));
     }
     set_or_match(metadata.entry("namespace"), "metadata.namespace", namespace)?;
     set_or_match(metadata.entry("name"), "metadata.name", name)
@@ -273,7 +273,7 @@ fn is_compiled_in(group: &str) -> bool {
 fn require_text(fields: &Map<String, Value>, name: &str) -> Result<(), Failure> {
     match fields.get(name).and_then(Value::as_str) {
         Some(text) if !text.is_empty() => Ok(()),
-        _ => Err(Failure::bad_request(format!("{name}: the body does not say it"))),
+        _ => Err(Failure::bad_request(format!("{name}: missing in the body"))),
     }
 }
 

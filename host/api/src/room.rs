@@ -276,13 +276,13 @@ impl Limiter {
     fn refusal(&self) -> Failure {
         self.metrics.refused(self.scarce);
         let what = match self.scarce {
-            LimitKind::Watches => "there are as many watches as this server has room for",
-            LimitKind::Requests => "there are as many requests as this server has room for",
-            LimitKind::Lists => "there are as many lists being read as this server has room for",
-            LimitKind::Bodies => "the bodies of other requests take all the room that this server has for them",
-            LimitKind::Connections => "there are as many connections as this server has room for",
+            LimitKind::Watches => "the limit of watches is reached",
+            LimitKind::Requests => "the limit of concurrent requests is reached",
+            LimitKind::Lists => "the limit of concurrent lists is reached",
+            LimitKind::Bodies => "the limit of all request bodies is reached",
+            LimitKind::Connections => "the limit of connections is reached",
         };
-        Failure::too_many(RETRY_AFTER_S, format!("{what}, or as many as one client may have, please try again later"))
+        Failure::too_many(RETRY_AFTER_S, format!("{what}, for the server or for one client, please try again later"))
     }
 }
 

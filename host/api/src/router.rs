@@ -82,7 +82,7 @@ fn router(api: Arc<Api>) -> Router {
         .route("/homeostat/v1/costs", get(records::costs))
         .route("/homeostat/v1/dependents", get(records::dependents))
         .fallback(async |uri: Uri| no_such_path(uri.path()))
-        .method_not_allowed_fallback(async || Failure::method_not_allowed("this path is only read: use GET"))
+        .method_not_allowed_fallback(async || Failure::method_not_allowed("this path is read-only: use GET"))
         .with_state(api)
 }
 

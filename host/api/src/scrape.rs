@@ -16,7 +16,7 @@ pub(crate) async fn answer(State(api): State<Arc<Api>>, headers: HeaderMap) -> R
     // With many controllers rendering takes long, so it runs on a blocking thread.
     let rendered = tokio::task::spawn_blocking(move || api.metrics.render(&api.host, form)).await;
     let text = rendered.map_err(|error| {
-        let message = format!("the metrics could not be put together: {error}");
+        let message = format!("the metrics could not be rendered: {error}");
         Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
     })?;
     Ok(([(header::CONTENT_TYPE, form.content_type())], text).into_response())

@@ -20,7 +20,7 @@ pub enum BadFile {
         mode: u32,
     },
     /// Another user owns the file and could change its content.
-    #[error("it belongs to the user with the number {owner}, and must be yours or root's: run `chown` on it")]
+    #[error("it belongs to user {owner}, and must be yours or root's: run `chown` on it")]
     Foreign {
         /// The owner's user id.
         owner: u32,

@@ -259,8 +259,8 @@ impl ConnectionHandler {
         };
         match agreed {
             Ok(Ok(stream)) => self.speak(stream, client).await,
-            Ok(Err(error)) => tracing::debug!(%error, "no TLS could be agreed on"),
-            Err(_) => tracing::debug!("a client did not say in time how it wants TLS"),
+            Ok(Err(error)) => tracing::debug!(%error, "the TLS handshake failed"),
+            Err(_) => tracing::debug!("the TLS handshake timed out"),
         }
     }
 
@@ -285,7 +285,7 @@ impl ConnectionHandler {
                     tokio::time::timeout(stall, connection).await.unwrap_or(Ok(()))
                 }
                 CloseReason::Stalled => {
-                    tracing::debug!("a client does not read what it asked for, and is cut off");
+                    tracing::debug!("a client does not read its response and is cut off");
                     Ok(())
                 }
             },

@@ -133,8 +133,10 @@ impl TlsIdentity {
     /// Returns why clients refuse the certificate now, if they do.
     pub(crate) fn check(&self, now: Timestamp) -> Result<(), String> {
         match &self.valid {
-            Some(valid) if now > *valid.end() => Err(format!("the certificate has expired at {}", valid.end())),
-            Some(valid) if now < *valid.start() => Err(format!("the certificate is not good before {}", valid.start())),
+            Some(valid) if now > *valid.end() => Err(format!("the certificate expired at {}", valid.end())),
+            Some(valid) if now < *valid.start() => {
+                Err(format!("the certificate is not valid before {}", valid.start()))
+            }
             _ => Ok(()),
         }
     }
@@ -144,7 +146,7 @@ impl TlsIdentity {
         if let Err(why) = self.check(Timestamp::now())
             && !self.is_told.swap(true, Ordering::Relaxed)
         {
-            tracing::warn!("{why}: clients that check it do not connect; replace its file, which is read at once");
+            tracing::warn!("{why}: clients that verify it do not connect; replace its file, which is reloaded at once");
         }
     }
 }
@@ -156,7 +158,7 @@ fn config(chain: Vec<CertificateDer<'static>>, key: &[u8]) -> Result<ServerConfi
     let builder = builder.with_safe_default_protocol_versions().map_err(|error| content(error.to_string()))?;
     let config = builder.with_no_client_auth().with_single_cert(chain, key);
     let mut config = config.map_err(|error| match error {
-        rustls::Error::InconsistentKeys(_) => content("the key is not that of the certificate"),
+        rustls::Error::InconsistentKeys(_) => content("the key does not match the certificate"),
         error => content(error.to_string()),
     })?;
     config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
@@ -198,8 +200,8 @@ fn check_name(chain: &Path, host: &str) -> Result<(), BadFile> {
     let name = ServerName::try_from(host).map_err(|error| content(error.to_string()))?;
     verify_server_name(&certificate, &name).map_err(|_| {
         content(format!(
-            "it was made for other hosts than {host}: remove it, and another one is made, which clients have to be given; or name one of \
-             your own"
+            "it is for other hosts than {host}: remove it to generate a new one, which clients then have to trust, or \
+             use your own certificate"
         ))
     })
 }

@@ -111,7 +111,7 @@ fn read(path: &Path) -> Result<Callers, BadFile> {
 fn parse(text: &str) -> Result<Callers, BadFile> {
     if text.trim().is_empty() {
         // An empty file may be half-written, so it does not mean an empty list.
-        return Err(bad(None, "it is empty: write `[]` where nobody may ask"));
+        return Err(bad(None, "it is empty: write `[]` to allow no client"));
     }
     let options = serde_saphyr::options! { with_snippet: false };
     let entries = serde_saphyr::from_str_with_options::<Vec<Spanned<TokenEntry>>>(text, options).map_err(|error| {
@@ -126,11 +126,11 @@ fn parse(text: &str) -> Result<Callers, BadFile> {
         let TokenEntry { name, token, access } = entry.value;
         check(&name, &token).map_err(|what| bad(place, &what))?;
         if !names.insert(name.clone()) {
-            return Err(bad(place, &format!("the name `{name}` stands here twice")));
+            return Err(bad(place, &format!("the name `{name}` appears twice")));
         }
         let digest = Sha256::digest(&token).into();
         if let Some(other) = callers.insert(digest, Arc::new(Caller { name: name.clone(), access })) {
-            return Err(bad(place, &format!("{name} has the token of {}: give each its own", other.name)));
+            return Err(bad(place, &format!("{name} has the same token as {}: give each its own", other.name)));
         }
     }
     Ok(callers)
@@ -139,15 +139,15 @@ fn parse(text: &str) -> Result<Callers, BadFile> {
 /// Checks one entry.
 fn check(name: &str, token: &str) -> Result<(), String> {
     if name.is_empty() || name.chars().any(char::is_control) {
-        return Err("the name is empty, or has a character that nobody can read".into());
+        return Err("the name is empty or has a control character".into());
     }
     if token.len() < TOKEN_CHARS_MIN {
         return Err(format!(
-            "the token of {name} has less than {TOKEN_CHARS_MIN} characters: take one that nobody can guess, as from `openssl rand -hex 32`"
+            "the token of {name} has fewer than {TOKEN_CHARS_MIN} characters: use a random one, as from `openssl rand -hex 32`"
         ));
     }
     if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(format!("the token of {name} has a character that no header can have"));
+        return Err(format!("the token of {name} has a character that is not allowed in a header"));
     }
     Ok(())
 }

@@ -104,19 +104,19 @@ fn who_may_only_read_is_refused_in_the_words_of_kubernetes() {
         (
             Method::DELETE,
             "/apis/apps/v1/namespaces/default/deployments/web",
-            "deployments.apps \"web\" is forbidden: User \"alice\" cannot delete resource \"deployments\" in API group \"apps\" in the namespace \"default\": the token is for reading",
+            "deployments.apps \"web\" is forbidden: User \"alice\" cannot delete resource \"deployments\" in API group \"apps\" in the namespace \"default\": the token is read-only",
         ),
         (
             Method::POST,
             "/api/v1/namespaces",
-            "namespaces is forbidden: User \"alice\" cannot create resource \"namespaces\" in API group \"\" at the cluster scope: the token is for reading",
+            "namespaces is forbidden: User \"alice\" cannot create resource \"namespaces\" in API group \"\" at the cluster scope: the token is read-only",
         ),
         (
             Method::PATCH,
             "/apis/apps/v1/namespaces/a/deployments/web/status",
-            "deployments.apps \"web\" is forbidden: User \"alice\" cannot patch resource \"deployments/status\" in API group \"apps\" in the namespace \"a\": the token is for reading",
+            "deployments.apps \"web\" is forbidden: User \"alice\" cannot patch resource \"deployments/status\" in API group \"apps\" in the namespace \"a\": the token is read-only",
         ),
-        (Method::POST, "/metrics", "forbidden: User \"alice\" cannot post path \"/metrics\": the token is for reading"),
+        (Method::POST, "/metrics", "forbidden: User \"alice\" cannot post path \"/metrics\": the token is read-only"),
     ] {
         assert_eq!(said(method, uri), words);
     }

@@ -27,8 +27,8 @@ fn what_is_not_an_address_is_refused_with_the_reason() {
     for (text, part) in [
         ("unix:", "the path is empty"),
         ("https://host.example", "the port is missing"),
-        ("https://host.example/path:1", "neither a name nor a number"),
-        ("https://::1:1", "neither a name nor a number"),
+        ("https://host.example/path:1", "neither a name nor an IP address"),
+        ("https://::1:1", "neither a name nor an IP address"),
         ("localhost:99999", "65535"),
         ("host", "write unix:PATH"),
         ("http://127.0.0.1", "write unix:PATH"),

@@ -87,7 +87,7 @@ async fn a_port_that_other_machines_reach_is_refused_and_what_to_do_is_said() {
     for (address, has_tokens, says) in [
         ("0.0.0.0:0", false, "use https://0.0.0.0:0 with `--tokens FILE`"),
         ("0.0.0.0:0", true, "use https://0.0.0.0:0 with `--tokens FILE`"),
-        ("https://0.0.0.0:0", false, "name a file of tokens with `--tokens FILE`"),
+        ("https://0.0.0.0:0", false, "set `--tokens FILE`"),
     ] {
         let Err(error) = Listener::bind(&address.parse().unwrap(), has_tokens).await else { panic!("it listens") };
         assert!(error.to_string().contains(says), "{error}");

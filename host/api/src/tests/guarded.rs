@@ -196,7 +196,7 @@ async fn an_address_and_a_certificate_that_do_not_go_together_are_refused() {
     for (address, certificate) in [("https://127.0.0.1:0", None), ("http://127.0.0.1:0", Some(certificate))] {
         let options = Options { address: address.into(), certificate, ..Options::default() };
         let refused = serve(options, server.host.clone()).await.unwrap_err();
-        assert!(refused.to_string().contains("do not go together"), "{refused}");
+        assert!(refused.to_string().contains("do not match"), "{refused}");
     }
 }
 

@@ -43,7 +43,7 @@ fn files_that_do_not_go_together_are_refused_and_no_key_is_quoted() {
         Error::Certificate { source, .. } => source.to_string(),
         error => panic!("{error}"),
     };
-    assert!(refused(Certificate { key: other.key, ..one.clone() }).contains("not that of the certificate"));
+    assert!(refused(Certificate { key: other.key, ..one.clone() }).contains("does not match the certificate"));
     assert!(refused(Certificate { chain: one.key.clone(), ..one.clone() }).contains("no certificate"));
     let key = folders[0].path().join("broken.key");
     let pem = fs::read_to_string(&one.key).unwrap();

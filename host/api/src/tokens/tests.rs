@@ -61,12 +61,12 @@ fn what_is_no_list_of_tokens_is_refused_with_its_place_and_never_quoted() {
         (twice.clone() + &format!("- {secret}\n"), "line 2"),
         (secret.to_owned(), "line 1"),
         (format!("- {{name: [{secret}], token: {{{secret}: 1}}, access: read}}\n"), "line 1"),
-        (twice.clone() + &entry("bob", "short", "read"), "line 2, column 3: the token of bob has less than 16"),
-        (twice.clone() + &entry("bob", "", "read"), "the token of bob has less than 16"),
-        (twice.clone() + &entry("bob", "with a space in the token", "read"), "no header can have"),
+        (twice.clone() + &entry("bob", "short", "read"), "line 2, column 3: the token of bob has fewer than 16"),
+        (twice.clone() + &entry("bob", "", "read"), "the token of bob has fewer than 16"),
+        (twice.clone() + &entry("bob", "with a space in the token", "read"), "is not allowed in a header"),
         (twice.clone() + &entry("\"\"", BOB, "read"), "the name is empty"),
-        (twice.clone() + &entry("alice", BOB, "read"), "`alice` stands here twice"),
-        (twice + &entry("bob", ALICE, "write"), "bob has the token of alice"),
+        (twice.clone() + &entry("alice", BOB, "read"), "`alice` appears twice"),
+        (twice + &entry("bob", ALICE, "write"), "bob has the same token as alice"),
     ] {
         let error = parse(&text).unwrap_err().to_string();
         assert!(error.contains(says), "{text}: {error}");
