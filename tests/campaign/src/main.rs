@@ -31,7 +31,7 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 
 #[derive(Debug, Parser)]
-#[command(about = "What a crash, a power loss, a failing disk or a damaged file does to the store")]
+#[command(about = "Test the store with crashes, power losses, failing disks and damaged files")]
 struct Arguments {
     #[command(subcommand)]
     campaign: Campaign,

@@ -30,7 +30,7 @@ use run::RunLength;
 use target::Target;
 
 #[derive(Debug, Parser)]
-#[command(about = "What foreign bytes do to the readers of the host")]
+#[command(about = "Fuzz the host's parsers of foreign bytes")]
 struct Arguments {
     /// The target
     #[arg(value_enum)]
