@@ -215,7 +215,7 @@ async fn a_deletion_completes_while_its_controller_is_suspended_but_for_deletion
         (status.counts.ready == 2 && status.counts.running == 0).then_some(status)
     })
     .await;
-    assert_eq!((status.state, status.message.as_deref()), (ControllerState::Suspended, Some("deletions go through")));
+    assert_eq!((status.state, status.message.as_deref()), (ControllerState::Suspended, Some("only deletions run")));
     let new = test.get(&key("new")).await.unwrap();
     assert_eq!((new.finalizers().count(), new.document()["status"].is_null()), (0, true), "nobody has seen it");
     test.host.put(Definition { suspend: Suspend::No, ..definition }).await.unwrap();

@@ -24,7 +24,7 @@ pub fn kept() -> Vec<FixedBound> {
             "left out: limit `error-bytes`",
         ),
         ("events of all controllers", count(events::EVENTS_MAX), "the controller that has most loses its oldest"),
-        ("bytes of the message of an event, whoever noted it", Bytes(events::MESSAGE_BYTES_MAX as u64), "cut"),
+        ("bytes of the message of an event", Bytes(events::MESSAGE_BYTES_MAX as u64), "cut"),
         ("lines of the log of a controller", count(logs::LINES_MAX), "the oldest go"),
         ("bytes of the log of a controller", Bytes(logs::BYTES_MAX), "the oldest go"),
         (
@@ -33,9 +33,9 @@ pub fn kept() -> Vec<FixedBound> {
             "the one that has most loses its oldest",
         ),
         (
-            "bytes of what the keys of a controller follow",
+            "bytes of resources and selectors that the keys of a controller follow",
             Bytes(follows::BYTES_MAX),
-            "`too-large`; what is followed stays",
+            "`too-large`; existing follows stay",
         ),
         (
             "bytes of documents of a watch that wait for `map`",
@@ -43,9 +43,9 @@ pub fn kept() -> Vec<FixedBound> {
             "the watch lists again when there is room",
         ),
         (
-            "keys that a watch remembers of what `map` answered",
+            "keys returned by `map` that a watch remembers",
             count(MAPPED_KEYS_MAX),
-            "whoever is left is found by the next resync",
+            "the next resync finds keys that are no longer mapped to",
         ),
         (
             "keys of deleted resources that wait for room, of a watch",
@@ -54,18 +54,22 @@ pub fn kept() -> Vec<FixedBound> {
         ),
         ("changes of a kind that feeders share", count(SHARED_EVENTS_MAX), "read again from the history of the store"),
         (
-            "bytes of these, with their documents as they are when somebody has read them",
+            "bytes of these, with their documents as they are once parsed",
             Bytes(SHARED_BYTES_MAX),
             "read again from the history of the store",
         ),
-        ("keys of which a rollout counts rows of writes, by version", count(rollout::KEYS_MAX), "counted in sum alone"),
+        (
+            "keys of which a rollout counts rows of writes, by version",
+            count(rollout::KEYS_MAX),
+            "counted only in the totals",
+        ),
         (
             "keys that the labels of a rollout choose",
             count(rollout::PINNED_KEYS_MAX),
-            "those with the least hashes are chosen",
+            "those with the smallest hashes are chosen",
         ),
-        ("outcomes of controllers that are gone", count(GONE_MAX), "the oldest go"),
-        ("keys of a controller whose costs are told one by one", count(dearest::KEYS_MAX), "the cheapest go"),
+        ("sync results of removed controllers", count(GONE_MAX), "the oldest go"),
+        ("keys of a controller with costs of their own", count(dearest::KEYS_MAX), "the cheapest go"),
     ];
     all.into_iter().map(|(what, most, then)| FixedBound { what, most, then }).collect()
 }

@@ -169,7 +169,7 @@ impl Controller {
 
     pub(crate) fn report_swap(&self, swapped: &SwapReport) {
         let SwapReport { generation, from, to, keys } = swapped.clone();
-        let message = format!("generation {generation}: {to} after {from}, {keys} keys are looked at again");
+        let message = format!("generation {generation}: {to} replaces {from}, {keys} keys were requeued");
         self.context.event(&self.name, None, Severity::Normal, "Swapped", &message);
         tracing::info!(controller = %self.name, generation, %from, %to, keys, "swapped");
         self.stats.swapped(SwapRecord { time: now(), from, to, generation });
@@ -244,7 +244,7 @@ impl KeyResync {
 #[async_trait]
 impl Feeder for KeyResync {
     fn name(&self) -> &str {
-        "second look"
+        "requeue"
     }
 
     async fn run(&self, intake: &Intake) -> Result<(), FeederError> {

@@ -326,7 +326,7 @@ impl Controller {
             match self.suspension(held) {
                 Suspend::No => (ControllerState::Ready, failing),
                 Suspend::Yes => (ControllerState::Suspended, None),
-                Suspend::ExceptDeletes => (ControllerState::Suspended, Some("deletions go through".into())),
+                Suspend::ExceptDeletes => (ControllerState::Suspended, Some("only deletions run".into())),
             }
         }
     }

@@ -198,7 +198,7 @@ impl Context {
                     kept.insert(id_of(&word.declaration.kind), word);
                     declared
                 }
-                None => Err(Error::BadDocument("it is not a declaration that this version of the host reads".into())),
+                None => Err(Error::BadDocument("this version of the host cannot read the declaration".into())),
             };
             if let Err(error) = declared {
                 let key = Some(resource.key().clone());
@@ -285,7 +285,7 @@ pub(crate) async fn follow(context: Arc<Context>, end: CancellationToken) {
                     Ok(false) => break,
                     Err(StoreError::Closed) => return,
                     Err(error) => {
-                        tracing::warn!(%error, "the declarations of kinds cannot be looked at");
+                        tracing::warn!(%error, "cannot check the declarations of kinds");
                         break;
                     }
                 }

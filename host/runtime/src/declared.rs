@@ -32,12 +32,11 @@ impl<E: Effects> KnownKinds<E> {
     fn key_fits(&self, key: &Key) -> Result<(), StoreError> {
         self.known(key.kind())?;
         match self.kinds.of(key.kind()).map(|info| info.namespaced) {
-            Some(true) if key.namespace().is_empty() => Err(StoreError::Invalid(format!(
-                "namespace: must not be empty, for {} lives in namespaces",
-                key.kind()
-            ))),
+            Some(true) if key.namespace().is_empty() => {
+                Err(StoreError::Invalid(format!("namespace: must not be empty, because {} is namespaced", key.kind())))
+            }
             Some(false) if !key.namespace().is_empty() => {
-                let reason = format!("namespace: must be empty, for {} lives outside of namespaces", key.kind());
+                let reason = format!("namespace: must be empty, because {} is cluster-scoped", key.kind());
                 Err(StoreError::Invalid(reason))
             }
             _ => Ok(()),
@@ -74,7 +73,7 @@ impl<E: Effects> KnownKinds<E> {
 /// everything, and they contain the grants of others.
 fn not_of_host(kind: &Kind) -> Result<(), StoreError> {
     if is_of_host(kind) {
-        Err(StoreError::Forbidden(format!("the kind {kind} is the host's own, and no grant covers it")))
+        Err(StoreError::Forbidden(format!("the kind {kind} is reserved for the host, and no grant covers it")))
     } else {
         Ok(())
     }

@@ -9,13 +9,13 @@ pub enum Error {
     #[error("there is no controller `{0}`")]
     UnknownController(String),
     /// The host already has the maximum number of controllers.
-    #[error("limit controllers: the host has {0} controllers, and may have no more")]
+    #[error("limit controllers: the host already has the maximum of {0} controllers")]
     TooManyControllers(usize),
     /// The host is stopping and accepts no changes.
     #[error("the host is stopping")]
     Stopping,
     /// A swap to a component that manages another kind. The keys on the queue would mean nothing to it.
-    #[error("the new component manages {new}, the one that runs manages {old}: remove the controller and add it again")]
+    #[error("the new component manages {new}, the running one manages {old}: remove the controller and add it again")]
     ManagedKindChanged {
         /// The kind that the running component manages.
         old: String,
@@ -32,7 +32,7 @@ pub enum Error {
     #[error("no grant lets the controller watch {0}")]
     NotGranted(Key),
     /// Two components declare one kind differently.
-    #[error("the kind {kind} is declared already, and differently: {difference}")]
+    #[error("the kind {kind} is already declared differently: {difference}")]
     KindDiffers {
         /// The kind.
         kind: String,
@@ -57,13 +57,13 @@ pub enum Error {
     #[error("{0} is running, and no further run of it is queued")]
     NothingQueued(Key),
     /// A parked key has no due time that could be moved.
-    #[error("{0} was given up: `homeostat retry` and `homeostat queue expedite` run it again")]
+    #[error("{0} is parked: `homeostat retry` and `homeostat queue expedite` run it again")]
     GivenUp(Key),
     /// The queue is full and does not have this key.
-    #[error("limit keys: the queue of controller `{0}` has as many keys as it may have")]
+    #[error("limit keys: the queue of controller `{0}` is full")]
     NoRoom(String),
     /// While a controller is suspended except for deletions, no other key can go first.
-    #[error("controller `{0}` is suspended but for deletions: no other key can go before them")]
+    #[error("controller `{0}` is suspended except for deletions: no other key can go first")]
     DeletionsFirst(String),
     /// The kind of the key is not the managed one.
     #[error("controller `{controller}` manages {manages}, not {asked}")]
@@ -76,7 +76,7 @@ pub enum Error {
         asked: String,
     },
     /// The kind is reserved: a component names it, or a client writes one that only the host writes.
-    #[error("the kind {0} is the host's own: nobody else can name or write it")]
+    #[error("the kind {0} is reserved for the host")]
     ReservedKind(String),
     /// The controller has no revision to roll back to, or none with this number.
     #[error("controller `{controller}` has no {}", numbered(*.number))]
@@ -90,15 +90,15 @@ pub enum Error {
     #[error("controller `{0}` is paused: resume it first, with `homeostat rollout resume {0}`")]
     Paused(String),
     /// The HTTP client for guests could not be created.
-    #[error("the way out of the sandboxes cannot be set up")]
+    #[error("cannot create the HTTP client for guests")]
     Component(#[from] homeostat_component::Error),
     /// The store rejected the request, or failed.
-    #[error("the store did not do it")]
+    #[error("the store rejected the request")]
     Store(#[from] homeostat_store::Error),
 }
 
 fn numbered(number: Option<u64>) -> String {
-    number.map_or_else(|| "revision to go back to".to_owned(), |number| format!("revision {number}"))
+    number.map_or_else(|| "revision to roll back to".to_owned(), |number| format!("revision {number}"))
 }
 
 fn near(similar: &[String]) -> String {

@@ -70,14 +70,14 @@ impl From<homeostat_store::Error> for FeederError {
 pub enum IntakeError {
     /// No managed resource can have the key: its kind differs, or its namespace does not fit the kind's
     /// scope.
-    #[error("no resource that the controller manages can have it")]
+    #[error("no managed resource can have this key")]
     OtherKind,
     /// The controller is ending.
     #[error("the queue is closed")]
     Closed,
     /// The queue, or all queues of the host together, are full, and the key is not queued yet.
     /// [`Intake::wait_for_room`] waits.
-    #[error("limit keys: the queue has as many keys as it may have")]
+    #[error("limit keys: the queue is full")]
     Full,
 }
 
@@ -191,7 +191,7 @@ impl Intake {
     /// Reports a full queue in an event and in the controller's status.
     pub(crate) fn report_full(&self) {
         let feeder = &self.id.feeder;
-        let why = "limit keys: the queue has as many keys as it may have, and newer ones are refused; it comes back to them when there is room";
+        let why = "limit keys: the queue is full and refuses new keys; the feeder adds them again when there is room";
         self.barrier.mark_failed(&self.id, why);
         self.emit_event(Severity::Warning, "LimitExceeded", &format!("{feeder}: {why}"));
     }
@@ -228,12 +228,12 @@ impl Intake {
     fn refusal(&self, key: &Key) -> Option<String> {
         let ManagedKind { kind, namespaced } = &self.manages;
         if !key.kind().same_type(kind) {
-            Some(format!("a key of {}, and not of {kind}", key.kind()))
+            Some(format!("a key of {}, not of {kind}", key.kind()))
         } else if !self.manages.has_place_of(key) {
             Some(if *namespaced {
-                format!("a key of {kind} without a namespace, and its resources live in namespaces")
+                format!("a key of {kind} without a namespace, but the kind is namespaced")
             } else {
-                format!("a key of {kind} with a namespace, and its resources live outside of namespaces")
+                format!("a key of {kind} with a namespace, but the kind is cluster-scoped")
             })
         } else if !self.audience.may_get(key) {
             let place = key.namespace();
@@ -314,7 +314,7 @@ pub(crate) async fn supervise(
         intake.mark_failed(&error);
         let message = format!("{} failed: {error}", feeder.name());
         context.event(&controller, None, Severity::Warning, "FeederFailed", &message);
-        tracing::warn!(%controller, feeder = feeder.name(), %error, ?delay, "feeder failed, it is started again after a while");
+        tracing::warn!(%controller, feeder = feeder.name(), %error, ?delay, "feeder failed, it will be restarted");
         tokio::select! {
             biased;
             () = stop.cancelled() => break,

@@ -214,9 +214,9 @@ impl ControllerReconciler {
                 homeostat_store::Error::Closed => return,
                 homeostat_store::Error::Expired { .. } => match self.enqueue_all(&*host.store()).await {
                     Ok((_, revision)) => from = revision,
-                    Err(error) => tracing::warn!(%error, "the controllers cannot be listed"),
+                    Err(error) => tracing::warn!(%error, "cannot list the controllers"),
                 },
-                error => tracing::warn!(%error, "the controllers cannot be followed"),
+                error => tracing::warn!(%error, "cannot watch the controllers"),
             }
             tokio::time::sleep(PAUSE).await;
         }

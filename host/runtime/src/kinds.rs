@@ -430,7 +430,7 @@ pub(crate) fn kind_of(document: &Value) -> Result<Kind, Error> {
 /// Sets the default namespace of a namespaced document that names none. Refuses a namespace for other kinds.
 pub(crate) fn place(document: &mut Value, info: &KindInfo) -> Result<(), Error> {
     let metadata = document.get_mut("metadata").and_then(Value::as_object_mut);
-    let metadata = metadata.ok_or_else(|| Error::BadDocument("metadata: must be there, with a name".into()))?;
+    let metadata = metadata.ok_or_else(|| Error::BadDocument("metadata: must be set, with a name".into()))?;
     if info.keys_only {
         let reason = format!("nothing of kind {} is stored: its keys come from a feeder", info.kind);
         return Err(Error::BadDocument(reason));
@@ -438,7 +438,7 @@ pub(crate) fn place(document: &mut Value, info: &KindInfo) -> Result<(), Error> 
     if info.namespaced {
         metadata.entry("namespace").or_insert_with(|| "default".into());
     } else if metadata.get("namespace").is_some_and(|namespace| namespace != "") {
-        let reason = format!("metadata.namespace: a {} lives outside of namespaces", info.kind.name);
+        let reason = format!("metadata.namespace: a {} is cluster-scoped", info.kind.name);
         return Err(Error::BadDocument(reason));
     }
     Ok(())

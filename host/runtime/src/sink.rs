@@ -93,7 +93,7 @@ impl Sink for ToHost {
         // Outside of a reconcile there is no key to requeue.
         let fits = call.key.as_ref().is_none_or(|follower| self.follows.gather(follower, target));
         let refused =
-            || StoreError::TooLarge("limit follows: the keys of this controller follow as much as they may".into());
+            || StoreError::TooLarge("limit follows: the keys of this controller already follow the maximum".into());
         fits.then_some(()).ok_or_else(refused)
     }
 }

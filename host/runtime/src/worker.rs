@@ -188,7 +188,7 @@ impl Controller {
     fn note_end(&self, loaded: &LoadedVersion, key: &Key, label: Label) {
         self.stats.answered_by(loaded);
         if label == Label::Dropped {
-            let message = "every retry is used up: parked until it changes or somebody asks";
+            let message = "all retries are used up: parked until the resource changes or a person retries it";
             self.context.event(&self.name, Some(key.clone()), Severity::Warning, "RetriesUsedUp", message);
         }
     }

@@ -37,7 +37,8 @@ async fn say_terminating(context: &Context, definition: &Resource) -> Result<()>
         return Ok(());
     }
     let others = conditions.filter(|condition| condition["type"] != "Terminating").cloned();
-    let terminating = condition("Terminating", "InstanceDeletionInProgress", "the resources of the kind are deleted");
+    let terminating =
+        condition("Terminating", "InstanceDeletionInProgress", "the resources of the kind are being deleted");
     let conditions: Vec<Value> = others.chain([terminating]).collect();
     if !status.is_object() {
         status = json!({});
@@ -98,7 +99,7 @@ async fn remove_kind(context: &Context, definition: &Resource, info: &KindInfo) 
     context.kinds.remove_definition(info);
     // Resources created just before the removal.
     delete_resources(context, &info.kind).await?;
-    let message = format!("the kind {} and its resources went with their definition", info.kind);
+    let message = format!("the kind {} and its resources were deleted with their definition", info.kind);
     context.event(&"homeostat".into(), Some(definition.key().clone()), Severity::Normal, "KindRemoved", &message);
     Ok(())
 }

@@ -30,7 +30,7 @@ pub(super) async fn establish(context: &Context, definition: &Resource) -> Resul
     let status = json!({
         "acceptedNames": names, "storedVersions": stored,
         "conditions": [
-            condition("NamesAccepted", "NoConflicts", "nothing else has these names"),
+            condition("NamesAccepted", "NoConflicts", "no other kind has these names"),
             condition("Established", "InitialNamesAccepted", "the kind is served"),
         ],
     });

@@ -27,7 +27,7 @@ pub(crate) async fn follow(context: Arc<Context>, end: CancellationToken) {
                 Error::Closed => return,
                 // Deletions meanwhile were not reported, so all definitions are listed again.
                 Error::Expired { .. } => from = None,
-                error => tracing::warn!(%error, "the definitions cannot be followed"),
+                error => tracing::warn!(%error, "cannot watch the definitions"),
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -69,7 +69,7 @@ async fn watch_once(context: &Arc<Context>, from: &mut Revision, followers: &mut
             biased;
             Some(ended) = followers.tasks.join_next(), if !followers.tasks.is_empty() => match ended {
                 Ok((name, words)) => followers.ended(context, name, words),
-                Err(error) => tracing::error!(%error, "what follows a definition has panicked"),
+                Err(error) => tracing::error!(%error, "the task of a definition panicked"),
             },
             event = watch.next() => match event {
                 Ok(Event { kind, resource, revision, .. }) => {
@@ -171,7 +171,7 @@ async fn run_definition(
             }
             Err(Error::Closed) => return (name, words),
             Err(error) => {
-                tracing::warn!(%error, definition = name, "what it asks for cannot be done yet");
+                tracing::warn!(%error, definition = name, "cannot reconcile the definition, it is retried");
                 tokio::time::sleep(PAUSE).await;
             }
         }

@@ -255,7 +255,7 @@ impl GuestMap {
         drop(all);
         if too_many {
             let message = format!(
-                "limit mapped-keys: {asked} has led to {MAPPED_KEYS_MAX} keys that are remembered; whoever a resource leaves is told by the next second look at every key"
+                "limit mapped-keys: {asked} has returned the maximum of {MAPPED_KEYS_MAX} keys that are remembered; the next resync finds keys that a resource no longer maps to"
             );
             intake.emit_event(Severity::Warning, "LimitExceeded", &message);
         }

@@ -61,7 +61,7 @@ impl UndeliveredKeys {
             intake.emit_event(
                 Severity::Warning,
                 "LimitExceeded",
-                "limit keys: deletions are told no more until there is room; the next second look at every key finds what they left",
+                "limit keys: keys of deleted resources are dropped until there is room; the next resync finds them",
             );
         }
     }

@@ -101,8 +101,8 @@ impl Host {
         }
         let namespaced = info.is_some_and(|info| info.namespaced);
         match (namespaced, key.namespace().is_empty()) {
-            (true, true) => Err(Error::BadDocument(format!("{} lives in a namespace: name one", key.kind()))),
-            (false, false) => Err(Error::BadDocument(format!("{} lives in no namespace: name none", key.kind()))),
+            (true, true) => Err(Error::BadDocument(format!("{} is namespaced: name a namespace", key.kind()))),
+            (false, false) => Err(Error::BadDocument(format!("{} is cluster-scoped: name no namespace", key.kind()))),
             _ => Ok(()),
         }
     }

@@ -293,7 +293,7 @@ impl ControllerReconciler {
         match cut.await {
             Ok(true) => self.sweep_later(),
             Ok(false) => {}
-            Err(error) => tracing::warn!(%error, "old revisions stay for now"),
+            Err(error) => tracing::warn!(%error, "cannot delete old revisions, it is retried later"),
         }
     }
 
@@ -323,7 +323,7 @@ impl ControllerReconciler {
         if let Some(taken) = self.applied(name) {
             self.set_applied(host, name, taken);
         }
-        let message = "what runs goes on, with those of its grants that the manifest still has";
+        let message = "the current version keeps running, with only those of its grants that the manifest still has";
         host.emit_event(name, Severity::Warning, "GrantsReduced", message);
         Ok(())
     }
@@ -352,7 +352,8 @@ impl ControllerReconciler {
     fn note_down(&self, host: &Host, name: &str, has_run: bool, outcome: &SyncOutcome) {
         let mut down = self.down.lock();
         if has_run && host.controller(name).is_err() {
-            let reason = if let SyncOutcome::Refused(reason) = outcome { reason } else { "no revision of it can run" };
+            let reason =
+                if let SyncOutcome::Refused(reason) = outcome { reason } else { "none of its revisions can run" };
             down.insert(name.to_owned(), reason.to_owned());
         } else {
             down.remove(name);

@@ -55,7 +55,7 @@ impl CompilationTracker {
         if let Ok(loaded) = tokio::time::timeout(TELL_AFTER, &mut loading).await {
             return loaded;
         }
-        let goes_on = if host.controller(name).is_ok() { "what runs goes on" } else { "nothing runs" };
+        let goes_on = if host.controller(name).is_ok() { "the current version keeps running" } else { "nothing runs" };
         host.emit_event(name, Severity::Normal, "Compiling", &format!("its component is being compiled; {goes_on}"));
         let loaded = loop {
             tracing::info!(controller = name, elapsed = ?whole_seconds(began), "its component is being compiled");

@@ -18,7 +18,7 @@ pub(super) const CAUSE: &str = "kubernetes.io/change-cause";
 pub(super) const ROLLED_BACK: &str = "homeostat.dev/wentBack";
 
 /// The reason when another definition ended a rollout.
-pub(super) const REPLACED: &str = "something else was wanted before it had all keys";
+pub(super) const REPLACED: &str = "another definition replaced it before it had all keys";
 
 /// Maximum bytes of a component's description in a revision, so that the definition still fits.
 const SAID_BYTES_MAX: usize = 256 << 10;

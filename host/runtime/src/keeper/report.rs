@@ -66,23 +66,23 @@ fn explained(known: Option<&Value>, swap: &SwapRecord, cause: Option<&str>) -> V
     if let Some(known) = known.filter(|known| known["time"] == swap.time.as_str()) {
         return known.clone();
     }
-    let why = if swap.from == swap.to { "it was told to begin anew" } else { "its component changed" };
+    let why = if swap.from == swap.to { "it was restarted" } else { "its component changed" };
     let mut written = json!(swap);
     written["why"] = cause.unwrap_or(why).into();
     written
 }
 
 fn conditions(facts: &StatusInputs<'_>) -> [Condition; 4] {
-    let goes_on = if facts.running.is_some() { "the one that runs goes on" } else { "nothing runs" };
+    let goes_on = if facts.running.is_some() { "the current version keeps running" } else { "nothing runs" };
     let (loaded, progressing, degraded): (Condition, Condition, Condition) = match facts.outcome {
         SyncOutcome::Refused(reason) => (
             ("Loaded", false, "Refused", reason.clone()),
-            ("Progressing", true, "Retrying", "what is wanted is tried again".to_owned()),
-            ("Degraded", true, "Refused", format!("what is wanted cannot run; {goes_on}")),
+            ("Progressing", true, "Retrying", "the definition is retried".to_owned()),
+            ("Degraded", true, "Refused", format!("the definition cannot run; {goes_on}")),
         ),
         SyncOutcome::Paused => (
             ("Loaded", facts.running.is_some(), "Paused", goes_on.to_owned()),
-            ("Progressing", false, "Paused", "changes are not taken over before it is resumed".to_owned()),
+            ("Progressing", false, "Paused", "changes are ignored until it is resumed".to_owned()),
             ("Degraded", false, "Paused", String::new()),
         ),
         SyncOutcome::RollingOut { from, to, .. }
@@ -94,7 +94,7 @@ fn conditions(facts: &StatusInputs<'_>) -> [Condition; 4] {
                     "Progressing",
                     true,
                     "Shadow",
-                    format!("revision {to} is a shadow of revision {from}: nothing of it is applied"),
+                    format!("revision {to} is a shadow of revision {from}: none of its effects is applied"),
                 ),
                 ("Degraded", false, "Shadow", String::new()),
             )
@@ -106,27 +106,17 @@ fn conditions(facts: &StatusInputs<'_>) -> [Condition; 4] {
         ),
         SyncOutcome::Replaced => (
             ("Loaded", true, "Loaded", String::new()),
-            (
-                "Progressing",
-                true,
-                "Replaced",
-                "what was tried is tried no more, and what is wanted instead is loaded".to_owned(),
-            ),
+            ("Progressing", true, "Replaced", "another definition replaces the rollout and is being loaded".to_owned()),
             ("Degraded", false, "Replaced", String::new()),
         ),
         SyncOutcome::RolledBack(reason) => (
             ("Loaded", true, "RolledBack", String::new()),
-            (
-                "Progressing",
-                false,
-                "RolledBack",
-                "what is wanted went back, and is not tried again as it is".to_owned(),
-            ),
+            ("Progressing", false, "RolledBack", "the definition was rolled back and is not tried again".to_owned()),
             ("Degraded", true, "RolledBack", reason.clone()),
         ),
         SyncOutcome::Put(_) | SyncOutcome::Removed(_) => (
             ("Loaded", true, "Loaded", String::new()),
-            ("Progressing", false, "Complete", "what is wanted runs".to_owned()),
+            ("Progressing", false, "Complete", "the definition is installed".to_owned()),
             ("Degraded", false, "AsWanted", String::new()),
         ),
     };
@@ -144,8 +134,8 @@ fn held(before: &Value, ready: Value, facts: &StatusInputs<'_>) -> Value {
 
 fn tried(from: u64, to: u64, share: Option<Share>) -> String {
     match share {
-        Some(share) => format!("revision {to} is tried on {share} of the keys, beside revision {from}"),
-        None => format!("revision {to} has no key before its watches had their first lists; revision {from} runs"),
+        Some(share) => format!("revision {to} has {share} of the keys, revision {from} the others"),
+        None => format!("revision {to} gets keys after the first lists of its watches; revision {from} has all keys"),
     }
 }
 
@@ -242,7 +232,7 @@ mod tests {
         assert_eq!((&first["to"], &first["why"]), (&json!("b"), &json!("its component changed")));
         assert_eq!(explained(Some(&first), &swap("one", "b"), Some("later")), first);
         assert_eq!(explained(Some(&first), &swap("two", "b"), Some("faster"))["why"], "faster");
-        assert_eq!(explained(Some(&first), &swap("two", "a"), None)["why"], "it was told to begin anew");
+        assert_eq!(explained(Some(&first), &swap("two", "a"), None)["why"], "it was restarted");
     }
 
     #[test]
@@ -293,6 +283,6 @@ mod tests {
         let status = status(&Value::Null, &facts(&refused), "now");
         assert_eq!(condition(&status, "Ready")["reason"], "NotRunning");
         assert_eq!(condition(&status, "Progressing")["reason"], "Retrying");
-        assert_eq!(condition(&status, "Degraded")["message"], "what is wanted cannot run; nothing runs");
+        assert_eq!(condition(&status, "Degraded")["message"], "the definition cannot run; nothing runs");
     }
 }

@@ -146,8 +146,7 @@ pub(super) fn check(written: Option<&RolloutWritten>, problems: &mut Problems) -
         Strategy::Shadow => {
             let has_steps = share.is_some() || steps.is_some() || selector.is_some();
             if !has_steps && *gate != GateWritten::default() {
-                let reason =
-                    "needs `share`, `steps` or `selector`: without them nothing comes between the shadow and all keys";
+                let reason = "needs `share`, `steps` or `selector`: without them no step between the shadow and all keys has a gate";
                 problems.push("spec.rollout.gate", reason.to_owned());
             }
             let steps = if has_steps { canary.steps } else { Vec::new() };
@@ -158,7 +157,7 @@ pub(super) fn check(written: Option<&RolloutWritten>, problems: &mut Problems) -
 
 fn check_steps(share: Option<Share>, steps: Option<&[Share]>, chooses: bool, problems: &mut Problems) -> Vec<Share> {
     if share.is_some() && steps.is_some() {
-        problems.push("spec.rollout.share", "must not stand beside `steps`: it is one step".to_owned());
+        problems.push("spec.rollout.share", "excludes `steps`: it is a single step".to_owned());
     }
     let (field, steps) = match (share, steps) {
         (Some(share), _) => ("spec.rollout.share", vec![share]),

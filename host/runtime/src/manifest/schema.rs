@@ -11,26 +11,26 @@ const SPAN: &str = "as 250ms, 5s, 10m, 1h or 1h30m";
 /// Returns the schema of a `Controller`, in OpenAPI v3.
 pub(crate) fn schema() -> Value {
     object(
-        "A controller: what runs, and what it may do",
-        [("spec", spec()), ("status", open("How it is, as the host says it"))],
+        "A controller: its code, its permissions and its settings",
+        [("spec", spec()), ("status", open("The state as the host observes it"))],
     )
 }
 
 /// Returns the schema of a `ControllerRevision`, in OpenAPI v3.
 pub(crate) fn revision_schema() -> Value {
     object(
-        "A definition of a controller that was put in",
+        "A revision: a definition of a controller that was installed",
         [(
             "spec",
             object(
-                "What it was",
+                "The recorded definition",
                 [
-                    ("controller", text("Of which controller")),
-                    ("number", number("Counts the definitions of a controller")),
-                    ("digest", text("Of its code")),
+                    ("controller", text("The controller's name")),
+                    ("number", number("The revision number, from 1")),
+                    ("digest", text("The digest of the code")),
                     ("spec", spec()),
-                    ("chosen", text("Which keys labels chose for it when it was tried last, by their hashes")),
-                    ("component", open("What its code says of itself: describe, imports and exports")),
+                    ("chosen", text("Hashes of the keys that labels pinned to it at its last rollout")),
+                    ("component", open("The component's description: describe, imports and exports")),
                 ],
             ),
         )],
@@ -38,20 +38,17 @@ pub(crate) fn revision_schema() -> Value {
 }
 
 fn spec() -> Value {
-    let words = "Keep the keys and run nothing: true, false, or exceptDeletes, which runs those of resources that are being deleted or are gone";
+    let words = "Keep the keys but run none: true, false, or exceptDeletes, which still runs keys of resources that are being deleted or gone";
     object(
-        "What it is to be",
+        "The desired definition",
         [
             (
                 "component",
                 object(
-                    "Where its code is: a file, an artifact or a digest, or one of the first two and the digest that it must have",
+                    "The source of the code: a file, an artifact or a digest, or one of the first two with the digest that it must have",
                     [
-                        (
-                            "file",
-                            text("A .wasm file: of a manifest relative to it, else below the folder that is served"),
-                        ),
-                        ("digest", text("sha256: and 64 hexadecimal digits: code that this host has kept")),
+                        ("file", text("A .wasm file, relative to the manifest, else to the served directory")),
+                        ("digest", text("sha256: and 64 hexadecimal digits: code that this host has stored")),
                         (
                             "oci",
                             text(
@@ -61,27 +58,27 @@ fn spec() -> Value {
                     ],
                 ),
             ),
-            ("config", map("What the guest reads through wasi:config")),
+            ("config", map("The configuration that the guest reads through wasi:config")),
             ("grants", grants()),
             ("limits", limits()),
-            ("concurrency", number("Reconciles at once, 1 to 1024")),
+            ("concurrency", number("Maximum number of concurrent reconciles, 1 to 1024")),
             (
                 "backoff",
                 object(
                     "The wait after failures",
                     [
-                        ("base", span("After the first failure")),
-                        ("max", span("Never above this")),
-                        ("maxRetries", number("Retries in a row before the key is parked; absent: never")),
+                        ("base", span("The wait after the first failure")),
+                        ("max", span("The maximum wait")),
+                        ("maxRetries", number("Consecutive retries before the key is parked; absent: without end")),
                     ],
                 ),
             ),
-            ("resync", span("How often every key is looked at again, at least 1s")),
-            ("poll", span("How often the guest's poller is called, at least 100ms")),
-            ("duringDelay", text("What an event does while its key waits: runNow or hold")),
+            ("resync", span("The period in which every key is requeued, at least 1s")),
+            ("poll", span("The period of the guest's poller, at least 100ms")),
+            ("duringDelay", text("The effect of an event on a waiting key: runNow or hold")),
             ("suspend", json!({ "description": words, "x-kubernetes-preserve-unknown-fields": true })),
-            ("paused", flag("Take no change of this definition over, until this is false again")),
-            ("revisionHistoryLimit", number("Revisions that are kept beside the one that runs, 0 to 100; absent: 10")),
+            ("paused", flag("Ignore changes of this definition until this is false again")),
+            ("revisionHistoryLimit", number("Old revisions to keep, 0 to 100; absent: 10")),
             ("rollout", rollout()),
         ],
     )
@@ -89,66 +86,66 @@ fn spec() -> Value {
 
 fn rollout() -> Value {
     let gate = object(
-        "What the new version must hold to in each step, beside the old one over the same time; else it goes back",
+        "The limits of the canary in each step, relative to the stable version in the same time; beyond them it is rolled back",
         [
-            (
-                "errors",
-                text("The share of reconciles that may fail beyond the old version's, as 1%, which is the default"),
-            ),
+            ("errors", text("The canary's additional share of failed reconciles, as 1%, which is the default")),
             ("traps", number("Reconciles that may trap in a step, 0 to 1000000; absent: 0")),
             ("limits", number("Reconciles that may hit a limit in a step, 0 to 1000000; absent: 0")),
-            ("duration", text("The length of reconciles over the old version's, from 1x to 1000x; absent: 1.25x")),
+            (
+                "duration",
+                text("Duration of reconciles relative to the stable version, from 1x to 1000x; absent: 1.25x"),
+            ),
             (
                 "writes",
                 text(
-                    "Writes for each reconcile of a key that ran before, over the old version's, from 1x to 1000x; absent: 2x",
+                    "Writes per reconcile of a key that ran before, relative to the stable version, from 1x to 1000x; absent: 2x",
                 ),
             ),
             (
                 "hotLoops",
                 text(
-                    "Reconciles of a key in a row that bring about the next, over the old version's, from 1x to 1000x; absent: 10x",
+                    "Consecutive reconciles of a key that cause the next one, relative to the stable version, from 1x to 1000x; absent: 10x",
                 ),
             ),
-            ("for", span("How long a step lasts at least, from 100ms to 7d; absent: 1m")),
+            ("for", span("Minimum duration of a step, from 100ms to 7d; absent: 1m")),
             (
                 "reconciles",
                 number(
-                    "Reconciles in a step, at least, unless four times its length has passed, 1 to 1000000; absent: 20",
+                    "Minimum number of reconciles in a step, unless four times its duration has passed, 1 to 1000000; absent: 20",
                 ),
             ),
         ],
     );
-    let differences = "Reconciles that may differ: a number, a share as 1%, or any; absent: 0";
+    let differences = "Maximum number of reconciles that differ: a number, a share as 1%, or any; absent: 0";
     let shadow = object(
-        "How the new version is tried beside the old one before it has a key: nothing of it is applied",
+        "The shadow phase before the canary gets keys: none of its effects is applied",
         [
-            ("for", span("How long that lasts at least, from 100ms to 7d; absent: 1m")),
+            ("for", span("Minimum duration, from 100ms to 7d; absent: 1m")),
             (
                 "reconciles",
                 number(
-                    "Reconciles that are compared, at least, unless four times its length has passed, 1 to 1000000; absent: 100",
+                    "Minimum number of compared reconciles, unless four times the duration has passed, 1 to 1000000; absent: 100",
                 ),
             ),
             ("differences", json!({ "description": differences, "x-kubernetes-int-or-string": true })),
         ],
     );
     object(
-        "How another definition takes the place of the one that runs",
+        "How a new definition is rolled out",
         [
             (
                 "strategy",
                 text(
-                    "immediate, for all keys at once, which is the default; canary, for a share of them first; or shadow, for none, with what the other version is answered, and then for all or for shares",
+                    "immediate: all keys at once, which is the default; canary: a share of the keys first; shadow: no keys, replaying the answers of the stable version, and then all keys or shares",
                 ),
             ),
-            ("share", text("The share of the keys that takes it first, as 10%: one step, and not beside steps")),
-            ("steps", texts("The shares of the keys, one step after the other; absent: 10% and 50%")),
+            ("share", text("The canary's share of the keys, as 10%: a single step; excludes steps")),
+            ("steps", texts("The canary's shares of the keys, step by step; absent: 10% and 50%")),
             (
                 "selector",
                 object(
-                    "The keys that take it in a step before every share",
-                    [("matchLabels", map("Labels that their resources have when the step begins"))],
+                    "The keys that the canary gets in a step before every share",
+                    [("matchLabels", map("Labels of their resources when the step begins"))],
                 ),
             ),
             ("gate", gate),
@@ -159,7 +156,7 @@ fn rollout() -> Value {
 
 fn grants() -> Value {
     let resource = object(
-        "Leave to do some things to resources of some kinds",
+        "Permission for some verbs on resources of some kinds",
         [
             ("kinds", texts("GROUP/KIND, or KIND of the core group, each part a pattern; * means every kind")),
             ("verbs", texts("get, list, watch, create, update, update-status, patch, apply, delete, or * for all")),
@@ -168,7 +165,7 @@ fn grants() -> Value {
         ],
     );
     let http = object(
-        "Leave to send some HTTP requests",
+        "Permission to send some HTTP requests",
         [
             ("urls", texts("Patterns of whole addresses, as https://api.example.com/v1/*")),
             ("methods", texts("absent: GET and HEAD; * means all")),
@@ -177,7 +174,7 @@ fn grants() -> Value {
         ],
     );
     object(
-        "What it may do; nothing else is allowed",
+        "The permissions of the guest; everything else is denied",
         [
             ("resources", list("One that covers a call is enough", resource)),
             ("http", list("One that covers a request is enough", http)),
@@ -192,7 +189,7 @@ fn limits() -> Value {
         (name.to_owned(), json!({ "description": words, "x-kubernetes-int-or-string": true }))
     };
     let properties: Map<String, Value> = LIMIT_BOUNDS.iter().map(field).collect();
-    json!({ "description": "What one reconcile may use, and what the controller keeps between them", "type": "object", "properties": properties })
+    json!({ "description": "The limits of one reconcile, and those of the controller's queue", "type": "object", "properties": properties })
 }
 
 fn object<const N: usize>(words: &str, properties: [(&str, Value); N]) -> Value {

@@ -55,7 +55,7 @@ impl ShadowEffects {
         let Answer::Page(Ok(page)) = answer else { return answer };
         Answer::Page(self.scene.lock().overlay(&query, view, page).map_err(|why| {
             self.spoil(why);
-            StoreError::Unavailable("a shadow cannot list what has changed meanwhile".to_owned())
+            StoreError::Unavailable("a shadow cannot list resources that have changed meanwhile".to_owned())
         }))
     }
 

@@ -216,7 +216,7 @@ impl ShadowReport {
         let more = if self.differences.len() > TOLD || self.left_out > 0 { "; and more" } else { "" };
         let Self { differing, compared, .. } = self;
         format!(
-            "{differing} of {compared} reconciles differ from those of the version that runs: {}{more}",
+            "{differing} of {compared} reconciles differ from those of the stable version: {}{more}",
             told.join("; ")
         )
     }

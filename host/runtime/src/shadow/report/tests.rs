@@ -91,7 +91,7 @@ fn the_reason_has_the_first_differences() {
     };
     assert_eq!(
         reason,
-        "1 of 2 reconciles differ from those of the version that runs: demo.dev/v1/App default/a: apply spec.replicas: 2 instead of 1"
+        "1 of 2 reconciles differ from those of the stable version: demo.dev/v1/App default/a: apply spec.replicas: 2 instead of 1"
     );
 }
 
