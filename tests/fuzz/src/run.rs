@@ -110,7 +110,7 @@ impl fmt::Display for Count {
         let inputs = taken + refused + self.findings();
         write!(
             f,
-            "{inputs} inputs of {target}: {taken} taken, {refused} refused, {broken} broke the law, {panicked} panicked, {slow} slow, {hung} hung"
+            "{inputs} inputs of {target}: {taken} accepted, {refused} refused, {broken} broke a property, {panicked} panicked, {slow} slow, {hung} hung"
         )
     }
 }
@@ -118,8 +118,8 @@ impl fmt::Display for Count {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Passed(_) => f.write_str("the law held"),
-            Self::Broken(why) => write!(f, "the law did not hold: {why}"),
+            Self::Passed(_) => f.write_str("the property held"),
+            Self::Broken(why) => write!(f, "the property did not hold: {why}"),
             Self::Panicked(words) => write!(f, "panicked: {words}"),
             Self::Slow(time) => write!(f, "took {time:?}"),
             Self::Hung => f.write_str("did not end"),

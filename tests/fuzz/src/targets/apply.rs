@@ -25,13 +25,13 @@ fn once(live: &Value, applied: &Value, schema: Option<Schema>) -> Outcome {
     let _conflict = world::submit(&store, apply(false), true).is_err();
     let Ok(first) = world::submit(&store, apply(true), false) else { return Ok(Acceptance::Rejected) };
     let managers = first.resource.document().pointer("/metadata/managedFields").unwrap_or(&Value::Null);
-    must("what managers own has a bound", bytes(managers) as u64 <= MANAGED_FIELDS_BYTES_MAX)?;
+    must("managedFields are bounded", bytes(managers) as u64 <= MANAGED_FIELDS_BYTES_MAX)?;
     let again = world::submit(&store, apply(true), false).map_err(|error| format!("the second time: {error}"))?;
     let (one, two) = (first.resource.document(), again.resource.document());
-    same("what was applied changes nothing the second time", one, two)?;
-    same("what was applied is no change the second time", &again.change, &None)?;
+    same("applying twice leaves the document unchanged", one, two)?;
+    same("applying twice is no change", &again.change, &None)?;
     let unforced = world::submit(&store, apply(false), false).map_err(|error| format!("without force: {error}"))?;
-    same("what was applied needs no force", &unforced.change, &None)?;
+    same("applying again needs no force", &unforced.change, &None)?;
     Ok(Acceptance::Accepted)
 }
 

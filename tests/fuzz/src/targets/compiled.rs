@@ -87,10 +87,10 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
     let before = engine.compilation_counts().good;
     load(engine, component);
     let again = engine.compilation_counts().good - before;
-    same("what is not whole is compiled again", &again, &u64::from(input != good))?;
+    same("a damaged file is recompiled", &again, &u64::from(input != good))?;
     // Bytes are not compared: the compiler's order of a component's tables differs from run to run.
     let before = engine.compilation_counts().good;
     load(engine, component);
-    same("what has been written anew is taken", &(engine.compilation_counts().good - before), &0)?;
+    same("a rewritten file is loaded", &(engine.compilation_counts().good - before), &0)?;
     Ok(if input == good { Acceptance::Accepted } else { Acceptance::Rejected })
 }

@@ -39,9 +39,9 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
     };
     same("a component is the same twice", first.info(), second.info())?;
     let said = first.describe();
-    same("a component says the same twice", said, second.describe())?;
+    same("a component has the same description twice", said, second.describe())?;
     let text = serde_json::to_string(said).map_err(|error| error.to_string())?;
-    same("what it says reads as it was written", &serde_json::from_str(&text).ok().as_ref(), &Some(said))?;
+    same("a description reads back as it was written", &serde_json::from_str(&text).ok().as_ref(), &Some(said))?;
     must("it watches so much and no more", said.watches.len() <= 32)?;
     same("its free place is free again", &engine().instances_free(), &1)?;
     Ok(Acceptance::Accepted)

@@ -16,14 +16,14 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
     let Ok(created) = world::submit(&store, Write::Create { document }, false) else { return Ok(Acceptance::Rejected) };
     let stored = &created.resource;
     reads(stored)?;
-    must("what is stored has a bound", stored.bytes() <= DOCUMENT_BYTES_MAX + 1024)?;
-    must("what is stored is no deeper than the limit", is_shallow(stored.document()))?;
+    must("a stored document is bounded", stored.bytes() <= DOCUMENT_BYTES_MAX + 1024)?;
+    must("a stored document is not too deep", is_shallow(stored.document()))?;
     let read =
-        world::wait(store.get(stored.key())).map_err(|error| format!("what was created is not there: {error}"))?;
-    same("what is read is what was stored", &read, stored)?;
+        world::wait(store.get(stored.key())).map_err(|error| format!("the created resource is missing: {error}"))?;
+    same("a resource reads back as it was stored", &read, stored)?;
     let update = Write::Update { document: stored.document().clone(), precondition: Precondition::default() };
     let updated = world::submit(&store, update, false).map_err(|error| format!("cannot be written back: {error}"))?;
-    same("what is there already changes nothing", &updated.change, &None)?;
+    same("an identical update changes nothing", &updated.change, &None)?;
     let dependents =
         stored.owners().iter().map(|owner| world::wait(store.dependents(&owner.uid))).collect::<Result<Vec<_>, _>>();
     let dependents = dependents.map_err(|error| format!("dependents cannot be read: {error}"))?;

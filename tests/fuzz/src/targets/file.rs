@@ -103,13 +103,13 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
     let listed = world::wait(store.list(&Query::all(world::kind())));
     for item in listed.iter().flat_map(|page| &page.items) {
         must(
-            "what is read is a document",
+            "a stored text is a document",
             serde_json::from_str::<Value>(item.text()).is_ok_and(|read| read == *item.document()),
         )?;
         let read = Resource::from_document(item.document().clone());
-        same("what is read is a resource", &read.as_ref(), &Ok(&**item))?;
+        same("a stored document is a resource", &read.as_ref(), &Ok(&**item))?;
         if let Ok(one) = world::wait(store.get(item.key())) {
-            same("a list has what is there", &one, item)?;
+            same("a list and a get agree", &one, item)?;
         }
     }
     let watch = world::wait(store.watch(Scope::Everything, Revision::ZERO));

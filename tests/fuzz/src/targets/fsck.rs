@@ -25,13 +25,13 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
     let left = fs::read_dir(folder.path()).map_err(|error| error.to_string())?.count();
     same("a copy is there when it is whole, and nothing else is", &left, &if restored.is_ok() { 2 } else { 1 })?;
     let Some(found) = found.ok().filter(|found| found.is_sound()) else {
-        must("of what is not sound nothing is restored", restored.is_err())?;
+        must("an unsound file is not restored", restored.is_err())?;
         return Ok(Acceptance::Rejected);
     };
-    let restored = restored.map_err(|error| format!("what is sound can be restored: {error}"))?;
+    let restored = restored.map_err(|error| format!("a sound file cannot be restored: {error}"))?;
     same("all resources are restored", &restored.resources, &found.resources)?;
-    let copy = fsck(&to).map_err(|error| format!("what was restored can be read: {error}"))?;
-    must("what was restored is sound", copy.is_sound())?;
+    let copy = fsck(&to).map_err(|error| format!("a restored file cannot be read: {error}"))?;
+    must("a restored file is sound", copy.is_sound())?;
     same("the resources are the same", &documents(&to)?, &documents(&from)?)?;
     Ok(Acceptance::Accepted)
 }
@@ -43,8 +43,8 @@ fn is(path: &Path, bytes: &[u8]) -> bool {
 /// Opens a store and returns its documents.
 fn documents(path: &Path) -> Result<Vec<Value>, String> {
     let store = EmbeddedStore::open(path, world::options(JOURNAL_BYTES))
-        .map_err(|error| format!("what is sound can be opened: {error}"))?;
+        .map_err(|error| format!("a sound file cannot be opened: {error}"))?;
     let listed = world::wait(store.list(&Query::all(world::kind())));
-    let listed = listed.map_err(|error| format!("what is sound can be listed: {error}"))?;
+    let listed = listed.map_err(|error| format!("a sound file cannot be listed: {error}"))?;
     Ok(listed.items.iter().map(|item| item.document().clone()).collect())
 }

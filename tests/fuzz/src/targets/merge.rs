@@ -20,7 +20,7 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
         must("a patch makes no more than the document and itself", bytes(&changed) <= bytes_max)?;
         must("a patch does not make a document too deep", is_shallow(&changed))?;
         if let Change::Merge(patch) = &change {
-            same("a merge patch does what its standard says", &changed, &merged(document.clone(), patch))?;
+            same("a merge patch follows its standard", &changed, &merged(document.clone(), patch))?;
             same("a merge patch changes nothing the second time", &change.apply(&changed).as_ref(), &Ok(&changed))?;
         }
         // In a store, with all its checks.

@@ -78,7 +78,7 @@ fn stored(field: &str, value: &str, text: &str) -> Result<bool, String> {
     let store = world::store();
     let Ok(created) = world::submit(&store, Write::Create { document }, false) else { return Ok(false) };
     let found = world::wait(store.get(created.resource.key())).map_err(|error| format!("{field}: {error}"))?;
-    same("what was created is found", &found, &created.resource)?;
+    same("a created resource is found", &found, &created.resource)?;
     let labels: Vec<_> =
         found.labels().map(|(name, value)| LabelRequirement::Equals(name.to_owned(), value.to_owned())).collect();
     let text = labels.iter().map(LabelRequirement::to_string).collect::<Vec<_>>().join(",");

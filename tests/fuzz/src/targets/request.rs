@@ -134,13 +134,13 @@ fn judged(request: &Request, answer: &[u8], is_unchanged: bool) -> Outcome {
     let Some(code) = code(answer) else {
         // The server closes the connection on an invalid head, or waits for its end; the request must have no
         // effect.
-        must("who gets no answer has changed nothing", is_unchanged)?;
+        must("a request without an answer has no effect", is_unchanged)?;
         return Ok(Acceptance::Rejected);
     };
     must("a request is no fault of the host", code != 500)?;
-    must("who may not write has changed nothing", is_unchanged || request.has(WRITER))?;
+    must("a request without write access has no effect", is_unchanged || request.has(WRITER))?;
     let may_ask = request.has(READER) || request.has(WRITER) || OPEN.contains(&request.path().as_str());
-    must("who has no token is told nothing", may_ask || !(200..300).contains(&code))?;
+    must("a request without a token gets no data", may_ask || !(200..300).contains(&code))?;
     if !request.head.starts_with(b"HEAD") && is_cut_off(answer) {
         return Err("an answer is whole".to_owned());
     }

@@ -11,7 +11,7 @@ use crate::world;
 pub(crate) fn judge(input: &[u8]) -> Outcome {
     let Some((source, document)) = pair(input, "schema", "document") else { return Ok(Acceptance::Rejected) };
     let Ok(schema) = Schema::parse(&source) else { return Ok(Acceptance::Rejected) };
-    same("a schema says what it was read from", &schema.source(), &Some(&source))?;
+    same("a schema returns its source", &schema.source(), &Some(&source))?;
     same("a schema reads as it was written", &Schema::parse(&source).as_ref(), &Ok(&schema))?;
     if !is_shallow(&document) {
         return Ok(Acceptance::Rejected);
@@ -31,11 +31,11 @@ pub(crate) fn fits(schema: &Schema, document: Value) -> Outcome {
     let bytes_max = bytes(&document) + 2 * DOCUMENT_BYTES_MAX as usize;
     must("defaults have a bound", bytes(&made) <= bytes_max)?;
     let mut again = made.clone();
-    same("what is filled in can be filled in again", &schema.set_defaults(&mut again).is_ok(), &true)?;
-    same("what is filled in has nothing missing", &again, &made)?;
+    same("defaulting can be repeated", &schema.set_defaults(&mut again).is_ok(), &true)?;
+    same("defaulting is idempotent", &again, &made)?;
     let keys = schema.set_key_defaults(&mut again);
-    must("what is filled in has its keys", keys.is_ok() && again == made)?;
-    same("what is filled in has nothing to prune", &schema.prune(&mut again), &Vec::new())?;
+    must("a defaulted document has its key defaults", keys.is_ok() && again == made)?;
+    same("a defaulted document has nothing to prune", &schema.prune(&mut again), &Vec::new())?;
     let violations = schema.check(&made);
     must("few violations are told", violations.len() <= VIOLATIONS_MAX)?;
     must("violations have a bound", violations.iter().all(|violation| violation.to_string().len() <= 64 << 10))?;
@@ -45,8 +45,8 @@ pub(crate) fn fits(schema: &Schema, document: Value) -> Outcome {
     let Ok(created) = world::submit(&store, Write::Create { document }, false) else { return Ok(Acceptance::Accepted) };
     if created.resource.key().kind() == &world::kind() {
         let stored = created.resource.document();
-        same("what is stored passes the check", &schema.check(stored), &Vec::new())?;
-        same("what is stored has nothing to prune", &schema.prune(&mut stored.clone()), &Vec::new())?;
+        same("a stored document is valid", &schema.check(stored), &Vec::new())?;
+        same("a stored document has nothing to prune", &schema.prune(&mut stored.clone()), &Vec::new())?;
     }
     Ok(Acceptance::Accepted)
 }

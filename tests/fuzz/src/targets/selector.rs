@@ -34,8 +34,8 @@ fn listed(selector: &Selector) -> Outcome {
     wanted.sort_by_key(|resource| resource.key().name().to_owned());
     let query = Query { selector: selector.clone(), ..Query::all(world::kind()) };
     let page = world::wait(store.list(&query));
-    same("a list takes what a selector may say, and nothing else", &page.is_ok(), &selector.validate().is_ok())?;
+    same("a list accepts exactly the valid selectors", &page.is_ok(), &selector.validate().is_ok())?;
     let Ok(page) = page else { return Ok(Acceptance::Rejected) };
-    same("a list has what the selector means", &page.items, &wanted)?;
+    same("a list has exactly the matching resources", &page.items, &wanted)?;
     Ok(Acceptance::Accepted)
 }

@@ -36,6 +36,6 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
         from = page.next;
     }
     must("a list has each name once, in order", names.is_sorted_by(|one, two| one < two))?;
-    must("a list has what is there", names.iter().all(|name| NAMES.contains(&name.as_str())))?;
+    must("a list has existing resources only", names.iter().all(|name| NAMES.contains(&name.as_str())))?;
     Ok(Acceptance::Accepted)
 }

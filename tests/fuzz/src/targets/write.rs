@@ -22,7 +22,7 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
         let tried = world::submit(&store, write.clone(), true).map(|tried| tried.change);
         same("a dry run changes nothing", &store.revision(), &before)?;
         let written = world::submit(&store, write, false).map(|written| written.change);
-        same("a dry run says what comes", &tried, &written)?;
+        same("a dry run predicts the result", &tried, &written)?;
         let change = matches!(written, Ok(Some(_)));
         let revision = if change { before.next() } else { before };
         same("a revision is made for each change, and for nothing else", &store.revision(), &revision)?;
