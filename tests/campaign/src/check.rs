@@ -232,7 +232,7 @@ impl StoreCheck {
     fn surplus(&mut self, name: &str, revision: u64) {
         match document::task(name) {
             Some(task) => drop(self.surplus.entry(task).or_default().insert(revision)),
-            None => self.findings.half(format!("{name} belongs to nobody")),
+            None => self.findings.half(format!("{name} belongs to no task")),
         }
     }
 }

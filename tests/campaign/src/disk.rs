@@ -137,7 +137,7 @@ impl Disk {
     }
 
     fn platter(&self) -> MutexGuard<'_, DiskState> {
-        self.0.lock().expect("nobody panics while holding the disk")
+        self.0.lock().expect("no code panics while holding the disk")
     }
 }
 

@@ -89,17 +89,17 @@ pub(crate) fn state(resource: &Resource) -> Result<State, String> {
     let counter = |content: &Value| content.get("counter").and_then(Value::as_u64);
     let Some(spec) = counter(&resource.document()["spec"]) else { return refuse("has a spec without a counter") };
     if resource.document()["spec"] != content(name, spec, "spec") {
-        return refuse("has a spec that nobody wrote");
+        return refuse("has a spec that no write made");
     }
     let owners = resource.owners();
     if owners.first().map(|owner| owner.uid.clone()) != owner(name, spec).map(owner_uid) || owners.len() > 1 {
-        return refuse("has owners that nobody wrote");
+        return refuse("has owners that no write made");
     }
     let status = match resource.status() {
         Value::Null => None,
         status => match counter(status) {
             Some(counter) if *status == content(name, counter, "status") => Some(counter),
-            _ => return refuse("has a status that nobody wrote"),
+            _ => return refuse("has a status that no write made"),
         },
     };
     Ok(State { spec, status })

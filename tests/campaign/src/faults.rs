@@ -112,10 +112,10 @@ async fn run_until_trouble(
     let written = Arc::new(Mutex::new(Vec::new()));
     let told = {
         let written = Arc::clone(&written);
-        move |acknowledged| written.lock().expect("nobody panics while holding the list").push(acknowledged)
+        move |acknowledged| written.lock().expect("no code panics while holding the list").push(acknowledged)
     };
     let errors = Workload { seed: dice.number(), base, writes: WRITES }.run(&store, told).await?;
-    let written: Vec<_> = written.lock().expect("nobody panics while holding the list").drain(..).collect();
+    let written: Vec<_> = written.lock().expect("no code panics while holding the list").drain(..).collect();
     tally.acknowledged += written.len() as u64;
     written.into_iter().for_each(|acknowledged| machine.ledger.record(acknowledged));
     tally.struck += u64::from(disk.has_failed());

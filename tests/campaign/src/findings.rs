@@ -55,7 +55,7 @@ impl Findings {
         for note in &self.notes {
             drop(writeln!(out, "{note}"));
         }
-        drop(writeln!(out, "seed {seed}, cycle {cycle}; what was found in: {kept}"));
+        drop(writeln!(out, "seed {seed}, cycle {cycle}; kept: {kept}"));
     }
 }
 

@@ -100,7 +100,7 @@ fn outcome(cycles: u64, opening: u64, acknowledged: u64, findings: &Findings) ->
 fn start(path: &Path, seed: u64, base: u64) -> Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("writer").arg(path).arg(seed.to_string()).arg(base.to_string());
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("the process that writes cannot be started")
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("the writer process cannot be started")
 }
 
 /// Kills a process at the given time, and returns its whole output.
@@ -128,7 +128,7 @@ fn kill_at(mut child: Child, moment: &KillTime) -> Result<WriterOutput> {
     }
     reader.join().map_err(|_| anyhow!("the reader of the pipe panicked"))?;
     if cfg!(unix) && status.code().is_some() {
-        bail!("the process that writes ended by itself: {status}");
+        bail!("the writer process ended by itself: {status}");
     }
     Ok(said)
 }
@@ -220,7 +220,7 @@ pub(crate) fn write(path: &Path, seed: u64, base: u64) -> Result<()> {
     }
     // The kill is overdue, because the parent had no CPU time.
     runtime.block_on(tokio::time::sleep(Duration::from_secs(SILENCE_SECONDS_MAX)));
-    bail!("nobody has ended this process")
+    bail!("this process was not killed in time")
 }
 
 /// Prints a line at once. A write error is ignored: without a reader this process is about to be killed.

@@ -80,7 +80,7 @@ fn run_until_trouble(
     let written = Arc::new(Mutex::new(Vec::new()));
     let told = {
         let written = Arc::clone(&written);
-        move |acknowledged| written.lock().expect("nobody panics while holding the list").push(acknowledged)
+        move |acknowledged| written.lock().expect("no code panics while holding the list").push(acknowledged)
     };
     let load = Workload { seed: dice.number(), base: (crash + 1) * COUNTERS_PER_CYCLE, writes: WRITES };
     let errors = runtime.block_on(load.run(&store, told))?;
@@ -89,7 +89,7 @@ fn run_until_trouble(
     }
     // The power fails while some stores close, and after others have closed.
     drop(store);
-    for acknowledged in written.lock().expect("nobody panics while holding the list").drain(..) {
+    for acknowledged in written.lock().expect("no code panics while holding the list").drain(..) {
         machine.ledger.record(acknowledged);
     }
     Ok(true)
