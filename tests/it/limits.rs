@@ -4,7 +4,70 @@ use homeostat_component::{
     Amount, COMPILE_MEMORY_BYTES_BOUNDS, COMPILE_TIME_BOUNDS, FixedBound, LimitName, Limits, fixed_bounds,
 };
 use homeostat_runtime::manifest::{LIMIT_BOUNDS, LimitBounds, written};
+use homeostat_store::embedded::Memory;
 use homeostat_tests::repository;
+
+/// The tests that measure what is kept: the file, the test that fills it, and how the rows that it is about begin.
+const MEASURED: [(&str, &str, &[&str]); 16] = [
+    ("host/runtime/src/bounds/tests.rs", "measure_events", &["events of all", "bytes of the message of an event"]),
+    (
+        "host/runtime/src/bounds/tests.rs",
+        "measure_logs",
+        &["lines of the log", "bytes of the log of", "bytes of the logs of all"],
+    ),
+    (
+        "host/runtime/src/bounds/tests.rs",
+        "measure_changes",
+        &[
+            "changes that are in the journal",
+            "bytes of these, with what was there before",
+            "bytes of resources that were written last",
+            "newest changes",
+            "bytes of these, with their documents",
+        ],
+    ),
+    (
+        "host/runtime/src/bounds/tests.rs",
+        "measure_follows",
+        &["bytes of resources and selectors that the keys of a controller follow"],
+    ),
+    ("host/runtime/src/bounds/tests.rs", "measure_longest_keys", &["keys on the queues", "bytes of the errors"]),
+    (
+        "host/component/src/grants/needs/tests.rs",
+        "measure_needs",
+        &["bytes of the needs that a controller was observed to have"],
+    ),
+    ("host/runtime/src/costs/tests.rs", "measure_costs", &["keys of a controller whose costs", "bytes of these costs"]),
+    (
+        "host/runtime/src/keeper/verdicts/tests.rs",
+        "measure_outcomes",
+        &["outcomes of controllers", "bytes of these results"],
+    ),
+    ("host/runtime/src/feeders/guest_map/tests.rs", "measure_documents", &["bytes of documents of a watch"]),
+    ("host/runtime/src/feeders/guest_map/tests.rs", "measure_led_to", &["keys that a watch remembers"]),
+    ("host/runtime/src/feeders/watch/tests.rs", "measure_owed", &["keys of deleted resources"]),
+    (
+        "host/runtime/src/feeders/shared/tests.rs",
+        "measure_shared",
+        &["changes of a kind that feeders share", "bytes of these changes"],
+    ),
+    (
+        "host/runtime/src/rollout/figures/tests.rs",
+        "measure_figures",
+        &["keys of which a rollout", "bytes of what it knows of them"],
+    ),
+    (
+        "host/runtime/src/rollout/chosen.rs",
+        "measure_chosen",
+        &["keys that the labels", "bytes of what it knows of these"],
+    ),
+    (
+        "host/store/src/listing/past/tests.rs",
+        "measure_short_pasts",
+        &["lists page by page", "bytes of the keys of what changed", "bytes of these that a page"],
+    ),
+    ("host/store/src/listing/past/tests.rs", "measure_long_pasts", &["bytes of the keys of what changed"]),
+];
 
 /// Returns the table of the limits that have a name.
 fn named() -> String {
@@ -37,16 +100,27 @@ fn fixed() -> String {
     format!("| what | at most | above it |\n|---|---|---|\n{rows}")
 }
 
-/// Returns the table of what is kept between calls.
-fn kept() -> String {
-    let row = |FixedBound { what, most, then }| format!("| {what} | {} | {then} |\n", written(most));
+/// Returns what is kept between calls.
+fn all_kept() -> Vec<(FixedBound, Memory)> {
     let of_store = |kept: homeostat_store::embedded::MemoryBound| {
         let most = if kept.in_bytes { Amount::Bytes(kept.most) } else { Amount::Count(kept.most) };
-        FixedBound { what: kept.what, most, then: kept.then }
+        (FixedBound { what: kept.what, most, then: kept.then }, kept.memory)
     };
     let of_store = homeostat_store::embedded::memory_bounds().into_iter().map(of_store);
-    let rows: String = homeostat_runtime::bounds::kept().into_iter().chain(of_store).map(row).collect();
-    format!("| what | at most | above it |\n|---|---|---|\n{rows}")
+    homeostat_runtime::bounds::kept().into_iter().chain(of_store).collect()
+}
+
+/// Returns the table of what is kept between calls.
+fn kept() -> String {
+    let row = |(FixedBound { what, most, then }, memory)| {
+        let memory = match memory {
+            Memory::Measured => "measured",
+            Memory::Counted(why) => &format!("counted: {why}"),
+        };
+        format!("| {what} | {} | {then} | {memory} |\n", written(most))
+    };
+    let rows: String = all_kept().into_iter().map(row).collect();
+    format!("| what | at most | above it | memory |\n|---|---|---|---|\n{rows}")
 }
 
 /// Puts the table behind the mark of this name, instead of the one that stands there.
@@ -74,4 +148,26 @@ fn the_table_of_limits_says_what_the_code_says() {
         text == document,
         "docs/limits.md is out of date: INSTA_UPDATE=always writes it anew. Missing:\n{missing:#?}"
     );
+}
+
+#[test]
+fn the_memory_of_everything_that_is_kept_is_measured_or_said_to_be_counted() {
+    let beginnings = |row: &str| {
+        let all = MEASURED.iter().flat_map(|(.., rows)| *rows);
+        all.filter(|beginning| row.starts_with(**beginning)).count()
+    };
+    for (FixedBound { what, .. }, memory) in all_kept() {
+        match memory {
+            Memory::Measured => assert!(beginnings(what) > 0, "{what:?}: no test measures its memory"),
+            Memory::Counted(why) => assert!(!why.is_empty(), "{what:?}: why does counting it suffice?"),
+        }
+    }
+    for (file, test, rows) in MEASURED {
+        let source = std::fs::read_to_string(repository().join(file)).unwrap();
+        assert!(source.contains("measured! {") && source.contains(&format!(" {test} {{\n")), "{file} has no {test}");
+        for beginning in rows {
+            let is_there = all_kept().iter().any(|(bound, _)| bound.what.starts_with(beginning));
+            assert!(is_there, "nothing that is kept begins with {beginning:?}");
+        }
+    }
 }

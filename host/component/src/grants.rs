@@ -26,7 +26,7 @@ pub(crate) use ask::Attempt;
 pub use ask::Capability;
 pub use check::is_secret_name;
 pub use learn::LearnedGrants;
-pub use needs::{HttpNeed, Needs, NeedsSnapshot, ResourceNeed};
+pub use needs::{BYTES_MAX as NEEDS_BYTES_MAX, HttpNeed, Needs, NeedsSnapshot, ResourceNeed};
 use pattern::{matches_glob, matches_url};
 pub use watch::Disclosure;
 

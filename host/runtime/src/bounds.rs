@@ -1,28 +1,39 @@
 //! The bounds of the memory that a host keeps between calls, as data for the table in `docs/limits.md`.
 
-use homeostat_component::{Amount, FixedBound};
+use homeostat_component::{Amount, FixedBound, NEEDS_BYTES_MAX};
+use homeostat_store::embedded::Memory;
 
-use crate::costs::dearest;
+use crate::costs::{self, dearest};
 use crate::feeders::{MAPPED_KEYS_MAX, SHARED_BYTES_MAX, SHARED_EVENTS_MAX, UNDELIVERED_KEYS_MAX, WAITING_BYTES_MAX};
-use crate::keeper::GONE_MAX;
+use crate::keeper::{GONE_BYTES, GONE_MAX, REASON_BYTES_MAX};
 use crate::{CONTROLLERS_MAX, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX, events, follows, logs, rollout};
 
+/// A bound of what a host keeps, and how its memory is known.
+pub type Kept = (FixedBound, Memory);
+
 /// Returns the fixed bounds of everything that guests and clients can make grow.
-pub fn kept() -> Vec<FixedBound> {
-    use Amount::{Bytes, Count};
-    let count = |count: usize| Count(count as u64);
-    let all = [
+pub fn kept() -> Vec<Kept> {
+    let of_controllers = [
         (
-            "controllers, with those that are ending (`--controllers`)",
-            count(CONTROLLERS_MAX),
-            "refused: limit `controllers`",
+            count(
+                "controllers, with those that are ending (`--controllers`)",
+                CONTROLLERS_MAX,
+                "refused: limit `controllers`",
+            )
+            .0,
+            Memory::Counted("each has what these rows say, and some 0.3 MiB"),
         ),
-        ("keys on the queues of all controllers (`--queue-keys`)", Count(QUEUE_KEYS_MAX), "refused: limit `keys`"),
-        (
+        count(
+            "keys on the queues of all controllers (`--queue-keys`)",
+            QUEUE_KEYS_MAX as usize,
+            "refused: limit `keys`",
+        ),
+        bytes(
             "bytes of the errors that are kept for them (`--queue-error-bytes`)",
-            Bytes(QUEUE_ERROR_BYTES_MAX),
+            QUEUE_ERROR_BYTES_MAX,
             "left out: limit `error-bytes`",
         ),
+<<<<<<< HEAD
         ("events of all controllers", count(events::EVENTS_MAX), "the controller that has most loses its oldest"),
         ("bytes of the message of an event", Bytes(events::MESSAGE_BYTES_MAX as u64), "cut"),
         ("lines of the log of a controller", count(logs::LINES_MAX), "the oldest go"),
@@ -36,22 +47,69 @@ pub fn kept() -> Vec<FixedBound> {
             "bytes of resources and selectors that the keys of a controller follow",
             Bytes(follows::BYTES_MAX),
             "`too-large`; existing follows stay",
+=======
+        bytes(
+            "bytes of the needs that a controller was observed to have",
+            NEEDS_BYTES_MAX,
+            "names of a kind, or addresses of a host, are taken together",
         ),
+        count("keys of a controller with costs of their own", dearest::KEYS_MAX, "the cheapest go"),
+        bytes("bytes of these costs, on all threads", costs::BYTES_MAX, "the cheapest go"),
+        bytes(
+            "bytes of resources and selectors that the keys of a controller follow",
+            follows::BYTES_MAX,
+            "`too-large`; existing follows stay",
+>>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
+        ),
+    ];
+    of_controllers.into_iter().chain(of_outcomes()).chain(of_feeders()).chain(of_rollouts()).collect()
+}
+
+fn of_outcomes() -> [Kept; 8] {
+    let loses = "the controller that has most loses its oldest";
+    [
+        count("events of all controllers", events::EVENTS_MAX, loses),
+        bytes("bytes of the message of an event", events::MESSAGE_BYTES_MAX as u64, "cut"),
+        count("lines of the log of a controller", logs::LINES_MAX, "the oldest go"),
+        bytes("bytes of the log of a controller", logs::BYTES_MAX, "the oldest go"),
+        bytes("bytes of the logs of all controllers", logs::BYTES_OF_ALL_MAX, loses),
         (
+            bytes("bytes of the reason of a sync result", REASON_BYTES_MAX as u64, "cut").0,
+            Memory::Counted("each `Controller` that is stored has one"),
+        ),
+        count("sync results of removed controllers", GONE_MAX, "the oldest go"),
+        bytes("bytes of these results", GONE_MAX as u64 * GONE_BYTES, "the oldest go"),
+    ]
+}
+
+fn of_feeders() -> [Kept; 5] {
+    let (resync, history) = ("found by the next resync", "read again from the history of the store");
+    [
+        bytes(
             "bytes of documents of a watch that wait for `map`",
-            Bytes(WAITING_BYTES_MAX),
+            WAITING_BYTES_MAX,
             "the watch lists again when there is room",
         ),
+<<<<<<< HEAD
         (
             "keys returned by `map` that a watch remembers",
             count(MAPPED_KEYS_MAX),
             "the next resync finds keys that are no longer mapped to",
+=======
+        count(
+            "keys returned by `map` that a watch remembers",
+            MAPPED_KEYS_MAX,
+            "the next resync finds keys that are no longer mapped to",
+>>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
         ),
-        (
-            "keys of deleted resources that wait for room, of a watch",
-            count(UNDELIVERED_KEYS_MAX),
-            "found by the next resync",
+        count("keys of deleted resources that wait for room, of a watch", UNDELIVERED_KEYS_MAX, resync),
+        count("changes of a kind that feeders share", SHARED_EVENTS_MAX, history),
+        bytes(
+            "bytes of these changes, with their documents as they are once parsed",
+            SHARED_BYTES_MAX,
+            history,
         ),
+<<<<<<< HEAD
         ("changes of a kind that feeders share", count(SHARED_EVENTS_MAX), "read again from the history of the store"),
         (
             "bytes of these, with their documents as they are once parsed",
@@ -72,6 +130,27 @@ pub fn kept() -> Vec<FixedBound> {
         ("keys of a controller with costs of their own", count(dearest::KEYS_MAX), "the cheapest go"),
     ];
     all.into_iter().map(|(what, most, then)| FixedBound { what, most, then }).collect()
+=======
+    ]
+}
+
+fn of_rollouts() -> [Kept; 4] {
+    let (in_sum, chosen) = ("counted only in the totals", "those with the smallest hashes are chosen");
+    [
+        count("keys of which a rollout counts rows of writes, by version", rollout::KEYS_MAX, in_sum),
+        bytes("bytes of what it knows of them, by version", rollout::FIGURES_BYTES_MAX, in_sum),
+        count("keys that the labels of a rollout choose", rollout::PINNED_KEYS_MAX, chosen),
+        bytes("bytes of what it knows of these", rollout::CHOSEN_BYTES_MAX, chosen),
+    ]
+}
+
+fn count(what: &'static str, most: usize, then: &'static str) -> Kept {
+    (FixedBound { what, most: Amount::Count(most as u64), then }, Memory::Measured)
+}
+
+fn bytes(what: &'static str, most: u64, then: &'static str) -> Kept {
+    (FixedBound { what, most: Amount::Bytes(most), then }, Memory::Measured)
+>>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use serde::{Serialize, Serializer};
 
 use crate::ShardedSum;
 use crate::controller::Controller;
+use crate::spread::SHARDS;
 
 pub(crate) mod dearest;
 mod minute;
@@ -17,8 +18,11 @@ mod minute;
 use dearest::{MergedTopKeys, TopKeys};
 use minute::Minute;
 
+/// Maximum bytes of the costs of one controller: its most expensive keys, with the longest names, by thread.
+pub(crate) const BYTES_MAX: u64 = SHARDS as u64 * dearest::KEYS_MAX as u64 * dearest::KEY_BYTES;
+
 /// The costs of one controller. Takes a few hundred bytes, and for each thread that reconciles up to 64 keys
-/// with their sums: at most 20 KiB with keys of ordinary length.
+/// with their sums: 20 KiB with keys of ordinary length, [`BYTES_MAX`] at most.
 #[derive(Debug, Default)]
 pub(crate) struct Costs(ShardedSum<Inner>);
 
@@ -191,3 +195,6 @@ impl Serialize for EffectSums {
 fn micros<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
 }
+
+#[cfg(test)]
+mod tests;

@@ -137,11 +137,22 @@ pub struct RemovalReport {
 }
 
 impl RemovalReport {
-    /// Returns whether no work was left and no reconcile had to finish.
-    pub(crate) fn is_nothing(&self) -> bool {
+    /// Returns the number of each.
+    pub(crate) fn counts(&self) -> RemovedCounts {
         let Self { finished, dropped, interrupted } = self;
-        *finished == 0 && dropped.is_empty() && interrupted.is_empty()
+        RemovedCounts { finished: *finished, dropped: dropped.len(), interrupted: interrupted.len() }
     }
+}
+
+/// The amount of work left when a controller was removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RemovedCounts {
+    /// Reconciles that finished during the removal.
+    pub finished: u64,
+    /// Queued keys that were dropped.
+    pub dropped: usize,
+    /// Keys whose reconcile was interrupted at the deadline.
+    pub interrupted: usize,
 }
 
 /// The work left when the host stopped, by controller.

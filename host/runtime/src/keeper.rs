@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::context::for_each_listed;
 use crate::controller::Controller;
 use crate::manifest::{API_VERSION, KIND};
-use crate::{CodeSource, Error, Host, declarations};
+use crate::{CodeSource, Error, Host, RemovedCounts, declarations};
 
 mod bring;
 mod canary;
@@ -45,7 +45,7 @@ use reduced::DesiredGrants;
 
 pub(crate) use undo::undo;
 pub use undo::{MANAGED_BY, UNDONE_TO};
-pub(crate) use verdicts::{GONE_MAX, SyncResults};
+pub(crate) use verdicts::{GONE_BYTES, GONE_MAX, REASON_BYTES_MAX, SyncResults};
 pub use verdicts::{SyncOutcome, SyncResult};
 pub(crate) use wanted::write;
 
@@ -284,10 +284,10 @@ impl ControllerReconciler {
                 let (leaving, name) = (host.clone(), name.to_owned());
                 host.spawn(async move {
                     let left = leaving.stop_detached(&name, &controller).await;
-                    leaving.verdicts().record(&name, seen, seen, SyncOutcome::Removed(Arc::new(left)));
+                    leaving.verdicts().record(&name, seen, seen, SyncOutcome::Removed(left.counts()));
                 });
             }
-            None => host.verdicts().record(name, seen, seen, SyncOutcome::Removed(Arc::default())),
+            None => host.verdicts().record(name, seen, seen, SyncOutcome::Removed(RemovedCounts::default())),
         }
     }
 }

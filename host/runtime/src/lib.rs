@@ -63,7 +63,8 @@ pub use events::EventLog;
 pub use feeders::{Feeder, FeederError, Intake, IntakeError};
 pub use homeostat_workqueue::{Ages, Counters, KeyCounts, Priority};
 pub use host::{
-    CONTROLLERS_MAX, Host, KeyVerb, Options, Put, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX, RemovalReport, ShutdownReport,
+    CONTROLLERS_MAX, Host, KeyVerb, Options, Put, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX, RemovalReport, RemovedCounts,
+    ShutdownReport,
 };
 pub use kinds::{KindInfo, Kinds, ScalePaths};
 pub use logs::LogBook;

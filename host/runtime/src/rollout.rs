@@ -15,8 +15,10 @@ mod machine;
 mod part;
 mod share;
 
-pub(crate) use chosen::{PINNED_KEYS_MAX, PinnedKeys};
-pub(crate) use figures::{Comparison, KEYS_MAX, RunRecord, RunResult, RunTotals, VersionStats};
+pub(crate) use chosen::{BYTES_MAX as CHOSEN_BYTES_MAX, PINNED_KEYS_MAX, PinnedKeys};
+pub(crate) use figures::{
+    BYTES_MAX as FIGURES_BYTES_MAX, Comparison, KEYS_MAX, RunRecord, RunResult, RunTotals, VersionStats,
+};
 pub(crate) use gate::{Analysis, analyse};
 pub(crate) use machine::{Action, CanaryMachine, Observation, STEP_TIMEOUT_FACTOR};
 pub(crate) use part::{KeySplit, Track, key_hash};

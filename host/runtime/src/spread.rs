@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 /// Maximum number of shards. More threads share them and sometimes block each other.
-const SHARDS: usize = 8;
+pub(crate) const SHARDS: usize = 8;
 
 /// A sum in shards: each thread updates its own, and a reader adds them up.
 ///

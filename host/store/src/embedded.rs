@@ -80,7 +80,7 @@ pub use backup::{BackupError, BackupReport, RestoreOptions, RestoreReport, backu
 use feed::FileChangeLog;
 pub use fsck::{CutOff, Fsck, PROBLEMS_MAX, Problem, fsck};
 use journal::WriteAheadLog;
-pub use kept::{MemoryBound, memory_bounds};
+pub use kept::{Memory, MemoryBound, memory_bounds};
 pub use open::OpenError;
 use place::{Location, OpenFile, OpenStore};
 use read::Snapshot;

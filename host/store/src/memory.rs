@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 
 use crate::history::{Bounds, History, check_start};
-use crate::listing::past::{self, ChangesSinceCache};
+use crate::listing::past::ChangesSinceCache;
 use crate::listing::{self, PastRow, Start};
 use crate::model::{Path, owner_prefix};
 use crate::schema::Schemas;
@@ -126,13 +126,19 @@ impl State {
         since: Revision,
         now: Revision,
     ) -> Result<impl Iterator<Item = Result<PastRow>>> {
-        let known = self.changes_since.changes_up_to(start, since, now, |after, tell| {
-            for event in self.history.after(after)? {
-                tell(&Path::of(event.resource.key()).0, event.revision);
-            }
-            Ok(())
-        })?;
-        Ok(past::changed(known, start, now).map(|(path, revision)| {
+        let changed = self.changes_since.changes_up_to(
+            start,
+            since,
+            now,
+            |after: Revision, tell: &mut dyn FnMut(&[u8], Revision)| {
+                for event in self.history.after(after)? {
+                    tell(&Path::of(event.resource.key()).0, event.revision);
+                }
+                Ok(())
+            },
+        )?;
+        Ok(changed.map(|changed| {
+            let (path, revision) = changed?;
             let event = self.history.after(Revision(revision.0 - 1))?.next();
             Ok((path, event.and_then(|event| event.previous.clone())))
         }))

@@ -390,7 +390,7 @@ impl Folder {
         };
         match tokio::time::timeout(REMOVAL_TIMEOUT, self.host.sync_result(name, revision)).await {
             Ok(SyncResult { outcome: SyncOutcome::Removed(removed), .. }) => {
-                let dropped = removed.dropped.len() + removed.interrupted.len();
+                let dropped = removed.dropped + removed.interrupted;
                 let keys = if dropped == 0 { String::new() } else { format!(", {dropped} keys were dropped") };
                 self.screen.info(&format!("controller/{name} removed{keys}"));
             }

@@ -1,11 +1,18 @@
 //! A record of the accesses that a controller attempted, bounded for any controller.
 //!
+<<<<<<< HEAD
 //! Each access is recorded by its names while these are few: [`PLACES_MAX`] per verb and kind, and as many
 //! per method and host. Beyond that, first the names of a verb and kind are merged, then its namespaces; for
 //! HTTP, all URLs of a host. Merged values are written `*`. Above [`CELLS_MAX`] verbs and kinds, or methods
 //! and hosts, nothing new is recorded, and [`NeedsSnapshot::more`] is set.
+=======
+//! Each thing is kept by its names for as long as there are few: [`PLACES_MAX`] of a verb and a kind, as many of a method and a host. One
+//! more, and its names are taken together; still too many, and its namespaces are, or all of a host's addresses. What has been taken together is written `*`.
+//! Above [`PLACES_BYTES_MAX`] of all names, those of the verb and kind, or of the method and host, that were to come are taken together at once.
+//! Above [`CELLS_MAX`] verbs and kinds, or methods and hosts, nothing new is kept, and [`NeedsSnapshot::more`] says so.
+>>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -21,20 +28,39 @@ const PLACES_MAX: usize = 64;
 const SETTINGS_MAX: usize = 64;
 /// Bytes of a recorded URL or name. Longer ones are merged.
 const TEXT_BYTES_MAX: usize = 256;
+<<<<<<< HEAD
 /// The mark of merged values.
 const ANY: &str = "*";
 
 /// The accesses that a controller attempted. A few KiB for most; 8 MiB for one that attempts as many as it
 /// can.
+=======
+/// Bytes of the namespaces and names of all verbs and kinds, and as many of the addresses of all methods and hosts.
+const PLACES_BYTES_MAX: u64 = 320 << 10;
+/// What a namespace and a name take beside their texts, with their counts.
+const PLACE_BYTES: u64 = 160;
+/// Bytes that a controller's needs take at most: [`PLACES_BYTES_MAX`] twice, and some more for the cells, settings and what no controller has.
+pub const BYTES_MAX: u64 = 1 << 20;
+/// What was taken together.
+const ANY: &str = "*";
+
+/// Everything that a controller was seen to ask for. A few KiB for most; [`BYTES_MAX`] for one that asks for as much as it can.
+>>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
 #[derive(Debug, Default)]
 pub struct Needs(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
     /// By verb, group and name of the kind.
+<<<<<<< HEAD
     resources: Vec<((Verb, String, String), Places)>,
     /// By method and the URL up to the path.
     http: Vec<((String, String), Places)>,
+=======
+    resources: Cells<(Verb, String, String)>,
+    /// By method and the beginning of the address up to the path.
+    http: Cells<(String, String)>,
+>>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
     settings: BTreeSet<String>,
     clock: u64,
     random: u64,
@@ -42,10 +68,18 @@ struct Inner {
     more: bool,
 }
 
-/// Counts by namespace, then name; or by path, then nothing.
+/// What was asked for by cell: a verb and a kind, or a method and a host.
+#[derive(Debug)]
+struct Cells<C> {
+    all: Vec<(C, Places)>,
+}
+
+/// Counts by place: by namespace and name, or by path and nothing.
 #[derive(Debug, Default)]
 struct Places {
-    by_namespace: BTreeMap<String, BTreeMap<String, NeedCounts>>,
+    all: Vec<(String, String, NeedCounts)>,
+    /// What the places take.
+    bytes: u64,
     names_are_one: bool,
     namespaces_are_one: bool,
 }
@@ -131,9 +165,7 @@ impl Needs {
                     let (verb, group, kind) = (request.verb, &request.kind.group, &request.kind.name);
                     let is_it = |cell: &(Verb, String, String)| cell.0 == verb && cell.1 == *group && cell.2 == *kind;
                     let new = || (verb, group.clone(), kind.clone());
-                    if let Some(places) = cell(&mut inner.resources, is_it, new) {
-                        places.record(namespace, name, denied);
-                    } else {
+                    if !inner.resources.record(is_it, new, (namespace, name), denied) {
                         inner.more = true;
                     }
                 }
@@ -150,7 +182,7 @@ impl Needs {
     pub fn snapshot(&self) -> NeedsSnapshot {
         let inner = self.0.lock();
         let mut resources: Vec<ResourceNeed> = Vec::new();
-        for ((verb, group, name), places) in &inner.resources {
+        for ((verb, group, name), places) in &inner.resources.all {
             let kind = if group.is_empty() { name.clone() } else { format!("{group}/{name}") };
             resources.extend(places.each().map(|(namespace, name, NeedCounts { asked, denied })| ResourceNeed {
                 verb: *verb,
@@ -162,7 +194,7 @@ impl Needs {
             }));
         }
         let mut http: Vec<HttpNeed> = Vec::new();
-        for ((method, host), places) in &inner.http {
+        for ((method, host), places) in &inner.http.all {
             http.extend(places.each().map(|(path, _, NeedCounts { asked, denied })| {
                 let path = if path == ANY { "/*" } else { path };
                 HttpNeed { method: method.clone(), url: format!("{host}{path}"), asked, denied }
@@ -187,9 +219,9 @@ impl Inner {
             return;
         }
         let new = || (method.to_owned(), host.to_owned());
-        match cell(&mut self.http, |cell: &(String, String)| cell.0 == method && cell.1 == host, new) {
-            Some(places) => places.record(path, "", denied),
-            None => self.more = true,
+        let is_it = |cell: &(String, String)| cell.0 == method && cell.1 == host;
+        if !self.http.record(is_it, new, (path, ""), denied) {
+            self.more = true;
         }
     }
 
@@ -212,6 +244,7 @@ impl Inner {
     }
 }
 
+<<<<<<< HEAD
 /// Returns the places of a cell, and creates the cell if there is room.
 fn cell<C>(cells: &mut Vec<(C, Places)>, is_it: impl Fn(&C) -> bool, new: impl FnOnce() -> C) -> Option<&mut Places> {
     let at = match cells.iter().position(|(cell, _)| is_it(cell)) {
@@ -220,14 +253,51 @@ fn cell<C>(cells: &mut Vec<(C, Places)>, is_it: impl Fn(&C) -> bool, new: impl F
         None => {
             cells.push((new(), Places::default()));
             cells.len() - 1
+=======
+impl<C> Cells<C> {
+    /// Counts one thing that was asked for in the cell that is meant, which is made where there is room. Returns whether there was.
+    fn record(
+        &mut self,
+        is_it: impl Fn(&C) -> bool,
+        new: impl FnOnce() -> C,
+        (namespace, name): (&str, &str),
+        denied: bool,
+    ) -> bool {
+        let at = match self.all.iter().position(|(cell, _)| is_it(cell)) {
+            Some(at) => at,
+            None if self.all.len() >= CELLS_MAX => return false,
+            None => {
+                self.all.push((new(), Places::default()));
+                self.all.len() - 1
+            }
+        };
+        let places = &mut self.all[at].1;
+        if places.note(namespace, name, denied) {
+            let bytes: u64 = self.all.iter().map(|(_, places)| places.bytes).sum();
+            if bytes > PLACES_BYTES_MAX {
+                self.all[at].1.merge_namespaces();
+            }
+>>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
         }
-    };
-    Some(&mut cells[at].1)
+        true
+    }
+}
+
+impl<C> Default for Cells<C> {
+    fn default() -> Self {
+        Self { all: Vec::new() }
+    }
 }
 
 impl Places {
+<<<<<<< HEAD
     fn record(&mut self, namespace: &str, name: &str, denied: bool) {
         // A guest may use a star in a name, where it is no pattern.
+=======
+    /// Counts one thing that was asked for. Returns whether it is kept beside what was there.
+    fn note(&mut self, namespace: &str, name: &str, denied: bool) -> bool {
+        // A guest may write a star into a name, which is no pattern there.
+>>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
         let is_plain = |text: &str| text.len() <= TEXT_BYTES_MAX && (text == ANY || !text.contains(ANY));
         if !is_plain(name) {
             self.merge_names();
@@ -237,59 +307,60 @@ impl Places {
         }
         let namespace = if self.namespaces_are_one { ANY } else { namespace };
         let name = if self.names_are_one { ANY } else { name };
-        match self.by_namespace.get_mut(namespace).and_then(|names| names.get_mut(name)) {
-            Some(counts) => counts.add(denied),
-            None => {
-                let names = self.by_namespace.entry(namespace.to_owned()).or_default();
-                names.entry(name.to_owned()).or_default().add(denied);
-                self.shrink();
-            }
+        if !self.put(namespace, name, NeedCounts { asked: 1, denied: u64::from(denied) }) {
+            return false;
         }
-    }
-
-    fn shrink(&mut self) {
-        let count = |places: &Self| places.by_namespace.values().map(BTreeMap::len).sum::<usize>();
-        if count(self) > PLACES_MAX {
+        if self.all.len() > PLACES_MAX {
             self.merge_names();
         }
-        if count(self) > PLACES_MAX {
+        if self.all.len() > PLACES_MAX {
             self.merge_namespaces();
         }
+        true
     }
 
     fn merge_names(&mut self) {
-        self.names_are_one = true;
-        for names in self.by_namespace.values_mut() {
-            let sum = NeedCounts::sum(names.values());
-            *names = [(ANY.to_owned(), sum)].into();
+        if !self.names_are_one {
+            self.names_are_one = true;
+            self.count_anew();
         }
     }
 
     fn merge_namespaces(&mut self) {
-        self.merge_names();
-        self.namespaces_are_one = true;
-        let sum = NeedCounts::sum(self.by_namespace.values().flat_map(BTreeMap::values));
-        self.by_namespace = [(ANY.to_owned(), [(ANY.to_owned(), sum)].into())].into();
+        if !self.namespaces_are_one {
+            (self.names_are_one, self.namespaces_are_one) = (true, true);
+            self.count_anew();
+        }
+    }
+
+    /// Puts every place where it belongs now.
+    fn count_anew(&mut self) {
+        self.bytes = 0;
+        for (namespace, name, counts) in std::mem::take(&mut self.all) {
+            let namespace = if self.namespaces_are_one { ANY } else { &namespace };
+            self.put(namespace, if self.names_are_one { ANY } else { &name }, counts);
+        }
+    }
+
+    /// Adds counts to those of a place. Returns whether the place is new.
+    fn put(&mut self, namespace: &str, name: &str, counts: NeedCounts) -> bool {
+        if let Some((.., known)) = self.all.iter_mut().find(|place| place.0 == namespace && place.1 == name) {
+            known.add(counts);
+            return false;
+        }
+        self.bytes += PLACE_BYTES + (namespace.len() + name.len()) as u64;
+        self.all.push((namespace.to_owned(), name.to_owned(), counts));
+        true
     }
 
     fn each(&self) -> impl Iterator<Item = (&str, &str, NeedCounts)> {
-        self.by_namespace.iter().flat_map(|(namespace, names)| {
-            names.iter().map(move |(name, counts)| (namespace.as_str(), name.as_str(), *counts))
-        })
+        self.all.iter().map(|(namespace, name, counts)| (namespace.as_str(), name.as_str(), *counts))
     }
 }
 
 impl NeedCounts {
-    fn add(&mut self, denied: bool) {
-        self.asked += 1;
-        self.denied += u64::from(denied);
-    }
-
-    fn sum<'a>(all: impl Iterator<Item = &'a Self>) -> Self {
-        all.fold(Self::default(), |sum, counts| Self {
-            asked: sum.asked + counts.asked,
-            denied: sum.denied + counts.denied,
-        })
+    fn add(&mut self, Self { asked, denied }: Self) {
+        (self.asked, self.denied) = (self.asked + asked, self.denied + denied);
     }
 }
 

@@ -1,11 +1,9 @@
 //! What a host keeps between calls is driven beyond its bound, and the memory of the process measured.
-//!
-//! Each is measured in a process of its own, which runs one test and nothing else.
 
-use std::process::Command;
 use std::sync::Arc;
 
 use homeostat_component::{Level, Severity};
+use homeostat_memory::{grows_by_at_most, measured, with_slack};
 use homeostat_store::embedded::EmbeddedStore;
 use homeostat_store::{Key, Kind, Revision, Scope, Store, Write};
 use homeostat_workqueue::{Next, Priority, Queue};
@@ -18,64 +16,44 @@ use crate::logs::{self, LogBook, LogLine};
 /// What a key of the queue takes with its names, what is known of its failures, and its place in the table.
 pub(crate) const KEY_BYTES: u64 = 512;
 
+/// As much for one of the longest names.
+const LONGEST_KEY_BYTES: u64 = 1536;
+
 /// What a store keeps of its file in memory, see [`EmbeddedStore::open`].
 const PAGES_BYTES_MAX: u64 = 128 << 20;
 
-/// What the allocator may keep beside what is in use, as a share of that: a half.
-pub(crate) fn with_slack(bytes: u64) -> u64 {
-    bytes / 2 * 3
-}
-
-/// Returns the resident memory of this process, in bytes.
-fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
-}
-
-/// Fills something, and asserts that the process has grown by so many bytes at most. What was filled is kept until then.
-pub(crate) fn grows_by_at_most<T>(bytes: u64, fill: impl FnOnce() -> T) {
-    let before = resident();
-    let filled = fill();
-    let grown = resident().saturating_sub(before);
-    drop(filled);
-    assert!(grown <= bytes, "grown by {grown} bytes, and {bytes} are allowed");
-    // What is not there was not measured.
-    assert!(grown > bytes / 32, "grown by {grown} bytes of {bytes}");
-}
-
-/// Runs a test of a module in a process of its own.
-pub(crate) fn alone(module: &str, test: &str) {
-    let name = format!("{}::{test}", module.split_once("::").unwrap().1);
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", &name, "--ignored", "--test-threads", "1"])
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("1 passed"), "{name}:\n{said}");
-}
-
-/// Makes a test that is measured, and the one that runs it alone.
-macro_rules! measured {
-    ($($(#[$doc:meta])* fn $name:ident $alone:ident $body:block)*) => {
-        $(
-            $(#[$doc])*
-            #[test]
-            #[cfg(target_os = "linux")]
-            fn $name() {
-                $crate::bounds::tests::alone(module_path!(), stringify!($alone));
-            }
-
-            #[test]
-            #[ignore = "run by another test, in a process of its own"]
-            fn $alone() $body
-        )*
-    };
-}
-pub(crate) use measured;
-
 fn key(name: &str) -> Key {
     Key::new(Kind::new("demo.dev", "v1", "App"), "default", name)
+}
+
+/// Returns one of many keys whose kind, namespace and name are as long as they may be.
+pub(crate) fn longest_key(number: usize) -> Key {
+    let kind = Kind::new("g".repeat(253), "v".repeat(63), "K".repeat(63));
+    Key::new(kind, &"n".repeat(63), &format!("{number:0>253}"))
+}
+
+/// Fills the queue of a controller with keys that each fail for good.
+fn failing(key: impl Fn(usize) -> Key) -> Queue<Key> {
+    let limits = homeostat_component::Limits::default();
+    let (keys_max, error_bytes_max) = (Some(limits.keys_max), Some(limits.error_bytes_max));
+    let queue = Queue::new(homeostat_workqueue::Options { keys_max, error_bytes_max, ..Default::default() });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        for n in 0..3 * limits.keys_max as usize {
+            if queue.add(key(n), Priority::NORMAL).is_ok() {
+                let claim = queue.claim().await.unwrap();
+                claim.finish(Next::Park { error: "x".repeat(4096).into() });
+            }
+        }
+    });
+    assert_eq!(queue.counts().keys() as u32, limits.keys_max);
+    queue
+}
+
+/// What the keys of a controller take with their errors, when a key takes so many bytes.
+fn keys_bytes(each: u64) -> u64 {
+    let limits = homeostat_component::Limits::default();
+    with_slack(u64::from(limits.keys_max) * each + limits.error_bytes_max)
 }
 
 measured! {
@@ -156,23 +134,10 @@ measured! {
     }
 
     fn failing_keys_without_end_take_no_more_memory_than_their_bound measure_keys {
-        let limits = homeostat_component::Limits::default();
-        let bytes = u64::from(limits.keys_max) * KEY_BYTES + limits.error_bytes_max;
-        grows_by_at_most(with_slack(bytes), || {
-            let (keys_max, error_bytes_max) = (Some(limits.keys_max), Some(limits.error_bytes_max));
-            let options = homeostat_workqueue::Options { keys_max, error_bytes_max, ..Default::default() };
-            let queue = Queue::new(options);
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-            runtime.block_on(async {
-                for n in 0..3 * limits.keys_max {
-                    if queue.add(key(&format!("flood-{n}")), Priority::NORMAL).is_ok() {
-                        let claim = queue.claim().await.unwrap();
-                        claim.finish(Next::Park { error: "x".repeat(4096).into() });
-                    }
-                }
-            });
-            assert_eq!(queue.counts().keys() as u32, limits.keys_max);
-            queue
-        });
+        grows_by_at_most(keys_bytes(KEY_BYTES), || failing(|n| key(&format!("flood-{n}"))));
+    }
+
+    fn failing_keys_of_the_longest_names_take_no_more_memory_than_their_bound measure_longest_keys {
+        grows_by_at_most(keys_bytes(LONGEST_KEY_BYTES), || failing(longest_key));
     }
 }

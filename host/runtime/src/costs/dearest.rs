@@ -17,6 +17,9 @@ use super::{KeyUsage, Usage};
 /// Maximum number of keys in a table.
 pub(crate) const KEYS_MAX: usize = 64;
 
+/// Bytes of a key with the longest names and its usage.
+pub(super) const KEY_BYTES: u64 = 1536;
+
 // Points of a reconcile, in the nanoseconds that each part typically takes.
 const POINTS_A_RUN: u64 = 5000;
 const POINTS_AN_EFFECT: u64 = 10_000;

@@ -1,16 +1,21 @@
 //! The sync result of each controller, for callers that wait for it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use homeostat_store::Revision;
 use tokio::sync::watch;
 
 use crate::rollout::Share;
-use crate::{Put, RemovalReport};
+use crate::{Put, RemovedCounts, events};
 
 /// Maximum number of removed controllers whose results are kept.
 pub(crate) const GONE_MAX: usize = 1000;
+
+/// Bytes of one such result with the longest name.
+pub(crate) const GONE_BYTES: u64 = 512;
+
+/// Maximum bytes of the reason of an outcome; longer reasons are cut.
+pub(crate) const REASON_BYTES_MAX: usize = events::MESSAGE_BYTES_MAX;
 
 /// The outcome of reconciling a controller.
 #[derive(Clone, Debug)]
@@ -35,8 +40,8 @@ pub enum SyncOutcome {
     Paused,
     /// Refused, for this reason. The current version keeps running, and the definition is retried.
     Refused(String),
-    /// Removed, with the work that was left.
-    Removed(Arc<RemovalReport>),
+    /// Removed, with the amount of work that was left.
+    Removed(RemovedCounts),
 }
 
 /// The outcome of a reconcile, with its revision.
@@ -67,7 +72,7 @@ impl SyncResults {
     /// Records the outcome for revision `at`; up to `seen` only the status has changed. Ignored if a later
     /// one is recorded.
     pub(crate) fn record(&self, name: &str, at: Revision, seen: Revision, outcome: SyncOutcome) {
-        self.by_name.send_if_modified(|by_name| record(by_name, name, at, seen, outcome));
+        self.by_name.send_if_modified(|by_name| record(by_name, name, at, seen, outcome.cut()));
     }
 
     /// Records that nothing but the status has changed between two revisions.
@@ -83,6 +88,7 @@ impl SyncResults {
 
     /// Returns whether the last outcome was a refusal for this reason.
     pub(crate) fn is_refused(&self, name: &str, reason: &str) -> bool {
+        let reason = cut(reason);
         let by_name = self.by_name.borrow();
         by_name.get(name).is_some_and(|entry| matches!(&entry.outcome, SyncOutcome::Refused(known) if known == reason))
     }
@@ -108,6 +114,21 @@ impl SyncResults {
     }
 }
 
+impl SyncOutcome {
+    /// Returns the same with a reason of at most [`REASON_BYTES_MAX`].
+    fn cut(self) -> Self {
+        match self {
+            Self::RolledBack(reason) => Self::RolledBack(cut(&reason).to_owned()),
+            Self::Refused(reason) => Self::Refused(cut(&reason).to_owned()),
+            outcome => outcome,
+        }
+    }
+}
+
+fn cut(reason: &str) -> &str {
+    &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)]
+}
+
 fn record(
     by_name: &mut BTreeMap<String, Entry>,
     name: &str,
@@ -125,7 +146,7 @@ fn record(
     entry.seen = seen;
     let says_nothing_new = match (&entry.outcome, &outcome) {
         (SyncOutcome::Put(_), SyncOutcome::Put(Put::Unchanged)) => true,
-        (SyncOutcome::Removed(_), SyncOutcome::Removed(left)) => left.is_nothing(),
+        (SyncOutcome::Removed(_), SyncOutcome::Removed(left)) => *left == RemovedCounts::default(),
         _ => false,
     };
     if !says_nothing_new {
@@ -150,55 +171,4 @@ fn forget_oldest(by_name: &mut BTreeMap<String, Entry>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn revision(number: u64) -> Revision {
-        number.to_string().parse().unwrap()
-    }
-
-    #[tokio::test]
-    async fn who_waits_for_a_revision_hears_what_it_came_to_and_not_what_came_before() {
-        let verdicts = SyncResults::default();
-        verdicts.record("a", revision(3), revision(3), SyncOutcome::Put(Put::Added));
-        verdicts.record("a", revision(4), revision(4), SyncOutcome::Put(Put::Unchanged));
-        verdicts.record("b", revision(3), revision(4), SyncOutcome::Put(Put::Added));
-        assert!(matches!(verdicts.wait("b", revision(3)).await.outcome, SyncOutcome::Put(Put::Added)));
-        assert!(
-            matches!(verdicts.wait("b", revision(4)).await.outcome, SyncOutcome::Put(Put::Unchanged)),
-            "the status came after it"
-        );
-        assert!(matches!(verdicts.wait("a", revision(3)).await.outcome, SyncOutcome::Put(Put::Added)));
-        assert!(matches!(verdicts.wait("a", revision(4)).await.outcome, SyncOutcome::Put(Put::Unchanged)));
-        verdicts.record("a", revision(2), revision(2), SyncOutcome::Paused);
-        assert!(
-            matches!(verdicts.wait("a", revision(3)).await.outcome, SyncOutcome::Put(Put::Added)),
-            "an older word is late"
-        );
-        verdicts.record("a", revision(6), revision(6), SyncOutcome::Refused("no".to_owned()));
-        assert!(verdicts.is_refused("a", "no") && !verdicts.is_refused("a", "other"));
-        assert!(matches!(verdicts.wait("a", revision(5)).await.outcome, SyncOutcome::Refused(_)));
-    }
-
-    #[tokio::test]
-    async fn a_change_of_the_status_carries_a_verdict_on_and_no_other_change_does() {
-        let verdicts = SyncResults::default();
-        verdicts.record("a", revision(3), revision(3), SyncOutcome::Paused);
-        verdicts.see("a", revision(4), revision(5));
-        assert_eq!(verdicts.last("a").unwrap().seen, revision(3), "the revision between has not been looked at");
-        verdicts.see("a", revision(3), revision(5));
-        assert_eq!(verdicts.wait("a", revision(5)).await.seen, revision(5));
-    }
-
-    #[test]
-    fn what_is_remembered_of_those_that_are_gone_has_a_bound() {
-        let verdicts = SyncResults::default();
-        for number in 1..GONE_MAX as u64 + 10 {
-            let name = number.to_string();
-            verdicts.record(&name, revision(number), revision(number), SyncOutcome::Paused);
-            verdicts.record(&name, revision(number), revision(number), SyncOutcome::Removed(Arc::default()));
-        }
-        assert_eq!(verdicts.by_name.borrow().len(), GONE_MAX);
-        assert!(verdicts.last("1").is_none(), "the oldest goes first");
-    }
-}
+mod tests;

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Keys that labels choose, at most: 32 KiB. Of more it is those with the least hashes.
+/// Keys that labels choose, at most. Of more it is those with the least hashes.
 pub(crate) const PINNED_KEYS_MAX: usize = 4096;
+/// Bytes of their hashes.
+pub(crate) const BYTES_MAX: u64 = (PINNED_KEYS_MAX * size_of::<u64>()) as u64;
 
 /// Digits of a hash as text.
 const DIGITS: usize = 16;
@@ -54,6 +56,8 @@ impl FromIterator<u64> for PinnedKeys {
 
 #[cfg(test)]
 mod tests {
+    use homeostat_memory::{grows_by_at_most, measured, with_slack};
+
     use super::*;
 
     #[test]
@@ -66,6 +70,16 @@ mod tests {
         }
         for wrong in ["1", "000000000000000g", "\u{e9}00000000000000", &"0".repeat(DIGITS * (PINNED_KEYS_MAX + 1))] {
             assert_eq!(PinnedKeys::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    measured! {
+        fn keys_that_labels_choose_take_no_more_memory_than_their_bound measure_chosen {
+            const ROLLOUTS: u64 = 256;
+            grows_by_at_most(with_slack(ROLLOUTS * BYTES_MAX), || {
+                let all: Vec<PinnedKeys> = (0..ROLLOUTS).map(|_| (0..2 * PINNED_KEYS_MAX as u64).rev().collect()).collect();
+                all
+            });
         }
     }
 }

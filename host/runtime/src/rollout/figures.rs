@@ -10,8 +10,11 @@ use std::time::Duration;
 
 use super::Track;
 
-/// Keys of which runs are told apart, of each version: 384 KiB at most. What other keys do counts in the shares of failures alone.
-pub(crate) const KEYS_MAX: usize = 4096;
+/// Keys of which runs are told apart, of each version. What other keys do counts in the shares of failures alone. As many as a table of 4096
+/// places takes, with room for the one that is looked up, before it grows to twice that.
+pub(crate) const KEYS_MAX: usize = 4096 / 8 * 7 - 1;
+/// Bytes of what is known of them, of each version.
+pub(crate) const BYTES_MAX: u64 = 400 << 10;
 /// A run that becomes ready so soon after one of its key that wrote follows from that write, as far as anybody can tell.
 const FOLLOWS_WITHIN: Duration = Duration::from_millis(100);
 /// What takes less counts as this much.
@@ -284,108 +287,4 @@ impl Sample {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn run(key: u64, writes: u32, again_soon: bool) -> RunRecord {
-        let (ready, ended) = (Duration::ZERO, Duration::ZERO);
-        let wall = Duration::from_millis(1);
-        RunRecord {
-            key,
-            is_resync: false,
-            is_retry: false,
-            end: RunResult::Success,
-            writes,
-            again_soon,
-            ready,
-            ended,
-            wall,
-        }
-    }
-
-    fn noted(side: Track, runs: impl IntoIterator<Item = RunRecord>) -> VersionStats {
-        let mut both = Comparison::default();
-        runs.into_iter().for_each(|run| both.record(side, run));
-        if side == Track::Stable { both.stable } else { both.canary }
-    }
-
-    #[test]
-    fn a_row_ends_with_a_run_that_wants_nothing_more() {
-        let rows = (0..3).flat_map(|_| [run(1, 1, false), run(2, 0, true)]);
-        let figures = noted(Track::Canary, rows.chain([run(1, 0, false), run(1, 1, false)]));
-        assert_eq!((figures.row_max, figures.runs), (3, 8));
-    }
-
-    #[test]
-    fn a_key_that_others_change_often_is_in_no_row() {
-        let at = |millis| RunRecord {
-            ready: Duration::from_millis(millis),
-            ended: Duration::from_millis(millis + 5),
-            ..run(1, 1, false)
-        };
-        assert_eq!(noted(Track::Canary, (0..40).map(|number| at(number * 200))).row_max, 1);
-        assert_eq!(noted(Track::Canary, (0..40).map(|number| at(number * 10))).row_max, 40);
-    }
-
-    #[test]
-    fn looks_and_other_runs_are_never_added_up_and_a_first_run_of_the_candidate_is_compared_with_none() {
-        let look = |key, writes| RunRecord { is_resync: true, ..run(key, writes, false) };
-        let runs = [look(1, 1), look(2, 0), look(1, 0), run(1, 1, false), run(3, 2, false)];
-        for (side, asked, written) in [(Track::Canary, 1.0, 1.0), (Track::Stable, 2.0, 3.0)] {
-            let VersionStats {
-                first_resyncs: first_looks,
-                resync_work: looks_work,
-                event_work: asked_work,
-                resync_runs: looks,
-                event_runs: tries,
-                ..
-            } = noted(side, runs);
-            assert_eq!((first_looks.runs, looks_work.writes.runs, looks_work.writes.sum), (1.0, 1.0, 0.0), "{side:?}");
-            assert_eq!((asked_work.writes.runs, asked_work.writes.sum), (asked, written), "{side:?}");
-            assert_eq!((looks.runs, tries.runs), (3, 2));
-        }
-    }
-
-    #[test]
-    fn a_key_that_fails_on_and_on_counts_once_and_one_that_failed_before_not_at_all() {
-        let failed = |key, is_retry, end| RunRecord { is_retry, end, ..run(key, 0, false) };
-        let figures = noted(
-            Track::Canary,
-            [
-                failed(1, false, RunResult::Error),
-                failed(1, true, RunResult::Error),
-                failed(1, true, RunResult::Trap),
-                failed(1, true, RunResult::Trap),
-                failed(2, true, RunResult::Trap),
-                failed(2, true, RunResult::Error),
-                failed(2, true, RunResult::Success),
-                failed(2, false, RunResult::Limit),
-            ],
-        );
-        assert_eq!((figures.event_runs, figures.traps, figures.limits), (FailureCount { runs: 3, errors: 1 }, 1, 1));
-    }
-
-    #[test]
-    fn chance_moves_a_mean_as_far_as_its_keys_differ() {
-        let of = |keys: u64, rounds: u64, writes: fn(u64) -> u32| {
-            noted(Track::Stable, (0..rounds).flat_map(move |_| (0..keys).map(move |key| run(key, writes(key), false))))
-        };
-        let variance = |figures: &VersionStats| {
-            let sample = figures.event_work.writes;
-            sample.variance_of_difference(&sample, 0.0)
-        };
-        let (one, ten) = (of(50, 1, |key| 5 * u32::from(key < 10)), of(50, 10, |key| 5 * u32::from(key < 10)));
-        assert!((variance(&one) - 2.0 * 4.0 / 50.0).abs() < 0.01, "{}", variance(&one));
-        assert!((variance(&one) - variance(&ten)).abs() < 0.001, "more runs of the same keys say no more");
-        assert_eq!(variance(&of(50, 10, |_| 1)), 0.0);
-    }
-
-    #[test]
-    fn keys_are_told_apart_within_a_bound() {
-        let figures = noted(Track::Canary, (0..2 * KEYS_MAX as u64).map(|key| run(key, 1, false)));
-        assert_eq!(
-            (figures.keys.len(), figures.runs, figures.tries()),
-            (KEYS_MAX, 2 * KEYS_MAX as u64, 2 * KEYS_MAX as u64)
-        );
-    }
-}
+mod tests;

@@ -11,7 +11,7 @@ use super::codec::{
 };
 use super::writer::{EngineResult, engine_error};
 use crate::history::check_start;
-use crate::listing::past::{self, ChangesSinceCache};
+use crate::listing::past::ChangesSinceCache;
 use crate::listing::{self, PastRow, Start};
 use crate::model::{Path, owner_prefix};
 use crate::watch::LogBatch;
@@ -163,14 +163,17 @@ impl Snapshot {
         pasts: &ChangesSinceCache,
     ) -> Result<impl Iterator<Item = Result<PastRow>> + use<>> {
         let log = self.0.open_table(LOG).map_err(unreadable)?;
-        let known = pasts.changes_up_to(start, since, now, |after, tell| {
-            for row in log.range(after.0.saturating_add(1)..).map_err(unreadable)? {
-                let (revision, row) = row.map_err(unreadable)?;
-                tell(LogRow::decode(row.value())?.path, Revision(revision.value()));
-            }
-            Ok(())
-        })?;
-        Ok(past::changed(known, start, now).map(move |(path, revision)| {
+        let history = self.0.open_table(LOG).map_err(unreadable)?;
+        let changed =
+            pasts.changes_up_to(start, since, now, move |after: Revision, tell: &mut dyn FnMut(&[u8], Revision)| {
+                for row in history.range(after.0.saturating_add(1)..).map_err(unreadable)? {
+                    let (revision, row) = row.map_err(unreadable)?;
+                    tell(LogRow::decode(row.value())?.path, Revision(revision.value()));
+                }
+                Ok(())
+            })?;
+        Ok(changed.map(move |changed| {
+            let (path, revision) = changed?;
             let row = log.get(revision.0).map_err(unreadable)?.ok_or_else(|| missing_revision(revision))?;
             Ok((path, LogRow::decode(row.value())?.before()?))
         }))

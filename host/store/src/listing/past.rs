@@ -1,9 +1,18 @@
 //! Caches which keys changed since the revision of a list, for its later pages.
 //!
+<<<<<<< HEAD
 //! A later page needs, for every key that it passes, whether the key changed since the list started, and its
 //! first change. Without a cache, every page would read the whole history since. Each page reads on where the
 //! page before stopped. The cache holds revisions, not documents. It may be evicted at any time; then the
 //! history is read again.
+=======
+//! A later page has to know, of every key that it passes, whether it changed since the list began, and which change was the first. Found out
+//! for each page anew, that would be the whole history since, as often as there are pages. So it is kept from page to page, and each page
+//! reads on from where the one before was. What is kept are revisions, not documents. It may be forgotten at any time: then it is read again.
+//!
+//! However much changed, a page has no more of it in memory than [`WINDOW_BYTES_MAX`]: of what lies behind, it reads the history once more when
+//! it comes there.
+>>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -16,23 +25,52 @@ use crate::{Result, Revision};
 /// Cached lists.
 pub(crate) const LISTS_MAX: usize = 16;
 
+<<<<<<< HEAD
 /// Cached keys of all lists together: some 30 MB.
 pub(crate) const KEYS_MAX: usize = 256 * 1024;
+=======
+/// Bytes of the keys that changed, of all lists together.
+pub(crate) const BYTES_MAX: u64 = 32 << 20;
+
+/// Bytes of the keys that changed and that one page goes through at once.
+pub(crate) const WINDOW_BYTES_MAX: u64 = 8 << 20;
+
+/// What a key takes beside its path, with the revision and its place in a tree that grows at its end.
+const KEY_BYTES: u64 = 96;
+>>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
 
 /// Keys read under one lock.
 const PIECE: usize = 64;
 
+<<<<<<< HEAD
 /// The changes since one revision, below one prefix.
+=======
+/// What changed since one moment, below one prefix, from one path on.
+>>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
 #[derive(Debug)]
 pub(crate) struct ChangesSince {
     /// The end of the read history.
     through: Revision,
+<<<<<<< HEAD
     /// The first change of each changed path.
+=======
+    /// The revision of the first change of each path that changed, of those behind `behind` up to `last`.
+>>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
     first: BTreeMap<Path, Revision>,
+    /// What these take.
+    bytes: u64,
+    behind: Path,
+    /// `None`: there was room for all.
+    last: Option<Path>,
 }
 
+<<<<<<< HEAD
 /// The changes since a revision, shared by the pages of one list.
 pub(crate) type SharedChanges = Arc<Mutex<ChangesSince>>;
+=======
+/// A past that pages of one list share.
+type SharedChanges = Arc<Mutex<ChangesSince>>;
+>>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
 
 /// The cache, most recently used list first.
 #[derive(Debug, Default)]
@@ -43,38 +81,40 @@ struct CachedChanges {
     since: Revision,
     prefix: Path,
     past: SharedChanges,
-    keys: usize,
+    bytes: u64,
 }
 
 impl ChangesSinceCache {
+<<<<<<< HEAD
     /// Returns the changes from the revision of a list up to `now`.
     ///
     /// `scan` reads the missing part of the history: it reports the path and the revision of every change
     /// after the given revision, in order, at least up to `now`.
     pub(crate) fn changes_up_to(
+=======
+    /// Goes through the paths that a page may pass and that have changed since the moment of its list, in order, each with the revision of its
+    /// first change.
+    ///
+    /// `now` is the moment of the present that the page lays the past over: what changed later has not changed there. `scan` is asked for what
+    /// is not known yet: it tells the path and the revision of every change after the revision it is given, in order, up to `now` at least.
+    pub(crate) fn changes_up_to<S: Scan>(
+>>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
         &self,
         start: &Start,
         since: Revision,
         now: Revision,
-        scan: impl FnOnce(Revision, &mut dyn FnMut(&[u8], Revision)) -> Result<()>,
-    ) -> Result<SharedChanges> {
-        let shared = self.take(since, &start.prefix);
-        let mut past = lock(&shared);
-        let ChangesSince { through, first } = &mut *past;
-        if *through < now {
-            let mut read = now;
-            scan(*through, &mut |path, revision| {
-                read = read.max(revision);
-                if path.starts_with(&start.prefix.0) {
-                    first.entry(Path(path.to_vec())).or_insert(revision);
-                }
-            })?;
-            *through = read;
-        }
-        let keys = first.len();
-        drop(past);
-        self.keep(CachedChanges { since, prefix: start.prefix.clone(), past: Arc::clone(&shared), keys });
-        Ok(shared)
+        scan: S,
+    ) -> Result<Changed<S>> {
+        let after = start.after.as_ref().unwrap_or(&start.prefix);
+        let past = self.take(since, &start.prefix, after);
+        let bytes = {
+            let mut past = lock(&past);
+            past.read(&start.prefix, now, &scan)?;
+            past.bytes
+        };
+        self.keep(CachedChanges { since, prefix: start.prefix.clone(), past: Arc::clone(&past), bytes });
+        let (after, prefix) = (after.clone(), start.prefix.clone());
+        Ok(Changed { past, after, prefix, since, now, piece: Vec::new().into_iter(), scan })
     }
 
     /// Evicts the changes of a list that has ended.
@@ -82,17 +122,18 @@ impl ChangesSinceCache {
         lock(&self.0).retain(|kept| !kept.is(since, &start.prefix));
     }
 
-    fn take(&self, since: Revision, prefix: &Path) -> SharedChanges {
+    fn take(&self, since: Revision, prefix: &Path, after: &Path) -> SharedChanges {
         let lists = lock(&self.0);
         let known = lists.iter().find(|kept| kept.is(since, prefix)).map(|kept| Arc::clone(&kept.past));
-        known.unwrap_or_else(|| Arc::new(Mutex::new(ChangesSince { through: since, first: BTreeMap::new() })))
+        drop(lists);
+        known.filter(|past| lock(past).covers(after)).unwrap_or_else(|| ChangesSince::new(since, after))
     }
 
     fn keep(&self, kept: CachedChanges) {
         let mut lists = lock(&self.0);
         lists.retain(|other| !other.is(kept.since, &kept.prefix));
         lists.push_front(kept);
-        while lists.len() > LISTS_MAX || lists.iter().map(|kept| kept.keys).sum::<usize>() > KEYS_MAX {
+        while lists.len() > LISTS_MAX || lists.iter().map(|kept| kept.bytes).sum::<u64>() > BYTES_MAX {
             lists.pop_back();
         }
     }
@@ -104,6 +145,7 @@ impl CachedChanges {
     }
 }
 
+<<<<<<< HEAD
 /// Returns the changed paths that a page may pass, in order, each with the revision of its first change.
 ///
 /// `now` is the revision of the present rows: later changes are not in them and are skipped.
@@ -124,9 +166,111 @@ pub(crate) fn changed(
                 after.clone_from(last);
             }
             piece = found.into_iter();
+=======
+/// Tells the path and the revision of every change after a revision, in order.
+pub(crate) trait Scan: Fn(Revision, &mut dyn FnMut(&[u8], Revision)) -> Result<()> {}
+
+impl<S: Fn(Revision, &mut dyn FnMut(&[u8], Revision)) -> Result<()>> Scan for S {}
+
+impl ChangesSince {
+    fn new(since: Revision, behind: &Path) -> SharedChanges {
+        let (first, behind) = (BTreeMap::new(), behind.clone());
+        Arc::new(Mutex::new(Self { through: since, first, bytes: 0, behind, last: None }))
+    }
+
+    /// Returns whether it knows what comes next behind a path.
+    fn covers(&self, after: &Path) -> bool {
+        self.behind <= *after && self.last.as_ref().is_none_or(|last| last > after)
+    }
+
+    /// Reads on up to `now`.
+    fn read(&mut self, prefix: &Path, now: Revision, scan: &impl Scan) -> Result<()> {
+        if self.through < now {
+            let mut read = now;
+            scan(self.through, &mut |path, revision| {
+                read = read.max(revision);
+                if path.starts_with(&prefix.0) {
+                    self.add(path, revision);
+                }
+            })?;
+            self.through = read;
+>>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
         }
-        piece.next()
-    })
+        Ok(())
+    }
+
+    fn add(&mut self, path: &[u8], revision: Revision) {
+        let is_behind_last = self.last.as_ref().is_some_and(|last| path > last.0.as_slice());
+        if path <= self.behind.0.as_slice() || is_behind_last {
+            return;
+        }
+        self.first.entry(Path(path.to_vec())).or_insert_with(|| {
+            self.bytes += KEY_BYTES + path.len() as u64;
+            revision
+        });
+        while self.bytes > WINDOW_BYTES_MAX
+            && let Some((Path(dropped), _)) = self.first.pop_last()
+        {
+            self.bytes -= KEY_BYTES + dropped.len() as u64;
+            self.last = self.first.last_key_value().map(|(last, _)| last.clone());
+        }
+    }
+
+    /// Returns the next paths behind one that had changed by `now`.
+    fn piece(&self, after: &Path, now: Revision) -> Vec<(Path, Revision)> {
+        let range = self.first.range((Bound::Excluded(after), Bound::Unbounded));
+        let range = range.filter(|(_, revision)| **revision <= now).take(PIECE);
+        range.map(|(path, revision)| (path.clone(), *revision)).collect()
+    }
+}
+
+/// The paths that a page may pass and that have changed, see [`ChangesSinceCache::changes_up_to`].
+pub(crate) struct Changed<S> {
+    past: SharedChanges,
+    after: Path,
+    prefix: Path,
+    since: Revision,
+    now: Revision,
+    piece: std::vec::IntoIter<(Path, Revision)>,
+    scan: S,
+}
+
+impl<S: Scan> Changed<S> {
+    /// Looks for more; there is none when it is empty.
+    fn look_on(&mut self) -> Result<Vec<(Path, Revision)>> {
+        loop {
+            // Another page may have read on and let go of what lies behind, so this is looked at each time.
+            if !lock(&self.past).covers(&self.after) {
+                self.past = ChangesSince::new(self.since, &self.after);
+                lock(&self.past).read(&self.prefix, self.now, &self.scan)?;
+            }
+            let past = lock(&self.past);
+            let found = past.piece(&self.after, self.now);
+            match (found.last(), &past.last) {
+                (Some((last, _)), _) => self.after.clone_from(last),
+                (None, Some(last)) if *last > self.after => self.after.clone_from(last),
+                (None, Some(_)) => {}
+                (None, None) => return Ok(found),
+            }
+            if !found.is_empty() {
+                return Ok(found);
+            }
+        }
+    }
+}
+
+impl<S: Scan> Iterator for Changed<S> {
+    type Item = Result<(Path, Revision)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.piece.as_slice().is_empty() {
+            match self.look_on() {
+                Ok(found) => self.piece = found.into_iter(),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        self.piece.next().map(Ok)
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,6 +1,8 @@
+use homeostat_memory::{grows_by_at_most, measured, with_slack};
 use homeostat_store::{Key, Kind};
 
 use super::*;
+use crate::effect::WasiResource;
 
 fn ask(verb: Verb, namespace: &str, name: &str) -> Attempt {
     Attempt::Resource { verb, key: Key::new(Kind::new("apps", "v1", "Deployment"), namespace, name) }
@@ -90,4 +92,54 @@ fn what_was_asked_between_two_looks_is_their_difference() {
     let seen: Vec<_> = since.resources.iter().map(|need| (need.verb, need.name.as_str(), need.denied)).collect();
     assert_eq!(seen, [(Verb::Get, "b", 1), (Verb::List, "a", 0)]);
     assert_eq!((since.clock, needs.snapshot().since(&needs.snapshot()).is_empty()), (0, true));
+}
+
+/// Returns a text of so many bytes that begins with a number.
+fn long(bytes: usize, number: usize) -> String {
+    format!("{number:n<bytes$}")
+}
+
+#[test]
+fn names_that_take_more_than_their_bound_are_taken_together_by_kind() {
+    let needs = Needs::default();
+    for n in 0..CELLS_MAX {
+        for name in 0..PLACES_MAX {
+            let key = Key::new(Kind::new("demo", "v1", format!("K{n}")), &long(63, name), &long(253, name));
+            needs.record(&Attempt::Resource { verb: Verb::Get, key }, true);
+        }
+    }
+    let resources = needs.snapshot().resources;
+    let of = |kind: &str| resources.iter().filter(|need| need.kind == kind).collect::<Vec<_>>();
+    assert_eq!(of("demo/K0").len(), PLACES_MAX, "the first had room");
+    let last = of(&format!("demo/K{}", CELLS_MAX - 1));
+    assert_eq!((last.len(), &*last[0].namespace, &*last[0].name), (1, ANY, ANY), "the last had none");
+    assert_eq!((last[0].asked, last[0].denied), (PLACES_MAX as u64, PLACES_MAX as u64), "each is counted");
+}
+
+measured! {
+    /// Of several controllers, as one alone is no more than what the process itself grows by.
+    fn needs_without_end_take_no_more_memory_than_their_bound measure_needs {
+        const CONTROLLERS: usize = 16;
+        grows_by_at_most(with_slack(CONTROLLERS as u64 * BYTES_MAX), || {
+            let all: Vec<Needs> = (0..CONTROLLERS).map(|_| Needs::default()).collect();
+            for needs in &all {
+                for cell in 0..CELLS_MAX + 8 {
+                    for place in 0..PLACES_MAX {
+                        let kind = Kind::new(long(253, cell), "v1", long(253, cell));
+                        // As many namespaces as names, so that they are not taken together for their number.
+                        let key = Key::new(kind, &long(253, place), &long(TEXT_BYTES_MAX, place));
+                        needs.record(&Attempt::Resource { verb: Verb::Get, key }, true);
+                        let (host, path) = (long(60, cell), long(TEXT_BYTES_MAX - 1, place));
+                        needs.record(&http(&format!("https://h{host}.example/{path}")), true);
+                    }
+                    needs.record(&Attempt::Settings { key: Some(long(TEXT_BYTES_MAX, cell)) }, false);
+                    let hidden = format!("{cell}{}", "\u{202e}".repeat(200));
+                    needs.record(&Attempt::Absent(WasiResource::File(hidden).cut()), true);
+                }
+            }
+            let seen = all[0].snapshot();
+            assert_eq!((seen.settings.len(), seen.absent.len()), (SETTINGS_MAX, SETTINGS_MAX));
+            all
+        });
+    }
 }

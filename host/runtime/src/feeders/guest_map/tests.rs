@@ -1,12 +1,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use homeostat_component::{Changes, Mapping, Role};
+use homeostat_memory::{grows_by_at_most, measured, with_slack};
 use homeostat_workqueue::Options;
 use serde_json::json;
 
 use super::super::tests::{intake, key, soon};
 use super::*;
-use crate::bounds::tests::{KEY_BYTES, grows_by_at_most, measured, with_slack};
+use crate::bounds::tests::KEY_BYTES;
 use crate::feeders::SyncBarrier;
 
 /// Returns this many keys for each change, different for each; fails where told to.

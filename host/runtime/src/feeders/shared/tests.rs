@@ -1,7 +1,8 @@
 use std::time::Duration;
 
-use homeostat_store::Key;
+use homeostat_memory::{grows_by_at_most, measured, with_slack};
 use homeostat_store::memory::MemoryStore;
+use homeostat_store::{EventType, Key, Resource};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -237,4 +238,30 @@ async fn one_that_begins_with_an_older_list_than_the_others_misses_nothing() {
     let gone = Key::new(managed(), "default", "a");
     super::super::tests::delete(&*store, gone).await;
     assert_eq!((names(&mut late, 1).await, names(&mut others, 1).await), (vec!["a".to_owned()], vec!["a".to_owned()]));
+}
+
+measured! {
+    /// Of several kinds, as one alone is no more than what the process itself grows by. The documents are of many small values, which take
+    /// many times as much in memory as their text.
+    fn changes_that_feeders_share_take_no_more_memory_than_their_bound measure_shared {
+        const KINDS: usize = 16;
+        grows_by_at_most(with_slack(KINDS as u64 * BYTES_MAX), || {
+            let mut all: Vec<EventBuffer> = Vec::new();
+            for _ in 0..KINDS {
+                let mut recent = EventBuffer { events: VecDeque::new(), bytes: 0, since: Revision::ZERO, ended: false };
+                for n in 1..200_u64 {
+                    let document = json!({ "apiVersion": "demo.dev/v1", "kind": "App", "spec": vec![1; 1024],
+                        "metadata": { "namespace": "default", "name": format!("a-{n}"), "resourceVersion": n.to_string() } });
+                    let resource = Arc::new(Resource::from_document(document).unwrap());
+                    resource.document();
+                    let previous = Some(Arc::clone(&resource));
+                    let revision = resource.revision();
+                    recent.push(Event { kind: EventType::Modified, resource, previous, revision });
+                }
+                assert!(recent.events.len() < 199, "the oldest went");
+                all.push(recent);
+            }
+            all
+        });
+    }
 }

@@ -413,9 +413,11 @@ async fn deletions_without_room_are_remembered_up_to_their_bound() {
     assert!(!missed.needs_relist());
 }
 
-crate::bounds::tests::measured! {
+homeostat_memory::measured! {
     fn owed_deletions_without_end_take_no_more_memory_than_their_bound measure_owed {
-        use crate::bounds::tests::{KEY_BYTES, grows_by_at_most, with_slack};
+        use homeostat_memory::{grows_by_at_most, with_slack};
+
+        use crate::bounds::tests::KEY_BYTES;
         // With the resource whose deletion led to each key.
         grows_by_at_most(with_slack(crate::feeders::UNDELIVERED_KEYS_MAX as u64 * 2 * KEY_BYTES), || {
             let missed = UndeliveredKeys::default();

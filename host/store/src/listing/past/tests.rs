@@ -1,3 +1,7 @@
+use std::cell::Cell;
+
+use homeostat_memory::{grows_by_at_most, measured, with_slack};
+
 use super::*;
 use crate::{Key, Kind, Query};
 
@@ -10,34 +14,50 @@ fn start() -> Start {
     Start::of(&query, "s", Revision::ZERO).unwrap()
 }
 
+<<<<<<< HEAD
 /// Reads on in a history in which revision N changed path N, and returns the revision at which the read
 /// started.
 fn read_on(pasts: &ChangesSinceCache, since: u64, now: u64) -> (Option<u64>, SharedChanges) {
     let mut asked = None;
+=======
+/// Reads on in a history in which revision N changed the Nth path, and returns what it was asked for last, and what changed.
+fn read_on(
+    pasts: &ChangesSinceCache,
+    since: u64,
+    now: u64,
+    path: fn(usize) -> Path,
+) -> (Option<u64>, Vec<(Path, Revision)>) {
+    let asked = Cell::new(None);
+>>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
     let scan = |after: Revision, tell: &mut dyn FnMut(&[u8], Revision)| {
-        asked = Some(after.0);
+        asked.set(Some(after.0));
         (after.0 + 1..=now).for_each(|revision| tell(&path(revision as usize).0, Revision(revision)));
         Ok(())
     };
-    let past = pasts.changes_up_to(&start(), Revision(since), Revision(now), scan).unwrap();
-    (asked, past)
+    let changed = pasts.changes_up_to(&start(), Revision(since), Revision(now), scan).unwrap();
+    let asked_at_first = asked.get();
+    (asked_at_first, changed.map(Result::unwrap).collect())
+}
+
+fn bytes(pasts: &ChangesSinceCache) -> u64 {
+    lock(&pasts.0).iter().map(|kept| lock(&kept.past).bytes).sum()
 }
 
 #[test]
 fn each_page_reads_only_the_history_since_the_page_before() {
     let pasts = ChangesSinceCache::default();
-    assert_eq!(read_on(&pasts, 10, 20).0, Some(10));
-    assert_eq!(read_on(&pasts, 10, 20).0, None);
-    assert_eq!(read_on(&pasts, 10, 25).0, Some(20));
-    assert_eq!(read_on(&pasts, 11, 25).0, Some(11), "another list has a past of its own");
-    let (_, past) = read_on(&pasts, 10, 25);
-    assert_eq!(changed(past, &start(), Revision(25)).count(), 15);
+    assert_eq!(read_on(&pasts, 10, 20, path).0, Some(10));
+    assert_eq!(read_on(&pasts, 10, 20, path).0, None);
+    assert_eq!(read_on(&pasts, 10, 25, path).0, Some(20));
+    assert_eq!(read_on(&pasts, 11, 25, path).0, Some(11), "another list has a past of its own");
+    assert_eq!(read_on(&pasts, 10, 25, path).1.len(), 15);
 }
 
 #[test]
 fn what_changed_after_the_present_of_a_page_has_not_changed_there() {
-    let (_, past) = read_on(&ChangesSinceCache::default(), 0, 500);
-    let seen: Vec<u64> = changed(past, &start(), Revision(200)).map(|(_, revision)| revision.0).collect();
+    let pasts = ChangesSinceCache::default();
+    read_on(&pasts, 0, 500, path);
+    let seen: Vec<u64> = read_on(&pasts, 0, 200, path).1.into_iter().map(|(_, revision)| revision.0).collect();
     assert_eq!(seen, (1..=200).collect::<Vec<_>>());
 }
 
@@ -51,19 +71,88 @@ fn the_first_change_of_a_path_counts_and_others_are_of_other_lists() {
         }
         Ok(())
     };
-    let past = pasts.changes_up_to(&start(), Revision(0), Revision(3), scan).unwrap();
-    assert_eq!(changed(past, &start(), Revision(3)).collect::<Vec<_>>(), [(path(1), Revision(1))]);
+    let changed = pasts.changes_up_to(&start(), Revision(0), Revision(3), scan).unwrap();
+    assert_eq!(changed.map(Result::unwrap).collect::<Vec<_>>(), [(path(1), Revision(1))]);
+}
+
+/// As many as take more than a page goes through at once.
+const MANY: u64 = 3 * WINDOW_BYTES_MAX / 2 / KEY_BYTES;
+
+#[test]
+fn a_page_over_more_changes_than_fit_at_once_sees_each_of_them() {
+    // So that what comes later in the history comes earlier in the order of paths.
+    fn backwards(number: usize) -> Path {
+        path(999_999 - number)
+    }
+    for path in [path, backwards] {
+        let pasts = ChangesSinceCache::default();
+        let (_, mut changed) = read_on(&pasts, 0, MANY, path);
+        assert!(bytes(&pasts) <= WINDOW_BYTES_MAX);
+        assert!(changed.is_sorted());
+        changed.sort_by_key(|(_, revision)| *revision);
+        let expected = (1..=MANY).map(|revision| (path(revision as usize), Revision(revision)));
+        assert!(changed.into_iter().eq(expected), "each once, with its revision");
+    }
+}
+
+#[test]
+fn a_page_behind_what_fits_at_once_reads_the_history_again() {
+    let pasts = ChangesSinceCache::default();
+    read_on(&pasts, 0, MANY, path);
+    let behind = MANY - 10;
+    let start = Start { after: Some(path(behind as usize)), ..start() };
+    let scan = |after: Revision, tell: &mut dyn FnMut(&[u8], Revision)| {
+        assert_eq!(after, Revision::ZERO);
+        (1..=MANY).for_each(|revision| tell(&path(revision as usize).0, Revision(revision)));
+        Ok(())
+    };
+    let changed = pasts.changes_up_to(&start, Revision(0), Revision(MANY), scan).unwrap();
+    let revisions: Vec<u64> = changed.map(|changed| changed.unwrap().1.0).collect();
+    assert_eq!(revisions, (behind + 1..=MANY).collect::<Vec<_>>());
 }
 
 #[test]
 fn what_is_kept_is_bounded_and_a_list_that_ended_is_forgotten() {
     let pasts = ChangesSinceCache::default();
     let kept = || lock(&pasts.0).len();
-    (0..40).for_each(|since| drop(read_on(&pasts, since, 50)));
+    (0..40).for_each(|since| drop(read_on(&pasts, since, 50, path)));
     assert_eq!(kept(), LISTS_MAX);
     pasts.end(&start(), Revision(39));
     assert_eq!(kept(), LISTS_MAX - 1);
-    let (_, past) = read_on(&pasts, 0, KEYS_MAX as u64 + 1);
-    assert_eq!(changed(past, &start(), Revision(u64::MAX)).count(), KEYS_MAX + 1, "the page itself has all of it");
-    assert_eq!(kept(), 0);
+    (0..6).for_each(|since| drop(read_on(&pasts, since, MANY, path)));
+    assert!((1..6).contains(&kept()), "the oldest went: {}", kept());
+    assert!(bytes(&pasts) <= BYTES_MAX);
+}
+
+/// Fills more pasts than there is room for with these paths, and goes through the last one.
+fn fill(paths: &[Path]) -> ChangesSinceCache {
+    let pasts = ChangesSinceCache::default();
+    for since in 0..6 {
+        let scan = |after: Revision, tell: &mut dyn FnMut(&[u8], Revision)| {
+            let changes = paths.iter().zip(1..).skip(after.0 as usize);
+            changes.for_each(|(path, revision)| tell(&path.0, Revision(revision)));
+            Ok(())
+        };
+        let changed = pasts.changes_up_to(&start(), Revision(since), Revision(paths.len() as u64), scan).unwrap();
+        if since == 5 {
+            assert_eq!(changed.map(Result::unwrap).count(), paths.len() - 5);
+        }
+    }
+    pasts
+}
+
+/// What is kept, and what the page that goes on has besides.
+const MEASURED_BYTES_MAX: u64 = with_slack(BYTES_MAX + WINDOW_BYTES_MAX);
+
+measured! {
+    fn pasts_of_short_names_take_no_more_memory_than_their_bound measure_short_pasts {
+        let paths: Vec<Path> = (1..=MANY as usize).map(path).collect();
+        grows_by_at_most(MEASURED_BYTES_MAX, || fill(&paths));
+    }
+
+    fn pasts_of_the_longest_names_take_no_more_memory_than_their_bound measure_long_pasts {
+        let longest = |number| Key::new(Kind::new("", "v1", "Pod"), &"n".repeat(63), &format!("{number:0>253}"));
+        let paths: Vec<Path> = (1..MANY as usize / 3).map(|number| Path::of(&longest(number))).collect();
+        grows_by_at_most(MEASURED_BYTES_MAX, || fill(&paths));
+    }
 }
