@@ -22,7 +22,7 @@ mod tests {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     #[test]
-    fn a_host_may_have_as_many_files_open_as_the_system_lets_it() {
+    fn the_soft_limit_on_open_files_is_raised_to_the_hard_limit() {
         let before = getrlimit(Resource::Nofile);
         let few = before.maximum.map_or(512, |maximum| maximum.min(512));
         setrlimit(Resource::Nofile, Rlimit { current: Some(few), maximum: before.maximum }).unwrap();

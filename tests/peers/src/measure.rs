@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percentile_is_a_value_that_so_many_do_not_exceed() {
+    fn a_percentile_is_a_value_that_this_share_does_not_exceed() {
         let mut values: Vec<Duration> = (1..=200).rev().map(Duration::from_micros).collect();
         assert_eq!(percentile_us(&mut values, 50), 100.0);
         assert_eq!(percentile_us(&mut values, 99), 198.0);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn time_is_told_for_one_operation() {
+    fn time_is_reported_per_operation() {
         assert_eq!(nanos_each(Duration::from_micros(3), 3), 1000.0);
         let (mut laps, mut batches) = (Laps::start(Duration::ZERO), 0);
         while laps.another() {

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_contender_that_does_not_end_is_ended() {
+    async fn a_contender_that_does_not_end_is_killed() {
         let error = figures(Path::new("/bin/sh"), &shell("exec sleep 3600"), Path::new("."), Duration::from_millis(1))
             .await
             .unwrap_err();

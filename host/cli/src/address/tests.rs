@@ -7,7 +7,7 @@ fn the_default_socket_is_in_a_folder_of_the_user() {
 }
 
 #[test]
-fn a_server_that_is_no_address_is_a_usage_error() {
+fn an_invalid_server_address_is_a_usage_error() {
     let global = Global { server: Some("https://127.0.0.1".into()), ..Global::default() };
     let error = server(&global).unwrap_err();
     assert_eq!(exit::reason_of(&error), exit::ExitReason::Usage);

@@ -54,7 +54,7 @@ fn every_command_says_what_it_is_for() {
 }
 
 #[test]
-fn the_instances_of_a_host_are_those_that_its_command_line_says() {
+fn the_instances_option_sets_the_instances_of_the_engine() {
     for (line, wanted) in [("homeostat run x --instances 8", 8), ("homeostat run x", 256)] {
         let Command::Run(run) = Args::try_parse_from(line.split(' ')).unwrap().command else { panic!("{line}") };
         let options = run.host.engine_options(std::path::Path::new("data")).unwrap();

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_component_is_found_in_what_cargo_says() {
+fn a_component_is_found_in_the_messages_of_cargo() {
     let message = |reason: &str, id: &str, file: &str| {
         format!(
             r#"{{"reason":"{reason}","package_id":"{id}","manifest_path":"/w/my-guest/Cargo.toml","filenames":["{file}"]}}"#
@@ -20,7 +20,7 @@ fn a_component_is_found_in_what_cargo_says() {
 }
 
 #[test]
-fn progress_is_told_from_what_a_compiler_says() {
+fn progress_lines_are_distinguished_from_compiler_output() {
     for line in [
         "   Compiling web v0.1.0 (/w)",
         "    Finished `release` profile",
@@ -44,7 +44,7 @@ fn progress_is_told_from_what_a_compiler_says() {
 }
 
 #[test]
-fn a_guest_is_a_cdylib_in_the_folder_or_just_below_and_knows_what_it_is_made_of() {
+fn a_guest_is_a_cdylib_in_the_folder_or_below_and_has_its_path_dependencies() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().canonicalize().expect("it is there");
     let package = |name: &str, at: &Path, kind: &str, path: &str| {
@@ -69,7 +69,7 @@ fn a_guest_is_a_cdylib_in_the_folder_or_just_below_and_knows_what_it_is_made_of(
 }
 
 #[test]
-fn a_component_is_put_in_place_whole_and_only_when_it_differs() {
+fn a_component_is_installed_atomically_and_only_when_it_differs() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("target.wasm");
     std::fs::write(&file, b"one").expect("writable");

@@ -32,7 +32,7 @@ where
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_that_does_not_say_whether_it_lives_is_soon_given_up() {
+async fn a_host_that_does_not_answer_livez_is_an_error_after_seconds() {
     let (_folder, global) = host(|_| std::future::pending());
     let began = Instant::now();
     let error = Client::new(&global).unwrap().get("/api/v1/pods").await.unwrap_err();
@@ -42,7 +42,7 @@ async fn a_host_that_does_not_say_whether_it_lives_is_soon_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_that_lives_may_need_long_for_an_answer() {
+async fn a_host_that_answers_livez_may_take_long_for_a_request() {
     let (_folder, global) = host(|asked: String| async move {
         if !asked.contains("/livez") {
             tokio::time::sleep(RESPONSE_TIMEOUT - Duration::from_secs(1)).await;
@@ -54,7 +54,7 @@ async fn a_host_that_lives_may_need_long_for_an_answer() {
 }
 
 #[test]
-fn why_there_is_no_connection_is_said_in_words() {
+fn connection_errors_are_explained_in_words() {
     for (code, words) in [(2, "no such socket"), (111, "nothing is listening"), (13, "may not connect")] {
         let why = no_connection(&io::Error::from_raw_os_error(code));
         assert!(why.contains(words) && !why.contains("os error"), "{why}");
@@ -79,7 +79,7 @@ fn a_refusal_is_read_from_a_status() {
 }
 
 #[test]
-fn a_host_that_asks_for_a_token_is_told_how_to_get_one() {
+fn status_401_explains_how_to_pass_a_token() {
     let found = api_error(401, br#"{"kind":"Status","message":"Unauthorized","reason":"Unauthorized","code":401}"#);
     assert!(found.to_string().contains("--token-file"), "{found}");
 }
@@ -90,7 +90,7 @@ fn a_refusal_without_a_status_has_its_code() {
 }
 
 #[tokio::test]
-async fn a_host_that_is_not_there_is_unreachable_and_the_way_to_start_one_is_said() {
+async fn a_missing_host_is_unreachable_and_the_error_explains_how_to_start_one() {
     let global = Global { server: Some("unix:/nonexistent/homeostat.sock".into()), ..Global::default() };
     let error = Client::new(&global).unwrap().get("/livez").await.unwrap_err();
     assert_eq!(exit::reason_of(&error), exit::ExitReason::Unavailable);

@@ -15,7 +15,7 @@ fn owned<'c>(cells: &[(&'c str, &str)]) -> Vec<(&'c str, String)> {
 }
 
 #[test]
-fn a_deployment_tells_how_far_it_is() {
+fn a_deployment_shows_its_replicas() {
     let document = json!({
         "metadata": { "creationTimestamp": "2026-11-20T07:57:00Z" },
         "spec": {
@@ -37,7 +37,7 @@ fn a_resource_without_a_status_has_cells_too() {
 }
 
 #[test]
-fn a_pod_tells_its_containers_and_that_it_is_going() {
+fn a_pod_shows_its_containers_and_its_termination() {
     let mut document = json!({
         "metadata": { "creationTimestamp": "2026-11-20T07:59:50Z" },
         "spec": { "containers": [{}, {}] },
@@ -50,7 +50,7 @@ fn a_pod_tells_its_containers_and_that_it_is_going() {
 }
 
 #[test]
-fn a_controller_tells_its_queue() {
+fn a_controller_shows_its_queue() {
     let document = json!({ "status": {
         "state": "ready", "manages": { "group": "apps", "version": "v1", "name": "Deployment" }, "reconciles": 12, "failures": 1,
         "counts": { "waiting": 2, "ready": 3, "running": 1, "parked": 0 }, "generation": 2,
@@ -69,7 +69,7 @@ fn a_controller_tells_its_queue() {
 }
 
 #[test]
-fn a_controller_whose_component_is_compiled_says_for_how_long() {
+fn a_compiling_controller_shows_the_duration() {
     let state = |status: Value| controller_state(&json!({ "status": status }));
     assert_eq!(state(json!({ "state": "ready" })), "Ready");
     assert_eq!(state(json!({ "state": "compiling", "compilingForMs": 12_345 })), "Compiling 12s");
@@ -77,7 +77,7 @@ fn a_controller_whose_component_is_compiled_says_for_how_long() {
 }
 
 #[test]
-fn a_controller_of_which_nothing_runs_says_why() {
+fn a_controller_without_a_running_version_shows_the_reason() {
     let refused = json!({ "type": "Loaded", "status": "False", "reason": "Refused", "message": "no watch" });
     let document =
         json!({ "status": { "conditions": [{ "type": "Ready", "status": "False", "reason": "Other" }, refused] } });

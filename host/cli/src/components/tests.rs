@@ -17,7 +17,7 @@ fn source(file: Option<&str>, digest: Option<&Digest>) -> ComponentSource {
 }
 
 #[tokio::test]
-async fn what_was_kept_is_found_by_its_digest_alone() {
+async fn a_stored_component_is_found_by_its_digest_alone() {
     let (_served, components) = components();
     let digest = components.keep(b"code".to_vec()).await.unwrap();
     assert_eq!(components.fetch(&source(None, Some(&digest))).await.unwrap(), b"code");
@@ -27,7 +27,7 @@ async fn what_was_kept_is_found_by_its_digest_alone() {
 }
 
 #[tokio::test]
-async fn what_is_damaged_is_not_taken_for_what_it_was() {
+async fn a_damaged_component_is_not_used() {
     let (served, components) = components();
     let digest = components.keep(b"code".to_vec()).await.unwrap();
     fs::write(components.path(&digest), b"c0de").unwrap();
@@ -38,7 +38,7 @@ async fn what_is_damaged_is_not_taken_for_what_it_was() {
 }
 
 #[tokio::test]
-async fn a_file_of_a_resource_is_below_the_folder_that_is_served_and_is_kept() {
+async fn a_resources_file_must_be_below_the_served_folder_and_is_stored() {
     let (served, components) = components();
     let inside = served.path().join("inside");
     fs::create_dir(&inside).unwrap();
@@ -56,7 +56,7 @@ async fn a_file_of_a_resource_is_below_the_folder_that_is_served_and_is_kept() {
 }
 
 #[tokio::test]
-async fn what_nobody_names_goes_when_it_is_old_and_nothing_else_does() {
+async fn only_old_unused_components_are_removed() {
     let (_served, components) = components();
     let (named, other) = (components.keep(b"a".to_vec()).await.unwrap(), components.keep(b"b".to_vec()).await.unwrap());
     let draft = components.folder.join(format!("{DRAFT}1"));
@@ -73,7 +73,7 @@ async fn what_nobody_names_goes_when_it_is_old_and_nothing_else_does() {
 }
 
 #[test]
-fn a_file_without_an_end_is_refused_and_not_read_for_ever() {
+fn an_endless_file_is_refused() {
     let error = read(Path::new("/dev/zero")).unwrap_err();
     assert!(error.contains("it is a device"), "{error}");
 }

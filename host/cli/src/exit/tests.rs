@@ -7,7 +7,7 @@ fn refusal(code: u16) -> anyhow::Error {
 }
 
 #[test]
-fn every_way_to_end_has_its_code() {
+fn every_exit_reason_has_its_code() {
     let cases = [
         (failed("x"), ExitReason::Failed),
         (usage("x"), ExitReason::Usage),
@@ -26,12 +26,12 @@ fn every_way_to_end_has_its_code() {
 }
 
 #[test]
-fn the_code_survives_what_is_said_around_an_error() {
+fn the_exit_reason_survives_added_context() {
     assert_eq!(reason_of(&Err::<(), _>(refusal(503)).context("while applying").unwrap_err()), ExitReason::Unavailable);
 }
 
 #[test]
-fn failures_have_the_code_that_all_of_them_have() {
+fn failures_with_one_reason_keep_its_code() {
     for (codes, wanted) in [
         (&[][..], ExitCode::SUCCESS),
         (&[ExitReason::Unavailable; 2], ExitCode::from(69)),
@@ -45,7 +45,7 @@ fn failures_have_the_code_that_all_of_them_have() {
 }
 
 #[test]
-fn a_reader_that_went_away_is_no_error() {
+fn a_closed_output_pipe_is_not_an_error() {
     assert!(is_broken_pipe(&io::Error::from(io::ErrorKind::BrokenPipe).into()));
     assert!(!is_broken_pipe(&io::Error::from(io::ErrorKind::NotFound).into()));
 }

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_without_a_break_is_gone_once() {
+    fn a_document_missing_without_interruption_is_deleted_once() {
         let mut absences = DeletionGrace::new(Duration::from_secs(2));
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_starts_anew() {
+    fn a_document_that_returns_restarts_its_grace_period() {
         let mut absences = DeletionGrace::new(Duration::from_secs(2));
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);

@@ -131,7 +131,7 @@ mod tests {
     use crate::manifest;
 
     #[test]
-    fn documents_of_a_kind_that_nobody_knows_are_one_problem_at_the_first_of_them() {
+    fn documents_of_one_unknown_kind_are_one_problem_at_the_first_document() {
         let text = "apiVersion: v1\nkind: Pdo\nmetadata: {name: NAME}\n---\n";
         let text: String = ["one", "two", "three"].map(|name| text.replace("NAME", name)).concat();
         let (documents, _) = manifest::read_bytes(Path::new("a.yaml"), text.as_bytes());

@@ -28,7 +28,7 @@ fn changed(name: &str) -> Vec<FileChange> {
 }
 
 #[test]
-fn a_file_is_told_once_when_two_looks_saw_the_same() {
+fn a_file_is_reported_once_after_two_equal_scans() {
     let mut scene = Scene::new();
     scene.write("a", 1, 0);
     assert_eq!(scene.look(0), []);
@@ -40,7 +40,7 @@ fn a_file_is_told_once_when_two_looks_saw_the_same() {
 }
 
 #[test]
-fn a_file_that_grows_slowly_is_told_when_it_stops_growing() {
+fn a_file_that_grows_slowly_is_reported_when_it_stops_growing() {
     let mut scene = Scene::new();
     for step in 0..20 {
         scene.write("a", step, step * 60);
@@ -50,7 +50,7 @@ fn a_file_that_grows_slowly_is_told_when_it_stops_growing() {
 }
 
 #[test]
-fn a_write_of_the_same_size_is_seen_by_its_time() {
+fn a_write_of_the_same_size_is_detected_by_its_time() {
     let mut scene = Scene::new();
     scene.write("a", 5, 0);
     scene.look(0);
@@ -61,7 +61,7 @@ fn a_write_of_the_same_size_is_seen_by_its_time() {
 }
 
 #[test]
-fn an_old_file_is_told_at_the_first_look() {
+fn an_old_file_is_reported_at_the_first_scan() {
     let mut scene = Scene::new();
     scene.write("old", 1, 0);
     scene.write("new", 1, 9_000);
@@ -70,7 +70,7 @@ fn an_old_file_is_told_at_the_first_look() {
 }
 
 #[test]
-fn a_file_that_is_replaced_at_once_was_never_gone() {
+fn a_file_that_is_replaced_at_once_is_never_reported_deleted() {
     let mut scene = Scene::new();
     scene.write("a", 1, 0);
     scene.look(0);
@@ -83,7 +83,7 @@ fn a_file_that_is_replaced_at_once_was_never_gone() {
 }
 
 #[test]
-fn a_file_that_stays_away_is_gone_and_comes_back_as_changed() {
+fn a_missing_file_is_reported_deleted_and_returns_as_changed() {
     let mut scene = Scene::new();
     scene.write("a", 1, 0);
     scene.look(0);
@@ -98,7 +98,7 @@ fn a_file_that_stays_away_is_gone_and_comes_back_as_changed() {
 }
 
 #[test]
-fn a_file_that_was_never_told_and_went_is_gone() {
+fn an_unreported_file_that_disappears_is_reported_deleted() {
     let mut scene = Scene::new();
     scene.write("a", 1, 0);
     scene.look(0);
@@ -108,7 +108,7 @@ fn a_file_that_was_never_told_and_went_is_gone() {
 }
 
 #[test]
-fn distrust_tells_every_file_again_although_it_looks_the_same() {
+fn force_rescan_reports_every_file_again() {
     let mut scene = Scene::new();
     scene.write("a", 1, 0);
     scene.look(0);
@@ -119,7 +119,7 @@ fn distrust_tells_every_file_again_although_it_looks_the_same() {
 }
 
 #[test]
-fn files_that_are_taken_note_of_are_told_only_when_they_change() {
+fn known_files_are_reported_only_when_they_change() {
     let mut scene = Scene::new();
     scene.write("a", 1, 0);
     scene.write("b", 1, 0);

@@ -19,7 +19,7 @@ fn assert_problems(file: &str, text: &str, expected: &[&str]) {
 }
 
 #[test]
-fn every_problem_has_its_place_and_says_what_was_expected() {
+fn every_problem_has_its_position_and_the_expected_value() {
     let head = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n";
     for (text, expected) in [
         // Syntax.
@@ -90,7 +90,7 @@ fn every_problem_has_its_place_and_says_what_was_expected() {
 }
 
 #[test]
-fn all_missing_fields_of_a_document_are_told_at_once() {
+fn all_missing_fields_of_a_document_are_reported_at_once() {
     assert_problems(
         "a.yaml",
         "spec: {}\n",
@@ -126,7 +126,7 @@ fn files_without_content_hold_nothing_and_no_problem() {
 }
 
 #[test]
-fn json_files_hold_one_or_more_values_and_every_problem_has_its_place() {
+fn json_files_hold_one_or_more_values_and_every_problem_has_its_position() {
     let pod = "{\n\t\"apiVersion\": \"v1\",\n\t\"kind\": \"Pod\",\n\t\"metadata\": {\"name\": \"a\\u00e9\\/b\"}\n}";
     let (documents, problems) = read_text("a.json", &format!("{pod}\n{pod} {pod}"));
     assert_eq!(problems, [""; 0]);
@@ -161,7 +161,7 @@ fn text_keeps_the_meaning_that_kubectl_gives_it() {
 }
 
 #[test]
-fn a_mistake_in_an_item_of_a_list_has_its_own_place() {
+fn a_mistake_in_an_item_of_a_list_has_its_own_position() {
     let text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n\
         # The second one.\n- apiVersion: homeostat.dev/v1alpha1\n  kind: Controller\n  metadata: {name: web}\n  spec:\n    \
         component: {file: a.wasm}\n    concurrncy: 4\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: b}\n";
@@ -189,7 +189,7 @@ fn a_controller_is_read_with_its_settings() {
 }
 
 #[test]
-fn a_resource_defined_twice_counts_once_and_both_places_are_told() {
+fn a_resource_defined_twice_counts_once_and_both_positions_are_reported() {
     let pod =
         |version: &str, namespace: &str| format!("apiVersion: {version}\nkind: D\nmetadata: {{name: a{namespace}}}\n");
     let text = format!(
@@ -207,7 +207,7 @@ fn a_resource_defined_twice_counts_once_and_both_places_are_told() {
 }
 
 #[test]
-fn what_is_no_text_and_what_is_too_deep_is_refused_with_its_place() {
+fn invalid_text_and_too_deep_nesting_are_refused_with_their_position() {
     let (_, problems) = read_bytes(Path::new("a.yaml"), b"a: b\nc: \xff\n");
     assert_eq!(problems[0].to_string(), "a.yaml:2:4: the file is not UTF-8 text");
     let (_, problems) = read_bytes(Path::new("a.yaml"), "[".repeat(100_000).as_bytes());
@@ -218,7 +218,7 @@ fn what_is_no_text_and_what_is_too_deep_is_refused_with_its_place() {
 }
 
 #[test]
-fn a_file_that_is_not_there_or_too_large_is_a_problem_of_its_first_line() {
+fn a_missing_or_too_large_file_is_a_problem_at_its_first_line() {
     let (documents, problems) = read(Path::new("/nowhere/a.yaml"));
     assert!(documents.is_empty());
     assert!(problems[0].to_string().starts_with("/nowhere/a.yaml:1:1: the file cannot be read: "), "{problems:?}");

@@ -23,7 +23,7 @@ fn open_to_all() -> TempDir {
 }
 
 #[test]
-fn what_others_could_read_is_the_owners_alone_afterwards() {
+fn access_of_other_users_is_removed() {
     let folder = open_to_all();
     let data = folder.path();
     assert_eq!(restrict(data).unwrap(), Some(Repair { first: data.to_owned(), count: 8 }));
@@ -43,7 +43,7 @@ fn what_others_could_read_is_the_owners_alone_afterwards() {
 }
 
 #[test]
-fn what_is_not_the_hosts_is_left_alone_with_its_folder() {
+fn other_files_and_their_folder_keep_their_mode() {
     let folder = open_to_all();
     let data = folder.path();
     let elsewhere = TempDir::new().unwrap();
@@ -59,7 +59,7 @@ fn what_is_not_the_hosts_is_left_alone_with_its_folder() {
 }
 
 #[test]
-fn the_hosts_own_folder_is_closed_whatever_else_lies_in_it() {
+fn the_default_data_folder_is_restricted_despite_other_files() {
     let folder = open_to_all();
     let data = folder.path().join(".homeostat");
     fs::create_dir(&data).unwrap();
@@ -70,7 +70,7 @@ fn the_hosts_own_folder_is_closed_whatever_else_lies_in_it() {
 }
 
 #[test]
-fn a_folder_that_is_made_is_the_owners_alone() {
+fn a_new_folder_is_accessible_to_its_owner_alone() {
     let folder = TempDir::new().unwrap();
     let made = folder.path().join("one/two");
     make_folder(&made).unwrap();

@@ -17,7 +17,7 @@ async fn get(folder: &Path, name: &str) -> Result<Vec<u8>, String> {
 }
 
 #[tokio::test]
-async fn a_secret_is_its_file_without_the_last_line_break_and_as_it_is_now() {
+async fn a_secret_is_the_current_content_of_its_file_without_the_last_newline() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "token", b"Bearer one\n", 0o600);
     assert_eq!(get(folder.path(), "token").await.unwrap(), b"Bearer one");
@@ -26,7 +26,7 @@ async fn a_secret_is_its_file_without_the_last_line_break_and_as_it_is_now() {
 }
 
 #[tokio::test]
-async fn a_file_that_others_can_read_is_no_secret() {
+async fn a_secret_that_others_can_read_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "token", b"hunter2", 0o640);
     let why = get(folder.path(), "token").await.unwrap_err();
@@ -34,7 +34,7 @@ async fn a_file_that_others_can_read_is_no_secret() {
 }
 
 #[tokio::test]
-async fn what_no_header_can_carry_is_refused_and_not_told() {
+async fn a_secret_that_no_header_can_carry_is_refused_and_not_printed() {
     let folder = tempfile::tempdir().unwrap();
     for bytes in [&b""[..], b"\n", b"a\nhunter2", b"a\0hunter2", &vec![b'h'; BYTES_MAX + 1]] {
         write(folder.path(), "token", bytes, 0o600);
@@ -44,7 +44,7 @@ async fn what_no_header_can_carry_is_refused_and_not_told() {
 }
 
 #[tokio::test]
-async fn a_name_leads_nowhere_else() {
+async fn a_secret_name_stays_in_its_folder() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("secrets")).unwrap();
     write(folder.path(), "token", b"hunter2", 0o600);

@@ -11,7 +11,7 @@ fn changed(path: PathBuf) -> Vec<FileChange> {
 }
 
 #[test]
-fn only_the_guests_that_a_changed_file_belongs_to_are_built_again() {
+fn only_the_guests_of_a_changed_file_are_rebuilt() {
     let root = Path::new("/w");
     let guests = [
         guest("web", root, &[Path::new("/sdk")]),
@@ -29,7 +29,7 @@ fn only_the_guests_that_a_changed_file_belongs_to_are_built_again() {
 }
 
 #[test]
-fn saved_added_and_removed_sources_are_found_and_the_output_of_cargo_is_not() {
+fn saved_added_and_removed_sources_are_detected_and_cargo_output_is_ignored() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path();
     let write = |path: &str, text: &str| {

@@ -14,7 +14,7 @@ async fn tried(refusals: u32) -> (Result<()>, u32) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_that_another_process_is_about_to_let_go_is_waited_for() {
+async fn a_store_file_that_is_about_to_be_released_is_waited_for() {
     let (opened, tries) = tried(3).await;
     assert_eq!((opened.is_ok(), tries), (true, 4));
 }

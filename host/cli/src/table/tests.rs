@@ -51,7 +51,7 @@ fn a_host_is_shown_as_controllers_and_what_they_manage() {
 }
 
 #[test]
-fn what_is_compiled_is_shown_for_as_long_as_it_is() {
+fn compilations_are_shown_while_they_run() {
     let (status, since) = (status("web", ControllerState::Ready), Duration::from_millis(12_900));
     let running = ControllerRow { status, last_event: String::new(), compiling: Some(since) };
     let shown = render(&[running], &[("new".to_owned(), since)], &[]);
@@ -60,13 +60,13 @@ fn what_is_compiled_is_shown_for_as_long_as_it_is() {
 }
 
 #[test]
-fn no_cell_is_endless() {
+fn long_cells_are_truncated() {
     assert_eq!(cut("short"), "short");
     assert_eq!(cut(&"ä".repeat(200)).chars().count(), CELL_MAX + 1);
 }
 
 #[test]
-fn a_status_is_summed_up_as_its_kind_writes_it() {
+fn a_status_is_summarised_by_the_conventions_of_its_kind() {
     for (document, expected) in [
         (json!({}), "no status"),
         (json!({"status": {}}), "no status"),

@@ -12,7 +12,7 @@ fn a_table_that_fits_is_shown_whole_with_the_status_below() {
 }
 
 #[test]
-fn a_table_that_is_too_high_ends_with_how_much_is_hidden() {
+fn a_table_that_is_too_high_ends_with_the_number_of_hidden_rows() {
     let size = Size { rows: 6, columns: 40 };
     assert_eq!(fit(&rows(9), "", size), ["row 0", "row 1", "row 2", "… and 6 more rows"]);
     assert_eq!(fit(&rows(9), "busy", size).len(), 4);
@@ -26,7 +26,7 @@ fn a_row_never_wraps() {
 }
 
 #[test]
-fn a_table_and_a_status_have_nothing_that_steers_a_terminal() {
+fn control_characters_in_tables_and_status_are_escaped() {
     let screen = Screen::new(Style::Lines);
     screen.table(vec!["a\u{1b}[2Jb\nc\u{202e}".to_owned()]);
     screen.status("d\u{9b}e");
@@ -36,7 +36,7 @@ fn a_table_and_a_status_have_nothing_that_steers_a_terminal() {
 }
 
 #[test]
-fn the_size_is_read_from_what_stty_says() {
+fn the_size_is_parsed_from_sttys_output() {
     assert_eq!(Size::parse("50 132\n"), Some(Size { rows: 50, columns: 132 }));
     assert_eq!(Size::parse("0 0\n"), None);
     assert_eq!(Size::parse("stty: error"), None);

@@ -17,7 +17,7 @@ fn no_two_figures_of_a_suite_share_a_name() {
 }
 
 #[test]
-fn figures_that_others_look_for_keep_their_names() {
+fn published_figures_keep_their_names() {
     let all: Vec<String> =
         SUITES.into_iter().flat_map(works).flat_map(|work| work.figures).map(|figure| figure.name).collect();
     for name in [
@@ -47,7 +47,7 @@ fn thousands_are_set_apart() {
 }
 
 #[test]
-fn a_tiny_work_is_the_same_work_without_peers_that_are_programs_of_their_own() {
+fn a_tiny_work_has_only_the_peers_in_this_binary() {
     for work in SUITES.into_iter().flat_map(works) {
         let tiny = work.clone().tiny();
         assert_eq!((tiny.name, &tiny.figures), (work.name, &work.figures));

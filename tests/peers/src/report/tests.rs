@@ -44,7 +44,7 @@ fn a_row_has_the_medians_of_both_sides() {
 }
 
 #[test]
-fn a_peer_that_gave_nothing_leaves_a_row_without_a_peer() {
+fn a_failed_peer_leaves_a_row_without_a_peer() {
     let rows = rows(&work(), &samples(&[40.0], &[]));
     let row = rows.iter().find(|row| row.peer_name == Some("client-go workqueue")).unwrap();
     assert_eq!((row.ours, row.peer, row.ratio), (40.0, None, None));
@@ -60,7 +60,7 @@ fn a_work_without_peers_has_a_row_for_each_figure() {
 }
 
 #[test]
-fn what_is_above_the_peer_is_taken_round_by_round() {
+fn the_excess_over_the_peer_is_computed_round_by_round() {
     let mut work = work();
     work.figures[0].comparison = Comparison::AbovePeer;
     let rows = rows(&work, &samples(&[15.0, 17.0, 30.0], &[10.0, 10.0, 20.0]));

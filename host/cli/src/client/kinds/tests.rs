@@ -23,7 +23,7 @@ pub(crate) fn document() -> Value {
 }
 
 #[test]
-fn a_kind_has_many_words() {
+fn a_kind_is_found_by_plural_singular_and_short_name() {
     let kinds = kinds();
     let words = ["deployments", "deployment", "deploy", "Deployment", "deployments.apps", "deploy.v1.apps"];
     assert!(words.iter().all(|word| kinds.find(word).unwrap().name() == "Deployment"));

@@ -16,7 +16,7 @@ fn global(path: PathBuf) -> Global {
 }
 
 #[test]
-fn a_token_is_the_file_without_what_surrounds_it_and_is_not_printed() {
+fn a_token_is_its_trimmed_file_and_is_not_printed() {
     let (_folder, path) = file("  secret-of-alice\n");
     let here = "unix:/host.sock".parse().unwrap();
     let found = token(&global(path), &here).unwrap().unwrap();
@@ -28,7 +28,7 @@ fn a_token_is_the_file_without_what_surrounds_it_and_is_not_printed() {
 }
 
 #[test]
-fn a_token_does_not_go_through_the_network_in_plain_text() {
+fn a_token_is_not_sent_over_the_network_unencrypted() {
     let (_folder, path) = file("secret-of-alice");
     let global = global(path);
     for fine in ["http://127.0.0.1:1", "https://192.0.2.1:1", "unix:/host.sock"] {
@@ -48,7 +48,7 @@ fn a_file_without_a_token_or_a_certificate_is_refused() {
 }
 
 #[test]
-fn what_to_do_is_said_when_a_certificate_is_not_known() {
+fn an_unknown_certificate_error_suggests_the_option() {
     let folder = tempfile::tempdir().unwrap();
     let address = "https://localhost:1".parse().unwrap();
     let made = Certificate::load_or_generate(folder.path(), &address).unwrap().certificate;
@@ -62,7 +62,7 @@ fn what_to_do_is_said_when_a_certificate_is_not_known() {
 /// `openssl req -x509` creates a CA certificate. It is trusted when it is the very certificate that the host
 /// presents.
 #[test]
-fn a_certificate_that_is_named_is_believed_whatever_else_it_may_do() {
+fn a_pinned_ca_certificate_is_trusted_as_a_server_certificate() {
     let (folder, now) = (tempfile::tempdir().unwrap(), UnixTime::now());
     let write = |name: &str, pem: &str| {
         let path = folder.path().join(name);

@@ -15,7 +15,7 @@ fn deployment(namespace: &str) -> String {
 }
 
 #[test]
-fn a_document_without_a_namespace_goes_where_the_command_line_says() {
+fn a_document_without_a_namespace_gets_that_of_the_command_line() {
     let document = &documents(&deployment(""))[0];
     let global = Global { namespace: Some("blue".into()), ..Global::default() };
     let (_, path) = path(document, &tests_kinds(), &global).unwrap();
@@ -31,7 +31,7 @@ fn a_document_in_another_namespace_than_the_command_line_is_a_problem() {
 }
 
 #[test]
-fn an_unknown_kind_is_a_problem_at_its_place() {
+fn an_unknown_kind_is_a_problem_at_its_position() {
     let document = &documents("apiVersion: apps/v1\nkind: Deploymnt\nmetadata: {name: web}\n")[0];
     let problem = path(document, &tests_kinds(), &Global::default()).unwrap_err();
     assert_eq!(problem.line, 2);
@@ -39,14 +39,14 @@ fn an_unknown_kind_is_a_problem_at_its_place() {
 }
 
 #[test]
-fn a_known_kind_of_another_version_is_told() {
+fn a_kind_in_another_version_is_reported() {
     let document = &documents("apiVersion: apps/v1beta1\nkind: Deployment\nmetadata: {name: web}\n")[0];
     let problem = path(document, &tests_kinds(), &Global::default()).unwrap_err();
     assert!(problem.message.contains("apps/v1, not as apps/v1beta1"), "{problem}");
 }
 
 #[test]
-fn a_folder_is_read_by_name_and_without_what_is_no_manifest() {
+fn a_folder_is_read_in_order_of_names_without_other_files() {
     let folder = std::env::temp_dir().join(format!("homeostat-apply-{}", std::process::id()));
     std::fs::create_dir_all(folder.join("sub")).unwrap();
     for name in ["b.yaml", "a.json", "notes.txt", "sub/c.yml"] {
@@ -80,7 +80,7 @@ fn answer(asked: &str, code: StatusCode) -> std::future::Ready<(u16, String)> {
 }
 
 #[tokio::test]
-async fn the_code_is_that_of_what_the_host_said() {
+async fn the_exit_code_follows_the_hosts_status() {
     let unavailable = applied(|asked| answer(&asked, StatusCode::SERVICE_UNAVAILABLE)).await;
     assert_eq!(unavailable, ExitCode::from(69));
     assert_eq!(applied(|asked| answer(&asked, StatusCode::CONFLICT)).await, ExitCode::from(1));

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn a_page_tells_metadata_spec_status_and_conditions() {
+fn a_page_shows_metadata_spec_status_and_conditions() {
     let document = json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {
@@ -41,14 +41,14 @@ Conditions:
 }
 
 #[test]
-fn what_is_not_there_has_no_line() {
+fn empty_fields_have_no_line() {
     let page =
         page(&json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "a" } }), Timestamp::now()).unwrap();
     assert_eq!(page, "Name:         a\nKind:         Pod (v1)\n");
 }
 
 #[test]
-fn events_about_keys_of_a_controller_are_one_line_for_each_reason() {
+fn events_about_keys_are_merged_by_reason() {
     let about = |name: &str, reason: &str, count: u64| json!({ "key": { "name": name }, "reason": reason, "count": count, "message": name });
     let own = |number: usize| json!({ "key": null, "reason": "Canary", "count": 1, "message": number.to_string() });
     let mut events: Vec<Value> = (0..40).map(|number| about(&format!("k{number}"), "ReconcileFailed", 2)).collect();

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn an_event_says_what_happened_to_what() {
+fn an_event_shows_its_reason_and_object() {
     let key = json!({ "kind": { "group": "apps", "version": "v1", "name": "Deployment" }, "namespace": "default", "name": "web" });
     let event = json!({
         "sequence": 4, "firstSeen": "2026-11-20T07:00:00Z", "lastSeen": "2026-11-20T07:59:00Z", "count": 3,

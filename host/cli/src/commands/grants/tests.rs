@@ -47,7 +47,7 @@ fn verbs_are_those_of_kubernetes() {
 }
 
 #[test]
-fn what_kubernetes_cannot_say_is_left_out_and_told() {
+fn patterns_without_an_equivalent_in_kubernetes_are_left_out_with_a_note() {
     let roles = roles(
         r#"{"resources": [
             {"kinds": ["apps/Deployment"], "verbs": ["get"], "namespaces": ["team-*", "blue"]},
@@ -67,7 +67,7 @@ fn what_kubernetes_cannot_say_is_left_out_and_told() {
 }
 
 #[test]
-fn a_plural_that_nobody_knows_is_guessed_and_told() {
+fn an_unknown_plural_is_guessed_with_a_note() {
     for (kind, plural) in [("Monitor", "monitors"), ("NetworkPolicy", "networkpolicies"), ("Ingress", "ingresses")] {
         let text = format!(r#"{{"resources": [{{"kinds": ["demo.dev/{kind}"], "verbs": ["get"]}}]}}"#);
         let roles = roles(&text);

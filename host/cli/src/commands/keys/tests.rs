@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn what_was_done_is_said_with_when_it_is_due() {
+fn the_result_line_has_the_due_time() {
     let queue = |items: Value| json!({ "metadata": { "name": "web" }, "items": items });
     assert_eq!(result_line("pod/a", "cancelled", &queue(json!([]))), "pod/a cancelled by web\n");
     assert_eq!(result_line("pod/a", "retried", &queue(json!([{ "state": "ready" }]))), "pod/a retried by web\n");
@@ -10,7 +10,7 @@ fn what_was_done_is_said_with_when_it_is_due() {
 }
 
 #[test]
-fn a_band_is_asked_for_by_the_word_that_the_host_knows() {
+fn a_priority_is_sent_by_its_name() {
     use clap::ValueEnum;
     let words: Vec<String> = Priority::value_variants().iter().map(|priority| word(*priority)).collect();
     assert_eq!(words, homeostat_runtime::Priority::ALL.map(homeostat_runtime::Priority::as_str));

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_kubeconfig_has_what_the_command_line_says() {
+fn a_kubeconfig_has_the_options_of_the_command_line() {
     let folder = tempfile::tempdir().unwrap();
     let (authority, token) = (folder.path().join("tls.crt"), folder.path().join("token"));
     std::fs::write(&authority, "PEM").unwrap();
@@ -21,7 +21,7 @@ fn a_kubeconfig_has_what_the_command_line_says() {
 }
 
 #[test]
-fn a_socket_is_nothing_for_kubectl() {
+fn a_unix_socket_is_refused_for_kubectl() {
     let global = Global { server: Some("unix:/host.sock".into()), ..Global::default() };
     let error = document(&global).unwrap_err();
     assert_eq!(exit::reason_of(&error), exit::ExitReason::Usage);

@@ -8,7 +8,7 @@ fn entry() -> Value {
 }
 
 #[test]
-fn a_key_tells_when_it_is_due_and_why_it_failed() {
+fn a_key_shows_its_due_time_and_last_error() {
     let mut table = table(false);
     table.row(row("deployments", &entry(), false));
     let expected = "CONTROLLER    KEY           STATE     FAILURES   DUE    LAST ERROR\n\
@@ -26,7 +26,7 @@ fn the_wide_table_has_as_many_cells_as_columns() {
 }
 
 #[test]
-fn a_ready_or_running_key_tells_since_when() {
+fn a_ready_or_running_key_shows_for_how_long() {
     for (name, wanted) in [("readyForMs", "2.0s"), ("runningForMs", "2.0s")] {
         let mut entry = entry();
         entry[name] = 2000.into();
@@ -35,7 +35,7 @@ fn a_ready_or_running_key_tells_since_when() {
 }
 
 #[test]
-fn what_is_not_shown_is_said() {
+fn omitted_keys_are_reported() {
     let said = |wanted: u64, unseen: u64| {
         let cuts = json!({ "wanted": wanted, "notLookedAt": unseen });
         truncation_note(&json!({ "metadata": { "name": "web" }, "items": [entry()], "cut": cuts }))
@@ -47,13 +47,13 @@ fn what_is_not_shown_is_said() {
 }
 
 #[test]
-fn states_are_asked_for_by_their_words() {
+fn states_are_requested_by_name() {
     assert_eq!(words(&[]), None);
     assert_eq!(words(&[State::Parked, State::Running]).unwrap(), "parked,running");
 }
 
 #[test]
-fn what_is_shown_is_not_asked_for_beside_a_command() {
+fn display_options_beside_a_subcommand_are_an_error() {
     let refused = |line: &str| {
         let parsed = <crate::args::Args as clap::Parser>::try_parse_from(line.split(' ')).unwrap();
         let crate::args::Command::Queue(args) = parsed.command else { panic!("{line}") };

@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_value_that_differs_has_a_line_and_no_other_has() {
+    fn each_differing_value_has_a_line_and_no_other() {
         let from = json!({ "a": 1, "grants": { "resources": [{ "kinds": ["Pod"], "verbs": ["get"] }] }, "limits": { "cpu": "1s" } });
         let to = json!({ "a": 1, "grants": { "resources": [{ "kinds": ["Pod"], "verbs": ["get", "list"] }] }, "config": { "b": "c" } });
         assert_eq!(

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rollout_is_done_when_what_is_wanted_now_runs() {
+    fn a_rollout_is_done_when_the_desired_revision_runs() {
         let done = Progress::Done("successfully rolled out: revision 3 runs".to_owned());
         assert_eq!(of(&document(2, "True", ("True", "Ready"), "Complete")), done);
         assert_eq!(of(&document(2, "True", ("False", "Suspended"), "Complete")), done);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_canary_is_waited_for_and_one_that_went_back_says_why() {
+    fn a_canary_is_waited_for_and_a_rollback_shows_its_reason() {
         let with = |progressing: &str, phase: &str| {
             let mut document = document(2, "True", ("True", "Ready"), progressing);
             document["status"]["rollout"] = json!({

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_is_told_resource_by_resource_with_both_values() {
+    fn a_report_lists_both_values_resource_by_resource() {
         let key = json!({ "kind": { "group": "demo.dev", "version": "v1", "name": "App" }, "namespace": "default", "name": "a" });
         let report = json!({
             "compared": 5, "equal": 2, "differing": 3, "errors": 1, "unfit": 1, "skipped": 4, "leftOut": 7,

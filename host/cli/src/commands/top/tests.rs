@@ -28,7 +28,7 @@ fn sorted(by: Measure) -> Value {
 }
 
 #[test]
-fn the_dearest_come_first_by_whatever_is_asked_for() {
+fn the_most_expensive_come_first_by_every_measure() {
     let costs = sorted(Measure::Cpu);
     assert_eq!(costs["items"][0]["controller"], "dear");
     let first = |by| {
@@ -55,7 +55,7 @@ fn a_controller_shows_its_last_minute_and_what_it_used_in_all() {
 }
 
 #[test]
-fn keys_are_marked_that_were_not_always_among_the_dearest_and_cut_at_the_limit() {
+fn keys_with_partial_counts_are_marked_and_the_list_ends_at_the_limit() {
     let costs = sorted(Measure::Cpu);
     let items = || costs["items"].as_array().unwrap().iter();
     let (table, left_out) = keys(items(), &args(Measure::Cpu), false);
@@ -68,7 +68,7 @@ fn keys_are_marked_that_were_not_always_among_the_dearest_and_cut_at_the_limit()
 }
 
 #[test]
-fn what_is_compiled_is_said_before_what_runs() {
+fn compilations_are_listed_before_running_controllers() {
     assert_eq!(compiling(&json!({ "items": [] })), None);
     assert_eq!(compiling(&json!({ "compiling": [] })), None);
     let costs = json!({ "compiling": [

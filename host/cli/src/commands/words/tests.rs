@@ -21,7 +21,7 @@ fn resources_are_named_as_kubectl_names_them() {
 }
 
 #[test]
-fn words_that_mean_nothing_are_a_usage_error() {
+fn invalid_resource_arguments_are_a_usage_error() {
     for text in ["", ",", "deploy,rs a", "deploy/a b", "deploy/", "/a", "a/b/c"] {
         assert_eq!(exit::reason_of(&parse(&words(text)).unwrap_err()), exit::ExitReason::Usage, "{text}");
     }
@@ -44,7 +44,7 @@ fn a_controller_is_named_with_or_without_its_kind() {
 }
 
 #[test]
-fn another_resource_is_never_taken_for_the_controller_of_its_name() {
+fn another_kind_is_never_mistaken_for_the_controller_of_its_name() {
     for word in [
         "deployment/web",
         "deployments.apps/web",

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use super::*;
 
 #[test]
-fn each_component_is_told_once_with_everybody_who_names_it_and_where_it_may_come_from() {
+fn each_missing_component_is_listed_once_with_its_revisions_and_sources() {
     let digests = [Digest::of(b"one"), Digest::of(b"two")];
     let of = |revisions: &[&str], sources: &[&str]| ComponentUse {
         revisions: revisions.iter().map(|&name| name.to_owned()).collect(),

@@ -16,7 +16,7 @@ use crate::terminal::{Screen, Style};
 mod faulty;
 
 #[test]
-fn what_was_told_is_told_again_only_when_it_is_something_else() {
+fn a_rejection_is_reported_again_only_with_another_cause() {
     let now = Instant::now();
     let why = |bytes: &[u8], reason: &str| RejectionCause {
         digest: Some(Digest::of(bytes)),
@@ -32,7 +32,7 @@ fn what_was_told_is_told_again_only_when_it_is_something_else() {
 }
 
 #[test]
-fn patience_starts_anew_with_every_change() {
+fn every_change_restarts_the_wait_before_a_rejection_is_reported() {
     let now = Instant::now();
     let why = || RejectionCause { digest: None, reason: "gone".to_owned(), stage: Stage::Read };
     let untold = Rejection { since: now, why: why(), told: false };
@@ -42,7 +42,7 @@ fn patience_starts_anew_with_every_change() {
 }
 
 #[test]
-fn what_was_not_written_is_tried_again_also_where_a_tag_alone_names_its_code() {
+fn an_unwritten_controller_is_retried_even_with_only_an_oci_tag() {
     let text = "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {name: a}\nspec: {component: {oci: \"registry.example/a:1\"}}\n";
     let (documents, _) = crate::manifest::read_bytes(Path::new("a.yaml"), text.as_bytes());
     let mut installed = FolderController::new(&documents[0], documents[0].controller.as_deref().unwrap());
@@ -61,7 +61,7 @@ fn reasons_are_a_list_and_digests_are_short() {
 }
 
 #[test]
-fn what_is_brought_says_who_brought_it_and_from_what() {
+fn a_managed_document_has_the_folders_label_and_source_digest() {
     let document = json!({ "metadata": { "name": "a", "labels": { "b": "c" } }, "spec": { "component": {} } });
     let (one, source) = managed_document(&document, Some(&Digest::of(b"1")));
     assert_eq!(one["metadata"]["labels"], json!({ "b": "c", MANAGED_BY: MANAGER }));
@@ -103,7 +103,7 @@ async fn written(folder: &Folder, (document, source): &(Value, String)) -> (Opti
 }
 
 #[tokio::test]
-async fn an_undo_that_comes_between_a_look_and_the_write_is_seen_before_it_ends() {
+async fn a_concurrent_undo_is_seen_before_the_write_ends_it() {
     let scratch = tempfile::tempdir().unwrap();
     let (folder, store) = folder(scratch.path()).await;
     assert_eq!(written(&folder, &of_file(1)).await.1, 1);
@@ -117,7 +117,7 @@ async fn an_undo_that_comes_between_a_look_and_the_write_is_seen_before_it_ends(
 }
 
 #[tokio::test]
-async fn what_somebody_makes_or_takes_over_between_a_look_and_the_write_is_left_alone() {
+async fn a_controller_that_another_client_creates_or_takes_over_concurrently_stays() {
     let scratch = tempfile::tempdir().unwrap();
     let (folder, store) = folder(scratch.path()).await;
     store.come_between(Write::Create { document: of_somebody() });
@@ -139,7 +139,7 @@ async fn what_somebody_makes_or_takes_over_between_a_look_and_the_write_is_left_
 }
 
 #[tokio::test]
-async fn what_somebody_takes_over_while_its_file_goes_stays() {
+async fn a_controller_taken_over_while_its_file_is_deleted_stays() {
     let scratch = tempfile::tempdir().unwrap();
     let (mut folder, store) = folder(scratch.path()).await;
     written(&folder, &of_file(1)).await;

@@ -22,7 +22,7 @@ fn status(state: ControllerState, counts: QueueCounts, reconciles: u64) -> Contr
 }
 
 #[test]
-fn a_host_is_at_rest_when_nothing_was_due_or_ran_for_long_enough() {
+fn a_host_is_idle_when_no_key_was_due_or_running_for_long_enough() {
     let (mut calm, start) = (IdleDetector::default(), Instant::now());
     let at = |ms| start + Duration::from_millis(ms);
     let rest = [status(ControllerState::Ready, QueueCounts { waiting: 7, ..QueueCounts::default() }, 3)];
@@ -33,7 +33,7 @@ fn a_host_is_at_rest_when_nothing_was_due_or_ran_for_long_enough() {
 }
 
 #[test]
-fn whatever_happens_starts_the_wait_anew() {
+fn any_activity_restarts_the_wait() {
     let none = QueueCounts::default();
     for disturbance in [
         (true, status(ControllerState::Ready, none, 3)),
@@ -56,7 +56,7 @@ fn whatever_happens_starts_the_wait_anew() {
 }
 
 #[test]
-fn suspended_controllers_and_no_controllers_are_at_rest() {
+fn hosts_with_suspended_or_no_controllers_are_idle() {
     for controllers in
         [vec![], vec![status(ControllerState::Suspended, QueueCounts { ready: 5, ..QueueCounts::default() }, 0)]]
     {

@@ -22,7 +22,7 @@ fn event(name: &str, reason: &str, message: &str, count: u64) -> Event {
 }
 
 #[test]
-fn what_many_keys_fail_for_is_told_once_with_their_number() {
+fn a_failure_of_many_keys_is_reported_once_with_their_number() {
     let mut warnings = Warnings::default();
     let denied: Vec<Event> = ["a", "b", "c"].map(|name| event(name, DENIED, DENIAL, 1)).into();
     let told = format!("warning: web default/a and 2 more: Forbidden: {DENIAL}");
@@ -33,7 +33,7 @@ fn what_many_keys_fail_for_is_told_once_with_their_number() {
 }
 
 #[test]
-fn the_failure_that_a_denial_leads_to_is_not_told_beside_it() {
+fn the_failure_caused_by_a_denial_is_not_reported_beside_it() {
     let mut warnings = Warnings::default();
     let failure = DENIAL.replace("Secret", "Secret \"NAME\"");
     let both = [event("a", DENIED, DENIAL, 1), event("a", "ReconcileFailed", &failure, 1)];
@@ -44,7 +44,7 @@ fn the_failure_that_a_denial_leads_to_is_not_told_beside_it() {
 }
 
 #[test]
-fn a_guest_that_says_a_denial_keeps_no_other_warning_quiet() {
+fn a_guest_that_fakes_a_denial_hides_no_other_warning() {
     let mut warnings = Warnings::default();
     let said = Event { source: EventSource::Guest, ..event("a", DENIED, "no\n", 1) };
     let denied = event("a", DENIED, "no\n", 1);
@@ -56,7 +56,7 @@ fn a_guest_that_says_a_denial_keeps_no_other_warning_quiet() {
 }
 
 #[test]
-fn what_happens_again_is_told_in_a_line_when_it_has_happened_ten_times_as_often() {
+fn a_repeated_warning_is_reported_again_at_ten_times_its_count() {
     let mut warnings = Warnings::default();
     let mut told = |count| warnings.lines(&[event("a", "Trapped", "one\ntwo", count)]);
     assert_eq!(told(1), ["warning: web default/a: Trapped: one\ntwo"]);
@@ -67,7 +67,7 @@ fn what_happens_again_is_told_in_a_line_when_it_has_happened_ten_times_as_often(
 }
 
 #[test]
-fn other_texts_other_reasons_and_other_controllers_are_told() {
+fn other_texts_reasons_and_controllers_are_reported() {
     let mut warnings = Warnings::default();
     let other = Event { controller: "api".into(), ..event("a", "Trapped", "one", 1) };
     let all = [event("a", "Trapped", "one", 1), event("a", "Trapped", "two", 1), event("a", "Slow", "one", 1), other];
@@ -75,7 +75,7 @@ fn other_texts_other_reasons_and_other_controllers_are_told() {
 }
 
 #[test]
-fn a_controller_that_was_changed_tells_everything_anew() {
+fn a_changed_controllers_warnings_are_reported_again() {
     let mut warnings = Warnings::default();
     let warning = [event("a", "Trapped", "one", 1)];
     assert_eq!(warnings.lines(&warning).len(), 1);
@@ -86,7 +86,7 @@ fn a_controller_that_was_changed_tells_everything_anew() {
 }
 
 #[test]
-fn a_name_is_taken_out_where_it_is_a_word() {
+fn a_key_name_is_removed_where_it_is_a_word() {
     let key = Key::new(Kind::new("", "v1", "Pod"), "default", "a");
     assert_eq!(without_key_name("a grant of \"a\" and a-1, not bag", Some(&key)), "… grant of \"…\" and …-1, not bag");
     assert_eq!(without_key_name("a grant", None), "a grant");

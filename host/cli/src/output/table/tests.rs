@@ -14,7 +14,7 @@ fn a_table_has_columns_and_no_lines() {
 }
 
 #[test]
-fn rows_that_come_later_line_up_with_the_first_ones() {
+fn later_rows_align_with_the_first_ones() {
     let mut table = Table::new(["NAME", "AGE"]);
     table.row(row(&["web-server", "5m"]));
     assert_eq!(table.take(), "NAME         AGE\nweb-server   5m\n");
@@ -26,7 +26,7 @@ fn rows_that_come_later_line_up_with_the_first_ones() {
 }
 
 #[test]
-fn a_cell_cannot_play_with_the_terminal() {
+fn control_characters_in_a_cell_are_escaped() {
     let mut table = Table::new(["MESSAGE"]);
     table.row(row(&["a\u{1b}[31m\nb"]));
     assert_eq!(table.to_string(), "MESSAGE\na\\u{1b}[31m\\nb\n");

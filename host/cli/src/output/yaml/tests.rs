@@ -8,7 +8,7 @@ fn read(text: &str) -> Value {
 }
 
 #[test]
-fn hidden_characters_are_escaped_wherever_they_stand_and_read_back() {
+fn hidden_characters_are_escaped_everywhere_and_read_back() {
     for c in ['\u{9b}', '\u{202e}', '\u{2066}', '\u{200b}', '\u{2028}', '\u{e0041}', '\u{feff}', '\u{7f}', '\u{ffff}'] {
         let text = format!("a{c}b");
         let document = json!({ "value": text, "lines": format!("x\n{c}\ny\n"), (text.clone()): [text], "like": "\\uFFFF0000202E" });

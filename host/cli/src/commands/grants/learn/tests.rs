@@ -5,7 +5,7 @@ fn grants(value: Value) -> Grants {
 }
 
 #[test]
-fn what_is_proposed_can_be_pasted_and_everything_else_is_a_comment() {
+fn the_proposal_can_be_pasted_and_everything_else_is_a_comment() {
     let line = |kind: &str| json!([{ "kinds": [kind], "verbs": ["get"], "namespaces": ["*"], "names": ["a\n- b"] }]);
     let learned = LearnedGrants {
         grants: grants(json!({ "resources": line("Pod") })),
@@ -36,7 +36,7 @@ fn what_is_proposed_can_be_pasted_and_everything_else_is_a_comment() {
 }
 
 #[test]
-fn nothing_seen_is_no_grant() {
+fn no_observations_give_no_grants() {
     let page = page("web", &LearnedGrants::default(), &NeedsSnapshot::default()).unwrap();
     assert!(page.ends_with("grants: {}\n"), "{page}");
 }
