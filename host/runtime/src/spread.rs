@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_many_threads_add_is_all_there() {
+    fn a_sum_contains_the_updates_of_all_threads() {
         let sum = ShardedSum::<u64>::default();
         std::thread::scope(|scope| {
             for _ in 0..2 * SHARDS {

@@ -34,7 +34,7 @@ async fn a_definition_that_is_wrong_is_told_and_keeps_no_host_from_starting() {
 }
 
 #[tokio::test]
-async fn what_was_stored_in_another_version_is_brought_into_the_one_of_today_when_a_host_starts() {
+async fn resources_in_an_old_version_are_migrated_when_a_host_starts() {
     let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
     let mut old = definition("demo.dev", json!("Cluster"));
     old["spec"]["versions"] =

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_older_than_a_minute_does_not_count() {
+    fn usage_older_than_a_minute_does_not_count() {
         let mut minute = Minute::default();
         let second = Duration::from_secs;
         for at in 0..600 {
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(minute.lately(second(1000)).runs, 1, "what the slice held before is gone");
     }
     #[test]
-    fn what_several_threads_noted_adds_up() {
+    fn usage_recorded_by_several_threads_adds_up() {
         let second = Duration::from_secs;
         let (mut one, mut other, mut both) = (Minute::default(), Minute::default(), Minute::default());
         for at in 0..200 {

@@ -121,7 +121,7 @@ async fn a_declaration_ends_when_no_controller_and_no_resource_has_its_kind() {
 }
 
 #[tokio::test]
-async fn what_is_created_while_a_kind_ends_keeps_it() {
+async fn a_resource_created_while_its_kind_ends_keeps_the_kind() {
     let store = stored();
     let context = context(store.clone());
     context.declare("web", &managing(sites("v1"))).await.unwrap();
@@ -146,7 +146,7 @@ async fn a_controller_that_is_not_loaded_keeps_every_declaration() {
 }
 
 #[tokio::test]
-async fn a_kind_that_nobody_claims_gives_way_to_another_version_with_its_resources() {
+async fn an_unclaimed_kind_is_replaced_by_another_version_and_migrated() {
     let store = stored();
     let context = context(store.clone());
     context.declare("web", &managing(sites("v1"))).await.unwrap();
@@ -168,7 +168,7 @@ fn controller(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_controller_that_comes_in_another_version_takes_its_own_declaration_along() {
+async fn a_controller_in_another_version_replaces_its_own_declaration() {
     let store = stored();
     context(store.clone()).declare("web", &managing(sites("v1"))).await.unwrap();
     create(&store, site("v1", "one")).await;
@@ -260,7 +260,7 @@ async fn a_definition_never_takes_over_a_kind_that_is_built_in() {
 }
 
 #[tokio::test]
-async fn nobody_but_the_host_writes_declarations() {
+async fn only_the_host_writes_declarations() {
     let store = stored();
     let context = context(store.clone());
     context.declare("web", &managing(sites("v1"))).await.unwrap();

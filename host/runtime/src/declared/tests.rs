@@ -58,7 +58,7 @@ async fn a_kind_that_nobody_declared_is_not_found() {
 }
 
 #[tokio::test]
-async fn what_is_declared_passes_and_gets_the_namespace_that_its_kind_has() {
+async fn declared_kinds_pass_and_get_their_default_namespace() {
     let effect = Effect::Get { key: Key::new(app(), "a", "b"), view: View::Whole };
     assert_eq!(perform(effect.clone()).await, (Answer::Unit, Some(effect)));
     let document = json!({"apiVersion": "demo.dev/v1", "kind": "App", "metadata": {"name": "a"}});
@@ -120,7 +120,7 @@ async fn a_document_in_the_wrong_place_is_invalid() {
 }
 
 #[tokio::test]
-async fn nothing_is_created_of_a_kind_whose_definition_is_being_deleted() {
+async fn no_resource_is_created_while_its_definition_is_being_deleted() {
     let document = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": { "name": "sites.demo.dev", "deletionTimestamp": "2026-01-01T00:00:00Z" },

@@ -96,7 +96,7 @@ fn a_deletion_of_a_definition_goes_on_after_the_host_has_ended_in_the_middle_of_
 }
 
 #[test]
-fn resources_that_are_brought_into_another_version_hold_up_no_other_definition() {
+fn migrating_resources_holds_up_no_other_definition() {
     let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
     let faulty = FaultyStore::over(store.clone());
     process(async {

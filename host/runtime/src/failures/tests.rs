@@ -26,7 +26,7 @@ fn a_thousand_keys_that_fail_at_once_take_ten_lines_and_then_one_a_second() {
 }
 
 #[test]
-fn what_there_was_no_room_for_is_counted_in_the_next_line() {
+fn suppressed_failures_are_counted_in_the_next_line() {
     let (log, now) = (FailureLog::default(), Instant::now());
     assert_eq!((0..25).filter(|_| log.note(now, 1).is_some()).count(), 10);
     assert_eq!((log.note(now + REFILL, 1), log.note(now + REFILL * 2, 1)), (Some(15), Some(0)));

@@ -36,7 +36,7 @@ proptest! {
     }
 
     #[test]
-    fn a_difference_says_what_both_have_and_the_other_way_round_it_says_it_the_other_way_round(old in value(), new in value()) {
+    fn differences_have_both_values_and_swapping_the_documents_swaps_them(old in value(), new in value()) {
         let there = differences(&old, &new);
         let back: Vec<_> = differences(&new, &old)
             .into_iter()
@@ -51,7 +51,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_not_told_is_the_same_in_both(fields in prop::collection::btree_map("[a-c]", value(), 0..4), name in "[a-d]", other in value()) {
+    fn fields_without_a_difference_are_equal_in_both(fields in prop::collection::btree_map("[a-c]", value(), 0..4), name in "[a-d]", other in value()) {
         let old = json!(fields);
         let mut new = old.clone();
         new[&name] = other;

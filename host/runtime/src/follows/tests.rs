@@ -13,7 +13,7 @@ fn secret(name: &str) -> Target {
 }
 
 #[test]
-fn what_is_followed_is_bounded_and_what_is_followed_no_more_makes_room() {
+fn followed_resources_are_bounded_and_dropped_ones_make_room() {
     let follows = Follows::default();
     let mut followers = 0;
     while follows.gather(&key(&format!("app-{followers}")), secret("one")) {

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_in_is_written_once_and_what_was_there_before_moves_to_the_top() {
+    fn an_installed_definition_is_recorded_once_and_an_older_one_gets_a_new_number() {
         assert_eq!(plan_revision(&[], &json!("x")), RevisionPlan { number: 1, is_new: true, was: None });
         let two = history(&[(1, "x"), (4, "y")]);
         assert_eq!(plan_revision(&two, &json!("y")), RevisionPlan { number: 4, is_new: false, was: None });
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_that_runs_is_kept_with_as_many_old_ones_as_are_wanted_and_none_twice() {
+    fn history_keeps_the_current_revision_and_the_newest_old_ones_without_duplicates() {
         let some = history(&[(1, "x"), (2, "y"), (3, "z"), (4, "x")]);
         assert_eq!(surplus(&some, 4, 10), ["a-1"], "the same stands at the top");
         assert_eq!(surplus(&some, 4, 1), ["a-1", "a-2"]);

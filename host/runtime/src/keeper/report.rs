@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_changed_keeps_its_time_and_the_same_facts_make_the_same_status() {
+    fn unchanged_conditions_keep_their_time_and_equal_inputs_give_equal_status() {
         let refused = SyncOutcome::Refused("no".to_owned());
         let first = status(&Value::Null, &facts(&refused), "one");
         assert_eq!(first["observedGeneration"], 2);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_anew_is_as_ready_as_it_was_unless_that_takes_long() {
+    fn a_restarted_controller_stays_ready_unless_the_start_takes_long() {
         let put = SyncOutcome::Put(Put::Added);
         let at = |before: &Value, state, is_new| {
             let running = Some(running(state));
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_refused_says_that_it_is_tried_again_and_that_nothing_runs() {
+    fn a_refused_definition_reports_the_retry_and_that_nothing_runs() {
         let refused = SyncOutcome::Refused("no".to_owned());
         let status = status(&Value::Null, &facts(&refused), "now");
         assert_eq!(condition(&status, "Ready")["reason"], "NotRunning");

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_is_told_with_its_field() {
+    fn violations_name_their_field() {
         let wrong = |more: Value| {
             let mut spec = json!({ "component": { "file": "a.wasm" } });
             spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

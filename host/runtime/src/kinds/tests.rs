@@ -62,7 +62,7 @@ fn a_definition_declares_a_kind_and_says_what_it_lacks() {
 }
 
 #[test]
-fn what_a_component_has_declared_too_stays_when_the_definition_goes() {
+fn a_kind_that_a_component_also_declares_outlives_its_definition() {
     let kinds = Kinds::with_built_in(Schemas::default());
     let defined = KindInfo {
         source: format!("{DEFINITION} deployments.apps"),

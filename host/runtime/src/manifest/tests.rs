@@ -23,7 +23,7 @@ fn spans_and_sizes_read_back_as_they_were_written() {
 }
 
 #[test]
-fn what_is_left_out_keeps_its_default() {
+fn missing_fields_keep_their_defaults() {
     let checked = spec(json!({"component": {"file": "a.wasm"}, "limits": {"cpu": "20ms"}})).check().unwrap();
     assert_eq!(checked.limits, Limits { cpu: Duration::from_millis(20), ..Limits::default() });
     assert_eq!(checked.overrides, Overrides::default());
@@ -119,7 +119,7 @@ fn processor_time_is_at_most_the_deadline() {
 }
 
 #[test]
-fn every_limit_that_can_be_written_is_read_within_its_bounds_and_refused_outside_of_them() {
+fn limits_are_accepted_within_their_bounds_and_refused_outside_of_them() {
     use homeostat_component::Amount;
     for LimitBounds { limit, field, least, most } in LIMIT_BOUNDS {
         let name = field.strip_prefix("spec.limits.").unwrap();

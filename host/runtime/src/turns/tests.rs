@@ -54,7 +54,7 @@ async fn again() {
 
 /// P5
 #[tokio::test]
-async fn one_that_wakes_up_runs_before_a_hundred_that_never_stop() {
+async fn a_woken_task_runs_before_a_hundred_busy_ones() {
     let turns = turns_of(1);
     let (busy, seldom) = (turns.tenant(), turns.tenant());
     let polls = Arc::new(AtomicUsize::new(0));
@@ -169,7 +169,7 @@ fn an_account_that_is_closed_is_used_again() {
 
 /// P5: a task that keeps computing never has the last slot.
 #[tokio::test(start_paused = true)]
-async fn a_task_whose_turns_are_long_again_and_again_leaves_one_turn_to_the_others() {
+async fn a_task_that_keeps_computing_leaves_the_last_slot_to_others() {
     let turns = turns_of(2);
     let (busy, seldom) = (turns.tenant(), turns.tenant());
     // Each of them is queued again when a quantum ends, and keeps a granted one until it is polled.
@@ -192,7 +192,7 @@ async fn a_task_whose_turns_are_long_again_and_again_leaves_one_turn_to_the_othe
 
 /// P5
 #[tokio::test(start_paused = true)]
-async fn what_ends_at_once_waits_for_nobody_whose_turns_last() {
+async fn interactive_quanta_do_not_wait_for_longer_ones() {
     let turns = turns_of(1);
     let (busy, seldom) = (turns.tenant(), turns.tenant());
     let mut hog = busy.run(|_| computes());
@@ -207,7 +207,7 @@ async fn what_ends_at_once_waits_for_nobody_whose_turns_last() {
 
 /// P5: a request from outside passes through tasks of the host, and does not wait at each of them.
 #[tokio::test(start_paused = true)]
-async fn what_takes_some_steps_waits_for_one_turn_and_not_for_one_at_each_step() {
+async fn a_request_through_several_tasks_waits_for_one_quantum_only() {
     let turns = turns_of(1);
     let (busy, began) = (turns.tenant(), Instant::now());
     let hogs = [(); 2].map(|()| tokio::spawn(busy.run(|_| computes())));
@@ -269,7 +269,7 @@ fn dice(seed: &mut u64, sides: usize) -> usize {
 /// For any order of operations: tasks with a quantum are counted, waiting tasks are queued, and no task waits
 /// while its slot is free.
 #[test]
-fn who_is_known_to_have_a_turn_or_to_wait_for_one_does() {
+fn task_states_match_the_queue_after_any_sequence_of_operations() {
     for seed in 0..300_u64 {
         let (threads, mut random) = (1 + usize::try_from(seed % 3).unwrap(), seed);
         let mut state = State { queue: FairQueue::new(threads), tasks: Vec::new(), vacant: Vec::new() };
@@ -297,7 +297,7 @@ fn who_is_known_to_have_a_turn_or_to_wait_for_one_does() {
 
 /// P5: a tenant does not pay for a thread that waits for a processor.
 #[test]
-fn who_had_the_turn_while_its_thread_stood_still_does_not_pay_for_it() {
+fn a_preempted_thread_does_not_charge_its_tenant() {
     let (short, long) = (Duration::from_micros(300), Duration::from_millis(30));
     let clock: processor::CpuClock = || Some(Duration::from_micros(1200));
     let before = Some(Duration::from_micros(1000));
@@ -310,7 +310,7 @@ fn who_had_the_turn_while_its_thread_stood_still_does_not_pay_for_it() {
 
 /// P5
 #[tokio::test]
-async fn one_whose_thread_stood_still_runs_as_soon_as_before() {
+async fn a_tenant_with_a_preempted_thread_keeps_its_position() {
     // The first reading is at the start of its quantum, and its thread uses no processor time.
     let turns = Scheduler::with(1, || Some(Duration::ZERO));
     let (busy, seldom) = (turns.tenant(), turns.tenant());

@@ -71,7 +71,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whoever_cost_more_than_a_64th_is_there_and_nobody_is_said_to_have_used_more_than_it_did(
+    fn every_key_above_a_64th_of_the_cost_is_kept_and_no_key_is_overstated(
         runs in prop::collection::vec((prop_oneof![0..10_u16, 0..500_u16], 0..1000_u64), 1..3000),
     ) {
         let (mut dearest, mut exact) = (TopKeys::default(), HashMap::<Key, (u64, Usage)>::new());
@@ -95,7 +95,7 @@ proptest! {
         }
     }
     #[test]
-    fn whoever_cost_more_than_a_64th_is_there_whichever_threads_noted_it(
+    fn merged_tables_keep_every_key_above_a_64th_of_the_cost(
         runs in prop::collection::vec((0..3_usize, prop_oneof![0..10_u16, 0..500_u16], 0..1000_u64), 1..5000),
     ) {
         let (mut tables, mut exact) = ([(); 3].map(|()| TopKeys::default()), HashMap::<Key, (u64, Usage)>::new());

@@ -22,7 +22,7 @@ async fn gone(store: &MemoryStore, word: &DefinitionUpdate) -> DefinitionUpdate 
 }
 
 #[tokio::test]
-async fn nothing_is_kept_of_a_definition_that_is_gone() {
+async fn a_deleted_definition_leaves_no_state_behind() {
     let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
     let context = context(store.clone());
     let mut followers = DefinitionTasks::default();

@@ -439,7 +439,7 @@ async fn run(case: Case) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn what_a_guest_is_told_is_what_its_grants_name() {
+fn feeders_deliver_exactly_the_keys_that_the_grants_cover() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let mut runner = TestRunner::new(Config { cases: CASES, failure_persistence: None, ..Config::default() });
     runner.run(&case(), |case| runtime.block_on(run(case))).unwrap_or_else(|failure| panic!("{failure}"));

@@ -106,7 +106,7 @@ impl Fed {
 /// C4: from the deletion timestamp to the last finalizer, and from any feeder; a recreated resource has to
 /// wait.
 #[tokio::test(start_paused = true)]
-async fn what_is_being_deleted_goes_through_and_nothing_else_does() {
+async fn only_keys_of_resources_being_deleted_run() {
     let fed = Fed::with(&["goes", "stays"]).await;
     fed.finalizers("goes", &["demo.dev/held"]).await;
     fed.comes(&["goes"]).await;
@@ -131,7 +131,7 @@ async fn what_is_being_deleted_goes_through_and_nothing_else_does() {
 
 /// C4: keys of resources deleted before the suspension, or gone before it, are on the queue already.
 #[tokio::test(start_paused = true)]
-async fn what_was_queued_before_the_suspension_goes_through_if_it_is_deleted() {
+async fn keys_queued_before_the_suspension_run_if_their_resource_is_deleted() {
     let fed = Fed::with(&["goes", "gone", "stays"]).await;
     fed.finalizers("goes", &["demo.dev/held"]).await;
     for name in ["goes", "gone"] {

@@ -68,7 +68,7 @@ async fn after_a_gap_whoever_follows_the_kind_looks_again() {
 
 /// A resource that no longer has the labels matched the selector until then.
 #[tokio::test(start_paused = true)]
-async fn who_follows_labels_looks_when_something_comes_to_have_them_has_them_no_more_or_goes() {
+async fn label_followers_run_when_a_resource_gains_or_loses_the_labels_or_is_deleted() {
     let (store, all) = (FaultyStore::over(store()), Arc::<Follows>::default());
     let labels = vec![LabelRequirement::Equals("tier".to_owned(), "first".to_owned())];
     let selector = Selector { labels, ..Selector::default() };

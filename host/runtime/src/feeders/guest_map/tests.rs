@@ -126,7 +126,7 @@ async fn the_keys_that_map_has_led_to_are_bounded_and_each_is_told_all_the_same(
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_for_map_is_kept_as_its_text_alone() {
+async fn documents_waiting_for_map_are_kept_as_text() {
     let (_, map) = map(0, false);
     let read = part("p", 1000);
     read.document();

@@ -79,7 +79,7 @@ async fn the_others_go_on_when_the_one_that_reads_for_all_goes() {
 
 /// W5: a notified feeder that does not read holds up no other.
 #[tokio::test(start_paused = true)]
-async fn one_that_waits_and_is_not_asked_again_holds_up_no_other() {
+async fn a_reader_that_is_not_polled_again_holds_up_no_other() {
     let (store, watches) = watches();
     let [mut first, mut stuck, mut last] = [0, 1, 2].map(|_| watches.watch(&managed(), store.revision()));
     let mut reads = Box::pin(first.next());
@@ -98,7 +98,7 @@ async fn one_that_waits_and_is_not_asked_again_holds_up_no_other() {
 
 /// W5: a feeder sees everything since its own list, regardless of others that start and end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn users_that_come_and_go_at_once_leave_none_without_a_watch_and_no_watch_without_a_user() {
+async fn concurrent_readers_always_have_a_watch_and_no_watch_outlives_them() {
     let (store, watches) = watches();
     let mut users = JoinSet::new();
     for user in 0..16 {
@@ -131,7 +131,7 @@ async fn users_that_come_and_go_at_once_leave_none_without_a_watch_and_no_watch_
 
 /// W5
 #[tokio::test(start_paused = true)]
-async fn one_that_has_fallen_behind_catches_up_alone_and_joins_the_others_again() {
+async fn a_reader_behind_the_buffer_catches_up_alone_and_rejoins() {
     let (store, watches) = watches();
     let [mut quick, mut slow] = [0, 1].map(|_| watches.watch(&managed(), store.revision()));
     let count = EVENTS_MAX + 10;
@@ -169,7 +169,7 @@ async fn large_documents_are_not_kept_for_long() {
 
 /// A controller with the only watch of a kind keeps no buffer, only its position.
 #[tokio::test(start_paused = true)]
-async fn nothing_is_kept_for_one_who_reads_alone() {
+async fn a_single_reader_needs_no_buffer() {
     let (store, watches) = watches();
     let from = store.revision();
     let mut watch = watches.watch(&managed(), from);
@@ -224,7 +224,7 @@ async fn a_kind_whose_watch_hangs_holds_up_no_other_kind() {
 
 /// The store's own history suffices: a feeder that starts after others misses nothing.
 #[tokio::test(start_paused = true)]
-async fn one_that_begins_with_an_older_list_than_the_others_misses_nothing() {
+async fn a_reader_with_an_older_list_misses_nothing() {
     let store = MemoryStore::new(homeostat_store::Options::default());
     let watches = SharedWatches::of(Arc::new(store));
     let store = watches.store().clone();

@@ -108,7 +108,7 @@ async fn adding_changing_and_deleting_each_bring_the_key() {
 
 /// W3
 #[tokio::test(start_paused = true)]
-async fn what_was_left_is_told_as_well_as_what_was_joined() {
+async fn the_previous_and_the_new_owner_both_get_their_keys() {
     let store = FaultyStore::over(store());
     let queue = watch_parts(&store, label(), Changes::All);
     apply(&*store, "Part", "p", json!({"app": "a"})).await;
@@ -182,7 +182,7 @@ async fn a_change_of_owner_brings_the_old_one_and_the_new_one() {
 /// W2: the history is compacted, and with it a deletion and a change. The second list finds both, and reports
 /// nothing that is unchanged.
 #[tokio::test(start_paused = true)]
-async fn what_was_missed_is_found_by_listing_again() {
+async fn missed_changes_are_found_by_listing_again() {
     let store = FaultyStore::over(store());
     for name in ["goes", "changes", "stays"] {
         apply(&*store, "Part", name, json!({"app": name})).await;
@@ -246,7 +246,7 @@ async fn a_change_of_the_status_counts_unless_it_is_said_not_to() {
 
 /// W11
 #[tokio::test(start_paused = true)]
-async fn a_resource_that_is_made_anew_counts_however_much_it_looks_like_the_old_one() {
+async fn a_recreated_resource_counts_even_if_it_equals_the_old_one() {
     let store = FaultyStore::over(store());
     let queue = watch_apps(&store, Changes::ButStatus);
     apply(&*store, "App", "a", json!({})).await;
@@ -259,7 +259,7 @@ async fn a_resource_that_is_made_anew_counts_however_much_it_looks_like_the_old_
 
 /// W11: the watch missed the changes themselves. The second list is compared in the same way.
 #[tokio::test(start_paused = true)]
-async fn after_a_gap_a_status_that_changed_is_ignored_and_a_resource_made_anew_is_not() {
+async fn after_a_gap_a_changed_status_is_ignored_and_a_recreated_resource_is_not() {
     let store = FaultyStore::over(store());
     for name in ["status", "spec", "anew", "goes"] {
         apply(&*store, "App", name, json!({})).await;
@@ -373,7 +373,7 @@ async fn a_change_that_found_no_room_comes_when_there_is_some() {
 
 /// W3
 #[tokio::test(start_paused = true)]
-async fn whom_a_resource_left_is_told_also_when_there_was_no_room() {
+async fn a_previous_owner_gets_its_key_even_after_a_full_queue() {
     let store = FaultyStore::over(store());
     let (watches, parts) = (SharedWatches::of(store.clone()), part("p").kind().clone());
     let feeder =

@@ -130,7 +130,7 @@ fn a_status_is_told_apart_from_what_it_belongs_to() {
 }
 
 #[test]
-fn nothing_of_a_secret_is_told() {
+fn differences_contain_nothing_of_a_secret() {
     let secret = |data: &str| {
         let document = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "namespace": "default"}, "data": {"a": data}});
         let write = Write::Apply { document: document.clone(), manager: "web".into(), force: false };
@@ -191,7 +191,7 @@ fn events_are_compared_by_their_reasons_and_follows_by_what_they_mean() {
 }
 
 #[test]
-fn what_the_new_one_alone_is_denied_is_told() {
+fn denials_of_the_candidate_alone_are_reported() {
     let denied =
         |denials: &[&str]| Run { denials: denials.iter().map(|text| (*text).to_owned()).collect(), ..run(vec![]) };
     assert_eq!(found(&denied(&["a"]), &denied(&["a", "b"])), ["it grants b: - -> denied"]);
@@ -223,7 +223,7 @@ fn writes() -> impl Strategy<Value = Vec<Exchange>> {
 
 proptest! {
     #[test]
-    fn nobody_differs_from_itself_and_both_ways_round_differ(old in writes(), new in writes()) {
+    fn a_run_equals_itself_and_differences_are_symmetric(old in writes(), new in writes()) {
         let (old, new) = (run(old), run(new));
         prop_assert!(found(&old, &old).is_empty());
         prop_assert_eq!(found(&old, &new).is_empty(), found(&new, &old).is_empty());

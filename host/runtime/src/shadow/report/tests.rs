@@ -39,7 +39,7 @@ fn the_same_field_of_the_same_resource_is_told_once_and_counted() {
 }
 
 #[test]
-fn a_number_that_is_allowed_is_exceeded_at_once_and_a_share_is_judged_at_the_end() {
+fn an_allowed_number_fails_at_once_and_a_share_at_the_end() {
     let soon = Duration::from_secs(1);
     assert!(matches!(report(0, 1).verdict(&plan(DifferenceLimit::Count(0)), soon), ShadowVerdict::Failed(_)));
     assert_eq!(report(9, 1).verdict(&plan(DifferenceLimit::Count(1)), MINUTE), ShadowVerdict::Passed);
@@ -56,7 +56,7 @@ fn a_number_that_is_allowed_is_exceeded_at_once_and_a_share_is_judged_at_the_end
 }
 
 #[test]
-fn it_waits_for_its_time_and_for_its_reconciles_but_not_for_ever() {
+fn a_verdict_needs_time_and_reconciles_but_not_forever() {
     let none = plan(DifferenceLimit::Count(0));
     assert_eq!(report(9, 0).verdict(&none, MINUTE), ShadowVerdict::Inconclusive);
     assert_eq!(report(10, 0).verdict(&none, MINUTE - Duration::from_millis(1)), ShadowVerdict::Inconclusive);

@@ -94,7 +94,7 @@ impl ReplayState {
 }
 
 #[tokio::test]
-async fn what_the_old_one_changed_is_as_it_was_before_until_the_new_one_does_the_same() {
+async fn stable_changes_are_invisible_until_the_candidate_repeats_them() {
     let mut old = Old::new();
     old.store.write(apply("unread", 1)).await.unwrap();
     old.store.write(apply("read", 1)).await.unwrap();
@@ -113,7 +113,7 @@ async fn what_the_old_one_changed_is_as_it_was_before_until_the_new_one_does_the
 }
 
 #[tokio::test]
-async fn a_write_of_its_own_is_decided_on_what_was_there_and_seen_by_the_next_read_and_write() {
+async fn candidate_writes_use_the_replayed_state_and_are_seen_by_later_reads_and_writes() {
     let mut old = Old::new();
     old.store.write(Write::Create { document: document("a", 1) }).await.unwrap();
     old.get("a").await;
@@ -194,7 +194,7 @@ async fn clocks_and_random_numbers_come_again_in_order_and_a_clock_goes_on() {
 }
 
 #[tokio::test]
-async fn what_history_has_lost_cannot_be_compared() {
+async fn writes_with_compacted_history_cannot_be_compared() {
     let mut old = Old::new();
     old.store.write(apply("a", 1)).await.unwrap();
     old.write(apply("a", 2)).await;

@@ -20,7 +20,7 @@ fn a_task_is_expected_to_be_brief_until_a_turn_has_lasted() {
 
 /// P5
 #[test]
-fn a_guest_that_computes_for_some_milliseconds_is_not_long_and_one_that_goes_on_is() {
+fn a_task_that_keeps_computing_is_batch_and_one_that_computes_briefly_is_not() {
     assert_eq!(after([TICK_NS; 4]), TaskClass::Normal);
     assert_eq!(after([TICK_NS; 5]), TaskClass::Batch);
     assert_eq!(after([5 * TICK_NS]), TaskClass::Batch, "in one piece, which nothing could interrupt");
@@ -35,7 +35,7 @@ fn a_guest_that_computes_between_little_pieces_is_long() {
 }
 
 #[test]
-fn what_was_computed_once_is_forgotten() {
+fn a_past_computation_decays() {
     let computed = std::iter::repeat_n(TICK_NS, 1000);
     assert_eq!(after(computed.clone().chain([SHORT_NS; 40])), TaskClass::Batch);
     assert_eq!(after(computed.clone().chain([SHORT_NS; 60])), TaskClass::Normal);

@@ -42,7 +42,7 @@ impl Machine {
 
 /// P5
 #[test]
-fn who_has_little_to_do_waits_for_one_turn_however_many_tasks_the_others_have() {
+fn a_tenant_with_little_work_waits_for_one_quantum_beside_any_number_of_tasks() {
     let mut machine = Machine::new(2);
     for _ in 0..3 {
         machine.busy(100);
@@ -65,7 +65,7 @@ fn who_has_little_to_do_waits_for_one_turn_however_many_tasks_the_others_have() 
 
 /// P5: the measure is processor time, neither keys nor workers.
 #[test]
-fn busy_controllers_get_the_same_time_whatever_their_turns_cost_and_however_many_tasks_they_have() {
+fn busy_tenants_get_equal_time_regardless_of_quantum_costs_and_numbers_of_tasks() {
     let mut machine = Machine::new(2);
     let cost_ns =
         BTreeMap::from([(machine.busy(1), TURN_NS), (machine.busy(50), TURN_NS / 10), (machine.busy(5), TURN_NS / 3)]);
@@ -81,7 +81,7 @@ fn busy_controllers_get_the_same_time_whatever_their_turns_cost_and_however_many
 }
 
 #[test]
-fn who_slept_goes_first_once_and_then_shares_alike() {
+fn an_idle_tenant_goes_first_once_and_then_shares_equally() {
     let mut machine = Machine::new(1);
     let busy = machine.busy(1);
     let sleeper = machine.shares.add_tenant();
@@ -144,7 +144,7 @@ fn brief_turns_wait_for_one_another_alone_and_take_no_other_turn() {
 }
 
 #[test]
-fn an_account_that_waits_for_both_lengths_goes_on_with_the_one_that_is_free() {
+fn a_tenant_waiting_in_two_classes_gets_the_free_slot() {
     let mut shares = FairQueue::new(2);
     let account = shares.add_tenant();
     for (task, length) in [(0, TaskClass::Batch), (1, TaskClass::Batch), (2, TaskClass::Normal)] {
