@@ -98,7 +98,7 @@ impl Code {
         Self { machine, unpooled, origin, size_bytes, entry: None, memory }
     }
 
-    /// Returns the code with the place where it can be read again; with `None` it stays in memory.
+    /// Sets the cache entry to reload it from; `None` keeps it in memory.
     pub(crate) fn kept_at(self, entry: Option<Entry>) -> Self {
         Self { entry, ..self }
     }

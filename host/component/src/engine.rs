@@ -21,7 +21,7 @@ use crate::options::{EngineOptions, INSTANCES_BOUNDS, config, pool};
 const REST_AFTER_MIN: Duration = Duration::from_millis(1);
 
 /// Compiles components and runs guests. Cheap to clone; its threads end with the last clone and the last
-/// [`Component`].
+/// [`crate::Component`].
 #[derive(Clone, Debug)]
 pub struct Engine(pub(crate) Arc<Inner>);
 

@@ -2,7 +2,7 @@
 //! has a name: see [`crate::LimitName`].
 //!
 //! `docs/limits.md` lists all of them with their defaults; it is generated from [`Limits::amount`] and
-//! [`fixed`].
+//! [`crate::fixed_bounds`].
 
 use std::time::Duration;
 
