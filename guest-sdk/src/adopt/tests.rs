@@ -38,7 +38,7 @@ fn a_part_is_what_the_selector_means_and_nobody_else_manages() {
 }
 
 #[test]
-fn what_is_being_deleted_is_neither_adopted_nor_released() {
+fn resources_being_deleted_are_neither_adopted_nor_released() {
     let parent = thing("parent");
     let mut selector = LabelSelector::default();
     selector.match_labels.insert("app".to_owned(), "web".to_owned());

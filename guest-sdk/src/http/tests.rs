@@ -14,7 +14,7 @@ fn an_address_is_taken_apart() {
 }
 
 #[test]
-fn what_is_no_address_is_refused() {
+fn malformed_addresses_are_refused() {
     for url in [
         "",
         "example.com",

@@ -24,7 +24,7 @@ fn a_difference_laid_over_the_old_document_gives_the_new_one() {
 }
 
 #[test]
-fn what_a_patch_does_not_name_stays() {
+fn fields_that_a_patch_does_not_name_stay() {
     let mut document = json!({"mine": 1, "theirs": {"deep": 2}});
     merge(&mut document, difference(&json!({"mine": 1}), &json!({"mine": 2})).expect("they differ"));
     assert_eq!(document, json!({"mine": 2, "theirs": {"deep": 2}}));

@@ -110,7 +110,7 @@ fn a_spec_that_does_not_fit_is_named() {
 }
 
 #[test]
-fn what_is_applied_names_only_what_is_set() {
+fn an_applied_document_names_only_the_set_fields() {
     let parent = read(&stored());
     let child = Resource::new("default", "a-1", Widget { size: 1, colour: None }).label("app", "a").owned_by(&parent);
     let applied = child.document(&child.metadata.to_apply()).unwrap();

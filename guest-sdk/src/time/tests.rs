@@ -37,7 +37,7 @@ fn offsets_and_fractions_count() {
 }
 
 #[test]
-fn what_is_no_time_is_refused() {
+fn malformed_times_are_refused() {
     for text in [
         "",
         "2026-01-01",

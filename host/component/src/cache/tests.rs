@@ -78,7 +78,7 @@ fn the_next_host_compiles_nothing() {
 }
 
 #[tokio::test]
-async fn what_comes_from_the_cache_runs() {
+async fn code_from_the_cache_runs() {
     let disk = Disk::new();
     let describe = async || {
         let component = disk.engine().load(fixture::good(), &Default::default()).await.unwrap();
@@ -149,7 +149,7 @@ fn an_entry_under_the_name_of_another_is_not_taken_for_it() {
 }
 
 #[test]
-fn what_another_engine_compiled_is_neither_found_nor_taken() {
+fn code_of_another_engine_is_neither_found_nor_loaded() {
     let (disk, digest) = (Disk::new(), Digest::of(&fixture::good()));
     let cache = disk.cache(1 << 20);
     let own = wasmtime::Engine::new(&wasmtime::Config::new()).unwrap();

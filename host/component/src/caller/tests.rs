@@ -56,7 +56,7 @@ async fn a_caller_keeps_one_place_from_call_to_call_and_gives_it_back_when_it_go
 }
 
 #[tokio::test]
-async fn who_waits_for_a_place_goes_before_whoever_keeps_one() {
+async fn a_waiting_caller_goes_before_a_session_that_keeps_its_permit() {
     let engine = engine(1);
     let component = engine.load(fixture::good(), &Grants::default()).await.unwrap();
     let [mut keeps, mut waits] = ["keeps", "waits"].map(CallSession::new);
@@ -73,7 +73,7 @@ async fn who_waits_for_a_place_goes_before_whoever_keeps_one() {
 }
 
 #[tokio::test]
-async fn whoever_began_to_wait_during_a_call_has_the_place_when_it_ends() {
+async fn a_caller_that_waits_during_a_call_gets_its_permit_at_the_end() {
     let engine = engine(1);
     let reads = "(drop (call $now)) global.get $settled";
     let component = engine.load(fixture::guest("global.get $spec", reads), &Grants::default()).await.unwrap();

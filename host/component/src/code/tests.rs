@@ -39,7 +39,7 @@ async fn the_same_bytes_are_compiled_once_and_shared() {
 }
 
 #[tokio::test]
-async fn what_somebody_has_is_loaded_again_without_its_bytes() {
+async fn a_loaded_component_is_loaded_again_without_its_bytes() {
     let (engine, grants) = (engine(), Grants::default());
     let (good, bad) = (fixture::good(), fixture::guest("global.get $spec", "unreachable"));
     let component = engine.load(good.clone(), &grants).await.unwrap();
@@ -62,7 +62,7 @@ async fn code_that_nobody_has_is_forgotten() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_the_pool_comes_back_from_the_cache_as_such() {
+async fn a_component_too_large_for_the_pool_stays_unpooled_from_the_cache() {
     let folder = tempfile::tempdir().unwrap();
     let module = "(core module $m (memory 1))";
     let text = format!("(component {module} {})", "(core instance (instantiate $m))".repeat(5));

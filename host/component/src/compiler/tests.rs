@@ -30,7 +30,7 @@ fn hit(reason: &Reason) -> Option<LimitName> {
 }
 
 #[tokio::test]
-async fn a_compiler_that_is_killed_is_told_from_a_bad_component_and_the_next_try_works() {
+async fn a_killed_compiler_is_distinguished_from_a_bad_component_and_a_retry_works() {
     let folder = tempfile::tempdir().unwrap();
     let code = folder.path().join("code");
     std::fs::write(&code, Engine::new(one()).unwrap().pooled().engine.precompile_component(&fixture::good()).unwrap())
@@ -51,7 +51,7 @@ async fn a_compiler_that_is_killed_is_told_from_a_bad_component_and_the_next_try
 }
 
 #[tokio::test]
-async fn what_a_component_says_of_its_types_is_refused_before_anything_is_compiled() {
+async fn invalid_types_are_refused_before_anything_is_compiled() {
     let folder = tempfile::tempdir().unwrap();
     let ran = folder.path().join("ran");
     let engine = engine(&format!("echo > {}; exec cat > /dev/null", ran.display()), EngineOptions::default());

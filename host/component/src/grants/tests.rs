@@ -69,7 +69,7 @@ fn all_namespaces_are_covered_by_the_star_alone() {
 }
 
 #[test]
-fn what_is_missing_is_named_in_the_words_of_the_manifest() {
+fn a_missing_grant_is_named_in_the_words_of_the_manifest() {
     let kind = deployment();
     let missing = request(Verb::UpdateStatus, &kind, Some("default"), Some("web")).missing();
     for part in ["kinds: [apps/Deployment]", "verbs: [update-status]", "namespaces: [\"default\"]"] {

@@ -110,7 +110,7 @@ async fn an_import_of_another_type_is_refused() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_the_pool_is_compiled_for_the_other_machine() {
+async fn a_component_too_large_for_the_pool_is_compiled_for_the_other_machine() {
     let memories = "(core module $m (memory 1)) (core instance (instantiate $m))";
     let code = async |bytes: Vec<u8>| super::code(&engine(), &Digest::of(&bytes), Arc::new(bytes)).await.unwrap();
     let one = code(component(&format!("(component {memories})"))).await;

@@ -51,7 +51,7 @@ fn elements_of_tables_have_a_limit_of_their_own() {
 }
 
 #[test]
-fn a_table_that_the_pool_has_no_room_for_has_hit_the_limit_and_one_that_is_full_by_itself_has_not() {
+fn a_table_too_large_for_the_pool_hits_the_limit_unlike_one_at_its_own_maximum() {
     with_state(&Limits::default(), |state| {
         assert!(state.table_growing(0, 2, Some(1)).unwrap());
         assert!(state.table_growing(0, 20_000, Some(20_000)).unwrap());
@@ -61,7 +61,7 @@ fn a_table_that_the_pool_has_no_room_for_has_hit_the_limit_and_one_that_is_full_
 }
 
 #[test]
-fn what_the_host_holds_for_a_guest_has_the_limit_of_its_handles() {
+fn host_handles_of_a_guest_count_towards_the_limit_handles() {
     let limits = Limits { handles_max: 3, ..Limits::default() };
     with_state(&limits, |state| {
         for handle in 0..3 {

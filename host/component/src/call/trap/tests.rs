@@ -20,7 +20,7 @@ fn a_panic_shows_its_message_and_the_frames_of_the_guest() {
 }
 
 #[test]
-fn what_was_said_before_another_trap_comes_after_it() {
+fn the_last_lines_of_stderr_follow_the_message_of_a_trap() {
     assert_eq!(compose("integer divide by zero", "about to divide", ""), "integer divide by zero\nabout to divide");
 }
 

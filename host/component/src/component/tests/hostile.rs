@@ -78,7 +78,7 @@ async fn a_callback_of_the_host_that_calls_the_host_or_crashes_or_lies_is_a_trap
 }
 
 #[tokio::test]
-async fn a_guest_that_wants_more_memory_or_tables_than_allowed_from_its_first_moment_is_a_refusal() {
+async fn a_guest_whose_initial_memory_or_tables_exceed_the_limits_is_refused() {
     for (module, limit) in [
         ("(memory 1025)", "limit memory"),
         (&*"(memory 0)".repeat(16), "limit memories"),
@@ -190,7 +190,7 @@ async fn an_answer_at_no_address_is_a_trap() {
 }
 
 #[tokio::test]
-async fn a_component_that_imports_everything_gets_what_is_offered_and_is_refused_for_the_rest() {
+async fn a_component_with_every_import_is_refused_only_for_those_not_offered() {
     // The template itself imports the clock.
     let offered = OFFERED.iter().filter(|name| !name.contains("monotonic-clock"));
     let parts: String = offered.map(|name| format!("(import \"{name}\" (instance))\n")).collect();
@@ -271,7 +271,7 @@ async fn a_component_whose_sizes_lie_is_refused() {
 
 /// Deep enough to exhaust the stack of a recursive parser.
 #[tokio::test]
-async fn components_in_components_are_read_to_the_bottom_and_refused_for_what_is_missing() {
+async fn nested_components_are_read_to_the_bottom_and_refused_for_missing_exports() {
     let header = b"\0asm\x0d\0\x01\0";
     let mut bytes = header.to_vec();
     for _ in 0..5000 {

@@ -80,7 +80,7 @@ fn a_proposed_grant_for_http_is_for_one_method_and_one_host() {
 }
 
 #[test]
-fn what_is_learned_of_a_denial_grants_no_pattern_that_a_guest_wrote() {
+fn grants_learned_from_denials_contain_no_pattern_of_the_guest() {
     let needs = Needs::default();
     let one = |kind: &Kind, namespace: &str| Attempt::Resource {
         verb: Verb::Get,

@@ -36,7 +36,7 @@ fn seen(grants: &Grants, asks: impl IntoIterator<Item = Attempt>) -> NeedsSnapsh
 }
 
 #[test]
-fn what_was_used_is_cut_out_of_what_is_granted() {
+fn used_grants_are_cut_out_of_the_given_ones() {
     let granted = grants(&json!({"resources": [
         {"kinds": ["apps/*"], "verbs": ["*"], "namespaces": ["*"]},
         {"kinds": ["Secret"], "verbs": ["get"]}
@@ -84,7 +84,7 @@ fn where_names_are_many_the_patterns_of_the_manifest_stay() {
 }
 
 #[test]
-fn what_was_denied_is_proposed_apart_from_what_was_allowed() {
+fn denied_accesses_are_proposed_apart_from_allowed_ones() {
     let granted = grants(&json!({"resources": [{"kinds": ["apps/A"], "verbs": ["get"], "namespaces": ["blue"]}]}));
     let asks = (0..20).map(|n| get("A", &format!("n{n}"), "a")).chain([get("A", "blue", "a"), get("B", "blue", "b")]);
     let learned = granted.learn(&seen(&granted, asks));
@@ -175,7 +175,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_learned_allows_what_was_allowed_and_nothing_that_was_not_granted(
+    fn learned_grants_allow_all_allowed_accesses_and_nothing_ungranted(
         resources in prop::collection::vec(line(), 0..4),
         asks in prop::collection::vec(ask(), 0..120),
         others in prop::collection::vec(ask(), 40),

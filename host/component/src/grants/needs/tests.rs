@@ -81,7 +81,7 @@ fn addresses_are_kept_without_their_query_and_by_host_when_they_are_many() {
 }
 
 #[test]
-fn what_was_asked_between_two_looks_is_their_difference() {
+fn the_difference_of_two_snapshots_is_the_accesses_in_between() {
     let needs = Needs::default();
     needs.record(&ask(Verb::Get, "blue", "a"), false);
     needs.record(&Attempt::Clock, false);

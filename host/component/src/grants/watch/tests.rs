@@ -39,7 +39,7 @@ fn refusals(grants: &Grants, spec: &ControllerSpec) -> Vec<String> {
 }
 
 #[test]
-fn whatever_no_grant_covers_is_refused_at_once_with_the_lines_that_would_grant_it() {
+fn watches_without_a_grant_are_refused_together_with_the_lines_that_grant_them() {
     let told = refusals(&Grants::default(), &spec(vec![watch(Mapping::SameName), watch(Mapping::Guest)]));
     let line =
         |kind: &str, verbs: &str| format!("    - {{kinds: [demo.dev/{kind}], verbs: [{verbs}], namespaces: [\"*\"]}}");
@@ -55,7 +55,7 @@ fn whatever_no_grant_covers_is_refused_at_once_with_the_lines_that_would_grant_i
 }
 
 #[test]
-fn what_a_refusal_proposes_is_enough() {
+fn the_lines_that_a_refusal_proposes_are_sufficient() {
     let mappings = [Mapping::Owner, Mapping::SameName, Mapping::Label("a".into()), Mapping::Field("/spec/a".into())];
     let spec = spec(mappings.into_iter().chain([Mapping::Guest]).map(watch).collect());
     let mut granted = Grants::default();
@@ -118,7 +118,7 @@ fn a_kind_of_which_nothing_is_stored_needs_no_watch() {
 }
 
 #[test]
-fn what_a_change_may_reveal_needs_watch_and_for_its_content_get_or_list_too() {
+fn a_change_needs_watch_and_its_content_needs_get_or_list_too() {
     let part = |namespace: &str| Key::new(Kind::new("demo.dev", "v2", "Part"), namespace, "p");
     let granted = grants(json!([
         { "kinds": ["demo.dev/Part"], "verbs": ["watch"], "namespaces": ["blue", "green"] },
@@ -198,7 +198,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_about_kinds_decides_as_the_whole_does(lines in prop::collection::vec(line(), 0..4), namespace in "[ab]{0,2}", name in "[ab]{1,2}") {
+    fn grants_for_kinds_decide_as_the_whole_grants_do(lines in prop::collection::vec(line(), 0..4), namespace in "[ab]{0,2}", name in "[ab]{1,2}") {
         let granted = Grants { resources: lines, ..Grants::default() };
         let kinds = ["Part", "App"].map(|name| Kind::new("demo.dev", "v1", name));
         let about = granted.for_kinds(&[&kinds[0], &kinds[1]]);

@@ -163,7 +163,7 @@ async fn http_is_granted_by_address_and_method() {
 }
 
 #[tokio::test]
-async fn what_needs_no_grant_passes() {
+async fn effects_that_need_no_grant_pass() {
     for effect in [Effect::WallClock, Effect::Random { bytes: 1 }, Effect::Config { key: None }] {
         assert_eq!(perform("{}", effect).await.1, 1);
     }

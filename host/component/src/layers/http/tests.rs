@@ -142,7 +142,7 @@ async fn an_address_that_is_none_is_invalid() {
 }
 
 #[tokio::test]
-async fn a_name_that_leads_to_where_nothing_is_granted_is_forbidden_and_nothing_is_sent() {
+async fn a_name_that_resolves_to_an_ungranted_address_is_forbidden_and_gets_no_request() {
     for (address, range) in [
         ("127.0.0.1", "loopback"),
         ("::1", "loopback"),

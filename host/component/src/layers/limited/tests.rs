@@ -14,7 +14,7 @@ async fn perform(limited: &Limited<EmptyWorld>, effect: Effect) -> Answer {
 }
 
 #[tokio::test]
-async fn what_is_too_much_is_answered_with_its_limit() {
+async fn an_effect_beyond_a_limit_is_answered_with_the_limit() {
     let limited = Limited::new(Limits { effects_max: 1, ..Limits::default() }, EmptyWorld);
     assert_eq!(perform(&limited, Effect::WallClock).await, Answer::Nanoseconds(0));
     let over = perform(&limited, Effect::WallClock).await;
@@ -34,7 +34,7 @@ async fn a_reconcile_may_follow_so_many_and_is_told_of_one_too_many() {
 }
 
 #[test]
-fn what_a_call_has_used_does_not_count_for_the_next_one() {
+fn the_usage_of_a_call_does_not_count_for_the_next_one() {
     let limits = Limits { log_lines_max: 2, ..Limits::default() };
     for _ in 0..3 {
         let limited = Limited::new(limits.clone(), EmptyWorld);

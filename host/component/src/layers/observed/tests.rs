@@ -47,7 +47,7 @@ async fn denials_are_told_by_kind_and_namespace_and_everything_is_kept() {
 }
 
 #[tokio::test]
-async fn what_fails_for_another_reason_is_no_denial() {
+async fn a_failure_for_another_reason_is_no_denial() {
     let (needs, heard) = (Arc::new(Needs::default()), Arc::new(Heard::default()));
     let observed = Observed::new(needs.clone(), heard.clone(), Granted::new(Arc::new(pods()), EmptyWorld));
     let answer = observed.perform(&new_call(&Arc::from("test"), EntryPoint::Reconcile, None), get("Pod", "a")).await;
@@ -57,7 +57,7 @@ async fn what_fails_for_another_reason_is_no_denial() {
 }
 
 #[tokio::test]
-async fn what_a_selection_reads_is_a_need_as_well_as_its_watch() {
+async fn the_reads_of_a_selection_are_recorded_like_its_watch() {
     let follow = || {
         let fields = vec![("/spec/color".to_owned(), "red".to_owned())];
         Effect::FollowAll { kind: Kind::new("", "v1", "Pod"), selector: Selector { fields, ..Selector::default() } }

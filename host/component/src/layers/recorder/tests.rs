@@ -10,7 +10,7 @@ async fn ask(recorder: &Recorder<EmptyWorld>, bytes: u32) -> Answer {
 }
 
 #[tokio::test]
-async fn what_passed_is_kept_in_order_and_taken_once() {
+async fn effects_are_recorded_in_order_and_taken_once() {
     let recorder = Recorder::new(EmptyWorld);
     for bytes in [1, 2] {
         ask(&recorder, bytes).await;

@@ -58,7 +58,7 @@ fn document() -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn what_was_written_can_be_read() {
+async fn a_written_resource_can_be_read() {
     let setting = Setting::new();
     let Answer::Written(Ok(written)) = setting.perform(Effect::Write(Write::Create { document: document() })).await
     else {
@@ -79,7 +79,7 @@ async fn what_was_written_can_be_read() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_not_found() {
+async fn a_missing_resource_is_not_found() {
     let key = Key::new(kind(), "default", "nobody");
     let answer = Setting::new().perform(Effect::Get { key, view: View::Whole }).await;
     assert!(matches!(answer, Answer::Resource(Err(StoreError::NotFound(_)))), "{answer:?}");

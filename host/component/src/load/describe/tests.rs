@@ -82,7 +82,7 @@ fn everything_that_is_out_of_range_is_told_at_once() {
 }
 
 #[test]
-fn what_needs_an_export_needs_it() {
+fn descriptions_that_need_an_export_are_refused_without_it() {
     let mut needy = spec();
     needy.watches = vec![watch("mine", wit::Mapping::Guest)];
     needy.poll_every = Some(1000);

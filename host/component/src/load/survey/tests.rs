@@ -70,7 +70,7 @@ fn a_component_that_is_built_for_async_is_told_to_be_built_without() {
 }
 
 #[test]
-fn what_the_compiler_does_not_take_is_told_from_what_is_damaged() {
+fn a_component_with_disabled_features_is_distinguished_from_a_malformed_one() {
     let wide = component("(component (core module (memory i64 1) (func (drop (i32.load (i64.const 0))))))");
     assert!(matches!(Reason::explain(&wide, "memory64 is off".to_owned()), Reason::Unsupported { .. }));
     let bad = component("(component (core module (func (result i32) i64.const 0)))");

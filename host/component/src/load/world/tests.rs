@@ -7,7 +7,7 @@ fn names(imports: &[&str], exports: &[&str]) -> InterfaceNames {
 }
 
 #[test]
-fn what_every_guest_imports_is_offered() {
+fn the_imports_of_every_guest_are_offered() {
     let imports = ["wasi:cli/stderr@0.2.6", "wasi:io/poll@0.2.0", "homeostat:reconciler/store@0.1.0"];
     assert_eq!(check(&names(&imports, &[RECONCILER, LIFECYCLE])), []);
 }
