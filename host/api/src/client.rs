@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_network_of_ipv6_is_one_client_and_what_is_mapped_is_its_address() {
+    fn ipv6_network_is_one_client_and_mapped_ipv4_is_its_address() {
         let at = |text: &str| Client::at(text.parse().unwrap());
         assert_eq!(at("2001:db8::1"), at("2001:db8::ffff"));
         assert_ne!(at("2001:db8::1"), at("2001:db8:0:1::1"));

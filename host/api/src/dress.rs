@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_headers_are_never_told() {
+    fn header_values_are_redacted_everywhere_in_a_document() {
         let spec = json!({
             "grants": {
                 "resources": [{ "kinds": ["Pod"], "verbs": ["get"] }],

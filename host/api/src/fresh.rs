@@ -47,7 +47,7 @@ type Stamps = Vec<Option<Stamp>>;
 
 impl<T> fmt::Debug for ReloadingFile<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fresh").field("paths", &self.paths).finish_non_exhaustive()
+        f.debug_struct("ReloadingFile").field("paths", &self.paths).finish_non_exhaustive()
     }
 }
 

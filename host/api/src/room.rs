@@ -205,7 +205,10 @@ impl Drop for LimiterPermit {
 
 impl std::fmt::Debug for LimiterPermit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Held").field("client", &self.client).field("parts", &self.parts).finish_non_exhaustive()
+        f.debug_struct("LimiterPermit")
+            .field("client", &self.client)
+            .field("parts", &self.parts)
+            .finish_non_exhaustive()
     }
 }
 

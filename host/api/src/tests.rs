@@ -184,7 +184,7 @@ async fn a_resource_lives_and_dies_through_the_dialect() {
 }
 
 #[tokio::test]
-async fn an_update_of_what_has_changed_is_a_conflict() {
+async fn update_of_a_changed_resource_is_a_conflict() {
     let server = Server::start().await;
     let old = server.ask("POST", DEPLOYMENTS, &deployment("web", "web", 1)).await.body;
     let path = format!("{DEPLOYMENTS}/web");
@@ -197,7 +197,7 @@ async fn an_update_of_what_has_changed_is_a_conflict() {
 }
 
 #[tokio::test]
-async fn apply_says_what_it_came_to() {
+async fn apply_reports_its_result() {
     let server = Server::start().await;
     for (replicas, code, change) in [(1, 201, "created"), (2, 200, "configured"), (2, 200, "unchanged")] {
         let answer = server.apply("web", &deployment("web", "web", replicas)).await;
@@ -288,7 +288,7 @@ async fn a_watch_tells_every_change_after_its_revision() {
 }
 
 #[tokio::test]
-async fn a_watch_without_a_revision_begins_with_what_is_there() {
+async fn watch_without_a_revision_starts_with_current_resources() {
     let server = Server::start().await;
     server.apply("a", &deployment("a", "web", 1)).await;
     let mut watch = server
@@ -331,7 +331,7 @@ async fn a_connection_that_asks_nothing_is_cut_off_and_makes_room() {
 }
 
 #[tokio::test]
-async fn discovery_lists_what_is_declared() {
+async fn discovery_lists_declared_kinds() {
     let server = Server::start().await;
     assert_eq!(server.get("/api").await["versions"], json!(["v1"]));
     let groups = server.get("/apis").await;
@@ -412,7 +412,7 @@ async fn a_definition_declares_its_kind_at_once() {
 }
 
 #[tokio::test]
-async fn what_is_not_spoken_is_refused_and_not_half_done() {
+async fn unsupported_request_is_refused_and_changes_nothing() {
     let server = Server::start().await;
     let dry = server.ask("POST", &format!("{DEPLOYMENTS}?dryRun=Some"), &deployment("web", "web", 1)).await;
     assert_eq!(dry.code, 400);

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_registries_ask_for_is_understood() {
+    fn challenges_of_registries_are_parsed() {
         let bearer = |realm: &str, service: Option<&str>, scope: Option<&str>| {
             let (service, scope) = (service.map(str::to_owned), scope.map(str::to_owned));
             Some(Challenge::Bearer { realm: realm.to_owned(), service, scope })

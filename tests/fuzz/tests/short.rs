@@ -29,7 +29,7 @@ fn a_dry_run_of_any_write_says_what_the_write_then_does() {
 }
 
 #[test]
-fn lists_have_what_their_selector_means() {
+fn lists_have_the_resources_that_their_selector_matches() {
     fuzz("selector", 200);
 }
 

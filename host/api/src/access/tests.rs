@@ -38,7 +38,7 @@ fn a_page_of_this_server_may_ask_and_one_of_another_port_may_not() {
 }
 
 #[test]
-fn what_a_browser_asks_for_a_page_of_another_site_is_refused_though_it_has_no_origin() {
+fn cross_site_request_without_an_origin_is_refused() {
     for (site, answered) in [("same-origin", true), ("none", true), ("same-site", false), ("cross-site", false)] {
         let asked = [(header::HOST, "localhost:8080"), (FETCH_SITE, site)];
         assert_eq!(is_answered(&Method::GET, "/api", &asked), answered, "{site}");
@@ -46,7 +46,7 @@ fn what_a_browser_asks_for_a_page_of_another_site_is_refused_though_it_has_no_or
 }
 
 #[test]
-fn what_any_page_can_send_without_asking_first_is_not_taken() {
+fn body_types_without_a_preflight_are_refused() {
     let host = (header::HOST, "localhost");
     let post = |types: &[&'static str]| {
         let mut headers = headers(std::slice::from_ref(&host));
@@ -96,7 +96,7 @@ fn an_authority_in_place_of_the_header_is_checked_too() {
 }
 
 #[test]
-fn who_may_only_read_is_refused_in_the_words_of_kubernetes() {
+fn read_only_caller_is_refused_in_the_words_of_kubernetes() {
     let alice = Caller { name: "alice".into(), access: Access::Read };
     let said =
         |method, uri: &str| may(&alice, &method, &uri.parse().unwrap()).unwrap_err().document()["message"].clone();

@@ -23,7 +23,7 @@ fn localhost_and_a_missing_scheme_are_understood() {
 }
 
 #[test]
-fn what_is_not_an_address_is_refused_with_the_reason() {
+fn invalid_address_is_refused_with_the_reason() {
     for (text, part) in [
         ("unix:", "the path is empty"),
         ("https://host.example", "the port is missing"),

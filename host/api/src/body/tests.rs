@@ -65,7 +65,7 @@ async fn code(body: Body, by: u32, limits: &Limits) -> u16 {
 
 /// Forty bodies declare 2 MiB each and send a byte a second. They reserve only the bytes that arrive.
 #[tokio::test(start_paused = true)]
-async fn bodies_that_say_much_and_send_little_keep_nobody_waiting_and_end() {
+async fn slow_bodies_delay_no_other_client_and_time_out() {
     let limits = limits();
     let slow = futures_util::future::join_all((0..40).map(|_| code(drips(2048 * KIB, vec![1; 3600]), 1, &limits)));
     let others = async {

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn what_was_made_after_the_beginning_is_left_alone_and_what_is_on_its_way_out_is_not_told_again() {
+fn restarted_deletion_skips_new_and_deleting_resources() {
     let resource = |created: &str, deleted: Option<&str>| {
         let metadata = json!({ "name": "a", "creationTimestamp": created, "deletionTimestamp": deleted });
         Resource::from_document(json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata })).unwrap()

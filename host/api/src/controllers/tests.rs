@@ -7,7 +7,7 @@ fn of_states(states: &str) -> QueueParams {
 }
 
 #[test]
-fn what_an_answer_leaves_out_is_told_apart_from_what_nobody_looked_at() {
+fn omitted_keys_and_unsearched_keys_are_counted_apart() {
     let whole = QueueParams::default();
     assert_eq!(cut(&whole, 0, 7), json!({ "wanted": 7, "notLookedAt": 0 }), "of a whole queue every key is wanted");
     assert_eq!(cut(&of_states("parked"), 3, 7), json!({ "wanted": 3, "notLookedAt": 7 }));

@@ -8,7 +8,7 @@ fn fields_that_stand_twice_are_found_wherever_they_are() {
 }
 
 #[test]
-fn nothing_is_told_of_what_is_in_order_or_no_json() {
+fn unique_fields_and_invalid_json_have_no_duplicates() {
     for body in
         [&br#"{"a": {"a": [1, true, null, -1]}}"#[..], b"", b"{\"a\": 1, \"a\": 2", b"a: 1\na: 2", &[b'['; 10_000]]
     {
@@ -17,7 +17,7 @@ fn nothing_is_told_of_what_is_in_order_or_no_json() {
 }
 
 #[test]
-fn there_is_an_end_to_what_is_told() {
+fn number_of_duplicates_is_bounded() {
     let many: Vec<String> = (0..2 * VIOLATIONS_MAX).map(|at| format!("\"a{at}\":0,\"a{at}\":1")).collect();
     assert_eq!(duplicates(format!("{{{}}}", many.join(",")).as_bytes()).len(), VIOLATIONS_MAX);
 }

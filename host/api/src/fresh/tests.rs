@@ -26,7 +26,7 @@ async fn a_file_is_looked_at_once_a_second_at_most() {
 }
 
 #[test]
-fn what_cannot_be_used_is_counted_once_and_what_was_read_before_stays() {
+fn unusable_file_is_counted_once_and_the_last_value_stays() {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), "old").unwrap();
     let metrics = Metrics::default();

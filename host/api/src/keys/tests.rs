@@ -10,7 +10,7 @@ fn verb(part: &str, more: &Value) -> Result<KeyVerb, u16> {
 }
 
 #[test]
-fn a_verb_takes_what_is_its_own_and_nothing_else() {
+fn verb_accepts_only_its_own_arguments() {
     let day = Duration::from_secs(24 * 3600);
     let after = json!({ "afterMs": day.as_millis() as u64 });
     let now = KeyVerb::Enqueue { after: Duration::ZERO, priority: Priority::NORMAL };
@@ -31,7 +31,7 @@ fn a_verb_takes_what_is_its_own_and_nothing_else() {
 }
 
 #[test]
-fn what_no_queue_can_do_is_refused() {
+fn invalid_key_verb_is_refused() {
     for more in [
         json!({ "priority": "urgent" }),
         json!({ "afterMs": u64::MAX }),

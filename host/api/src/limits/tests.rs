@@ -5,7 +5,7 @@ fn takes(uri: &str) -> RequestClass {
 }
 
 #[test]
-fn what_goes_on_is_told_from_what_ends() {
+fn streams_are_classified_by_their_query() {
     assert_eq!(takes("/api/v1/pods"), RequestClass::Answer);
     assert_eq!(takes("/api/v1/pods?watch=0"), RequestClass::Answer);
     for uri in ["/api/v1/pods?watch=True", "/api/v1/pods?watch", "/api/v1/pods?watch=true&timeoutSeconds=0"] {
@@ -32,7 +32,7 @@ fn what_goes_on_is_told_from_what_ends() {
 }
 
 #[test]
-fn what_is_neither_a_watch_nor_none_is_refused() {
+fn invalid_watch_parameter_is_refused() {
     for uri in ["/api/v1/pods?watch=maybe", "/homeostat/v1/logs?follow=maybe", "/api/v1/pods?watch=1&watch=maybe"] {
         assert_eq!(RequestClass::classify(&Method::GET, &uri.parse().unwrap()).unwrap_err().code(), 400, "{uri}");
     }
@@ -45,7 +45,7 @@ fn a_repetition_hides_no_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_goes_on_ends_in_its_time_also_where_it_always_has_more_to_say() {
+async fn stream_ends_in_time_even_with_more_to_send() {
     let says = futures_util::stream::repeat_with(|| Ok::<_, std::convert::Infallible>("more"));
     let says = says.then(async |word| {
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -5,7 +5,7 @@ fn about(revision: u64, word: &'static str, metadata: bool, version: &str) -> Ev
 }
 
 #[test]
-fn a_line_is_written_once_for_all_who_tell_the_same() {
+fn event_is_encoded_once_for_all_watches() {
     let lines = EncodedEventCache::default();
     let first = lines.get_or_encode(about(1, "ADDED", false, "v1"), || Bytes::from(vec![b'a'; 64]));
     let again = lines.clone().get_or_encode(about(1, "ADDED", false, "v1"), || panic!("it is written a second time"));
@@ -21,7 +21,7 @@ fn a_line_is_written_once_for_all_who_tell_the_same() {
 }
 
 #[test]
-fn what_is_kept_is_bounded_in_lines_and_in_bytes() {
+fn cache_is_bounded_in_events_and_bytes() {
     let lines = EncodedEventCache::default();
     let kept = || {
         let kept = lines.0.lock();

@@ -29,7 +29,7 @@ async fn a_socket_has_no_name_before_it_is_private() {
 }
 
 #[tokio::test]
-async fn a_socket_is_bound_where_nobody_else_comes() {
+async fn socket_is_bound_in_a_private_folder() {
     let folder = tempfile::tempdir().unwrap();
     let path = socket_in(&folder);
     let Listener::Unix { listener, .. } = Listener::bind(&Address::Unix(path.clone()), false).await.unwrap() else {
@@ -83,7 +83,7 @@ async fn a_folder_that_others_write_is_refused() {
 }
 
 #[tokio::test]
-async fn a_port_that_other_machines_reach_is_refused_and_what_to_do_is_said() {
+async fn port_that_other_machines_reach_is_refused_with_a_remedy() {
     for (address, has_tokens, says) in [
         ("0.0.0.0:0", false, "use https://0.0.0.0:0 with `--tokens FILE`"),
         ("0.0.0.0:0", true, "use https://0.0.0.0:0 with `--tokens FILE`"),

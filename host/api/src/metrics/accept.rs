@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_gets_what_everybody_reads() {
+    fn other_accept_headers_get_the_prometheus_format() {
         for accept in [
             "",
             "*/*",

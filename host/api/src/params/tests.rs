@@ -38,7 +38,7 @@ fn a_limit_of_zero_is_no_limit() {
 }
 
 #[test]
-fn a_watch_without_a_revision_begins_with_what_is_there() {
+fn watch_without_a_revision_starts_with_current_resources() {
     for text in [None, Some(""), Some("0")] {
         let params = Params { resource_version: text.map(str::to_owned), ..Params::default() };
         assert_eq!(params.after().unwrap(), None);
@@ -58,7 +58,7 @@ fn a_deletion_is_read_from_its_body_or_else_from_its_query() {
 }
 
 #[test]
-fn what_becomes_of_dependents_can_be_said_in_the_old_way_and_not_in_both() {
+fn orphan_dependents_excludes_propagation_policy() {
     let read = |body: Value| DeleteOptions::read(Some(body), &Params::default()).unwrap();
     assert_eq!(read(json!({ "orphanDependents": true })).propagation().unwrap(), Propagation::Orphan);
     assert_eq!(read(json!({ "orphanDependents": false })).propagation().unwrap(), Propagation::Background);

@@ -43,7 +43,7 @@ fn discovery_has_its_own_paths() {
 }
 
 #[test]
-fn what_means_nothing_is_nothing() {
+fn meaningless_path_does_not_parse() {
     for path in
         ["/", "/apix", "/api/v1//x", "/api/v1/pods//status", "/apis/apps/v1/namespaces//pods", "/api/v1/pods/%2e%2e"]
     {

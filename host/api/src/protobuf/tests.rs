@@ -41,7 +41,7 @@ fn a_namespace_as_kubectl_sends_it_is_understood() {
 }
 
 #[test]
-fn what_is_not_read_is_refused_and_not_lost() {
+fn unparsed_protobuf_field_is_refused() {
     let name = field(1, b"red");
     let cases = [
         (body(&[&name[..], &field(14, b"held")].concat(), b""), "field 14 of metadata"),
@@ -80,7 +80,7 @@ fn options(raw: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_a_deletion_asks_for_is_understood() {
+fn delete_options_are_parsed() {
     let preconditions = [field(1, b"u1"), field(2, b"7")].concat();
     let raw = [
         vec![1 << 3, 30],

@@ -18,7 +18,7 @@ fn free(room: &Limiter) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_finds_no_room_waits_and_is_asked_to_come_back_in_the_end() {
+async fn request_without_a_permit_waits_and_is_refused_in_the_end() {
     let room = room(10);
     let held = room.acquire(&client(1), 8).await.unwrap();
     assert_eq!(room.acquire(&client(2), 3).await.unwrap_err().code(), 429);
@@ -31,7 +31,7 @@ async fn who_finds_no_room_waits_and_is_asked_to_come_back_in_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_larger_than_the_room_takes_all_of_it() {
+async fn request_above_the_limit_takes_all_permits() {
     let room = room(10);
     let held = room.acquire(&client(1), usize::MAX).await.unwrap();
     assert!(room.acquire(&client(2), 1).await.is_err());
@@ -93,7 +93,7 @@ async fn clients_that_wait_take_turns_however_many_requests_they_have() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_needs_much_is_not_passed_by_for_ever_by_what_needs_little() {
+async fn small_requests_do_not_starve_a_large_one() {
     let room = room(10);
     let small = room.acquire(&client(1), 1).await.unwrap();
     let other = client(2);
@@ -137,7 +137,7 @@ async fn no_more_than_so_many_wait_of_one_client_and_of_all() {
 
 /// A waiting request that is dropped while it is granted returns its permits.
 #[tokio::test]
-async fn who_leaves_while_it_is_told_loses_no_room() {
+async fn request_dropped_while_granted_returns_its_permits() {
     let (room, other) = (room(1), client(2));
     for _ in 0..100 {
         let held = room.acquire(&client(1), 1).await.unwrap();

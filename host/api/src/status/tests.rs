@@ -24,7 +24,7 @@ fn an_invalid_document_names_its_field() {
 }
 
 #[test]
-fn a_refusal_says_what_it_is_about() {
+fn refusal_names_its_target() {
     let target = Target {
         group: "apps",
         version: "v1",

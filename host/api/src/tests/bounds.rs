@@ -218,7 +218,7 @@ async fn a_list_too_many_is_asked_to_come_back_and_other_requests_are_answered()
 }
 
 #[tokio::test]
-async fn what_nobody_has_read_yet_of_a_connection_is_bounded() {
+async fn unread_bytes_of_a_connection_are_bounded() {
     let server = Server::start().await;
     let Address::Unix(socket) = server.handle.address() else { panic!("not a socket") };
     let mut stream = UnixStream::connect(socket).await.unwrap();

@@ -54,7 +54,7 @@ async fn an_apply_is_forced_in_the_words_of_every_language() {
 }
 
 #[tokio::test]
-async fn nonsense_in_what_a_revision_is_to_match_is_refused() {
+async fn invalid_revision_match_is_refused() {
     let server = Server::start().await;
     for (query, code) in [
         ("resourceVersion=0&resourceVersionMatch=Newest", 422),
@@ -252,7 +252,7 @@ async fn a_client_that_waits_to_send_its_body_is_refused_without_it() {
 }
 
 #[tokio::test]
-async fn what_kubernetes_would_not_take_is_refused_and_numbers_are_as_it_stores_them() {
+async fn unknown_metadata_is_refused_and_numbers_are_stored_as_in_kubernetes() {
     let server = Server::start().await;
     let mut document = deployment("web", "web", 1);
     document["metadata"]["colour"] = "red".into();

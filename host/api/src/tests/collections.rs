@@ -60,7 +60,7 @@ async fn a_deletion_goes_on_though_it_cuts_the_history_of_its_own_list() {
 }
 
 #[tokio::test]
-async fn only_what_is_selected_is_deleted_and_of_that_as_many_as_are_asked_for() {
+async fn collection_delete_respects_selector_and_limit() {
     let server = Server::start().await;
     fill(&server, 10).await;
     let some = server.ask("DELETE", &format!("{DEPLOYMENTS}?labelSelector=app%3Dodd&limit=2"), &Value::Null).await;

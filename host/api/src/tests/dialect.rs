@@ -93,7 +93,7 @@ async fn kinds_are_discovered_at_once_and_described() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_with_a_kind_is_not_described() {
+async fn openapi_omits_verbs_that_are_not_served() {
     let server = sites().await;
     let methods = async |document: &str, path: &str| {
         let described = server.get(&format!("/openapi/v3/{document}")).await;
@@ -114,7 +114,7 @@ async fn what_cannot_be_done_with_a_kind_is_not_described() {
 
 /// S11
 #[tokio::test]
-async fn an_apply_of_what_another_manager_owns_names_field_and_owner() {
+async fn apply_conflict_names_field_and_owner() {
     let server = sites().await;
     let apply = async |manager: &str, host: &str, force: bool| {
         let path = format!("{SITES}/one?fieldManager={manager}&force={force}");
@@ -131,7 +131,7 @@ async fn an_apply_of_what_another_manager_owns_names_field_and_owner() {
 }
 
 #[tokio::test]
-async fn what_a_schema_refuses_names_every_field() {
+async fn schema_violations_name_every_field() {
     let server = sites().await;
     let refused = server.ask("POST", SITES, &site(&json!({ "copies": -1, "unknown": true }))).await;
     assert_eq!((refused.code, &refused.body["reason"]), (422, &json!("Invalid")));
@@ -221,7 +221,7 @@ async fn a_status_is_applied_by_its_owners() {
 }
 
 #[tokio::test]
-async fn fields_that_nobody_knows_or_that_stand_twice_are_told_or_refused() {
+async fn unknown_and_duplicate_fields_are_warned_about_or_refused() {
     let server = sites().await;
     let body = r#"{"apiVersion":"example.com/v1","kind":"Site","metadata":{"name":"one"},"spec":{"host":"a","host":"b","color":"red","a\"b":1}}"#;
     let send = async |method: &str, query: &str, body: &str| {
@@ -294,7 +294,7 @@ async fn all_that_a_selector_means_is_deleted_at_once() {
 }
 
 #[tokio::test]
-async fn events_are_resources_beside_what_they_are_about() {
+async fn events_are_resources_in_the_namespace_of_their_object() {
     let server = Server::start().await;
     let key = homeostat_store::Key::new(Kind::new("apps", "v1", "Deployment"), "default", "web");
     note_from(&server, EventSource::Guest, Some(key), "Scaled");
@@ -376,7 +376,7 @@ async fn a_watch_of_events_that_misses_some_says_so() {
 }
 
 #[tokio::test]
-async fn a_watch_of_events_comes_as_tables_and_says_when_it_has_told_what_is_there() {
+async fn event_watch_sends_tables_and_ends_initial_events_with_a_bookmark() {
     let server = Server::start().await;
     note(&server, "Scaled");
     let path =
@@ -413,7 +413,7 @@ async fn events_are_selected_as_clients_ask_for_those_of_a_resource() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_named_as_clients_expect() {
+async fn missing_resource_is_named_in_the_words_of_kubernetes() {
     let server = Server::start().await;
     let missing = server.ask("GET", &format!("{DEPLOYMENTS}/web"), &Value::Null).await;
     assert_eq!(missing.body["message"], "deployments.apps \"web\" not found");
@@ -447,7 +447,7 @@ async fn a_kind_and_its_resources_go_with_their_definition_and_the_name_can_be_u
 }
 
 #[tokio::test]
-async fn nothing_is_created_of_a_kind_that_is_ending_and_what_is_left_of_it_can_be_written() {
+async fn terminating_kind_refuses_creates_and_accepts_updates() {
     let server = sites().await;
     let mut held = site(&json!({ "host": "a.example" }));
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);
@@ -484,7 +484,7 @@ async fn a_definition_that_anybody_writes_declares_its_kind() {
 }
 
 #[tokio::test]
-async fn what_a_part_cannot_be_is_refused_and_changes_nothing() {
+async fn invalid_subresource_is_refused_and_changes_nothing() {
     let server = sites().await;
     server.ask("POST", SITES, &site(&json!({ "host": "a.example" }))).await;
     let before = server.get(&format!("{SITES}/one")).await;
@@ -512,7 +512,7 @@ async fn what_a_part_cannot_be_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn what_would_delete_more_than_was_meant_is_refused() {
+async fn ambiguous_deletion_is_refused() {
     let server = Server::start().await;
     server.ask("POST", DEPLOYMENTS, &deployment("web", "web", 1)).await;
     assert_eq!(server.ask("DELETE", "/apis/apps/v1/deployments", &Value::Null).await.code, 405);
@@ -549,7 +549,7 @@ async fn fields_of_any_scalar_can_be_selected_by() {
 
 /// S8
 #[tokio::test]
-async fn a_watch_of_what_is_not_there_ends_with_an_error_that_tells_clients_to_list_anew() {
+async fn watch_from_an_unknown_revision_ends_with_expired() {
     let server = Server::start().await;
     let mut lines = server.follow(&format!("{DEPLOYMENTS}?watch=1&resourceVersion=999999")).await;
     let error = lines.next().await.unwrap();

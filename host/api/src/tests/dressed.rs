@@ -25,7 +25,7 @@ fn revision() -> Value {
 }
 
 #[tokio::test]
-async fn values_of_headers_are_hidden_from_who_writes_and_from_who_reads() {
+async fn header_values_are_redacted_for_writers_and_readers() {
     let server = Server::start().await;
     for (path, mut document) in [(CONTROLLERS, controller()), (REVISIONS, revision())] {
         let created = server.ask("POST", path, &document).await;
@@ -42,7 +42,7 @@ async fn values_of_headers_are_hidden_from_who_writes_and_from_who_reads() {
 }
 
 #[tokio::test]
-async fn values_of_headers_are_hidden_from_all_watches_and_from_who_deletes_a_collection() {
+async fn header_values_are_redacted_in_watches_and_collection_deletes() {
     let server = Server::start().await;
     for (path, document) in [(CONTROLLERS, controller()), (REVISIONS, revision())] {
         let after = server.host.store().revision();

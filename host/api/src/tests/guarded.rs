@@ -46,7 +46,7 @@ async fn ask(server: &Server, method: &str, path: &str, token: &str) -> Response
 }
 
 #[tokio::test]
-async fn whoever_has_no_token_is_told_to_bring_one() {
+async fn request_without_a_token_is_unauthorized() {
     let folder = tempfile::tempdir().unwrap();
     let server = guarded(&folder).await;
     for path in [DEPLOYMENTS, "/metrics", "/version", "/api", "/openapi/v3", "/homeostat/v1/backup", "/nothing"] {
@@ -78,7 +78,7 @@ async fn a_token_for_reading_does_not_write() {
 }
 
 #[tokio::test]
-async fn whether_the_server_is_well_needs_no_token_and_what_is_not_well_does() {
+async fn health_needs_no_token_and_its_details_do() {
     let folder = tempfile::tempdir().unwrap();
     let server = guarded(&folder).await;
     for path in ["/livez", "/readyz", "/healthz"] {
@@ -95,7 +95,7 @@ async fn whether_the_server_is_well_needs_no_token_and_what_is_not_well_does() {
 }
 
 #[tokio::test]
-async fn what_goes_on_ends_when_its_token_is_taken_out_and_what_others_follow_goes_on() {
+async fn stream_ends_when_its_token_is_revoked_and_others_continue() {
     let folder = tempfile::tempdir().unwrap();
     let server = guarded(&folder).await;
     let watch = format!("{DEPLOYMENTS}?watch=1");
@@ -178,7 +178,7 @@ async fn both_versions_of_http_are_spoken_in_tls() {
 }
 
 #[tokio::test]
-async fn who_does_not_agree_on_tls_in_time_is_cut_off_and_makes_room() {
+async fn slow_tls_handshake_is_cut_off_and_frees_its_permit() {
     let (_server, handle, certificate, _folder) =
         in_tls(Options { connections_max: 1, request_ms_max: 300, ..Options::default() }).await;
     let Address::Tls { host, port } = handle.address() else { panic!("not in TLS") };

@@ -50,7 +50,7 @@ fn a_file_that_others_can_read_is_refused() {
 }
 
 #[test]
-fn what_is_no_list_of_tokens_is_refused_with_its_place_and_never_quoted() {
+fn invalid_token_file_is_refused_by_position_and_never_quoted() {
     let secret = "SECRET-SECRET-SECRET";
     let twice = entry("alice", ALICE, "read");
     for (text, says) in [
@@ -107,7 +107,7 @@ fn a_changed_file_is_read_again_and_a_broken_one_is_not_taken_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_is_over_soon_after_it_is_taken_out_of_the_file_though_nobody_asks() {
+async fn removed_token_is_revoked_without_another_request() {
     let file = file(&(entry("alice", ALICE, "read") + &entry("bob", BOB, "write")), 0o600);
     let tokens = Arc::new(open(&file).unwrap());
     let pass = async |token: &str| tokens.authenticate(&headers(&format!("Bearer {token}"))).await.unwrap();

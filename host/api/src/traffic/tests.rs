@@ -20,7 +20,7 @@ fn a_connection_has_less_time_for_its_first_request_than_between_two() {
 }
 
 #[test]
-fn an_answer_may_take_its_time_as_long_as_the_client_takes_what_there_is() {
+fn slow_response_is_kept_while_the_client_reads() {
     let opened = Instant::now();
     let mut state = State { asked: 2, answering: 2, ..state(opened) };
     assert_eq!(state.next_check(&BOUNDS, opened + 100 * SECOND), Ok(opened + 103 * SECOND));

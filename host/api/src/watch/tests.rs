@@ -34,7 +34,7 @@ fn a_resource_that_enters_the_selector_is_added_and_one_that_leaves_it_is_delete
 }
 
 #[test]
-fn what_the_selector_never_matched_is_not_told() {
+fn event_outside_the_selector_is_not_sent() {
     let (web, other) = (pod(json!({ "app": "web" }), 2), pod(json!({}), 2));
     assert_eq!(word(EventType::Added, None, web.clone()), Some("ADDED"));
     assert_eq!(word(EventType::Added, None, other.clone()), None);

@@ -16,7 +16,7 @@ fn changed(pointer: &str, value: Value) -> Result<Manifest, Error> {
 }
 
 #[test]
-fn what_is_packed_is_the_layout_of_the_cncf_and_the_same_every_time() {
+fn packing_is_deterministic_and_follows_the_cncf_layout() {
     let ArtifactParts { manifest, config } = pack(&component()).unwrap();
     assert_eq!(pack(&component()).unwrap().manifest, manifest);
     let read = Manifest::read("demo", &manifest).unwrap();
@@ -33,7 +33,7 @@ fn what_is_packed_is_the_layout_of_the_cncf_and_the_same_every_time() {
 }
 
 #[test]
-fn what_is_something_else_is_called_by_its_name() {
+fn other_artifact_is_named_by_its_media_type() {
     for (pointer, value, told) in [
         ("/mediaType", json!("application/vnd.oci.image.index.v1+json"), "image.index"),
         ("/config/mediaType", json!("application/vnd.oci.image.config.v1+json"), "image.config"),

@@ -5,7 +5,7 @@ use super::*;
 const ALL: u64 = u64::MAX;
 
 #[tokio::test]
-async fn what_is_damaged_is_not_there() {
+async fn damaged_blob_counts_as_missing() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::new(folder.path().join("new"));
     let digest = Digest::of(b"blob");
@@ -20,7 +20,7 @@ async fn what_is_damaged_is_not_there() {
 }
 
 #[tokio::test]
-async fn what_was_not_used_for_longest_makes_room() {
+async fn least_recently_used_blob_is_evicted() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache { folder: folder.path().to_owned(), bytes_max: 9 };
     let digests: Vec<Digest> = [b"one1", b"two2", b"thr3"].iter().map(|bytes| Digest::of(*bytes)).collect();

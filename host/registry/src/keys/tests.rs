@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn whoever_names_the_wrong_key_is_told_which_one_is_meant() {
+fn wrong_kind_of_key_is_refused_with_the_right_one() {
     let key = SecretKey::generate().unwrap();
     let (secret, public) = (key.to_pem().unwrap(), key.public().to_pem());
     let encrypted = wrap(b"who knows", ENCRYPTED_LABEL);

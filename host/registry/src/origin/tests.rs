@@ -8,7 +8,7 @@ fn with_dependencies(json: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_made_a_component_is_told_also_from_the_modules_in_it() {
+fn origin_includes_the_producers_of_inner_modules() {
     let component = wat::parse_str(
         r#"(component
             (core module (@producers (language "Rust" "") (processed-by "rustc" "1.95.0")))

@@ -31,7 +31,7 @@ fn a_policy_that_requires_signatures_takes_those_of_its_keys_alone() {
 }
 
 #[test]
-fn a_policy_that_requires_none_refuses_what_was_changed_after_it_was_signed() {
+fn optional_policy_refuses_a_component_changed_after_signing() {
     let (folder, key) = (tempfile::tempdir().unwrap(), SecretKey::generate().unwrap());
     fs::write(folder.path().join("a.pub"), key.public().to_pem()).unwrap();
     let loose = policy(folder.path(), "require: false\nkeys: [{name: a, file: a.pub}]").unwrap();
@@ -42,7 +42,7 @@ fn a_policy_that_requires_none_refuses_what_was_changed_after_it_was_signed() {
 }
 
 #[test]
-fn a_policy_that_cannot_mean_what_it_says_is_refused() {
+fn contradictory_policy_is_refused() {
     let (folder, key) = (tempfile::tempdir().unwrap(), SecretKey::generate().unwrap());
     fs::write(folder.path().join("a.pub"), key.public().to_pem()).unwrap();
     for text in [
@@ -62,7 +62,7 @@ fn a_policy_that_cannot_mean_what_it_says_is_refused() {
 }
 
 #[test]
-fn what_is_wrong_with_a_policy_is_told_in_one_line_that_names_each_file_once() {
+fn policy_error_is_one_line_that_names_each_file_once() {
     let folder = tempfile::tempdir().unwrap();
     let told = |text: &str| policy(folder.path(), text).unwrap_err().to_string();
     assert!(!told("requires: true\n").contains('\n'));

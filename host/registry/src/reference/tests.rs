@@ -3,7 +3,7 @@ use super::*;
 const DIGEST: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 #[test]
-fn what_is_written_is_what_is_meant() {
+fn reference_prints_as_it_was_written() {
     for text in [
         "ghcr.io/acme/greeter:1.2".to_owned(),
         "localhost:5000/a:latest".to_owned(),
@@ -22,7 +22,7 @@ fn what_is_written_is_what_is_meant() {
 }
 
 #[test]
-fn what_is_no_reference_is_refused() {
+fn invalid_reference_is_refused() {
     for text in [
         "",
         "greeter.wasm",

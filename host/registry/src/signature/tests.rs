@@ -27,7 +27,7 @@ fn bytes(module: &wasmsign2::Module) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_signed_is_told_by_the_names_of_its_signers() {
+fn verification_returns_the_names_of_the_signers() {
     let (one, two, other) =
         (SecretKey::generate().unwrap(), SecretKey::generate().unwrap(), SecretKey::generate().unwrap());
     let signed = sign(&sign(&component(), &one).unwrap(), &two).unwrap();
@@ -40,7 +40,7 @@ fn what_was_signed_is_told_by_the_names_of_its_signers() {
 }
 
 #[test]
-fn what_was_not_signed_says_so() {
+fn unsigned_component_is_reported_as_unsigned() {
     let key = SecretKey::generate().unwrap();
     let refused = verify(&component(), &trusted(&[("key", &key)])).unwrap_err();
     assert!(matches!(refused, Error::Unsigned), "{refused}");
@@ -74,7 +74,7 @@ fn no_byte_of_a_signed_component_can_be_changed() {
 }
 
 #[test]
-fn others_verify_what_is_signed_here_and_the_other_way_round() {
+fn signatures_verify_across_implementations() {
     let key = SecretKey::generate().unwrap();
     let (secret, public) = theirs(&key);
     let signed = sign(&component(), &key).unwrap();
@@ -90,7 +90,7 @@ fn others_verify_what_is_signed_here_and_the_other_way_round() {
 }
 
 #[test]
-fn a_component_that_was_cut_off_where_a_part_of_it_was_signed_is_not_what_was_signed() {
+fn component_cut_off_after_a_signed_part_does_not_verify() {
     let key = SecretKey::generate().unwrap();
     let (secret, public) = theirs(&key);
     let parts = module(&component()).split(|section| matches!(section, wasmsign2::Section::Custom(_))).unwrap();
