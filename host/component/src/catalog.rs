@@ -33,25 +33,25 @@ impl LimitName {
     /// Returns the counted quantity, in a few words.
     pub fn counts(self) -> &'static str {
         match self {
-            Self::Deadline => "time on the wall, host calls and waiting included",
-            Self::Cpu => "time on a processor, checked at every millisecond",
-            Self::Memory => "linear memory, all memories together",
-            Self::Memories => "linear memories, those of components within the component included",
-            Self::Tables => "elements of tables, all tables together",
-            Self::Stack => "stack of the machine (a stack that a compiler keeps in linear memory overflows as a trap)",
-            Self::Effects => "calls out of the sandbox, those to the log excepted",
-            Self::Writes => "writes to the store, also those that are refused",
+            Self::Deadline => "wall time, including host calls and waiting",
+            Self::Cpu => "processor time, checked every millisecond",
+            Self::Memory => "linear memory, summed over all memories",
+            Self::Memories => "linear memories, including those of nested components",
+            Self::Tables => "table elements, summed over all tables",
+            Self::Stack => "native stack (a stack that a compiler keeps in linear memory overflows as a trap)",
+            Self::Effects => "calls out of the sandbox, except log lines",
+            Self::Writes => "writes to the store, including refused ones",
             Self::Events => "events",
             Self::EffectBytes => "bytes of all effects and their answers",
-            Self::LogBytes => "bytes of log, standard output and standard error included",
-            Self::LogLines => "lines of log, standard output and standard error included",
-            Self::Transfer => "bytes of one call, of its arguments or of its answer, whichever way they go",
+            Self::LogBytes => "bytes of log, including standard output and standard error",
+            Self::LogLines => "lines of log, including standard output and standard error",
+            Self::Transfer => "bytes of the arguments or the result of one call, in either direction",
             Self::Handles => "handles (streams, requests, timers) held at once",
-            Self::Result => "bytes of the keys that `map` or `poll` answers",
-            Self::Keys => "keys on the queue of a controller, waiting, ready, running or parked",
-            Self::ErrorBytes => "bytes of the texts of errors that are kept for those keys",
+            Self::Result => "bytes of the keys that `map` or `poll` returns",
+            Self::Keys => "keys on the queue of a controller: waiting, ready, running or parked",
+            Self::ErrorBytes => "bytes of the error texts kept for those keys",
             Self::CompileTime => {
-                "time of a compilation on processors, all of them together; four times that on the wall"
+                "processor time of a compilation, summed over all processors; four times as much wall time"
             }
             Self::CompileMemory => "memory of the process that compiles a component",
         }
@@ -93,24 +93,24 @@ pub fn fixed() -> Vec<FixedBound> {
     let follows = u64::from(contract::FOLLOWS_MAX);
     let all: [(&'static str, Amount, &'static str); 19] = [
         ("bytes of a component", Bytes(EngineOptions::default().component_bytes_max), "refused before it is compiled"),
-        ("components that are compiled at once", count(crate::compiler::AT_ONCE), "wait for one another"),
+        ("components compiled at once", count(crate::compiler::AT_ONCE), "wait for one another"),
         ("elements of one table of the pool", count(POOLED_TABLE_ELEMENTS_MAX), "limit `tables`"),
-        ("time of `describe` on the wall", Time(DESCRIBE_DEADLINE), "limit `deadline`; the component is refused"),
-        ("keys that `map` answers", count(contract::MAP_KEYS_MAX), "limit `result`"),
-        ("keys that `poll` answers", count(contract::POLL_KEYS_MAX), "limit `result`"),
+        ("wall time of `describe`", Time(DESCRIBE_DEADLINE), "limit `deadline`; the component is refused"),
+        ("keys that `map` returns", count(contract::MAP_KEYS_MAX), "limit `result`"),
+        ("keys that `poll` returns", count(contract::POLL_KEYS_MAX), "limit `result`"),
         ("bytes of a failure's message", bytes(contract::FAILURE_MESSAGE_BYTES_MAX), "cut"),
         ("bytes of an event's message", bytes(contract::EVENT_MESSAGE_BYTES_MAX), "cut"),
         ("bytes of an event's reason", bytes(contract::EVENT_REASON_BYTES_MAX), "cut"),
-        ("bytes of the message of a line of log", bytes(contract::LOG_MESSAGE_BYTES_MAX), "cut"),
-        ("fields of a line of log", count(contract::LOG_FIELDS_MAX), "dropped"),
+        ("bytes of the message of a log line", bytes(contract::LOG_MESSAGE_BYTES_MAX), "cut"),
+        ("fields of a log line", count(contract::LOG_FIELDS_MAX), "dropped"),
         ("bytes of the name of such a field", bytes(contract::LOG_FIELD_NAME_BYTES_MAX), "cut"),
         ("bytes of the value of such a field", bytes(contract::LOG_FIELD_VALUE_BYTES_MAX), "cut"),
-        ("changes that one reconcile follows", Count(follows), "`too-large`"),
+        ("follows of one reconcile", Count(follows), "`too-large`"),
         ("items of one page of a list", Count(contract::LIST_ITEMS_MAX.into()), "`invalid`"),
         ("bytes of randomness in one call", Bytes(contract::RANDOM_BYTES_MAX), "trap"),
         ("bytes of the body of an HTTP request", Bytes(Limits::default().http_body_bytes_max), "the request fails"),
         ("bytes of the body of an HTTP response", Bytes(Limits::default().http_body_bytes_max), "the request fails"),
-        ("time that a guest asks to wait", Time(crate::Outcome::DELAY_MAX), "cut"),
+        ("delay that a guest asks for", Time(crate::Outcome::DELAY_MAX), "cut"),
     ];
     all.into_iter().map(|(what, most, then)| FixedBound { what, most, then }).collect()
 }
