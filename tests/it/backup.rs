@@ -65,7 +65,7 @@ fn a_file_that_is_no_store_or_is_damaged_is_refused_with_the_reason() {
     std::fs::write(&file, "what is this").unwrap();
     for arguments in [vec!["fsck", text(&file)], vec!["restore", text(&file), text(&scratch.path().join("new.redb"))]] {
         let refused = run(&arguments);
-        assert!(refused.code != Some(0) && refused.stderr.contains("damaged, or is no store"), "{refused:?}");
+        assert!(refused.code != Some(0) && refused.stderr.contains("damaged or not a store"), "{refused:?}");
     }
     assert_eq!(std::fs::read(&file).unwrap(), b"what is this");
     assert!(!scratch.path().join("new.redb").exists());

@@ -64,10 +64,10 @@ fn is_descriptor(path: &Path) -> bool {
 
 fn refusal(kind: FileType) -> &'static str {
     match kind {
-        _ if kind.is_dir() => "it is a folder, and a regular file is wanted",
-        _ if kind.is_fifo() => "it is a FIFO, and a regular file is wanted",
-        _ if kind.is_socket() => "it is a socket, and a regular file is wanted",
-        _ => "it is a device, and a regular file is wanted",
+        _ if kind.is_dir() => "it is a folder, not a regular file",
+        _ if kind.is_fifo() => "it is a FIFO, not a regular file",
+        _ if kind.is_socket() => "it is a socket, not a regular file",
+        _ => "it is a device, not a regular file",
     }
 }
 

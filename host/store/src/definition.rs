@@ -23,7 +23,7 @@ pub struct Definition {
     pub names: Names,
     /// Whether resources live in namespaces.
     pub namespaced: bool,
-    /// One or more; exactly one is stored.
+    /// One or more; exactly one is the storage version.
     pub versions: Vec<Version>,
 }
 

@@ -17,7 +17,7 @@ pub enum Error {
         what: String,
     },
     /// A precondition does not hold; the store did not change.
-    #[error("{key} is not as expected: {}", current_state(*current))]
+    #[error("{key} does not match the precondition: {}", current_state(*current))]
     Conflict {
         /// The resource that was to be written.
         key: Key,

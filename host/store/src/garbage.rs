@@ -54,9 +54,9 @@ async fn run(store: &Arc<dyn Store>) {
         match session(store, &mut backoff).await {
             Err(Error::Closed) => return,
             Err(Error::Expired { .. } | Error::FutureRevision { .. }) => {
-                tracing::info!("garbage collection has missed history and checks everything again");
+                tracing::info!("garbage collection missed history, and repeats the full check");
             }
-            Err(error) => tracing::warn!(%error, "garbage collection begins again"),
+            Err(error) => tracing::warn!(%error, "restarting garbage collection"),
             Ok(never) => match never {},
         }
         backoff.wait().await;
@@ -142,7 +142,7 @@ async fn retry<F: Future<Output = Result<()>>>(backoff: &mut Backoff, mut work: 
             Err(Error::Unavailable { .. } | Error::Conflict { .. }) => backoff.wait().await,
             Err(error @ (Error::Closed | Error::Expired { .. } | Error::FutureRevision { .. })) => return Err(error),
             Err(error) => {
-                tracing::error!(%error, "garbage collection leaves a resource as it is");
+                tracing::error!(%error, "garbage collection skips a resource");
                 return Ok(());
             }
         }

@@ -36,7 +36,7 @@ impl Start {
             return Ok(Self { revision: None, prefix, after: None });
         };
         let (revision, origin, after) =
-            read_token(token).ok_or_else(|| Error::invalid("continue", "is no token of this store"))?;
+            read_token(token).ok_or_else(|| Error::invalid("continue", "is not a continue token of this store"))?;
         if origin != store {
             return Err(Error::Expired { oldest });
         }
@@ -129,7 +129,7 @@ where
 /// [`Error::Invalid`] when `next` is not a continue token of a store.
 pub fn continue_after(next: &str, last: &Key) -> Result<String> {
     let (revision, store, _) =
-        read_token(next).ok_or_else(|| Error::invalid("continue", "is no token of this store"))?;
+        read_token(next).ok_or_else(|| Error::invalid("continue", "is not a continue token of this store"))?;
     Ok(write_token(revision, store, &Path::of(last)))
 }
 

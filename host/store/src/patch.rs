@@ -80,7 +80,7 @@ pub(crate) fn merge(target: &mut Value, patch: &Value) {
 
 fn operations(document: &mut Value, patch: &Value) -> Result<()> {
     let operations = Vec::<PatchOperation>::deserialize(patch)
-        .map_err(|error| Error::invalid("patch", format!("is no JSON patch: {error}")))?;
+        .map_err(|error| Error::invalid("patch", format!("is not a JSON patch: {error}")))?;
     if operations.len() > OPERATIONS_MAX {
         let reason = format!("has {} operations, the limit is {OPERATIONS_MAX}", operations.len());
         return Err(Error::invalid("patch", reason));
@@ -115,7 +115,7 @@ fn check_bounds(document: &Value, operation: &PatchOperation, path: &str, carrie
     *carried_bytes += validate::bytes(source);
     if *carried_bytes > CARRIED_BYTES_MAX {
         let (bytes, bytes_max) = (*carried_bytes, CARRIED_BYTES_MAX);
-        return Err(Error::TooLarge { what: "what the patch copies and moves".to_owned(), bytes, bytes_max });
+        return Err(Error::TooLarge { what: "the data that the patch copies and moves".to_owned(), bytes, bytes_max });
     }
     Ok(())
 }

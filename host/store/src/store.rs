@@ -59,8 +59,8 @@ pub struct Options {
     /// Changes kept for watches and for the later pages of a list: 1 or more, default 100 000. The store may
     /// keep a few hundred more for a while.
     pub history_max: u64,
-    /// Retention time of a change, by the clock of `clock`: above zero, default one hour, so that a client
-    /// that was away for some minutes can resume. A store in a file may keep a change for a minute longer.
+    /// Retention time of a change, measured by `clock`: above zero, default one hour, so that a client that
+    /// was away for some minutes can resume. A store in a file may keep a change for a minute longer.
     pub history_age_max: Duration,
     /// Total size of the kept changes, in bytes of the documents before and after each change: default 64
     /// MiB. A store in a file counts only the difference from the document before. The last change is kept

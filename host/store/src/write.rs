@@ -45,8 +45,8 @@ pub enum Write {
     /// Sets the fields of a `status` that the document names and leaves the others, as [`Write::Apply`] does
     /// outside `status`. The resource must exist.
     ApplyStatus {
-        /// The fields that the manager sets in `status`. `metadata.uid` and `metadata.resourceVersion` are
-        /// preconditions.
+        /// The resource, with the fields that the manager sets in its `status`. `metadata.uid` and
+        /// `metadata.resourceVersion` are preconditions.
         document: Value,
         /// The manager that applies.
         manager: String,
@@ -67,7 +67,7 @@ pub enum Write {
     /// Creates a resource, or sets the fields that the document names and leaves the others, except `status`.
     /// Removes the fields that the manager named in its previous apply, no longer names, and owns alone.
     Apply {
-        /// The fields that the manager sets. No field is `null`.
+        /// The resource, with the fields that the manager sets. No field is `null`.
         document: Value,
         /// The manager that applies: the owner of the fields that the document names. 1 to 128 bytes of
         /// printable text.

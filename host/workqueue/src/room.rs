@@ -76,8 +76,7 @@ pub(crate) struct CapacityUse {
 }
 
 /// The replacement for an error text that does not fit.
-const LEFT_OUT: &str =
-    "limit error-bytes: the texts of other errors have taken all room; the events and the log have this one";
+const LEFT_OUT: &str = "limit error-bytes: no space left for error texts; the events and the log have this one";
 
 impl CapacityUse {
     pub(crate) fn of(room: Option<Arc<SharedCapacity>>) -> CapacityUse {

@@ -16,7 +16,7 @@ pub enum AddError {
     #[error("the queue is closed and takes no new keys")]
     Closed,
     /// The queue is full, and this is a new key.
-    #[error("limit keys: the queue has as many keys as it may have")]
+    #[error("limit keys: the queue is full")]
     Full,
 }
 

@@ -118,7 +118,7 @@ fn versions(spec: &FieldReader<'_>, group: &str, kind: &str) -> Result<Vec<Versi
         if versions.iter().any(|known| known.name == version.name) {
             return Err(Error::invalid(
                 path.item(at).field("name").to_string(),
-                format!("`{}` is there twice", version.name),
+                format!("`{}` is a duplicate", version.name),
             ));
         }
         versions.push(version);

@@ -50,7 +50,7 @@ pub enum BackupError {
     #[error("the store cannot be read")]
     Store(#[source] Error),
     /// A file of that name exists; it stays unchanged.
-    #[error("{} is there already; a backup never replaces a file", path.display())]
+    #[error("{} already exists; a backup never replaces a file", path.display())]
     Exists {
         /// The file.
         path: PathBuf,
@@ -159,7 +159,7 @@ pub fn restore(from: &Path, to: &Path, options: &RestoreOptions) -> Result<Resto
         return Err(open::damaged(from, reason));
     }
     let revision = found.revision.0.checked_add(revisions_skipped).map(Revision);
-    let revision = revision.ok_or_else(|| open::damaged(from, "its revision is beyond all bounds"))?;
+    let revision = revision.ok_or_else(|| open::damaged(from, "its revision is too large"))?;
     let id = SystemClockAndIds.uid();
     let draft = Draft::beside(to);
     let layout = Layout::with_wal(Options::default().wal_bytes);
@@ -209,7 +209,7 @@ impl Drop for Draft {
     fn drop(&mut self) {
         match fs::remove_file(&self.0) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(path = %self.0.display(), %error, "a draft of a copy was left behind");
+                tracing::warn!(path = %self.0.display(), %error, "cannot remove a temporary file");
             }
             _ => {}
         }

@@ -154,7 +154,7 @@ impl<'a> LogRow<'a> {
             };
             Some(Self { kind, path, document, previous })
         };
-        row().ok_or_else(|| damaged("a row of its log", "has another layout"))
+        row().ok_or_else(|| damaged("a row of its log", "is malformed"))
     }
 
     pub(super) fn event(&self, revision: Revision) -> Result<Event> {

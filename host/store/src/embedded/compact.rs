@@ -28,10 +28,10 @@ pub(super) fn defragment(database: &mut Database, path: &Path, bytes: u64) {
     match used_bytes(database) {
         Ok(used) if used > USED_BYTES_MAX || used >= bytes / 2 => {}
         Ok(used) => match database.compact() {
-            Ok(_) => tracing::info!(%path, bytes, used, "the file of the store was mostly free, and is small again"),
-            Err(error) => tracing::warn!(%error, %path, bytes, used, "the file of the store cannot be made smaller"),
+            Ok(_) => tracing::info!(%path, bytes, used, "defragmented the store's file"),
+            Err(error) => tracing::warn!(%error, %path, bytes, used, "cannot defragment the store's file"),
         },
-        Err(error) => tracing::warn!(%error, %path, "it is not known how much of the file of the store is in use"),
+        Err(error) => tracing::warn!(%error, %path, "cannot determine how much of the store's file is in use"),
     }
 }
 

@@ -207,7 +207,7 @@ impl<'a> Checker<'a> {
             self.findings.add("meta", "id", "is empty");
         }
         if self.format == 0 {
-            self.findings.add("meta", "format", "is no format that ever was");
+            self.findings.add("meta", "format", "is not a known format");
         }
         if self.meta.compacted > self.meta.revision {
             self.findings.add("meta", "compacted", format!("is beyond the revision, {}", self.meta.revision));
@@ -251,11 +251,7 @@ impl<'a> Checker<'a> {
             let what = format!("has revision {revision}, and the store is at {}", meta.revision);
             self.findings.add("resources", readable(path), what);
         } else if revision > meta.compacted && !self.latest.contains_key(path) {
-            self.findings.add(
-                "resources",
-                readable(path),
-                format!("has revision {revision}, which the log does not have"),
-            );
+            self.findings.add("resources", readable(path), format!("has revision {revision}, which is not in the log"));
         }
         if resource.uid().is_empty() {
             self.findings.add("resources", readable(path), "has no uid");
@@ -270,17 +266,17 @@ impl<'a> Checker<'a> {
             let entry = entry.value();
             count += 1;
             let Some(end) = entry.windows(2).position(|end| end == [0, 1]) else {
-                self.findings.add("owners", readable(entry), "has another layout");
+                self.findings.add("owners", readable(entry), "is malformed");
                 continue;
             };
             let (owner, path) = entry.split_at(end + 2);
             match self.resources.get(path)? {
-                None => self.findings.add("owners", readable(entry), "names a resource that is not there"),
+                None => self.findings.add("owners", readable(entry), "names a missing resource"),
                 Some(document) => {
                     // A document that cannot be parsed was already reported.
                     let names = |named: &OwnerReference| owner_prefix(&named.uid) == owner;
                     if codec::resource(document.value()).is_ok_and(|resource| !resource.owners().iter().any(names)) {
-                        self.findings.add("owners", readable(entry), "names an owner that the resource does not");
+                        self.findings.add("owners", readable(entry), "names an owner that is not in the resource");
                     }
                 }
             }

@@ -118,9 +118,9 @@ impl fmt::Display for CutOff {
             None => write!(f, "its last entry, from revision {first} on, ")?,
         }
         f.write_str(if *is_damage {
-            "is damaged; writes that were acknowledged may be lost with it"
+            "is damaged; acknowledged writes may be lost with it"
         } else {
-            "is not whole: a crash cut it off before anything of it was acknowledged, or it is damaged"
+            "is incomplete: a crash interrupted it before it was acknowledged, or it is damaged"
         })
     }
 }
@@ -234,7 +234,10 @@ pub(super) fn entries(
 ) -> io::Result<Result<UnappliedEntries, String>> {
     let heads = heads(file, layout)?;
     if let Some((_, later)) = heads.iter().find(|(_, head)| head.base > after) {
-        return Ok(Err(format!("its pages are at revision {after}, and its journal follows upon {}", later.base)));
+        return Ok(Err(format!(
+            "its pages are at revision {after}, but its write-ahead log starts after {}",
+            later.base
+        )));
     }
     let round = heads.first().filter(|(at, _)| *at == 0).map(|(_, head)| head.base);
     let base = round.unwrap_or(after);
@@ -246,7 +249,9 @@ pub(super) fn entries(
         if entry.first > after {
             found.push(EntryLocation { last, at: end, base });
         } else if last > after {
-            return Ok(Err(format!("its pages are at revision {after}, in the middle of an entry of its journal")));
+            return Ok(Err(format!(
+                "its pages are at revision {after}, in the middle of an entry of its write-ahead log"
+            )));
         }
         end += length;
     }
@@ -258,7 +263,7 @@ pub(super) fn entries(
     let known = last.max(after);
     let lost = heads.iter().find(|(at, head)| counts(head) && head.last() > known && !ends(*at, head));
     if let Some((_, head)) = lost {
-        return Ok(Err(format!("its journal has revision {}, and lacks some after {known}", head.last())));
+        return Ok(Err(format!("its write-ahead log has revision {}, but lacks revisions after {known}", head.last())));
     }
     let rest = sector(file, layout, end)?;
     let cut_off = rest.and_then(|rest| CutOff::at(&rest, base, last.next())).filter(|cut_off| cut_off.first > after);

@@ -30,7 +30,7 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// The file is damaged, or is not a store.
-    #[error("{} is damaged, or is no store: {reason}; restore it from a backup, or choose another file", path.display())]
+    #[error("{} is damaged or not a store: {reason}; restore it from a backup, or choose another file", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -38,7 +38,7 @@ pub enum OpenError {
         reason: String,
     },
     /// The file was written by a newer version of this program.
-    #[error("{} has format {found}, and this program knows formats up to {FORMAT}; use a newer version of it", path.display())]
+    #[error("{} has format {found}, but this program reads formats up to {FORMAT}; use a newer version of it", path.display())]
     NewerFormat {
         /// The file.
         path: PathBuf,
@@ -46,7 +46,7 @@ pub enum OpenError {
         found: u64,
     },
     /// A file exists where a new one was to be created.
-    #[error("{} is there already; choose another file, or move it away", path.display())]
+    #[error("{} already exists; choose another file, or move it away", path.display())]
     Exists {
         /// The file.
         path: PathBuf,
@@ -108,7 +108,7 @@ pub(super) fn open_checked(location: &Location) -> OpenResult<OpenStore> {
     })?;
     drop(ahead);
     if let Some(cut_off) = waiting.cut_off() {
-        tracing::warn!(path = %path.display(), "the journal of the store is cut off: {cut_off}");
+        tracing::warn!(path = %path.display(), "the store's write-ahead log is incomplete: {cut_off}");
     }
     let was_cut_short = waiting.has_changes();
     Ok(OpenStore { was_not_closed: was_cut_short, ..open_and_replay(location, is_whole, Some(waiting))? })
@@ -143,8 +143,10 @@ fn open_and_replay(location: &Location, is_whole: bool, waiting: Option<WalRepla
     match catch_panics(path, opened) {
         Ok(open) => Ok(OpenStore::from(open)),
         Err(OpenError::Io { source, .. }) if is_out_of_space(&source) => {
-            let reason =
-                format!("{} cannot be written: {source}; it is read, and writing is tried again", path.display());
+            let reason = format!(
+                "{} cannot be written: {source}; it is open for reading, and writing is retried",
+                path.display()
+            );
             tracing::error!("{reason}");
             // A failed sync may have dropped a part of the replayed pages.
             location.sync_and_drop_cache().map_err(|error| io(path, error))?;
@@ -177,7 +179,7 @@ fn mute_caught_panics() {
         let print = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             if CATCHES.get() {
-                tracing::debug!(%panic, "the engine of the store gives up on a file");
+                tracing::debug!(%panic, "redb panicked on a file");
             } else {
                 print(panic);
             }
@@ -215,9 +217,9 @@ fn check(path: &Path, mut open: OpenFile) -> OpenResult<(bool, WalReplay)> {
 /// Checks that a database is a store of a known format; returns its metadata.
 pub(super) fn recognise(path: &Path, database: &Database) -> OpenResult<BTreeMap<String, String>> {
     let facts = facts(database).map_err(|error| open_error(path, error))?;
-    let Some(facts) = facts else { return Err(damaged(path, "it is a database, but not one of a store")) };
+    let Some(facts) = facts else { return Err(damaged(path, "it is a redb database, but not a store")) };
     match facts.get(META_FORMAT).and_then(|format| format.parse::<u64>().ok()) {
-        None => return Err(damaged(path, "it does not say its format")),
+        None => return Err(damaged(path, "it has no format version")),
         Some(found) if found > FORMAT => return Err(OpenError::NewerFormat { path: path.to_owned(), found }),
         Some(_) => {}
     }
@@ -338,8 +340,8 @@ pub(super) fn open_error(path: &Path, error: impl Into<redb::Error>) -> OpenErro
     match error.into() {
         redb::Error::DatabaseAlreadyOpen => OpenError::Locked { path: path.to_owned() },
         redb::Error::Io(error) => match error.kind() {
-            io::ErrorKind::InvalidData => damaged(path, "it does not begin as one"),
-            io::ErrorKind::UnexpectedEof => damaged(path, "it is cut short"),
+            io::ErrorKind::InvalidData => damaged(path, "it has no header of a store"),
+            io::ErrorKind::UnexpectedEof => damaged(path, "it is truncated"),
             _ => io(path, error),
         },
         error @ redb::Error::PreviousIo => io(path, io::Error::other(error)),

@@ -58,7 +58,7 @@ impl Snapshot {
             None => Err(damaged(format!("`{name}` is missing"))),
         };
         let revision = |name: &str| -> EngineResult<Revision> {
-            fact(name)?.parse().map_err(|_| damaged(format!("`{name}` is no number")))
+            fact(name)?.parse().map_err(|_| damaged(format!("`{name}` is not a number")))
         };
         let (id, revision, compacted) = (fact(META_ID)?, revision(META_REVISION)?, revision(META_COMPACTED)?);
         let measure = table.get(META_MEASURE).map_err(engine_error)?;
@@ -207,8 +207,7 @@ impl Snapshot {
             let (entry, _) = entry.map_err(unreadable)?;
             let path = Path(entry.value()[cut..].to_vec());
             let document = documents.get(path.0.as_slice()).map_err(unreadable)?;
-            let document = document
-                .ok_or_else(|| codec::damaged("its index of owners", "it names a resource that is not there"))?;
+            let document = document.ok_or_else(|| codec::damaged("its owner index", "it names a missing resource"))?;
             let resource = codec::resource(document.value())?;
             Ok((path, resource))
         }))

@@ -48,18 +48,18 @@ pub(super) fn fail_writes(shared: &SharedStore, error: &redb::Error) -> Error {
 fn refuse_writes(shared: &SharedStore, error: impl std::fmt::Display) -> Error {
     let error = shared.write_failure.get_or_init(|| {
         format!(
-            "a write to {} failed, and what the disk holds is not known: {error}; restart to go on from what it holds",
+            "a write to {} failed, and the content of the disk is unknown: {error}; restart to continue from that content",
             shared.location.name().display()
         )
     });
-    tracing::error!(%error, "the store takes no more writes");
+    tracing::error!(%error, "the store refuses all further writes");
     Error::unavailable(error)
 }
 
 /// Reopens the file after a failed transaction. All its changes, up to `last`, are in the write-ahead log, so
 /// reopening replays them.
 pub(super) fn recover_after_failure(shared: &SharedStore, error: &redb::Error, last: Revision) {
-    tracing::warn!(%error, "writing the pages of the store failed; it is opened anew");
+    tracing::warn!(%error, "writing the store's pages failed; reopening the file");
     let mut database = shared.database.blocking_write();
     // Another thread may have reopened it meanwhile.
     let is_needed = database.is_none() || shared.has_engine_failed() || shared.checkpoint.borrow().revision < last;
@@ -95,7 +95,7 @@ fn replace_database(shared: &SharedStore, database: &mut Option<Database>) {
     let (unreadable, reached) = match open_acknowledged(shared) {
         Ok((opened, reached)) => {
             *database = Some(opened);
-            tracing::info!(%path, "the store was opened anew");
+            tracing::info!(%path, "reopened the store");
             (None, reached)
         }
         Err(error) => {
@@ -104,7 +104,7 @@ fn replace_database(shared: &SharedStore, database: &mut Option<Database>) {
                 error => error.to_string(),
             };
             tracing::error!(%error, %path, "the store cannot be read");
-            let reason = format!("reading {path} failed: {error}; it is tried again with everything that is asked");
+            let reason = format!("reading {path} failed: {error}; every request retries it");
             (Some(reason), *shared.checkpoint.borrow())
         }
     };

@@ -72,7 +72,9 @@ impl WalReplay {
         for entry in entries {
             let entry = entry.read(&*open.file, open.layout).map_err(engine_error)?;
             let Some(entry) = entry else {
-                return Err(Box::new(redb::Error::Corrupted("its journal is not what it was a moment ago".to_owned())));
+                return Err(Box::new(redb::Error::Corrupted(
+                    "its write-ahead log changed while it was read".to_owned(),
+                )));
             };
             let (mut revision, mut bytes) = (entry.first, 0);
             for row in &entry.rows {

@@ -254,7 +254,7 @@ impl Writer<'_> {
             BatchError::Refused(error) => error,
             BatchError::NothingWritten(error) => {
                 let path = shared.location.name().display();
-                tracing::error!(%error, %path, "writes are refused, and nothing of them was written");
+                tracing::error!(%error, %path, "refusing a batch of writes; none of them was written");
                 reopen(shared);
                 // The original failure says more than redb's note that one happened.
                 let met = shared.unreadable.lock().expect("nobody panics while holding the reason").clone();

@@ -200,7 +200,7 @@ impl GarbageCollector {
     }
 
     async fn delete(&self, resource: &Resource, propagation: Propagation) -> Result<()> {
-        tracing::debug!(key = %resource.key(), ?propagation, "deleting a resource whose owners are gone or going");
+        tracing::debug!(key = %resource.key(), ?propagation, "deleting a resource whose owners are gone or being deleted");
         let key = resource.key().clone();
         self.write(Write::Delete { key, precondition: unchanged_since(resource), propagation }).await
     }

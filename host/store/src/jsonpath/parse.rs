@@ -141,7 +141,7 @@ impl<'a> PathParser<'a> {
         let (literal, rest) = self.rest.split_at(end);
         self.rest = rest;
         let value = serde_json::from_str(literal).ok().filter(|value: &Value| !value.is_array() && !value.is_object());
-        value.ok_or_else(|| wrong(&format!("`{literal}` is neither a text in quotes, a number, true nor false")))
+        value.ok_or_else(|| wrong(&format!("`{literal}` must be a quoted string, a number, true or false")))
     }
 
     /// Parses a string in quotes of either kind; `\` escapes the next character.

@@ -17,7 +17,7 @@ pub(super) fn document(applied: &Value, shape: Shape<'_>) -> Result<()> {
 /// A value with a single owner has no `shape`, and is only checked for `null`.
 fn value(applied: &Value, shape: Option<Shape<'_>>, path: &str) -> Result<()> {
     match applied {
-        Value::Null => Err(Error::invalid(path, "must not be null; leave out what is not wanted")),
+        Value::Null => Err(Error::invalid(path, "must not be null; omit the field instead")),
         Value::Object(fields) => {
             let shape = shape.filter(|shape| shape.has_fields());
             for (name, field) in fields {

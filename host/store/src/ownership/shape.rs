@@ -202,11 +202,11 @@ fn keyed(at: usize, item: &Value, keys: &[&str]) -> Result<PathElement, ItemKeyE
         match fields.get(*key) {
             Some(value @ (Value::Bool(_) | Value::Number(_) | Value::String(_))) => known.insert(*key, value),
             Some(Value::Array(_) | Value::Object(_)) => {
-                let reason = "must be a string, a number or a boolean: items of the list are known by it";
+                let reason = "must be a string, a number or a boolean: it identifies the items of the list";
                 return Err(ItemKeyError { at, field: Some((*key).to_owned()), reason });
             }
             Some(Value::Null) | None => {
-                let reason = "must be set: items of the list are known by it";
+                let reason = "must be set: it identifies the items of the list";
                 return Err(ItemKeyError { at, field: Some((*key).to_owned()), reason });
             }
         };

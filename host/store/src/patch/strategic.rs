@@ -154,7 +154,7 @@ fn list<'p>(
     for item in patch {
         let fields = item.as_object().ok_or_else(|| place.refuse("an item must be an object"))?;
         if keys.iter().any(|key| !fields.contains_key(key)) {
-            return Err(place.refuse(&format!("an item has no `{}`, by which it is known", keys.join("`, `"))));
+            return Err(place.refuse(&format!("an item has no `{}`, its merge key", keys.join("`, `"))));
         }
         let at = items.iter().position(|known| same(known, item, &keys));
         let mut now = at.map_or(Value::Null, |at| items[at].take());
@@ -183,7 +183,7 @@ fn keys(name: &str, schema: Option<&Schema>, items: &[Value], place: &PatchPath<
     let fits = |key: &&&str| items().all(|item| item.get(**key).is_some());
     match candidates.iter().find(fits) {
         Some(key) => Ok(vec![(*key).to_owned()]),
-        None => Err(place.refuse(&format!("an item has no `{}`, by which it is known", candidates.join("` or `")))),
+        None => Err(place.refuse(&format!("an item has no `{}`, its merge key", candidates.join("` or `")))),
     }
 }
 
@@ -195,7 +195,7 @@ fn is_replacing(item: &Value) -> bool {
 /// Refuses a merge that would take too long: it compares every item of one list with every item of the other.
 fn bounded(items: usize, others: usize, place: &PatchPath<'_>) -> Result<()> {
     if items.saturating_mul(others) > COMPARISONS_MAX {
-        return Err(place.refuse(&format!("{items} and {others} items are too many to be merged: replace the list")));
+        return Err(place.refuse(&format!("{items} and {others} items are too many to merge: replace the list")));
     }
     Ok(())
 }

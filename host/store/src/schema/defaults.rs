@@ -109,7 +109,7 @@ fn replace_null(schema: &Schema, value: &mut Value, added_bytes: &mut u64) -> Re
 fn counted(default: &Value, added_bytes: &mut u64) -> Result<Value> {
     *added_bytes += validate::bytes(default);
     if *added_bytes > DOCUMENT_BYTES_MAX {
-        let what = "what the schema fills in".to_owned();
+        let what = "the set of defaults in the schema".to_owned();
         return Err(Error::TooLarge { what, bytes: *added_bytes, bytes_max: DOCUMENT_BYTES_MAX });
     }
     Ok(default.clone())

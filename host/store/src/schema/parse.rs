@@ -195,7 +195,7 @@ impl Parser {
         self.defaults_bytes += validate::bytes(&filled);
         if self.defaults_bytes > DEFAULTS_BYTES_MAX {
             let (bytes, bytes_max) = (self.defaults_bytes, DEFAULTS_BYTES_MAX);
-            return Err(Error::TooLarge { what: "what the schema fills in".to_owned(), bytes, bytes_max });
+            return Err(Error::TooLarge { what: "the set of defaults in the schema".to_owned(), bytes, bytes_max });
         }
         if let Some(violation) = check(schema, &filled, &path).first() {
             return Err(Error::invalid(&violation.path, violation.message()));
@@ -299,7 +299,7 @@ fn keys_are_fields(schema: &Schema, fields: &FieldReader<'_>) -> Result<()> {
     match keys.iter().find(|key| !items.properties.contains_key(*key)) {
         Some(key) => {
             let key = crate::path::shortened(key, 40);
-            Err(fields.error("x-kubernetes-list-map-keys", format!("`{key}` is no property of the items")))
+            Err(fields.error("x-kubernetes-list-map-keys", format!("`{key}` is not a property of the items")))
         }
         None => Ok(()),
     }

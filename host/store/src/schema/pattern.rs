@@ -35,7 +35,7 @@ impl Pattern {
             Err(error) => {
                 let text = error.to_string();
                 let last = text.lines().last().unwrap_or("");
-                Err(format!("is no regular expression: {}", last.trim_start_matches("error: ")))
+                Err(format!("is not a regular expression: {}", last.trim_start_matches("error: ")))
             }
         }
     }

@@ -39,7 +39,7 @@ impl Checker<'_> {
 
     fn report_gap(&mut self, expected: u64, found: u64) {
         if expected < found {
-            self.findings.add("log", expected, format!("is missing, and what follows up to {}", found - 1));
+            self.findings.add("log", expected, format!("is missing, and so is every one up to {}", found - 1));
         }
     }
 
@@ -62,7 +62,7 @@ impl Checker<'_> {
             Ok(_) => {}
         }
         if (row.kind == EventType::Added) != row.previous.is_empty() {
-            self.findings.add("log", revision, "does not fit in kind to the document before it");
+            self.findings.add("log", revision, "has a kind that contradicts the document before it");
         }
         match row.before() {
             Err(_) => self.findings.add("log", revision, "has a document before it that cannot be read"),
@@ -70,7 +70,7 @@ impl Checker<'_> {
                 self.findings.add(
                     "log",
                     revision,
-                    format!("follows revision {}, which the log does not have", before.revision()),
+                    format!("follows revision {}, which is not in the log", before.revision()),
                 );
             }
             Ok(_) => {}
@@ -81,7 +81,7 @@ impl Checker<'_> {
         {
             let left = if before.kind == EventType::Deleted { &[] } else { before.document };
             if left != &*row.previous {
-                self.findings.add("log", revision, format!("does not begin where revision {earlier} ended"));
+                self.findings.add("log", revision, format!("does not start from the result of revision {earlier}"));
             }
         }
         Ok(())
@@ -97,10 +97,10 @@ impl Checker<'_> {
             let document = self.resources.get(path.as_slice())?;
             let what = match (row.kind, document) {
                 (EventType::Deleted, None) => continue,
-                (EventType::Deleted, Some(_)) => "was deleted by the log, and is there",
-                (_, None) => "was not deleted by the log, and is not there",
+                (EventType::Deleted, Some(_)) => "was deleted in the log, but exists",
+                (_, None) => "was not deleted in the log, but is missing",
                 (_, Some(document)) if document.value() == row.document => continue,
-                (_, Some(_)) => "is not what the log says",
+                (_, Some(_)) => "differs from the log",
             };
             self.findings.add("resources", readable(path), format!("{what} at revision {revision}"));
         }

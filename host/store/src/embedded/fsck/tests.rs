@@ -125,7 +125,7 @@ async fn a_document_that_the_log_does_not_know_is_named() {
         }
     };
     let found = after(edit(|document| document["spec"] = json!("other"))).await;
-    assert_eq!(found, ["resources: /Pod/ns/b: is not what the log says at revision 7"]);
+    assert_eq!(found, ["resources: /Pod/ns/b: differs from the log at revision 7"]);
     let found = after(edit(|document| document["metadata"]["resourceVersion"] = json!("99"))).await;
     assert!(found.contains(&"resources: /Pod/ns/b: has revision 99, and the store is at 8".to_owned()), "{found:?}");
     let found = after(edit(|document| document["metadata"]["uid"] = json!(""))).await;
@@ -134,7 +134,7 @@ async fn a_document_that_the_log_does_not_know_is_named() {
         file.open_table(RESOURCES).expect("a store").remove(path("b").as_slice()).expect("it works");
     })
     .await;
-    let gone = "resources: /Pod/ns/b: was not deleted by the log, and is not there at revision 7";
+    let gone = "resources: /Pod/ns/b: was not deleted in the log, but is missing at revision 7";
     assert!(found.contains(&gone.to_owned()), "{found:?}");
 }
 
@@ -154,9 +154,9 @@ async fn a_log_with_a_gap_a_damaged_row_or_one_too_many_is_named() {
         file.open_table(LOG).expect("a store").insert(revision, row).expect("it works");
     };
     let found = after(remove(5, 6)).await;
-    assert!(found.contains(&"log: 5: is missing, and what follows up to 6".to_owned()), "{found:?}");
+    assert!(found.contains(&"log: 5: is missing, and so is every one up to 6".to_owned()), "{found:?}");
     let found = after(remove(8, 8)).await;
-    assert!(found.contains(&"log: 8: is missing, and what follows up to 8".to_owned()), "{found:?}");
+    assert!(found.contains(&"log: 8: is missing, and so is every one up to 8".to_owned()), "{found:?}");
     let found = after(|file| insert(5, b"?", file)).await;
     assert!(found.contains(&"log: 5: cannot be read".to_owned()), "{found:?}");
     let found = after(|file| insert(9, &row(file, 8), file)).await;
@@ -165,7 +165,7 @@ async fn a_log_with_a_gap_a_damaged_row_or_one_too_many_is_named() {
     assert!(found.contains(&"log: 1: is outside of the history of the store".to_owned()), "{found:?}");
     let found = after(|file| insert(6, &row(file, 5), file)).await;
     assert!(found.contains(&"log: 6: has a document of revision 5".to_owned()), "{found:?}");
-    assert!(found.contains(&"log: 6: does not begin where revision 5 ended".to_owned()), "{found:?}");
+    assert!(found.contains(&"log: 6: does not start from the result of revision 5".to_owned()), "{found:?}");
     let found = after(|file| {
         let mut row = row(file, 5);
         // Changes the kind, but not the flag for the difference.
@@ -173,7 +173,7 @@ async fn a_log_with_a_gap_a_damaged_row_or_one_too_many_is_named() {
         insert(5, &row, file);
     })
     .await;
-    assert_eq!(found, ["log: 5: does not fit in kind to the document before it"]);
+    assert_eq!(found, ["log: 5: has a kind that contradicts the document before it"]);
 }
 
 #[tokio::test]
@@ -191,11 +191,11 @@ async fn an_index_of_owners_that_lacks_or_invents_is_named() {
     .await;
     assert_eq!(found, ["owners: u1//Pod/ns/a: is missing"]);
     let found = after(insert(entry("u1", "c"))).await;
-    assert_eq!(found, ["owners: u1//Pod/ns/c: names a resource that is not there"]);
+    assert_eq!(found, ["owners: u1//Pod/ns/c: names a missing resource"]);
     let found = after(insert(entry("u2", "a"))).await;
-    assert_eq!(found, ["owners: u2//Pod/ns/a: names an owner that the resource does not"]);
+    assert_eq!(found, ["owners: u2//Pod/ns/a: names an owner that is not in the resource"]);
     let found = after(insert(b"?".to_vec())).await;
-    assert_eq!(found, ["owners: ?: has another layout"]);
+    assert_eq!(found, ["owners: ?: is malformed"]);
 }
 
 #[tokio::test]
@@ -303,7 +303,7 @@ async fn what_is_in_the_journal_alone_is_looked_at_as_well() {
     let problems = look(&crashed).problems;
     assert!(problems.len() == 1 && problems[0].to_string().contains("journal: "), "{problems:?}");
     let refused = EmbeddedStore::open(&crashed, Options::default()).expect_err("a change is lost");
-    assert!(matches!(&refused, OpenError::Damaged { reason, .. } if reason.contains("journal")), "{refused}");
+    assert!(matches!(&refused, OpenError::Damaged { reason, .. } if reason.contains("write-ahead log")), "{refused}");
     assert_eq!(fs::read(&crashed).expect("it is there"), bytes, "a file that is refused is left alone");
 }
 

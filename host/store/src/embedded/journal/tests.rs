@@ -87,7 +87,7 @@ fn a_round_is_read_from_where_the_pages_are_in_it() {
     for at in [90, 42] {
         turn(&*file, at);
         let lost = found(&*file, 1).expect_err("the others are not to be lost in silence");
-        assert!(lost.contains("lacks some after 1"), "{lost}");
+        assert!(lost.contains("lacks revisions after 1"), "{lost}");
         assert_eq!(found(&*file, 6), Ok(vec![]));
         turn(&*file, at);
     }
@@ -152,7 +152,7 @@ fn an_entry_that_was_not_written_whole_ends_the_journal_and_one_that_was_lost_is
         turn(&*file, 2 * 512 + at);
         turn(&*file, 512 + at);
         let said = found(&*file, 0).expect_err(what);
-        assert!(said.contains("has revision 3, and lacks some after 1"), "{said}");
+        assert!(said.contains("has revision 3, but lacks revisions after 1"), "{said}");
         assert_eq!(found(&*file, 3), Ok(vec![]), "what is in the pages does not matter any more");
     }
 }
@@ -163,7 +163,7 @@ fn a_journal_that_begins_too_late_is_damage() {
     let mut journal = WriteAheadLog::new(Arc::clone(&file), layout(), Revision(6), IoFailure::default());
     assert!(append(&mut journal, &entry(7, &[1, 1])));
     let said = found(&*file, 3).expect_err("the pages are older than the journal");
-    assert!(said.contains("its pages are at revision 3, and its journal follows upon 6"), "{said}");
+    assert!(said.contains("its pages are at revision 3, but its write-ahead log starts after 6"), "{said}");
     assert_eq!(found(&*file, 6), Ok(vec![7]));
 }
 

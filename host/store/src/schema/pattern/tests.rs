@@ -44,9 +44,9 @@ fn a_pattern_that_goes_back_and_forth_takes_no_time() {
 #[test]
 fn what_cannot_be_compiled_is_said() {
     for (text, wanted) in [
-        ("(", "is no regular expression: unclosed group"),
+        ("(", "is not a regular expression: unclosed group"),
         ("a{1000}{1000}{100}", "is too large, the limit is 1048576 bytes when compiled"),
-        ("(?=a)", "is no regular expression: look-around, including look-ahead and look-behind, is not supported"),
+        ("(?=a)", "is not a regular expression: look-around, including look-ahead and look-behind, is not supported"),
     ] {
         assert_eq!(Pattern::new(text).map(drop), Err(wanted.to_owned()));
     }
