@@ -1,7 +1,8 @@
-//! How another definition of a controller takes the place of the one that runs: tried on a share of the keys first, and back by itself.
+//! Rollouts: how a new definition of a controller replaces the stable one, on a share of the keys first, with
+//! automatic rollback.
 //!
-//! Everything here is pure: what is to be done follows from a plan, the figures of both versions and the time, which are arguments.
-//! Where figures come from, and what a move does, is not known here.
+//! Everything here is pure: plan, statistics and time are arguments. Deliberately absent: how statistics are
+//! collected and how actions are performed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,57 +25,58 @@ pub(crate) use machine::{Action, CanaryMachine, Observation, STEP_TIMEOUT_FACTOR
 pub(crate) use part::{KeySplit, Track, key_hash};
 pub use share::{Factor, Share};
 
-/// How a definition is put in.
+/// How a definition is rolled out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
     /// For all keys at once.
     Immediate,
-    /// For some keys first.
+    /// On some keys first.
     Canary(CanaryPlan),
 }
 
-/// Which keys a candidate gets, one step after the other, and when it goes back. Without a step it gets all at once.
+/// The steps of a canary and its gate. Without a step it gets all keys at once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CanaryPlan {
-    /// The shares of the keys, each greater than the one before. After the last one come all. The first is none at all when labels choose
-    /// the keys of the first step.
+    /// The shares of the keys, each greater than the previous one. After the last one the canary is promoted.
+    /// The first is 0% if labels select the keys of the first step.
     pub steps: Vec<Share>,
-    /// The labels of the keys that take the candidate from the first step on, beside the share.
+    /// The labels of the keys that the canary gets from the first step on, in addition to its share.
     pub labels: BTreeMap<String, String>,
-    /// What it must hold to.
+    /// The gate of each step.
     pub gate: Gate,
-    /// How it is tried before it has a key: with what the other version is answered, and nothing of it is applied.
+    /// The shadow phase before it has keys; no effect of a shadow is applied.
     pub shadow: Option<ShadowPlan>,
 }
 
-/// What a candidate must hold to, beside the version that ran before over the same time.
+/// The limits of a canary relative to the stable version in the same time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gate {
-    /// The share of reconciles that may answer a failure beyond the old one's.
+    /// The canary's additional share of failed reconciles.
     pub errors: Share,
     /// Traps in a step.
     pub traps: u32,
-    /// Calls in a step that a limit ended.
+    /// Calls in a step that hit a limit.
     pub limits: u32,
-    /// The length of a reconcile in the geometric mean, over the old one's.
+    /// Geometric mean of the reconcile durations, relative to the stable version.
     pub duration: Factor,
-    /// Writes for each reconcile of a key that ran in the step before, over the old one's.
+    /// Writes for each reconcile of a key that ran before in the step, relative to the stable version.
     pub writes: Factor,
-    /// Reconciles of one key in a row of which each wrote or asked to run again within a second, over the old one's.
+    /// Consecutive reconciles of one key that each wrote or asked to run again within a second, relative to
+    /// the stable version.
     pub hot_loops: Factor,
-    /// How long a step lasts at least.
+    /// Minimum duration of a step.
     pub lasts: Duration,
-    /// Reconciles of the candidate in a step, at least, unless there is nothing to reconcile.
+    /// Minimum number of the canary's reconciles in a step, unless there is nothing to reconcile.
     pub reconciles: u32,
 }
 
 impl CanaryPlan {
-    /// Returns the share that comes after this one; `None`: all keys.
+    /// Returns the share of the next step; `None` for all keys.
     pub(crate) fn next_step(&self, share: Option<Share>) -> Option<Share> {
         self.steps.iter().copied().find(|step| share.is_none_or(|share| *step > share))
     }
 
-    /// Returns which step a share belongs to, from 1; 0 before the first.
+    /// Returns the number of the step with this share, from 1; 0 before the first.
     pub(crate) fn step(&self, share: Option<Share>) -> usize {
         share.map_or(0, |share| self.steps.iter().filter(|step| **step <= share).count())
     }

@@ -1,4 +1,4 @@
-//! What a host keeps between calls is driven beyond its bound, and the memory of the process measured.
+//! Drives each bounded structure beyond its bound and measures the memory of the process.
 
 use std::sync::Arc;
 
@@ -13,26 +13,26 @@ use crate::events::{self, EventLog, EventSource, NewEvent};
 use crate::follows::{self, Follows, Target};
 use crate::logs::{self, LogBook, LogLine};
 
-/// What a key of the queue takes with its names, what is known of its failures, and its place in the table.
+/// Memory of a key on a queue, with names, failure state and table entry.
 pub(crate) const KEY_BYTES: u64 = 512;
 
-/// As much for one of the longest names.
+/// The same for a key with the longest names.
 const LONGEST_KEY_BYTES: u64 = 1536;
 
-/// What a store keeps of its file in memory, see [`EmbeddedStore::open`].
+/// Memory that a store uses for pages of its file, see [`EmbeddedStore::open`].
 const PAGES_BYTES_MAX: u64 = 128 << 20;
 
 fn key(name: &str) -> Key {
     Key::new(Kind::new("demo.dev", "v1", "App"), "default", name)
 }
 
-/// Returns one of many keys whose kind, namespace and name are as long as they may be.
+/// Returns one of many keys with kind, namespace and name of maximum length.
 pub(crate) fn longest_key(number: usize) -> Key {
     let kind = Kind::new("g".repeat(253), "v".repeat(63), "K".repeat(63));
     Key::new(kind, &"n".repeat(63), &format!("{number:0>253}"))
 }
 
-/// Fills the queue of a controller with keys that each fail for good.
+/// Fills the queue of a controller with keys that each fail and are parked.
 fn failing(key: impl Fn(usize) -> Key) -> Queue<Key> {
     let limits = homeostat_component::Limits::default();
     let (keys_max, error_bytes_max) = (Some(limits.keys_max), Some(limits.error_bytes_max));
@@ -50,7 +50,7 @@ fn failing(key: impl Fn(usize) -> Key) -> Queue<Key> {
     queue
 }
 
-/// What the keys of a controller take with their errors, when a key takes so many bytes.
+/// Returns the memory of the keys of a controller with their errors, if a key takes this many bytes.
 fn keys_bytes(each: u64) -> u64 {
     let limits = homeostat_component::Limits::default();
     with_slack(u64::from(limits.keys_max) * each + limits.error_bytes_max)
@@ -58,7 +58,7 @@ fn keys_bytes(each: u64) -> u64 {
 
 measured! {
     fn events_without_end_take_no_more_memory_than_their_bound measure_events {
-        // Its message is kept twice: once to find equal ones.
+        // The message is stored twice, the second time as part of the key that merges equal events.
         let each = 2 * events::MESSAGE_BYTES_MAX as u64 + 1024;
         grows_by_at_most(with_slack(events::EVENTS_MAX as u64 * each), || {
             let (log, text) = (EventLog::default(), "x".repeat(2 * events::MESSAGE_BYTES_MAX));
@@ -90,7 +90,7 @@ measured! {
         });
     }
 
-    /// The documents are of many small values, which take many times as much in memory as their text.
+    /// The documents have many small values, which take many times as much memory as their text.
     fn changes_without_end_that_somebody_reads_take_no_more_memory_than_their_bound measure_changes {
         let kept = homeostat_store::embedded::memory_bounds();
         let bytes: u64 = kept.iter().filter(|kept| kept.in_bytes).map(|kept| kept.most).sum();

@@ -1,17 +1,17 @@
-//! The keys that labels have chosen for a candidate, bounded, and as they are kept over a restart.
+//! The keys that labels have pinned to a canary: bounded, and stored across restarts.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Keys that labels choose, at most. Of more it is those with the least hashes.
+/// Maximum number of pinned keys. Of more keys, those with the smallest hashes are pinned.
 pub(crate) const PINNED_KEYS_MAX: usize = 4096;
 /// Bytes of their hashes.
 pub(crate) const BYTES_MAX: u64 = (PINNED_KEYS_MAX * size_of::<u64>()) as u64;
 
-/// Digits of a hash as text.
+/// Hexadecimal digits of a hash.
 const DIGITS: usize = 16;
 
-/// Keys by their hashes, in order.
+/// Sorted hashes of keys.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct PinnedKeys(Arc<[u64]>);
 
@@ -25,12 +25,12 @@ impl PinnedKeys {
         self.0.iter().copied().chain(hashes).collect()
     }
 
-    /// Writes the hashes one after the other, in sixteen digits each.
+    /// Encodes the hashes in sixteen hexadecimal digits each.
     pub(crate) fn text(&self) -> String {
         self.0.iter().map(|hash| format!("{hash:0DIGITS$x}")).collect()
     }
 
-    /// Reads what [`PinnedKeys::text`] wrote. Returns `None` for anything else.
+    /// Decodes the output of [`PinnedKeys::text`]. Returns `None` for anything else.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         if text.len() > PINNED_KEYS_MAX * DIGITS || !text.is_ascii() || !text.len().is_multiple_of(DIGITS) {
             return None;
@@ -41,7 +41,7 @@ impl PinnedKeys {
 }
 
 impl FromIterator<u64> for PinnedKeys {
-    /// Keeps [`PINNED_KEYS_MAX`] of the hashes, and never more than that.
+    /// Keeps the [`PINNED_KEYS_MAX`] smallest hashes, and never holds more than one above that.
     fn from_iter<I: IntoIterator<Item = u64>>(hashes: I) -> Self {
         let mut least = BTreeSet::new();
         for hash in hashes {

@@ -1,4 +1,4 @@
-//! How far a candidate has come, and what is to be done next. Pure: the time is an argument.
+//! The state machine of a canary. Pure: the time is an argument.
 
 use std::time::Duration;
 
@@ -6,73 +6,74 @@ use super::gate::{Analysis, analyse, is_conclusive};
 use super::{CanaryPlan, Comparison, Share};
 use crate::shadow::{ShadowPlan, ShadowReport, ShadowVerdict};
 
-/// A step that is not over after so many times its length ends, one way or the other.
+/// A step that has not ended after this many times its minimum duration is decided anyway.
 pub(crate) const STEP_TIMEOUT_FACTOR: u32 = 4;
 
-/// How often the keys are looked at again in the time that a step lasts at least, its beginning included.
+/// Resyncs of the keys in a step's minimum duration, including the one at its start.
 const STEP_RESYNCS: u128 = 2;
 
-/// How often the keys are looked at again while a shadow lasts.
+/// Resyncs of the keys during a shadow.
 const SHADOW_RESYNCS: u128 = 4;
 
-/// One canary.
+/// The state of one canary.
 #[derive(Clone, Debug)]
 pub(crate) struct CanaryMachine {
     plan: CanaryPlan,
-    /// `None`: the candidate's watches lack their first lists, and it has no key.
+    /// `None` while the canary's watches have not had their first lists; it has no keys then.
     share: Option<Share>,
-    /// The share that it had when the host ended.
+    /// The share that it had before a restart of the host.
     resume_share: Option<Share>,
-    /// How long the step has lasted, without the time for which it was held.
+    /// Duration of the step so far, without paused time.
     lasted: Duration,
-    /// When it was last looked at.
+    /// The time of the last observation.
     seen: Duration,
-    /// How often the keys have been looked at again in this step.
+    /// Resyncs in this step.
     resyncs: u128,
-    /// It was a shadow for long enough.
+    /// The shadow phase is over.
     is_shadow_done: bool,
-    /// How often the keys were looked at again for the shadow.
+    /// Resyncs during the shadow.
     shadow_resyncs: u128,
 }
 
-/// What there is to see at one moment.
+/// An observation of the canary at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Observation<'s> {
-    /// Counted from a moment that stays the same.
+    /// The time, from a fixed origin.
     pub(crate) now: Duration,
-    /// Somebody holds the rollout, or the keys.
+    /// The rollout is paused, or the controller is suspended.
     pub(crate) is_paused: bool,
-    /// Every watch of the candidate had its first list.
+    /// Every watch of the canary had its first list.
     pub(crate) has_synced: bool,
-    /// What both versions did since the step began.
+    /// The statistics of both versions since the step began.
     pub(crate) comparison: &'s Comparison,
-    /// Why the candidate was taken off its keys already.
+    /// The reason if the canary has already failed.
     pub(crate) failed: Option<&'s str>,
-    /// What came of it as a shadow; `None`: it is none now.
+    /// The report of the running shadow.
     pub(crate) shadow: Option<&'s ShadowReport>,
 }
 
-/// What is to be done.
+/// The next action.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
     /// Nothing.
     Wait,
-    /// Look at the keys of this step once more, so that a version that writes every time is seen.
+    /// Requeue the keys of this step, which reveals a version that writes every time.
     Resync,
-    /// Try it with what the other version is answered, without a key.
+    /// Start the shadow; the canary has no keys.
     StartShadow,
-    /// It does the same as the other version, as far as is wanted: no more of that.
+    /// End the shadow: the versions agree well enough.
     EndShadow,
-    /// Give the candidate this share of the keys.
+    /// Set the canary's share of the keys.
     SetShare(Share),
-    /// Give it all.
+    /// Promote: give it all keys.
     Promote,
-    /// Take all from it, and why.
+    /// Roll back, for this reason.
     RollBack(String),
 }
 
 impl CanaryMachine {
-    /// Begins with a candidate that has no key. `resumes`: the share that it had when the host ended.
+    /// Returns the state of a canary without keys. `resumes` is the share that it had before a restart of the
+    /// host.
     pub(crate) fn new(plan: CanaryPlan, resumes: Option<Share>, now: Duration) -> Self {
         let is_shadowed = resumes.is_some();
         Self {
@@ -91,7 +92,7 @@ impl CanaryMachine {
         &self.plan
     }
 
-    /// Goes on by another plan. The share stays as it is until a step is over.
+    /// Replaces the plan. The share stays until the step is over.
     pub(crate) fn set_plan(&mut self, plan: CanaryPlan) {
         self.plan = plan;
     }
@@ -100,8 +101,8 @@ impl CanaryMachine {
         self.share
     }
 
-    /// Says what is to be done now. But for the time that has passed and a second look nothing has changed: a step begins when
-    /// [`CanaryMachine::widened`] says so.
+    /// Returns the next action. The state changes only in elapsed time and resyncs:
+    /// [`CanaryMachine::step_started`] starts a step.
     pub(crate) fn step(&mut self, sight: Observation<'_>) -> Action {
         let Observation { now, is_paused: held, has_synced: listed, comparison: both, failed, shadow } = sight;
         let passed = now.saturating_sub(self.seen);
@@ -113,7 +114,8 @@ impl CanaryMachine {
         if let Analysis::Fail(reason) = judgement {
             return Action::RollBack(reason);
         }
-        // After a restart no key runs before it has its share again: that waits for nobody.
+        // After a restart no key runs before the canary has its share again, so this does not wait for a
+        // resume.
         if held && (self.share.is_some() || self.resume_share.is_none()) {
             return Action::Wait;
         }
@@ -138,13 +140,14 @@ impl CanaryMachine {
         }
     }
 
-    /// Returns whether a step has seen enough to end at its time. Before all keys come, that is enough to tell a bad candidate from a good one.
+    /// Returns whether the step has enough data to end. The last step must be able to tell a bad canary from
+    /// a good one.
     fn is_enough(&self, both: &Comparison) -> bool {
         let is_last = self.plan.next_step(self.share).is_none();
         both.canary.runs >= u64::from(self.plan.gate.reconciles) && (!is_last || is_conclusive(both))
     }
 
-    /// Looks at the keys twice in the time that a step lasts, for as long as it goes on.
+    /// Requeues the keys twice in the step's minimum duration, for as long as the step lasts.
     fn resync_or_wait(&mut self) -> Action {
         let looks = self.lasted.as_nanos() * STEP_RESYNCS / self.plan.gate.lasts.as_nanos().max(1);
         if looks == self.resyncs {
@@ -154,14 +157,14 @@ impl CanaryMachine {
         Action::Resync
     }
 
-    /// Returns how it is to be a shadow still.
+    /// Returns the plan of the shadow phase, while it is not over.
     pub(crate) fn shadow(&self) -> Option<&ShadowPlan> {
         self.plan.shadow.as_ref().filter(|_| !self.is_shadow_done)
     }
 
     fn step_shadow(&mut self, plan: ShadowPlan, report: Option<&ShadowReport>) -> Action {
         let Some(report) = report else {
-            // It may have ended before its time, with the keys held back: then it begins anew.
+            // A suspension may have ended the shadow early; it starts again.
             (self.lasted, self.shadow_resyncs) = (Duration::ZERO, 0);
             return Action::StartShadow;
         };
@@ -179,17 +182,17 @@ impl CanaryMachine {
         }
     }
 
-    /// Notes that it was a shadow for long enough.
+    /// Records that the shadow phase is over.
     pub(crate) fn shadow_finished(&mut self, now: Duration) {
         (self.is_shadow_done, self.lasted, self.seen) = (true, Duration::ZERO, now);
     }
 
-    /// Returns how long what it is at now lasts at least.
+    /// Returns the minimum duration of the current step or shadow.
     pub(crate) fn lasts(&self) -> Duration {
         self.shadow().map_or(self.plan.gate.lasts, |shadow| shadow.lasts)
     }
 
-    /// Notes that a step has begun.
+    /// Records that a step has started.
     pub(crate) fn step_started(&mut self, share: Share, now: Duration) {
         self.share = Some(share);
         (self.lasted, self.seen, self.resyncs) = (Duration::ZERO, now, 0);

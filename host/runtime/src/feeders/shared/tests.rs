@@ -241,8 +241,8 @@ async fn a_reader_with_an_older_list_misses_nothing() {
 }
 
 measured! {
-    /// Of several kinds, as one alone is no more than what the process itself grows by. The documents are of many small values, which take
-    /// many times as much in memory as their text.
+    /// Measures several kinds, because a single one takes no more than the process itself grows by. The documents
+    /// have many small values, which take many times as much memory as their text.
     fn changes_that_feeders_share_take_no_more_memory_than_their_bound measure_shared {
         const KINDS: usize = 16;
         grows_by_at_most(with_slack(KINDS as u64 * BYTES_MAX), || {

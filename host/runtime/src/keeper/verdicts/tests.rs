@@ -62,8 +62,8 @@ fn a_reason_is_cut_and_known_again() {
 }
 
 measured! {
-    /// Of several hosts, as one alone is no more than what the process itself grows by. Each outcome is of the longest name, was refused for a
-    /// reason that is too long, and left keys behind.
+    /// Measures several hosts, because a single one takes no more than the process itself grows by. Each outcome
+    /// has the longest name, a refusal with a reason above the bound, and a removal that left keys behind.
     fn outcomes_of_controllers_that_are_gone_take_no_more_memory_than_their_bound measure_outcomes {
         const HOSTS: usize = 16;
         let key = homeostat_store::Key::new(homeostat_store::Kind::new("demo.dev", "v1", "App"), "default", "a");
