@@ -198,7 +198,7 @@ fn an_undo_stays_when_the_file_is_built_to_the_same_bytes_and_ends_told_when_it_
         let undone = host.ask(&["rollout", "undo", "greeter"]);
         assert_eq!(
             undone.stdout,
-            format!("controller.homeostat.dev/greeter goes back to {says}\n"),
+            format!("controller.homeostat.dev/greeter rolled back to {says}\n"),
             "{}",
             undone.stderr
         );

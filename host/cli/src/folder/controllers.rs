@@ -43,7 +43,7 @@ pub(super) struct FolderController {
     manifest_file: PathBuf,
     /// The position of its name in that file.
     place: TextPosition,
-    /// `None`: the manifest names its component by digest alone.
+    /// `None`: the manifest names its component by digest or OCI reference.
     file: Option<PathBuf>,
     /// The revision of the last write.
     written: Option<Revision>,

@@ -27,9 +27,9 @@ fn the_proposal_can_be_pasted_and_everything_else_is_a_comment() {
     assert_eq!(grants(read["grants"].clone()), learned.grants, "what is left out is the default");
     for part in [
         "Secret",
-        "Granted, and not used:\n#   resources[1]: Node, to get\n",
+        "Granted, but not used:\n#   resources[1]: Node, to get\n",
         "it reads the settings greeting, clocks.",
-        "not to be had by any controller:\n#   file \"/etc/hosts\"\n",
+        "not available to any controller:\n#   file \"/etc/hosts\"\n",
     ] {
         assert!(page.contains(part), "{part} is not in {page}");
     }
