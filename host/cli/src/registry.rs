@@ -68,7 +68,7 @@ pub(crate) async fn push(args: PushArgs, global: &Global) -> Result<ExitCode> {
     let format = global.format(&[Format::Table, Format::Json])?;
     let component = read_file(&args.file)?;
     let pushed = registry(None)?.push(&args.reference, component).await;
-    let pushed = pushed.with_context(|| format!("{} is not pushed", args.file.display()))?;
+    let pushed = pushed.with_context(|| format!("{} was not pushed", args.file.display()))?;
     match format {
         Format::Json => output::print(&output::json(&json!({ "reference": pushed.to_string() })))?,
         _ => output::print(&format!("{pushed}\n"))?,

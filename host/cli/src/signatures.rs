@@ -88,7 +88,7 @@ fn create(file: &Path, mode: u32, text: &str) -> Result<()> {
         ErrorKind::AlreadyExists => {
             anyhow!("{} already exists and is not replaced: choose another name", file.display())
         }
-        _ => anyhow::Error::new(error).context(format!("{} cannot be made", file.display())),
+        _ => anyhow::Error::new(error).context(format!("{} cannot be created", file.display())),
     })
 }
 
