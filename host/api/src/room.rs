@@ -2,9 +2,9 @@
 //!
 //! A request without permits waits. It is refused when its time is over, or at once if too many requests wait
 //! already. Waiting clients take turns, however many requests each has, so no client waits behind a long
-//! queue of another. No client takes everything: a client that holds permits gets more only while at least as
-//! many remain free, times a factor. With a factor of 1, a single client gets half of the permits, and two
-//! get a third each. So the next client always finds free permits.
+//! queue of another. No client takes everything: a client that holds permits gets more only if its new total
+//! is at most the free permits times a factor. With a factor of 1, a single client gets half of the permits,
+//! and two get a third each. So the next client always finds free permits.
 //!
 //! Source: dynamic thresholds, by which switches share their buffers (Choudhury, Hahne, 1998).
 
