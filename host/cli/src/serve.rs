@@ -71,7 +71,7 @@ pub(crate) struct HostArgs {
     /// Folder of secrets for HTTP grants: one file for each secret, under its name, mode 0600
     ///
     /// A secret is read at each use, so a replaced file takes effect at once. It is sent in the header that a
-    /// grant names, and no known source.
+    /// grant names, and nowhere else.
     #[arg(long, value_name = "FOLDER", env = "HOMEOSTAT_SECRETS", hide_env_values = true)]
     secrets: Option<PathBuf>,
     /// File with the signature policy, in YAML: {require: true or false, keys: [{name, file or pem}]}
