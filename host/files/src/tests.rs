@@ -3,7 +3,7 @@ use rustix::fs::{CWD, Mode};
 use super::*;
 
 #[test]
-fn what_is_no_regular_file_is_refused_at_once_and_named() {
+fn an_irregular_file_is_refused_at_once_and_named() {
     let folder = tempfile::tempdir().unwrap();
     let fifo = folder.path().join("fifo");
     rustix::fs::mkfifoat(CWD, &fifo, Mode::RUSR | Mode::WUSR).unwrap();

@@ -34,7 +34,7 @@ fn with(pointer: &str, value: Value) -> Value {
 }
 
 #[test]
-fn what_a_definition_leaves_out_is_filled_in() {
+fn omitted_fields_of_a_definition_get_their_defaults() {
     let definition = Definition::parse(&widgets()).expect("well formed");
     assert_eq!((definition.names.singular.as_str(), definition.names.list_kind.as_str()), ("widget", "WidgetList"));
     assert!(definition.namespaced && definition.names.short_names.is_empty() && definition.names.categories.is_empty());

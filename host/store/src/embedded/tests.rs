@@ -103,7 +103,7 @@ async fn a_store_over_a_backend_is_made_kept_and_read_after_a_failed_commit() {
 }
 
 #[tokio::test]
-async fn looking_into_a_file_writes_nothing_even_when_written_to() {
+async fn an_overlay_never_writes_to_its_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("store");
     let store = EmbeddedStore::open(&path, Options::default()).expect("a new store");
@@ -223,7 +223,7 @@ async fn a_read_that_starts_after_a_write_was_answered_sees_it() {
 }
 
 #[tokio::test]
-async fn watches_that_keep_up_need_nothing_of_the_file() {
+async fn watches_that_keep_up_do_not_read_the_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = EmbeddedStore::open(folder.path().join("store"), Options::default()).expect("a new store");
     store.write(pod("a")).await.expect("the disk works");

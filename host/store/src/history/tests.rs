@@ -30,7 +30,7 @@ fn filled(count: u64, events_max: u64) -> History {
 }
 
 #[test]
-fn what_is_too_old_is_forgotten_and_the_revision_stays() {
+fn events_that_are_too_old_are_removed_and_the_revision_stays() {
     let mut history = filled(10, 100);
     for (seconds, oldest) in [(60, 0), (61, 1), (64, 4), (70, 10), (1000, 10)] {
         history.expire(at(seconds));

@@ -10,7 +10,7 @@ fn found(path: &str, document: &Value) -> Vec<Value> {
 }
 
 #[test]
-fn a_plain_path_is_a_pointer_whatever_its_names_are() {
+fn a_path_of_names_is_a_pointer_for_any_names() {
     for (path, wanted) in [
         (".spec.replicas", Some("/spec/replicas")),
         (".spec['a.b'].size", Some("/spec/a.b/size")),
@@ -24,7 +24,7 @@ fn a_plain_path_is_a_pointer_whatever_its_names_are() {
 
 /// S3
 #[test]
-fn paths_find_what_columns_show() {
+fn paths_find_the_values_of_columns() {
     let document = json!({
         "metadata": {"labels": {"app.kubernetes.io/name": "web"}, "annotations": {"a]b": 1}},
         "spec": {"replicas": 3, "ports": [{"name": "http", "port": 80}, {"name": "https", "port": 443}]},
@@ -101,7 +101,7 @@ fn only_names_are_plain() {
 }
 
 #[test]
-fn what_a_path_finds_is_bounded() {
+fn the_values_of_a_path_are_bounded() {
     let document = json!({"a": vec![vec![0; 100]; 100]});
     assert_eq!(found(".a[*][*]", &document).len(), FOUND_MAX);
 }

@@ -9,7 +9,7 @@ use crate::model::Path;
 use crate::{Kind, Query, Resource, Revision};
 
 #[test]
-fn a_token_tells_where_to_go_on() {
+fn a_token_has_the_position_to_continue_from() {
     let path = Path(vec![0, 1, 0xAB, 0xFF]);
     let token = write_token(Revision(7), "some.store", &path);
     assert_eq!(read_token(&token), Some((Revision(7), "some.store", path)));
@@ -20,7 +20,7 @@ fn a_token_tells_where_to_go_on() {
 }
 
 #[test]
-fn a_list_covers_what_is_behind_its_last_path() {
+fn a_list_covers_the_paths_after_its_last_one() {
     let kind = Kind::new("", "v1", "Pod");
     let prefix = Path::prefix(&kind, Some("default"));
     let path = |name| Path::of(&crate::Key::new(kind.clone(), "default", name));

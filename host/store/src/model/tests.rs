@@ -50,7 +50,7 @@ fn a_view_has_as_much_as_was_asked_for() {
 }
 
 #[test]
-fn what_is_odd_in_metadata_is_left_out_rather_than_wrong() {
+fn malformed_metadata_is_omitted() {
     let metadata = json!({
         "name": "a", "labels": {"a": 1, "b": "c"}, "finalizers": [1, "x"], "deletionTimestamp": null,
         "ownerReferences": [{}, 5, {"apiVersion": "v1", "kind": "Pod", "name": "n", "uid": "u", "controller": "yes"}],

@@ -42,7 +42,7 @@ fn a_whole_number_beyond_64_bits_with_a_sign_is_a_float() {
 }
 
 #[test]
-fn what_is_nested_too_deeply_is_left_for_others_to_refuse() {
+fn numbers_nested_too_deeply_are_left_unchanged() {
     let mut value = json!(1.0);
     for _ in 0..DEPTH_MAX {
         value = json!([value]);

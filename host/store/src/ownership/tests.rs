@@ -176,7 +176,7 @@ fn the_fields_that_a_document_names_are_exactly_these() {
 
 /// S11
 #[test]
-fn what_a_manager_no_longer_applies_is_taken_out_and_the_rest_stays() {
+fn fields_that_a_manager_no_longer_applies_are_removed_and_the_rest_stays() {
     let mut desk = Desk::new();
     desk.apply("me", json!({"replicas": 1, "deep": {"a": 1, "b": 1}, "tags": ["x", "y"]}));
     desk.apply("other", json!({"deep": {"b": 1}, "tags": ["y", "z"], "plain": [1]}));
@@ -189,7 +189,7 @@ fn what_a_manager_no_longer_applies_is_taken_out_and_the_rest_stays() {
 
 /// S11
 #[test]
-fn an_object_that_loses_its_last_owner_goes_with_what_it_has() {
+fn an_object_that_loses_its_last_owner_is_removed_with_its_content() {
     for mut desk in [Desk::new(), Desk::without_schema()] {
         desk.update("creator", json!({}));
         desk.apply("me", json!({"deep": {"a": {"x": 1}}}));
@@ -224,7 +224,7 @@ fn a_conflict_names_every_field_and_owner() {
 
 /// S11
 #[test]
-fn force_takes_what_changes_from_all_others() {
+fn force_takes_the_changed_fields_from_all_other_managers() {
     let mut desk = Desk::new();
     desk.apply("one", json!({"replicas": 1, "plain": [1]}));
     desk.apply("two", json!({"replicas": 1}));
@@ -278,7 +278,7 @@ fn lists_are_merged_by_their_items_and_keep_their_order() {
 
 /// S11
 #[test]
-fn an_item_keeps_what_it_is_known_by_for_as_long_as_somebody_owns_a_part_of_it() {
+fn an_item_keeps_its_key_fields_while_a_manager_owns_a_part_of_it() {
     let mut desk = Desk::new();
     desk.apply("me", json!({"boxes": [{"name": "a", "size": 1}, {"name": "b"}]}));
     desk.update("other", json!({"boxes": [{"name": "a", "size": 2}, {"name": "b"}]}));
@@ -340,7 +340,7 @@ fn to_apply_the_same_again_changes_not_even_the_time() {
 
 /// S11
 #[test]
-fn an_update_owns_what_it_changes_and_takes_it_from_all_others() {
+fn an_update_owns_the_changed_fields_and_takes_them_from_all_others() {
     let mut desk = Desk::new();
     desk.apply("me", json!({"replicas": 1, "deep": {"a": 1, "b": 1}, "tags": ["a", "b"]}));
     desk.update("other", json!({"replicas": 2, "deep": {"a": 1}, "tags": ["b", "c"], "selector": {"a": 1}}));
@@ -407,7 +407,7 @@ fn the_oldest_of_many_updates_become_one() {
 
 /// S11
 #[test]
-fn who_writes_keeps_its_own_entry_however_many_write_in_one_second() {
+fn a_writer_keeps_its_own_entry_among_many_writers_in_one_second() {
     let mut desk = Desk::new();
     for number in (0..20).rev() {
         desk.second = 0;
@@ -422,7 +422,7 @@ fn who_writes_keeps_its_own_entry_however_many_write_in_one_second() {
 
 /// S11
 #[test]
-fn what_was_there_before_the_first_apply_has_an_owner_from_then_on() {
+fn fields_from_before_the_first_apply_have_an_owner_from_then_on() {
     let mut desk = Desk::new();
     desk.document = Some(with(json!({"replicas": 1, "plain": [1]})));
     desk.update("other", json!({"replicas": 2, "plain": [1]}));
@@ -461,7 +461,7 @@ fn an_item_is_known_by_its_numbers_however_they_are_written() {
 }
 
 #[test]
-fn what_is_no_entry_is_left_out() {
+fn malformed_entries_are_skipped() {
     for entries in [
         json!(5),
         json!({"manager": "me"}),
@@ -493,7 +493,7 @@ fn entries_that_are_too_large_are_refused() {
 }
 
 #[test]
-fn what_is_deep_is_one_value() {
+fn a_deeply_nested_value_is_a_single_value() {
     let deep = (0..95).fold(json!(1), |value, _| json!({"x": value}));
     let mut desk = Desk::without_schema();
     desk.apply("me", deep);

@@ -107,7 +107,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_merge_does_not_name_stays(target in json_value(), patch in json_value()) {
+    fn fields_that_a_merge_does_not_name_stay(target in json_value(), patch in json_value()) {
         let mut merged = target.clone();
         merge(&mut merged, &patch);
         if let (Value::Object(before), Value::Object(patch)) = (&target, &patch) {

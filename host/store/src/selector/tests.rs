@@ -28,7 +28,7 @@ fn every_form_of_requirement_is_read() {
 }
 
 #[test]
-fn what_is_misspelt_is_refused() {
+fn a_malformed_selector_is_refused() {
     for wrong in [
         ",",
         "a,",

@@ -88,7 +88,7 @@ fn a_new_version_of_the_same_kind_is_the_same_resource() {
 }
 
 #[test]
-fn what_a_decision_is_made_on_and_what_it_comes_to_are_kept_as_text() {
+fn the_input_and_the_result_of_a_decision_are_kept_as_text() {
     let Ok(Decision::Put(current)) = decide(&key(), None, Write::Create { document: pod(json!(1)) }, &moment(1)) else {
         panic!("there was nothing")
     };
@@ -111,7 +111,7 @@ fn what_a_decision_is_made_on_and_what_it_comes_to_are_kept_as_text() {
 }
 
 #[test]
-fn applying_the_same_again_changes_nothing_where_whoever_applied_owns_nothing_any_more() {
+fn an_apply_by_a_manager_without_fields_is_idempotent() {
     let apply = |spec| Write::Apply { document: pod(spec), manager: "me".to_owned(), force: false };
     let delete =
         Write::Delete { key: key(), precondition: Precondition::default(), propagation: Propagation::Foreground };

@@ -47,7 +47,7 @@ fn many(tip: &RevisionNotifier) -> Vec<Waiting<'_>> {
 }
 
 #[test]
-fn all_are_told_once_although_none_of_them_comes() {
+fn all_waiting_tasks_are_notified_once_although_none_of_them_runs() {
     let tip = RevisionNotifier::at(Revision(7));
     let mut all = many(&tip);
     tip.advance(Revision(8));
@@ -59,7 +59,7 @@ fn all_are_told_once_although_none_of_them_comes() {
 }
 
 #[test]
-fn who_was_told_tells_others() {
+fn a_notified_task_notifies_others() {
     let tip = RevisionNotifier::at(Revision(7));
     let mut all = many(&tip);
     tip.advance(Revision(8));
@@ -72,7 +72,7 @@ fn who_was_told_tells_others() {
 }
 
 #[test]
-fn who_goes_away_after_being_told_holds_nobody_up() {
+fn a_task_dropped_after_its_notification_delays_no_other() {
     let tip = RevisionNotifier::at(Revision(7));
     let mut all = many(&tip);
     tip.advance(Revision(8));
@@ -82,7 +82,7 @@ fn who_goes_away_after_being_told_holds_nobody_up() {
 }
 
 #[test]
-fn who_waits_for_more_goes_on_waiting() {
+fn a_task_that_waits_for_a_later_revision_keeps_waiting() {
     let tip = RevisionNotifier::at(Revision(7));
     let mut later = Waiting::after(&tip, 8);
     tip.advance(Revision(8));

@@ -24,7 +24,7 @@ fn depth_is_counted_up_to_its_bound() {
 }
 
 #[test]
-fn what_is_stored_can_be_read_inside_an_envelope() {
+fn a_stored_document_can_be_parsed_inside_an_envelope() {
     let deepest = (0..crate::DOCUMENT_DEPTH_MAX).fold(json!(1), |value, _| json!([value]));
     let envelope = json!({"items": [{"object": deepest}]}).to_string();
     assert!(serde_json::from_str::<Value>(&envelope).is_ok());

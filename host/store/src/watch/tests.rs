@@ -115,7 +115,7 @@ fn a_watch_that_is_behind_reads_the_log_until_it_has_caught_up() {
 }
 
 #[test]
-fn what_is_of_another_kind_is_passed_by() {
+fn events_of_another_kind_are_skipped() {
     let log = Counted::new();
     let mut reader = log.follow("Pod");
     (0..3).for_each(|_| log.add("Node"));

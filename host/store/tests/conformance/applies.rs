@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use crate::{Make, create, delete, everything, key, on_every_store, thing, update, with_metadata};
 
 on_every_store!(
-    what_is_no_longer_applied_is_taken_out_and_what_others_own_stays,
+    fields_no_longer_applied_are_removed_and_fields_of_others_stay,
     a_conflict_names_field_and_owner_and_changes_nothing,
-    force_takes_over_and_the_loser_takes_nothing_out,
-    a_shared_field_stays_until_nobody_applies_it,
+    force_takes_a_field_and_its_former_owner_does_not_remove_it,
+    a_shared_field_stays_until_its_last_manager_drops_it,
     an_apply_that_changes_neither_value_nor_owner_makes_no_revision,
     a_new_owner_alone_makes_a_revision_of_an_apply,
     an_update_takes_a_field_and_the_applier_then_conflicts,
@@ -26,11 +26,11 @@ on_every_store!(
     owners_that_are_not_understood_stay_and_a_reset_forgets_them,
     owners_are_those_that_an_update_or_a_patch_of_the_resource_names,
     owners_that_come_to_too_much_are_refused,
-    what_kubectl_has_applied_on_its_side_is_no_conflict_with_itself,
+    a_client_side_apply_of_kubectl_does_not_conflict_with_its_server_side_apply,
     labels_finalizers_and_owners_are_merged_by_item,
     an_apply_can_carry_preconditions,
-    nobody_can_be_called_anything,
-    a_dry_run_finds_conflicts_and_keeps_nothing,
+    a_manager_cannot_have_just_any_name,
+    a_dry_run_finds_conflicts_and_stores_nothing,
     a_deletion_waits_for_the_finalizers_of_every_manager,
     an_item_of_a_list_may_leave_out_a_key_that_has_a_default,
     a_field_that_is_null_is_not_applied_and_a_null_in_a_list_is_refused,
@@ -80,7 +80,7 @@ fn conflict(field: &str, manager: &str, version: Option<&str>) -> FieldConflict 
 }
 
 /// S11
-async fn what_is_no_longer_applied_is_taken_out_and_what_others_own_stays(make: Make) {
+async fn fields_no_longer_applied_are_removed_and_fields_of_others_stay(make: Make) {
     let store = make(Default::default());
     let first = applied(&**store, "me", json!({"x": 1, "y": {"z": 1}, "list": [1]})).await;
     let fields = json!({"f:spec": {".": {}, "f:x": {}, "f:y": {".": {}, "f:z": {}}, "f:list": {}}});
@@ -116,7 +116,7 @@ async fn a_conflict_names_field_and_owner_and_changes_nothing(make: Make) {
 }
 
 /// S11
-async fn force_takes_over_and_the_loser_takes_nothing_out(make: Make) {
+async fn force_takes_a_field_and_its_former_owner_does_not_remove_it(make: Make) {
     let store = make(Default::default());
     applied(&**store, "one", json!({"x": 1})).await;
     applied(&**store, "two", json!({"x": 1})).await;
@@ -131,7 +131,7 @@ async fn force_takes_over_and_the_loser_takes_nothing_out(make: Make) {
 }
 
 /// S11
-async fn a_shared_field_stays_until_nobody_applies_it(make: Make) {
+async fn a_shared_field_stays_until_its_last_manager_drops_it(make: Make) {
     let store = make(Default::default());
     applied(&**store, "one", json!({"x": 1})).await;
     applied(&**store, "two", json!({"x": 1})).await;
@@ -353,7 +353,7 @@ fn with_last_applied(spec: Value) -> Value {
 }
 
 /// S11
-async fn what_kubectl_has_applied_on_its_side_is_no_conflict_with_itself(make: Make) {
+async fn a_client_side_apply_of_kubectl_does_not_conflict_with_its_server_side_apply(make: Make) {
     let store = make(Default::default());
     let create = Write::Create { document: with_last_applied(json!({"image": "1", "size": 1})) };
     by(&**store, "kubectl-client-side-apply", create).await;
@@ -431,7 +431,7 @@ async fn an_apply_can_carry_preconditions(make: Make) {
     );
 }
 
-async fn nobody_can_be_called_anything(make: Make) {
+async fn a_manager_cannot_have_just_any_name(make: Make) {
     let store = make(Default::default());
     let long = "x".repeat(129);
     for manager in ["", long.as_str(), "line\nbreak"] {
@@ -445,7 +445,7 @@ async fn nobody_can_be_called_anything(make: Make) {
 }
 
 /// S11
-async fn a_dry_run_finds_conflicts_and_keeps_nothing(make: Make) {
+async fn a_dry_run_finds_conflicts_and_stores_nothing(make: Make) {
     let store = make(Default::default());
     applied(&**store, "one", json!({"x": 1})).await;
     let before = everything(&**store).await;

@@ -99,7 +99,7 @@ async fn a_backup_never_replaces_a_file() {
 
 /// S1 S8
 #[tokio::test]
-async fn what_is_restored_is_another_store_that_goes_on() {
+async fn a_restored_store_is_another_store_that_continues() {
     let folder = tempfile::tempdir().unwrap();
     let store = filled(&folder.path().join("store")).await;
     let (from, to) = (folder.path().join("backup"), folder.path().join("restored"));
@@ -137,7 +137,7 @@ async fn what_is_restored_is_another_store_that_goes_on() {
 }
 
 #[tokio::test]
-async fn a_restore_replaces_a_file_only_when_asked_and_when_nobody_uses_it() {
+async fn a_restore_replaces_a_file_only_on_request_and_when_it_is_not_in_use() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let store = filled(&path).await;

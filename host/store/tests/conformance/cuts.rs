@@ -13,11 +13,11 @@ use serde_json::json;
 use crate::{Make, create, delete, everything, key, next, on_every_store, thing, update, update_status};
 
 on_every_store!(
-    what_is_older_than_its_age_is_cut_and_a_watch_of_it_learns_it,
+    history_older_than_its_age_is_compacted_and_its_watches_expire,
     a_client_that_was_away_for_some_minutes_goes_on,
     a_store_that_is_always_written_to_keeps_its_age_to_the_minute,
-    what_is_larger_than_the_bound_is_cut_but_the_last_change_stays,
-    a_clock_that_goes_back_cuts_nothing_early_and_does_not_keep_everything_for_ever,
+    history_above_its_size_is_compacted_but_the_last_change_stays,
+    a_clock_that_goes_back_neither_compacts_early_nor_keeps_history_for_ever,
 );
 
 /// A clock that a test sets, in seconds.
@@ -88,7 +88,7 @@ async fn fill(store: &dyn Store, count: u64) {
 }
 
 /// S8 S9
-async fn what_is_older_than_its_age_is_cut_and_a_watch_of_it_learns_it(make: Make) {
+async fn history_older_than_its_age_is_compacted_and_its_watches_expire(make: Make) {
     let (clock, options) = on_a_clock();
     let store = make(options);
     fill(&**store, 10).await;
@@ -146,7 +146,7 @@ async fn a_store_that_is_always_written_to_keeps_its_age_to_the_minute(make: Mak
 }
 
 /// S9
-async fn what_is_larger_than_the_bound_is_cut_but_the_last_change_stays(make: Make) {
+async fn history_above_its_size_is_compacted_but_the_last_change_stays(make: Make) {
     let store = make(Options { history_bytes_max: 100_000, ..Options::default() });
     for number in 0..50 {
         create(&**store, thing(&format!("n{number}"), json!("x".repeat(10_000)))).await;
@@ -159,7 +159,7 @@ async fn what_is_larger_than_the_bound_is_cut_but_the_last_change_stays(make: Ma
 }
 
 /// S9
-async fn a_clock_that_goes_back_cuts_nothing_early_and_does_not_keep_everything_for_ever(make: Make) {
+async fn a_clock_that_goes_back_neither_compacts_early_nor_keeps_history_for_ever(make: Make) {
     let (clock, options) = on_a_clock();
     let store = make(options);
     clock.set(10 * HOUR);
@@ -175,7 +175,7 @@ async fn a_clock_that_goes_back_cuts_nothing_early_and_does_not_keep_everything_
 }
 
 #[tokio::test]
-async fn history_is_cut_when_nobody_writes() {
+async fn history_is_compacted_while_the_store_is_idle() {
     let folder = tempfile::tempdir().unwrap();
     let options = Options { history_age_max: Duration::from_millis(200), ..Options::default() };
     let store = EmbeddedStore::open(folder.path().join("store"), options).unwrap();

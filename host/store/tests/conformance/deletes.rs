@@ -9,7 +9,7 @@ on_every_store!(
     a_resource_without_finalizers_goes_at_once,
     finalizers_hold_a_deletion_and_the_last_one_lets_it_go,
     a_second_deletion_changes_nothing,
-    nobody_can_add_a_finalizer_to_what_is_being_deleted,
+    a_finalizer_cannot_be_added_to_a_resource_being_deleted,
     a_name_that_is_used_again_is_another_resource,
     foreground_and_orphan_leave_their_finalizer,
 );
@@ -60,7 +60,7 @@ async fn a_second_deletion_changes_nothing(make: Make) {
 }
 
 /// S5
-async fn nobody_can_add_a_finalizer_to_what_is_being_deleted(make: Make) {
+async fn a_finalizer_cannot_be_added_to_a_resource_being_deleted(make: Make) {
     let store = make(Default::default());
     create(&**store, with_metadata(thing("a", json!({})), json!({"finalizers": ["one.dev/a"]}))).await;
     delete(&**store, key("a"), Propagation::Background).await.unwrap();

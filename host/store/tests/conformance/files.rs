@@ -152,7 +152,7 @@ async fn a_crash_at_any_moment_loses_no_acknowledged_write() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_store_is_refused() {
+async fn a_file_that_is_not_a_store_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let text = b"apiVersion: v1\nkind: List\n".repeat(1000);
@@ -189,7 +189,7 @@ async fn a_damaged_file_is_refused_or_whole() {
 }
 
 #[tokio::test]
-async fn a_document_that_was_changed_behind_the_back_of_the_store_is_found_when_it_is_opened() {
+async fn opening_finds_a_document_that_was_changed_outside_the_store() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     filled(&path).await;

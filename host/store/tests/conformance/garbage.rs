@@ -12,14 +12,14 @@ use crate::{Make, create, delete, is_gone, key, on_every_store, thing, until, un
 
 on_every_store!(
     dependents_of_a_deleted_owner_are_deleted_and_theirs_too,
-    a_deletion_that_nobody_saw_is_found_at_the_start,
+    a_missed_deletion_is_found_at_the_start,
     a_resource_whose_owner_never_was_is_deleted,
     an_owner_of_the_same_name_is_not_the_owner,
     one_living_owner_is_enough,
     an_owner_outside_of_namespaces_counts,
     a_dependent_outside_of_namespaces_lives_as_long_as_its_owner_in_one,
     foreground_deletes_from_the_leaves_up,
-    foreground_lets_go_of_what_another_owner_holds,
+    foreground_deletion_releases_dependents_with_another_owner,
     a_ring_of_owners_can_be_deleted_in_the_foreground,
     orphans_stay_and_forget_their_owner,
     a_deletion_half_done_at_the_start_is_finished,
@@ -80,7 +80,7 @@ async fn dependents_of_a_deleted_owner_are_deleted_and_theirs_too(make: Make) {
     collector.stop().await;
 }
 
-async fn a_deletion_that_nobody_saw_is_found_at_the_start(make: Make) {
+async fn a_missed_deletion_is_found_at_the_start(make: Make) {
     let store = make(Default::default());
     let root = create(&**store, thing("root", json!({}))).await;
     create(&**store, owned("leaf", &[&root])).await;
@@ -178,7 +178,7 @@ async fn foreground_deletes_from_the_leaves_up(make: Make) {
     collector.stop().await;
 }
 
-async fn foreground_lets_go_of_what_another_owner_holds(make: Make) {
+async fn foreground_deletion_releases_dependents_with_another_owner(make: Make) {
     let store = make(Default::default());
     let collector = Collector::start(&store);
     let (one, two) = (create(&**store, thing("one", json!({}))).await, create(&**store, thing("two", json!({}))).await);

@@ -28,7 +28,7 @@
 //! * A crash during defragmentation left data and revision inconsistent. Found by
 //!   `backups::a_backup_of_a_running_store_is_one_moment`, which publishes a copy only when it is complete.
 //! * A watch reported a revision before the events up to it. Found by
-//!   `cases::what_a_store_tells_as_its_revision_can_be_watched_to_the_end`.
+//!   `cases::a_watch_reaches_the_revision_that_the_store_reports`.
 //! * A watch went back in time after reconnecting. Found by resuming in the property.
 //! * An event came twice, from a transaction of several changes. Found by bursts in the property: many
 //!   changes of one key in one transaction.

@@ -11,14 +11,14 @@ use crate::{Make, create, key, kind, on_every_store, thing, update, update_statu
 on_every_store!(
     a_document_that_is_not_acceptable_is_refused_with_the_path,
     a_body_comes_back_as_it_was_written,
-    what_is_too_large_or_too_deep_is_refused,
+    a_document_too_large_or_too_deep_is_refused,
     a_small_patch_cannot_become_a_large_document,
     a_hostile_key_is_not_found,
-    nothing_refused_leaves_a_trace,
+    a_refused_write_leaves_no_trace,
     the_name_of_a_namespace_is_one_part_of_a_dns_name,
-    fields_of_the_metadata_that_nobody_knows_are_left_out_and_told,
+    unknown_metadata_fields_are_pruned_and_reported,
     equal_numbers_are_stored_alike,
-    a_whole_number_that_does_not_fit_is_no_integer,
+    a_whole_number_that_does_not_fit_is_not_an_integer,
 );
 
 fn hostile() -> Vec<(Value, &'static str)> {
@@ -131,7 +131,7 @@ fn nested(depth: usize) -> Value {
 }
 
 /// S13
-async fn what_is_too_large_or_too_deep_is_refused(make: Make) {
+async fn a_document_too_large_or_too_deep_is_refused(make: Make) {
     let store = make(Default::default());
     let large = "x".repeat(usize::try_from(DOCUMENT_BYTES_MAX).unwrap());
     let fits = "x".repeat(usize::try_from(DOCUMENT_BYTES_MAX).unwrap() - 1000);
@@ -201,7 +201,7 @@ async fn a_hostile_key_is_not_found(make: Make) {
 }
 
 /// S13
-async fn nothing_refused_leaves_a_trace(make: Make) {
+async fn a_refused_write_leaves_no_trace(make: Make) {
     let store = make(Default::default());
     for (document, _) in hostile() {
         let precondition = Precondition::default();
@@ -235,7 +235,7 @@ async fn the_name_of_a_namespace_is_one_part_of_a_dns_name(make: Make) {
     store.write(named(&"a".repeat(63))).await.unwrap();
 }
 
-async fn fields_of_the_metadata_that_nobody_knows_are_left_out_and_told(make: Make) {
+async fn unknown_metadata_fields_are_pruned_and_reported(make: Make) {
     let store = make(Default::default());
     let submit = async |unknown, write: &Write| {
         store.submit(Request { field_validation: unknown, ..write.clone().into() }).await
@@ -286,7 +286,7 @@ async fn equal_numbers_are_stored_alike(make: Make) {
     }
 }
 
-async fn a_whole_number_that_does_not_fit_is_no_integer(make: Make) {
+async fn a_whole_number_that_does_not_fit_is_not_an_integer(make: Make) {
     let store = make(Default::default());
     let number = |kind: &str| json!({"type": kind});
     let spec = json!({"type": "object", "properties": {"count": number("integer"), "ratio": number("number")}});

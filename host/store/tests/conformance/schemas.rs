@@ -13,9 +13,9 @@ on_every_store!(
     every_way_of_writing_is_checked_and_a_refusal_changes_nothing,
     a_status_is_checked_when_it_is_written_and_only_then,
     a_status_that_the_schema_does_not_know_is_left_out,
-    what_became_invalid_can_still_be_labelled_reported_on_and_deleted,
-    what_only_repeats_the_defaults_changes_nothing,
-    fields_that_nobody_knows_are_told_or_refused_when_somebody_asks,
+    a_document_that_became_invalid_can_be_labelled_reported_on_and_deleted,
+    a_write_that_only_repeats_the_defaults_changes_nothing,
+    unknown_fields_are_reported_or_refused_on_request,
 );
 
 fn schema() -> Schema {
@@ -125,7 +125,7 @@ async fn a_status_that_the_schema_does_not_know_is_left_out(make: Make) {
 }
 
 /// S3
-async fn what_became_invalid_can_still_be_labelled_reported_on_and_deleted(make: Make) {
+async fn a_document_that_became_invalid_can_be_labelled_reported_on_and_deleted(make: Make) {
     let store = make(Default::default());
     let document = with_metadata(thing("a", json!({"size": "large"})), json!({"finalizers": ["demo.dev/held"]}));
     create(&**store, document).await;
@@ -140,7 +140,7 @@ async fn what_became_invalid_can_still_be_labelled_reported_on_and_deleted(make:
 }
 
 /// S3
-async fn what_only_repeats_the_defaults_changes_nothing(make: Make) {
+async fn a_write_that_only_repeats_the_defaults_changes_nothing(make: Make) {
     let store = make(Default::default());
     with_schema(&**store);
     create(&**store, thing("a", json!({"image": "x"}))).await;
@@ -159,7 +159,7 @@ async fn what_only_repeats_the_defaults_changes_nothing(make: Make) {
 }
 
 /// S3
-async fn fields_that_nobody_knows_are_told_or_refused_when_somebody_asks(make: Make) {
+async fn unknown_fields_are_reported_or_refused_on_request(make: Make) {
     let store = make(Default::default());
     with_schema(&**store);
     let submit = async |unknown, write: &Write| {

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use crate::{Make, create, delete, key, kind, next, on_every_store, small_history, thing, update, update_status};
 
 on_every_store!(
-    a_watch_tells_what_happened_and_what_was_before,
+    a_watch_event_has_the_change_and_the_resource_before_it,
     a_watch_of_a_kind_leaves_others_out,
     a_watch_knows_how_far_it_has_come_and_no_further,
     a_revision_in_the_future_is_refused,
-    a_revision_that_history_has_lost_is_expired_and_the_oldest_misses_nothing,
+    a_compacted_revision_is_expired_and_the_oldest_one_misses_nothing,
     a_watch_that_is_too_slow_learns_it,
     a_cancelled_wait_loses_nothing,
     a_watch_wakes_up_for_a_later_write,
@@ -24,7 +24,7 @@ on_every_store!(
 );
 
 /// S8
-async fn a_watch_tells_what_happened_and_what_was_before(make: Make) {
+async fn a_watch_event_has_the_change_and_the_resource_before_it(make: Make) {
     let store = make(Default::default());
     let created = create(&**store, thing("a", json!({}))).await;
     let updated = update(&**store, thing("a", json!({"x": 1}))).await.unwrap().resource;
@@ -95,7 +95,7 @@ async fn churn(store: &dyn Store, rounds: u64) {
 }
 
 /// S8
-async fn a_revision_that_history_has_lost_is_expired_and_the_oldest_misses_nothing(make: Make) {
+async fn a_compacted_revision_is_expired_and_the_oldest_one_misses_nothing(make: Make) {
     let store = make(small_history(10));
     create(&**store, thing("a", json!({}))).await;
     churn(&**store, 300).await;

@@ -8,7 +8,7 @@ use crate::{Make, create, delete, everything, key, on_every_store, thing, update
 on_every_store!(
     a_created_resource_has_its_metadata_filled_in,
     revisions_only_grow_and_by_one,
-    creating_what_exists_is_refused_and_changes_nothing,
+    creating_an_existing_resource_is_refused_and_changes_nothing,
     an_old_revision_or_another_uid_is_a_conflict_and_changes_nothing,
     a_write_that_changes_nothing_makes_no_revision,
     the_generation_grows_with_the_spec_only,
@@ -16,9 +16,9 @@ on_every_store!(
     a_generated_name_begins_as_asked_and_is_new_each_time,
     a_merge_patch_sets_and_removes,
     a_json_patch_is_all_or_nothing,
-    a_patch_cannot_touch_what_the_host_owns,
+    a_patch_cannot_change_host_owned_metadata,
     apply_creates_then_merges_then_changes_nothing,
-    writing_to_what_is_not_there_is_not_found,
+    writing_to_a_missing_resource_is_not_found,
     one_of_many_concurrent_updates_of_one_revision_wins,
     concurrent_patches_without_precondition_all_count,
     after_close_everything_is_refused,
@@ -61,7 +61,7 @@ async fn revisions_only_grow_and_by_one(make: Make) {
 }
 
 /// S2
-async fn creating_what_exists_is_refused_and_changes_nothing(make: Make) {
+async fn creating_an_existing_resource_is_refused_and_changes_nothing(make: Make) {
     let store = make(Default::default());
     create(&**store, thing("a", json!({"x": 1}))).await;
     let before = everything(&**store).await;
@@ -200,7 +200,7 @@ async fn a_json_patch_is_all_or_nothing(make: Make) {
     assert_eq!(store.write(patch(works)).await.unwrap().resource.document()["spec"]["list"], json!([2, 3]));
 }
 
-async fn a_patch_cannot_touch_what_the_host_owns(make: Make) {
+async fn a_patch_cannot_change_host_owned_metadata(make: Make) {
     let store = make(Default::default());
     let created = create(&**store, thing("a", json!({}))).await;
     let merge = |metadata| Write::Patch {
@@ -236,7 +236,7 @@ async fn apply_creates_then_merges_then_changes_nothing(make: Make) {
     assert!(matches!(nobody, Err(Error::Invalid { .. })));
 }
 
-async fn writing_to_what_is_not_there_is_not_found(make: Make) {
+async fn writing_to_a_missing_resource_is_not_found(make: Make) {
     let store = make(Default::default());
     let missing =
         |answer| assert!(matches!(&answer, Err(Error::NotFound { what }) if what.ends_with("default/a")), "{answer:?}");

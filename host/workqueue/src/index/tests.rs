@@ -10,7 +10,7 @@ fn mixed(number: u64) -> u64 {
 
 /// Q12: after any inserts and removals, exactly the present numbers are found, also if all hashes collide.
 #[test]
-fn what_is_there_is_found_however_the_hashes_collide() {
+fn present_numbers_are_found_even_if_all_hashes_collide() {
     for different in [1, 3, 16, 1 << 32] {
         let mut index = Index::new();
         let mut there: HashMap<u32, Hash> = HashMap::new();
@@ -37,7 +37,7 @@ fn what_is_there_is_found_however_the_hashes_collide() {
 /// Q12: a steady flow of keys neither grows nor rebuilds the table, and a table that was full frees its
 /// memory.
 #[test]
-fn the_table_is_as_large_as_what_is_in_it() {
+fn the_table_grows_and_shrinks_with_its_content() {
     let mut index = Index::new();
     for number in 0..100_u32 {
         index.insert(index.hash(&number), number);

@@ -224,7 +224,7 @@ async fn facts_and_times_that_cannot_be_are_named() {
 }
 
 #[tokio::test]
-async fn problems_are_told_up_to_a_bound_and_all_are_counted() {
+async fn problems_are_listed_up_to_a_bound_and_all_are_counted() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("store");
     filled(&file).await;
@@ -259,7 +259,7 @@ async fn a_flipped_byte_anywhere_is_found_or_does_no_harm() {
 }
 
 #[tokio::test]
-async fn what_is_in_use_missing_or_no_store_is_refused() {
+async fn a_file_that_is_in_use_missing_or_not_a_store_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("store");
     assert!(matches!(fsck(&file), Err(OpenError::Io { .. })));
@@ -274,12 +274,12 @@ async fn what_is_in_use_missing_or_no_store_is_refused() {
 }
 
 #[test]
-fn a_row_is_shown_without_what_would_disturb_a_terminal() {
+fn a_displayed_row_has_no_hidden_characters() {
     assert_eq!(readable(b"a\x00\x01b\x1b[2J\xff\x00\x01"), "a/b\\u{1b}[2J\u{fffd}");
 }
 
 #[tokio::test]
-async fn what_is_in_the_journal_alone_is_looked_at_as_well() {
+async fn fsck_checks_changes_that_are_only_in_the_write_ahead_log() {
     let folder = tempfile::tempdir().expect("a folder");
     let (open, crashed) = (folder.path().join("open"), folder.path().join("crashed"));
     let store = EmbeddedStore::open(&open, Options::default()).expect("a new store");
@@ -308,7 +308,7 @@ async fn what_is_in_the_journal_alone_is_looked_at_as_well() {
 }
 
 #[tokio::test]
-async fn a_last_entry_of_the_journal_that_is_damaged_is_told_and_costs_no_more_than_itself() {
+async fn a_damaged_last_log_entry_is_reported_and_only_that_entry_is_lost() {
     let folder = tempfile::tempdir().expect("a folder");
     let (open, crashed) = (folder.path().join("open"), folder.path().join("crashed"));
     let store = EmbeddedStore::open(&open, Options::default()).expect("a new store");

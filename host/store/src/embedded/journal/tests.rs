@@ -56,7 +56,7 @@ fn turn(file: &dyn StorageBackend, at: u64) {
 }
 
 #[test]
-fn what_was_written_since_the_pages_were_is_read() {
+fn entries_after_the_checkpoint_are_read() {
     let file = file();
     assert_eq!(found(&*file, 0), Ok(vec![]));
     let mut journal = WriteAheadLog::new(Arc::clone(&file), layout(), Revision::ZERO, IoFailure::default());
@@ -94,7 +94,7 @@ fn a_round_is_read_from_where_the_pages_are_in_it() {
 }
 
 #[test]
-fn what_is_left_of_an_earlier_round_is_not_read() {
+fn leftovers_of_an_earlier_round_are_not_read() {
     let file = file();
     let mut journal = WriteAheadLog::new(Arc::clone(&file), layout(), Revision::ZERO, IoFailure::default());
     for first in 1..10 {
@@ -108,7 +108,7 @@ fn what_is_left_of_an_earlier_round_is_not_read() {
 }
 
 #[test]
-fn an_entry_that_an_earlier_crash_has_torn_is_nothing_that_was_lost() {
+fn an_entry_torn_by_an_earlier_crash_is_not_a_loss() {
     let file = file();
     let mut journal = WriteAheadLog::new(Arc::clone(&file), layout(), Revision::ZERO, IoFailure::default());
     for first in 1..=2 {
@@ -126,7 +126,7 @@ fn an_entry_that_an_earlier_crash_has_torn_is_nothing_that_was_lost() {
 }
 
 #[test]
-fn a_full_journal_takes_nothing() {
+fn a_full_log_takes_no_entry() {
     let file = file();
     let mut journal = WriteAheadLog::new(Arc::clone(&file), layout(), Revision::ZERO, IoFailure::default());
     let mut written = 0;
@@ -140,7 +140,7 @@ fn a_full_journal_takes_nothing() {
 }
 
 #[test]
-fn an_entry_that_was_not_written_whole_ends_the_journal_and_one_that_was_lost_is_damage() {
+fn an_incomplete_entry_ends_the_log_and_a_lost_entry_is_damage() {
     for (at, what) in [(0, "the magic"), (9, "the revision"), (65, "the checksum of the head"), (90, "a row")] {
         let file = file();
         let mut journal = WriteAheadLog::new(Arc::clone(&file), layout(), Revision::ZERO, IoFailure::default());
@@ -168,7 +168,7 @@ fn a_journal_that_begins_too_late_is_damage() {
 }
 
 #[test]
-fn an_entry_that_is_not_whole_is_told_and_called_damaged_where_no_crash_leaves_it_so() {
+fn an_incomplete_entry_is_reported_and_called_damaged_if_no_crash_explains_it() {
     let last = Revision(4);
     // Damage in one sector, which a disk writes completely or not at all.
     let small = Some((last, (HEAD_BYTES + 2 * 104) as u64));

@@ -5,7 +5,7 @@ use redb::backends::InMemoryBackend;
 use super::*;
 
 #[test]
-fn after_a_sync_that_failed_nobody_relies_on_another() {
+fn after_a_failed_sync_every_sync_fails() {
     let latch = IoFailure::default();
     let pages = FailStopFile::over(Arc::new(InMemoryBackend::new()), latch.clone());
     let done = AtomicU64::new(0);
@@ -27,7 +27,7 @@ fn after_a_sync_that_failed_nobody_relies_on_another() {
 }
 
 #[test]
-fn a_write_that_failed_ends_syncs_and_is_no_sync_that_failed() {
+fn a_failed_write_ends_syncs_but_is_not_a_failed_sync() {
     let latch = IoFailure::default();
     let pages = FailStopFile::over(Arc::new(InMemoryBackend::new()), latch.clone());
     latch.run_write(|| Err(io::Error::other("no such sector"))).expect_err("it fails");

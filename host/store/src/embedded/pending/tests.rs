@@ -36,7 +36,7 @@ fn a_decision_sees_the_last_change_also_when_the_pages_have_it() {
 }
 
 #[test]
-fn what_is_pending_is_bounded_in_number_and_size() {
+fn unapplied_changes_are_bounded_in_number_and_size() {
     for (count, bytes) in [(CHANGES_MAX, 1), (17, 1 << 20)] {
         let mut pending = UnappliedChanges::default();
         for revision in 1..=count as u64 {
@@ -53,7 +53,7 @@ fn what_is_pending_is_bounded_in_number_and_size() {
 }
 
 #[test]
-fn what_is_kept_of_the_settled_is_bounded_and_the_oldest_goes_first() {
+fn cached_applied_changes_are_bounded_and_the_oldest_is_evicted_first() {
     let mut pending = UnappliedChanges::default();
     for revision in 1..=40 {
         // Every second change is to the same resource, which stays the newest.

@@ -168,7 +168,7 @@ async fn every_failed_sync(forgets: bool) -> Vec<Result<(), String>> {
 
 /// S10
 #[tokio::test]
-async fn what_a_failed_sync_has_dropped_is_not_believed_when_the_store_is_opened_again() {
+async fn a_reopened_store_does_not_trust_data_that_a_failed_sync_dropped() {
     let found = every_failed_sync(true).await;
     assert!(found.len() > 12, "{found:?}");
     assert!(found.iter().all(Result::is_ok), "{found:?}");

@@ -48,7 +48,7 @@ async fn a_disk_that_cannot_be_read_for_a_while_is_read_again_as_soon_as_it_can_
 }
 
 #[tokio::test]
-async fn one_read_that_fails_takes_nothing_but_its_own_answer() {
+async fn a_failed_read_affects_only_its_own_response() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("store");
     let (disk, failing) = with_a_store(&path).await;
@@ -70,7 +70,7 @@ async fn one_read_that_fails_takes_nothing_but_its_own_answer() {
 }
 
 #[tokio::test]
-async fn a_write_that_needs_what_cannot_be_read_is_refused_alone() {
+async fn a_write_that_needs_unreadable_data_is_refused_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let (disk, failing) = unreadable(&folder.path().join("bytes"));
     let store = EmbeddedStore::over(disk.clone(), Options::default()).expect("a new store");
@@ -111,7 +111,7 @@ async fn a_write_after_a_read_that_failed_does_not_wait_for_another_read() {
 }
 
 #[tokio::test]
-async fn a_disk_that_cannot_be_read_right_after_a_write_takes_nothing_of_it() {
+async fn a_disk_that_is_unreadable_right_after_a_write_loses_none_of_it() {
     for _ in 0..20 {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("store");

@@ -47,7 +47,7 @@ async fn store(folder: &Path) -> (EmbeddedStore, Disk, Told) {
 }
 
 #[tokio::test]
-async fn a_page_that_cannot_be_written_once_comes_from_the_journal_after_all_was_read_through() {
+async fn a_page_whose_write_failed_is_replayed_from_the_log_after_a_full_check() {
     let folder = tempfile::tempdir().expect("a folder");
     let (store, disk, told) = store(folder.path()).await;
     told.failing.store(1, Ordering::SeqCst);
@@ -66,7 +66,7 @@ async fn a_page_that_cannot_be_written_once_comes_from_the_journal_after_all_was
 }
 
 #[tokio::test]
-async fn pages_that_cannot_be_written_end_writes_and_lose_nothing() {
+async fn failed_page_writes_end_writes_and_lose_no_data() {
     let folder = tempfile::tempdir().expect("a folder");
     let (store, disk, told) = store(folder.path()).await;
     told.failing.store(u64::MAX, Ordering::SeqCst);

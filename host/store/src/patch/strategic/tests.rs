@@ -52,14 +52,14 @@ fn directives_replace_retain_and_take_scalars_out() {
 }
 
 #[test]
-fn null_removes_and_nothing_of_a_directive_is_stored() {
+fn null_removes_a_field_and_directives_are_not_stored() {
     let now =
         patched(json!({"a": 1}), json!({"a": null, "b": {"$patch": "replace", "c": 1}, "d": {"$patch": "delete"}}));
     assert_eq!(now, json!({"b": {"c": 1}}));
 }
 
 #[test]
-fn an_item_without_its_key_is_refused_and_loses_nothing() {
+fn an_item_without_its_key_is_refused_and_the_list_stays() {
     let mut target = pod();
     let patch = json!({"spec": {"containers": [{"image": "x"}]}});
     let error = apply(&mut target, &patch, None).unwrap_err().to_string();

@@ -77,7 +77,7 @@ fn small_items_with_large_defaults_are_too_much() {
 }
 
 #[test]
-fn what_is_not_known_is_left_out_and_named() {
+fn unknown_fields_are_pruned_and_named() {
     let schema = json!({"type": "object", "properties": {
         "known": {"type": "object", "properties": {"a": {"type": "integer"}}},
         "list": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "integer"}}}},
@@ -141,7 +141,7 @@ fn the_first_of_many_dropped_fields_are_named() {
 }
 
 #[test]
-fn without_a_schema_nothing_is_known_and_nothing_done() {
+fn without_a_schema_a_document_stays_unchanged() {
     let mut document = widget(json!({"a": null}));
     let empty = Schema { value_type: None, ..of_spec(json!({"type": "object"})) };
     let before = document.clone();

@@ -134,7 +134,7 @@ fn lists_are_within_their_bounds() {
 }
 
 #[test]
-fn items_that_are_told_apart_are_there_once() {
+fn items_with_an_identity_are_unique() {
     keyword(
         json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}),
         &[json!(["a", "b"])],
@@ -222,7 +222,7 @@ fn schemas_are_combined() {
 }
 
 #[test]
-fn a_resource_in_a_resource_says_what_it_is() {
+fn an_embedded_resource_names_its_kind() {
     keyword(
         json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}),
         &[json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": 1})],
@@ -250,7 +250,7 @@ fn a_name_can_be_restricted() {
 }
 
 #[test]
-fn the_first_of_many_violations_are_told() {
+fn the_first_of_many_violations_are_reported() {
     let told = told(json!({"type": "array", "items": {"type": "integer"}}), json!(vec!["a"; 1000]));
     assert_eq!(told.len(), VIOLATIONS_MAX);
 }

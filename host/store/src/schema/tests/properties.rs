@@ -69,7 +69,7 @@ fn value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn pruning_and_filling_in_again_change_nothing(schema in schema(), spec in value()) {
+    fn pruning_and_defaulting_again_change_nothing(schema in schema(), spec in value()) {
         let Ok(schema) = Schema::parse(&whole(schema)) else { return Ok(()) };
         let mut document = widget(spec);
         let before = document.clone();

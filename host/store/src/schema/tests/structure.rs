@@ -121,7 +121,7 @@ fn a_schema_is_bounded() {
 }
 
 #[test]
-fn what_is_not_known_of_a_schema_is_read_over() {
+fn unknown_keywords_of_a_schema_are_ignored() {
     let schema = of_spec(json!({
         "type": "object", "title": "A", "description": "b", "example": {"c": 1}, "externalDocs": {"url": "d"}, "x-own": [1],
         "format": "of-our-own", "default": null, "nullable": true,
@@ -144,7 +144,7 @@ fn rules_are_not_checked_and_that_can_be_asked() {
 }
 
 #[test]
-fn a_schema_says_how_its_parts_merge_and_what_it_was_read_from() {
+fn a_schema_has_its_merge_types_and_its_source() {
     let source = whole(json!({"type": "object", "properties": {
         "tags": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
         "ports": {

@@ -9,7 +9,7 @@ use crate::{Make, create, delete, key, next, on_every_store, small_history, thin
 on_every_store!(
     history_cut_anywhere_among_deletions_loses_none,
     a_watch_that_is_thousands_of_events_behind_loses_none,
-    what_a_store_tells_as_its_revision_can_be_watched_to_the_end,
+    a_watch_reaches_the_revision_that_the_store_reports,
     a_dry_run_leaves_no_trace_for_any_watch,
 );
 
@@ -65,7 +65,7 @@ async fn a_watch_that_is_thousands_of_events_behind_loses_none(make: Make) {
 }
 
 /// S1 S8
-async fn what_a_store_tells_as_its_revision_can_be_watched_to_the_end(make: Make) {
+async fn a_watch_reaches_the_revision_that_the_store_reports(make: Make) {
     let store = make(Default::default());
     let writing = tokio::spawn({
         let store = store.store.clone();

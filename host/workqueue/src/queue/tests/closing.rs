@@ -57,7 +57,7 @@ async fn a_drain_waits_for_ready_and_running_keys_and_those_that_become_dirty() 
 
 /// Q10
 #[tokio::test(start_paused = true)]
-async fn a_drain_keeps_its_deadline_and_tells_what_was_left() {
+async fn a_drain_keeps_its_deadline_and_reports_the_keys_left() {
     let queue = queue();
     queue.add_all([1, 2], Priority::NORMAL).unwrap();
     let claim = queue.try_claim().unwrap();

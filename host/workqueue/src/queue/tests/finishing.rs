@@ -38,7 +38,7 @@ async fn a_key_that_runs_again_at_once_lets_the_others_go_first() {
 
 /// P1, B1: the next claim describes its own key, not the one before.
 #[tokio::test(start_paused = true)]
-async fn the_claim_that_follows_is_of_the_highest_band_and_tells_of_its_key() {
+async fn the_following_claim_is_of_the_highest_band_and_describes_its_key() {
     let queue = queue();
     let held = first_of(&queue, [1, 2]);
     let failed = Next::Retry { at_least: None, error: "no".into() };
@@ -54,7 +54,7 @@ async fn the_claim_that_follows_is_of_the_highest_band_and_tells_of_its_key() {
 
 /// Q9, C4: it hands out no key that a claim would not get.
 #[tokio::test(start_paused = true)]
-async fn nothing_follows_when_nothing_may_be_handed_out() {
+async fn no_claim_follows_when_no_key_may_be_handed_out() {
     let queue = queue();
     assert!(first_of(&queue, [1]).finish_and_claim(Next::After(ms(5))).1.is_none(), "no key is ready");
     let held = first_of(&queue, [2, 3]);

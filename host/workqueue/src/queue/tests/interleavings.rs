@@ -220,7 +220,7 @@ fn a_claimer_that_gives_up_loses_no_key_in_any_order() {
 
 /// Q8, Q10: keys that a drain accepts are run; keys that it refuses are not.
 #[test]
-fn a_drain_runs_what_it_took_in_every_order() {
+fn a_drain_runs_the_keys_that_it_accepted_in_every_order() {
     explore(|| {
         let (queue, log) = (queue(), Arc::<Log>::default());
         let worker = worker(&queue, &log);
@@ -241,7 +241,7 @@ fn a_drain_runs_what_it_took_in_every_order() {
 
 /// Q9: a stop wakes every claimer, and each accepted key is either run or reported as dropped.
 #[test]
-fn a_stop_ends_every_claimer_and_tells_what_it_dropped_in_every_order() {
+fn a_stop_ends_every_claimer_and_reports_the_dropped_keys_in_every_order() {
     explore(|| {
         let (queue, log) = (queue(), Arc::<Log>::default());
         let workers = [worker(&queue, &log), busy_worker(&queue, &log)];

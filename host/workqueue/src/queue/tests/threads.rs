@@ -46,7 +46,7 @@ async fn two_hundred_keys_and_ten_workers_give_two_hundred_runs() {
 
 /// Q5
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn fifty_producers_and_ten_workers_lose_nothing_and_never_run_a_key_twice_at_once() {
+async fn fifty_producers_and_ten_workers_lose_no_key_and_never_run_one_twice_at_once() {
     const KEYS: u32 = 40;
     let queue = queue();
     // For each key: whether it is running, its last requested version, and the last version that a run has

@@ -19,7 +19,7 @@ async fn a_sleeping_claimer_gets_a_key_at_its_due_time() {
 
 /// T2, T3
 #[tokio::test(start_paused = true)]
-async fn keys_come_at_their_due_times_whatever_the_order_of_adding() {
+async fn keys_come_at_their_due_times_in_any_order_of_adding() {
     let queue = queue();
     for (key, delay) in [(70, ms(70)), (50, ms(50)), (30, ms(90)), (30, ms(30))] {
         add_after(&queue, key, delay);

@@ -92,7 +92,7 @@ async fn a_dropped_claim_wakes_another_claimer() {
 
 /// Q3
 #[tokio::test(start_paused = true)]
-async fn an_add_to_a_running_key_wakes_nobody_until_it_is_finished() {
+async fn an_add_to_a_running_key_wakes_no_claimer_until_it_is_finished() {
     let queue = queue();
     add(&queue, 1);
     let claim = queue.try_claim().unwrap();
@@ -118,7 +118,7 @@ async fn resuming_wakes_the_claimers_that_suspension_left_asleep() {
 
 /// C4
 #[tokio::test(start_paused = true)]
-async fn a_suspension_below_a_band_wakes_the_claimers_for_what_is_raised_above_it() {
+async fn a_suspension_below_a_band_wakes_claimers_for_keys_raised_above_it() {
     let queue = queue();
     queue.suspend_below(Priority::HIGHEST);
     let mut claimers = sleepers(&queue, 2);
@@ -134,7 +134,7 @@ async fn a_suspension_below_a_band_wakes_the_claimers_for_what_is_raised_above_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_ready_key_takes_none_away_from_a_claimer() {
+async fn waiting_for_a_ready_key_takes_none_away_from_a_claimer() {
     let queue = queue();
     let mut watcher = Polled::new(queue.ready()).sleeps();
     let mut claimers = sleepers(&queue, 1);
@@ -196,7 +196,7 @@ async fn a_key_that_is_expedited_or_retried_wakes_a_sleeping_claimer() {
 
 /// T11: no claimer is woken while nothing happens.
 #[tokio::test(start_paused = true)]
-async fn a_thousand_idle_queues_wake_nobody() {
+async fn a_thousand_idle_queues_wake_no_claimer() {
     let queues: Vec<_> = (0..1000).map(|_| queue()).collect();
     let claimers: Vec<_> = queues.iter().flat_map(|queue| sleepers(queue, 2)).collect();
     tokio::time::advance(Duration::from_secs(365 * 24 * 3600)).await;

@@ -102,7 +102,7 @@ fn a_success_after_a_failure_resets() {
 
 /// B6
 #[test]
-fn again_after_resets_failures_and_is_no_error() {
+fn again_after_resets_failures_and_is_not_an_error() {
     let mut desk = Desk::new();
     desk.add("a");
     desk.run("a", failed());
@@ -127,7 +127,7 @@ fn a_failure_that_an_event_brought_during_a_requested_delay_counts() {
 
 /// B7
 #[test]
-fn again_after_nothing_is_queued_at_once_at_the_tail() {
+fn again_after_zero_is_queued_at_once_at_the_tail() {
     for next in [Next::After(Duration::ZERO), Next::Again] {
         let mut desk = Desk::new();
         desk.add("a");

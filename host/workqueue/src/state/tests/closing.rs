@@ -43,7 +43,7 @@ fn an_add_after_close_is_refused_and_not_counted() {
 
 /// Q9
 #[test]
-fn stop_drops_what_is_queued_lets_finish_what_runs_and_says_so() {
+fn stop_drops_queued_keys_lets_running_ones_finish_and_reports_both() {
     let mut desk = full();
     let report = desk.stop();
     assert_eq!(report.dropped, ["ready", "waiting"]);
@@ -60,7 +60,7 @@ fn stop_drops_what_is_queued_lets_finish_what_runs_and_says_so() {
 
 /// Q9
 #[test]
-fn after_a_stop_every_wish_for_another_run_is_dropped_and_told() {
+fn after_a_stop_every_further_run_is_dropped_and_reported() {
     for next in [after(5), Next::Again, failed()] {
         let mut desk = Desk::new();
         desk.add("a");
@@ -79,7 +79,7 @@ fn after_a_stop_every_wish_for_another_run_is_dropped_and_told() {
 
 /// Q10
 #[test]
-fn a_drain_runs_what_is_ready_or_becomes_dirty_and_drops_what_waits() {
+fn a_drain_runs_ready_and_dirty_keys_and_drops_waiting_ones() {
     let mut desk = full();
     desk.state.drain(desk.now);
     assert_eq!(desk.state.phase(), ShutdownPhase::Draining);
@@ -136,7 +136,7 @@ fn the_last_key_that_is_cancelled_ends_a_drain() {
 
 /// Q10, C4
 #[test]
-fn a_suspended_queue_drains_what_runs_and_drops_the_rest() {
+fn a_suspended_queue_drains_running_keys_and_drops_the_rest() {
     let mut desk = full();
     desk.state.suspend(desk.now);
     desk.state.drain(desk.now);

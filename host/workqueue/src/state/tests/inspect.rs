@@ -27,7 +27,7 @@ fn inspect_lists_running_ready_waiting_and_parked_keys_in_order() {
 }
 
 #[test]
-fn an_entry_tells_all_there_is_to_know() {
+fn an_entry_has_all_details_of_its_key() {
     let mut desk = Desk::new();
     desk.add_at("a", Priority::HIGH);
     desk.pass(3);

@@ -61,7 +61,7 @@ fn timers_that_events_cut_short_do_not_pile_up() {
 
 /// Q12: the key itself is freed as well, on every path.
 #[test]
-fn whatever_takes_a_key_off_lets_go_of_it() {
+fn a_removed_key_is_freed_on_every_path() {
     type Keys = State<Arc<str>>;
     type Way = fn(&mut Keys, ClaimToken<Arc<str>>);
     let ways: [Way; 5] = [

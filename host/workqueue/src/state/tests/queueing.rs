@@ -103,7 +103,7 @@ fn a_claim_given_back_is_ready_again_with_its_failures() {
 
 /// Q13
 #[test]
-fn a_claim_given_back_keeps_what_was_added_meanwhile() {
+fn a_claim_given_back_keeps_the_run_added_meanwhile() {
     let mut desk = Desk::new();
     desk.add_at("a", Priority::LOW);
     desk.claim();
@@ -129,7 +129,7 @@ fn a_running_key_does_not_hold_up_the_others() {
 
 /// C4
 #[test]
-fn a_suspended_queue_keeps_keys_and_hands_out_nothing() {
+fn a_suspended_queue_keeps_keys_and_hands_out_none() {
     let mut desk = Desk::new();
     desk.add_after("b", 10);
     desk.state.suspend(desk.now);
@@ -170,7 +170,7 @@ fn a_suspension_below_a_band_hands_out_that_one_and_those_above() {
 /// C4, P4: a suspension does not age bands: a suspended key comes first no sooner than it would have without
 /// it.
 #[test]
-fn nobody_is_passed_over_by_what_a_suspension_lets_through() {
+fn a_partial_suspension_does_not_age_bands() {
     let mut desk = Desk::with(Options { ageing_claims: NonZeroU32::new(2).unwrap(), ..Options::default() });
     desk.add("n");
     desk.state.suspend_below(desk.now, Priority::HIGHEST);

@@ -25,7 +25,7 @@ fn a_key_above_the_bound_is_refused_and_touches_no_other() {
 }
 
 #[test]
-fn a_key_that_is_there_merges_at_the_bound_and_one_that_ends_makes_room() {
+fn an_existing_key_merges_at_the_bound_and_a_finished_one_frees_capacity() {
     let mut desk = Desk::with(bounded(2));
     desk.add("a");
     desk.add("b");

@@ -42,7 +42,7 @@ fn keys_come_in_the_order_of_their_due_times_also_after_one_long_jump() {
 
 /// T3
 #[test]
-fn a_key_that_came_due_stands_before_one_that_was_added_later() {
+fn a_key_that_came_due_precedes_one_that_was_added_later() {
     let mut desk = Desk::new();
     desk.add_after("due", 50);
     desk.pass(60);
@@ -72,7 +72,7 @@ fn a_delayed_add_of_a_ready_key_changes_nothing() {
 
 /// T5
 #[test]
-fn hold_keeps_a_requested_delay_whatever_is_added() {
+fn hold_keeps_a_requested_delay_despite_any_add() {
     let mut desk = Desk::holding();
     desk.add("a");
     desk.run("a", after(100));
@@ -98,7 +98,7 @@ fn hold_keeps_the_delay_of_a_backoff_and_of_an_add_during_the_run() {
 
 /// T5: the promise of `EnqueueAfter` in the work queue of simple-controller-runtime.
 #[test]
-fn hold_keeps_the_delay_of_a_feeder_whatever_is_added() {
+fn hold_keeps_the_delay_of_a_feeder_despite_any_add() {
     let mut desk = Desk::holding();
     assert_eq!(desk.add_after("fed", 100), AddOutcome::Waiting);
     for added in [desk.add("fed"), desk.add_after("fed", 10), desk.add_after("fed", 1000)] {
@@ -168,7 +168,7 @@ fn a_changed_setting_holds_for_delays_that_run_already() {
 
 /// T6
 #[test]
-fn a_delay_of_nothing_is_now() {
+fn a_delay_of_zero_is_now() {
     let mut desk = Desk::new();
     assert_eq!(desk.add_after("a", 0), AddOutcome::Ready);
     assert_eq!(desk.run_all(), ["a"]);

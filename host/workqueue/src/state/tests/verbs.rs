@@ -165,7 +165,7 @@ fn a_retried_running_key_runs_once_more_and_a_ready_one_loses_its_failures() {
 
 /// W10, C3: an add without an event is no event.
 #[test]
-fn a_second_look_leaves_a_due_time_alone_and_wakes_a_parked_key_only_when_told() {
+fn an_add_without_event_keeps_a_due_time_and_unparks_a_key_only_on_request() {
     let mut desk = Desk::new();
     let look = |desk: &mut Desk, unpark| desk.state.add_without_event(desk.now, "a", Priority::LOW, unpark).unwrap();
     assert_eq!(look(&mut desk, false), AddOutcome::Ready, "an absent key is added");
@@ -223,7 +223,7 @@ fn a_key_can_be_moved_to_another_band_in_every_state() {
 }
 
 #[test]
-fn a_run_is_a_look_only_when_nothing_else_asked_for_it() {
+fn a_run_is_without_event_only_if_no_event_asked_for_it() {
     let is_look = |asks: &dyn Fn(&mut Desk)| {
         let mut desk = Desk::new();
         asks(&mut desk);
