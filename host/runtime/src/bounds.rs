@@ -33,21 +33,6 @@ pub fn kept() -> Vec<Kept> {
             QUEUE_ERROR_BYTES_MAX,
             "left out: limit `error-bytes`",
         ),
-<<<<<<< HEAD
-        ("events of all controllers", count(events::EVENTS_MAX), "the controller that has most loses its oldest"),
-        ("bytes of the message of an event", Bytes(events::MESSAGE_BYTES_MAX as u64), "cut"),
-        ("lines of the log of a controller", count(logs::LINES_MAX), "the oldest go"),
-        ("bytes of the log of a controller", Bytes(logs::BYTES_MAX), "the oldest go"),
-        (
-            "bytes of the logs of all controllers",
-            Bytes(logs::BYTES_OF_ALL_MAX),
-            "the one that has most loses its oldest",
-        ),
-        (
-            "bytes of resources and selectors that the keys of a controller follow",
-            Bytes(follows::BYTES_MAX),
-            "`too-large`; existing follows stay",
-=======
         bytes(
             "bytes of the needs that a controller was observed to have",
             NEEDS_BYTES_MAX,
@@ -59,7 +44,6 @@ pub fn kept() -> Vec<Kept> {
             "bytes of resources and selectors that the keys of a controller follow",
             follows::BYTES_MAX,
             "`too-large`; existing follows stay",
->>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
         ),
     ];
     of_controllers.into_iter().chain(of_outcomes()).chain(of_feeders()).chain(of_rollouts()).collect()
@@ -90,47 +74,14 @@ fn of_feeders() -> [Kept; 5] {
             WAITING_BYTES_MAX,
             "the watch lists again when there is room",
         ),
-<<<<<<< HEAD
-        (
-            "keys returned by `map` that a watch remembers",
-            count(MAPPED_KEYS_MAX),
-            "the next resync finds keys that are no longer mapped to",
-=======
         count(
             "keys returned by `map` that a watch remembers",
             MAPPED_KEYS_MAX,
             "the next resync finds keys that are no longer mapped to",
->>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
         ),
         count("keys of deleted resources that wait for room, of a watch", UNDELIVERED_KEYS_MAX, resync),
         count("changes of a kind that feeders share", SHARED_EVENTS_MAX, history),
-        bytes(
-            "bytes of these changes, with their documents as they are once parsed",
-            SHARED_BYTES_MAX,
-            history,
-        ),
-<<<<<<< HEAD
-        ("changes of a kind that feeders share", count(SHARED_EVENTS_MAX), "read again from the history of the store"),
-        (
-            "bytes of these, with their documents as they are once parsed",
-            Bytes(SHARED_BYTES_MAX),
-            "read again from the history of the store",
-        ),
-        (
-            "keys of which a rollout counts rows of writes, by version",
-            count(rollout::KEYS_MAX),
-            "counted only in the totals",
-        ),
-        (
-            "keys that the labels of a rollout choose",
-            count(rollout::PINNED_KEYS_MAX),
-            "those with the smallest hashes are chosen",
-        ),
-        ("sync results of removed controllers", count(GONE_MAX), "the oldest go"),
-        ("keys of a controller with costs of their own", count(dearest::KEYS_MAX), "the cheapest go"),
-    ];
-    all.into_iter().map(|(what, most, then)| FixedBound { what, most, then }).collect()
-=======
+        bytes("bytes of these changes, with their documents as they are once parsed", SHARED_BYTES_MAX, history),
     ]
 }
 
@@ -150,7 +101,6 @@ fn count(what: &'static str, most: usize, then: &'static str) -> Kept {
 
 fn bytes(what: &'static str, most: u64, then: &'static str) -> Kept {
     (FixedBound { what, most: Amount::Bytes(most), then }, Memory::Measured)
->>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
 }
 
 #[cfg(test)]

@@ -1,16 +1,10 @@
 //! A record of the accesses that a controller attempted, bounded for any controller.
 //!
-<<<<<<< HEAD
 //! Each access is recorded by its names while these are few: [`PLACES_MAX`] per verb and kind, and as many
 //! per method and host. Beyond that, first the names of a verb and kind are merged, then its namespaces; for
-//! HTTP, all URLs of a host. Merged values are written `*`. Above [`CELLS_MAX`] verbs and kinds, or methods
-//! and hosts, nothing new is recorded, and [`NeedsSnapshot::more`] is set.
-=======
-//! Each thing is kept by its names for as long as there are few: [`PLACES_MAX`] of a verb and a kind, as many of a method and a host. One
-//! more, and its names are taken together; still too many, and its namespaces are, or all of a host's addresses. What has been taken together is written `*`.
-//! Above [`PLACES_BYTES_MAX`] of all names, those of the verb and kind, or of the method and host, that were to come are taken together at once.
-//! Above [`CELLS_MAX`] verbs and kinds, or methods and hosts, nothing new is kept, and [`NeedsSnapshot::more`] says so.
->>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
+//! HTTP, all URLs of a host. Merged values are written `*`. Above [`PLACES_BYTES_MAX`] of all names, the cell
+//! that grew is merged at once. Above [`CELLS_MAX`] verbs and kinds, or methods and hosts, nothing new is
+//! recorded, and [`NeedsSnapshot::more`] is set.
 
 use std::collections::BTreeSet;
 
@@ -28,39 +22,26 @@ const PLACES_MAX: usize = 64;
 const SETTINGS_MAX: usize = 64;
 /// Bytes of a recorded URL or name. Longer ones are merged.
 const TEXT_BYTES_MAX: usize = 256;
-<<<<<<< HEAD
+/// Bytes of the namespaces and names of all verbs and kinds, and as many of the addresses of all methods and hosts.
+const PLACES_BYTES_MAX: u64 = 320 << 10;
+/// Bytes of a namespace and a name beside their texts, with their counts.
+const PLACE_BYTES: u64 = 160;
+/// Maximum bytes of a controller's needs: twice [`PLACES_BYTES_MAX`], and the rest for cells and settings.
+pub const BYTES_MAX: u64 = 1 << 20;
 /// The mark of merged values.
 const ANY: &str = "*";
 
-/// The accesses that a controller attempted. A few KiB for most; 8 MiB for one that attempts as many as it
-/// can.
-=======
-/// Bytes of the namespaces and names of all verbs and kinds, and as many of the addresses of all methods and hosts.
-const PLACES_BYTES_MAX: u64 = 320 << 10;
-/// What a namespace and a name take beside their texts, with their counts.
-const PLACE_BYTES: u64 = 160;
-/// Bytes that a controller's needs take at most: [`PLACES_BYTES_MAX`] twice, and some more for the cells, settings and what no controller has.
-pub const BYTES_MAX: u64 = 1 << 20;
-/// What was taken together.
-const ANY: &str = "*";
-
-/// Everything that a controller was seen to ask for. A few KiB for most; [`BYTES_MAX`] for one that asks for as much as it can.
->>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
+/// The accesses that a controller attempted. A few KiB for most; [`BYTES_MAX`] for one that attempts as many
+/// as it can.
 #[derive(Debug, Default)]
 pub struct Needs(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
     /// By verb, group and name of the kind.
-<<<<<<< HEAD
-    resources: Vec<((Verb, String, String), Places)>,
-    /// By method and the URL up to the path.
-    http: Vec<((String, String), Places)>,
-=======
     resources: Cells<(Verb, String, String)>,
-    /// By method and the beginning of the address up to the path.
+    /// By method and the URL up to the path.
     http: Cells<(String, String)>,
->>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
     settings: BTreeSet<String>,
     clock: u64,
     random: u64,
@@ -244,18 +225,8 @@ impl Inner {
     }
 }
 
-<<<<<<< HEAD
-/// Returns the places of a cell, and creates the cell if there is room.
-fn cell<C>(cells: &mut Vec<(C, Places)>, is_it: impl Fn(&C) -> bool, new: impl FnOnce() -> C) -> Option<&mut Places> {
-    let at = match cells.iter().position(|(cell, _)| is_it(cell)) {
-        Some(at) => at,
-        None if cells.len() >= CELLS_MAX => return None,
-        None => {
-            cells.push((new(), Places::default()));
-            cells.len() - 1
-=======
 impl<C> Cells<C> {
-    /// Counts one thing that was asked for in the cell that is meant, which is made where there is room. Returns whether there was.
+    /// Records one access in its cell, and creates the cell if there is room. Returns whether there was room.
     fn record(
         &mut self,
         is_it: impl Fn(&C) -> bool,
@@ -277,7 +248,6 @@ impl<C> Cells<C> {
             if bytes > PLACES_BYTES_MAX {
                 self.all[at].1.merge_namespaces();
             }
->>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
         }
         true
     }
@@ -290,14 +260,9 @@ impl<C> Default for Cells<C> {
 }
 
 impl Places {
-<<<<<<< HEAD
-    fn record(&mut self, namespace: &str, name: &str, denied: bool) {
-        // A guest may use a star in a name, where it is no pattern.
-=======
-    /// Counts one thing that was asked for. Returns whether it is kept beside what was there.
+    /// Records one access. Returns whether it added a place.
     fn note(&mut self, namespace: &str, name: &str, denied: bool) -> bool {
-        // A guest may write a star into a name, which is no pattern there.
->>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
+        // A guest may use a star in a name, where it is no pattern.
         let is_plain = |text: &str| text.len() <= TEXT_BYTES_MAX && (text == ANY || !text.contains(ANY));
         if !is_plain(name) {
             self.merge_names();

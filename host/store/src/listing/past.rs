@@ -1,18 +1,12 @@
 //! Caches which keys changed since the revision of a list, for its later pages.
 //!
-<<<<<<< HEAD
 //! A later page needs, for every key that it passes, whether the key changed since the list started, and its
 //! first change. Without a cache, every page would read the whole history since. Each page reads on where the
 //! page before stopped. The cache holds revisions, not documents. It may be evicted at any time; then the
 //! history is read again.
-=======
-//! A later page has to know, of every key that it passes, whether it changed since the list began, and which change was the first. Found out
-//! for each page anew, that would be the whole history since, as often as there are pages. So it is kept from page to page, and each page
-//! reads on from where the one before was. What is kept are revisions, not documents. It may be forgotten at any time: then it is read again.
 //!
-//! However much changed, a page has no more of it in memory than [`WINDOW_BYTES_MAX`]: of what lies behind, it reads the history once more when
-//! it comes there.
->>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
+//! A page holds at most [`WINDOW_BYTES_MAX`] of changed keys at once. It reads the history again for the keys
+//! behind that window.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -25,37 +19,24 @@ use crate::{Result, Revision};
 /// Cached lists.
 pub(crate) const LISTS_MAX: usize = 16;
 
-<<<<<<< HEAD
-/// Cached keys of all lists together: some 30 MB.
-pub(crate) const KEYS_MAX: usize = 256 * 1024;
-=======
-/// Bytes of the keys that changed, of all lists together.
+/// Maximum bytes of cached keys, of all lists together.
 pub(crate) const BYTES_MAX: u64 = 32 << 20;
 
-/// Bytes of the keys that changed and that one page goes through at once.
+/// Maximum bytes of the changed keys that one page holds at once.
 pub(crate) const WINDOW_BYTES_MAX: u64 = 8 << 20;
 
-/// What a key takes beside its path, with the revision and its place in a tree that grows at its end.
+/// Bytes of a key beside its path: the revision, and its share of a tree that grows at its end.
 const KEY_BYTES: u64 = 96;
->>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
 
 /// Keys read under one lock.
 const PIECE: usize = 64;
 
-<<<<<<< HEAD
-/// The changes since one revision, below one prefix.
-=======
-/// What changed since one moment, below one prefix, from one path on.
->>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
+/// The changes since one revision, below one prefix, from one path on.
 #[derive(Debug)]
 pub(crate) struct ChangesSince {
     /// The end of the read history.
     through: Revision,
-<<<<<<< HEAD
-    /// The first change of each changed path.
-=======
-    /// The revision of the first change of each path that changed, of those behind `behind` up to `last`.
->>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
+    /// The first change of each changed path behind `behind`, up to `last`.
     first: BTreeMap<Path, Revision>,
     /// What these take.
     bytes: u64,
@@ -64,13 +45,8 @@ pub(crate) struct ChangesSince {
     last: Option<Path>,
 }
 
-<<<<<<< HEAD
 /// The changes since a revision, shared by the pages of one list.
-pub(crate) type SharedChanges = Arc<Mutex<ChangesSince>>;
-=======
-/// A past that pages of one list share.
 type SharedChanges = Arc<Mutex<ChangesSince>>;
->>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
 
 /// The cache, most recently used list first.
 #[derive(Debug, Default)]
@@ -85,20 +61,12 @@ struct CachedChanges {
 }
 
 impl ChangesSinceCache {
-<<<<<<< HEAD
-    /// Returns the changes from the revision of a list up to `now`.
+    /// Returns the changed paths that a page may pass, in order, each with the revision of its first change.
     ///
-    /// `scan` reads the missing part of the history: it reports the path and the revision of every change
-    /// after the given revision, in order, at least up to `now`.
-    pub(crate) fn changes_up_to(
-=======
-    /// Goes through the paths that a page may pass and that have changed since the moment of its list, in order, each with the revision of its
-    /// first change.
-    ///
-    /// `now` is the moment of the present that the page lays the past over: what changed later has not changed there. `scan` is asked for what
-    /// is not known yet: it tells the path and the revision of every change after the revision it is given, in order, up to `now` at least.
+    /// `now` is the revision of the present rows: later changes are not in them and are skipped. `scan` reads the
+    /// missing part of the history: it reports the path and the revision of every change after the given
+    /// revision, in order, at least up to `now`.
     pub(crate) fn changes_up_to<S: Scan>(
->>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
         &self,
         start: &Start,
         since: Revision,
@@ -145,29 +113,7 @@ impl CachedChanges {
     }
 }
 
-<<<<<<< HEAD
-/// Returns the changed paths that a page may pass, in order, each with the revision of its first change.
-///
-/// `now` is the revision of the present rows: later changes are not in them and are skipped.
-pub(crate) fn changed(
-    past: SharedChanges,
-    start: &Start,
-    now: Revision,
-) -> impl Iterator<Item = (Path, Revision)> + use<> {
-    let mut after = start.after.clone().unwrap_or_else(|| start.prefix.clone());
-    let mut piece = Vec::new().into_iter();
-    std::iter::from_fn(move || {
-        if piece.as_slice().is_empty() {
-            let past = lock(&past);
-            let range = past.first.range((Bound::Excluded(&after), Bound::Unbounded));
-            let range = range.filter(|(_, revision)| **revision <= now).take(PIECE);
-            let found: Vec<(Path, Revision)> = range.map(|(path, revision)| (path.clone(), *revision)).collect();
-            if let Some((last, _)) = found.last() {
-                after.clone_from(last);
-            }
-            piece = found.into_iter();
-=======
-/// Tells the path and the revision of every change after a revision, in order.
+/// Reports the path and the revision of every change after a revision, in order.
 pub(crate) trait Scan: Fn(Revision, &mut dyn FnMut(&[u8], Revision)) -> Result<()> {}
 
 impl<S: Fn(Revision, &mut dyn FnMut(&[u8], Revision)) -> Result<()>> Scan for S {}
@@ -178,7 +124,7 @@ impl ChangesSince {
         Arc::new(Mutex::new(Self { through: since, first, bytes: 0, behind, last: None }))
     }
 
-    /// Returns whether it knows what comes next behind a path.
+    /// Returns whether the window holds the changes that follow a path.
     fn covers(&self, after: &Path) -> bool {
         self.behind <= *after && self.last.as_ref().is_none_or(|last| last > after)
     }
@@ -194,7 +140,6 @@ impl ChangesSince {
                 }
             })?;
             self.through = read;
->>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
         }
         Ok(())
     }

@@ -14,13 +14,8 @@ fn start() -> Start {
     Start::of(&query, "s", Revision::ZERO).unwrap()
 }
 
-<<<<<<< HEAD
-/// Reads on in a history in which revision N changed path N, and returns the revision at which the read
-/// started.
-fn read_on(pasts: &ChangesSinceCache, since: u64, now: u64) -> (Option<u64>, SharedChanges) {
-    let mut asked = None;
-=======
-/// Reads on in a history in which revision N changed the Nth path, and returns what it was asked for last, and what changed.
+/// Reads on in a history in which revision N changed the Nth path. Returns the revision at which the last read
+/// started, and the changes.
 fn read_on(
     pasts: &ChangesSinceCache,
     since: u64,
@@ -28,7 +23,6 @@ fn read_on(
     path: fn(usize) -> Path,
 ) -> (Option<u64>, Vec<(Path, Revision)>) {
     let asked = Cell::new(None);
->>>>>>> 009bf5a (bounds: measure the memory of everything that is kept)
     let scan = |after: Revision, tell: &mut dyn FnMut(&[u8], Revision)| {
         asked.set(Some(after.0));
         (after.0 + 1..=now).for_each(|revision| tell(&path(revision as usize).0, Revision(revision)));
