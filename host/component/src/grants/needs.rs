@@ -22,7 +22,7 @@ const PLACES_MAX: usize = 64;
 const SETTINGS_MAX: usize = 64;
 /// Bytes of a recorded URL or name. Longer ones are merged.
 const TEXT_BYTES_MAX: usize = 256;
-/// Bytes of the namespaces and names of all verbs and kinds, and as many of the addresses of all methods and hosts.
+/// The maximum bytes of all namespaces and names of resources, and likewise of all URLs.
 const PLACES_BYTES_MAX: u64 = 320 << 10;
 /// Bytes of a namespace and a name beside their texts, with their counts.
 const PLACE_BYTES: u64 = 160;
@@ -49,17 +49,17 @@ struct Inner {
     more: bool,
 }
 
-/// What was asked for by cell: a verb and a kind, or a method and a host.
+/// Recorded accesses by cell: a pair of verb and kind, or of method and host.
 #[derive(Debug)]
 struct Cells<C> {
     all: Vec<(C, Places)>,
 }
 
-/// Counts by place: by namespace and name, or by path and nothing.
+/// Counts by place: a namespace and a name, or a path and an empty text.
 #[derive(Debug, Default)]
 struct Places {
     all: Vec<(String, String, NeedCounts)>,
-    /// What the places take.
+    /// The bytes that the places take.
     bytes: u64,
     names_are_one: bool,
     namespaces_are_one: bool,
@@ -298,7 +298,7 @@ impl Places {
         }
     }
 
-    /// Puts every place where it belongs now.
+    /// Counts all places again under their merged names.
     fn count_anew(&mut self) {
         self.bytes = 0;
         for (namespace, name, counts) in std::mem::take(&mut self.all) {

@@ -94,13 +94,13 @@ fn the_difference_of_two_snapshots_is_the_accesses_in_between() {
     assert_eq!((since.clock, needs.snapshot().since(&needs.snapshot()).is_empty()), (0, true));
 }
 
-/// Returns a text of so many bytes that begins with a number.
+/// Returns a text of this many bytes that begins with a number.
 fn long(bytes: usize, number: usize) -> String {
     format!("{number:n<bytes$}")
 }
 
 #[test]
-fn names_that_take_more_than_their_bound_are_taken_together_by_kind() {
+fn names_beyond_their_bytes_are_merged_by_kind() {
     let needs = Needs::default();
     for n in 0..CELLS_MAX {
         for name in 0..PLACES_MAX {
@@ -117,7 +117,7 @@ fn names_that_take_more_than_their_bound_are_taken_together_by_kind() {
 }
 
 measured! {
-    /// Of several controllers, as one alone is no more than what the process itself grows by.
+    /// Measures several controllers, because one alone takes less than the process itself grows by.
     fn needs_without_end_take_no_more_memory_than_their_bound measure_needs {
         const CONTROLLERS: usize = 16;
         grows_by_at_most(with_slack(CONTROLLERS as u64 * BYTES_MAX), || {
@@ -126,7 +126,7 @@ measured! {
                 for cell in 0..CELLS_MAX + 8 {
                     for place in 0..PLACES_MAX {
                         let kind = Kind::new(long(253, cell), "v1", long(253, cell));
-                        // As many namespaces as names, so that they are not taken together for their number.
+                        // As many namespaces as names, so that their number does not cause a merge.
                         let key = Key::new(kind, &long(253, place), &long(TEXT_BYTES_MAX, place));
                         needs.record(&Attempt::Resource { verb: Verb::Get, key }, true);
                         let (host, path) = (long(60, cell), long(TEXT_BYTES_MAX - 1, place));
