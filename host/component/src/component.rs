@@ -102,8 +102,8 @@ impl Component {
     /// Returns the keys that the change of `changed`, seen by the watch of this name, affects. They may be of
     /// any kind.
     ///
-    /// A component without a mapper returns none. At most 10 000 keys, otherwise `Fault::Limit`. *Cancel
-    /// safety*: as `reconcile`.
+    /// A component without a mapper returns none. At most 10 000 keys, otherwise `Fault::Limit`.
+    /// *Cancel safety*: as `reconcile`.
     pub async fn map(
         &self,
         controller: &Arc<str>,
@@ -133,8 +133,8 @@ impl Component {
 
     /// Returns the keys to reconcile now, from the guest's poller.
     ///
-    /// A component without a poller returns none. At most 100 000 keys, otherwise `Fault::Limit`. *Cancel
-    /// safety*: as `reconcile`.
+    /// A component without a poller returns none. At most 100 000 keys, otherwise `Fault::Limit`.
+    /// *Cancel safety*: as `reconcile`.
     pub async fn poll(
         &self,
         controller: &Arc<str>,
