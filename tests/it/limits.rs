@@ -19,11 +19,11 @@ const MEASURED: [(&str, &str, &[&str]); 16] = [
         "host/runtime/src/bounds/tests.rs",
         "measure_changes",
         &[
-            "changes that are in the journal",
-            "bytes of these, with what was there before",
-            "bytes of resources that were written last",
+            "changes in the write-ahead log",
+            "bytes of these, with the documents before them",
+            "bytes of recently written resources",
             "newest changes",
-            "bytes of these, with their documents",
+            "bytes of the newest changes",
         ],
     ),
     (
@@ -37,14 +37,14 @@ const MEASURED: [(&str, &str, &[&str]); 16] = [
         "measure_needs",
         &["bytes of the needs that a controller was observed to have"],
     ),
-    ("host/runtime/src/costs/tests.rs", "measure_costs", &["keys of a controller whose costs", "bytes of these costs"]),
+    ("host/runtime/src/costs/tests.rs", "measure_costs", &["keys of a controller with costs", "bytes of these costs"]),
     (
         "host/runtime/src/keeper/verdicts/tests.rs",
         "measure_outcomes",
-        &["outcomes of controllers", "bytes of these results"],
+        &["sync results of removed", "bytes of these results"],
     ),
     ("host/runtime/src/feeders/guest_map/tests.rs", "measure_documents", &["bytes of documents of a watch"]),
-    ("host/runtime/src/feeders/guest_map/tests.rs", "measure_led_to", &["keys that a watch remembers"]),
+    ("host/runtime/src/feeders/guest_map/tests.rs", "measure_led_to", &["keys returned by `map`"]),
     ("host/runtime/src/feeders/watch/tests.rs", "measure_owed", &["keys of deleted resources"]),
     (
         "host/runtime/src/feeders/shared/tests.rs",
@@ -64,9 +64,9 @@ const MEASURED: [(&str, &str, &[&str]); 16] = [
     (
         "host/store/src/listing/past/tests.rs",
         "measure_short_pasts",
-        &["lists page by page", "bytes of the keys of what changed", "bytes of these that a page"],
+        &["paginated lists", "bytes of the changed keys of these", "bytes of changed keys that one page"],
     ),
-    ("host/store/src/listing/past/tests.rs", "measure_long_pasts", &["bytes of the keys of what changed"]),
+    ("host/store/src/listing/past/tests.rs", "measure_long_pasts", &["bytes of the changed keys of these"]),
 ];
 
 /// Returns the table of the limits that have a name.

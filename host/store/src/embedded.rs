@@ -277,11 +277,11 @@ impl EmbeddedStore {
     }
 
     fn jobs(&self) -> Option<mpsc::Sender<WriteJob>> {
-        self.jobs.lock().expect("nobody panics while holding the sender").clone()
+        self.jobs.lock().expect("no thread panics while holding the sender").clone()
     }
 
     fn stop_taking_writes(&self) {
-        self.jobs.lock().expect("nobody panics while holding the sender").take();
+        self.jobs.lock().expect("no thread panics while holding the sender").take();
     }
 }
 
@@ -341,7 +341,7 @@ impl SharedStore {
     /// it.
     async fn try_recover(self: &Arc<Self>) {
         // `health` reports the result.
-        let is_unreadable = self.unreadable.lock().expect("nobody panics while holding the reason").is_some();
+        let is_unreadable = self.unreadable.lock().expect("no thread panics while holding the reason").is_some();
         if is_unreadable {
             self.database().await.ok();
         } else if self.is_retry_due() {
@@ -352,18 +352,18 @@ impl SharedStore {
 
     /// Returns whether it is time to retry after a full disk.
     fn is_retry_due(&self) -> bool {
-        let full = self.out_of_space.lock().expect("nobody panics while holding the reason");
+        let full = self.out_of_space.lock().expect("no thread panics while holding the reason");
         full.as_ref().is_some_and(|full| full.is_due(self.clock.now())) && self.write_failure.get().is_none()
     }
 
     /// Returns why writes are refused.
     fn write_refusal(&self) -> Option<Error> {
-        let full = self.out_of_space.lock().expect("nobody panics while holding the reason");
+        let full = self.out_of_space.lock().expect("no thread panics while holding the reason");
         self.write_failure.get().or(full.as_ref().map(|full| &full.reason)).map(Error::unavailable)
     }
 
     fn wal(&self) -> MutexGuard<'_, WriteAheadLog> {
-        self.wal.lock().expect("nobody panics while holding the journal")
+        self.wal.lock().expect("no thread panics while holding the log")
     }
 
     /// Returns whether redb has failed, and the file has to be reopened.
@@ -381,7 +381,7 @@ impl SharedStore {
         if self.tip.is_closed() {
             return Some(Error::Closed);
         }
-        let unreadable = self.unreadable.lock().expect("nobody panics while holding the reason").clone();
+        let unreadable = self.unreadable.lock().expect("no thread panics while holding the reason").clone();
         self.write_refusal().or(unreadable.map(Error::unavailable))
     }
 }

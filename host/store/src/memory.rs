@@ -162,7 +162,7 @@ impl State {
 
 impl SharedState {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nobody panics while holding the state")
+        self.state.lock().expect("no thread panics while holding the state")
     }
 
     fn lock_open(&self) -> Result<MutexGuard<'_, State>> {

@@ -94,7 +94,7 @@ impl std::fmt::Debug for Options {
             .field("history_max", history_max)
             .field("history_age_max", history_age_max)
             .field("history_bytes_max", history_bytes_max)
-            .field("journal_bytes", journal_bytes)
+            .field("wal_bytes", journal_bytes)
             .finish_non_exhaustive()
     }
 }

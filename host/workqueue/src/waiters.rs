@@ -51,7 +51,7 @@ impl ListNode for WaiterSlot {
 
 /// The wakers to call once the lock is released. The first one needs no allocation.
 #[derive(Debug, Default)]
-#[must_use = "claimers that were taken off the list sleep on if nobody wakes them"]
+#[must_use = "claimers that were removed from the list sleep on unless they are woken"]
 pub(crate) struct Wake {
     first: Option<Waker>,
     others: Vec<Waker>,

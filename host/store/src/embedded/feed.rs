@@ -15,7 +15,7 @@ pub(super) struct FileChangeLog(pub(super) Arc<SharedStore>);
 #[async_trait]
 impl ChangeLog for FileChangeLog {
     fn recall(&self, scope: &Scope, after: Revision, events: &mut VecDeque<Event>) -> Option<Revision> {
-        self.0.recent.read().expect("nobody panics while holding the events").read(scope, after, events).ok()
+        self.0.recent.read().expect("no thread panics while holding the events").read(scope, after, events).ok()
     }
 
     async fn read(&self, scope: &Scope, after: Revision) -> Result<LogBatch> {

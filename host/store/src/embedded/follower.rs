@@ -232,5 +232,5 @@ pub(super) fn checkpoint(shared: &SharedStore, database: &Database) -> EngineRes
 
 /// Evicts the events from memory that are compacted from the log.
 fn evict_recent(shared: &SharedStore, compacted: Revision) {
-    shared.recent.write().expect("nobody panics while holding the events").forget(compacted);
+    shared.recent.write().expect("no thread panics while holding the events").forget(compacted);
 }

@@ -14,16 +14,16 @@ pub struct MemoryBound {
     pub in_bytes: bool,
     /// The behaviour at the bound.
     pub then: &'static str,
-    /// How it is known what it takes.
+    /// How its memory is verified.
     pub memory: Memory,
 }
 
-/// How it is known what something takes in memory at its bound.
+/// How the memory of a bound is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
-    /// A test fills it, and measures the memory of its process.
+    /// A test fills it and measures the memory of its process.
     Measured,
-    /// Tests count it, which suffices for this reason.
+    /// Tests only count the items. The text says why that suffices.
     Counted(&'static str),
 }
 
@@ -43,34 +43,30 @@ impl MemoryBound {
 
 /// Returns the bounds on memory that depends on writes. They hold for a file of any size.
 pub fn memory_bounds() -> Vec<MemoryBound> {
-    let writes_wait = "writes wait until the file has some of it";
+    let writes_wait = "writes wait until some are in the pages";
     let reads_file = "a watch that is further behind reads the file";
-    let reads_history = "the oldest read the history";
-    let documents = "bytes of these, with their documents as they are once parsed";
+    let reads_history = "the oldest lists read the history again";
+    let documents = "bytes of the newest changes, with their parsed documents";
     vec![
-        MemoryBound::count("writes that wait for the writer of the store", JOBS_MAX as u64, "the next one waits")
-            .counted("each is of a request or of a call, which have its bytes"),
+        MemoryBound::count("writes queued for the store's writer thread", JOBS_MAX as u64, "the next one waits")
+            .counted("each belongs to a request or a call, whose bytes are bounded"),
         MemoryBound::count(
-            "changes that are in the journal and not yet in the file",
+            "changes in the write-ahead log that are not in the pages yet",
             pending::CHANGES_MAX as u64,
             writes_wait,
         ),
-        MemoryBound::bytes("bytes of these, with what was there before", pending::BYTES_MAX, writes_wait),
+        MemoryBound::bytes("bytes of these, with the documents before them", pending::BYTES_MAX, writes_wait),
         MemoryBound::bytes(
-            "bytes of resources that were written last",
+            "bytes of recently written resources",
             pending::RECENT_BYTES_MAX,
             "the oldest are read from the file",
         ),
         MemoryBound::count("newest changes in memory", RECENT_EVENTS_MAX, reads_file),
         MemoryBound::bytes(documents, RECENT_BYTES_MAX, reads_file),
-        MemoryBound::count(
-            "lists page by page of which it is kept what changed",
-            past::LISTS_MAX as u64,
-            reads_history,
-        ),
-        MemoryBound::bytes("bytes of the keys of what changed under them", past::BYTES_MAX, reads_history),
+        MemoryBound::count("paginated lists with cached changes", past::LISTS_MAX as u64, reads_history),
+        MemoryBound::bytes("bytes of the changed keys of these lists", past::BYTES_MAX, reads_history),
         MemoryBound::bytes(
-            "bytes of these that a page goes through at once",
+            "bytes of changed keys that one page holds at once",
             past::WINDOW_BYTES_MAX,
             "the page reads the history again for the rest",
         ),

@@ -34,7 +34,7 @@ impl Overlay {
     }
 
     fn written(&self) -> MutexGuard<'_, OverlayPages> {
-        self.written.lock().expect("nobody panics while holding the pages")
+        self.written.lock().expect("no thread panics while holding the pages")
     }
 
     /// Reads from the file; the bytes past its end are zero.

@@ -108,7 +108,7 @@ fn replace_database(shared: &SharedStore, database: &mut Option<Database>) {
             (Some(reason), *shared.checkpoint.borrow())
         }
     };
-    *shared.unreadable.lock().expect("nobody panics while holding the reason") = unreadable;
+    *shared.unreadable.lock().expect("no thread panics while holding the reason") = unreadable;
     shared.checkpoint.send_replace(reached);
 }
 
@@ -157,7 +157,7 @@ fn install(shared: &SharedStore, ready: OpenStore) -> OpenResult<(Database, Chec
         ready;
     let facts = read_meta(&database).map_err(|error| open::open_error(shared.location.name(), *error))?;
     let Meta { revision, compacted, .. } = facts;
-    *shared.out_of_space.lock().expect("nobody panics while holding the reason") =
+    *shared.out_of_space.lock().expect("no thread panics while holding the reason") =
         full.map(|reason| OutOfSpace::new(reason, shared.clock.now()));
     *shared.wal() = WriteAheadLog::new(file, layout, revision, latch);
     Ok((database, CheckpointState { revision, compacted, compact_target: compacted }))

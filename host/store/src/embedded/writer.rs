@@ -257,7 +257,7 @@ impl Writer<'_> {
                 tracing::error!(%error, %path, "refusing a batch of writes; none of them was written");
                 reopen(shared);
                 // The original failure says more than redb's note that one happened.
-                let met = shared.unreadable.lock().expect("nobody panics while holding the reason").clone();
+                let met = shared.unreadable.lock().expect("no thread panics while holding the reason").clone();
                 let met = met.filter(|_| matches!(*error, redb::Error::PreviousIo));
                 let reason = met.unwrap_or_else(|| format!("using {path} failed: {error}"));
                 Error::unavailable(format!("{reason}; nothing was written"))
@@ -362,7 +362,7 @@ fn publish(shared: &SharedStore, changes: &[UnappliedChange], options: &Options)
     let Some(last) = changes.last() else { return };
     let now = options.clock.now();
     {
-        let mut recent = shared.recent.write().expect("nobody panics while holding the events");
+        let mut recent = shared.recent.write().expect("no thread panics while holding the events");
         for change in changes {
             recent.push(change.event.clone(), change.event.memory_bytes(), now);
         }

@@ -38,10 +38,10 @@ pub(crate) struct ChangesSince {
     through: Revision,
     /// The first change of each changed path behind `behind`, up to `last`.
     first: BTreeMap<Path, Revision>,
-    /// What these take.
+    /// Size of these, in bytes.
     bytes: u64,
     behind: Path,
-    /// `None`: there was room for all.
+    /// `None` if all changed paths fit.
     last: Option<Path>,
 }
 
@@ -72,7 +72,7 @@ impl ChangesSinceCache {
         since: Revision,
         now: Revision,
         scan: S,
-    ) -> Result<Changed<S>> {
+    ) -> Result<ChangedPaths<S>> {
         let after = start.after.as_ref().unwrap_or(&start.prefix);
         let past = self.take(since, &start.prefix, after);
         let bytes = {
@@ -82,7 +82,7 @@ impl ChangesSinceCache {
         };
         self.keep(CachedChanges { since, prefix: start.prefix.clone(), past: Arc::clone(&past), bytes });
         let (after, prefix) = (after.clone(), start.prefix.clone());
-        Ok(Changed { past, after, prefix, since, now, piece: Vec::new().into_iter(), scan })
+        Ok(ChangedPaths { past, after, prefix, since, now, piece: Vec::new().into_iter(), scan })
     }
 
     /// Evicts the changes of a list that has ended.
@@ -129,7 +129,7 @@ impl ChangesSince {
         self.behind <= *after && self.last.as_ref().is_none_or(|last| last > after)
     }
 
-    /// Reads on up to `now`.
+    /// Reads the history up to `now`.
     fn read(&mut self, prefix: &Path, now: Revision, scan: &impl Scan) -> Result<()> {
         if self.through < now {
             let mut read = now;
@@ -161,7 +161,7 @@ impl ChangesSince {
         }
     }
 
-    /// Returns the next paths behind one that had changed by `now`.
+    /// Returns the next paths after `after` that had changed by `now`, at most [`PIECE`].
     fn piece(&self, after: &Path, now: Revision) -> Vec<(Path, Revision)> {
         let range = self.first.range((Bound::Excluded(after), Bound::Unbounded));
         let range = range.filter(|(_, revision)| **revision <= now).take(PIECE);
@@ -169,8 +169,8 @@ impl ChangesSince {
     }
 }
 
-/// The paths that a page may pass and that have changed, see [`ChangesSinceCache::changes_up_to`].
-pub(crate) struct Changed<S> {
+/// Iterates over the changed paths that a page may pass, see [`ChangesSinceCache::changes_up_to`].
+pub(crate) struct ChangedPaths<S> {
     past: SharedChanges,
     after: Path,
     prefix: Path,
@@ -180,11 +180,11 @@ pub(crate) struct Changed<S> {
     scan: S,
 }
 
-impl<S: Scan> Changed<S> {
-    /// Looks for more; there is none when it is empty.
-    fn look_on(&mut self) -> Result<Vec<(Path, Revision)>> {
+impl<S: Scan> ChangedPaths<S> {
+    /// Returns the next piece; empty at the end.
+    fn next_piece(&mut self) -> Result<Vec<(Path, Revision)>> {
         loop {
-            // Another page may have read on and let go of what lies behind, so this is looked at each time.
+            // Checked each time: another page may have read on and dropped keys from the window.
             if !lock(&self.past).covers(&self.after) {
                 self.past = ChangesSince::new(self.since, &self.after);
                 lock(&self.past).read(&self.prefix, self.now, &self.scan)?;
@@ -204,12 +204,12 @@ impl<S: Scan> Changed<S> {
     }
 }
 
-impl<S: Scan> Iterator for Changed<S> {
+impl<S: Scan> Iterator for ChangedPaths<S> {
     type Item = Result<(Path, Revision)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.piece.as_slice().is_empty() {
-            match self.look_on() {
+            match self.next_piece() {
                 Ok(found) => self.piece = found.into_iter(),
                 Err(error) => return Some(Err(error)),
             }
@@ -219,7 +219,7 @@ impl<S: Scan> Iterator for Changed<S> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().expect("nobody panics while holding a past")
+    mutex.lock().expect("no thread panics while holding the lock")
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ fn each_page_reads_only_the_history_since_the_page_before() {
 }
 
 #[test]
-fn what_changed_after_the_present_of_a_page_has_not_changed_there() {
+fn changes_after_the_present_of_a_page_are_not_in_it() {
     let pasts = ChangesSinceCache::default();
     read_on(&pasts, 0, 500, path);
     let seen: Vec<u64> = read_on(&pasts, 0, 200, path).1.into_iter().map(|(_, revision)| revision.0).collect();
@@ -69,12 +69,12 @@ fn the_first_change_of_a_path_counts_and_others_are_of_other_lists() {
     assert_eq!(changed.map(Result::unwrap).collect::<Vec<_>>(), [(path(1), Revision(1))]);
 }
 
-/// As many as take more than a page goes through at once.
+/// More changes than fit in the window of a page.
 const MANY: u64 = 3 * WINDOW_BYTES_MAX / 2 / KEY_BYTES;
 
 #[test]
 fn a_page_over_more_changes_than_fit_at_once_sees_each_of_them() {
-    // So that what comes later in the history comes earlier in the order of paths.
+    // Later changes have earlier paths.
     fn backwards(number: usize) -> Path {
         path(999_999 - number)
     }
@@ -90,7 +90,7 @@ fn a_page_over_more_changes_than_fit_at_once_sees_each_of_them() {
 }
 
 #[test]
-fn a_page_behind_what_fits_at_once_reads_the_history_again() {
+fn a_page_behind_the_window_reads_the_history_again() {
     let pasts = ChangesSinceCache::default();
     read_on(&pasts, 0, MANY, path);
     let behind = MANY - 10;
@@ -106,7 +106,7 @@ fn a_page_behind_what_fits_at_once_reads_the_history_again() {
 }
 
 #[test]
-fn what_is_kept_is_bounded_and_a_list_that_ended_is_forgotten() {
+fn the_cache_is_bounded_and_a_list_that_ended_is_evicted() {
     let pasts = ChangesSinceCache::default();
     let kept = || lock(&pasts.0).len();
     (0..40).for_each(|since| drop(read_on(&pasts, since, 50, path)));
@@ -118,7 +118,7 @@ fn what_is_kept_is_bounded_and_a_list_that_ended_is_forgotten() {
     assert!(bytes(&pasts) <= BYTES_MAX);
 }
 
-/// Fills more pasts than there is room for with these paths, and goes through the last one.
+/// Fills the cache beyond its bound with these paths, and iterates over the last list.
 fn fill(paths: &[Path]) -> ChangesSinceCache {
     let pasts = ChangesSinceCache::default();
     for since in 0..6 {
@@ -135,7 +135,7 @@ fn fill(paths: &[Path]) -> ChangesSinceCache {
     pasts
 }
 
-/// What is kept, and what the page that goes on has besides.
+/// The cache, and the window of the page that reads.
 const MEASURED_BYTES_MAX: u64 = with_slack(BYTES_MAX + WINDOW_BYTES_MAX);
 
 measured! {
