@@ -38,7 +38,7 @@ const PAGE_ITEMS: usize = 500;
 /// Retries for as long as the store is unavailable, and repeats the full check after it has missed history.
 ///
 /// # Cancel safety
-/// Every step is a single write, so none is left half done.
+/// Every step can be repeated, and the next start checks all resources.
 pub async fn collect(store: Arc<dyn Store>, stop: impl Future) {
     let mut stop = pin!(stop);
     tokio::select! {

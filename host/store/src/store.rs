@@ -63,7 +63,7 @@ pub struct Options {
     /// was away for some minutes can resume. A store in a file may keep a change for a minute longer.
     pub history_age_max: Duration,
     /// Total size of the kept changes, in bytes of the documents before and after each change: default 64
-    /// MiB. A store in a file counts only the difference from the document before. The last change is kept
+    /// MiB. A store in a file counts the document before only by its difference. The last change is kept
     /// whatever its size. Opening a store reads the whole file, so this bounds the opening time of a store
     /// with few resources.
     pub history_bytes_max: u64,

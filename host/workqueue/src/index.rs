@@ -27,7 +27,7 @@ struct HashSlot {
 /// An empty slot.
 const FREE: HashSlot = HashSlot { hash: Hash(0), number: u32::MAX };
 
-/// The table never shrinks below this many slots.
+/// A table of at most this many slots is never shrunk.
 const PLACES_KEPT: usize = 512;
 /// Slots of a new table.
 const PLACES_MIN: usize = 8;

@@ -8,8 +8,8 @@ use std::{
 
 /// Cells per chunk. At about 100 bytes per entry, a chunk takes some 6 KiB.
 const CHUNK: usize = 64;
-/// The first chunk keeps up to this many cells when it becomes empty, so that a queue of a few keys never
-/// allocates.
+/// The first chunk keeps its memory when it becomes empty, if it has at most this many cells. So a queue of a
+/// few keys never allocates.
 const CELLS_KEPT: usize = 32;
 /// Marks the end of a free list.
 const NONE: u16 = u16::MAX;

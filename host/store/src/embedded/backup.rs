@@ -1,8 +1,8 @@
 //! Backup and restore: copies one revision of a running store into a file, and a file into a new store.
 //!
-//! A copy is written row by row under a temporary name, synced, and renamed when it is complete; so it is
-//! also as small as possible. It reads one snapshot, so writes go on meanwhile. The space of the pages that
-//! they replace is reused only after the copy.
+//! A copy is written row by row under a temporary name, synced, and given its final name when it is complete.
+//! So it is also as small as possible. It reads one snapshot, so writes go on meanwhile. The space of the
+//! pages that they replace is reused only after the copy.
 
 use std::fs;
 use std::io;
@@ -114,7 +114,7 @@ pub async fn backup(store: &EmbeddedStore, to: &Path) -> Result<BackupReport, Ba
     let to = to.to_owned();
     let copying = tokio::task::spawn_blocking(move || {
         let snapshot = Snapshot::of(&database).map_err(BackupError::Store)?;
-        // The store may be closed meanwhile, except for its file.
+        // The store may be closed meanwhile; its file stays open.
         save(&snapshot, &to)
     });
     copying.await.map_err(|error| BackupError::Store(Error::unavailable(error)))?

@@ -248,7 +248,7 @@ fn facts(database: &Database) -> Result<Option<BTreeMap<String, String>>, redb::
     Ok(Some(facts))
 }
 
-/// Creates an empty store under a temporary name, and renames it when it is complete.
+/// Creates an empty store under a temporary name, and gives it its final name when it is complete.
 fn create(path: &Path, options: &Options) -> OpenResult<()> {
     let id = options.clock.uid();
     let draft = draft_path(path, &id);
@@ -313,7 +313,7 @@ pub(super) fn into_io_error(error: redb::Error) -> io::Error {
     }
 }
 
-/// Renames the temporary file, unless a file of that name exists. Returns whether it was renamed.
+/// Gives the temporary file its final name, unless a file of that name exists. Returns whether it did.
 pub(super) fn publish(draft: &Path, path: &Path) -> io::Result<bool> {
     match fs::hard_link(draft, path) {
         Ok(()) => {}

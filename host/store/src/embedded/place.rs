@@ -189,7 +189,7 @@ impl OpenFile {
 }
 
 /// A handle to a backend that is opened several times in turn. Closing a handle does not close the backend,
-/// and locks do nothing.
+/// and a handle takes no locks.
 #[derive(Debug)]
 struct BackendHandle(Arc<dyn StorageBackend>);
 

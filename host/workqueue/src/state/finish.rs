@@ -111,7 +111,7 @@ impl<K: Key> State<K> {
         }
     }
 
-    /// Returns the next place, and whether the key is out of retries.
+    /// Returns the next place, and whether the key is given up.
     fn after_failure(
         &mut self,
         now: Moment,
