@@ -1,4 +1,5 @@
-//! A version that is tried on some keys first: it comes to all of them step by step, or goes back by itself.
+//! Canaries: a candidate takes a share of the keys, and is then promoted step by step or rolled back without
+//! help.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,7 +18,7 @@ use homeostat_store::{Change, Key, Kind, Precondition, Query, Revision, Store, W
 use homeostat_tests::{TestHost, demo, demo_key, eventually, guest};
 use serde_json::{Value, json};
 
-/// Keys, of which some have a number that is a multiple of twenty.
+/// The number of keys. The number of every twentieth key is a multiple of twenty.
 const KEYS: u64 = 200;
 const NAME: &str = "fickle";
 
@@ -26,11 +27,11 @@ mod disturbed;
 mod time;
 mod watches;
 
-/// The one component that is every version.
-struct Fickle;
+/// Returns the component `fickle` for every version. The settings say which version it plays.
+struct FickleCode;
 
 #[async_trait]
-impl CodeSource for Fickle {
+impl CodeSource for FickleCode {
     async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
         let bytes = std::fs::read(guest("guest-fickle")).unwrap();
         let wanted = source.digest.as_deref().unwrap_or_default();
@@ -40,14 +41,14 @@ impl CodeSource for Fickle {
     async fn sweep(&self, _: &BTreeSet<Digest>) {}
 }
 
-/// The same component, which is not there before it is found.
+/// Returns the same component, and fails until `is_found` is set.
 #[derive(Default)]
-struct Lost {
+struct LateCode {
     is_found: AtomicBool,
 }
 
 #[async_trait]
-impl CodeSource for Lost {
+impl CodeSource for LateCode {
     async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
         if self.is_found.load(Ordering::SeqCst) { Fickle.fetch(source).await } else { Err("it is lost".to_owned()) }
     }
@@ -59,7 +60,7 @@ fn digest() -> String {
     Digest::of(&std::fs::read(guest("guest-fickle")).unwrap()).to_string()
 }
 
-/// A version, and how it is put in.
+/// Returns the `Controller` of a version, with this `spec.rollout`.
 fn version(config: Value, rollout: Value) -> Value {
     json!({
         "apiVersion": "homeostat.dev/v1alpha1", "kind": "Controller", "metadata": { "name": NAME },
@@ -71,14 +72,14 @@ fn version(config: Value, rollout: Value) -> Value {
     })
 }
 
-/// A canary that time does not end.
+/// A canary with this gate, which no step of a test outlasts.
 fn watched(gate: Value) -> Value {
     let mut gate = gate;
     gate["for"] = json!("1h");
     json!({ "strategy": "canary", "share": "30%", "gate": gate })
 }
 
-/// A canary of short steps.
+/// A canary with two short steps.
 fn quick() -> Value {
     json!({ "strategy": "canary", "steps": ["10%", "50%"], "gate": { "for": "100ms", "reconciles": 5, "duration": "100x" } })
 }
@@ -87,7 +88,7 @@ fn of_host(kind: &str, name: &str) -> Key {
     Key::new(Kind::new("homeostat.dev", "v1alpha1", kind), "", name)
 }
 
-/// A host that runs version `one` for some keys.
+/// A host whose controller runs version `one` for some keys.
 struct World {
     test: TestHost,
 }
@@ -103,9 +104,9 @@ impl World {
         world
     }
 
-    /// Starts a host over what is there.
+    /// Starts a host over an existing store.
     async fn again(store: Arc<dyn Store>) -> Self {
-        Self::with_code(store, Arc::new(Fickle)).await
+        Self::with_code(store, Arc::new(FickleCode)).await
     }
 
     async fn with_code(store: Arc<dyn Store>, code: Arc<dyn CodeSource>) -> Self {
@@ -114,7 +115,7 @@ impl World {
         Self { test }
     }
 
-    /// Ends it as somebody does who cannot wait.
+    /// Shuts the host down without time for the running reconciles.
     async fn end(self) {
         self.test.host.shutdown(Duration::ZERO).await;
     }
@@ -124,7 +125,7 @@ impl World {
         let engine = Engine::new(EngineOptions { preemption: false, ..EngineOptions::default() }).unwrap();
         let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
         let test = TestHost::with(store, |options| Options { seed: Some(7), engine, ..options }).await;
-        test.host.run_controllers(Arc::new(Fickle)).await.unwrap();
+        test.host.run_controllers(Arc::new(FickleCode)).await.unwrap();
         let world = Self { test };
         world.begin(version(json!({ "version": "one" }), json!({})), keys).await;
         world
@@ -171,7 +172,7 @@ impl World {
         .await
     }
 
-    /// The versions by which each key was reconciled, one after the other.
+    /// Returns each resource by name, with the versions that reconciled it, in order.
     async fn seen(&self) -> Vec<(String, Vec<String>)> {
         let kind = demo_key("Fickle", "").kind().clone();
         let page = self.test.host.store().list(&Query::all(kind)).await.unwrap();
@@ -179,14 +180,14 @@ impl World {
         page.items.iter().map(|item| (item.key().name().to_owned(), by(item.status()))).collect()
     }
 
-    /// The names of the keys that a version has touched.
+    /// Returns the names of the keys that a version has reconciled.
     async fn touched(&self, version: &str) -> BTreeSet<String> {
         let seen = self.seen().await;
         let by = |by: &Vec<String>| by.iter().any(|by| by == version);
         seen.into_iter().filter(|(_, seen)| by(seen)).map(|(name, _)| name).collect()
     }
 
-    /// Changes every key once. The second time takes another value.
+    /// Changes every key once. A second call needs another value, or changes nothing.
     async fn change_all(&self, keys: u64, value: &str) {
         for number in 0..keys {
             let mut document = demo("Fickle", &format!("k{number}"), json!({}));
@@ -210,7 +211,7 @@ fn config(version: &str, bad: &str, every: u32) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_good_version_comes_to_all_keys_step_by_step_and_no_key_changes_side_twice() {
+async fn a_good_version_gets_all_keys_step_by_step_and_no_key_changes_version_twice() {
     let world = World::start(KEYS).await;
     world.put(version(json!({ "version": "two" }), quick())).await;
     let status = world.until_rollout("/phase", json!("complete")).await;
@@ -228,11 +229,12 @@ async fn a_good_version_comes_to_all_keys_step_by_step_and_no_key_changes_side_t
     eventually("it to be told", async || (world.events("Promoted").len() == 1).then_some(())).await;
 }
 
-/// Each kind of bad version goes back without help, and has touched no key but those of its share.
+/// The host rolls each kind of bad version back without help. The version touched no key outside its share.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_version_goes_back_by_itself_and_touches_its_share_alone() {
+async fn a_bad_version_is_rolled_back_and_touches_only_its_share_of_the_keys() {
     let world = World::start(KEYS).await;
-    // What it does, for which keys, its gate, what its reason says, and reconciles by it at most.
+    // What the version does, to every how many keys, its gate, a part of the reason, and its reconciles at
+    // most.
     let limits_off = json!({ "limits": 1_000_000 });
     let table = [
         ("trap", 20, json!({}), "trapped", KEYS),
@@ -251,7 +253,8 @@ async fn a_bad_version_goes_back_by_itself_and_touches_its_share_alone() {
         number += 1;
         world.until_rollout("/to", json!(number)).await;
         if ["write", "slow"].contains(&bad) {
-            // What writes every time is seen when a key comes again; so is how long one takes whose first run brought it up to date.
+            // Only a second reconcile of a key shows the needless writes, and the duration without the first
+            // update.
             world.test.idle(NAME).await;
             world.change_all(KEYS, bad).await;
         }
@@ -265,7 +268,7 @@ async fn a_bad_version_goes_back_by_itself_and_touches_its_share_alone() {
             (&json!("True"), &json!("RolledBack"), &json!(reason))
         );
         assert_eq!(condition(&status, "Progressing")["status"], "False");
-        // The status says it first.
+        // The status is written before the event.
         let told = async || world.events("RolledBack").iter().any(|message| message.contains(&reason)).then_some(());
         eventually("it to be told", told).await;
         world.test.idle(NAME).await;
@@ -276,15 +279,18 @@ async fn a_bad_version_goes_back_by_itself_and_touches_its_share_alone() {
             "{bad}"
         );
         let seen = world.seen().await;
-        assert!(seen.iter().all(|(_, by)| by.last().is_some_and(|last| last == "one")), "{bad}: all are repaired");
+        assert!(
+            seen.iter().all(|(_, by)| by.last().is_some_and(|last| last == "one")),
+            "{bad}: the stable version has all keys"
+        );
     }
     let definition = world.test.host.definition(NAME).unwrap();
     assert_eq!(definition.config["version"], "one");
 }
 
-/// A version that does the same as the old one until it meets what its shadow has not met.
+/// The version fails only for keys that did not exist while it was a shadow.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_version_that_passes_its_shadow_and_fails_as_a_candidate_goes_back() {
+async fn a_version_that_passes_its_shadow_and_fails_as_a_candidate_is_rolled_back() {
     let world = World::start(0).await;
     let keys = async |numbers: Vec<u64>| {
         for number in numbers {
@@ -306,12 +312,13 @@ async fn a_version_that_passes_its_shadow_and_fails_as_a_candidate_goes_back() {
     world.test.idle(NAME).await;
     let settled = world.seen().await;
     assert!(settled.len() == 118 && settled.iter().all(|(_, by)| by == &["one"]), "{settled:?}");
-    assert!(world.test.status(NAME).failures < 30, "it never had more than its share");
+    assert!(world.test.status(NAME).failures < 30, "the candidate never had more than its share");
 }
 
-/// After a version went back, what ran before is all that may run: where a host that starts anew cannot run it, nobody is to guess why.
+/// After a rollback only the stable version may run. If a restarted host cannot load it, the host reports why
+/// and retries.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_version_went_back_to_is_told_and_tried_until_it_runs_when_a_host_that_starts_anew_cannot_run_it() {
+async fn a_restart_after_a_rollback_reports_and_retries_a_stable_version_that_cannot_load() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("store.redb");
     let world = World::over(opened(&file).await, 20).await;
@@ -319,13 +326,13 @@ async fn what_a_version_went_back_to_is_told_and_tried_until_it_runs_when_a_host
     world.until_rollout("/phase", json!("rolledBack")).await;
     world.end().await;
 
-    let code = Arc::new(Lost::default());
+    let code = Arc::new(LateCode::default());
     let world = World::with_code(opened(&file).await, code.clone()).await;
     let told = async || world.events("Refused").iter().any(|message| message.contains("it is lost")).then_some(());
     eventually("the reason to be told", told).await;
     let status = world.status().await;
     assert_eq!(condition(&status, "Loaded")["reason"], "Refused");
-    assert_eq!(status["rollout"]["phase"], "rolledBack", "it is not forgotten what went back");
+    assert_eq!(status["rollout"]["phase"], "rolledBack", "the status still shows the rollback");
 
     code.is_found.store(true, Ordering::SeqCst);
     let running = eventually("it to run", async || world.test.host.definition(NAME)).await;
@@ -357,9 +364,9 @@ async fn labels_choose_the_keys_of_the_first_step() {
     assert_eq!(world.touched("two").await, first);
 }
 
-/// What labels choose is chosen once: neither labels that change nor a host that starts anew moves a key.
+/// The selector picks the keys once. Neither a later change of labels nor a restart moves a key.
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_that_labels_chose_stay_where_they_are_over_a_restart_whatever_labels_change() {
+async fn keys_pinned_by_labels_stay_pinned_over_a_restart_and_a_change_of_labels() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("store.redb");
     let keys = 40;
@@ -371,7 +378,7 @@ async fn keys_that_labels_chose_stay_where_they_are_over_a_restart_whatever_labe
     let first: BTreeSet<String> = (0..10).map(|number| format!("k{number}")).collect();
     eventually("those to be reconciled", async || (world.touched("two").await == first).then_some(())).await;
     world.test.idle(NAME).await;
-    // The labels go to other keys.
+    // Gives the label to other keys.
     let relabel = async |world: &World| {
         for number in 0..keys {
             let mut document = demo("Fickle", &format!("k{number}"), json!({}));
@@ -394,9 +401,9 @@ async fn keys_that_labels_chose_stay_where_they_are_over_a_restart_whatever_labe
     world.until_rollout("/phase", json!("complete")).await;
 }
 
-/// Failures in a row and due times are the queue's, and no version's.
+/// Failures in a row and due times belong to the queue, not to a version.
 #[tokio::test(flavor = "multi_thread")]
-async fn failures_and_due_times_stay_over_a_canary_that_goes_back_and_over_one_that_does_not() {
+async fn failures_and_due_times_survive_a_rollback_and_a_promotion() {
     let world = World::again(Arc::new(MemoryStore::new(homeostat_store::Options::default()))).await;
     let slow = |mut version: Value| {
         version["spec"]["backoff"] = json!({ "base": "1h", "max": "1h" });

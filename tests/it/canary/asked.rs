@@ -1,10 +1,10 @@
-//! A canary that people have a say in: they hold it, resume it, undo it, replace it, suspend it and delete it.
+//! Canaries that people pause, resume, undo, replace, suspend and delete.
 
 use super::*;
 
-/// The share stays while it is paused, and what is undone has no key any more.
+/// The candidate keeps its share during a pause, and has no key after an undo.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_canary_is_held_resumed_undone_replaced_and_tried_again_as_people_say() {
+async fn a_canary_is_paused_resumed_undone_replaced_and_tried_again_on_request() {
     let keys = 40;
     let world = World::start(keys).await;
     world.put(version(json!({ "version": "two" }), watched(json!({ "reconciles": 1 })))).await;
@@ -19,7 +19,7 @@ async fn a_canary_is_held_resumed_undone_replaced_and_tried_again_as_people_say(
     assert_eq!(condition(&status, "Progressing")["reason"], "Paused");
     world.change_all(keys, "yes").await;
     world.test.idle(NAME).await;
-    assert_eq!(world.touched("two").await, share, "it has its keys, and no others");
+    assert_eq!(world.touched("two").await, share, "the candidate has its keys, and no others");
 
     assert_eq!(
         world.test.host.undo(NAME, None).await.unwrap_err().to_string().split(':').next(),
@@ -28,7 +28,7 @@ async fn a_canary_is_held_resumed_undone_replaced_and_tried_again_as_people_say(
     world.patch(json!({ "spec": { "rollout": { "gate": { "for": "1h" } } } })).await;
     world.patch(json!({ "spec": { "paused": null } })).await;
     assert_eq!(world.status().await["rollout"]["share"], "30%");
-    assert_eq!(world.test.host.undo(NAME, None).await.unwrap(), 1, "to what runs");
+    assert_eq!(world.test.host.undo(NAME, None).await.unwrap(), 1, "to the stable version");
     eventually("it to be undone", async || {
         let status = world.status().await;
         (status["rollout"].is_null() && condition(&status, "Progressing")["reason"] == "Complete").then_some(())
@@ -37,7 +37,7 @@ async fn a_canary_is_held_resumed_undone_replaced_and_tried_again_as_people_say(
     world.test.idle(NAME).await;
     assert!(world.seen().await.iter().all(|(_, by)| by.last().is_some_and(|by| by == "one")));
 
-    // Another edit replaces what is tried; one that is refused leaves what runs alone.
+    // Another edit replaces the candidate. A refused one leaves the stable version running.
     let base = world.status().await["revision"].clone();
     world.put(version(json!({ "version": "three" }), watched(json!({})))).await;
     world.until_rollout("/share", json!("30%")).await;
@@ -46,7 +46,7 @@ async fn a_canary_is_held_resumed_undone_replaced_and_tried_again_as_people_say(
     assert_eq!((&status["revision"], &status["rollout"]["from"]), (&base, &base));
     assert_eq!(world.events("CanaryEnded").len(), 2);
     world.patch(json!({ "metadata": { "annotations": { "note": "no other definition" } } })).await;
-    assert_eq!(world.status().await["rollout"]["phase"], "rolledBack", "it is not tried again");
+    assert_eq!(world.status().await["rollout"]["phase"], "rolledBack", "the version is not tried again");
     let before = world.events("RolledBack").len();
     world.patch(json!({ "metadata": { "annotations": { "homeostat.dev/restartedAt": "now" } } })).await;
     eventually("it to be tried again", async || {
@@ -66,9 +66,9 @@ async fn a_canary_is_held_resumed_undone_replaced_and_tried_again_as_people_say(
     assert_eq!(world.test.host.definition(NAME).unwrap().config["version"], "one");
 }
 
-/// Nobody goes back to what never had all keys, unless it is named.
+/// An undo skips revisions that never had all keys, unless its caller names one.
 #[tokio::test(flavor = "multi_thread")]
-async fn to_undo_leaves_out_what_was_replaced_while_it_was_tried() {
+async fn an_undo_skips_a_revision_that_was_replaced_before_it_had_all_keys() {
     let world = World::start(20).await;
     let put = async |name: &str, rollout: Value| world.put(version(json!({ "version": name }), rollout)).await;
     let runs = async |number: u64| {
@@ -85,7 +85,7 @@ async fn to_undo_leaves_out_what_was_replaced_while_it_was_tried() {
     assert_eq!(world.test.host.undo(NAME, Some(3)).await.unwrap(), 3);
     runs(6).await;
 
-    // What is put in after all has run as any other.
+    // A revision that later got all keys counts as any other.
     put("five", watched(json!({}))).await;
     world.until_rollout("/share", json!("30%")).await;
     put("five", Value::Null).await;
@@ -102,7 +102,7 @@ async fn a_canary_can_be_suspended_and_deleted_and_its_name_used_again() {
     world.put(version(json!({ "version": "two" }), quick())).await;
     world.until_rollout("/phase", json!("listing")).await;
     world.change_all(20, "yes").await;
-    assert_eq!(world.status().await["rollout"]["phase"], "listing", "time does not pass while nothing runs");
+    assert_eq!(world.status().await["rollout"]["phase"], "listing", "no step passes while the controller is suspended");
     assert!(world.touched("two").await.is_empty());
     world.test.host.suspend_for_good(NAME, false).await.unwrap();
     world.until_rollout("/phase", json!("complete")).await;
@@ -114,13 +114,13 @@ async fn a_canary_can_be_suspended_and_deleted_and_its_name_used_again() {
     world.test.host.write(Write::Delete { key, precondition, propagation }.into()).await.unwrap();
     eventually("it to be gone", async || world.test.host.status(NAME).is_none().then_some(())).await;
     world.put(version(json!({ "version": "four" }), quick())).await;
-    assert_eq!(world.status().await["revision"], 1, "there is nothing to try it beside");
+    assert_eq!(world.status().await["revision"], 1, "a new controller has no stable version, so no canary");
     eventually("all to be reconciled", async || (world.touched("four").await.len() == 20).then_some(())).await;
 }
 
-/// To hold the keys back is no other definition: what is tried waits where it is.
+/// A suspension is not another definition: the candidate waits at its step.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_canary_that_its_spec_suspends_waits_and_goes_on_where_it_was() {
+async fn a_canary_suspended_by_its_spec_resumes_at_the_same_step() {
     let keys = 40;
     let world = World::start(keys).await;
     world.put(version(json!({ "version": "two" }), watched(json!({ "reconciles": 1, "duration": "1000x" })))).await;
@@ -137,7 +137,7 @@ async fn a_canary_that_its_spec_suspends_waits_and_goes_on_where_it_was() {
     }
     world.patch(json!({ "spec": { "suspend": null, "rollout": { "gate": { "for": "1h" } } } })).await;
     world.test.idle(NAME).await;
-    assert_eq!(world.touched("two").await, share, "each key is where it was");
+    assert_eq!(world.touched("two").await, share, "each key keeps its version");
     world.patch(json!({ "spec": { "rollout": { "gate": { "for": "100ms" } } } })).await;
     let status = world.until_rollout("/phase", json!("complete")).await;
     assert_eq!((&status["revision"], world.events("CanaryEnded").len()), (&json!(2), 0), "{status}");
@@ -145,8 +145,8 @@ async fn a_canary_that_its_spec_suspends_waits_and_goes_on_where_it_was() {
 
     world.patch(json!({ "spec": { "suspend": true } })).await;
     assert_eq!(world.test.status(NAME).state, ControllerState::Suspended);
-    assert_eq!(world.status().await["revision"], 2, "nor is it another revision");
+    assert_eq!(world.status().await["revision"], 2, "a suspension makes no revision");
     assert_eq!(world.test.host.undo(NAME, None).await.unwrap(), 1);
     world.until_rollout("/to", json!(3)).await;
-    assert_eq!(world.test.status(NAME).state, ControllerState::Suspended, "to go back does not let the keys go");
+    assert_eq!(world.test.status(NAME).state, ControllerState::Suspended, "an undo does not end a suspension");
 }

@@ -1,4 +1,5 @@
-//! A canary that is disturbed: by a host that ends, by an edit at the wrong moment, by a registry that answers otherwise, by a start hook.
+//! Canaries that are interrupted: by the end of the host, by an edit at the wrong moment, by a registry whose
+//! answer changes, by a start hook that fails.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,7 +8,7 @@ use homeostat_tests::{Fault, FaultyStore, On, renamed};
 
 use super::*;
 
-/// Every status that was ever written of the controller, one after the other.
+/// Returns every status that was written for the controller since `begun`, in order.
 async fn told(world: &World, begun: Revision) -> Vec<Value> {
     let store = world.test.host.store();
     let last = world.test.get(&of_host("Controller", NAME)).await.unwrap().revision();
@@ -22,9 +23,10 @@ async fn told(world: &World, begun: Revision) -> Vec<Value> {
     }
 }
 
-/// The phase, the conditions and the revision are one word: no reader sees one without the others.
+/// The host writes the phase, the conditions and the revision together: no reader sees one without the
+/// others.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_status_on_the_way_says_two_things_at_once() {
+async fn every_status_of_a_rollout_agrees_with_its_conditions_and_its_revision() {
     let world = World::start(20).await;
     let begun = world.test.host.store().revision();
     world.put(version(json!({ "version": "two" }), quick())).await;
@@ -32,7 +34,7 @@ async fn no_status_on_the_way_says_two_things_at_once() {
     world.put(version(config("three", "trap", 1), watched(json!({})))).await;
     world.until_rollout("/phase", json!("rolledBack")).await;
     let mut phases = BTreeSet::new();
-    // The first is of the edit, which has no status of its own.
+    // The first write is the edit, which repeats the old status.
     for status in told(&world, begun).await.iter().skip(1) {
         let rollout = &status["rollout"];
         let Some(phase) = rollout["phase"].as_str() else { continue };
@@ -50,9 +52,10 @@ async fn no_status_on_the_way_says_two_things_at_once() {
     assert_eq!(phases.len(), 4, "{phases:?}");
 }
 
-/// Who starts anew in the middle goes on with the share that the status says, and what went back is not tried again.
+/// A restarted host continues with the share in the status, and does not retry a version that was rolled
+/// back.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_starts_in_the_middle_of_a_canary_goes_on_and_does_not_try_again_what_went_back() {
+async fn a_restart_continues_a_canary_and_does_not_retry_a_rolled_back_version() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("store.redb");
     let keys = 40;
@@ -68,8 +71,8 @@ async fn a_host_that_starts_in_the_middle_of_a_canary_goes_on_and_does_not_try_a
     assert_eq!((&status["revision"], &status["rollout"]["to"]), (&json!(1), &json!(2)));
     world.change_all(keys, "yes").await;
     world.test.idle(NAME).await;
-    assert_eq!(world.touched("two").await, share, "each key is where it was");
-    assert!(world.seen().await.iter().all(|(_, by)| by.len() < 3), "and was nowhere else between");
+    assert_eq!(world.touched("two").await, share, "each key keeps its version");
+    assert!(world.seen().await.iter().all(|(_, by)| by.len() < 3), "no key changed its version in between");
     world.patch(json!({ "spec": { "config": { "version": "three", "bad": "trap" } } })).await;
     world.until_rollout("/phase", json!("rolledBack")).await;
     world.end().await;
@@ -82,9 +85,9 @@ async fn a_host_that_starts_in_the_middle_of_a_canary_goes_on_and_does_not_try_a
     assert_eq!(world.events("Canary").len(), 0);
 }
 
-/// What is wanted while no host runs, or was not begun by the one that ended, is tried on a share as any other edit.
+/// A version that was written while no host ran gets a share of the keys, as any other edit.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_version_that_a_host_finds_when_it_starts_reaches_its_share_alone() {
+async fn a_bad_version_that_a_host_finds_at_its_start_touches_only_its_share() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("store.redb");
     let keys = 40;
@@ -104,9 +107,9 @@ async fn a_bad_version_that_a_host_finds_when_it_starts_reaches_its_share_alone(
     assert_eq!(world.test.host.definition(NAME).unwrap().config["version"], "one");
 }
 
-/// The newest revision may be one that had some keys and was replaced.
+/// The newest revision in the history is not the stable one: it had only some keys, and was replaced.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_starts_with_what_is_refused_runs_what_ran_and_not_what_was_tried() {
+async fn a_restart_with_a_refused_definition_runs_the_stable_version_not_the_candidate() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("store.redb");
     let world = World::over(opened(&file).await, 10).await;
@@ -121,20 +124,21 @@ async fn a_host_that_starts_with_what_is_refused_runs_what_ran_and_not_what_was_
     assert_eq!(world.test.host.definition(NAME).unwrap().config["version"], "one");
 }
 
-/// Says what a history is: the numbers of its revisions. Each definition is in it once.
+/// Returns the numbers of the revisions in the history. Asserts that no definition and no number is in it
+/// twice.
 async fn whole_history(world: &World) -> Vec<u64> {
     let revisions = world.test.host.store().list(&Query::all(of_host("ControllerRevision", "").kind().clone())).await;
     let items = revisions.unwrap().items;
     let specs: BTreeSet<String> = items.iter().map(|item| item.document()["spec"]["spec"].to_string()).collect();
-    assert_eq!(specs.len(), items.len(), "no definition is there twice");
+    assert_eq!(specs.len(), items.len(), "no definition is in the history twice");
     let numbers: BTreeSet<u64> = items.iter().filter_map(|item| item.document()["spec"]["number"].as_u64()).collect();
-    assert_eq!(numbers.len(), items.len(), "no number is there twice");
+    assert_eq!(numbers.len(), items.len(), "no number is in the history twice");
     numbers.into_iter().collect()
 }
 
-/// Between any two writes of a rollout, the last step too, whichever way it ends. What was not kept before it began is kept by none.
+/// The host ends between any two writes of a rollout, for a promotion and for a rollback.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_is_cut_off_between_any_two_writes_finds_one_version_current_and_goes_on() {
+async fn a_host_killed_between_any_two_writes_finds_one_current_version_and_continues() {
     let keys = 6;
     for (bad, ends, runs) in [("", "complete", 2), ("trap", "rolledBack", 1)] {
         let mut writes = 0;
@@ -183,14 +187,14 @@ async fn a_host_that_is_cut_off_between_any_two_writes_finds_one_version_current
     }
 }
 
-/// Whoever mends a version at the moment at which it goes back is heard.
+/// The edit arrives after the host took the keys from the candidate, and before it wrote the rollback.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_edit_that_comes_while_a_version_goes_back_is_taken_over() {
+async fn an_edit_during_a_rollback_is_applied() {
     let store = FaultyStore::over(Arc::new(MemoryStore::new(homeostat_store::Options::default())));
     let world = World::over(store.clone(), 0).await;
     world.put(version(config("two", "trap", 1), watched(json!({})))).await;
     world.until_rollout("/share", json!("30%")).await;
-    // Going back is done, and cannot be written.
+    // The rollback takes effect, but writing it hangs.
     store.fault(On::Write, "ControllerRevision", Fault::Wait);
     for number in 0..20 {
         world.test.apply(demo("Fickle", &format!("k{number}"), json!({}))).await;
@@ -205,8 +209,8 @@ async fn an_edit_that_comes_while_a_version_goes_back_is_taken_over() {
     world.until_rollout("/phase", json!("canary")).await;
 }
 
-/// Several components that do the same, of which the last one is slow to come.
-struct Several {
+/// Returns three components that do the same: `a`, `b`, and `c`, which waits while `is_held`.
+struct VersionSet {
     is_held: tokio::sync::watch::Sender<bool>,
 }
 
@@ -215,7 +219,7 @@ fn several(name: &str) -> Vec<u8> {
 }
 
 #[async_trait]
-impl CodeSource for Several {
+impl CodeSource for VersionSet {
     async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
         let wanted = source.digest.as_deref().unwrap_or_default();
         let found = ["a", "b", "c"].into_iter().find(|name| Digest::of(&several(name)).as_str() == wanted);
@@ -234,10 +238,11 @@ fn one_of_several(name: &str, rollout: Value) -> Value {
     document
 }
 
-/// Also before what replaces it is there; and no two components have one generation.
+/// The status drops the old rollout before the code of the new version is loaded. Each component has its own
+/// generation.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_tried_no_more_is_not_told_of_while_what_replaces_it_is_loaded() {
-    let code = Arc::new(Several { is_held: tokio::sync::watch::Sender::new(true) });
+async fn a_replaced_candidate_leaves_the_status_before_its_replacement_is_loaded() {
+    let code = Arc::new(VersionSet { is_held: tokio::sync::watch::Sender::new(true) });
     let test = TestHost::over(Arc::new(MemoryStore::new(homeostat_store::Options::default()))).await;
     test.host.run_controllers(code.clone()).await.unwrap();
     let world = World { test };
@@ -260,7 +265,7 @@ async fn what_is_tried_no_more_is_not_told_of_while_what_replaces_it_is_loaded()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_swap_beside_the_resource_ends_what_is_tried_and_is_told_as_what_it_is() {
+async fn a_swap_beside_the_resource_ends_the_canary_and_is_reported_as_a_swap() {
     let world = World::start(20).await;
     world.put(version(json!({ "version": "two" }), watched(json!({})))).await;
     world.until_rollout("/share", json!("30%")).await;
@@ -271,15 +276,15 @@ async fn a_swap_beside_the_resource_ends_what_is_tried_and_is_told_as_what_it_is
     assert!(ended.contains("another component was put in") && !ended.contains("has all keys"), "{ended}");
 }
 
-/// The code of one version, by a tag that a registry answers once.
+/// Returns the component, and resolves a tag only once.
 #[derive(Default)]
-struct Once(AtomicUsize);
+struct OneTimeTag(AtomicUsize);
 
 #[async_trait]
-impl CodeSource for Once {
+impl CodeSource for OneTimeTag {
     async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
         if source.digest.is_none() && self.0.fetch_add(1, Ordering::SeqCst) > 0 {
-            return Err("the registry is away".to_owned());
+            return Err("the registry does not answer".to_owned());
         }
         Ok(std::fs::read(guest("guest-fickle")).unwrap())
     }
@@ -288,9 +293,9 @@ impl CodeSource for Once {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tag_is_resolved_once_for_a_canary_however_often_it_is_paused_and_resumed() {
+async fn a_tag_is_resolved_once_for_a_canary_despite_pauses() {
     let test = TestHost::over(Arc::new(MemoryStore::new(homeostat_store::Options::default()))).await;
-    test.host.run_controllers(Arc::new(Once::default())).await.unwrap();
+    test.host.run_controllers(Arc::new(OneTimeTag::default())).await.unwrap();
     let world = World { test };
     world.begin(version(json!({ "version": "one" }), json!({})), 10).await;
     let mut tagged = version(json!({ "version": "two" }), watched(json!({})));
@@ -305,7 +310,7 @@ async fn a_tag_is_resolved_once_for_a_canary_however_often_it_is_paused_and_resu
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn versions_that_go_back_one_after_the_other_leave_no_more_revisions_than_are_kept() {
+async fn rolled_back_versions_leave_no_more_revisions_than_the_history_limit() {
     let world = World::start(4).await;
     for number in 2..8 {
         let mut bad = version(config(&number.to_string(), "trap", 1), watched(json!({})));
@@ -318,11 +323,11 @@ async fn versions_that_go_back_one_after_the_other_leave_no_more_revisions_than_
     let revisions = world.test.host.store().list(&Query::all(of_host("ControllerRevision", "").kind().clone())).await;
     let names: BTreeSet<_> = revisions.unwrap().items.iter().map(|item| item.key().name().to_owned()).collect();
     assert!(names.contains("fickle-1") && names.contains("fickle-7"), "{names:?}");
-    assert!(names.len() <= 3, "what runs, what was tried, and one that is kept: {names:?}");
+    assert!(names.len() <= 3, "the stable one, the rolled back one and one more: {names:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gate_that_is_let_out_counts_at_once() {
+async fn a_relaxed_gate_takes_effect_at_once() {
     let world = World::start(0).await;
     world.put(version(config("two", "trap", 1), watched(json!({})))).await;
     world.until_rollout("/share", json!("30%")).await;
@@ -337,9 +342,10 @@ async fn a_gate_that_is_let_out_counts_at_once() {
     assert_eq!(status["rollout"]["phase"], "canary", "{status}");
 }
 
-/// The reconcile that takes it beyond its gate is the last that begins, however long the host takes to write that down.
+/// The reconcile that breaks the gate is the last one that the candidate begins, however long the host takes
+/// to write the rollback.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_key_goes_to_a_candidate_that_failed_also_before_it_is_taken_back() {
+async fn a_failed_candidate_gets_no_key_even_before_its_rollback_is_written() {
     let store = FaultyStore::over(Arc::new(MemoryStore::new(homeostat_store::Options::default())));
     let world = World::over(store.clone(), 0).await;
     world.put(version(config("two", "trap", 1), watched(json!({})))).await;
@@ -352,20 +358,20 @@ async fn no_key_goes_to_a_candidate_that_failed_also_before_it_is_taken_back() {
     let all = async || world.seen().await.iter().all(|(_, by)| settled(by)).then_some(());
     eventually("all keys to be reconciled by the old version", all).await;
     let touched = world.touched("two").await.len();
-    assert!((1..=2).contains(&touched), "no more than run at once: {touched}");
+    assert!((1..=2).contains(&touched), "no more keys than can run at once: {touched}");
     store.heal(On::Get, "Controller");
     world.until_rollout("/phase", json!("rolledBack")).await;
 }
 
-/// The code of a guest with a start hook, as two components.
-struct Lives;
+/// Returns a guest with a start hook, as two components.
+struct LifecycleCode;
 
 fn lives(number: u8) -> Vec<u8> {
     renamed(&std::fs::read(guest("guest-lifecycle")).unwrap(), &number.to_string())
 }
 
 #[async_trait]
-impl CodeSource for Lives {
+impl CodeSource for LifecycleCode {
     async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
         let found = (1..=2).map(lives).find(|bytes| Some(Digest::of(bytes).as_str()) == source.digest.as_deref());
         found.ok_or_else(|| "no such code".to_owned())
@@ -374,13 +380,13 @@ impl CodeSource for Lives {
     async fn sweep(&self, _: &BTreeSet<Digest>) {}
 }
 
-/// Before it has a key, or after it was a shadow: what runs goes on.
+/// The stable version keeps running, whether the candidate starts as a canary or as a shadow.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_hook_that_fails_stops_the_rollout_before_the_candidate_has_a_key() {
+async fn a_failing_start_hook_stops_the_rollout_before_the_candidate_has_a_key() {
     let shadow = json!({ "strategy": "shadow", "shadow": { "for": "100ms", "reconciles": 1, "differences": "any" } });
     for rollout in [json!({ "strategy": "canary" }), shadow] {
         let test = TestHost::over(Arc::new(MemoryStore::new(homeostat_store::Options::default()))).await;
-        test.host.run_controllers(Arc::new(Lives)).await.unwrap();
+        test.host.run_controllers(Arc::new(LifecycleCode)).await.unwrap();
         let world = World { test };
         let digest = |number| Digest::of(&lives(number)).to_string();
         let wanted = |number, rollout: &Value| {

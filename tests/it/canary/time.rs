@@ -1,13 +1,13 @@
-//! How long a canary takes by the defaults of its gate, in virtual time.
+//! The duration of a canary with the default gate, in virtual time.
 
 use tokio::time::Instant;
 
 use super::*;
 
-/// By the defaults of a gate, with nothing that happens beside it. The last step has to see enough to tell: 152 reconciles, of which half of 60 keys
-/// come to 30 with each look, twice a minute.
+/// The gate has its defaults, and no resource changes. The last step needs 152 reconciles for a verdict. Half
+/// of 60 keys make 30 of them with each resync, twice a minute.
 #[tokio::test(start_paused = true)]
-async fn a_quiet_controller_takes_a_minute_for_each_step_and_one_with_few_keys_more() {
+async fn a_quiet_canary_takes_a_minute_per_step_and_longer_with_few_keys() {
     let canary = json!({ "strategy": "canary", "gate": { "duration": "1000x" } });
     for (keys, least, most) in [(200, 120, 145), (60, 150, 300), (2, 480, 505)] {
         let world = World::in_virtual_time(keys).await;
@@ -19,10 +19,11 @@ async fn a_quiet_controller_takes_a_minute_for_each_step_and_one_with_few_keys_m
     }
 }
 
-/// A setting that nobody reads is another one, by the gate's defaults, while five keys of 120 change in each second: an event is followed by a
-/// write, and a second look is not, which the two sides have in different shares.
+/// The candidate differs in a setting that the guest ignores, and five of 120 keys change each second. A
+/// reconcile for an event writes and one for a resync does not, and the two versions have different shares of
+/// both. The default gate has to tolerate that.
 #[tokio::test(start_paused = true)]
-async fn a_candidate_that_does_the_same_is_promoted_while_keys_change() {
+async fn a_candidate_with_the_same_behaviour_is_promoted_while_keys_change() {
     let keys = 120;
     let world = World::in_virtual_time(keys).await;
     let noting = |unused: &str| json!({ "version": "one", "bad": "note", "unused": unused });
@@ -45,7 +46,7 @@ async fn a_candidate_that_does_the_same_is_promoted_while_keys_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_writes_every_time_is_found_by_the_second_look_of_a_step() {
+async fn a_version_that_writes_every_time_is_rolled_back_after_a_resync() {
     let world = World::in_virtual_time(150).await;
     let begun = Instant::now();
     let canary = json!({ "strategy": "canary", "share": "30%", "gate": { "duration": "1000x" } });

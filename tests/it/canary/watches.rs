@@ -1,9 +1,10 @@
-//! A candidate that finds its keys otherwise: its watches, its `map` and its `poll` are its own.
+//! Candidates that find their keys differently: each version has its own watches, `map` and `poll`.
 
 use super::*;
 
-/// Two components that manage one kind: `one` is told of sources, `two` of origins, by a watch of the same name.
-struct Mapped;
+/// Returns the two components of one kind: `mapped` watches sources and `remapped` origins, under the same
+/// watch name.
+struct MappedCode;
 
 fn code(name: &str) -> Vec<u8> {
     std::fs::read(guest(name)).unwrap()
@@ -14,7 +15,7 @@ fn digest_of(name: &str) -> String {
 }
 
 #[async_trait]
-impl CodeSource for Mapped {
+impl CodeSource for MappedCode {
     async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
         let wanted = source.digest.clone().unwrap_or_default();
         let found = ["guest-mapped", "guest-remapped"].into_iter().find(|name| digest_of(name) == wanted);
@@ -30,24 +31,24 @@ fn names() -> Vec<String> {
     (0..MAPPED).map(|number| format!("m{number}")).collect()
 }
 
-/// The version that asks for origins, and polls these names.
+/// Returns the version that watches origins, and polls these names.
 fn remapped(items: &str, rollout: Value) -> Value {
     let mut document = version(json!({ "items": items }), rollout);
     document["spec"]["component"]["digest"] = json!(digest_of("guest-remapped"));
     document
 }
 
-/// A canary that ends by nothing but a trap, a limit or a failure.
+/// A canary that only a trap, a limit or a failure rolls back.
 fn lenient(lasts: &str) -> Value {
     let gate = json!({ "for": lasts, "reconciles": 1, "writes": "1000x", "hotLoops": "1000x", "duration": "1000x" });
     json!({ "strategy": "canary", "share": "50%", "gate": gate })
 }
 
 impl World {
-    /// A host with a controller that is told of sources, and a source that names every key.
+    /// Starts a host with a controller that watches sources, and with a source that names every key.
     async fn mapped() -> Self {
         let test = TestHost::over(Arc::new(MemoryStore::new(homeostat_store::Options::default()))).await;
-        test.host.run_controllers(Arc::new(Mapped)).await.unwrap();
+        test.host.run_controllers(Arc::new(MappedCode)).await.unwrap();
         let world = Self { test };
         let mut first = version(json!({}), json!({}));
         first["spec"]["component"]["digest"] = json!(digest_of("guest-mapped"));
@@ -71,7 +72,7 @@ impl World {
         }
     }
 
-    /// What each key says that it was told of, by name.
+    /// Returns for each key, by name, the sources and origins that its status lists.
     async fn sources(&self) -> Vec<(String, Vec<String>)> {
         let kind = demo_key("Mapped", "").kind().clone();
         let page = self.test.host.store().list(&Query::all(kind)).await.unwrap();
@@ -92,7 +93,7 @@ impl World {
         self.test.idle(NAME).await;
         let mut taken = BTreeSet::new();
         for name in names() {
-            // Nobody else counts how often it has looked.
+            // Only the candidate counts its reconciles in a tally.
             taken.extend(self.test.get(&demo_key("Tally", &name)).await.map(|_| name));
         }
         assert!(!taken.is_empty() && taken.len() < names().len(), "{taken:?}");
@@ -100,9 +101,9 @@ impl World {
     }
 }
 
-/// A watch of the same name is another watch when it is of another kind, and each version is asked about its own.
+/// Watches of the same name differ when their kinds differ. The host asks each version about its own.
 #[tokio::test(flavor = "multi_thread")]
-async fn each_version_of_a_canary_answers_for_its_own_watches_also_of_the_same_name() {
+async fn each_version_of_a_canary_maps_its_own_watches_even_of_the_same_name() {
     for ends in ["promoted", "undone"] {
         let world = World::mapped().await;
         world.put(remapped("", lenient("1h"))).await;
@@ -129,7 +130,8 @@ async fn each_version_of_a_canary_answers_for_its_own_watches_also_of_the_same_n
     }
 }
 
-/// What it polls is looked at by whoever has the key, beside what the other version finds.
+/// The keys that a candidate's poll returns join those of the stable version. Each key runs on its own
+/// version.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_candidate_polls_for_itself() {
     let world = World::mapped().await;
@@ -150,14 +152,14 @@ async fn a_candidate_polls_for_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_candidate_that_traps_where_it_finds_its_keys_goes_back() {
+async fn a_candidate_whose_map_or_poll_traps_is_rolled_back() {
     let world = World::mapped().await;
     for (items, event) in [("trap", "PollFailed"), ("", "MapFailed")] {
         if event == "MapFailed" {
             world.test.apply(demo("Origin", "o", json!({ "names": ["trap"] }))).await;
         }
         world.put(remapped(items, lenient("1h"))).await;
-        // The status can be of the candidate before for as long as this one has not trapped.
+        // Until this candidate traps, the status may still describe the previous one.
         eventually(event, async || (!world.events(event).is_empty()).then_some(())).await;
         let status = world.until_rollout("/phase", json!("rolledBack")).await;
         let reason = status["rollout"]["reason"].as_str().unwrap();
@@ -166,9 +168,9 @@ async fn a_candidate_that_traps_where_it_finds_its_keys_goes_back() {
     }
 }
 
-/// Its calls could do something, and nothing that a shadow does is applied.
+/// A `map` or `poll` of a shadow could have effects, and no effect of a shadow may be applied.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shadow_is_not_asked_for_keys_before_it_is_a_candidate() {
+async fn a_shadow_has_no_map_or_poll_called_before_it_is_a_candidate() {
     let world = World::mapped().await;
     let mut rollout = lenient("1h");
     rollout["shadow"] = json!({ "for": "1h", "reconciles": 1, "differences": "any" });
@@ -182,5 +184,5 @@ async fn a_shadow_is_not_asked_for_keys_before_it_is_a_candidate() {
     world.patch(json!({ "spec": { "rollout": { "shadow": { "for": "100ms" } } } })).await;
     let status = world.until_rollout("/phase", json!("rolledBack")).await;
     assert!(status["rollout"]["reason"].as_str().unwrap().contains("of its calls trapped"), "{status}");
-    assert_ne!(status["rollout"]["shadow"], Value::Null, "it was a shadow before");
+    assert_ne!(status["rollout"]["shadow"], Value::Null, "the version was a shadow before");
 }
