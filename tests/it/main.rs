@@ -12,6 +12,7 @@ mod contract;
 mod controllers;
 mod costs;
 mod crash;
+mod delays;
 mod distribution;
 mod effects;
 mod exposure;

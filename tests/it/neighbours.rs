@@ -1,20 +1,31 @@
-//! What controllers that come, change and go leave to the others: their share of the processors, and their queues.
+//! Fairness between controllers: a controller keeps its share of the processors and its queue, whatever
+//! others do.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use homeostat_runtime::{Definition, Overrides, QueueEntry};
+use async_trait::async_trait;
+use homeostat_runtime::{
+    Definition, Feeder, FeederError, Intake, Observer, Options, Overrides, Priority, QueueEntry, ReconcileRecord,
+    Recorder,
+};
+use homeostat_store::Key;
+use homeostat_store::memory::MemoryStore;
 use homeostat_tests::{TestHost, demo, eventually, guest};
+use parking_lot::Mutex;
 use serde_json::json;
 
-/// Controllers that come and go, one after the other.
+/// The number of controllers that are added and removed, one after the other.
 const NEWCOMERS: u64 = 8;
-/// Reconciles of a newcomer before its definition changes, and again before it goes.
+/// Reconciles of a newcomer before its definition changes, and again before its removal.
 const RECONCILES: u64 = 200;
-/// How many times as much as another controller, with the same to do, newcomers may get done while they are there. Both are to have the same; what a
-/// newcomer has while the other waits for a processor of a busy machine is not the host's doing.
+/// The most reconciles of newcomers per reconcile of the other controller, which has the same work. The fair
+/// ratio is 1. The slack is for a busy machine, which may delay the threads of either.
 const SHARE_MAX: u64 = 3;
 
-/// What a queue keeps of the keys that do not run: state, failures, and in how many milliseconds they are due.
+/// Returns state, failures and due time in milliseconds of each key of `steady`, except of the one that
+/// always runs.
 fn kept(test: &TestHost) -> BTreeMap<String, (String, u32, Option<u64>)> {
     let entries = test.host.queue("steady", 100).unwrap().into_iter();
     let kept = entries.filter(|entry| entry.key.name() != "again");
@@ -29,9 +40,11 @@ async fn reconciles(test: &TestHost, name: &str, wanted: u64) -> u64 {
     eventually(&format!("{wanted} reconciles of {name}"), async || (done() >= wanted).then(done)).await
 }
 
-/// C1: they have the same component, and a key that runs without end, as the one beside them has. Reconciles are counted, not timed.
+/// C1: Controllers that are added, changed and removed take no more than their share, and change no other
+/// queue. All have the same component and a key that always runs again. The test counts reconciles and
+/// measures no time.
 #[tokio::test(flavor = "multi_thread")]
-async fn newcomers_take_no_more_than_their_share_and_touch_no_queue_but_their_own() {
+async fn newcomers_take_no_more_than_their_share_and_change_no_queue_but_their_own() {
     let test = TestHost::start().await;
     let definition = test.definition("steady", &guest("guest-hostile")).await;
     test.host.put(definition.clone()).await.unwrap();
@@ -58,7 +71,7 @@ async fn newcomers_take_no_more_than_their_share_and_touch_no_queue_but_their_ow
         test.host.remove(&name).await.unwrap();
     }
     let done = test.status("steady").reconciles - began;
-    assert!(done * SHARE_MAX >= taken, "{done} reconciles beside {taken} of newcomers");
+    assert!(done * SHARE_MAX >= taken, "{done} reconciles, and {taken} of the newcomers");
 
     let after = kept(&test);
     assert_eq!(after.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
@@ -68,5 +81,74 @@ async fn newcomers_take_no_more_than_their_share_and_touch_no_queue_but_their_ow
         assert!(due_after <= due, "{name} was put off: {due:?} before, {due_after:?} after");
     }
     let status = test.status("steady");
-    assert_eq!((status.generation, status.failures), (1, 2), "what failed has failed once");
+    assert_eq!((status.generation, status.failures), (1, 2), "each failing key has failed once");
+}
+
+/// Reconciles of the busy controller, and their number at each reconcile of the other one.
+#[derive(Default)]
+struct ReconcileCounts {
+    busy: AtomicUsize,
+    seldom: Mutex<Vec<usize>>,
+}
+
+/// Counts the reconciles of one controller: of the busy one, if true.
+struct CountingObserver(Arc<ReconcileCounts>, bool);
+
+impl Observer for CountingObserver {
+    fn controller(&self, name: &Arc<str>) -> Arc<dyn Recorder> {
+        Arc::new(Self(self.0.clone(), &**name == "busy"))
+    }
+}
+
+impl Recorder for CountingObserver {
+    fn record(&self, _: &ReconcileRecord<'_>) {
+        if self.1 {
+            self.0.busy.fetch_add(1, Ordering::SeqCst);
+        } else {
+            self.0.seldom.lock().push(self.0.busy.load(Ordering::SeqCst));
+        }
+    }
+}
+
+/// Adds this many keys, once.
+struct NumberFeeder(usize);
+
+#[async_trait]
+impl Feeder for NumberFeeder {
+    fn name(&self) -> &str {
+        "adds"
+    }
+
+    async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
+        for number in 0..self.0 {
+            intake.add(Key::new(intake.manages().clone(), "default", &number.to_string()), Priority::NORMAL).unwrap();
+        }
+        Ok(())
+    }
+}
+
+/// P5: A key waits for a few quanta, not for the 100,000 ready keys of another controller, which has 128
+/// workers on the one thread.
+#[tokio::test]
+async fn a_key_waits_for_a_few_quanta_and_not_for_all_ready_keys_of_another_controller() {
+    const WORKERS: u32 = 128;
+    let (counts, store) =
+        (Arc::<ReconcileCounts>::default(), Arc::new(MemoryStore::new(homeostat_store::Options::default())));
+    let observer = Arc::new(CountingObserver(counts.clone(), false));
+    let test = TestHost::with(store, |options| Options { observer, ..options }).await;
+    for name in ["busy", "seldom"] {
+        let overrides = Overrides { concurrency: Some(WORKERS), ..Overrides::default() };
+        let definition = test.definition(name, &guest("guest-noop")).await;
+        test.host.put(Definition { overrides, ..definition }).await.unwrap();
+    }
+    test.host.feed("busy", Arc::new(NumberFeeder(100_000))).unwrap();
+    eventually("the busy one to be busy", async || (counts.busy.load(Ordering::SeqCst) > 1000).then_some(())).await;
+    for round in 0..20 {
+        let before = counts.busy.load(Ordering::SeqCst);
+        test.host.feed("seldom", Arc::new(NumberFeeder(1))).unwrap();
+        let ran = eventually("the other one to run", async || counts.seldom.lock().get(round).copied()).await;
+        // A worker that ran before it would have reconciled several keys.
+        assert!(ran - before < WORKERS as usize, "{} keys ran before it, in round {round}", ran - before);
+    }
+    assert!(counts.busy.load(Ordering::SeqCst) < 100_000, "the busy one is still busy");
 }
