@@ -8,7 +8,7 @@ use crate::feeders::{MAPPED_KEYS_MAX, SHARED_BYTES_MAX, SHARED_EVENTS_MAX, UNDEL
 use crate::keeper::{GONE_BYTES, GONE_MAX, REASON_BYTES_MAX};
 use crate::{CONTROLLERS_MAX, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX, events, follows, logs, rollout};
 
-/// A bound of what a host keeps, and how its memory is known.
+/// A bound, and whether its memory is measured or counted.
 pub type Kept = (FixedBound, Memory);
 
 /// Returns the fixed bounds of everything that guests and clients can make grow.
