@@ -1,4 +1,4 @@
-//! Ordinary `apps/v1` manifests, brought about by three guests.
+//! Ordinary `apps/v1` manifests, reconciled by three guests.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn key() -> Key {
     Key::new(Kind::new("apps", "v1", "Deployment"), "default", "web")
 }
 
-/// Runs the three controllers with the grants that their manifests state, and nothing more.
+/// Runs the three controllers with exactly the grants of their manifests.
 pub(crate) async fn apps() -> TestHost {
     let test = TestHost::start().await;
     for name in ["deployments", "replicasets", "kubelet"] {
@@ -52,7 +52,7 @@ async fn all(test: &TestHost, group: &str, kind: &str) -> Vec<Arc<Resource>> {
     test.host.store().list(&Query::all(Kind::new(group, "v1", kind))).await.unwrap().items
 }
 
-/// The images of the pods that are ready and stay, counted.
+/// Counts the ready pods without a deletion in progress, by image.
 async fn ready(test: &TestHost) -> BTreeMap<String, usize> {
     let mut images = BTreeMap::new();
     for pod in all(test, "", "Pod").await {
@@ -90,11 +90,11 @@ async fn a_deployment_rolls_out_scales_and_rolls_back() {
     rolled_out(&test, 2, "web:2").await;
     test.apply(web(2, "web:1")).await;
     rolled_out(&test, 2, "web:1").await;
-    assert_eq!(all(&test, "apps", "ReplicaSet").await.len(), 2, "going back takes the old replica set again");
+    assert_eq!(all(&test, "apps", "ReplicaSet").await.len(), 2, "a rollback reuses the old replica set");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_that_cannot_be_pulled_stops_the_rollout_and_most_pods_stay() {
+async fn an_image_that_cannot_be_pulled_stops_the_rollout_and_keeps_most_pods() {
     let test = apps().await;
     test.apply(web(4, "web:1")).await;
     rolled_out(&test, 4, "web:1").await;
@@ -113,9 +113,9 @@ async fn an_image_that_cannot_be_pulled_stops_the_rollout_and_most_pods_stay() {
     rolled_out(&test, 4, "web:2").await;
 }
 
-/// W14: what a deployment owned goes with it.
+/// W14: The replica sets and pods of a deleted deployment are collected.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deployment_that_is_deleted_takes_its_pods_along() {
+async fn a_deleted_deployment_has_its_pods_collected() {
     let test = apps().await;
     test.apply(web(3, "web:1")).await;
     rolled_out(&test, 3, "web:1").await;
@@ -146,7 +146,7 @@ async fn uid(test: &TestHost, key: &Key) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_parent_that_is_made_again_adopts_what_its_predecessor_left() {
+async fn a_recreated_parent_adopts_the_orphans_of_its_predecessor() {
     let test = apps().await;
     test.apply(web(3, "web:1")).await;
     rolled_out(&test, 3, "web:1").await;
@@ -162,7 +162,7 @@ async fn a_parent_that_is_made_again_adopts_what_its_predecessor_left() {
     assert_eq!(owned(&test, "apps", "ReplicaSet").await, adopted, "the same set, of the new deployment");
     assert_eq!(owned(&test, "", "Pod").await, pods, "the same pods");
 
-    // Below the deployment it is the same: it makes its set again, and that finds its pods.
+    // The same one level below: the deployment creates its set again, and the set adopts the pods.
     let name = sets.keys().next().unwrap();
     let set = Key::new(Kind::new("apps", "v1", "ReplicaSet"), "default", name);
     let old = uid(&test, &set).await;
@@ -174,7 +174,7 @@ async fn a_parent_that_is_made_again_adopts_what_its_predecessor_left() {
     })
     .await;
     rolled_out(&test, 3, "web:1").await;
-    assert!(owned(&test, "", "Pod").await.keys().eq(pods.keys()), "no pod is made twice");
+    assert!(owned(&test, "", "Pod").await.keys().eq(pods.keys()), "no pod is created twice");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -204,9 +204,9 @@ async fn a_pod_that_no_longer_matches_is_released_and_one_that_matches_again_is_
     .await;
 }
 
-/// A rollout that is through is quiet: no reconcile, no write.
+/// A resync after a complete rollout writes nothing.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rollout_that_is_through_is_quiet() {
+async fn a_complete_rollout_is_quiet() {
     let test = apps().await;
     test.apply(web(3, "web:1")).await;
     rolled_out(&test, 3, "web:1").await;
@@ -224,7 +224,7 @@ async fn a_rollout_that_is_through_is_quiet() {
     let after = count();
     assert!(
         after.iter().zip(before).all(|(after, before)| *after > before),
-        "the second look ran: {before:?} {after:?}"
+        "the resync reconciled: {before:?} {after:?}"
     );
-    assert_eq!(test.host.store().revision(), revision, "the second look wrote something");
+    assert_eq!(test.host.store().revision(), revision, "the resync wrote something");
 }

@@ -1,4 +1,5 @@
-//! Clients that take all they can get, and the others, who go on: real connections, with tokens.
+//! Fairness between API clients: a greedy client leaves bodies, lists and connections to the others. With
+//! real connections and tokens.
 
 use std::fs::{self, Permissions};
 use std::io::ErrorKind;
@@ -58,7 +59,7 @@ impl World {
         stream
     }
 
-    /// Sends a request and returns the whole answer.
+    /// Sends a request and returns the whole response.
     async fn ask(&self, token: &str, method: &str, body: &str) -> String {
         self.ask_at(token, method, NOTES, body).await
     }
@@ -75,9 +76,9 @@ impl World {
     }
 }
 
-/// Four bodies say that they will take all the room there is, and send one byte: they hold up nobody.
+/// Four requests announce bodies that would fill all the memory for bodies, and send one byte each.
 #[tokio::test(flavor = "multi_thread")]
-async fn bodies_that_do_not_come_hold_up_no_writes_of_others() {
+async fn unfinished_bodies_delay_no_writes_of_other_clients() {
     let bytes = 2 << 20;
     let world = World::start(Options { bodies_bytes_max: 4 * bytes, ..Options::default() }).await;
     let mut slow = Vec::new();
@@ -93,15 +94,19 @@ async fn bodies_that_do_not_come_hold_up_no_writes_of_others() {
     }
     for stream in slow {
         let answered = stream.try_read(&mut [0; 16]);
-        assert!(answered.is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "nobody waited for its end");
+        assert!(
+            answered.is_err_and(|error| error.kind() == ErrorKind::WouldBlock),
+            "the host still waits for the body"
+        );
     }
 }
 
-/// Readers of long lists that read nothing take what one client may have of the room for lists, and others have the rest.
+/// A client whose connections do not read their long lists takes its share of the concurrent lists, and no
+/// more.
 #[tokio::test(flavor = "multi_thread")]
-async fn readers_that_do_not_read_leave_lists_to_others() {
+async fn stalled_readers_leave_lists_to_other_clients() {
     let world = World::start(Options { lists_max: 4, request_ms_max: 2000, ..Options::default() }).await;
-    // More than sockets and HTTP keep in between.
+    // The list is larger than the buffers of sockets and HTTP.
     let text = "x".repeat(512 << 10);
     for number in 0..48 {
         world.test.apply(demo("Note", &format!("n{number}"), json!({ "text": text }))).await;
@@ -109,19 +114,19 @@ async fn readers_that_do_not_read_leave_lists_to_others() {
     let mut readers = Vec::new();
     for _ in 0..6 {
         let mut reader = world.send(GREEDY, "GET", "", "").await;
-        // Two of them have a list. The others are told to come back.
+        // Two of them get a list. The others get the status to retry later.
         let mut status = [0; 12];
         reader.read_exact(&mut status).await.unwrap();
         readers.push((reader, status));
     }
     let lists = readers.iter().filter(|(_, status)| status.ends_with(b"200")).count();
-    assert_eq!(lists, 2, "half of the room");
+    assert_eq!(lists, 2, "half of the concurrent lists");
     let answer = world.ask(MODEST, "GET", "").await;
     assert!(answer.starts_with("HTTP/1.1 200") && answer.len() > 24 << 20, "{}", &answer[..200]);
 }
 
-/// Connects from an address of this machine, asks for nothing but whether the host lives, and keeps the connection. Returns `None` where it was
-/// closed instead.
+/// Connects from an address of this machine, requests `/livez`, and keeps the connection. Returns `None` if
+/// the host closed it instead.
 async fn connect(world: &World, from: &str) -> Option<TcpStream> {
     let address = world.served.address().to_string();
     let to = address.trim_start_matches("http://").parse().unwrap();
@@ -136,9 +141,9 @@ async fn connect(world: &World, from: &str) -> Option<TcpStream> {
     tokio::time::timeout(BOUND, asked).await.expect("it is answered, or closed").ok()
 }
 
-/// Whoever opens all the connections there are, and keeps them, leaves some to others.
+/// An address that opens as many connections as it can, and keeps them, does not get all of them.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_address_leaves_connections_to_others() {
+async fn one_address_cannot_take_all_connections() {
     let world = World::start(Options { connections_max: 18, ..Options::default() }).await;
     let mut kept = Vec::new();
     for _ in 0..30 {
@@ -151,7 +156,8 @@ async fn one_address_leaves_connections_to_others() {
     eventually("there is room again", || connect(&world, "127.0.0.1")).await;
 }
 
-/// Seconds that a list, and a write, of somebody else take in the median of some rounds. Panics when one is refused.
+/// Returns the median duration of a list plus a write of the modest client, in seconds. Panics if one is
+/// refused.
 async fn median_of_others(world: &World, round: &str) -> f64 {
     let mut seconds = Vec::new();
     for number in 0..20 {
@@ -166,10 +172,11 @@ async fn median_of_others(world: &World, round: &str) -> f64 {
     seconds[seconds.len() / 2]
 }
 
-/// The clients that once stopped everybody: none of the requests of others is refused, and in rounds with and without them in turns they take no
-/// longer than may be chance on a busy machine. How long at the 99th percentile: `docs/reliability.md`.
+/// Slow bodies and slow readers refuse no request of another client, and do not slow it down by more than
+/// chance on a busy machine. Rounds with and without them alternate. `docs/reliability.md` has the 99th
+/// percentile.
 #[tokio::test(flavor = "multi_thread")]
-async fn slow_bodies_and_slow_readers_leave_writes_and_lists_of_others_as_they_are() {
+async fn slow_bodies_and_slow_readers_do_not_slow_other_clients() {
     let world = World::start(Options::default()).await;
     let text = "x".repeat(512 << 10);
     for number in 0..16 {
@@ -188,5 +195,5 @@ async fn slow_bodies_and_slow_readers_leave_writes_and_lists_of_others_as_they_a
         }
         beside = beside.min(median_of_others(&world, &format!("beside-{round}")).await);
     }
-    assert!(beside < 10.0 * quiet + 0.1, "{beside} s beside them, {quiet} s without");
+    assert!(beside < 10.0 * quiet + 0.1, "{beside} s with slow clients, {quiet} s without");
 }

@@ -1,4 +1,5 @@
-//! Feeders of real guests over stores that fail: what is watched once, what is retried, what is told, and what waits for nobody.
+//! Feeders of real guests over failing stores: shared watches, retries, reports, and independence of each
+//! other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ fn memory() -> Arc<dyn Store> {
     Arc::new(MemoryStore::new(Options::default()))
 }
 
-/// The first event of this reason that has happened so often.
+/// Waits for an event with this reason and at least this count, and returns it.
 async fn told(test: &TestHost, reason: &str, count: u64) -> Event {
     eventually(reason, async || {
         let events = test.host.events().list(&EventFilter::default());
@@ -38,15 +39,17 @@ async fn reads(test: &TestHost, text: &str) {
     test.until(&key, &format!("reads {text}"), |document| document["status"]["text"] == text).await;
 }
 
-/// W6, W13: it is tried again by itself, says what is wrong, and keeps nobody waiting who has no need of it.
+/// W6, W13: A watch that fails is retried without help, reports its error, and delays no controller without a
+/// need for its kind.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kind_that_cannot_be_listed_delays_only_those_who_need_it() {
+async fn a_kind_that_cannot_be_listed_delays_only_the_controllers_that_watch_it() {
     cannot_be_watched(On::List, Fault::Fail).await;
 }
 
-/// W6: a store of somebody else answers that it has no such kind. As soon as it has, the controller goes on.
+/// W6: A kind that the store does not have yet delays only the controllers that watch it, until it is
+/// installed.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kind_that_is_not_installed_in_its_store_delays_only_those_who_need_it() {
+async fn a_kind_that_is_not_installed_delays_only_the_controllers_that_watch_it() {
     cannot_be_watched(On::List, Fault::NotInstalled).await;
 }
 
@@ -71,7 +74,7 @@ async fn cannot_be_watched(on: On, fault: Fault) {
     assert_eq!((status.state, status.message), (ControllerState::Ready, None));
 }
 
-/// A definition of the notes that the follower watches.
+/// Returns a definition of the kind `Note`, which the follower watches.
 fn definition_of_notes(scope: &str) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -86,9 +89,10 @@ fn definition_of_notes(scope: &str) -> Value {
     })
 }
 
-/// W6: what a component watches is declared by the component, so that nobody waits for its definition.
+/// W6: No controller waits for the definition of a kind that it watches, because its component declares the
+/// kind.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kind_whose_definition_comes_later_delays_nobody() {
+async fn a_kind_whose_definition_comes_later_delays_no_controller() {
     let test = TestHost::start().await;
     test.add("follower", &guest("guest-follower")).await;
     test.apply(demo("Follower", "a", json!({"target": "one"}))).await;
@@ -99,10 +103,10 @@ async fn a_kind_whose_definition_comes_later_delays_nobody() {
     assert_eq!(test.idle("follower").await.failures, 0);
 }
 
-/// W6: a definition says of a kind what a component does not mean. That one is refused with the reason, everybody else goes on, and it is
-/// taken as soon as the definition is put right.
+/// W6: A component is refused with the reason if a definition contradicts its declaration of a kind. Other
+/// controllers keep running, and the component is accepted once the definition is gone.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kind_that_is_defined_otherwise_refuses_only_those_who_need_it() {
+async fn a_contradicting_definition_refuses_only_the_components_that_watch_its_kind() {
     let test = TestHost::start().await;
     test.apply(definition_of_notes("Cluster")).await;
     let definition = test.definition("follower", &guest("guest-follower")).await;
@@ -121,10 +125,10 @@ async fn a_kind_that_is_defined_otherwise_refuses_only_those_who_need_it() {
     reads(&test, "nothing").await;
 }
 
-/// W6: a component is refused whose watch no grant covers, with the line that would grant it. Everybody else goes on, and it is taken as
-/// soon as it is granted.
+/// W6: A component is refused if no grant covers its watch, and the error names the missing grant. Other
+/// controllers keep running, and the component is accepted once the watch is granted.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kind_that_may_not_be_watched_refuses_only_those_who_need_it() {
+async fn a_watch_without_a_grant_refuses_only_its_own_component() {
     let test = TestHost::start().await;
     let definition = test.definition("follower", &guest("guest-follower")).await;
     let own = json!({"resources": [{"kinds": ["demo.homeostat.dev/Follower"], "verbs": ["*"], "namespaces": ["*"]}]});
@@ -139,9 +143,10 @@ async fn a_kind_that_may_not_be_watched_refuses_only_those_who_need_it() {
     reads(&test, "nothing").await;
 }
 
-/// W6, W13: it reconciles on, and whoever asks how it is sees what is wrong for as long as it is.
+/// W6, W13: A ready controller keeps reconciling when a feeder fails. Its status shows the error until it is
+/// over.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_controller_that_is_ready_tells_of_a_feeder_that_fails() {
+async fn a_ready_controller_reports_a_failing_feeder() {
     let store = FaultyStore::over(memory());
     let test = TestHost::over(store.clone()).await;
     put(&test, "follower", "guest-follower", &[]).await;
@@ -162,9 +167,10 @@ async fn a_controller_that_is_ready_tells_of_a_feeder_that_fails() {
     eventually("it to be well", async || test.status("follower").message.is_none().then_some(())).await;
 }
 
-/// W7: what a reconcile follows is watched by somebody else. The watch of that kind hangs, and the reconcile ends all the same.
+/// W7: A reconcile ends although the watch hangs that its follow requests. A feeder opens that watch, not the
+/// worker.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reconcile_never_waits_for_the_watch_that_it_asks_for() {
+async fn a_reconcile_never_waits_for_a_watch_that_it_requests() {
     let store = FaultyStore::over(memory());
     store.fault(On::Watch, "Note", Fault::Wait);
     let test = TestHost::over(store.clone()).await;
@@ -172,16 +178,16 @@ async fn a_reconcile_never_waits_for_the_watch_that_it_asks_for() {
     test.apply(demo("Follower", "a", json!({"target": "one"}))).await;
     reads(&test, "nothing").await;
     assert_eq!(test.idle("follower").await.counts.running, 0);
-    // It is followed for all that: what has changed meanwhile is found as soon as there is a watch.
+    // The follow still counts: once the watch opens, it finds the change in the meantime.
     test.apply(demo("Note", "one", json!({"text": "first"}))).await;
     store.heal(On::Watch, "Note");
     reads(&test, "first").await;
 }
 
-/// W5: several controllers, four watches of one kind in one of them, and those who follow it have one watch of the store. The last one
-/// who goes takes it along.
+/// W5: All watches and follows of a kind share one watch of the store, across controllers and within one.
+/// Removing the last user closes it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_has_one_watch_of_a_kind_however_many_controllers_ask_for_it() {
+async fn a_host_has_one_watch_of_a_kind_for_any_number_of_controllers() {
     let store = FaultyStore::over(memory());
     let test = TestHost::over(store.clone()).await;
     for _ in 0..3 {
@@ -189,7 +195,7 @@ async fn a_host_has_one_watch_of_a_kind_however_many_controllers_ask_for_it() {
         for name in ["follower", "second", "third"] {
             test.add(name, &guest("guest-follower")).await;
         }
-        // One that is held back reads on like the others, and keeps none of them waiting.
+        // A suspended controller keeps reading its share of the watch, and delays no other reader.
         test.host.suspend("third", true).unwrap();
         test.apply(demo("Follower", "a", json!({"target": "one"}))).await;
         reads(&test, "nothing").await;
@@ -197,14 +203,14 @@ async fn a_host_has_one_watch_of_a_kind_however_many_controllers_ask_for_it() {
         for name in ["mapped", "follower", "second"] {
             test.idle(name).await;
         }
-        // The host itself follows definitions.
+        // The host itself watches definitions.
         let kinds = ["Mapped", "Source", "Follower", "Note", "CustomResourceDefinition"].len();
         eventually("one of each kind", async || (store.open() == kinds).then_some(())).await;
         for name in ["second", "third"] {
             test.host.remove(name).await.unwrap();
         }
         test.idle("follower").await;
-        assert_eq!(store.open(), kinds, "somebody still needs each of them");
+        assert_eq!(store.open(), kinds, "each kind still has a user");
         for name in ["mapped", "follower"] {
             test.host.remove(name).await.unwrap();
         }
@@ -212,9 +218,10 @@ async fn a_host_has_one_watch_of_a_kind_however_many_controllers_ask_for_it() {
     }
 }
 
-/// W4: nothing changes but what the mapper itself needs; until then it is asked again, and holds back no other change.
+/// W4: A failing `map` is retried without a change of its source, until it succeeds. It delays no other
+/// change.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_map_that_fails_is_asked_again_by_itself() {
+async fn a_failing_map_is_retried_without_a_change() {
     let test = TestHost::start().await;
     test.add("mapped", &guest("guest-mapped")).await;
     test.apply(demo("Mapped", "one", json!({}))).await;
@@ -229,7 +236,7 @@ async fn a_map_that_fails_is_asked_again_by_itself() {
     test.until(&later, "sees it", |document| document["status"]["sources"] == json!(["fails"])).await;
 }
 
-/// W4
+/// W4: A key of another kind that `map` returns is refused and counted. The other keys are queued.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_of_another_kind_is_refused_and_counted() {
     let test = TestHost::start().await;
@@ -245,9 +252,10 @@ async fn a_key_of_another_kind_is_refused_and_counted() {
     assert_eq!(test.idle("mapped").await.failures, 0);
 }
 
-/// B11: it is a limit like any other, and the change is asked about again.
+/// B11: A `map` that returns too many keys fails under the name of the limit, and is called again after a
+/// change.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_map_that_answers_too_many_keys_fails_under_the_name_of_the_limit() {
+async fn a_map_with_too_many_keys_fails_under_the_name_of_the_limit() {
     let test = TestHost::start().await;
     test.add("mapped", &guest("guest-mapped")).await;
     test.apply(demo("Mapped", "one", json!({}))).await;
@@ -259,9 +267,9 @@ async fn a_map_that_answers_too_many_keys_fails_under_the_name_of_the_limit() {
     test.until(&one, "sees it", |document| document["status"]["sources"] == json!(["many"])).await;
 }
 
-/// W9: its deadline ends it, and the next one comes in its time.
+/// W9: A poll that does not end is cut off at its deadline, and the next one keeps the rate.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_poll_that_does_not_end_is_cut_at_its_deadline_and_the_next_one_comes() {
+async fn an_endless_poll_is_cut_off_at_its_deadline_and_polling_continues() {
     let test = TestHost::start().await;
     let definition = test.definition("poller", &guest("guest-poller")).await;
     let limits = Limits { deadline: Duration::from_millis(300), ..Limits::default() };
@@ -275,9 +283,10 @@ async fn a_poll_that_does_not_end_is_cut_at_its_deadline_and_the_next_one_comes(
     test.until(&demo_key("Tally", "a"), "is counted", |document| document["spec"]["count"].is_u64()).await;
 }
 
-/// W12: each reconcile reads what the one before it wrote, and counts on. One that read an older count would lose some.
+/// W12: A reconcile reads at least what the one before it wrote. Each increments a count, so an old read
+/// would lose increments.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_sees_what_it_wrote_itself_over_every_store() {
+async fn a_key_reads_its_own_writes_over_every_store() {
     let folder = tempfile::tempdir().unwrap();
     let embedded = Arc::new(EmbeddedStore::open(folder.path().join("store"), Options::default()).unwrap());
     for store in [memory(), embedded] {
@@ -314,9 +323,10 @@ async fn owned(store: &dyn Store, name: &str, owner: Option<&Resource>) -> Arc<R
     store.write(Write::Create { document }).await.unwrap().resource
 }
 
-/// W14: one deletion is seen by the host, the other one happened before there was any.
+/// W14: The parts of a deleted owner are collected, whether it was deleted under a running host or before its
+/// start.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_owner_leaves_behind_is_collected_also_when_nobody_saw_it_go() {
+async fn parts_of_a_deleted_owner_are_collected_even_if_no_host_saw_the_deletion() {
     let store = memory();
     for name in ["before", "during"] {
         let owner = owned(&*store, name, None).await;

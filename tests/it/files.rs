@@ -1,4 +1,4 @@
-//! Files that are none, and bounds on how large files may be.
+//! FIFOs in the place of files, limits on the size of files, and files of another owner.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,9 +13,9 @@ fn fifo(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Nobody writes to it: whoever opened it would wait for ever, and say nothing.
+/// A FIFO without a writer would block whatever opens it, for ever and without a message.
 #[test]
-fn a_fifo_in_the_place_of_a_file_is_refused_at_once() {
+fn a_fifo_in_place_of_a_file_is_refused_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let (manifest, component, token) = (fifo(&path("manifest.yaml")), fifo(&path("guest.wasm")), fifo(&path("token")));
@@ -39,9 +39,9 @@ fn a_fifo_in_the_place_of_a_file_is_refused_at_once() {
     }
 }
 
-/// The system ends whoever writes beyond it, unless it says that it will not have that.
+/// The system kills a process that writes beyond `RLIMIT_FSIZE`, unless the process ignores `SIGXFSZ`.
 #[test]
-fn a_bound_on_the_size_of_files_ends_writes_and_not_the_host_until_it_is_raised() {
+fn a_limit_on_file_size_fails_writes_and_not_the_host_until_it_is_raised() {
     let folder = tempfile::tempdir().unwrap();
     let host = HostProcess::start("run", folder.path(), folder.path(), &[]);
     let namespace = |name: &str| {
@@ -55,23 +55,23 @@ fn a_bound_on_the_size_of_files_ends_writes_and_not_the_host_until_it_is_raised(
     prlimit(pid, Resource::Fsize, Rlimit { current: Some(4096), maximum: None }).unwrap();
     eventually_blocking("a write that fails", || (namespace("within").code != Some(0)).then_some(()));
     let read = host.ask(&["get", "namespaces", "-o", "name"]);
-    assert!(read.code == Some(0) && read.stdout.contains("before"), "it is read: {}", read.stderr);
+    assert!(read.code == Some(0) && read.stdout.contains("before"), "reads still work: {}", read.stderr);
     prlimit(pid, Resource::Fsize, Rlimit { current: None, maximum: None }).unwrap();
     eventually_blocking("writes to go on", || (namespace("after").code == Some(0)).then_some(()));
     let read = host.ask(&["get", "namespaces", "-o", "name"]);
     let is_there = |name: &str| read.stdout.contains(name);
     assert!(
         is_there("before") && is_there("after") && !is_there("within"),
-        "what was refused is not there: {}",
+        "a failed write left something: {}",
         read.stdout
     );
 }
 
-/// What somebody else could have written is not believed.
+/// Another user could have written such a file, so the host does not trust it.
 #[test]
-fn a_file_of_tokens_of_another_user_is_refused() {
+fn a_token_file_of_another_user_is_refused() {
     if !rustix::process::geteuid().is_root() {
-        // Only root can give a file away. Whose a file is decides `homeostat_files::is_owned`, for root and for everybody else.
+        // Only root can change the owner of a file.
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Guests that say more than a host can keep, and what it keeps of it; and guests that say it in the host's own words.
+//! Guests that return more keys and errors than a host can keep, and guests that imitate the host's own
+//! output.
 
 use std::fs;
 
@@ -9,34 +10,36 @@ use tempfile::TempDir;
 
 use crate::metrics::scrape::{Scrape, get};
 
-/// Keys that the flooded controller may have, and bytes of their errors.
+/// The limits of the flooded controller: its keys, and the bytes of their errors.
 const KEYS: u32 = 4000;
 const ERROR_BYTES: u32 = 256 << 10;
-/// Keys that the guest finds beyond them before anything is measured. Without the bounds the host takes 5.5 KiB for each: 429 MiB.
+/// Keys that the host has to refuse before the test measures. Without the limits the host takes 5.5 KiB for
+/// each: 429 MiB.
 const REFUSED: u32 = 20 * KEYS;
-/// What the host may grow by at these bounds, and what the allocator keeps of it: once more the half.
+/// The most bytes by which the host may grow under these limits. The allocator keeps half as much again.
 const GROWTH_BYTES_MAX: u64 = (OF_KEYS + OF_EVENTS + OF_LOGS + OF_CALLS) / 2 * 3;
-/// A KiB for each key with its name, and the errors while one replaces the other.
+/// A KiB for each key with its name, and two sets of errors, as a new error replaces an old one.
 const OF_KEYS: u64 = KEYS as u64 * 1024 + 2 * ERROR_BYTES as u64;
-/// Every event there may be, with a message of 4 KiB that is kept twice, and as much as a message can be short of for the rest.
+/// The maximum of events, each with two copies of a message of 4 KiB and 512 bytes for its other fields.
 const OF_EVENTS: u64 = EVENTS_MAX as u64 * 2 * (4096 + 512);
 const OF_LOGS: u64 = 2 * BYTES_MAX;
-/// What the sandboxes of five calls keep, one of them with the answer of a `poll`.
+/// The memory of five concurrent calls, one of them with the result of a `poll`.
 const OF_CALLS: u64 = 5 * (4 << 20);
-/// The least that a controller needs which is told of nothing but its own keys.
+/// The smallest grants of a controller that watches only its own kind.
 const GRANTS: &str = "grants: {resources: [{kinds: [demo.homeostat.dev/Flood], verbs: [watch], namespaces: [\"*\"]}]}";
 
-struct Flooded {
+/// The folders of a host with the flooding guest.
+struct FloodHost {
     folder: TempDir,
     scratch: TempDir,
 }
 
-impl Flooded {
+impl FloodHost {
     fn new() -> Self {
-        let flooded = Self { folder: tempfile::tempdir().unwrap(), scratch: tempfile::tempdir().unwrap() };
-        fs::copy(guest("guest-flooder"), flooded.folder.path().join("flooder.wasm")).unwrap();
-        fs::copy(guest("guest-moody"), flooded.folder.path().join("moody.wasm")).unwrap();
-        flooded
+        let flood = Self { folder: tempfile::tempdir().unwrap(), scratch: tempfile::tempdir().unwrap() };
+        fs::copy(guest("guest-flooder"), flood.folder.path().join("flooder.wasm")).unwrap();
+        fs::copy(guest("guest-moody"), flood.folder.path().join("moody.wasm")).unwrap();
+        flood
     }
 
     fn controller(&self, name: &str, component: &str, more: &str) {
@@ -55,11 +58,11 @@ impl Flooded {
     }
 }
 
-/// Waits until the flood was refused for long, and returns the resident memory of the host.
-fn flood_is_at_its_bound(flooded: &Flooded) -> f64 {
+/// Waits until the host has refused many keys, and returns its resident memory in bytes.
+fn flood_is_at_its_bound(flood: &FloodHost) -> f64 {
     let of = [("controller", "flooder")];
     eventually_blocking("the flood to be refused", || {
-        let scrape = flooded.scrape();
+        let scrape = flood.scrape();
         let get = |name: &str| scrape.find(name, &of).unwrap_or_default();
         let keys = get("homeostat_parked_keys") + get("homeostat_waiting_keys");
         let error_bytes = get("homeostat_error_bytes");
@@ -70,8 +73,8 @@ fn flood_is_at_its_bound(flooded: &Flooded) -> f64 {
     })
 }
 
-fn apply(flooded: &Flooded, host: &HostProcess, name: &str) {
-    let file = flooded.scratch.path().join("moody.yaml");
+fn apply(flood: &FloodHost, host: &HostProcess, name: &str) {
+    let file = flood.scratch.path().join("moody.yaml");
     let document =
         format!("apiVersion: demo.homeostat.dev/v1\nkind: Moody\nmetadata: {{name: {name}}}\nspec: {{mood: settle}}\n");
     fs::write(&file, document).unwrap();
@@ -79,46 +82,42 @@ fn apply(flooded: &Flooded, host: &HostProcess, name: &str) {
     assert_eq!(applied.code, Some(0), "{}", applied.stderr);
 }
 
-fn settled(flooded: &Flooded, count: f64) {
+fn settled(flood: &FloodHost, count: f64) {
     eventually_blocking("the controller beside it to settle", || {
         let settled = [("controller", "moody"), ("result", "success")];
-        (flooded.scrape().get("controller_runtime_reconcile_total", &settled) >= count).then_some(())
+        (flood.scrape().get("controller_runtime_reconcile_total", &settled) >= count).then_some(())
     });
 }
 
 #[test]
-fn keys_without_end_are_refused_at_their_bound_and_the_host_stays_small() {
-    let flooded = Flooded::new();
-    flooded.controller(
-        "moody",
-        "moody",
-        "grants: {resources: [{kinds: [\"*\"], verbs: [\"*\"], namespaces: [\"*\"]}]}",
-    );
-    let host = flooded.start();
+fn endless_keys_are_refused_at_their_limit_and_the_host_stays_small() {
+    let flood = FloodHost::new();
+    flood.controller("moody", "moody", "grants: {resources: [{kinds: [\"*\"], verbs: [\"*\"], namespaces: [\"*\"]}]}");
+    let host = flood.start();
     eventually_blocking("the host to be ready", || {
-        (get(flooded.scratch.path(), "/readyz", "*/*").code == 200).then_some(())
+        (get(flood.scratch.path(), "/readyz", "*/*").code == 200).then_some(())
     });
-    apply(&flooded, &host, "before");
-    settled(&flooded, 1.0);
-    let before = flooded.scrape().get("process_resident_memory_bytes", &[]);
+    apply(&flood, &host, "before");
+    settled(&flood, 1.0);
+    let before = flood.scrape().get("process_resident_memory_bytes", &[]);
 
     let limits = format!("limits: {{keys: {KEYS}, errorBytes: {ERROR_BYTES}}}");
-    flooded.controller("flooder", "flooder", &format!("config: {{keys: \"3000\"}}\n  {limits}\n  {GRANTS}"));
-    let after = flood_is_at_its_bound(&flooded);
+    flood.controller("flooder", "flooder", &format!("config: {{keys: \"3000\"}}\n  {limits}\n  {GRANTS}"));
+    let after = flood_is_at_its_bound(&flood);
     assert!(after - before < GROWTH_BYTES_MAX as f64, "from {before} to {after} bytes");
-    apply(&flooded, &host, "behind");
-    settled(&flooded, 2.0);
+    apply(&flood, &host, "behind");
+    settled(&flood, 2.0);
     let events = host.ask(&["events", "--controller", "flooder"]).stdout;
     assert!(events.contains("LimitExceeded") && events.contains("limit keys: "), "{events}");
     let status = host.ask(&["get", "controllers", "flooder", "-o", "yaml"]).stdout;
     assert!(status.contains("limit keys: "), "{status}");
     let queue = host.ask(&["queue", "flooder", "--limit", "4000"]).stdout;
-    assert!(queue.contains("limit error-bytes: "), "no key says that its error was left out");
-    assert_eq!(flooded.scrape().get("homeostat_refused_keys_total", &[("controller", "moody")]), 0.0);
+    assert!(queue.contains("limit error-bytes: "), "no entry says that the error of its key was left out");
+    assert_eq!(flood.scrape().get("homeostat_refused_keys_total", &[("controller", "moody")]), 0.0);
 
     assert_eq!(host.terminate().code, Some(0));
-    let host = flooded.start();
-    let again = flood_is_at_its_bound(&flooded);
+    let host = flood.start();
+    let again = flood_is_at_its_bound(&flood);
     assert!(again - before < GROWTH_BYTES_MAX as f64, "from {before} to {again} bytes after a restart");
     drop(host);
 }
@@ -129,17 +128,17 @@ fn hidden(text: &str) -> Vec<char> {
     text.chars().filter(is_hidden).collect()
 }
 
-/// No line that somebody reads begins with what a guest wrote, and nothing in it is hidden.
+/// Asserts that no line begins with text of the guest, and that the text has no hidden character.
 fn is_harmless(text: &str) {
     assert!(hidden(text).is_empty(), "{text:?}");
     assert!(!text.lines().any(|line| line.starts_with("warning: forged")), "{text}");
 }
 
 #[test]
-fn a_guest_can_forge_no_line_and_no_advice_of_the_host() {
-    let flooded = Flooded::new();
-    flooded.controller("flooder", "flooder", &format!("config: {{forge: \"yes\"}}\n  {GRANTS}"));
-    let host = flooded.start();
+fn a_guest_cannot_forge_a_line_or_an_advice_of_the_host() {
+    let flood = FloodHost::new();
+    flood.controller("flooder", "flooder", &format!("config: {{forge: \"yes\"}}\n  {GRANTS}"));
+    let host = flood.start();
     let events = eventually_blocking("the denial and the event", || {
         let events = host.ask(&["events", "--controller", "flooder"]).stdout;
         (events.contains("Forged") && events.contains("Forbidden")).then_some(events)
@@ -169,12 +168,12 @@ fn a_guest_can_forge_no_line_and_no_advice_of_the_host() {
     let told = json["items"].as_array().unwrap().iter().find(|event| event["reason"] == "Forged").unwrap();
     assert!(
         told["message"].as_str().unwrap().contains("\u{202e}\u{2066}\u{200b}\u{2028}\u{9b}"),
-        "it means the same: {told}"
+        "the JSON has the same characters: {told}"
     );
     drop(host);
 
-    let dev = HostProcess::start("dev", flooded.folder.path(), flooded.scratch.path(), &[]);
-    let said = eventually_blocking("dev to tell of it", || {
+    let dev = HostProcess::start("dev", flood.folder.path(), flood.scratch.path(), &[]);
+    let said = eventually_blocking("dev to report the event", || {
         let said = dev.stderr();
         said.contains("Forged").then_some(said)
     });
