@@ -1,4 +1,5 @@
-//! The way back from a lost disk, as a person goes it: save the store of a running host, check the file, make a store of it.
+//! Recovery from a lost disk by the commands: back up the store of a running host, check the file, restore a
+//! store from it.
 
 use std::path::Path;
 
@@ -22,7 +23,7 @@ fn apply(host: &HostProcess, folder: &Path, name: &str) {
     assert_eq!(applied.code, Some(0), "{applied:?}");
 }
 
-/// S10
+/// S10: A restored backup has every resource that was acknowledged before it, and no later one.
 #[test]
 fn a_running_host_is_backed_up_and_restored_elsewhere() {
     let scratch = TempDir::new().unwrap();
@@ -36,7 +37,7 @@ fn a_running_host_is_backed_up_and_restored_elsewhere() {
     assert_eq!(made.code, Some(0), "{made:?}");
     apply(&host, scratch.path(), "after");
     let again = host.ask(&["backup", text(&saved)]);
-    assert_eq!(again.code, Some(1), "a backup replaces nothing: {again:?}");
+    assert_eq!(again.code, Some(1), "a backup replaces no file: {again:?}");
     host.kill();
 
     let checked = run(&["fsck", text(&saved)]);
@@ -59,7 +60,7 @@ fn a_running_host_is_backed_up_and_restored_elsewhere() {
 }
 
 #[test]
-fn a_file_that_is_no_store_or_is_damaged_is_refused_with_the_reason() {
+fn a_file_that_is_not_a_store_is_refused_with_the_reason() {
     let scratch = TempDir::new().unwrap();
     let file = scratch.path().join("store.redb");
     std::fs::write(&file, "what is this").unwrap();
@@ -72,7 +73,7 @@ fn a_file_that_is_no_store_or_is_damaged_is_refused_with_the_reason() {
 }
 
 #[test]
-fn who_restores_a_store_is_told_which_code_its_controllers_miss_and_they_run_when_it_is_there() {
+fn restore_reports_missing_code_and_controllers_run_once_it_is_copied() {
     let scratch = TempDir::new().unwrap();
     let path = |name: &str| {
         let folder = scratch.path().join(name);
@@ -107,12 +108,12 @@ fn who_restores_a_store_is_told_which_code_its_controllers_miss_and_they_run_whe
         assert!(restored.stderr.contains(part), "{part}: {}", restored.stderr);
     }
     let host = HostProcess::start("run", &empty, &second, &[]);
-    eventually_built("the controller to say what it misses", || {
+    eventually_built("the controller to report its missing code", || {
         host.ask(&["describe", "controller", "greeter"]).stdout.contains("greeter.wasm cannot be read").then_some(())
     });
     host.kill();
 
-    // As it says.
+    // Puts the code where the message says.
     let code = format!("sha256-{}.wasm", digest.trim_start_matches("sha256:"));
     std::fs::create_dir_all(data.join("components")).unwrap();
     std::fs::copy(first.join("data/components").join(&code), data.join("components").join(&code)).unwrap();

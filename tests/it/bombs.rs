@@ -1,6 +1,6 @@
-//! Components that attack whoever compiles them: each is refused under the name of its limit, and the host goes on meanwhile.
+//! Components that attack the compiler: the host refuses each under the name of a limit, and keeps running.
 //!
-//! What a host makes of a compiler that misbehaves by itself is in `host/component/src/compiler/tests.rs`.
+//! `host/component/src/compiler/tests.rs` tests compiler processes that misbehave by themselves.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,14 +17,14 @@ use serde_json::json;
 
 use crate::metrics::scrape::Scrape;
 
-/// The options of an engine that compiles in processes of the binary.
+/// Returns the options of an engine that compiles in processes of the binary.
 fn options() -> EngineOptions {
     let environment = BTreeMap::from([("MIMALLOC_ARENA_RESERVE".to_owned(), "65536".to_owned())]);
     let compiler = Compiler { program: homeostat(), arguments: vec!["compile".to_owned()], environment };
     EngineOptions { instances_max: 4, compiler: Some(compiler), ..EngineOptions::default() }
 }
 
-/// Writes a number as WebAssembly does.
+/// Encodes a number as unsigned LEB128, as WebAssembly does.
 pub(crate) fn leb128(mut number: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     while number >= 0x80 {
@@ -39,14 +39,16 @@ pub(crate) fn section(number: u8, content: &[u8]) -> Vec<u8> {
     [&[number], leb128(content.len()).as_slice(), content].concat()
 }
 
-/// A good component and behind it a core module, which has these sections: what its types say is in order, so it is compiled.
+/// Returns a good component with a core module of these sections appended. Its types are valid, so it is
+/// compiled.
 fn component(module: &[u8]) -> Vec<u8> {
     let module = [b"\0asm\x01\0\0\0".as_slice(), module].concat();
     [std::fs::read(guest("greeter")).unwrap(), section(1, &module)].concat()
 }
 
-/// A component of a few functions that are short to write and long to compile: each has loops in loops, and in the innermost one every local takes
-/// the value of the next. A compiler that follows values, as all of them do, has every local to look at in every loop.
+/// Returns a component whose few functions are short and slow to compile. Each has nested loops, and in the
+/// innermost one every local takes the value of the next. A compiler that tracks values has to visit every
+/// local in every loop.
 fn bomb(functions: usize, loops: usize, locals: usize) -> Vec<u8> {
     let mut code = [leb128(1), leb128(locals), vec![0x7f]].concat();
     code.extend([0x03, 0x40].repeat(loops));
@@ -56,7 +58,7 @@ fn bomb(functions: usize, loops: usize, locals: usize) -> Vec<u8> {
         code.push(0x21);
         code.extend(leb128(local));
     }
-    // Each loop goes on for as long as the first local is not zero.
+    // Each loop repeats while the first local is not zero.
     code.extend([0x20, 0, 0x0d, 0, 0x0b].repeat(loops));
     code.push(0x0b);
     let body = [leb128(code.len()), code].concat();
@@ -66,7 +68,7 @@ fn bomb(functions: usize, loops: usize, locals: usize) -> Vec<u8> {
     component(&[types, declared, bodies].concat())
 }
 
-/// A megabyte that takes minutes.
+/// Returns a component of a megabyte that compiles for minutes.
 fn time_bomb() -> Vec<u8> {
     bomb(100, 1000, 1000)
 }
@@ -88,7 +90,7 @@ async fn goes_on(test: &TestHost, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_component_that_takes_minutes_to_compile_is_refused_by_name_while_others_are_reconciled() {
+async fn a_slow_compilation_ends_under_the_name_of_its_limit_and_delays_no_reconcile() {
     let test = host(EngineOptions { compile_time: Duration::from_secs(5), ..options() }).await;
     let (host, mut rounds) = (test.host.clone(), 0);
     let loading = tokio::spawn(async move { host.load(time_bomb(), &Grants::default()).await });
@@ -97,13 +99,13 @@ async fn a_component_that_takes_minutes_to_compile_is_refused_by_name_while_othe
         rounds += 1;
     }
     let refused = loading.await.unwrap().unwrap_err();
-    assert!(rounds > 1, "nothing ran beside it");
+    assert!(rounds > 1, "no key was reconciled during the compilation");
     assert!(refused.to_string().contains("limit compile-time: "), "{refused}");
     assert_eq!(test.host.measure().compiled, CompilationCounts { good: 1, time: 1, ..CompilationCounts::default() });
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_component_that_takes_all_memory_to_compile_is_refused_by_name_and_the_next_one_is_compiled() {
+async fn a_compilation_without_memory_ends_under_its_limit_and_the_next_one_works() {
     let engine = Engine::new(EngineOptions { compile_memory_bytes_max: 256 << 20, ..options() }).unwrap();
     let refused = engine.load(bomb(1, 1000, 3000), &Grants::default()).await.unwrap_err();
     assert!(matches!(refused.reasons[..], [Reason::Limit { limit: LimitName::CompileMemory, .. }]), "{refused}");
@@ -111,9 +113,9 @@ async fn a_component_that_takes_all_memory_to_compile_is_refused_by_name_and_the
     assert_eq!(engine.compilation_counts(), CompilationCounts { good: 1, memory: 1, ..CompilationCounts::default() });
 }
 
-/// So little memory that nothing that is announced can be made room for.
+/// The memory limit is so low that an allocation for the announced length would fail.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_component_that_announces_more_than_it_has_is_refused_before_there_is_room_for_it() {
+async fn a_component_with_false_lengths_is_refused_before_any_allocation_for_them() {
     let engine = Engine::new(EngineOptions { compile_memory_bytes_max: 192 << 20, ..options() }).unwrap();
     let many = leb128(u32::MAX as usize);
     let in_module = (1..=13).map(|number| component(&section(number, &many)));
@@ -143,10 +145,10 @@ fn put(folder: &Path, name: &str, component: &[u8]) {
 }
 
 #[test]
-fn a_running_host_says_which_component_was_too_much_to_compile_and_counts_it() {
+fn a_host_reports_and_counts_a_component_that_exceeds_the_compiler_limits() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     put(folder.path(), "greeter", &std::fs::read(guest("greeter")).unwrap());
-    // 20 million places where a local meets itself: more than the 2 GiB that a component may take by default.
+    // 20 million phi nodes of locals take more than the 2 GiB that a compilation has by default.
     put(folder.path(), "bomb", &bomb(1, 400, 50_000));
     let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     host.wait_for_stderr("controller/bomb refused");
@@ -155,11 +157,11 @@ fn a_running_host_says_which_component_was_too_much_to_compile_and_counts_it() {
     assert!(events.to_string().contains("limit compile-memory: "), "{events}");
     let counted = |result: &str| Scrape::of(scratch.path()).get("homeostat_compilations_total", &[("result", result)]);
     assert!(counted("compile-memory") >= 1.0 && counted("compile-time") == 0.0);
-    eventually_built("the other one to be compiled", || (counted("good") >= 1.0).then_some(()));
+    eventually_built("the other component to be compiled", || (counted("good") >= 1.0).then_some(()));
 }
 
 #[test]
-fn a_component_that_is_compiled_is_seen_and_holds_up_no_resource_of_the_folder() {
+fn a_compilation_in_progress_is_shown_and_delays_no_resource_of_the_folder() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     put(folder.path(), "bomb", &time_bomb());
     std::fs::write(folder.path().join("crd.yaml"), include_str!("crontabs.yaml")).unwrap();
@@ -175,19 +177,19 @@ fn a_component_that_is_compiled_is_seen_and_holds_up_no_resource_of_the_folder()
     let top = host.ask(&["top"]);
     assert!(top.stderr.starts_with("Compiling: bomb "), "{top:?}");
     host.wait_for_stderr("its component is being compiled");
-    // It has no queue yet.
+    // The command works although the controller has no queue yet.
     assert_eq!(host.ask(&["queue"]).code, Some(0));
     host.kill();
 }
 
-/// Returns the process that `parent` has started, if there is one.
+/// Returns a child process of `parent`, if it has one.
 #[cfg(target_os = "linux")]
 fn child_of(parent: u32) -> Option<u32> {
     let processes =
         std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let is_child = |process: &u32| {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-        // Behind the name, which may contain anything: the state, and the parent.
+        // The state and the parent follow the name, which may contain any character.
         stat.rsplit_once(") ")
             .and_then(|(_, rest)| rest.split(' ').nth(1))
             .is_some_and(|number| number == parent.to_string())
@@ -197,7 +199,7 @@ fn child_of(parent: u32) -> Option<u32> {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_compiler_is_bound_as_its_host_is_told_and_alone_and_ends_with_it() {
+fn a_compiler_has_the_limits_of_the_command_line_and_ends_with_its_host() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     put(folder.path(), "bomb", &time_bomb());
     let bounds = ["--compile-time", "3m", "--compile-memory", "1Gi"];
@@ -216,9 +218,9 @@ fn a_compiler_is_bound_as_its_host_is_told_and_alone_and_ends_with_it() {
         rows.iter().all(|row| limits.iter().any(|line| line.starts_with(row)))
     };
     let compiler =
-        eventually_built("a compiler that is bound", || child_of(host.id()).filter(|process| bound(*process)));
+        eventually_built("a compiler with its limits", || child_of(host.id()).filter(|process| bound(*process)));
     assert_eq!(of(compiler, "environ").trim_end_matches('\0'), "MIMALLOC_ARENA_RESERVE=65536");
-    // The group of processes, and how nice it is: ten more than its host, which may be nice itself.
+    // The process group, and the nice value: 10 above the host's, at most 19.
     let group_and_nice = |process: u32| {
         let stat = of(process, "stat");
         let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
@@ -229,7 +231,7 @@ fn a_compiler_is_bound_as_its_host_is_told_and_alone_and_ends_with_it() {
     host.kill();
     eventually_built("the compiler to end with its host", || {
         let stat = of(compiler, "stat");
-        // One that nobody has waited for yet is a zombie.
+        // A dead process is a zombie until its parent waits for it.
         (stat.is_empty() || stat.contains(") Z ")).then_some(())
     });
 }

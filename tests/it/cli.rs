@@ -1,4 +1,4 @@
-//! The binary, as a person uses it: what it says, what it refuses, and how it ends.
+//! The binary as a person uses it: its output, its errors and its exit codes.
 
 use std::path::Path;
 
@@ -71,7 +71,7 @@ fn every_command_says_what_it_does() {
 }
 
 #[test]
-fn grants_of_a_running_controller_are_a_role_of_kubernetes() {
+fn grants_of_a_running_controller_print_as_a_kubernetes_role() {
     let folder = greeter();
     let (host, _scratch) = start("run", folder.path());
     host.until("greeting", "world", "/status/message", &json!("Hello, world!"));
@@ -87,7 +87,7 @@ fn grants_of_a_running_controller_are_a_role_of_kubernetes() {
 }
 
 #[test]
-fn a_folder_runs_and_every_question_has_an_answer() {
+fn a_host_runs_a_folder_and_answers_every_command() {
     let folder = greeter();
     let (host, _scratch) = start("run", folder.path());
     host.until("greeting", "world", "/status/message", &json!("Hello, world!"));
@@ -132,16 +132,16 @@ fn a_folder_runs_and_every_question_has_an_answer() {
 }
 
 #[test]
-fn nobody_answers_is_an_error_of_its_own() {
+fn a_missing_host_has_its_own_exit_code() {
     let scratch = tempfile::tempdir().unwrap();
     let server = format!("unix:{}", scratch.path().join("none.sock").display());
     let output = run(&["get", "pods", "--server", &server]);
     assert_eq!(output.code, Some(69), "{}", output.stderr);
-    assert!(output.stderr.contains("homeostat run"), "it says how to start one: {}", output.stderr);
+    assert!(output.stderr.contains("homeostat run"), "the error says how to start a host: {}", output.stderr);
 }
 
 #[test]
-fn bad_manifests_are_named_by_place_and_the_others_are_applied() {
+fn bad_manifests_are_reported_by_line_and_the_others_are_applied() {
     let folder = greeter();
     write(
         folder.path(),
@@ -172,7 +172,7 @@ fn bad_manifests_are_named_by_place_and_the_others_are_applied() {
 }
 
 #[test]
-fn a_component_that_is_none_is_refused_with_every_reason_and_the_old_one_goes_on() {
+fn a_file_that_is_not_a_component_is_refused_and_the_running_one_keeps_running() {
     let folder = greeter();
     let (host, _scratch) = start("run", folder.path());
     host.until("greeting", "world", "/status/message", &json!("Hello, world!"));
@@ -198,9 +198,9 @@ fn a_component_that_is_none_is_refused_with_every_reason_and_the_old_one_goes_on
     host.until("controllers", "greeter", "/status/generation", &json!(2));
 }
 
-/// The kind is declared by the component alone: that nobody knows it follows from the refusal.
+/// Only the refused component declares the kind, so the unknown kind is a consequence of the refusal.
 #[test]
-fn what_was_refused_is_told_before_the_kinds_that_nobody_knows_for_that() {
+fn a_refusal_is_reported_before_the_unknown_kinds_that_it_causes() {
     let folder = greeter();
     std::fs::copy(guest("guest-wrong"), folder.path().join("greeter.wasm")).unwrap();
     let more = "apiVersion: demo.homeostat.dev/v1\nkind: Greeting\nmetadata: {name: moon}\nspec: {name: Moon}\n";
@@ -213,7 +213,7 @@ fn what_was_refused_is_told_before_the_kinds_that_nobody_knows_for_that() {
     assert_eq!(said.matches("is not known").count(), 1, "{said}");
 }
 
-/// The manifest of a controller that may do everything with resources.
+/// Returns the manifest of a controller with a grant of every verb on every resource.
 fn controller(name: &str, file: &str, limits: &str) -> String {
     format!(
         "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {{name: {name}}}\nspec:\n  component: {{file: {file}}}\n  \
@@ -222,7 +222,7 @@ fn controller(name: &str, file: &str, limits: &str) -> String {
 }
 
 #[test]
-fn a_controller_without_its_component_is_named_by_place_and_the_others_run() {
+fn a_controller_without_its_component_is_reported_by_line_and_the_others_run() {
     let folder = greeter();
     write(folder.path(), "absent.yaml", &controller("absent", "absent.wasm", "{}"));
     let (host, _scratch) = start("run", folder.path());
@@ -235,7 +235,7 @@ fn a_controller_without_its_component_is_named_by_place_and_the_others_run() {
 }
 
 #[test]
-fn a_controller_that_somebody_suspended_stays_so_when_its_files_change() {
+fn a_suspension_by_a_person_survives_a_change_of_the_files() {
     let folder = greeter();
     let manifest = controller("greeter", "greeter.wasm", "{}");
     write(folder.path(), "greeter.yaml", &manifest);
@@ -246,22 +246,22 @@ fn a_controller_that_somebody_suspended_stays_so_when_its_files_change() {
     };
     host.until("controllers", "greeter", "/status/state", &json!("ready"));
     assert_eq!(host.ask(&["suspend", "greeter"]).code, Some(0));
-    is_suspended("it was asked to");
+    is_suspended("after the command");
 
     write(folder.path(), "greeter.yaml", &format!("{manifest}  concurrency: 3\n"));
     host.until("controllers", "greeter", "/status/concurrency", &json!(3));
-    is_suspended("other settings are no word on that");
+    is_suspended("after a change of settings");
     let component = std::fs::read(guest("greeter")).unwrap();
     std::fs::write(folder.path().join("greeter.wasm"), homeostat_tests::renamed(&component, "new")).unwrap();
     host.until("controllers", "greeter", "/status/generation", &json!(2));
-    is_suspended("another component is no word on that");
+    is_suspended("after a change of the component");
     assert_eq!(host.ask(&["resume", "greeter"]).code, Some(0));
     host.until("controllers", "greeter", "/status/state", &json!("ready"));
 }
 
-/// C8
+/// C8: A second signal ends the host at once, while a guest hangs.
 #[test]
-fn a_second_signal_ends_a_host_at_once_while_a_guest_hangs() {
+fn a_second_signal_ends_the_host_at_once_while_a_guest_hangs() {
     for (signal, code) in [("TERM", 143), ("INT", 130)] {
         let folder = tempfile::tempdir().unwrap();
         std::fs::copy(guest("guest-hostile"), folder.path().join("hostile.wasm")).unwrap();
@@ -278,9 +278,9 @@ fn a_second_signal_ends_a_host_at_once_while_a_guest_hangs() {
     }
 }
 
-/// Three controllers as they were built before, and the sources of a fourth one.
+/// The folder has three built controllers, and the sources of a fourth one.
 #[test]
-fn a_folder_is_built_run_until_it_settles_and_shown() {
+fn dev_builds_a_folder_runs_it_until_it_settles_and_shows_it() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let apps = copy_of_sources(&["examples/greeter"], folder.path());
     for name in ["deployments", "replicasets", "kubelet"] {
@@ -305,7 +305,7 @@ fn a_folder_is_built_run_until_it_settles_and_shown() {
 }
 
 #[test]
-fn a_folder_without_guests_is_told_to_be_one() {
+fn dev_reports_a_folder_without_guests() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let ended = HostProcess::spawn("dev", folder.path(), scratch.path(), &["--exit-when-settled"]).wait_for_exit();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
@@ -313,7 +313,7 @@ fn a_folder_without_guests_is_told_to_be_one() {
 }
 
 #[test]
-fn a_store_that_cannot_be_used_is_left_as_it_is() {
+fn a_foreign_or_locked_store_is_refused_and_left_unchanged() {
     let folder = greeter();
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
@@ -335,13 +335,13 @@ fn a_store_that_cannot_be_used_is_left_as_it_is() {
 }
 
 #[test]
-fn a_host_that_is_started_wrongly_says_what_is_wrong_and_leaves_nothing_behind() {
+fn a_failed_start_reports_the_wrong_argument_and_creates_no_store() {
     let folder = greeter();
     let text = folder.path().display().to_string();
     let nowhere = run(&["run", &text, "--listen", "80"]);
     assert_eq!(nowhere.code, Some(2), "{}", nowhere.stderr);
     assert!(nowhere.stderr.contains("`80` is not an address"), "{}", nowhere.stderr);
-    assert!(!folder.path().join(".homeostat").exists(), "no store is made for a host that cannot be");
+    assert!(!folder.path().join(".homeostat").exists(), "the failed start created a store");
 
     let socket = format!("unix:{}", folder.path().join("a.sock").display());
     let tokens = run(&["run", &text, "--listen", &socket, "--tokens", "/dev/null/none"]);
@@ -350,12 +350,12 @@ fn a_host_that_is_started_wrongly_says_what_is_wrong_and_leaves_nothing_behind()
 }
 
 #[test]
-fn a_store_of_a_newer_format_is_refused_and_left_as_it_is() {
+fn a_store_of_a_newer_format_is_refused_and_left_unchanged() {
     let folder = greeter();
     let scratch = tempfile::tempdir().unwrap();
     let (data, store) = (scratch.path().join("data"), scratch.path().join("data/store.redb"));
     std::fs::create_dir(&data).unwrap();
-    // Without a journal, so that the file can be opened as one of the engine.
+    // Without a write-ahead log, redb itself can open the file.
     let options = homeostat_store::Options { wal_bytes: 0, ..Default::default() };
     drop(homeostat_store::embedded::EmbeddedStore::open(&store, options).unwrap());
     let meta: redb::TableDefinition<'_, &str, &str> = redb::TableDefinition::new("meta");
@@ -374,7 +374,7 @@ fn a_store_of_a_newer_format_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn a_component_can_be_looked_into_before_it_runs() {
+fn inspect_describes_a_component_that_does_not_run() {
     let uptime = guest("uptime").display().to_string();
     let output = run(&["inspect", &uptime, "-o", "json"]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
@@ -389,7 +389,7 @@ fn a_component_can_be_looked_into_before_it_runs() {
 }
 
 #[test]
-fn a_component_that_begins_with_much_memory_can_be_looked_into() {
+fn inspect_describes_a_component_with_a_large_initial_memory() {
     let folder = tempfile::tempdir().unwrap();
     let component = folder.path().join("large.wasm");
     std::fs::write(&component, with_memory(65)).unwrap();
@@ -402,7 +402,7 @@ fn a_component_that_begins_with_much_memory_can_be_looked_into() {
 }
 
 #[test]
-fn a_bench_is_one_line() {
+fn bench_prints_one_line() {
     let noop = guest("guest-noop").display().to_string();
     let output = run(&["bench", &noop, "--keys", "1000", "--seconds", "1"]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
@@ -413,7 +413,7 @@ fn a_bench_is_one_line() {
     assert!(!output.stdout.contains("failed"), "{}", output.stdout);
 }
 
-/// A feeder written in Rust, in a program that embeds the host.
+/// The program in `examples/embed` has a feeder in Rust.
 #[test]
 fn a_program_can_embed_a_host_and_feed_it() {
     let mut child = std::process::Command::new(homeostat_tests::embed())

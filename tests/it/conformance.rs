@@ -1,12 +1,12 @@
-//! `tests/conformance.md` says which test shows which promise. The promises are its own; which tests there are is read off the sources:
-//! a doc comment that begins with names of promises, directly above a test.
+//! Checks that `tests/conformance.md` lists below each promise the tests that show it. People write the
+//! promises. The lists come from the sources: a test shows the promises that its doc comment begins with.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use homeostat_tests::repository;
 
-/// The one promise that other work owns.
+/// The one promise without a test, as its feature does not exist yet.
 const LATER: &str = "C7";
 
 /// A test that shows some promises.
@@ -17,7 +17,7 @@ struct Shows {
     is_ignored: bool,
 }
 
-/// Reads the tests of a source whose doc comment begins with names of promises.
+/// Returns the tests of a source whose doc comment begins with codes of promises.
 fn read(source: &str) -> Vec<Shows> {
     let mut found = Vec::new();
     let mut above = Above::default();
@@ -41,7 +41,7 @@ fn read(source: &str) -> Vec<Shows> {
     found
 }
 
-/// What stands above an item.
+/// The doc comment and the attributes above an item.
 #[derive(Default)]
 struct Above<'a> {
     /// The first line of its doc comment.
@@ -51,10 +51,11 @@ struct Above<'a> {
 }
 
 impl Above<'_> {
-    /// What the item that begins with `line` shows; nothing when it is no test, or no promise is named.
+    /// Returns the promises that the item at `line` shows. `None` if it is no test, or its comment names no
+    /// promise.
     fn shows(&self, line: &str) -> Option<Shows> {
         let promises = named(self.doc?);
-        // The suite of the stores makes two tests of each function: one for each store.
+        // A macro makes two tests of each function of the store suite, one per store.
         let is_test = self.is_test || line.contains("(make: Make)");
         if promises.is_empty() || !is_test {
             return None;
@@ -75,7 +76,7 @@ fn is_test(attribute: &str) -> bool {
     path.rsplit("::").next() == Some("test")
 }
 
-/// Returns the names at the beginning of a doc comment: `Q3` and `T8` of `Q3, T8: why`.
+/// Returns the codes at the beginning of a doc comment: `Q3` and `T8` of `Q3, T8: why`.
 fn named(doc: &str) -> Vec<String> {
     let mut names = Vec::new();
     for word in doc.split(", ") {
@@ -96,7 +97,7 @@ fn named(doc: &str) -> Vec<String> {
     names
 }
 
-/// Reads every source of the repository, by its path in it.
+/// Reads every source below `folder` into `found`, by its path in the repository.
 fn sources(folder: &Path, found: &mut BTreeMap<String, Vec<Shows>>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -110,7 +111,7 @@ fn sources(folder: &Path, found: &mut BTreeMap<String, Vec<Shows>>) {
     }
 }
 
-/// Returns the tests of each promise, and what is wrong with some.
+/// Returns the tests of each promise, and the problems of tests.
 fn tests() -> (BTreeMap<String, BTreeSet<String>>, Vec<String>) {
     let (mut found, mut tests, mut wrong) = (BTreeMap::new(), BTreeMap::<_, BTreeSet<_>>::new(), Vec::new());
     sources(repository(), &mut found);
@@ -128,12 +129,12 @@ fn tests() -> (BTreeMap<String, BTreeSet<String>>, Vec<String>) {
     (tests, wrong)
 }
 
-/// Returns the name of the promise that a line of the document states.
+/// Returns the code of the promise that a line of the document states.
 fn promise(line: &str) -> Option<&str> {
     Some(line.strip_prefix("* **")?.split_once("** ")?.0)
 }
 
-/// Returns the document with these tests below each promise, and what is wrong with it.
+/// Returns the document with these tests below each promise, and the problems of promises.
 fn written(document: &str, mut tests: BTreeMap<String, BTreeSet<String>>) -> (String, Vec<String>) {
     let (mut text, mut wrong) = (String::new(), Vec::new());
     let lines: Vec<&str> = document.lines().filter(|line| !line.starts_with("  * `")).collect();
@@ -156,7 +157,7 @@ fn written(document: &str, mut tests: BTreeMap<String, BTreeSet<String>>) -> (St
 }
 
 #[test]
-fn every_promise_is_shown_by_the_tests_that_stand_below_it() {
+fn every_promise_lists_exactly_the_tests_that_show_it() {
     let path = repository().join("tests/conformance.md");
     let document = std::fs::read_to_string(&path).unwrap();
     let (tests, mut wrong) = tests();
@@ -179,7 +180,7 @@ fn every_promise_is_shown_by_the_tests_that_stand_below_it() {
 }
 
 #[test]
-fn a_promise_is_read_off_the_doc_comment_of_a_test_whatever_stands_between() {
+fn a_promise_is_read_from_a_doc_comment_despite_attributes_in_between() {
     let source = r#"
         | /// Q3, T8: why
         | /// C1 is not named here.
@@ -212,7 +213,7 @@ fn a_promise_is_read_off_the_doc_comment_of_a_test_whatever_stands_between() {
 }
 
 #[test]
-fn a_promise_without_a_test_and_a_test_without_a_promise_are_told() {
+fn a_promise_without_a_test_and_a_test_of_an_unknown_promise_are_reported() {
     let document = "* **Q1** One.\n  * `gone.rs::old`\n* **Q2** Two.\n* **C7** Three.\n  * later: leases\n";
     let tests = [("Q1", "a.rs::one"), ("Q99", "a.rs::two")];
     let tests = tests.map(|(promise, test)| (promise.to_owned(), BTreeSet::from([test.to_owned()])));

@@ -1,18 +1,18 @@
-//! The contract with guests, word by word: a change of it is a decision, and shows in a review.
+//! The contract with guests as snapshots, so that a review shows every change of it.
 
 use homeostat_tests::repository;
 
 #[test]
-fn the_contract_is_the_one_that_was_agreed_on() {
+fn the_contract_equals_its_snapshots() {
     for name in ["types", "guest", "host", "world"] {
         let text = std::fs::read_to_string(repository().join(format!("wit/{name}.wit"))).unwrap();
         insta::assert_snapshot!(name, text);
     }
 }
 
-/// Everything that a guest can name says since when, and the manual has a word on every function.
+/// Every item of the contract has an `@since`, and every function a documentation.
 #[test]
-fn every_item_says_since_when() {
+fn every_item_has_since_and_every_function_is_documented() {
     for name in ["types", "guest", "host", "world"] {
         let text = std::fs::read_to_string(repository().join(format!("wit/{name}.wit"))).unwrap();
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
@@ -21,14 +21,14 @@ fn every_item_says_since_when() {
                 .iter()
                 .any(|word| line.starts_with(word));
             if declares || line.contains(": func(") {
-                assert!(
-                    lines[number - 1].starts_with("@since"),
-                    "{name}.wit:{}: `{line}` does not say since when",
-                    number + 1
-                );
+                assert!(lines[number - 1].starts_with("@since"), "{name}.wit:{}: `{line}` has no @since", number + 1);
             }
             if line.contains(": func(") {
-                assert!(lines[number - 2].starts_with("///"), "{name}.wit:{}: `{line}` has no manual", number + 1);
+                assert!(
+                    lines[number - 2].starts_with("///"),
+                    "{name}.wit:{}: `{line}` has no documentation",
+                    number + 1
+                );
             }
         }
     }

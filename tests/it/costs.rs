@@ -1,4 +1,4 @@
-//! What controllers cost, what they are denied, and what they need: as a person asks a running host.
+//! Costs, denials and needed grants of controllers, as the commands show them.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::metrics::scrape::Scrape;
 
-/// Writes the manifest of the guest that misbehaves, with these lines in its `spec`.
+/// Writes the manifest of the hostile guest, with these lines in its `spec`.
 fn write_manifest(folder: &Path, grants: &str) {
     let indented: String = grants.lines().map(|line| format!("  {line}\n")).collect();
     let manifest = format!(
@@ -24,12 +24,13 @@ struct Host {
 }
 
 impl Host {
-    /// Starts a host with the guest that misbehaves by the names of its resources. It may do everything to these, and nothing else.
+    /// Starts a host with the hostile guest and resources of these names. The guest has every verb on its own
+    /// kinds, and no other grant.
     fn start(names: &[&str]) -> Self {
         Self::granted("\"*\"", names)
     }
 
-    /// The same with these verbs alone.
+    /// The same, with only these verbs granted.
     fn granted(verbs: &str, names: &[&str]) -> Self {
         let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         std::fs::copy(guest("guest-hostile"), folder.path().join("guest.wasm")).unwrap();
@@ -57,7 +58,7 @@ impl Host {
         output.stdout
     }
 
-    /// Asks until what is answered is what is wanted.
+    /// Repeats a command until its answer is as wanted, and returns the answer.
     fn until(&self, arguments: &[&str], wanted: impl Fn(&Value) -> bool) -> Value {
         eventually_blocking(&format!("{arguments:?}"), || {
             let answer: Value = serde_json::from_str(&self.ask(arguments)).unwrap();
@@ -71,14 +72,14 @@ impl Host {
 }
 
 #[test]
-fn a_denial_is_counted_and_told_with_the_grant_that_is_missing() {
+fn a_denial_is_counted_and_reported_with_the_missing_grant() {
     let host = Host::start(&["foreign"]);
     let denials = |capability: &str| {
         let labels = [("controller", "web"), ("capability", capability)];
         Scrape::of(host.folder()).get("homeostat_denials_total", &labels)
     };
     eventually_blocking("denials to be counted", || (denials("get") >= 2.0).then_some(()));
-    assert_eq!((denials("delete"), denials("http")), (0.0, 0.0), "every capability is there");
+    assert_eq!((denials("delete"), denials("http")), (0.0, 0.0), "every capability has a series");
     let about = |arguments: &[&str]| {
         let events = host.until(arguments, |events| {
             let mut items = events["items"].as_array().unwrap().iter();
@@ -89,7 +90,7 @@ fn a_denial_is_counted_and_told_with_the_grant_that_is_missing() {
     };
     for arguments in [["--for", "hostile/foreign"], ["--controller", "web"]] {
         let events = about(&["events", arguments[0], arguments[1], "-o", "json"]);
-        assert_eq!(events.len(), 1, "equal ones are one: {events:?}");
+        assert_eq!(events.len(), 1, "equal denials are one event: {events:?}");
         let message = events[0]["message"].as_str().unwrap();
         assert!(message.contains("{kinds: [Secret], verbs: [get], namespaces: [\"default\"]}"), "{message}");
     }
@@ -98,14 +99,14 @@ fn a_denial_is_counted_and_told_with_the_grant_that_is_missing() {
 }
 
 #[test]
-fn grants_that_will_be_missing_are_told_all_at_once_before_the_first_call() {
+fn missing_grants_are_all_reported_before_the_first_call() {
     let missing = |host: &Host| {
         let events: Value = serde_json::from_str(&host.ask(&["events", "--controller", "web", "-o", "json"])).unwrap();
         let missing =
             events["items"].as_array().unwrap().iter().find(|event| event["reason"] == "GrantsMissing").cloned();
         missing.map(|event| event["message"].as_str().unwrap().to_owned())
     };
-    let message = missing(&Host::granted("get, watch", &["good"])).expect("the guest writes");
+    let message = missing(&Host::granted("get, watch", &["good"])).expect("the guest needs verbs that are not granted");
     let verbs = message.split_once("verbs: [").unwrap().1.split_once(']').unwrap().0;
     assert!(verbs.contains("create") && verbs.contains("update-status") && !verbs.contains("delete"), "{message}");
     assert!(message.contains("kinds: [demo.homeostat.dev/Hostile]"), "{message}");
@@ -113,33 +114,33 @@ fn grants_that_will_be_missing_are_told_all_at_once_before_the_first_call() {
 }
 
 #[test]
-fn a_manifest_without_a_watch_is_refused_with_the_line_that_grants_it() {
+fn a_manifest_without_a_grant_for_a_watch_is_refused_with_the_missing_line() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     std::fs::copy(guest("guest-hostile"), folder.path().join("guest.wasm")).unwrap();
     write_manifest(folder.path(), "grants: {resources: [{kinds: [demo.homeostat.dev/*], verbs: [get]}]}");
     let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     let line = "- {kinds: [demo.homeostat.dev/Hostile], verbs: [watch], namespaces: [\"*\"]}";
     host.wait_for_stderr(line);
-    // What it says is enough.
+    // The line from the message suffices.
     write_manifest(folder.path(), &format!("grants:\n  resources:\n    {line}\n"));
     host.until("controller", "web", "/status/state", &json!("ready"));
 }
 
 #[test]
-fn the_smallest_grants_are_proposed_out_of_what_was_seen() {
+fn learn_proposes_the_smallest_grants_for_the_observed_effects() {
     let host = Host::start(&["foreign", "good"]);
     let line = |answer: &Value, verb: &str| {
         let lines = answer["learned"]["grants"]["resources"].as_array()?;
         lines.iter().find(|line| line["verbs"].as_array().unwrap().contains(&json!(verb))).cloned()
     };
-    // The one is seen to write and the other to be denied, in whatever order they run.
+    // Waits for a write of `good` and the denial of `foreign`, in either order.
     let learned = host.until(&["grants", "learn", "web", "-o", "json"], |answer| {
         let denied = answer["learned"]["denied"]["resources"].as_array().map_or(0, Vec::len);
         line(answer, "update-status").is_some() && denied > 0
     });
     let writes = line(&learned, "update-status").unwrap();
     assert_eq!(writes["kinds"], json!(["demo.homeostat.dev/Hostile"]));
-    assert_eq!(writes["names"], json!(["good"]), "the other one gets no further than its denial");
+    assert_eq!(writes["names"], json!(["good"]), "the denied resource is not written");
     assert_eq!(learned["learned"]["denied"]["resources"][0]["kinds"], json!(["Secret"]));
 
     let text = host.ask(&["grants", "learn", "web"]);
@@ -156,7 +157,7 @@ fn the_smallest_grants_are_proposed_out_of_what_was_seen() {
 }
 
 #[test]
-fn what_is_proposed_is_pasted_into_the_manifest_and_the_controller_goes_on() {
+fn learned_grants_in_the_manifest_keep_the_controller_running() {
     let host = Host::start(&["good"]);
     host.until(&["get", "hostile", "good", "-o", "json"], |document| !document["status"].is_null());
     host.until(&["queue", "web", "-o", "json"], |queues| queues["items"][0]["items"].as_array().unwrap().is_empty());
@@ -168,12 +169,12 @@ fn what_is_proposed_is_pasted_into_the_manifest_and_the_controller_goes_on() {
     let lines = taken["spec"]["grants"]["resources"].as_array().unwrap();
     let line = |verb: &str| lines.iter().find(|line| line["verbs"].as_array().unwrap().contains(&json!(verb))).unwrap();
     assert_eq!(line("update-status")["names"], json!(["good"]), "{taken:#}");
-    assert_eq!(line("watch")["names"], Value::Null, "what is new has another name: {taken:#}");
+    assert_eq!(line("watch")["names"], Value::Null, "a watch of new resources has no names: {taken:#}");
     host.until(&["get", "controller", "web", "-o", "json"], |controller| {
         let conditions = controller["status"]["conditions"].as_array().unwrap();
         conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
     });
-    // Watches, lists and reconciles are there as before: what it did once it does again.
+    // With the proposed grants the controller watches, lists and reconciles as before.
     host.ask(&["delete", "hostile", "good"]);
     host.apply(&["good"]);
     host.until(&["get", "hostile", "good", "-o", "json"], |document| !document["status"].is_null());
@@ -182,7 +183,7 @@ fn what_is_proposed_is_pasted_into_the_manifest_and_the_controller_goes_on() {
 }
 
 #[test]
-fn what_is_proposed_for_a_component_that_has_sent_no_request_yet_is_not_refused() {
+fn learned_grants_of_a_component_without_requests_so_far_are_accepted() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     std::fs::copy(guest("uptime"), folder.path().join("guest.wasm")).unwrap();
     let manifest = |generation: u32, grants: &str| {
@@ -221,7 +222,7 @@ fn what_is_proposed_for_a_component_that_has_sent_no_request_yet_is_not_refused(
 }
 
 #[test]
-fn what_is_forgotten_is_not_proposed_again() {
+fn learn_after_a_reset_proposes_nothing_from_before() {
     let host = Host::start(&["good"]);
     let is_seen = |answer: &Value| !answer["seen"]["resources"].as_array().unwrap().is_empty();
     host.until(&["grants", "learn", "web", "-o", "json"], is_seen);
@@ -234,7 +235,7 @@ fn what_is_forgotten_is_not_proposed_again() {
 }
 
 #[test]
-fn top_shows_the_dearest_controllers_and_their_dearest_keys() {
+fn top_shows_the_most_expensive_controllers_and_keys() {
     let host = Host::start(&["good", "random-flood", "foreign"]);
     let costs = host.until(&["top", "web", "-o", "json"], |costs| {
         costs["items"][0]["keys"].as_array().is_some_and(|keys| keys.len() == 3)
@@ -242,11 +243,11 @@ fn top_shows_the_dearest_controllers_and_their_dearest_keys() {
     });
     let item = &costs["items"][0];
     let (spent, keys) = (&item["spent"], item["keys"].as_array().unwrap());
-    assert_eq!(keys[0]["key"]["name"], "random-flood", "it draws until its limit: {costs:#}");
+    assert_eq!(keys[0]["key"]["name"], "random-flood", "the key that runs until its limit costs most: {costs:#}");
     assert_eq!(keys[0]["spent"]["failures"], keys[0]["spent"]["runs"]);
     for measure in ["runs", "failures", "cpuUs", "bytesOut", "bytesIn"] {
         let of_keys: u64 = keys.iter().map(|key| key["spent"][measure].as_u64().unwrap()).sum();
-        // Each is rounded by itself.
+        // The host rounds each value separately.
         assert!(of_keys.abs_diff(spent[measure].as_u64().unwrap()) <= 3, "{measure}: {costs:#}");
     }
     assert!(spent["memoryBytesMax"].as_u64().unwrap() >= 64 << 10);
@@ -266,7 +267,7 @@ fn top_shows_the_dearest_controllers_and_their_dearest_keys() {
 }
 
 #[test]
-fn a_host_without_controllers_says_so() {
+fn top_reports_a_host_without_controllers() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let running = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     let top = eventually_blocking("an answer", || Some(running.ask(&["top"])).filter(|output| output.code == Some(0)));

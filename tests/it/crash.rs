@@ -1,11 +1,11 @@
-//! A rollout that is interrupted: by `kill -9`, and by a change of a guest's source.
+//! Rollouts of a deployment that are interrupted by `kill -9`, or by a change of a guest's source.
 
 use std::path::Path;
 
 use homeostat_tests::{HostProcess, copy_of_sources, eventually_blocking, eventually_built, guest, repository};
 use serde_json::{Value, json};
 
-/// The three controllers and one deployment, with these many pods that take this long to start.
+/// Writes the three controllers and a deployment of five pods, which take this long to start.
 fn apps(folder: &Path, startup: &str) {
     for name in ["deployments", "replicasets", "kubelet"] {
         std::fs::copy(guest(name), folder.join(format!("{name}.wasm"))).unwrap();
@@ -24,7 +24,7 @@ fn set_image(folder: &Path, image: &str) {
     std::fs::write(folder.join("web.yaml"), text.replace("image: web:1", &format!("image: {image}"))).unwrap();
 }
 
-/// The pods that there are; none as long as the host does not know the kind.
+/// Returns all pods. None while the host does not know their kind.
 fn pods(host: &HostProcess) -> Vec<Value> {
     let output = host.ask(&["get", "pods", "-o", "json"]);
     let list: Value = serde_json::from_str(&output.stdout).unwrap_or_default();
@@ -47,7 +47,7 @@ fn rolled_out(host: &HostProcess, image: &str) {
     eventually_blocking(&format!("five pods of {image}"), || is_rolled_out(host, image).then_some(()));
 }
 
-/// Waits until some pods of the new image are there.
+/// Waits for the first pod of the new image.
 fn under_way(host: &HostProcess, image: &str) {
     eventually_blocking("the rollout to be under way", || {
         pods(host).iter().any(|pod| pod["spec"]["containers"][0]["image"] == image).then_some(())
@@ -55,9 +55,9 @@ fn under_way(host: &HostProcess, image: &str) {
 }
 
 #[test]
-fn a_rollout_survives_kill_9_and_ends_with_the_pods_it_should_have() {
+fn a_rollout_survives_kill_9_and_ends_with_the_desired_pods() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    // Slow pods, so that the end comes in the middle.
+    // The pods start slowly, so that the kill interrupts the rollout.
     apps(folder.path(), "1s");
     let mut host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     rolled_out(&host, "web:1");
@@ -65,7 +65,7 @@ fn a_rollout_survives_kill_9_and_ends_with_the_pods_it_should_have() {
         let image = format!("web:{round}");
         set_image(folder.path(), &image);
         under_way(&host, &image);
-        assert!(!is_rolled_out(&host, &image), "the rollout was through before it could be interrupted");
+        assert!(!is_rolled_out(&host, &image), "the rollout was complete before the kill");
         host.kill();
         host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
         rolled_out(&host, &image);
@@ -77,7 +77,7 @@ fn a_rollout_survives_kill_9_and_ends_with_the_pods_it_should_have() {
 }
 
 #[test]
-fn a_source_that_is_edited_during_a_rollout_is_built_and_swapped_and_no_pod_is_lost() {
+fn an_edit_of_a_source_during_a_rollout_is_swapped_in_and_loses_no_pod() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let names = ["deployments", "replicasets", "kubelet"].map(|name| format!("examples/apps/{name}"));
     let apps = copy_of_sources(&names.each_ref().map(String::as_str), folder.path());
@@ -88,7 +88,7 @@ fn a_source_that_is_edited_during_a_rollout_is_built_and_swapped_and_no_pod_is_l
     eventually_built("the guests", || is_rolled_out(&host, "web:1").then_some(()));
     assert_eq!(host.json(&["get", "controllers", "replicasets"])["status"]["generation"], 1);
 
-    // Slow pods, so that the swap comes in the middle.
+    // The pods start slowly, so that the swap happens during the rollout.
     let controllers = std::fs::read_to_string(apps.join("controllers.yaml")).unwrap();
     std::fs::write(apps.join("controllers.yaml"), controllers.replace("startup: 300ms", "startup: 3s")).unwrap();
     let text = std::fs::read_to_string(apps.join("web.yaml")).unwrap();
@@ -111,7 +111,7 @@ fn a_source_that_is_edited_during_a_rollout_is_built_and_swapped_and_no_pod_is_l
     let logged = host.ask(&["logs", "replicasets"]).stdout;
     assert!(logged.contains("edited"), "the new code runs: {logged}");
 
-    // A source that does not compile is told, and the old one goes on.
+    // A source that does not compile is reported, and the running version keeps running.
     std::fs::write(&source, "this is no Rust").unwrap();
     host.wait_for_stderr("error");
     assert_eq!(host.json(&["get", "controllers", "replicasets"])["status"]["generation"], json!(2));

@@ -1,4 +1,4 @@
-//! Components in a registry that nobody here has written, and what the clients of others make of them.
+//! Components in the registry of the Distribution project, and with its usual clients, oras and crane.
 
 use std::fs;
 use std::io::Write;
@@ -15,7 +15,7 @@ use crate::registry::{CONFIG, MANIFEST, PAIR, Person, greeter, until_runs, write
 const HTPASSWD: &str = "user:$2a$05$3KuzDpsUFXSsgm98Jbdo/u4Bsbh.ZJWs86RrdH8TXFwXbHf3no/wK\n";
 
 impl Person {
-    /// Runs a program of others, which must work, with `said` on its standard input. Returns what it prints.
+    /// Runs a foreign program that has to succeed, with `said` on its standard input. Returns its output.
     fn uses(&self, program: &Path, arguments: &[&str], said: &str) -> Vec<u8> {
         let mut command = Command::new(program);
         command.args(arguments).env_clear().env("DOCKER_CONFIG", self.path("")).env("HOME", self.path(""));
@@ -36,7 +36,7 @@ impl Person {
         String::from_utf8(self.uses(&crane(), arguments, "")).unwrap().trim().to_owned()
     }
 
-    /// Pushes a component as somebody does who has never heard of us. Returns the digest of its manifest.
+    /// Pushes a component with oras, without our client. Returns the digest of its manifest.
     fn pushes_with_oras(&self, component: &[u8], tag: &str) -> String {
         fs::write(self.path("theirs.wasm"), component).unwrap();
         let config = json!({ "created": "2026-07-01T10:00:00Z", "architecture": "wasm", "os": "wasip2" });
@@ -47,7 +47,7 @@ impl Person {
     }
 }
 
-/// What keeps a registry's files, and a registry that lets everybody do everything.
+/// Starts a registry without access control. Returns the folder of its files, and the registry.
 fn open() -> (tempfile::TempDir, Distribution) {
     let kept = tempfile::tempdir().unwrap();
     let registry = Distribution::start(kept.path());
@@ -78,7 +78,7 @@ fn digest_of(reference: &str) -> &str {
 
 #[test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
-fn what_is_pushed_is_what_clients_of_others_read_and_copy() {
+fn a_pushed_component_is_readable_and_copyable_with_oras_and_crane() {
     let (person, (_kept, registry)) = (Person::new(), open());
     let component = fs::read(guest("greeter")).unwrap();
     let tag = registry.reference("acme/greeter:1.2");
@@ -95,24 +95,24 @@ fn what_is_pushed_is_what_clients_of_others_read_and_copy() {
     assert_eq!(config["layerDigests"], json!([Digest::of(&component).as_str()]));
     assert_eq!(person.crane(&["digest", &tag]), digest_of(&pinned));
 
-    // As a file, for whoever has no `homeostat`.
+    // oras pulls the component as a file.
     person.oras(&["pull", &tag, "--output", "pulled"]);
     assert_eq!(fs::read(person.path("pulled/component.wasm")).unwrap(), component);
 
-    // Somebody mirrors it, and it is the same.
+    // crane copies it to a mirror, and the copy is the same.
     let mirror = registry.reference("mirror/greeter:1.2");
     person.crane(&["copy", &tag, &mirror]);
     let to = person.path("mirrored.wasm");
     let printed = person.does(&["pull", &mirror, "--to", &to]);
     assert!(printed.contains(digest_of(&pinned)), "{printed}");
     assert_eq!(fs::read(&to).unwrap(), component);
-    // It is there already: nothing is sent again.
+    // A push to the mirror finds the component there.
     assert_eq!(person.does(&["push", &greeter(), &mirror]), format!("{mirror}@{}\n", digest_of(&pinned)));
 }
 
 #[test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
-fn what_a_client_of_others_pushes_in_the_layout_runs_and_nothing_else_does() {
+fn a_component_pushed_with_oras_runs_and_other_artifacts_are_refused() {
     let (person, (_kept, registry)) = (Person::new(), open());
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let component = fs::read(guest("greeter")).unwrap();
@@ -123,12 +123,12 @@ fn what_a_client_of_others_pushes_in_the_layout_runs_and_nothing_else_does() {
     until_runs(&host, Digest::of(&component).as_str());
     assert_eq!(host.terminate().code, Some(0));
 
-    // Without a configuration it is an artifact of no kind that we know; a file that is no component is told when it is to run.
+    // An artifact with an empty configuration is refused by its media type.
     fs::write(person.path("note.txt"), "a note").unwrap();
     person.oras(&["push", &registry.reference("note:1"), "note.txt:text/plain"]);
     let refused = person.cannot(1, &["pull", &registry.reference("note:1"), "--to", &person.path("x.wasm")]);
     assert!(refused.contains("application/vnd.oci.empty.v1+json"), "{refused}");
-    // An index of what is there, as images for several processors have one.
+    // An index, as images for several processors have one, is refused.
     let tags = [registry.reference("note:1"), registry.reference("many:1")];
     person.crane(&["index", "append", "-m", &tags[0], "-t", &tags[1], "--flatten=false"]);
     let refused = person.cannot(1, &["pull", &tags[1], "--to", &person.path("x.wasm")]);
@@ -137,7 +137,7 @@ fn what_a_client_of_others_pushes_in_the_layout_runs_and_nothing_else_does() {
 
 #[test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
-fn signatures_travel_inside_of_what_is_pushed_copied_and_pulled() {
+fn signatures_survive_push_copy_and_pull() {
     let (person, (_kept, registry)) = (Person::new(), open());
     person.does(&["keygen", &person.path("release")]);
     let (signed, public) = (person.path("signed.wasm"), person.path("release.pub"));
@@ -154,7 +154,7 @@ fn signatures_travel_inside_of_what_is_pushed_copied_and_pulled() {
 
 #[test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
-fn who_has_logged_in_with_a_client_of_others_may_push_and_pull_and_nobody_else() {
+fn credentials_of_oras_login_allow_push_and_pull_and_wrong_ones_do_not() {
     let (person, kept) = (Person::new(), tempfile::tempdir().unwrap());
     fs::write(kept.path().join("htpasswd"), HTPASSWD).unwrap();
     let registry = Distribution::start_with(kept.path(), &as_documented(kept.path()));
@@ -185,7 +185,7 @@ fn who_has_logged_in_with_a_client_of_others_may_push_and_pull_and_nobody_else()
 
 #[test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
-fn who_gets_tokens_for_a_registry_may_push_and_pull_with_them() {
+fn a_registry_with_a_token_service_accepts_push_and_pull() {
     let (person, kept, tokens) = (Person::new(), tempfile::tempdir().unwrap(), Tokens::start(PAIR));
     let registry = Distribution::start_for(kept.path(), &tokens.auth(kept.path()));
     let tag = registry.reference("acme/greeter:1");
@@ -197,7 +197,7 @@ fn who_gets_tokens_for_a_registry_may_push_and_pull_with_them() {
     let may_push = |scope: &String| scope.starts_with("repository:acme/greeter:") && scope.contains("push");
     assert!(scopes.iter().any(may_push), "{scopes:?}");
     person.does(&["pull", &tag, "--to", &person.path("pulled.wasm")]);
-    assert_eq!(tokens.scopes(), ["repository:acme/greeter:pull"], "no more than it needs");
+    assert_eq!(tokens.scopes(), ["repository:acme/greeter:pull"], "a pull asks for no more than pull");
     assert_eq!(fs::read(person.path("pulled.wasm")).unwrap(), fs::read(guest("greeter")).unwrap());
     let config = fs::read_to_string(person.path("config.json")).unwrap();
     // `user:other-word`
@@ -208,7 +208,7 @@ fn who_gets_tokens_for_a_registry_may_push_and_pull_with_them() {
 
 #[test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
-fn a_tag_that_moves_moves_nothing_that_runs_and_a_digest_that_is_gone_is_told() {
+fn a_moved_tag_changes_no_running_controller_and_a_deleted_digest_is_reported() {
     let (person, (_kept, registry)) = (Person::new(), open());
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let one = fs::read(guest("greeter")).unwrap();
@@ -221,7 +221,7 @@ fn a_tag_that_moves_moves_nothing_that_runs_and_a_digest_that_is_gone_is_told() 
     let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     until_runs(&host, &digests[0]);
 
-    // The tag moves and what it meant is deleted; the host starts again.
+    // The tag moves, the registry loses the old component, and the host restarts.
     person.crane(&["tag", &next, "stable"]);
     assert_eq!(person.crane(&["digest", &tag]), second);
     person.crane(&["delete", &registry.reference(&format!("greeter@{first}"))]);
@@ -230,11 +230,11 @@ fn a_tag_that_moves_moves_nothing_that_runs_and_a_digest_that_is_gone_is_told() 
     host.wait_for_stderr(&format!("controller/greeter added ({}", &digests[0][..19]));
     until_runs(&host, &digests[0]);
 
-    // Another revision means what the tag means now.
+    // A new revision of the controller resolves the tag again.
     write_manifest(folder.path(), &json!({ "oci": tag }), 2);
     until_runs(&host, &digests[1]);
 
-    // Whoever names what was deleted, and has not pulled it before, is told.
+    // A reference to the deleted component fails, unless it is in the cache.
     let gone = registry.reference(&format!("greeter@{first}"));
     let told = person.cannot(1, &["pull", &gone, "--to", &person.path("x.wasm")]);
     assert!(told.contains(&format!("{gone} was not found")), "{told}");
@@ -246,7 +246,7 @@ fn a_tag_that_moves_moves_nothing_that_runs_and_a_digest_that_is_gone_is_told() 
 
 #[test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
-fn a_registry_that_dies_while_it_is_asked_holds_up_what_was_to_come_and_nothing_else() {
+fn a_registry_that_dies_during_a_pull_delays_only_the_new_version() {
     let (person, (kept, registry)) = (Person::new(), open());
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let one = fs::read(guest("greeter")).unwrap();
@@ -260,7 +260,7 @@ fn a_registry_that_dies_while_it_is_asked_holds_up_what_was_to_come_and_nothing_
     let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     until_runs(&host, &digests[0]);
 
-    // In the middle of the component.
+    // The registry dies in the middle of the component.
     way.hold_up_after(two.len() / 2);
     write_manifest(folder.path(), &json!({ "oci": second }), 1);
     way.until_held_up();
@@ -268,12 +268,12 @@ fn a_registry_that_dies_while_it_is_asked_holds_up_what_was_to_come_and_nothing_
     host.wait_for_stderr("the request to the registry failed");
     until_runs(&host, &digests[0]);
 
-    // It is there again, and so is what was wanted, without anybody's help.
+    // Once the registry is back, the host retries and runs the new component.
     let registry = Distribution::start(kept.path());
     way.set_upstream(registry.port());
     until_runs(&host, &digests[1]);
 
-    // What a host has pulled once it needs no registry for.
+    // The host runs a component that it has pulled before without the registry.
     drop(registry);
     host.kill();
     let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);

@@ -1,4 +1,4 @@
-//! Effects are data: a reconcile that was recorded runs again from the recording alone.
+//! Effects are data: a recorded reconcile replays from its trace alone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use homeostat_tests::{all_resources, guest};
 use homeostat_verify::{Trace, TraceDifference, difference, record, replay};
 use serde_json::{Value, json};
 
-/// Keeps nothing: what a guest tells the host is in the trace anyway.
+/// Drops events, log lines and follows. The trace has them.
 struct Nowhere;
 
 impl Sink for Nowhere {
@@ -59,14 +59,14 @@ fn engine() -> Engine {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_recorded_reconcile_does_the_same_again_with_no_store_and_no_network() {
+async fn a_recorded_reconcile_replays_without_a_store_and_a_network() {
     let engine = engine();
     let trace = recorded(&engine).await;
     assert!(trace.result.is_ok(), "{:?}", trace.result);
     let creates = |effect: &Effect| matches!(effect, Effect::Write(Write::Create { .. } | Write::Apply { .. }));
     assert!(trace.exchanges.iter().any(|exchange| creates(&exchange.effect)), "it creates a replica set");
 
-    // Through a file and back: everything that counts is in the text.
+    // The JSON text of the trace is enough for a replay.
     let text = serde_json::to_string(&trace).unwrap();
     let read: Trace = serde_json::from_str(&text).unwrap();
     assert_eq!(read, trace);
@@ -76,7 +76,7 @@ async fn a_recorded_reconcile_does_the_same_again_with_no_store_and_no_network()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_was_changed_is_told_apart_from_a_guest_that_was_changed() {
+async fn a_replay_tells_a_changed_answer_from_a_changed_guest() {
     let engine = engine();
     let trace = recorded(&engine).await;
 
@@ -97,7 +97,7 @@ async fn an_answer_that_was_changed_is_told_apart_from_a_guest_that_was_changed(
     assert!(found.is_of_the_guest(), "{found}");
 }
 
-/// A layer of one's own: the store cannot be reached.
+/// A layer that answers every effect on the store with `unavailable`.
 struct Unreachable;
 
 #[async_trait]
@@ -117,16 +117,16 @@ impl Effects for Unreachable {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fault_is_a_different_answer() {
+async fn a_layer_injects_a_fault_as_an_answer() {
     let component = load(&engine(), "deployments").await;
     let trace = record(&component, &"deployments".into(), &web_key(), &Limits::default(), Arc::new(Unreachable)).await;
     let fault = trace.result.expect_err("it cannot have worked");
     assert!(fault.to_string().contains("on purpose"), "{fault}");
 }
 
-/// Grants that are missing are answers as well, and a guest sees them as such.
+/// A missing grant is an answer like any other: the guest receives it, and the trace records it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_is_an_answer_that_the_trace_shows() {
+async fn a_denial_is_an_answer_in_the_trace() {
     let engine = engine();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Options::default()));
     let http = HttpClient::new(1 << 20).unwrap();

@@ -1,5 +1,6 @@
-//! `docs/security.md` says on which paths contents, or that a resource is there, could reach somebody, and what keeps each in bounds. Which
-//! paths there are is read off the contract and the sources, so that a new one without a row fails, as does a row whose test is gone.
+//! Checks the tables of `docs/security.md`, which list every path on which contents, or the existence of a
+//! resource, could leak, with its bound. The paths come from the contract and the sources. A path without a
+//! row fails the test, and so does a row whose test is gone.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -53,7 +54,8 @@ fn cases(wit: &str, variant: &str) -> BTreeSet<String> {
     cases.map(|line| format!("{variant}.{}", line.split(['(', ',']).next().unwrap_or_default())).collect()
 }
 
-/// Returns the imports by which effects are known; an effect whose import is worked out elsewhere, as `effect.Reach`.
+/// Returns the imports of all effects. An effect whose import another function computes stands as
+/// `effect.Reach`.
 fn imports(source: &str) -> BTreeSet<String> {
     let body = source.lines().skip_while(|line| !line.contains("pub fn import(")).take_while(|line| *line != "    }");
     let mut found = BTreeSet::new();
@@ -73,7 +75,7 @@ fn imports(source: &str) -> BTreeSet<String> {
     found
 }
 
-/// Returns the feeders that a folder implements, but for those of tests.
+/// Returns the feeders that the sources of a folder implement, without those of tests.
 fn feeders(folder: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -89,7 +91,8 @@ fn feeders(folder: &Path) -> BTreeSet<String> {
     found
 }
 
-/// Says what is wrong with a table: paths without a row, rows without a path, and rows without a test that is there.
+/// Returns the problems of a table: paths without a row, rows without a path, and rows without an existing
+/// test.
 fn problems(rows: &[Row], paths: &BTreeSet<String>, has_test: impl Fn(&str) -> bool) -> Vec<String> {
     let known: BTreeSet<String> = rows.iter().map(|row| row.path.clone()).collect();
     let missing = paths.difference(&known).map(|path| format!("{path} has no row"));
@@ -143,7 +146,7 @@ fn everything_that_an_observer_sees_has_a_test() {
 }
 
 #[test]
-fn a_path_without_a_row_and_a_row_without_a_test_are_told() {
+fn a_path_without_a_row_and_a_row_without_a_test_are_reported() {
     let document = "## Other\n| `x` | | | `a.rs::b` |\n## Table\n| path | tells | test |\n|---|---|---|\n\
         | `store.get` | contents | `a.rs::one`, `a.rs::gone` |\n| `store.old` | | |\n# Next\n| `y` | | `a.rs::b` |\n";
     let rows = rows(document, "## Table");
