@@ -4,8 +4,9 @@ use homeostat_component::{Amount, FixedBound, NEEDS_BYTES_MAX};
 use homeostat_store::embedded::Memory;
 
 use crate::costs::{self, dearest};
-use crate::feeders::{MAPPED_KEYS_MAX, SHARED_BYTES_MAX, SHARED_EVENTS_MAX, UNDELIVERED_KEYS_MAX, WAITING_BYTES_MAX};
+use crate::feeders::{MAPPED_KEYS_MAX, UNDELIVERED_KEYS_MAX, WAITING_BYTES_MAX};
 use crate::keeper::{GONE_BYTES, GONE_MAX, REASON_BYTES_MAX};
+use crate::shared_watches::{BYTES_MAX as SHARED_BYTES_MAX, EVENTS_MAX as SHARED_EVENTS_MAX};
 use crate::{CONTROLLERS_MAX, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX, events, follows, logs, rollout};
 
 /// A bound, and whether its memory is measured or counted.

@@ -20,12 +20,23 @@ use crate::feeding::FeederSet;
 use crate::follows::Follows;
 use crate::observations::Observations;
 use crate::observer::Recorder;
-use crate::shadow::{Shadow, ShadowReport};
-use crate::slot::{LoadedVersion, Slot};
+use crate::slot::Slot;
 use crate::stats::{Stats, Workers};
 use crate::status::{ControllerState, ControllerStatus, QueueCounts};
 use crate::turns::Tenant;
-use crate::{Definition, RemovalReport, Settings, Suspend, sink, worker};
+use crate::version::LoadedVersion;
+use crate::{Definition, Settings, Suspend, sink};
+
+mod canary;
+mod change;
+mod measures;
+mod removal;
+pub mod shadow;
+mod worker;
+
+pub use change::SwapReport;
+pub use removal::{RemovalReport, RemovedCounts};
+use shadow::{Shadow, ShadowReport};
 
 /// The backoff of a failing start hook: the first wait, and the maximum.
 const START_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));

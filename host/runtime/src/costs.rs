@@ -9,7 +9,6 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::ShardedSum;
-use crate::controller::Controller;
 use crate::spread::SHARDS;
 
 pub(crate) mod dearest;
@@ -135,13 +134,6 @@ impl Costs {
             lately: minute.lately(elapsed),
             keys: together.keys(),
         }
-    }
-}
-
-impl Controller {
-    /// Returns the current costs.
-    pub(crate) fn account(&self, with_keys: bool) -> ControllerCosts {
-        self.costs.account(&self.name, self.began.elapsed(), with_keys)
     }
 }
 

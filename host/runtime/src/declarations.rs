@@ -20,24 +20,17 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex, Notify};
 use tokio_util::sync::CancellationToken;
 
-use crate::context::{Context, for_each_listed};
+use crate::context::Context;
+use crate::host_kinds::{self, API_VERSION, DECLARATION_KIND};
 use crate::kinds::{KindId, Review, id_of};
-use crate::manifest::API_VERSION;
-use crate::{Error, KindInfo, definitions, keeper};
+use crate::listing::for_each_listed;
+use crate::{Error, KindInfo, definitions};
 
-/// The kind of a stored declaration.
-const NAME: &str = "KindDeclaration";
 /// The period in which unneeded declarations are looked up.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(30);
 /// The wait before a declaration that is about to end is checked again. Resources of its kind that were being
 /// created exist by then.
 const ENDING: Duration = Duration::from_secs(1);
-
-/// Returns the kind of stored declarations.
-pub(crate) fn kind() -> Kind {
-    let (group, version) = API_VERSION.split_once('/').expect("it has a group");
-    Kind::new(group, version, NAME)
-}
 
 /// The declarations of the store.
 #[derive(Default)]
@@ -62,7 +55,7 @@ impl StoredDeclaration {
         // Stored as text: as JSON every field would have an owner, which takes more room than the field.
         let schema = schema.as_ref().map(Value::to_string);
         json!({
-            "apiVersion": API_VERSION, "kind": NAME, "metadata": { "name": key(kind).name() },
+            "apiVersion": API_VERSION, "kind": DECLARATION_KIND, "metadata": { "name": key(kind).name() },
             "spec": {
                 "group": kind.group, "version": kind.version, "kind": kind.name, "plural": plural,
                 "scope": if *namespaced { "Namespaced" } else { "Cluster" }, "schema": schema, "declaredBy": controller,
@@ -99,7 +92,7 @@ fn source(controller: &str) -> String {
 /// Returns the key of a kind's declaration.
 fn key(declared: &Kind) -> Key {
     let name = [declared.name.to_lowercase().as_str(), declared.group.as_str()].join(".");
-    Key::new(kind(), "", name.trim_end_matches('.'))
+    Key::new(host_kinds::declarations(), "", name.trim_end_matches('.'))
 }
 
 impl Context {
@@ -145,7 +138,7 @@ impl Context {
 
     /// Returns whether the store has no controller of this name.
     async fn is_gone(&self, controller: &str) -> homeostat_store::Result<bool> {
-        match self.store.get(&Key::new(keeper::controllers(), "", controller)).await {
+        match self.store.get(&Key::new(host_kinds::controllers(), "", controller)).await {
             Ok(_) => Ok(false),
             Err(StoreError::NotFound { .. }) => Ok(true),
             Err(error) => Err(error),
@@ -190,7 +183,8 @@ impl Context {
     pub(crate) async fn declare_kept(&self) -> Result<(), Error> {
         let mut kept = self.declarations.stored.lock().await;
         let mut stored = Vec::new();
-        for_each_listed(&*self.store, &kind(), |resource| stored.push(Arc::clone(resource))).await?;
+        for_each_listed(&*self.store, &host_kinds::declarations(), |resource| stored.push(Arc::clone(resource)))
+            .await?;
         for resource in stored {
             let declared = match StoredDeclaration::read(&resource) {
                 Some(word) => {
@@ -220,7 +214,7 @@ impl Context {
         let claimants = self.kinds.claimants();
         let mut is_any_unloaded = false;
         let note = |resource: &Arc<Resource>| is_any_unloaded |= !claimants.contains(&source(resource.key().name()));
-        for_each_listed(&*self.store, &keeper::controllers(), note).await?;
+        for_each_listed(&*self.store, &host_kinds::controllers(), note).await?;
         if is_any_unloaded {
             return Ok(false);
         }
@@ -265,7 +259,7 @@ pub(crate) fn declared(spec: &ControllerSpec) -> impl Iterator<Item = &KindDecla
 /// # Errors
 /// [`Error::ReservedKind`].
 pub(crate) fn check_owner(spec: &ControllerSpec) -> Result<(), Error> {
-    match declared(spec).find(|declaration| keeper::is_of_host(&declaration.kind)) {
+    match declared(spec).find(|declaration| host_kinds::is_reserved(&declaration.kind)) {
         Some(of_host) => Err(Error::ReservedKind(of_host.kind.to_string())),
         None => Ok(()),
     }

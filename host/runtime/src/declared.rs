@@ -9,7 +9,7 @@ use homeostat_store::{Key, Kind, Write};
 use serde_json::Value;
 
 use crate::Kinds;
-use crate::keeper::is_of_host;
+use crate::host_kinds::is_reserved;
 use crate::kinds::{kind_of, place};
 
 pub(crate) struct KnownKinds<E> {
@@ -72,7 +72,7 @@ impl<E: Effects> KnownKinds<E> {
 /// Refuses the kinds that configure the host itself. A guest that could write them could grant itself
 /// everything, and they contain the grants of others.
 fn not_of_host(kind: &Kind) -> Result<(), StoreError> {
-    if is_of_host(kind) {
+    if is_reserved(kind) {
         Err(StoreError::Forbidden(format!("the kind {kind} is reserved for the host, and no grant covers it")))
     } else {
         Ok(())

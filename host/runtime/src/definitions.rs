@@ -23,7 +23,7 @@ use futures_util::{StreamExt, stream};
 use homeostat_store::{Change, EventType, Kind, Precondition, Request, Resource, Store, Write, WriteResponse};
 use serde_json::json;
 
-use crate::context::for_each_listed;
+use crate::listing::for_each_listed;
 use crate::{Error, KindInfo, Kinds};
 pub(crate) use checked::ValidatingStore;
 pub(crate) use follow::follow;

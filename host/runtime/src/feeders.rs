@@ -16,10 +16,10 @@ use homeostat_workqueue::{AddError, AddOutcome, Priority, Queue};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::audience::Audience;
 use crate::context::Context;
 use crate::mapping::ManagedKind;
 
-mod audience;
 mod deletions;
 mod follow;
 mod gate;
@@ -28,10 +28,8 @@ mod missed;
 mod poll;
 mod resync;
 mod room;
-mod shared;
 mod watch;
 
-pub(crate) use audience::Audience;
 pub(crate) use deletions::{DELETIONS_BAND, DeletionState, SuspendFilter};
 pub(crate) use follow::FollowFeeder;
 pub(crate) use gate::{FeederId, SyncBarrier};
@@ -40,7 +38,6 @@ pub(crate) use missed::UNDELIVERED_KEYS_MAX;
 pub(crate) use poll::PollFeeder;
 pub(crate) use resync::ResyncFeeder;
 pub(crate) use room::{Capacity, RoomWait};
-pub(crate) use shared::{BYTES_MAX as SHARED_BYTES_MAX, EVENTS_MAX as SHARED_EVENTS_MAX, SharedWatches};
 pub(crate) use watch::{KeyMapper, WatchFeeder};
 
 /// The backoff of failed feeders: the first wait, and the maximum.

@@ -18,9 +18,10 @@ use crate::feeders::{
 use crate::follows::Follows;
 use crate::mapping::ManagedKind;
 use crate::rollout::Track;
-use crate::slot::{LoadedVersion, Slot};
+use crate::slot::Slot;
 use crate::trial::CanaryStep;
 use crate::turns::Tenant;
+use crate::version::LoadedVersion;
 
 pub(crate) struct FeederSet {
     controller: Arc<str>,

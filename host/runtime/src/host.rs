@@ -5,78 +5,25 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use homeostat_component::layers::Secrets;
-use homeostat_component::{Component, Digest, Engine, Grants, Limits, LoadError, Severity};
-use homeostat_store::{Key, Store};
+use homeostat_component::{Component, Digest, Grants, Limits, LoadError, Severity};
 use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::change::SwapReport;
 use crate::context::Context;
-use crate::controller::Controller;
+use crate::controller::{Controller, RemovalReport, SwapReport};
 use crate::declarations;
 use crate::definitions;
 use crate::feeders::Feeder;
 use crate::keeper::{CompilationTracker, ControllerReconciler, SyncResults};
-use crate::observer::NoopObserver;
-use crate::sink::NoSecrets;
-use crate::{Definition, Error, Observer, Suspend};
+use crate::{Definition, Error, Options, Suspend};
 
 mod kept;
 mod keys;
+mod shadow;
 mod told;
 
 pub use keys::KeyVerb;
-
-/// Default bound on the keys of all queues together.
-pub const QUEUE_KEYS_MAX: u64 = 500_000;
-/// Default bound on the bytes of error texts kept for queued keys.
-pub const QUEUE_ERROR_BYTES_MAX: u64 = 64 << 20;
-/// Default bound on the number of controllers.
-pub const CONTROLLERS_MAX: usize = 10_000;
-
-/// The parts and bounds of a host. [`Options::new`] has the defaults.
-pub struct Options {
-    /// Compiles and runs guests.
-    pub engine: Engine,
-    /// Keeps resources.
-    pub store: Arc<dyn Store>,
-    /// Where the secrets of HTTP grants come from. Default: no secrets.
-    pub secrets: Arc<dyn Secrets>,
-    /// Receives a record of every reconcile. Default: an observer that does nothing.
-    pub observer: Arc<dyn Observer>,
-    /// How long a removed controller may finish running reconciles. Default: 10 s.
-    pub drain_deadline: Duration,
-    /// Maximum number of keys on the queues of all controllers together. Default: 500 000. The limits of a
-    /// controller bound its own queue. Half of this room is first come, first served; the other half is
-    /// shared among all controllers.
-    pub queue_keys_max: u64,
-    /// Maximum bytes of error texts kept for those keys. Default: 64 MiB. Shared like `queue_keys_max`.
-    pub queue_error_bytes_max: u64,
-    /// Maximum number of controllers, including those that are ending. Default: 10 000.
-    pub controllers_max: usize,
-    /// Seed of the queues' randomness, which is the jitter of backoffs. Default: `None`, seeded by the
-    /// operating system.
-    pub seed: Option<u64>,
-}
-
-impl Options {
-    /// Returns the defaults around an engine and a store.
-    pub fn new(engine: Engine, store: Arc<dyn Store>) -> Self {
-        Self {
-            engine,
-            store,
-            secrets: Arc::new(NoSecrets),
-            observer: Arc::new(NoopObserver),
-            drain_deadline: Duration::from_secs(10),
-            queue_keys_max: QUEUE_KEYS_MAX,
-            queue_error_bytes_max: QUEUE_ERROR_BYTES_MAX,
-            controllers_max: CONTROLLERS_MAX,
-            seed: None,
-        }
-    }
-}
 
 /// A running host. Clones are the same host.
 #[derive(Clone)]
@@ -123,36 +70,6 @@ pub enum Put {
     Changed(SwapReport),
     /// The controller already runs this definition.
     Unchanged,
-}
-
-/// The work left when a controller ended.
-#[derive(Clone, Debug, Default)]
-pub struct RemovalReport {
-    /// Reconciles that finished while the controller was ending.
-    pub finished: u64,
-    /// Queued keys that will not run.
-    pub dropped: Vec<Key>,
-    /// Keys whose reconcile was aborted at the deadline.
-    pub interrupted: Vec<Key>,
-}
-
-impl RemovalReport {
-    /// Returns the number of each.
-    pub(crate) fn counts(&self) -> RemovedCounts {
-        let Self { finished, dropped, interrupted } = self;
-        RemovedCounts { finished: *finished, dropped: dropped.len(), interrupted: interrupted.len() }
-    }
-}
-
-/// The amount of work left when a controller was removed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RemovedCounts {
-    /// Reconciles that finished during the removal.
-    pub finished: u64,
-    /// Queued keys that were dropped.
-    pub dropped: usize,
-    /// Keys whose reconcile was interrupted at the deadline.
-    pub interrupted: usize,
 }
 
 /// The work left when the host stopped, by controller.

@@ -13,8 +13,7 @@ use std::time::Duration;
 
 use homeostat_component::Digest;
 use homeostat_store::{
-    Change, Event, EventType, Key, Kind, Precondition, Query, Request, Resource, Revision, Scope, Selector, Store,
-    Write,
+    Change, Event, EventType, Key, Precondition, Query, Request, Resource, Revision, Scope, Selector, Store, Write,
 };
 use homeostat_workqueue::{Backoff, Next, Priority, Queue};
 use parking_lot::Mutex;
@@ -22,10 +21,9 @@ use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::context::for_each_listed;
 use crate::controller::Controller;
-use crate::manifest::{API_VERSION, KIND};
-use crate::{CodeSource, Error, Host, RemovedCounts, declarations};
+use crate::listing::for_each_listed;
+use crate::{CodeSource, Error, Host, RemovedCounts};
 
 mod bring;
 mod canary;
@@ -43,6 +41,8 @@ use canary::ActiveRollout;
 pub(crate) use compiling::CompilationTracker;
 use reduced::DesiredGrants;
 
+pub(crate) use crate::host_kinds::controllers;
+pub use crate::host_kinds::{REVISION_KIND, revisions};
 pub(crate) use undo::undo;
 pub use undo::{MANAGED_BY, UNDONE_TO};
 pub(crate) use verdicts::{GONE_BYTES, GONE_MAX, REASON_BYTES_MAX, SyncResults};
@@ -63,29 +63,6 @@ const STARTUP_MAX: Duration = Duration::from_secs(10);
 pub const SUSPENDED: &str = "homeostat.dev/suspended";
 /// The annotation that restarts a controller: any text; each new text is a new restart.
 const RESTARTED: &str = "homeostat.dev/restartedAt";
-/// The name of the kind of revisions.
-pub const REVISION_KIND: &str = "ControllerRevision";
-
-/// Returns the kind of controllers.
-pub(crate) fn controllers() -> Kind {
-    of_host(KIND)
-}
-
-/// Returns the kind of their revisions.
-pub fn revisions() -> Kind {
-    of_host(REVISION_KIND)
-}
-
-fn of_host(name: &str) -> Kind {
-    let (group, version) = API_VERSION.split_once('/').expect("it has a group");
-    Kind::new(group, version, name)
-}
-
-/// Returns whether a kind, in any version, is reserved because it configures the host.
-pub(crate) fn is_of_host(kind: &Kind) -> bool {
-    kind.same_type(&controllers()) || kind.same_type(&revisions()) || kind.same_type(&declarations::kind())
-}
-
 /// A work item.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 enum Job {

@@ -10,7 +10,7 @@ use homeostat_store::{Kind, Revision};
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
-use crate::{Error, declarations, keeper, manifest};
+use crate::{Error, host_kinds, manifest};
 
 mod info;
 
@@ -97,9 +97,9 @@ impl Kinds {
     pub fn with_built_in(schemas: Schemas) -> Self {
         let mut kinds = Self { schemas, ..Self::default() };
         let built_in = [
-            (keeper::controllers(), "controllers", false, Some(manifest::schema())),
-            (keeper::revisions(), "controllerrevisions", false, Some(manifest::revision_schema())),
-            (declarations::kind(), "kinddeclarations", false, None),
+            (host_kinds::controllers(), "controllers", false, Some(manifest::schema())),
+            (host_kinds::revisions(), "controllerrevisions", false, Some(manifest::revision_schema())),
+            (host_kinds::declarations(), "kinddeclarations", false, None),
             (
                 Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
                 "customresourcedefinitions",

@@ -12,9 +12,10 @@
 //! queues are filled again from the store), and reading files or the environment (the binary does both). An
 //! embedder adds its own event sources by implementing [`Feeder`].
 
+mod admission;
+mod audience;
 pub mod bounds;
-mod canary;
-mod change;
+mod clock;
 mod code;
 mod context;
 mod controller;
@@ -31,18 +32,23 @@ mod feeding;
 pub mod fields;
 mod follows;
 mod host;
+mod host_kinds;
 pub mod keeper;
 pub mod kinds;
+mod listing;
 pub mod logs;
 pub mod manifest;
 pub mod mapping;
 mod observations;
 mod observer;
+mod options;
+mod quantity;
 pub mod reasons;
 pub mod rollout;
+mod secrets;
 mod settings;
 pub mod settle;
-pub mod shadow;
+mod shared_watches;
 mod sink;
 mod slot;
 mod spread;
@@ -51,24 +57,22 @@ mod status;
 mod suspend;
 mod trial;
 mod turns;
-mod worker;
+mod version;
 
-pub use change::SwapReport;
 pub use code::CodeSource;
-pub use controller::STOP_HOOK_MAX;
+pub use controller::shadow;
+pub use controller::{RemovalReport, RemovedCounts, STOP_HOOK_MAX, SwapReport};
 pub use costs::{ControllerCosts, EffectSums, KeyUsage, RecentUsage, Usage};
 pub use definition::{Definition, Overrides};
 pub use error::Error;
 pub use events::EventLog;
 pub use feeders::{Feeder, FeederError, Intake, IntakeError};
 pub use homeostat_workqueue::{Ages, Counters, KeyCounts, Priority};
-pub use host::{
-    CONTROLLERS_MAX, Host, KeyVerb, Options, Put, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX, RemovalReport, RemovedCounts,
-    ShutdownReport,
-};
+pub use host::{Host, KeyVerb, Put, ShutdownReport};
 pub use kinds::{KindInfo, Kinds, ScalePaths};
 pub use logs::LogBook;
 pub use observer::{Observer, ReconcileRecord, Recorder};
+pub use options::{CONTROLLERS_MAX, Options, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX};
 pub use settings::Settings;
 pub use spread::ShardedSum;
 pub use stats::{ControllerMeasures, HostCapacity, Measures, RolloutResult, ShadowOutcome};

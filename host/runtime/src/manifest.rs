@@ -13,27 +13,14 @@ use crate::rollout::Plan;
 use crate::{Overrides, Suspend};
 
 mod limits;
-mod quantity;
 mod rollout;
 mod schema;
 
+pub use crate::host_kinds::{API_VERSION, GROUP, HIDDEN, KIND, PLURAL};
+pub use crate::quantity::{Bytes, Span, written};
 pub use limits::{LIMIT_BOUNDS, LimitBounds, LimitsWritten};
-pub(crate) use quantity::as_text;
-pub use quantity::{Bytes, Span, written};
 pub use rollout::{DifferencesWritten, GateWritten, RolloutWritten, SelectorWritten, ShadowWritten, Strategy};
 pub(crate) use schema::{revision_schema, schema};
-
-/// The API group of the host's own kinds.
-pub const GROUP: &str = "homeostat.dev";
-/// The `apiVersion` of a controller's manifest.
-pub const API_VERSION: &str = "homeostat.dev/v1alpha1";
-/// The `kind` of a controller's manifest.
-pub const KIND: &str = "Controller";
-/// The plural of the kind in URLs.
-pub const PLURAL: &str = "controllers";
-
-/// Replaces header values wherever a controller is shown. Refused in manifests.
-pub const HIDDEN: &str = "***";
 
 /// Maximum characters of an artifact reference.
 const REFERENCE_CHARS_MAX: usize = 512;

@@ -7,13 +7,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::shadow::ShadowPlan;
-
 mod chosen;
 mod figures;
 mod gate;
 mod machine;
 mod part;
+mod shadow;
 mod share;
 
 pub(crate) use chosen::{BYTES_MAX as CHOSEN_BYTES_MAX, PINNED_KEYS_MAX, PinnedKeys};
@@ -23,6 +22,10 @@ pub(crate) use figures::{
 pub(crate) use gate::{Analysis, analyse};
 pub(crate) use machine::{Action, CanaryMachine, Observation, STEP_TIMEOUT_FACTOR};
 pub(crate) use part::{KeySplit, Track, key_hash};
+pub(crate) use shadow::CompareResult;
+pub use shadow::{
+    DifferenceCount, DifferenceLimit, ReconcileDifference, ShadowPlan, ShadowReport, ShadowVerdict, UnfitReason,
+};
 pub use share::{Factor, Share};
 
 /// How a definition is rolled out.

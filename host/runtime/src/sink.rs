@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use homeostat_component::layers::{
     DenialObserver, FollowTarget, Granted, GuestEvent, GuestLogLine, Headers, Observed, Roles, Sink, World,
 };
-use homeostat_component::{Blob, Call, Effects, Needs, StoreError};
+use homeostat_component::{Call, Effects, Needs, StoreError};
 
 use crate::Definition;
-use crate::context::{Context, now};
+use crate::clock::now;
+use crate::context::Context;
 use crate::declared::KnownKinds;
 use crate::definitions::ValidatingStore;
 use crate::events::{EventSource, NewEvent};
@@ -53,16 +53,6 @@ pub(crate) fn world(context: &Context, sink: impl Sink, definition: &Definition)
     let http = context.http.within(Arc::new(definition.grants.clone()));
     let store = ValidatingStore { store: context.store.clone(), kinds: context.kinds.clone() };
     World::new(Arc::new(store), Arc::new(sink), config, http)
-}
-
-/// A secret source without secrets.
-pub(crate) struct NoSecrets;
-
-#[async_trait]
-impl homeostat_component::layers::Secrets for NoSecrets {
-    async fn get(&self, _: &str) -> Result<Blob, String> {
-        Err("the host was started without secrets".to_owned())
-    }
 }
 
 /// Passes events, log lines and follows to the parts of the host that store them.

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
-use homeostat_component::{Component, Disclosure, Effects};
+use homeostat_component::{Disclosure, Effects};
 use homeostat_store::Key;
 
-use crate::feeders::Audience;
-use crate::rollout::{RunResult, RunTotals, Track};
+use crate::audience::Audience;
+use crate::rollout::Track;
 use crate::trial::CanaryStep;
-use crate::{Definition, Settings, ShardedSum, VersionInfo};
+use crate::version::LoadedVersion;
 
 /// Reads never block. A worker that took a [`LoadedVersion`] finishes its key on it.
 pub(crate) struct Slot {
@@ -33,20 +33,6 @@ impl SlotVersions {
         let side = trial.track_of(key);
         (if side == Track::Canary { &trial.loaded } else { &self.current }, Some((trial.clone(), side)))
     }
-}
-
-/// One definition, ready to run.
-pub(crate) struct LoadedVersion {
-    pub(crate) definition: Definition,
-    pub(crate) settings: Settings,
-    /// The effect layers of its sandboxes.
-    pub(crate) effects: Arc<dyn Effects>,
-    /// Its number among the components that this slot has held, from 1; canaries count too.
-    pub(crate) generation: u64,
-    /// Its revision number in the controller's history, from 1; 0 while unknown.
-    revision: AtomicU64,
-    /// Totals of its reconciles.
-    totals: ShardedSum<RunTotals>,
 }
 
 /// The version that reconciles a key.
@@ -74,44 +60,6 @@ pub(crate) struct CachedVersion {
 impl CachedVersion {
     fn of(loaded: &Arc<LoadedVersion>) -> Self {
         Self { loaded: loaded.clone(), effects: Arc::new(loaded.effects.clone()) }
-    }
-}
-
-impl LoadedVersion {
-    pub(crate) fn new(definition: Definition, settings: Settings, effects: Arc<dyn Effects>, generation: u64) -> Self {
-        Self { definition, settings, effects, generation, revision: AtomicU64::new(0), totals: ShardedSum::default() }
-    }
-
-    /// Returns its revision number in the controller's history; `None` if it has none or it is not known yet.
-    pub(crate) fn revision(&self) -> Option<u64> {
-        Some(self.revision.load(Ordering::Relaxed)).filter(|revision| *revision > 0)
-    }
-
-    /// Records the result of a reconcile.
-    pub(crate) fn record(&self, end: RunResult) {
-        self.totals.local().record(end);
-    }
-
-    /// Returns the totals of its reconciles.
-    pub(crate) fn past(&self) -> RunTotals {
-        let mut past = RunTotals::default();
-        self.totals.shards().for_each(|part| past.merge(*part));
-        past
-    }
-
-    /// Sets its revision number. A definition that is installed again gets a new one.
-    pub(crate) fn set_revision(&self, number: u64) {
-        self.revision.store(number, Ordering::Relaxed);
-    }
-
-    /// Returns the status entry for reconciles on this version.
-    pub(crate) fn version_info(&self) -> VersionInfo {
-        let digest = self.component().digest().to_string();
-        VersionInfo { digest, generation: self.generation, revision: self.revision() }
-    }
-
-    pub(crate) fn component(&self) -> &Component {
-        &self.definition.component
     }
 }
 

@@ -9,11 +9,9 @@ use homeostat_component::{Capability, CompilationCounts};
 use homeostat_workqueue::{Ages, Counters, KeyCounts};
 use parking_lot::Mutex;
 
-use crate::controller::Controller;
 use crate::costs::Usage;
-use crate::rollout::Share;
-use crate::slot::LoadedVersion;
 use crate::status::{ControllerStatus, SwapRecord, VersionInfo};
+use crate::version::LoadedVersion;
 
 /// The measures of a host at one moment.
 #[derive(Clone, Debug)]
@@ -87,34 +85,15 @@ pub struct ControllerMeasures {
     pub shadowed: [u64; ShadowOutcome::ALL.len()],
 }
 
-impl Controller {
-    pub(crate) fn measure(&self) -> ControllerMeasures {
-        let Self { queue, stats, costs, observations, slot, .. } = self;
-        ControllerMeasures {
-            status: self.status(),
-            keys: queue.counts(),
-            counters: queue.counters(),
-            ages: queue.ages(),
-            swaps: stats.swaps.load(Ordering::Relaxed),
-            refusals: stats.refusals.load(Ordering::Relaxed),
-            rollouts: stats.rollouts.each_ref().map(|count| count.load(Ordering::Relaxed)),
-            candidate_share: slot.canary().and_then(|trial| trial.share()).map_or(0.0, Share::fraction),
-            spent: costs.spent(),
-            denials: observations.denials(),
-            shadowed: stats.shadowed.each_ref().map(|count| count.load(Ordering::Relaxed)),
-        }
-    }
-}
-
 #[derive(Default)]
 pub(crate) struct Stats {
     answered: ArcSwapOption<VersionInfo>,
     last_swap: Mutex<Option<SwapRecord>>,
-    swaps: AtomicU64,
-    refusals: AtomicU64,
-    rollouts: [AtomicU64; RolloutResult::ALL.len()],
+    pub(crate) swaps: AtomicU64,
+    pub(crate) refusals: AtomicU64,
+    pub(crate) rollouts: [AtomicU64; RolloutResult::ALL.len()],
     /// In the order of [`ShadowOutcome::ALL`].
-    shadowed: [AtomicU64; ShadowOutcome::ALL.len()],
+    pub(crate) shadowed: [AtomicU64; ShadowOutcome::ALL.len()],
 }
 
 /// How a rollout ended.

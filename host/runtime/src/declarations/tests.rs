@@ -51,7 +51,9 @@ async fn delete(store: &MemoryStore, key: Key) {
 /// Returns the stored declarations.
 async fn kept(store: &MemoryStore) -> Vec<String> {
     let mut names = Vec::new();
-    for_each_listed(store, &kind(), |resource| names.push(resource.key().name().to_owned())).await.unwrap();
+    for_each_listed(store, &host_kinds::declarations(), |resource| names.push(resource.key().name().to_owned()))
+        .await
+        .unwrap();
     names
 }
 
@@ -271,8 +273,8 @@ async fn only_the_host_writes_declarations() {
     for write in [deletion, creation] {
         assert!(matches!(context.submit(write.into()).await, Err(Error::ReservedKind(_))));
     }
-    assert!(keeper::is_of_host(&kind()), "no grant covers it");
-    let refused = check_owner(&managing(KindDeclaration { kind: kind(), ..sites("v1") }));
+    assert!(host_kinds::is_reserved(&host_kinds::declarations()), "no grant covers it");
+    let refused = check_owner(&managing(KindDeclaration { kind: host_kinds::declarations(), ..sites("v1") }));
     assert!(matches!(refused, Err(Error::ReservedKind(_))), "{refused:?}");
 }
 
@@ -280,8 +282,11 @@ async fn only_the_host_writes_declarations() {
 async fn a_declaration_that_cannot_be_read_is_told_and_stays() {
     let store = stored();
     let metadata = json!({ "name": "site.example.com" });
-    create(&store, json!({ "apiVersion": API_VERSION, "kind": NAME, "metadata": metadata, "spec": { "group": 3 } }))
-        .await;
+    create(
+        &store,
+        json!({ "apiVersion": API_VERSION, "kind": DECLARATION_KIND, "metadata": metadata, "spec": { "group": 3 } }),
+    )
+    .await;
     let context = context(store.clone());
     context.declare_stored().await.unwrap();
     let told = context.events.list(&EventFilter::default());

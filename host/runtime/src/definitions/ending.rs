@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use super::establish::{condition, set_finalizers};
 use super::{CLEANUP, PAUSE, found};
 use crate::KindInfo;
-use crate::context::{Context, for_each_listed};
+use crate::context::Context;
+use crate::listing::for_each_listed;
 
 /// Deletes the resources of a definition that is being deleted, waits until they are gone, and removes the
 /// finalizer.

@@ -4,7 +4,8 @@ use homeostat_store::{Change, Error, Precondition, Resource, Result, Write};
 use serde_json::{Value, json};
 
 use super::CLEANUP;
-use crate::context::{Context, now};
+use crate::clock::now;
+use crate::context::Context;
 
 /// Sets the condition `Established` of a definition, which clients wait for. Does nothing if it is up to
 /// date.

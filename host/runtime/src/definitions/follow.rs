@@ -11,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 use super::ending::{clean_up_deleted, finalize};
 use super::establish::establish;
 use super::{PAUSE, definitions};
-use crate::context::{Context, for_each_listed};
+use crate::context::Context;
+use crate::listing::for_each_listed;
 
 /// Watches definitions until the host ends.
 pub(crate) async fn follow(context: Arc<Context>, end: CancellationToken) {

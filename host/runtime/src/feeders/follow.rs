@@ -8,8 +8,9 @@ use async_trait::async_trait;
 use homeostat_store::{Error, Key, Kind};
 use homeostat_workqueue::Priority;
 
-use super::{Feeder, FeederError, Intake, IntakeError, RoomWait, SharedWatches};
+use super::{Feeder, FeederError, Intake, IntakeError, RoomWait};
 use crate::follows::Follows;
+use crate::shared_watches::SharedWatches;
 
 pub(crate) struct FollowFeeder {
     name: String,

@@ -14,7 +14,7 @@ use homeostat_workqueue::Priority;
 use tokio::time::MissedTickBehavior;
 
 use super::{Feeder, FeederError, Intake, IntakeError};
-use crate::context::for_each_listed;
+use crate::listing::for_each_listed;
 
 /// Slices of a period. More slices spread the load better and list more often.
 const SLICES: u32 = 16;

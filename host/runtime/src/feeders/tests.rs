@@ -7,13 +7,16 @@ use homeostat_workqueue::Options;
 use serde_json::json;
 
 use super::*;
+use crate::shared_watches::SharedWatches;
+
+mod audience;
 
 #[allow(dead_code, unreachable_pub, reason = "other tests have it from a library, and need more of it")]
 #[path = "../../../../tests/src/faulty.rs"]
 pub(crate) mod faulty;
 
 /// The managed kind of these tests.
-pub(super) fn managed() -> Kind {
+pub(crate) fn managed() -> Kind {
     Kind::new("demo.dev", "v1", "App")
 }
 
@@ -26,18 +29,18 @@ pub(super) fn key(name: &str) -> Key {
     Key::new(managed(), "default", name)
 }
 
-pub(super) fn store() -> Arc<MemoryStore> {
+pub(crate) fn store() -> Arc<MemoryStore> {
     Arc::new(MemoryStore::new(homeostat_store::Options::default()))
 }
 
 /// Writes a resource of `demo.dev/v1`.
-pub(super) async fn apply(store: &dyn Store, kind: &str, name: &str, labels: serde_json::Value) -> Arc<Resource> {
+pub(crate) async fn apply(store: &dyn Store, kind: &str, name: &str, labels: serde_json::Value) -> Arc<Resource> {
     let metadata = json!({"name": name, "namespace": "default", "labels": labels});
     let document = json!({"apiVersion": "demo.dev/v1", "kind": kind, "metadata": metadata, "spec": {}});
     store.write(Write::Apply { document, manager: "test".into(), force: true }).await.unwrap().resource
 }
 
-pub(super) async fn delete(store: &dyn Store, key: Key) {
+pub(crate) async fn delete(store: &dyn Store, key: Key) {
     let (precondition, propagation) = (Precondition::default(), Propagation::Background);
     store.write(Write::Delete { key, precondition, propagation }).await.unwrap();
 }
@@ -80,7 +83,7 @@ pub(super) fn grants(resources: serde_json::Value) -> Grants {
 
 /// Waits with a bound. On the paused clock of these tests the bound is reached as soon as no other task can
 /// run.
-pub(super) async fn soon<F: Future>(what: F) -> F::Output {
+pub(crate) async fn soon<F: Future>(what: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(366 * 86_400), what).await.expect("it should have come by now")
 }
 

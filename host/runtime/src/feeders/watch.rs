@@ -21,9 +21,10 @@ use serde_json::Value;
 
 use super::guest_map::GuestMap;
 use super::missed::{UndeliveredKey, UndeliveredKeys};
-use super::{Capacity, DeletionState, Feeder, FeederError, Intake, IntakeError, RoomWait, SharedWatches};
-use crate::context::for_each_listed;
+use super::{Capacity, DeletionState, Feeder, FeederError, Intake, IntakeError, RoomWait};
+use crate::listing::for_each_listed;
 use crate::mapping::{self, ManagedKind};
+use crate::shared_watches::SharedWatches;
 
 pub(crate) struct WatchFeeder {
     name: String,

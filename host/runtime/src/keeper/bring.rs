@@ -433,7 +433,7 @@ impl ControllerReconciler {
             cause: resource.annotation(history::CAUSE),
             rollout,
         };
-        report::status(resource.status(), &facts, &crate::context::now())
+        report::status(resource.status(), &facts, &crate::clock::now())
     }
 
     /// Returns the rollout for the status: the current one, or the last one while it is still relevant.

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::rollout::PinnedKeys;
 
-use super::{API_VERSION, KIND, REVISION_KIND, revisions, revisions_of};
+use super::{REVISION_KIND, revisions, revisions_of};
+use crate::host_kinds::{API_VERSION, KIND};
 
 /// The annotation that gives the cause of a change. Source: kubectl.
 pub(super) const CAUSE: &str = "kubernetes.io/change-cause";

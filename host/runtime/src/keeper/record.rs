@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::RESTARTED;
 use super::verdicts::SyncOutcome;
-use crate::context::now;
+use crate::clock::now;
 use crate::rollout::{CanaryPlan, Share};
 
 /// The phase of a rollout.

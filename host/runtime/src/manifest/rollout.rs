@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Problems, Span};
 use crate::rollout::{CanaryPlan, Factor, Gate, Plan, Share};
-use crate::shadow::{DifferenceLimit, ShadowPlan};
+use crate::rollout::{DifferenceLimit, ShadowPlan};
 
 /// Bounds of a step's minimum duration.
 const LASTS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(7 * 86_400);

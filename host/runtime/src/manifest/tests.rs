@@ -149,7 +149,7 @@ fn limits_are_accepted_within_their_bounds_and_refused_outside_of_them() {
 #[test]
 fn a_rollout_is_read_within_its_bounds_and_every_value_outside_of_them_is_named() {
     use crate::rollout::{CanaryPlan, Factor, Gate, Plan, Share};
-    use crate::shadow::{DifferenceLimit, ShadowPlan};
+    use crate::rollout::{DifferenceLimit, ShadowPlan};
     let check = |rollout: serde_json::Value| spec(json!({"component": {"file": "a.wasm"}, "rollout": rollout})).check();
     let plan = |rollout| check(rollout).unwrap().plan;
     assert_eq!(spec(json!({"component": {"file": "a.wasm"}})).check().unwrap().plan, Plan::Immediate);

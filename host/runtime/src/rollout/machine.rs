@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::gate::{Analysis, analyse, is_conclusive};
 use super::{CanaryPlan, Comparison, Share};
-use crate::shadow::{ShadowPlan, ShadowReport, ShadowVerdict};
+use super::{ShadowPlan, ShadowReport, ShadowVerdict};
 
 /// A step that has not ended after this many times its minimum duration is decided anyway.
 pub(crate) const STEP_TIMEOUT_FACTOR: u32 = 4;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::manifest::as_text;
+use crate::quantity::as_text;
 
 /// A share of a whole, in hundredths of a percent: from none to all.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]

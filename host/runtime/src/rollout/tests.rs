@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::shadow::{DifferenceLimit, ShadowReport};
+use crate::rollout::{DifferenceLimit, ShadowReport};
 
 mod simulation;
 

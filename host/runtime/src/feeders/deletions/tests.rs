@@ -7,8 +7,9 @@ use serde_json::json;
 
 use super::super::tests::faulty::{Fault, FaultyStore, On};
 use super::super::tests::{apply, delete, everything, key, managed, next, scoped, soon, store, ticket};
-use super::super::{Feeder, Intake, KeyMapper, SharedWatches, SyncBarrier, WatchFeeder};
+use super::super::{Feeder, Intake, KeyMapper, SyncBarrier, WatchFeeder};
 use super::*;
+use crate::shared_watches::SharedWatches;
 
 /// A controller that is suspended and resumed, fed by a watch of its own kind and by one of parts with its
 /// name in a label.

@@ -10,36 +10,17 @@ use std::fmt;
 use homeostat_component::{Answer, Effect, Exchange, Fault, HttpRequest, Outcome, Retry, StoreError, WriteData};
 use homeostat_store::semantics::HOST_OWNED;
 use homeostat_store::{Change, Key, Kind, Write};
-use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::ReconcileDifference;
 use super::run::Run;
 use crate::fields;
-use crate::manifest::HIDDEN;
+use crate::host_kinds::HIDDEN;
 
 /// Maximum number of differences reported for one reconcile.
 const DIFFERENCES_MAX: usize = 64;
 /// Maximum bytes of a reported value.
 const VALUE_BYTES_MAX: usize = 120;
-
-/// One difference of the candidate.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ReconcileDifference {
-    /// The resource that is written or mentioned, else the reconciled key.
-    pub key: Key,
-    /// The verb of a write, or `reconcile` (its result), `http`, `emit`, `follow` or `grants` (a denial of
-    /// the candidate).
-    pub verb: String,
-    /// The path of the field. Empty for a write as a whole.
-    pub field: String,
-    /// The value of the stable version, at most 120 bytes; `None` if missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub old: Option<String>,
-    /// The value of the candidate, at most 120 bytes; `None` if missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub new: Option<String>,
-}
 
 /// Returns the first 64 differences; empty if both versions did the same.
 pub(super) fn differences(key: &Key, old: &Run, new: &Run) -> Vec<ReconcileDifference> {

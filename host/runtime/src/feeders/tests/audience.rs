@@ -18,14 +18,14 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::super::guest_map::Guest;
-use super::super::tests::{managed, ticket};
-use super::Audience;
+use super::{managed, ticket};
+use crate::audience::Audience;
 use crate::feeders::{
-    Feeder, FollowFeeder, GuestMap, Intake, KeyMapper, ResyncFeeder, SharedWatches, SuspendFilter, SyncBarrier,
-    WatchFeeder,
+    Feeder, FollowFeeder, GuestMap, Intake, KeyMapper, ResyncFeeder, SuspendFilter, SyncBarrier, WatchFeeder,
 };
 use crate::follows::{Follows, Target};
 use crate::mapping::ManagedKind;
+use crate::shared_watches::SharedWatches;
 
 const CASES: u32 = 10_000;
 const PERIOD: Duration = Duration::from_secs(60);

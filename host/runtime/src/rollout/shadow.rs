@@ -5,14 +5,34 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::compare::ReconcileDifference;
-use crate::rollout::{STEP_TIMEOUT_FACTOR, Share};
+use homeostat_store::Key;
+
+use super::{STEP_TIMEOUT_FACTOR, Share};
 use crate::stats::ShadowOutcome;
 
 /// Maximum number of differences in a status.
 const BRIEF: usize = 8;
 /// Maximum number of differences kept in addition to the counts.
 const DIFFERENCES_MAX: usize = 64;
+
+/// One difference of the candidate.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReconcileDifference {
+    /// The resource that is written or mentioned, else the reconciled key.
+    pub key: Key,
+    /// The verb of a write, or `reconcile` (its result), `http`, `emit`, `follow` or `grants` (a denial of
+    /// the candidate).
+    pub verb: String,
+    /// The path of the field. Empty for a write as a whole.
+    pub field: String,
+    /// The value of the stable version, at most 120 bytes; `None` if missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub old: Option<String>,
+    /// The value of the candidate, at most 120 bytes; `None` if missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub new: Option<String>,
+}
 
 /// The duration of a shadow and the differences that it may have.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,7 +78,7 @@ pub enum UnfitReason {
 
 /// The result of comparing two runs.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum CompareResult {
+pub(crate) enum CompareResult {
     /// Both versions did the same.
     Equal,
     /// The versions differ.
@@ -80,7 +100,7 @@ impl Default for ShadowPlan {
 
 impl CompareResult {
     /// Returns the label value in metrics.
-    pub(super) fn in_one_word(&self) -> ShadowOutcome {
+    pub(crate) fn in_one_word(&self) -> ShadowOutcome {
         match self {
             Self::Equal => ShadowOutcome::Equal,
             Self::Differing { failed_alone: false, .. } => ShadowOutcome::Differing,
@@ -138,7 +158,7 @@ pub enum ShadowVerdict {
 }
 
 impl ShadowReport {
-    pub(super) fn note(&mut self, compared: CompareResult) {
+    pub(crate) fn note(&mut self, compared: CompareResult) {
         match compared {
             CompareResult::Equal => {
                 self.compared += 1;

@@ -4,7 +4,7 @@
 //! While a shadow is on, the worker captures the effects and answers of each reconcile, within a bound.
 //! Afterwards the shadow's task runs the candidate for the same key (`layer.rs`). Answers of the stable
 //! version are replayed; other reads go to the store; writes, requests, events and follows are suppressed.
-//! Both runs are compared (`compare.rs`) and counted (`report.rs`).
+//! Both runs are compared (`compare.rs`) and counted (`ShadowReport`).
 //!
 //! One reconcile at a time runs as a shadow, as part of the controller's tenant, and one more waits; others
 //! are skipped and counted. So a shadow never delays a key.
@@ -21,23 +21,23 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::Controller;
 use crate::context::Context;
-use crate::controller::Controller;
 use crate::observations::DenialReporter;
-use crate::slot::LoadedVersion;
-use crate::{Definition, Error, Host, sink, stats};
+use crate::rollout::CompareResult;
+use crate::version::LoadedVersion;
+use crate::{Definition, Error, sink, stats};
 
 mod compare;
 mod layer;
-mod report;
 mod run;
 mod scene;
 
-pub use compare::ReconcileDifference;
-pub use report::{DifferenceCount, DifferenceLimit, ShadowPlan, ShadowReport, ShadowVerdict, UnfitReason};
+pub use crate::rollout::{
+    DifferenceCount, DifferenceLimit, ReconcileDifference, ShadowPlan, ShadowReport, ShadowVerdict, UnfitReason,
+};
 
 use layer::{NullSink, ShadowEffects};
-use report::CompareResult;
 use run::{DenialCollector, Run};
 use scene::{Before, ReplayState};
 
@@ -83,37 +83,6 @@ impl Capture {
     pub(crate) fn settled(self, key: &Key, result: &Result<Outcome, Fault>) {
         let Self { permit, denials, recorder, effects: _ } = self;
         permit.send(Box::new(CapturedReconcile { key: key.clone(), result: result.clone(), denials, recorder }));
-    }
-}
-
-impl Host {
-    /// Starts a shadow of the controller's stable version, replacing a running one. The candidate gets the
-    /// same keys and answers, and none of its effects is applied. Its start hook does not run. A swap, an
-    /// update, a removal and a suspension end the shadow.
-    ///
-    /// # Errors
-    /// [`Error::UnknownController`], [`Error::ManagedKindChanged`], [`Error::Refused`],
-    /// [`Error::KindDiffers`].
-    pub async fn begin_shadow(&self, definition: Definition) -> Result<(), Error> {
-        self.controller(&definition.name)?.begin_shadow(definition).await
-    }
-
-    /// Ends the shadow of a controller, if there is one.
-    ///
-    /// # Errors
-    /// [`Error::UnknownController`].
-    pub fn end_shadow(&self, name: &str) -> Result<(), Error> {
-        self.controller(name)?.end_shadow();
-        Ok(())
-    }
-
-    /// Returns the report of the running shadow, else of the last one.
-    ///
-    /// # Errors
-    /// [`Error::UnknownController`].
-    pub fn shadow_report(&self, name: &str) -> Result<Option<ShadowReport>, Error> {
-        let controller = self.controller(name)?;
-        Ok(controller.shadow_report().or_else(|| controller.last_shadow.lock().clone()))
     }
 }
 

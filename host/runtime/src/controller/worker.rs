@@ -11,13 +11,14 @@ use homeostat_store::Key;
 use homeostat_workqueue::{Claim, Next, Queue};
 use tokio::time::Instant;
 
-use crate::controller::Controller;
+use super::Controller;
+use super::shadow::Capture;
 use crate::observer::ReconcileRecord;
 use crate::settle::{Label, settle};
-use crate::shadow::Capture;
-use crate::slot::{Assignment, CachedVersion, LoadedVersion};
+use crate::slot::{Assignment, CachedVersion};
 use crate::trial::run_result;
 use crate::turns::Quantum;
+use crate::version::LoadedVersion;
 
 /// The pause of a worker that panicked, so that a key that panics repeatedly does not keep a processor busy.
 const PANIC_PAUSE: Duration = Duration::from_secs(1);

@@ -16,6 +16,3 @@ pub(crate) trait Audience: Send + Sync + 'static {
     /// which reveals `reveals` of `of`.
     fn may_learn(&self, key: &Key, of: &Key, reveals: Disclosure) -> bool;
 }
-
-#[cfg(test)]
-mod tests;

@@ -6,9 +6,9 @@ use homeostat_store::{EventType, Key, Resource};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::super::tests::faulty::{Fault, FaultyStore, On};
-use super::super::tests::{apply, managed, soon, store};
 use super::*;
+use crate::feeders::tests::faulty::{Fault, FaultyStore, On};
+use crate::feeders::tests::{apply, managed, soon, store};
 
 fn watches() -> (Arc<FaultyStore>, Arc<SharedWatches>) {
     let store = FaultyStore::over(store());
@@ -236,7 +236,7 @@ async fn a_reader_with_an_older_list_misses_nothing() {
     assert_eq!(names(&mut others, 1).await, ["b"]);
     assert_eq!(names(&mut late, 2).await, ["a", "b"]);
     let gone = Key::new(managed(), "default", "a");
-    super::super::tests::delete(&*store, gone).await;
+    crate::feeders::tests::delete(&*store, gone).await;
     assert_eq!((names(&mut late, 1).await, names(&mut others, 1).await), (vec!["a".to_owned()], vec!["a".to_owned()]));
 }
 

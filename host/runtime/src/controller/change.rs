@@ -11,11 +11,14 @@ use homeostat_store::{Key, Kind, Store};
 use homeostat_workqueue::{AddError, Priority, Queue};
 use parking_lot::Mutex;
 
-use crate::context::{for_each_listed, now};
-use crate::controller::Controller;
-use crate::feeders::{Audience, Feeder, FeederError, Intake, SuspendFilter};
-use crate::slot::{LoadedVersion, Slot};
+use super::Controller;
+use crate::audience::Audience;
+use crate::clock::now;
+use crate::feeders::{Feeder, FeederError, Intake, SuspendFilter};
+use crate::listing::for_each_listed;
+use crate::slot::Slot;
 use crate::status::SwapRecord;
+use crate::version::LoadedVersion;
 use crate::{Definition, Error, Settings, sink};
 
 /// The report of a swap.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use homeostat_store::{Key, LabelRequirement, Query, Selector};
 
-use crate::change::{KeyFilter, ResetParked, SwapReport};
-use crate::controller::Controller;
+use super::Controller;
+use super::change::{KeyFilter, ResetParked, SwapReport};
 use crate::rollout::{CanaryPlan, Gate, KeySplit, PinnedKeys, Share, Track, key_hash};
 use crate::trial::CanaryStep;
 use crate::{Definition, Error};

@@ -1,0 +1,46 @@
+//! The kinds that configure the host: controllers, their revisions, and stored declarations of kinds.
+
+use homeostat_store::Kind;
+
+/// The API group of the host's own kinds.
+pub const GROUP: &str = "homeostat.dev";
+/// The `apiVersion` of a controller's manifest.
+pub const API_VERSION: &str = "homeostat.dev/v1alpha1";
+/// The `kind` of a controller's manifest.
+pub const KIND: &str = "Controller";
+/// The plural of the kind in URLs.
+pub const PLURAL: &str = "controllers";
+
+/// Replaces header values wherever a controller is shown. Refused in manifests.
+pub const HIDDEN: &str = "***";
+
+/// The name of the kind of revisions.
+pub const REVISION_KIND: &str = "ControllerRevision";
+
+/// The name of the kind of stored declarations.
+pub(crate) const DECLARATION_KIND: &str = "KindDeclaration";
+
+/// Returns the kind of controllers.
+pub(crate) fn controllers() -> Kind {
+    of_host(KIND)
+}
+
+/// Returns the kind of their revisions.
+pub fn revisions() -> Kind {
+    of_host(REVISION_KIND)
+}
+
+fn of_host(name: &str) -> Kind {
+    let (group, version) = API_VERSION.split_once('/').expect("it has a group");
+    Kind::new(group, version, name)
+}
+
+/// Returns the kind of stored declarations.
+pub(crate) fn declarations() -> Kind {
+    of_host(DECLARATION_KIND)
+}
+
+/// Returns whether a kind, in any version, is reserved because it configures the host.
+pub(crate) fn is_reserved(kind: &Kind) -> bool {
+    kind.same_type(&controllers()) || kind.same_type(&revisions()) || kind.same_type(&declarations())
+}

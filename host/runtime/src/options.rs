@@ -1,0 +1,61 @@
+//! The parts and bounds that a host is started with.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use homeostat_component::Engine;
+use homeostat_component::layers::Secrets;
+use homeostat_store::Store;
+
+use crate::Observer;
+use crate::observer::NoopObserver;
+use crate::secrets::NoSecrets;
+
+/// Default bound on the keys of all queues together.
+pub const QUEUE_KEYS_MAX: u64 = 500_000;
+/// Default bound on the bytes of error texts kept for queued keys.
+pub const QUEUE_ERROR_BYTES_MAX: u64 = 64 << 20;
+/// Default bound on the number of controllers.
+pub const CONTROLLERS_MAX: usize = 10_000;
+
+/// The parts and bounds of a host. [`Options::new`] has the defaults.
+pub struct Options {
+    /// Compiles and runs guests.
+    pub engine: Engine,
+    /// Keeps resources.
+    pub store: Arc<dyn Store>,
+    /// Where the secrets of HTTP grants come from. Default: no secrets.
+    pub secrets: Arc<dyn Secrets>,
+    /// Receives a record of every reconcile. Default: an observer that does nothing.
+    pub observer: Arc<dyn Observer>,
+    /// How long a removed controller may finish running reconciles. Default: 10 s.
+    pub drain_deadline: Duration,
+    /// Maximum number of keys on the queues of all controllers together. Default: 500 000. The limits of a
+    /// controller bound its own queue. Half of this room is first come, first served; the other half is
+    /// shared among all controllers.
+    pub queue_keys_max: u64,
+    /// Maximum bytes of error texts kept for those keys. Default: 64 MiB. Shared like `queue_keys_max`.
+    pub queue_error_bytes_max: u64,
+    /// Maximum number of controllers, including those that are ending. Default: 10 000.
+    pub controllers_max: usize,
+    /// Seed of the queues' randomness, which is the jitter of backoffs. Default: `None`, seeded by the
+    /// operating system.
+    pub seed: Option<u64>,
+}
+
+impl Options {
+    /// Returns the defaults around an engine and a store.
+    pub fn new(engine: Engine, store: Arc<dyn Store>) -> Self {
+        Self {
+            engine,
+            store,
+            secrets: Arc::new(NoSecrets),
+            observer: Arc::new(NoopObserver),
+            drain_deadline: Duration::from_secs(10),
+            queue_keys_max: QUEUE_KEYS_MAX,
+            queue_error_bytes_max: QUEUE_ERROR_BYTES_MAX,
+            controllers_max: CONTROLLERS_MAX,
+            seed: None,
+        }
+    }
+}
