@@ -50,7 +50,7 @@ struct LateCode {
 #[async_trait]
 impl CodeSource for LateCode {
     async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
-        if self.is_found.load(Ordering::SeqCst) { Fickle.fetch(source).await } else { Err("it is lost".to_owned()) }
+        if self.is_found.load(Ordering::SeqCst) { FickleCode.fetch(source).await } else { Err("it is lost".to_owned()) }
     }
 
     async fn sweep(&self, _: &BTreeSet<Digest>) {}
