@@ -10,7 +10,7 @@ fn the_contract_equals_its_snapshots() {
     }
 }
 
-/// Every item of the contract has an `@since`, and every function a documentation.
+/// Every item of the contract has an `@since`, and every function is documented.
 #[test]
 fn every_item_has_since_and_every_function_is_documented() {
     for name in ["types", "guest", "host", "world"] {

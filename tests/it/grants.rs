@@ -1,4 +1,5 @@
-//! What a controller is told, and shown, is what its grants name: by its watches, by what it follows, and by every version that is tried.
+//! Watches, follows, canaries and shadows deliver to a controller only the keys and documents that its grants
+//! cover.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ fn grants(resources: Value) -> Grants {
     serde_json::from_value(json!({ "resources": resources })).unwrap()
 }
 
-/// Grants of everything that the guest is to be told, in these namespaces alone.
+/// Returns grants for all watches of the guest, in these namespaces.
 fn within(namespaces: &[&str]) -> Value {
     json!([
         { "kinds": ["demo.homeostat.dev/Nosy"], "verbs": ["watch", "get"], "namespaces": namespaces },
@@ -38,7 +39,7 @@ async fn put(test: &TestHost, resources: Value) {
     test.host.ready(NAME).await.unwrap();
 }
 
-/// A host on which the kinds of the guest are declared, by another controller than the one that is tested.
+/// Starts a host on which another controller has declared the kinds of the guest.
 async fn host() -> TestHost {
     declared(TestHost::start().await).await
 }
@@ -65,18 +66,18 @@ async fn delete(test: &TestHost, kind: &str, place: &str) {
     test.host.store().write(Write::Delete { key, precondition, propagation }).await.unwrap();
 }
 
-/// Everything that the guest was told so far, once it is at rest.
+/// Waits until the controller is idle, and returns all keys and documents that the guest has logged.
 async fn told(test: &TestHost) -> BTreeSet<String> {
     test.idle(NAME).await;
     test.host.logs().tail(Some(NAME), 0, 10_000).into_iter().map(|line| line.message).collect()
 }
 
-/// What the guest is told by what `act` does.
+/// Returns the keys and documents that the guest logs because of `act`.
 async fn told_by(test: &TestHost, act: impl AsyncFnOnce(&TestHost)) -> BTreeSet<String> {
     test.idle(NAME).await;
     let last = test.host.logs().tail(Some(NAME), 0, 10_000).last().map_or(0, |line| line.sequence);
     act(test).await;
-    // The last word, of every watch.
+    // Every watch has delivered its events of `act` once it delivers this last one.
     for kind in ["Note", "Vault", "Nosy"] {
         let now = test.host.store().revision().to_string();
         apply(test, kind, "blue/last", json!({ "now": now, "password": "last" })).await;
@@ -91,7 +92,7 @@ fn texts<const N: usize>(texts: [&str; N]) -> BTreeSet<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_that_no_grant_covers_refuses_the_component_and_names_the_line() {
+async fn a_watch_without_a_grant_refuses_the_component_and_names_the_missing_line() {
     let test = TestHost::start().await;
     let refused = |resources: Value| async {
         let definition = definition(&test, resources).await;
@@ -110,7 +111,7 @@ async fn a_watch_that_no_grant_covers_refuses_the_component_and_names_the_line()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_that_is_granted_for_a_namespace_brings_nothing_of_others() {
+async fn a_watch_granted_for_a_namespace_delivers_no_other_namespace() {
     let test = host().await;
     for place in ["blue/a", "green/a"] {
         apply(&test, "Nosy", place, json!({})).await;
@@ -135,7 +136,7 @@ async fn a_watch_that_is_granted_for_a_namespace_brings_nothing_of_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_that_is_granted_for_names_brings_nothing_of_others() {
+async fn a_watch_granted_for_names_delivers_no_other_names() {
     let test = host().await;
     let mut resources = within(&["*"]);
     resources[1]["names"] = json!(["open-*"]);
@@ -148,7 +149,7 @@ async fn a_watch_that_is_granted_for_names_brings_nothing_of_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn narrowed_grants_end_what_is_told_at_once_and_widened_ones_list_what_is_new() {
+async fn narrowed_grants_stop_events_at_once_and_widened_ones_list_new_resources() {
     let test = host().await;
     put(&test, within(&["*"])).await;
     for place in ["blue", "green"] {
@@ -158,7 +159,7 @@ async fn narrowed_grants_end_what_is_told_at_once_and_widened_ones_list_what_is_
     assert!(told(&test).await.contains("map green/v one"));
 
     let narrowed = told_by(&test, async |test| {
-        // What waits in the queue is no more told than what comes.
+        // A key that was queued under the old grants is dropped too.
         test.host.suspend(NAME, true).unwrap();
         apply(test, "Note", "green/n", json!({ "queued": true })).await;
         eventually("the key to be queued", async || (test.status(NAME).counts.ready > 0).then_some(())).await;
@@ -180,7 +181,7 @@ async fn narrowed_grants_end_what_is_told_at_once_and_widened_ones_list_what_is_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_followed_is_told_as_far_as_its_watch_is_granted() {
+async fn a_follow_delivers_only_resources_that_its_grant_covers() {
     let test = host().await;
     put(&test, within(&["blue"])).await;
     apply(&test, "Nosy", "blue/f", json!({ "follows": "all" })).await;
@@ -193,7 +194,8 @@ async fn what_is_followed_is_told_as_far_as_its_watch_is_granted() {
         });
         told.await.into_iter().filter(|line| !line.contains("/followed")).collect::<BTreeSet<_>>()
     };
-    // The last word, which is a note of blue, is followed as well: what is told of it is no measure, and is told of both.
+    // The guest follows all notes, `blue/last` of `told_by` among them. So the grant names only the note
+    // `followed`.
     let mut resources = within(&["blue"]);
     resources[1]["names"] = json!(["followed"]);
     put(&test, resources.clone()).await;
@@ -203,11 +205,11 @@ async fn what_is_followed_is_told_as_far_as_its_watch_is_granted() {
     resources[1]["namespaces"] = json!(["green"]);
     put(&test, resources).await;
     told(&test).await;
-    assert_eq!(changed("blue").await, texts([]), "what was granted when it asked is granted no more");
+    assert_eq!(changed("blue").await, texts([]), "the follow lost its grant");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_selection_by_content_of_a_kind_that_may_not_be_read_is_denied() {
+async fn a_follow_by_content_without_a_grant_to_read_the_kind_is_denied() {
     let test = host().await;
     put(&test, within(&["blue"])).await;
     apply(&test, "Nosy", "blue/f", json!({ "follows": "color" })).await;
@@ -219,11 +221,11 @@ async fn a_selection_by_content_of_a_kind_that_may_not_be_read_is_denied() {
     assert!(denied.contains("no grant for list of demo.homeostat.dev/Note"), "{denied}");
 }
 
-/// Code of the one guest.
-struct Nosy;
+/// Returns the guest `nosy` for every source.
+struct NosyCode;
 
 #[async_trait]
-impl CodeSource for Nosy {
+impl CodeSource for NosyCode {
     async fn fetch(&self, _: &ComponentSource) -> Result<Vec<u8>, String> {
         std::fs::read(guest("guest-nosy")).map_err(|error| error.to_string())
     }
@@ -242,25 +244,25 @@ fn version(version: &str, resources: &Value, rollout: &Value) -> Value {
     })
 }
 
-/// Waits until a refusal, or a try, of what was applied is known.
+/// Applies a definition, and waits until the host has refused it, swapped it in or started its rollout.
 async fn apply_version(test: &TestHost, version: Value) {
     let written = test.host.apply_resource(version, "me", true).await.unwrap();
     test.host.sync_result(NAME, written.resource.revision()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn grants_that_are_taken_away_are_gone_also_where_what_is_left_is_refused() {
+async fn revoked_grants_end_at_once_even_if_the_new_definition_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let store = || EmbeddedStore::open(folder.path().join("store"), homeostat_store::Options::default()).unwrap();
     let test = declared(TestHost::over(Arc::new(store())).await).await;
-    test.host.run_controllers(Arc::new(Nosy)).await.unwrap();
+    test.host.run_controllers(Arc::new(NosyCode)).await.unwrap();
     apply_version(&test, version("-one", &within(&["*"]), &json!({}))).await;
     test.host.ready(NAME).await.unwrap();
     apply(&test, "Nosy", "blue/a", json!({})).await;
     apply(&test, "Vault", "blue/v", json!({ "password": "seen" })).await;
     assert!(told(&test).await.contains("map blue/v seen"));
 
-    // The guest's watch of vaults needs to read them, so this cannot be put in.
+    // The guest's watch of vaults requires `get`, so this definition is refused.
     let mut unread = within(&["*"]);
     unread[2]["verbs"] = json!(["watch"]);
     apply_version(&test, version("-one", &unread, &json!({}))).await;
@@ -271,30 +273,30 @@ async fn grants_that_are_taken_away_are_gone_also_where_what_is_left_is_refused(
     let known = told_by(&test, change).await;
     assert!(known.contains("reconcile-one blue/b") && !known.iter().any(|line| line.contains("map")), "{known:?}");
 
-    // And of this nothing is left at all.
+    // Without any grant the controller receives nothing.
     apply_version(&test, version("-one", &json!([]), &json!({}))).await;
     let nothing = told_by(&test, async |test| apply(test, "Nosy", "blue/c", json!({})).await).await;
     assert_eq!(nothing, texts([]));
     let events = test.host.events().list(&EventFilter { controller: Some(NAME.into()), ..EventFilter::default() });
     assert!(events.iter().any(|event| event.reason == "GrantsReduced"));
 
-    // Also after a restart.
+    // The same holds after a restart.
     test.host.shutdown(std::time::Duration::from_secs(10)).await;
     drop(test);
     let again = TestHost::over(Arc::new(store())).await;
-    again.host.run_controllers(Arc::new(Nosy)).await.unwrap();
+    again.host.run_controllers(Arc::new(NosyCode)).await.unwrap();
     eventually("it to run again", async || again.host.ready(NAME).await.ok()).await;
     assert_eq!(told(&again).await, texts([]));
 
-    // What is granted again is told again.
+    // A grant that is back lets its keys through again.
     apply_version(&again, version("-one", &within(&["blue"]), &json!({}))).await;
     eventually("it to be told", async || told(&again).await.contains("map blue/v unseen").then_some(())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn grants_that_are_taken_away_are_gone_before_a_canary_has_all_keys() {
+async fn revoked_grants_end_before_a_canary_has_all_keys() {
     let test = host().await;
-    test.host.run_controllers(Arc::new(Nosy)).await.unwrap();
+    test.host.run_controllers(Arc::new(NosyCode)).await.unwrap();
     apply_version(&test, version("-one", &within(&["*"]), &json!({}))).await;
     test.host.ready(NAME).await.unwrap();
     let rollout = json!({ "strategy": "canary", "share": "10%", "gate": { "for": "1h", "reconciles": 1 } });
@@ -311,9 +313,9 @@ async fn grants_that_are_taken_away_are_gone_before_a_canary_has_all_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_canary_gets_none_of_the_keys_that_its_own_grants_do_not_name() {
+async fn a_canary_gets_no_key_outside_its_own_grants() {
     let test = host().await;
-    test.host.run_controllers(Arc::new(Nosy)).await.unwrap();
+    test.host.run_controllers(Arc::new(NosyCode)).await.unwrap();
     test.apply(version("-one", &within(&["*"]), &json!({}))).await;
     eventually("it to be ready", async || test.host.ready(NAME).await.ok()).await;
     let gate = json!({ "for": "1h", "reconciles": 1 });
@@ -335,7 +337,7 @@ async fn a_canary_gets_none_of_the_keys_that_its_own_grants_do_not_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shadow_runs_for_none_of_the_keys_that_its_own_grants_do_not_name() {
+async fn a_shadow_runs_for_no_key_outside_its_own_grants() {
     let test = host().await;
     put(&test, within(&["*"])).await;
     test.host.begin_shadow(definition(&test, within(&["blue"])).await).await.unwrap();

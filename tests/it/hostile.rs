@@ -1,7 +1,8 @@
-//! Guests that attack their host: each is stopped under the name of its limit, and a controller beside it goes on.
+//! Guests that attack their host: the host stops each under the name of a limit, and another controller keeps
+//! running.
 //!
-//! Guests that no compiler makes, and components that are refused, are in `host/component/src/component/tests/hostile.rs`; crashes and the plain
-//! floods in `journey.rs`.
+//! `host/component/src/component/tests/hostile.rs` has guests that no compiler produces, and refused
+//! components. `journey.rs` has crashes and the simple floods.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -17,7 +18,7 @@ use tokio::sync::OnceCell;
 
 use crate::metrics::scrape::{Scrape, get};
 
-/// One engine and the guests of this file, compiled once: a compilation takes longer than an attack.
+/// One engine and the guests of this file, compiled once, because a compilation takes longer than an attack.
 struct Arena {
     engine: Engine,
     hostile: Component,
@@ -37,7 +38,7 @@ async fn arena() -> &'static Arena {
     built.await
 }
 
-/// A host with a controller that behaves.
+/// Starts a host with the controller `greeter`, which behaves well.
 async fn host() -> TestHost {
     let arena = arena().await;
     let store = std::sync::Arc::new(MemoryStore::new(homeostat_store::Options::default()));
@@ -47,7 +48,7 @@ async fn host() -> TestHost {
     test
 }
 
-/// Sees to it that the controller that behaves still does its work.
+/// Asserts that the greeter still reconciles.
 async fn goes_on(test: &TestHost) {
     for name in ["before", "behind"] {
         test.apply(demo("Greeting", name, json!({"name": name}))).await;
@@ -66,7 +67,8 @@ async fn event(test: &TestHost, controller: &str, reason: &str) -> Event {
     .await
 }
 
-/// Lets the hostile guest reconcile the key of this name, and returns what is told of it. The controller beside it goes on meanwhile.
+/// Runs the hostile guest for the key of this name, and returns the message of the event with this reason.
+/// Asserts that the greeter still reconciles.
 async fn attack(name: &str, limits: Limits, reason: &str) -> String {
     let test = host().await;
     let definition = Definition::new("hostile", arena().await.hostile.clone());
@@ -78,29 +80,29 @@ async fn attack(name: &str, limits: Limits, reason: &str) -> String {
     told.message
 }
 
-/// The same for an attack that ends at a limit.
+/// Asserts that an attack ends at a limit.
 async fn is_stopped(name: &str, limits: Limits, limit: LimitName) {
     let told = attack(name, limits, "LimitExceeded").await;
     assert!(told.contains(&format!("limit {limit}: ")), "{name}: {told}");
 }
 
-/// Far apart, so that a machine with much else to do does not take the one for the other.
+/// The processor limit and the deadline are far apart, so that a busy machine never hits the wrong one.
 fn limits() -> Limits {
     Limits { cpu: Duration::from_millis(300), deadline: Duration::from_secs(30), ..Limits::default() }
 }
 
-/// The same with so much time on a processor that another limit is hit before.
+/// The same with so much processor time that the guest hits another limit first.
 fn patient() -> Limits {
     Limits { cpu: Duration::from_secs(20), ..limits() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn writes_without_end_are_stopped() {
+async fn endless_writes_are_stopped() {
     is_stopped("write-flood", Limits { writes_max: 20, ..patient() }, LimitName::Writes).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_no_controller_has_is_told_once_however_often_it_is_tried() {
+async fn use_of_files_and_sockets_is_reported_once_despite_many_tries() {
     let test = host().await;
     let definition = Definition::new("hostile", arena().await.hostile.clone());
     test.host.put(Definition { grants: all_resources(), ..definition }).await.unwrap();
@@ -122,48 +124,48 @@ async fn what_no_controller_has_is_told_once_however_often_it_is_tried() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_line_without_end_is_stopped() {
+async fn an_endless_log_line_is_stopped() {
     is_stopped("print-flood", patient(), LimitName::LogBytes).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_without_end_are_stopped() {
+async fn endless_random_bytes_are_stopped() {
     is_stopped("random-flood", Limits { effect_bytes_max: 4 << 20, ..patient() }, LimitName::EffectBytes).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn handles_without_end_are_stopped() {
+async fn endless_handles_are_stopped() {
     is_stopped("handles", patient(), LimitName::Handles).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_that_cost_nothing_are_stopped_by_the_time_they_take() {
+async fn endless_calls_without_effects_are_stopped_by_their_processor_time() {
     is_stopped("free-calls", limits(), LimitName::Cpu).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_huge_text_is_not_taken_over() {
+async fn a_huge_text_is_not_copied() {
     is_stopped("huge-text", patient(), LimitName::Transfer).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_huge_list_is_not_taken_over() {
+async fn a_huge_list_is_not_copied() {
     is_stopped("huge-list", patient(), LimitName::Transfer).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_huge_answer_is_not_made() {
+async fn a_huge_answer_is_not_allocated() {
     let told = attack("huge-random", patient(), "Trapped").await;
     assert!(told.contains("18446744073709551615 random bytes asked for"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_document_that_is_too_deep_is_an_error_of_the_guest() {
+async fn a_deeply_nested_document_is_an_error_of_the_guest() {
     let told = attack("deep-json", patient(), "ReconcileFailed").await;
     assert!(told.contains("recursion limit exceeded"), "{told}");
 }
 
-/// Puts the guest that misbehaves outside of `reconcile` too, and returns what is told of it.
+/// Runs the guest that misbehaves in any export, and returns the message of the event with this reason.
 async fn spite(test: &TestHost, attack: &str, reason: &str) -> String {
     let definition = Definition::new("spiteful", arena().await.spiteful.clone());
     let config = BTreeMap::from([("attack".to_owned(), attack.to_owned())]);
@@ -185,9 +187,9 @@ async fn spite(test: &TestHost, attack: &str, reason: &str) -> String {
     told.message
 }
 
-/// Every export, in every way.
+/// Tests each export with a trap and an endless loop, and `map` and `poll` with a flood of keys.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_export_may_loop_crash_or_flood_and_costs_that_one_call() {
+async fn a_loop_a_crash_or_a_flood_in_any_export_fails_only_that_call() {
     for (export, reason) in [
         ("reconcile", ["Trapped", "LimitExceeded"]),
         ("map", ["MapFailed"; 2]),
@@ -207,9 +209,9 @@ async fn every_export_may_loop_crash_or_flood_and_costs_that_one_call() {
     }
 }
 
-/// A server that takes connections and says nothing.
+/// The server accepts connections, and never sends a byte.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_never_answers_is_waited_for_until_the_deadline() {
+async fn a_request_to_a_silent_server_ends_at_the_deadline() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", silent.local_addr().unwrap());
     let grants: Grants = serde_json::from_value(json!({
@@ -221,7 +223,7 @@ async fn a_server_that_never_answers_is_waited_for_until_the_deadline() {
     let component = test.load(&guest("guest-needy"), &grants).await;
     let limits = Limits { deadline: Duration::from_millis(500), ..patient() };
     let limits = Limits { cpu: limits.deadline, ..limits };
-    // More keys than may run at once: all of them wait for that server.
+    // There are more keys than workers, so all workers wait for the server.
     let overrides = Overrides { concurrency: Some(4), ..Overrides::default() };
     test.host.put(Definition { grants, limits, overrides, ..Definition::new("needy", component) }).await.unwrap();
     for number in 0..8 {
@@ -232,13 +234,14 @@ async fn a_server_that_never_answers_is_waited_for_until_the_deadline() {
     goes_on(&test).await;
 }
 
-/// What the host may grow by while four calls at once attack its memory. Each may have its linear memory and what it hands over in one call;
-/// the rest is what the host keeps anyway: events, logs, warm slots of the pool, compiled code that is read for the first time.
+/// The most bytes by which the host may grow while four concurrent calls attack its memory. Each call may
+/// have its linear memory and one transfer. 48 MiB are for events, logs, warm slots of the pool, and code
+/// that is read for the first time.
 const GROWTH_BYTES_MAX: f64 = (4 * (32 + 4) + 48) as f64 * 1_048_576.0;
 
-/// In a process of its own, where nothing else takes memory.
+/// The host is a process of its own, so that its resident memory is the measure.
 #[test]
-fn attacks_on_memory_leave_the_host_as_small_as_its_limits_say_and_each_is_counted_by_its_name() {
+fn attacks_on_memory_stay_within_the_limits_and_are_counted_by_limit() {
     let attacks = [
         ("memory", "memory"),
         ("huge-text", "transfer"),
@@ -280,7 +283,7 @@ fn attacks_on_memory_leave_the_host_as_small_as_its_limits_say_and_each_is_count
     let before = resident();
     let mut most = before;
     apply(attacks.iter().map(|(name, _)| document(name)).collect());
-    // Each is tried again and again: what grows with every try is seen.
+    // Each attack is retried, so that growth per try shows.
     eventually_blocking("ten tries of each", || {
         let scrape = Scrape::of(scratch.path());
         most = most.max(scrape.get("process_resident_memory_bytes", &[]));

@@ -1,4 +1,4 @@
-//! client-go's shared informer against a host without a cluster: what controllers written for Kubernetes rely on.
+//! client-go's shared informer against a host without a cluster. Controllers for Kubernetes are built on it.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -14,13 +14,13 @@ use tokio::process::{Child, ChildStdout, Command};
 
 use crate::wire::Wire;
 
-/// A running informer, and what it has told.
-struct Followed {
+/// A running informer, and the lines that it prints.
+struct InformerOutput {
     lines: Lines<BufReader<ChildStdout>>,
     _process: Child,
 }
 
-impl Followed {
+impl InformerOutput {
     fn start(server: &str, kind: &Kind, resync: &str) -> Self {
         let resource = format!("{}/{}/notes", kind.group, kind.version);
         let mut command = Command::new(informer());
@@ -29,7 +29,7 @@ impl Followed {
         Self { lines: BufReader::new(process.stdout.take().unwrap()).lines(), _process: process }
     }
 
-    /// Returns the next line that is no resync.
+    /// Returns event and name of the next line that is not a resync.
     async fn next(&mut self) -> (String, String) {
         loop {
             let line = self.line().await;
@@ -59,10 +59,10 @@ async fn change(test: &TestHost, name: &str, text: &str) {
     test.host.store().write(write).await.unwrap();
 }
 
-/// S8: over a cut connection nothing is told twice and nothing is missed.
+/// S8: An informer sees every change once and in order, over a cut connection too.
 #[tokio::test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
-async fn a_shared_informer_lists_follows_resyncs_and_goes_on_after_its_connection_was_cut() {
+async fn a_shared_informer_lists_watches_resyncs_and_survives_a_cut_connection() {
     tokio::task::spawn_blocking(informer).await.unwrap();
     let test = TestHost::start().await;
     let kind = demo_key("Note", "a").kind().clone();
@@ -80,20 +80,20 @@ async fn a_shared_informer_lists_follows_resyncs_and_goes_on_after_its_connectio
     test.apply(demo("Note", "a", json!({"text": "one"}))).await;
     test.apply(demo("Note", "b", json!({"text": "one"}))).await;
 
-    let mut followed = Followed::start(&wire.address, &kind, "1s");
+    let mut output = InformerOutput::start(&wire.address, &kind, "1s");
     let mut first = BTreeMap::new();
     loop {
-        match followed.next().await {
+        match output.next().await {
             (event, _) if event == "synced" => break,
             (event, name) => drop(first.insert(name, event)),
         }
     }
     assert_eq!(first, BTreeMap::from([("a".into(), "add".into()), ("b".into(), "add".into())]));
     change(&test, "a", "two").await;
-    assert_eq!(followed.next().await, told("update", "a"));
+    assert_eq!(output.next().await, told("update", "a"));
 
     wire.cut();
-    // While nobody listens, or while the informer comes back.
+    // These changes happen while the informer is disconnected or reconnects.
     change(&test, "b", "two").await;
     let delete = Write::Delete {
         key: demo_key("Note", "a"),
@@ -102,15 +102,15 @@ async fn a_shared_informer_lists_follows_resyncs_and_goes_on_after_its_connectio
     };
     test.host.store().write(delete).await.unwrap();
     test.apply(demo("Note", "c", json!({"text": "one"}))).await;
-    assert_eq!(followed.next().await, told("update", "b"));
-    assert_eq!(followed.next().await, told("delete", "a"));
-    assert_eq!(followed.next().await, told("add", "c"));
+    assert_eq!(output.next().await, told("update", "b"));
+    assert_eq!(output.next().await, told("delete", "a"));
+    assert_eq!(output.next().await, told("add", "c"));
 
     let again = loop {
-        let line = followed.line().await;
+        let line = output.line().await;
         if line["resync"] == true {
             break line;
         }
     };
-    assert_eq!(again["event"], "update", "a resync tells again what is there");
+    assert_eq!(again["event"], "update", "a resync repeats the existing resources");
 }

@@ -1,4 +1,5 @@
-//! One key's way from a change in the store to what the guest made of it, and what befalls guests that do not behave.
+//! The journey of a key from a change in the store to the guest's write, and the errors of guests that
+//! misbehave.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,9 +26,9 @@ async fn a_greeting_gets_its_message_and_a_new_one_when_it_changes() {
     assert_eq!(status.answered.map(|answered| answered.digest), Some(status.digest));
 }
 
-/// W1, and what was there before the controller came.
+/// W1: A new controller reconciles the resources that its first list returns.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_there_before_the_controller_is_reconciled_too() {
+async fn resources_from_before_the_controller_are_reconciled_too() {
     let test = TestHost::start().await;
     test.add("first", &guest("greeter")).await;
     for number in 0..20 {
@@ -38,13 +39,14 @@ async fn what_was_there_before_the_controller_is_reconciled_too() {
     eventually("all keys to have run once", async || (test.status("second").reconciles == 20).then_some(())).await;
 }
 
-/// B11: each way to misbehave costs one try of one key, under its own name, and a hundred others go on.
+/// B11: Each kind of misbehaviour fails one reconcile of one key, under its own name. A hundred other keys
+/// are reconciled.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_guest_that_misbehaves_costs_one_failed_try_of_one_key() {
+async fn a_misbehaving_guest_fails_one_reconcile_of_one_key() {
     let test = TestHost::start().await;
     let definition = test.definition("hostile", &guest("guest-hostile")).await;
     let (short, long) = (Duration::from_millis(400), Duration::from_secs(600));
-    // A machine with much else to do takes none of them for another: where one limit is hit, the others are out of reach.
+    // In each round the other limits are out of reach, so that a busy machine never hits the wrong one.
     let limits = Limits { cpu: long, deadline: long, effects_max: 200, events_max: 100, ..Limits::default() };
     let rounds = [
         (
@@ -94,7 +96,7 @@ async fn a_guest_that_misbehaves_costs_one_failed_try_of_one_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_delay_of_centuries_is_cut_and_the_key_waits() {
+async fn a_delay_of_centuries_is_capped_at_a_year() {
     let test = TestHost::start().await;
     test.add("hostile", &guest("guest-hostile")).await;
     test.apply(demo("Hostile", "centuries", json!({}))).await;
@@ -108,9 +110,9 @@ async fn a_delay_of_centuries_is_cut_and_the_key_waits() {
     assert_eq!(entry.failures, 0);
 }
 
-/// B7: a key that always wants to run again goes behind the others, and is no failure.
+/// B7: A key that requeues itself at once goes to the end of the queue, and counts as no failure.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_asks_to_run_at_once_keeps_nobody_from_running() {
+async fn a_key_that_requeues_itself_at_once_starves_no_other_key() {
     let test = TestHost::start().await;
     test.add("hostile", &guest("guest-hostile")).await;
     test.apply(demo("Hostile", "again", json!({}))).await;
@@ -125,9 +127,9 @@ async fn a_key_that_asks_to_run_at_once_keeps_nobody_from_running() {
     assert_eq!(test.status("hostile").failures, 0);
 }
 
-/// B8
+/// B8: A key with a permanent failure is parked, and retried only after a change or a request.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_failed_for_good_is_parked_until_it_changes_or_somebody_asks() {
+async fn a_permanently_failed_key_is_parked_until_a_change_or_a_retry() {
     let test = TestHost::start().await;
     test.add("hostile", &guest("guest-hostile")).await;
     let key = demo_key("Hostile", "fail-never");
@@ -147,7 +149,7 @@ async fn a_key_that_failed_for_good_is_parked_until_it_changes_or_somebody_asks(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_granted_is_refused_and_the_answer_names_the_grant() {
+async fn an_effect_without_a_grant_is_denied_and_the_message_names_the_grant() {
     let test = TestHost::start().await;
     let grants = serde_json::from_value(json!({"resources": [
         {"kinds": ["demo.homeostat.dev/*"], "verbs": ["get", "watch", "update-status"]}
@@ -156,7 +158,7 @@ async fn what_is_not_granted_is_refused_and_the_answer_names_the_grant() {
     let component = test.load(&guest("guest-hostile"), &grants).await;
     test.host.put(Definition { grants, ..Definition::new("hostile", component) }).await.unwrap();
     test.apply(demo("Hostile", "foreign", json!({}))).await;
-    // What it lacks at its start is told too, and is not meant.
+    // Skips the event about grants that are missing at the start.
     let denial = async || {
         let events = test.host.events().list(&EventFilter::default());
         events.into_iter().find(|event| event.reason != "GrantsMissing")
@@ -188,7 +190,7 @@ async fn every_mapping_leads_back_to_the_managed_resource() {
     sees("four", json!(["by-field", "by-guest"])).await;
     sees("five", json!(["by-guest"])).await;
 
-    // W3: what was left behind is told as well.
+    // W3: The resource that a change unlinks is requeued too.
     test.apply(demo("Source", "by-guest", json!({"through": "five"}))).await;
     sees("four", json!(["by-field"])).await;
     test.apply(demo("Source", "by-field", json!({"mapped": "two"}))).await;
@@ -196,9 +198,9 @@ async fn every_mapping_leads_back_to_the_managed_resource() {
     sees("two", json!(["by-field", "by-label"])).await;
 }
 
-/// W9
+/// W9: A poll happens at once, and then again at a fixed rate.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_poller_feeds_its_keys_at_once_and_again() {
+async fn a_poller_queues_its_keys_at_once_and_again() {
     let test = TestHost::start().await;
     let definition = test.definition("poller", &guest("guest-poller")).await;
     let config = [("items".to_owned(), "a b".to_owned())].into();
@@ -211,9 +213,9 @@ async fn a_poller_feeds_its_keys_at_once_and_again() {
     }
 }
 
-/// C6
+/// C6: A start hook that fails is retried, and no key is reconciled before it succeeds.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_hook_that_fails_is_tried_again_and_nothing_runs_before_it_succeeded() {
+async fn a_failing_start_hook_is_retried_and_no_key_runs_before_it_succeeds() {
     let test = TestHost::start().await;
     test.add("declares", &guest("guest-lifecycle")).await;
     test.idle("declares").await;
@@ -223,13 +225,13 @@ async fn a_start_hook_that_fails_is_tried_again_and_nothing_runs_before_it_succe
     test.add("lifecycle", &guest("guest-lifecycle")).await;
     let other =
         test.until(&demo_key("Phase", "other"), "is reconciled", |document| !document["status"].is_null()).await;
-    assert_eq!(other.document()["status"]["starts"], 3, "two starts failed, the third did not");
+    assert_eq!(other.document()["status"]["starts"], 3, "two starts fail, the third succeeds");
     test.host.remove("lifecycle").await.unwrap();
     let start = test.get(&demo_key("Phase", "start")).await.unwrap();
     assert_eq!(start.document()["metadata"]["annotations"]["demo.homeostat.dev/stops"], "1");
 }
 
-/// C4
+/// C4: A suspended controller keeps its keys, and reconciles none.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_suspended_controller_keeps_its_keys_and_runs_nothing() {
     let test = TestHost::start().await;
@@ -242,9 +244,9 @@ async fn a_suspended_controller_keeps_its_keys_and_runs_nothing() {
     test.until(&demo_key("Greeting", "world"), "is greeted", |document| !document["status"].is_null()).await;
 }
 
-/// C1, C2
+/// C1, C2: A removal finishes, and frees the name of the controller at once.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_controller_can_be_removed_and_its_name_used_again_at_once() {
+async fn a_removed_controller_frees_its_name_at_once() {
     let test = TestHost::start().await;
     for round in 0..3 {
         test.add("greeter", &guest("greeter")).await;
@@ -256,9 +258,9 @@ async fn a_controller_can_be_removed_and_its_name_used_again_at_once() {
     assert!(test.host.controllers().is_empty());
 }
 
-/// C8
+/// C8: A shutdown reconciles ready keys until its deadline, and reports the interrupted ones.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shutdown_finishes_what_is_ready_and_reports_what_is_left() {
+async fn a_shutdown_finishes_ready_keys_and_reports_interrupted_ones() {
     let test = TestHost::start().await;
     test.add("greeter", &guest("greeter")).await;
     for number in 0..50 {
@@ -283,7 +285,7 @@ async fn a_shutdown_finishes_what_is_ready_and_reports_what_is_left() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_reconcile_follows_brings_its_key_back_until_it_follows_something_else() {
+async fn a_followed_resource_requeues_the_key_until_another_one_is_followed() {
     let test = TestHost::start().await;
     test.add("follower", &guest("guest-follower")).await;
     let reads = async |text: &str| {
@@ -304,12 +306,13 @@ async fn what_a_reconcile_follows_brings_its_key_back_until_it_follows_something
     test.apply(demo("Note", "two", json!({"text": "last"}))).await;
     reads("last").await;
     let ran = test.idle("follower").await.reconciles - before;
-    assert!(ran <= 2, "the note that is no longer followed brought the key back: {ran} runs");
+    assert!(ran <= 2, "a note that is no longer followed requeued the key: {ran} runs");
 }
 
-/// What it asked to follow when it failed counts for nothing: what it followed before wakes it.
+/// The follows of a failed reconcile do not count. The follows of the last successful one still requeue the
+/// key.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reconcile_that_fails_leaves_what_its_key_follows_as_it_was() {
+async fn a_failed_reconcile_leaves_the_follows_of_its_key_unchanged() {
     let store = FaultyStore::over(Arc::new(MemoryStore::new(homeostat_store::Options::default())));
     let test = TestHost::over(store.clone()).await;
     let definition = test.definition("follower", &guest("guest-follower")).await;
@@ -321,20 +324,20 @@ async fn a_reconcile_that_fails_leaves_what_its_key_follows_as_it_was() {
     let key = demo_key("Follower", "a");
     test.until(&key, "reads nothing", |document| document["status"]["text"] == "nothing").await;
     test.idle("follower").await;
-    // It reads the note after it has asked to follow it.
+    // The guest requests the follow before it reads the note, and the read fails.
     store.fault(On::Get, "Note", Fault::Fail);
     test.apply(demo("Follower", "a", json!({"target": "two"}))).await;
     eventually("it to be given up", async || (test.status("follower").counts.parked == 1).then_some(())).await;
     store.heal(On::Get, "Note");
     let before = test.idle("follower").await.reconciles;
     test.apply(demo("Note", "two", json!({"text": "second"}))).await;
-    assert_eq!(test.idle("follower").await.reconciles, before, "it does not follow that one yet");
+    assert_eq!(test.idle("follower").await.reconciles, before, "the failed reconcile follows the note");
     test.apply(demo("Note", "one", json!({"text": "first"}))).await;
     test.until(&key, "reads second", |document| document["status"]["text"] == "second").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kind_that_nobody_declared_is_not_there_for_a_guest() {
+async fn an_undeclared_kind_is_an_error_for_a_guest() {
     let test = TestHost::start().await;
     test.add("hostile", &guest("guest-hostile")).await;
     test.apply(demo("Hostile", "foreign", json!({}))).await;

@@ -1,4 +1,4 @@
-//! kube-rs against a host without a cluster: how controllers that are written in Rust follow and apply resources.
+//! kube-rs against a host without a cluster: its watcher and its server-side apply.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -16,10 +16,10 @@ use tokio::process::{Child, ChildStdout, Command};
 
 use crate::wire::Wire;
 
-/// Changes that the store remembers.
+/// The number of changes in the store's history.
 const HISTORY: u64 = 20;
 
-/// A host with notes.
+/// A host with the kind `Note`.
 struct Notes {
     test: TestHost,
     served: Handle,
@@ -28,7 +28,7 @@ struct Notes {
 
 impl Notes {
     async fn start() -> Self {
-        // Building it takes a while the first time.
+        // The first build takes a while.
         tokio::task::spawn_blocking(kube).await.unwrap();
         let options = homeostat_store::Options { history_max: HISTORY, ..homeostat_store::Options::default() };
         let test = TestHost::over(Arc::new(MemoryStore::new(options))).await;
@@ -54,12 +54,12 @@ impl Notes {
         command
     }
 
-    fn follow(&self, wire: &Wire, how: &str) -> Followed {
+    fn follow(&self, wire: &Wire, how: &str) -> WatcherOutput {
         let mut process = self.command("follow", &wire.address).arg(how).stdout(Stdio::piped()).spawn().unwrap();
-        Followed { lines: BufReader::new(process.stdout.take().unwrap()).lines(), _process: process }
+        WatcherOutput { lines: BufReader::new(process.stdout.take().unwrap()).lines(), _process: process }
     }
 
-    /// Applies a part of the note `a`, and returns what kube-rs made of the answer.
+    /// Applies a part of the note `a`, and returns the result that kube-rs reports.
     async fn apply(&self, manager: &str, part: &str, force: &str, content: Value) -> Value {
         let mut document =
             json!({ "apiVersion": self.kind.api_version(), "kind": "Note", "metadata": { "name": "a" } });
@@ -88,14 +88,14 @@ impl Notes {
     }
 }
 
-/// A running watcher, and what it has told.
-struct Followed {
+/// A running watcher, and the lines that it prints.
+struct WatcherOutput {
     lines: Lines<BufReader<ChildStdout>>,
     _process: Child,
 }
 
-impl Followed {
-    /// Returns event, name and text of the next line that is no error.
+impl WatcherOutput {
+    /// Returns event, name and text of the next line that is not an error.
     async fn next(&mut self) -> (String, String, String) {
         tokio::time::timeout(BOUND, self.next_event()).await.expect("an event comes")
     }
@@ -112,10 +112,10 @@ impl Followed {
 
     async fn line(&mut self) -> Value {
         let line = self.lines.next_line().await.unwrap();
-        serde_json::from_str(&line.expect("the watcher goes on")).unwrap()
+        serde_json::from_str(&line.expect("the watcher keeps running")).unwrap()
     }
 
-    /// Returns what a first list brings, by name, to its end.
+    /// Returns the texts of the first list by name, once the list is complete.
     async fn listed(&mut self) -> BTreeMap<String, String> {
         assert_eq!(self.next().await.0, "init");
         let mut found = BTreeMap::new();
@@ -124,7 +124,7 @@ impl Followed {
                 (event, ..) if event == "init-done" => return found,
                 (event, name, text) => {
                     assert_eq!(event, "init-apply");
-                    assert!(found.insert(name, text).is_none(), "nothing is told twice");
+                    assert!(found.insert(name, text).is_none(), "no resource is listed twice");
                 }
             }
         }
@@ -144,22 +144,22 @@ async fn a_watcher_goes_on(how: &str) {
     let wire = Wire::to(notes.served.address().to_string().replace("http://", "")).await;
     notes.note("a", "one").await;
     notes.note("b", "one").await;
-    let mut followed = notes.follow(&wire, how);
-    assert_eq!(followed.listed().await, names([("a", "one"), ("b", "one")]));
+    let mut output = notes.follow(&wire, how);
+    assert_eq!(output.listed().await, names([("a", "one"), ("b", "one")]));
     notes.change("a", "two").await;
-    assert_eq!(followed.next().await, told("apply", "a", "two"));
+    assert_eq!(output.next().await, told("apply", "a", "two"));
 
-    // What happens while nobody listens is told once, in order.
+    // The watcher sees the changes of a disconnected time once, in order.
     wire.hold();
     notes.change("b", "two").await;
     notes.delete("a").await;
     notes.note("c", "one").await;
     wire.release();
-    assert_eq!(followed.next().await, told("apply", "b", "two"));
-    assert_eq!(followed.next().await, told("delete", "a", "two"));
-    assert_eq!(followed.next().await, told("apply", "c", "one"));
+    assert_eq!(output.next().await, told("apply", "b", "two"));
+    assert_eq!(output.next().await, told("delete", "a", "two"));
+    assert_eq!(output.next().await, told("apply", "c", "one"));
 
-    // More than the store remembers: 410, and everything is listed anew.
+    // After more changes than the history has, the watch gets 410, and the watcher lists again.
     wire.hold();
     notes.delete("b").await;
     for turn in 0..2 * HISTORY {
@@ -168,26 +168,26 @@ async fn a_watcher_goes_on(how: &str) {
     notes.note("d", "one").await;
     wire.release();
     let last = (2 * HISTORY - 1).to_string();
-    assert_eq!(followed.listed().await, names([("c", last.as_str()), ("d", "one")]));
+    assert_eq!(output.listed().await, names([("c", last.as_str()), ("d", "one")]));
     notes.change("d", "two").await;
-    assert_eq!(followed.next().await, told("apply", "d", "two"));
+    assert_eq!(output.next().await, told("apply", "d", "two"));
 }
 
-/// S8
+/// S8: A watcher sees every change once and in order, and lists again when the history is too short.
 #[tokio::test]
-async fn a_watcher_of_kube_rs_lists_follows_goes_on_after_a_cut_and_lists_anew_after_410() {
+async fn a_kube_rs_watcher_survives_a_cut_connection_and_relists_after_410() {
     a_watcher_goes_on("list").await;
 }
 
-/// S8
+/// S8: The same with streaming lists.
 #[tokio::test]
-async fn a_watcher_of_kube_rs_does_the_same_with_streaming_lists() {
+async fn a_kube_rs_watcher_with_streaming_lists_does_the_same() {
     a_watcher_goes_on("stream").await;
 }
 
-/// S11
+/// S11: An apply conflicts with the fields of another manager, and takes them over by force.
 #[tokio::test]
-async fn kube_rs_applies_resources_and_statuses_and_meets_their_owners() {
+async fn kube_rs_applies_resources_and_statuses_and_gets_conflicts_with_other_managers() {
     let notes = Notes::start().await;
     let text = |text: &str| json!({ "spec": { "text": text } });
     let created = notes.apply("one", "whole", "yield", text("one")).await;

@@ -1,4 +1,4 @@
-//! The `kubectl` of a current Kubernetes release, against a host without a cluster: what its users do all day.
+//! The `kubectl` of a current Kubernetes release against a host without a cluster: the everyday commands.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -26,7 +26,7 @@ impl Cluster {
     pub(crate) async fn over(test: TestHost) -> Self {
         let options = Options { address: "http://127.0.0.1:0".into(), ..Options::default() };
         let served = serve(options, test.host.clone()).await.unwrap();
-        // Building it takes a while the first time.
+        // The first build takes a while.
         tokio::task::spawn_blocking(kubectl).await.unwrap();
         Self { test, served, home: TempDir::new().unwrap() }
     }
@@ -75,7 +75,7 @@ impl Cluster {
         path
     }
 
-    /// A host that knows a kind with two versions that are served and one that is not.
+    /// Starts a host with a kind that has two served versions and one unserved version.
     async fn crontabs() -> Self {
         let cluster = Self::over(TestHost::start().await).await;
         cluster.file("crd.yaml", include_str!("crontabs.yaml"));
@@ -137,7 +137,7 @@ async fn kubectl_applies_a_deployment_waits_for_its_rollout_and_shows_it() {
 
 #[tokio::test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
-async fn kubectl_changes_a_deployment_in_every_way_that_it_knows() {
+async fn kubectl_changes_a_deployment_with_every_command_that_can() {
     let cluster = Cluster::apps().await;
     cluster.web(1, "web:1");
     cluster.done(&["apply", "-f", "web.yaml"]).await;
@@ -220,7 +220,7 @@ async fn kubectl_deletes_five_thousand_resources_with_one_request() {
 
 #[tokio::test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
-async fn kubectl_learns_what_there_is() {
+async fn kubectl_discovers_the_api() {
     let cluster = Cluster::apps().await;
     assert!(cluster.done(&["version"]).await.contains("homeostat"));
     let resources = cluster.done(&["api-resources", "--no-headers"]).await;
@@ -280,7 +280,7 @@ spec: {{schedule: "{schedule}"{more}}}
 
 #[tokio::test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
-async fn kubectl_reads_and_writes_every_version_of_a_kind_that_is_served() {
+async fn kubectl_reads_and_writes_every_served_version_of_a_kind() {
     let cluster = Cluster::crontabs().await;
     let versions = cluster.done(&["api-versions"]).await;
     let served: Vec<&str> = versions.lines().filter(|version| version.contains("stable.example.com")).collect();
@@ -322,7 +322,7 @@ async fn kubectl_reads_and_writes_every_version_of_a_kind_that_is_served() {
 
 #[tokio::test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
-async fn kubectl_shows_fields_that_nobody_knows_and_refuses_them_when_asked() {
+async fn kubectl_warns_about_unknown_fields_and_refuses_them_with_strict_validation() {
     let cluster = Cluster::crontabs().await;
     cluster.file("tab.yaml", &crontab("v1", "0 3 * * *", ", sizes: 3"));
     let refused = cluster.refused(&["apply", "--validate=strict", "-f", "tab.yaml"]).await;
@@ -370,7 +370,7 @@ async fn kubectl_creates_namespaces() {
     assert_eq!(cells(&shown)[..2], ["red", "Active"]);
 }
 
-/// Returns a resource with labels, as `nightly` or another one.
+/// Returns a cron tab with this name and these labels.
 fn labelled(name: &str, labels: &str, schedule: &str) -> String {
     format!(
         r#"
@@ -384,7 +384,7 @@ spec: {{schedule: "{schedule}"}}
 
 #[tokio::test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
-async fn kubectl_goes_over_to_server_side_apply_and_loses_what_it_no_longer_applies() {
+async fn kubectl_migrates_to_server_side_apply_and_removes_fields_no_longer_applied() {
     let cluster = Cluster::crontabs().await;
     cluster.file("tab.yaml", &labelled("nightly", "app: web, tier: front", "0 3 * * *"));
     cluster.done(&["apply", "-f", "tab.yaml"]).await;
@@ -398,13 +398,14 @@ async fn kubectl_goes_over_to_server_side_apply_and_loses_what_it_no_longer_appl
     let entries = metadata["managedFields"].as_array().unwrap().iter();
     let mut managers: Vec<_> =
         entries.map(|entry| (entry["manager"].as_str().unwrap(), entry["operation"].as_str().unwrap())).collect();
-    // The entries stand in the order of their times, which are whole seconds: kubectl's two requests may share one.
+    // Entries are sorted by their times, in whole seconds. The two requests of kubectl may have the same
+    // time.
     managers.sort_unstable();
     assert_eq!(managers, [("kubectl", "Apply"), ("kubectl-last-applied", "Apply")]);
     let applied: Value = serde_json::from_str(metadata["annotations"][applied].as_str().unwrap()).unwrap();
-    assert_eq!(applied["spec"]["schedule"], "0 4 * * *", "the annotation goes along");
+    assert_eq!(applied["spec"]["schedule"], "0 4 * * *", "the annotation is updated too");
 
-    // It has no longer the label by which it would be taken for what is not applied any more.
+    // `nightly` has lost the label of the selector, so `--prune` keeps it.
     cluster.file("other.yaml", &labelled("other", "app: web", "0 5 * * *"));
     let prune = ["apply", "--prune", "-l", "app=web", "--prune-allowlist=stable.example.com/v1/CronTab"];
     let said = cluster.done(&[&prune[..], &["-f", "other.yaml"]].concat()).await;

@@ -1,4 +1,4 @@
-//! The table of all limits, which is written from the code.
+//! The tables of `docs/limits.md`, which are written from the code.
 
 use homeostat_component::{
     Amount, COMPILE_MEMORY_BYTES_BOUNDS, COMPILE_TIME_BOUNDS, FixedBound, LimitName, Limits, fixed_bounds,
@@ -7,7 +7,8 @@ use homeostat_runtime::manifest::{LIMIT_BOUNDS, LimitBounds, written};
 use homeostat_store::embedded::Memory;
 use homeostat_tests::repository;
 
-/// The tests that measure what is kept: the file, the test that fills it, and how the rows that it is about begin.
+/// The tests that measure memory: the file, the test that fills the memory, and the beginnings of the rows it
+/// measures.
 const MEASURED: [(&str, &str, &[&str]); 16] = [
     ("host/runtime/src/bounds/tests.rs", "measure_events", &["events of all", "bytes of the message of an event"]),
     (
@@ -69,7 +70,7 @@ const MEASURED: [(&str, &str, &[&str]); 16] = [
     ("host/store/src/listing/past/tests.rs", "measure_long_pasts", &["bytes of the changed keys of these"]),
 ];
 
-/// Returns the table of the limits that have a name.
+/// Returns the table of the named limits.
 fn named() -> String {
     let mut table = "| limit | default | where it is set | counts |\n|---|---|---|---|\n".to_owned();
     for limit in LimitName::ALL {
@@ -93,14 +94,14 @@ fn named() -> String {
     table
 }
 
-/// Returns the table of those that have none.
+/// Returns the table of the limits without a name.
 fn fixed() -> String {
     let row = |FixedBound { what, most, then }| format!("| {what} | {} | {then} |\n", written(most));
     let rows: String = fixed_bounds().into_iter().map(row).collect();
     format!("| what | at most | above it |\n|---|---|---|\n{rows}")
 }
 
-/// Returns what is kept between calls.
+/// Returns the bounds of everything that is kept in memory between calls.
 fn all_kept() -> Vec<(FixedBound, Memory)> {
     let of_store = |kept: homeostat_store::embedded::MemoryBound| {
         let most = if kept.in_bytes { Amount::Bytes(kept.most) } else { Amount::Count(kept.most) };
@@ -110,7 +111,7 @@ fn all_kept() -> Vec<(FixedBound, Memory)> {
     homeostat_runtime::bounds::kept().into_iter().chain(of_store).collect()
 }
 
-/// Returns the table of what is kept between calls.
+/// Returns the table of the memory that is kept between calls.
 fn kept() -> String {
     let row = |(FixedBound { what, most, then }, memory)| {
         let memory = match memory {
@@ -123,7 +124,7 @@ fn kept() -> String {
     format!("| what | at most | above it | memory |\n|---|---|---|---|\n{rows}")
 }
 
-/// Puts the table behind the mark of this name, instead of the one that stands there.
+/// Replaces the table after the mark of this name.
 fn with(document: &str, name: &str, table: &str) -> String {
     let mark = format!("<!-- {name} -->\n");
     let (before, behind) = document.split_once(&mark).unwrap_or_else(|| panic!("the mark {mark:?} is missing"));
@@ -133,7 +134,7 @@ fn with(document: &str, name: &str, table: &str) -> String {
 }
 
 #[test]
-fn the_table_of_limits_says_what_the_code_says() {
+fn the_tables_of_limits_equal_the_code() {
     let path = repository().join("docs/limits.md");
     let document = std::fs::read_to_string(&path).unwrap();
     let text = with(&with(&with(&document, "limits", &named()), "fixed", &fixed()), "kept", &kept());
@@ -151,7 +152,7 @@ fn the_table_of_limits_says_what_the_code_says() {
 }
 
 #[test]
-fn the_memory_of_everything_that_is_kept_is_measured_or_said_to_be_counted() {
+fn every_memory_bound_is_measured_by_a_test_or_explains_why_counting_suffices() {
     let beginnings = |row: &str| {
         let all = MEASURED.iter().flat_map(|(.., rows)| *rows);
         all.filter(|beginning| row.starts_with(**beginning)).count()
@@ -167,7 +168,7 @@ fn the_memory_of_everything_that_is_kept_is_measured_or_said_to_be_counted() {
         assert!(source.contains("measured! {") && source.contains(&format!(" {test} {{\n")), "{file} has no {test}");
         for beginning in rows {
             let is_there = all_kept().iter().any(|(bound, _)| bound.what.starts_with(beginning));
-            assert!(is_there, "nothing that is kept begins with {beginning:?}");
+            assert!(is_there, "no bound begins with {beginning:?}");
         }
     }
 }
