@@ -1,4 +1,4 @@
-//! What a host tells monitoring: metrics of a real host with a guest of many moods, the dashboard that shows them, and its health.
+//! Metrics, dashboard and health of a real host with the guest `moody`.
 
 mod dashboard;
 pub(crate) mod scrape;
@@ -8,7 +8,7 @@ use std::path::Path;
 use homeostat_tests::{HostProcess, eventually_blocking, guest, renamed};
 use scrape::{Scrape, get};
 
-/// Gauges that tell what is going on, so that they are 0 when nothing is.
+/// Gauges that are 0 when the host is idle.
 const AT_REST: [&str; 8] = [
     "workqueue_depth",
     "workqueue_unfinished_work_seconds",
@@ -20,7 +20,7 @@ const AT_REST: [&str; 8] = [
     "homeostat_instances_running",
 ];
 
-/// A folder with one controller, and the folder of what the host writes.
+/// A host with one controller, its served folder, and the folder that it writes to.
 struct Host {
     folder: tempfile::TempDir,
     scratch: tempfile::TempDir,
@@ -28,7 +28,7 @@ struct Host {
 }
 
 impl Host {
-    /// Starts a host with the guest of many moods, which may run for a second.
+    /// Starts a host with the guest `moody` and a deadline of a second.
     fn start() -> Self {
         Self::with("moody", "guest-moody", "limits: {deadline: 1s}, backoff: {base: 5ms, max: 50ms}")
     }
@@ -56,12 +56,12 @@ impl Host {
         Scrape::of(self.scratch.path())
     }
 
-    /// Scrapes until it says what is wanted.
+    /// Scrapes until the result is as wanted, and returns it.
     fn until(&self, what: &str, wanted: impl Fn(&Scrape) -> bool) -> Scrape {
         eventually_blocking(what, || Some(self.scrape()).filter(&wanted))
     }
 
-    /// Gives keys their moods.
+    /// Applies resources with these names and moods.
     fn apply(&self, moods: &[(&str, &str)]) {
         let document = |(name, mood): &(&str, &str)| {
             format!(
@@ -91,7 +91,7 @@ fn result(scrape: &Scrape, word: &str) -> f64 {
     scrape.get("controller_runtime_reconcile_total", &[("controller", "moody"), ("result", word)])
 }
 
-/// Returns whether nothing goes on, by the gauges.
+/// Returns whether all gauges of activity are 0.
 fn rests(scrape: &Scrape) -> bool {
     AT_REST.iter().all(|name| scrape.get(name, &[]) == 0.0)
 }
@@ -107,9 +107,9 @@ const MOODS: [(&str, &str); 8] = [
     ("hidden-wait", "wait"),
 ];
 
-/// B13: everything that a reconcile can come to is counted once, everything that it takes is measured, and in the end no gauge stays up.
+/// B13: Metrics count each result of a reconcile once and measure its durations. Every gauge returns to 0.
 #[test]
-fn a_host_tells_what_its_reconciles_came_to_and_comes_to_rest() {
+fn metrics_count_every_result_of_a_reconcile_and_gauges_return_to_zero() {
     let host = Host::start();
     host.ask(&["suspend", "moody"]);
     host.apply(&MOODS);
@@ -143,7 +143,7 @@ fn a_host_tells_what_its_reconciles_came_to_and_comes_to_rest() {
     assert!(!rested.text.contains("hidden") && !busy.text.contains("hidden"), "a key is a label");
 }
 
-/// Compares the numbers of a host at rest with each other.
+/// Asserts that the metrics of an idle host agree with each other.
 fn adds_up(scrape: &Scrape) {
     let of = |name: &str| scrape.get(name, &[("controller", "moody")]);
     let limit = |name: &str| scrape.get("homeostat_limit_hits_total", &[("controller", "moody"), ("limit", name)]);
@@ -163,18 +163,18 @@ fn adds_up(scrape: &Scrape) {
     assert_eq!(of("controller_runtime_terminal_reconcile_errors_total"), 1.0);
     assert_eq!(of("controller_runtime_reconcile_timeouts_total"), limit("deadline"));
     assert_eq!(of("homeostat_limit_hits_total"), limit("deadline"), "no other limit was hit");
-    assert_eq!(of("workqueue_adds_total"), all, "every run was queued once, by whatever it was");
+    assert_eq!(of("workqueue_adds_total"), all, "each run was queued once");
     let (worked, called) =
         (of("workqueue_work_duration_seconds_sum"), of("controller_runtime_reconcile_time_seconds_sum"));
     assert!(worked >= called && called >= 1.0, "the call of one second is within the work: {called} of {worked}");
     assert!(of("workqueue_queue_duration_seconds_sum") > 0.0);
     assert!(of("homeostat_guest_cpu_seconds_total") > 0.0);
-    assert!(of("homeostat_guest_effects_total") >= all, "each asks for its resource");
+    assert!(of("homeostat_guest_effects_total") >= all, "each reconcile reads its resource");
     assert!(of("homeostat_guest_memory_max_bytes") >= 65_536.0, "a guest has a page at least");
 }
 
 #[test]
-fn series_begin_at_zero_with_their_controller_and_end_with_it() {
+fn series_start_at_zero_with_their_controller_and_end_with_it() {
     let host = Host::start();
     let begun = host.scrape();
     for (name, labels) in [
@@ -209,12 +209,12 @@ fn series_begin_at_zero_with_their_controller_and_end_with_it() {
     let reconciles = |scrape: &Scrape| scrape.find("controller_runtime_reconcile_total", &[("controller", "moody")]);
     let again = host.until("the name to be used again", |scrape| reconciles(scrape) == Some(1.0) && rests(scrape));
     assert_eq!(again.get("homeostat_controller_generation", &[("controller", "moody")]), 1.0);
-    assert_eq!((result(&again, "success"), result(&again, "error")), (1.0, 0.0), "it starts anew");
+    assert_eq!((result(&again, "success"), result(&again, "error")), (1.0, 0.0), "the series restart at 0");
     assert_eq!(again.get("workqueue_adds_total", &[("name", "moody")]), 1.0);
 }
 
 #[test]
-fn swaps_are_counted_and_the_digest_is_that_of_what_runs() {
+fn swaps_are_counted_and_the_digest_is_that_of_the_running_component() {
     let host = Host::start();
     let file = host.folder.path().join("guest.wasm");
     let component = std::fs::read(&file).unwrap();
@@ -234,11 +234,11 @@ fn swaps_are_counted_and_the_digest_is_that_of_what_runs() {
     std::fs::write(&file, b"no component").unwrap();
     let refused = host.until("the refusal to be counted", |scrape| swaps(scrape, "refused") == 1.0);
     assert_eq!((swaps(&refused, "swapped"), digest(&refused)), (1.0, digest(&swapped)));
-    assert!(refused.get("homeostat_events_total", &[]) >= 2.0, "both are events");
+    assert!(refused.get("homeostat_events_total", &[]) >= 2.0, "the swap and the refusal are events");
 }
 
 #[test]
-fn both_forms_say_the_same() {
+fn openmetrics_and_the_text_format_have_the_same_series() {
     let host = Host::start();
     host.apply(&[("one", "settle")]);
     host.until("it to have settled", |scrape| result(scrape, "success") >= 1.0 && rests(scrape));
@@ -254,19 +254,19 @@ fn both_forms_say_the_same() {
     };
     let open = Scrape::read(answer.body);
     assert_eq!(series(&open), series(&host.scrape()));
-    assert_eq!(open.families["workqueue_adds"].0, "counter", "a counter is called without its suffix there");
+    assert_eq!(open.families["workqueue_adds"].0, "counter", "OpenMetrics names a counter without its suffix");
     assert!(open.text.contains("# UNIT workqueue_work_duration_seconds seconds\n"));
     assert!(open.text.contains("le=\"1.0\"") && !host.scrape().text.contains("le=\"1.0\""));
 }
 
 #[test]
-fn a_host_says_which_controller_keeps_it_from_being_ready() {
+fn readyz_names_the_controller_that_is_not_ready() {
     let host = Host::with("phases", "guest-lifecycle", "suspend: false");
     assert_eq!(host.get("/livez"), (200, "ok".to_owned()));
     assert_eq!(host.get("/livez?verbose").1, "[+]ping ok\nlivez check passed\n");
     let all = "[+]store ok\n[+]folder ok\n[+]controller/phases ok\nreadyz check passed\n";
     assert_eq!(host.get("/readyz?verbose"), (200, all.to_owned()));
-    // From the next start on, its start hook fails.
+    // The start hook fails from the next start on.
     let document =
         "apiVersion: demo.homeostat.dev/v1\nkind: Phase\nmetadata: {name: start}\nspec: {failures: 1000000}\n";
     let file = host.scratch.path().join("start.yaml");
@@ -288,7 +288,7 @@ fn a_host_says_which_controller_keeps_it_from_being_ready() {
     assert_eq!(host.scrape().get("homeostat_controllers", &[("state", "starting")]), 1.0);
 }
 
-/// Returns the text of a file of the dashboard's folder.
+/// Returns the text of a file in `dashboards`.
 fn beside_the_dashboard(name: &str) -> String {
     let path: &Path = &homeostat_tests::repository().join("dashboards").join(name);
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))

@@ -1,4 +1,4 @@
-//! Kinds outlive the code that declared them.
+//! Stored kinds and resources outlive the code that declared them.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ fn asked(scratch: &Path, path: &str) -> Answer {
 }
 
 #[test]
-fn a_stored_resource_is_found_after_a_restart_also_when_its_code_is_gone() {
+fn a_stored_resource_is_readable_after_a_restart_even_without_its_code() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let component = folder.path().join("greeter.wasm");
     std::fs::copy(guest("greeter"), &component).unwrap();
@@ -24,7 +24,7 @@ fn a_stored_resource_is_found_after_a_restart_also_when_its_code_is_gone() {
     eventually_blocking("the host to be ready", || (asked(scratch.path(), "/readyz").code == 200).then_some(()));
     host.kill();
 
-    // With its code, and with a compilation ahead of it: from the first answer on.
+    // With its code, and before the compilation ends: from the first response on.
     let data = scratch.path().join("data");
     std::fs::remove_dir_all(data.join("compiled")).unwrap();
     let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
@@ -33,7 +33,7 @@ fn a_stored_resource_is_found_after_a_restart_also_when_its_code_is_gone() {
     assert!(list.code == 200 && list.body.contains("\"world\""), "{}", list.body);
     host.kill();
 
-    // Without.
+    // Without its code.
     std::fs::remove_file(&component).unwrap();
     std::fs::remove_dir_all(data.join("components")).unwrap();
     let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
@@ -43,7 +43,7 @@ fn a_stored_resource_is_found_after_a_restart_also_when_its_code_is_gone() {
     });
     assert_eq!(unready.code, 503);
     assert!(unready.body.contains("it ran before and cannot be loaded"), "{}", unready.body);
-    // Of a kind that nobody knows it may be the one that declares it.
+    // The controller that cannot be loaded may have declared the unknown kind.
     let unknown = asked(scratch.path(), "/apis/demo.homeostat.dev/v1/namespaces/default/farewells");
     assert_eq!(unknown.code, 503, "{}", unknown.body);
     assert!(unknown.body.contains("retryAfterSeconds"), "{}", unknown.body);
@@ -53,5 +53,5 @@ fn a_stored_resource_is_found_after_a_restart_also_when_its_code_is_gone() {
     let _host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     eventually_blocking("the host to be ready again", || (asked(scratch.path(), "/readyz").code == 200).then_some(()));
     let unknown = asked(scratch.path(), "/apis/demo.homeostat.dev/v1/namespaces/default/farewells");
-    assert_eq!(unknown.code, 404, "what a host that is ready does not know is not there");
+    assert_eq!(unknown.code, 404, "a ready host knows all kinds");
 }

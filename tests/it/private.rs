@@ -1,4 +1,4 @@
-//! What a host keeps is its owner's alone.
+//! The permissions of the files that a host writes: other users have no access.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use homeostat_tests::{HostProcess, eventually_blocking, guest, repository, run_with_open_umask};
 
-/// Returns what others may do something with, of all that is at a path and below it.
+/// Returns the files and folders at a path and below it that other users have access to.
 fn open_to_others(path: &Path) -> Vec<PathBuf> {
     let found = path.symlink_metadata().unwrap();
     let is_open = found.permissions().mode() & 0o077 != 0;
@@ -23,13 +23,13 @@ fn assert_closed(path: &Path) {
 }
 
 #[test]
-fn what_the_host_keeps_is_its_owners_alone_whatever_the_umask() {
+fn files_of_the_host_are_private_to_its_owner_under_any_umask() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::copy(guest("greeter"), folder.path().join("greeter.wasm")).unwrap();
     fs::copy(repository().join("examples/greeter/greeter.yaml"), folder.path().join("greeter.yaml")).unwrap();
     let data = scratch.path().join("data");
     let host = HostProcess::start_with_open_umask("run", folder.path(), scratch.path(), &[]);
-    eventually_blocking("everything to be kept that is", || {
+    eventually_blocking("all files to be written", || {
         let said = host.ask(&["get", "greetings", "-o", "name"]).stdout;
         (said.contains("world") && data.join("compiled").is_dir()).then_some(())
     });
@@ -51,7 +51,7 @@ fn what_the_host_keeps_is_its_owners_alone_whatever_the_umask() {
     assert_eq!(made.code, Some(0), "{made:?}");
     assert_closed(&restored);
 
-    // As a host of before has left it.
+    // Earlier versions of the host left such permissions.
     for (path, mode) in [("components", 0o755), ("store.redb", 0o644), ("", 0o755)] {
         fs::set_permissions(data.join(path), Permissions::from_mode(mode)).unwrap();
     }

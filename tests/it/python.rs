@@ -1,4 +1,4 @@
-//! Python's client of Kubernetes, against a host without a cluster.
+//! The Python client of Kubernetes against a host without a cluster.
 
 use std::process::Stdio;
 
@@ -10,11 +10,11 @@ use crate::apps::apps;
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(missing_python, ignore = "Python 3.10 or newer with venv is not on PATH: https://www.python.org/downloads")]
-async fn a_program_in_python_uses_the_host_as_a_cluster() {
+async fn a_python_program_uses_the_host_like_a_cluster() {
     let test = apps().await;
     let options = Options { address: "http://127.0.0.1:0".into(), ..Options::default() };
     let served = serve(options, test.host.clone()).await.unwrap();
-    // Installing it takes a while the first time.
+    // The first installation takes a while.
     let python = tokio::task::spawn_blocking(python).await.unwrap();
     let mut command = Command::new(python);
     command.arg(repository().join("tests/tools/python/client.py")).arg(served.address().to_string());

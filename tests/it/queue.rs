@@ -1,11 +1,11 @@
-//! What a person sees of a queue, and does to it: by the binary, against a running host.
+//! The commands that show and change the queue of a controller, against a running host.
 
 use std::path::Path;
 
 use homeostat_tests::{HostProcess, Output, eventually_blocking, guest};
 use serde_json::Value;
 
-/// A host with the guest of many moods.
+/// A host with the guest `moody`.
 struct Host {
     _folder: tempfile::TempDir,
     scratch: tempfile::TempDir,
@@ -19,7 +19,7 @@ impl Host {
         host
     }
 
-    /// With more in its manifest.
+    /// Starts a host with more lines in the manifest.
     fn with(more: &str) -> Self {
         let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         std::fs::copy(guest("guest-moody"), folder.path().join("moody.wasm")).unwrap();
@@ -55,7 +55,7 @@ impl Host {
         output
     }
 
-    /// Asks for something that is refused, and returns why.
+    /// Runs a command that the host refuses, and returns the error.
     fn refused(&self, arguments: &[&str]) -> String {
         let output = self.running.ask(arguments);
         assert_eq!((output.code, output.stdout.as_str()), (Some(1), ""), "{arguments:?}: {}", output.stderr);
@@ -79,7 +79,7 @@ impl Host {
         eventually_blocking(&format!("{more:?} to be {wanted:?}"), || (self.names(more) == wanted).then_some(()));
     }
 
-    /// Returns what the queue says of one key.
+    /// Returns the queue's entry of one key.
     fn entry(&self, name: &str) -> Option<Value> {
         let list = self.running.json(&["queue", "moody"]);
         let items = list["items"][0]["items"].as_array().unwrap();
@@ -92,7 +92,7 @@ fn write(path: &Path, text: &str) {
 }
 
 #[test]
-fn every_key_tells_its_state_and_what_went_wrong() {
+fn the_queue_shows_state_and_last_error_of_every_key() {
     let host = Host::start();
     host.apply(&[("fails", "fail"), ("never", "fail-never"), ("later", "later"), ("runs", "wait")]);
     host.until_names(&["--state", "parked"], &["never"]);
@@ -108,7 +108,7 @@ fn every_key_tells_its_state_and_what_went_wrong() {
     let never = host.entry("never").unwrap();
     assert_eq!((&never["failures"], &never["lastError"]), (&1.into(), &"given up on purpose".into()));
     assert!(host.entry("runs").unwrap()["runningForMs"].is_u64());
-    // A change while it runs makes it dirty, which is running as well.
+    // A change during the run makes the key dirty. A dirty key counts as running too.
     host.apply(&[("runs", "settle")]);
     host.until_names(&["--state", "dirty"], &["runs"]);
     assert_eq!(host.names(&["--state", "running"]), ["runs"]);
@@ -126,7 +126,7 @@ fn every_key_tells_its_state_and_what_went_wrong() {
 }
 
 #[test]
-fn keys_that_are_not_shown_are_counted() {
+fn queue_counts_the_keys_beyond_its_limit() {
     let host = Host::start();
     host.apply(&[("a", "later"), ("b", "later"), ("c", "fail-never"), ("d", "fail-never"), ("e", "later")]);
     host.until_names(&[], &["a", "b", "c", "d", "e"]);
@@ -146,17 +146,17 @@ fn a_suspended_controller_keeps_its_keys_and_a_resumed_one_runs_them() {
     host.until_state("suspended");
     host.apply(&[("one", "settle"), ("two", "later")]);
     host.until_names(&["--state", "ready"], &["one", "two"]);
-    assert!(host.entry("one").unwrap()["readyForMs"].is_u64(), "it tells since when");
+    assert!(host.entry("one").unwrap()["readyForMs"].is_u64(), "the entry shows since when the key is ready");
     let before = host.running.json(&["get", "controllers", "moody"])["status"]["reconciles"].clone();
-    assert_eq!(before, 0, "nothing ran");
+    assert_eq!(before, 0, "no key was reconciled");
     assert_eq!(host.ask(&["resume", "moody"]).stdout, "controller.homeostat.dev/moody resumed\n");
     host.until_names(&[], &["two"]);
     host.until_names(&["--state", "waiting"], &["two"]);
 }
 
-/// C4
+/// C4: A controller with `suspend: exceptDeletes` runs only keys whose resource is deleted.
 #[test]
-fn a_controller_whose_manifest_suspends_it_except_for_deletions_runs_them_alone() {
+fn a_controller_suspended_except_for_deletions_runs_only_deletions() {
     let host = Host::with("  suspend: exceptDeletes\n");
     host.until_state("suspended");
     host.apply(&[("one", "settle"), ("two", "settle")]);
@@ -168,7 +168,7 @@ fn a_controller_whose_manifest_suspends_it_except_for_deletions_runs_them_alone(
     host.ask(&["delete", "moody", "two"]);
     host.until_names(&[], &["one"]);
     eventually_blocking("it to have run", || (status()["reconciles"] == 1).then_some(()));
-    // A person's word is for all of them.
+    // A suspension by a person holds deletions back too.
     host.ask(&["suspend", "moody"]);
     host.ask(&["delete", "moody", "one"]);
     assert_eq!((status()["reconciles"].as_u64(), host.names(&[])), (Some(1), vec!["one".to_owned()]));
@@ -177,7 +177,7 @@ fn a_controller_whose_manifest_suspends_it_except_for_deletions_runs_them_alone(
 }
 
 #[test]
-fn a_key_that_was_given_up_runs_again_when_somebody_says_so() {
+fn a_parked_key_runs_again_after_a_retry() {
     let host = Host::start();
     host.apply(&[("never", "fail-never"), ("fails", "fail")]);
     host.until_names(&["--state", "parked"], &["never"]);
@@ -189,12 +189,12 @@ fn a_key_that_was_given_up_runs_again_when_somebody_says_so() {
     host.until_names(&["--state", "parked"], &["never"]);
     host.ask(&["retry", "moody", "moody/fails"]);
     eventually_blocking("the other one to have run", || (host.reconciles() == before + 2).then_some(()));
-    assert_eq!(host.entry("fails").unwrap()["failures"], 1, "it began anew");
+    assert_eq!(host.entry("fails").unwrap()["failures"], 1, "the retry reset the failures");
     host.refused(&["retry", "nobody", "moody", "never"]);
 }
 
 #[test]
-fn a_key_that_is_not_queued_is_not_retried_and_can_be_enqueued() {
+fn a_key_that_is_not_queued_cannot_be_retried_but_enqueued() {
     let host = Host::start();
     host.apply(&[("one", "fail-never")]);
     host.until_names(&["--state", "parked"], &["one"]);
@@ -212,12 +212,12 @@ fn a_key_that_is_not_queued_is_not_retried_and_can_be_enqueued() {
     let before = host.reconciles();
     assert_eq!(host.ask(&["enqueue", "moody", "one"]).stdout, "moody.demo.homeostat.dev/one enqueued by moody\n");
     eventually_blocking("it to have run", || (host.reconciles() == before + 1).then_some(()));
-    // A guest would take what no resource can be called for one that is gone.
+    // With an impossible name, a guest would believe that the resource is gone.
     for impossible in [&["enqueue", "moody", "BAD name"][..], &["enqueue", "moody", "one", "-n", "Bad NS"]] {
         let refused = host.refused(impossible);
         assert!(refused.contains("no resource can have the name"), "{refused}");
     }
-    // Of a kind that nobody manages, and of one that another one manages.
+    // No controller manages the first kind, and another controller the second one.
     let refused = host.refused(&["enqueue", "controller", "moody"]);
     assert!(refused.contains("no running controller manages controller.homeostat.dev"), "{refused}");
     let refused = host.refused(&["enqueue", "controller", "moody", "--controller", "moody"]);
@@ -257,7 +257,7 @@ fn a_waiting_key_is_postponed_expedited_and_cancelled() {
 }
 
 #[test]
-fn of_a_running_key_the_run_that_follows_is_moved() {
+fn commands_on_a_running_key_change_only_its_next_run() {
     let host = Host::start();
     host.apply(&[("runs", "wait"), ("never", "fail-never")]);
     host.until_names(&["--state", "running"], &["runs"]);
@@ -276,7 +276,7 @@ fn of_a_running_key_the_run_that_follows_is_moved() {
 }
 
 #[test]
-fn a_reconcile_that_fails_stands_in_the_log_with_its_key_and_its_controller() {
+fn a_failed_reconcile_is_logged_with_its_key_and_controller() {
     let host = Host::start();
     host.apply(&[("fails", "fail"), ("never", "fail-never")]);
     for (name, says) in [("fails", "failed on purpose"), ("never", "given up on purpose")] {

@@ -1,4 +1,4 @@
-//! Components from a registry, and signatures, through the binary and against a registry on loopback.
+//! Components from a registry and signatures: the commands against a registry on loopback.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ pub(crate) const PAIR: &str = "dXNlcjpzZWNyZXQtd29yZA==";
 pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 pub(crate) const CONFIG: &str = "application/vnd.wasm.config.v0+json";
 
-/// A person with a home of their own.
+/// A user of the binary, with a home folder.
 pub(crate) struct Person(tempfile::TempDir);
 
 impl Person {
@@ -39,26 +39,26 @@ impl Person {
         run_with(arguments, &environment)
     }
 
-    /// Runs what must work, and returns what it prints.
+    /// Runs a command that has to succeed, and returns its output.
     pub(crate) fn does(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert_eq!(output.code, Some(0), "{arguments:?}: {}", output.stderr);
         output.stdout
     }
 
-    /// Runs what must not work, with this code, and returns the last line of what it says.
+    /// Runs a command that has to fail with this exit code, and returns the last line of its error.
     pub(crate) fn cannot(&self, code: i32, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert_eq!(output.code, Some(code), "{arguments:?}: {}", output.stderr);
         output.stderr.lines().last().unwrap_or_default().to_owned()
     }
 
-    /// Logs in as `docker login` does.
+    /// Writes credentials as `docker login` does.
     pub(crate) fn logs_in(&self, host: &str, auth: &str) {
         fs::write(self.path("config.json"), json!({ "auths": { host: { "auth": auth } } }).to_string()).unwrap();
     }
 
-    /// Forgets what was pulled.
+    /// Deletes the cache of pulled components.
     pub(crate) fn forgets(&self) {
         drop(fs::remove_dir_all(self.path("cache/homeostat/registry")));
     }
@@ -69,12 +69,12 @@ pub(crate) fn greeter() -> String {
 }
 
 #[test]
-fn what_was_pushed_is_pulled_by_its_tag_by_its_digest_and_without_the_registry() {
+fn a_pushed_component_is_pulled_by_tag_by_digest_and_from_the_cache() {
     let (person, registry) = (Person::new(), TestRegistry::start(Access::Open));
     let tag = registry.reference("acme/greeter:1");
     let pinned = person.does(&["push", &greeter(), &tag]).trim().to_owned();
     assert!(pinned.starts_with(&format!("{tag}@sha256:")), "{pinned}");
-    assert_eq!(person.does(&["push", &greeter(), &tag]).trim(), pinned, "the same component is the same artifact");
+    assert_eq!(person.does(&["push", &greeter(), &tag]).trim(), pinned, "a second push makes the same artifact");
     let to = person.path("pulled.wasm");
     let printed = person.does(&["pull", &tag, "--to", &to]);
     let component = fs::read(guest("greeter")).unwrap();
@@ -86,7 +86,7 @@ fn what_was_pushed_is_pulled_by_its_tag_by_its_digest_and_without_the_registry()
     registry.take_requests();
     fs::remove_file(&to).unwrap();
     person.does(&["pull", &by_digest, "--to", &to]);
-    assert_eq!(registry.take_requests().len(), 0, "it was kept");
+    assert_eq!(registry.take_requests().len(), 0, "the component comes from the cache");
     person.forgets();
     person.does(&["pull", &by_digest, "--to", &to]);
     assert_eq!(fs::read(&to).unwrap(), component);
@@ -105,7 +105,7 @@ fn what_was_pushed_is_pulled_by_its_tag_by_its_digest_and_without_the_registry()
 }
 
 #[test]
-fn what_is_not_what_was_named_is_refused_and_nothing_is_written() {
+fn a_pull_with_other_bytes_is_refused_and_writes_no_file() {
     let (person, registry) = (Person::new(), TestRegistry::start(Access::Open));
     let (tag, to) = (registry.reference("a:1"), person.path("pulled.wasm"));
     person.does(&["push", &greeter(), &tag]);
@@ -130,7 +130,7 @@ fn what_is_not_what_was_named_is_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn who_asks_is_told_to_the_registry_and_to_nobody_else() {
+fn credentials_go_to_the_registry_and_to_no_other_server() {
     for access in [Access::Basic(PAIR), Access::Bearer(PAIR)] {
         let (person, registry) = (Person::new(), TestRegistry::start(access));
         let host = registry.reference("");
@@ -157,7 +157,7 @@ fn who_asks_is_told_to_the_registry_and_to_nobody_else() {
 }
 
 #[test]
-fn credentials_come_from_helpers_too() {
+fn credentials_come_from_credential_helpers_too() {
     let (person, registry) = (Person::new(), TestRegistry::start(Access::Basic(PAIR)));
     fs::create_dir(person.path("bin")).unwrap();
     let helper = person.path("bin/docker-credential-test");
@@ -172,10 +172,10 @@ fn credentials_come_from_helpers_too() {
 }
 
 #[test]
-fn artifacts_of_others_are_taken_in_the_same_layout_and_called_by_name_in_any_other() {
+fn artifacts_of_wkg_are_accepted_and_other_layouts_are_refused_by_name() {
     let (person, registry) = (Person::new(), TestRegistry::start(Access::Open));
     let (component, to) = (fs::read(guest("greeter")).unwrap(), person.path("pulled.wasm"));
-    // As `wkg oci push` writes it.
+    // The configuration that `wkg oci push` writes.
     let config = json!({
         "created": "2026-07-01T10:00:00Z", "author": "somebody", "architecture": "wasm", "os": "wasip2",
         "layerDigests": [Digest::of(&component).as_str()],
@@ -202,9 +202,9 @@ fn artifacts_of_others_are_taken_in_the_same_layout_and_called_by_name_in_any_ot
     }
 }
 
-/// What is kept has the right digest, and the manifest is wrong about it all the same.
+/// The cached blob has the right digest, and the manifest states another size.
 #[test]
-fn a_manifest_that_is_wrong_about_a_size_is_refused_also_when_its_blob_is_kept() {
+fn a_manifest_with_a_wrong_size_is_refused_even_if_its_blob_is_cached() {
     let (person, registry) = (Person::new(), TestRegistry::start(Access::Open));
     let (component, to) = (fs::read(guest("greeter")).unwrap(), person.path("pulled.wasm"));
     let config = json!({ "architecture": "wasm", "os": "wasip2", "layerDigests": [Digest::of(&component).as_str()] });
@@ -224,7 +224,7 @@ fn a_manifest_that_is_wrong_about_a_size_is_refused_also_when_its_blob_is_kept()
 }
 
 #[test]
-fn who_has_signed_a_component_is_told_and_who_has_not_is_not() {
+fn verify_signature_names_exactly_the_trusted_signers() {
     let person = Person::new();
     let (key, public) = (person.path("release.key"), person.path("release.pub"));
     let made = person.does(&["keygen", &person.path("release")]);
@@ -232,7 +232,7 @@ fn who_has_signed_a_component_is_told_and_who_has_not_is_not() {
     person.cannot(1, &["keygen", &person.path("release")]);
     fs::write(person.path("half.pub"), "somebody else's").unwrap();
     person.cannot(1, &["keygen", &person.path("half")]);
-    assert!(!Path::new(&person.path("half.key")).exists(), "half a pair is left behind");
+    assert!(!Path::new(&person.path("half.key")).exists(), "the failed keygen wrote a secret key");
     person.does(&["keygen", &person.path("other")]);
     let signed = person.path("signed.wasm");
     let unsigned = person.cannot(3, &["verify-signature", &greeter(), "--key", &public]);
@@ -246,7 +246,7 @@ fn who_has_signed_a_component_is_told_and_who_has_not_is_not() {
     let id = inspected["signatures"][0].as_str().unwrap();
     assert!(made.contains(id), "{made} {id}");
 
-    // A registry keeps what is signed as it is.
+    // The signature survives push and pull.
     let registry = TestRegistry::start(Access::Open);
     let tag = registry.reference("a:1");
     person.does(&["push", &signed, &tag]);
@@ -278,13 +278,13 @@ fn who_has_signed_a_component_is_told_and_who_has_not_is_not() {
             "{arguments:?}: {refused}"
         );
     }
-    assert_eq!(fs::read(&half).unwrap(), whole[..whole.len() / 2], "what is not signed is left as it is");
+    assert_eq!(fs::read(&half).unwrap(), whole[..whole.len() / 2], "a failed signature changed the file");
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
     let open = person.cannot(1, &["sign", &greeter(), "--key", &key, "--to", &signed]);
     assert!(open.contains("chmod 600"), "{open}");
 }
 
-/// Writes a manifest of the greeter that takes its code from here.
+/// Writes the manifest of the greeter with this `component`.
 pub(crate) fn write_manifest(folder: &Path, component: &Value, concurrency: u32) {
     let text = fs::read_to_string(repository().join("examples/greeter/greeter.yaml")).unwrap();
     let own = "component: {file: greeter.wasm}";
@@ -293,7 +293,7 @@ pub(crate) fn write_manifest(folder: &Path, component: &Value, concurrency: u32)
     fs::write(folder.join("greeter.yaml"), manifest).unwrap();
 }
 
-/// Waits until the controller runs this code.
+/// Waits until the greeter runs the component with this digest.
 pub(crate) fn until_runs(host: &HostProcess, digest: &str) {
     eventually_built(&format!("the controller to run {digest}"), || {
         let output = host.ask(&["get", "controller", "greeter", "-o", "json"]);
@@ -303,7 +303,7 @@ pub(crate) fn until_runs(host: &HostProcess, digest: &str) {
 }
 
 #[test]
-fn a_controller_runs_what_its_tag_meant_when_it_was_put_in() {
+fn a_controller_keeps_the_digest_that_its_tag_had_when_it_was_applied() {
     let (person, registry) = (Person::new(), TestRegistry::start(Access::Open));
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let component = fs::read(guest("greeter")).unwrap();
@@ -321,29 +321,29 @@ fn a_controller_runs_what_its_tag_meant_when_it_was_put_in() {
     let revision = host.json(&["get", "controllerrevision", "greeter-1"]);
     assert_eq!(revision["spec"]["spec"]["component"], json!({ "oci": tag, "digest": digests[0] }));
 
-    // The tag is moved, and the host starts again: the revision says what it meant.
+    // The tag moves and the host restarts. The revision has the digest that the tag had.
     let pinned = push(&two);
     host.kill();
     registry.take_requests();
     let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
-    // The status is still that of the host before: what this one has come to is in what it says.
+    // The status may still be that of the previous host, so the test waits for the message of this one.
     host.wait_for_stderr("controller/greeter added");
     assert!(host.stderr().contains(&format!("controller/greeter added ({}", &digests[0][..19])), "{}", host.stderr());
     until_runs(&host, &digests[0]);
-    assert_eq!(registry.take_requests().len(), 0, "what it meant is kept");
+    assert_eq!(registry.take_requests().len(), 0, "the component comes from the cache");
 
-    // Another revision is another resolution.
+    // A new revision resolves the tag again.
     write_manifest(folder.path(), &json!({ "oci": tag }), 2);
     until_runs(&host, &digests[1]);
 
-    // What cannot be had leaves what runs alone, and says why.
+    // A missing component is reported, and the running version keeps running.
     write_manifest(folder.path(), &json!({ "oci": registry.reference("acme/none:1") }), 2);
     host.wait_for_stderr("acme/none:1 was not found");
     until_runs(&host, &digests[1]);
     write_manifest(folder.path(), &json!({ "oci": tag, "digest": digests[0] }), 3);
     until_runs(&host, &digests[0]);
 
-    // A digest that was pulled once needs no registry.
+    // A component that was pulled before by its digest needs no registry.
     drop(registry);
     write_manifest(folder.path(), &json!({ "oci": pinned }), 4);
     until_runs(&host, &digests[1]);
@@ -351,7 +351,7 @@ fn a_controller_runs_what_its_tag_meant_when_it_was_put_in() {
 }
 
 #[test]
-fn a_host_with_a_policy_refuses_code_that_is_not_signed_and_what_runs_goes_on() {
+fn a_policy_refuses_unsigned_code_and_the_running_version_keeps_running() {
     let (person, registry) = (Person::new(), TestRegistry::start(Access::Open));
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     person.does(&["keygen", &person.path("release")]);
@@ -363,7 +363,7 @@ fn a_host_with_a_policy_refuses_code_that_is_not_signed_and_what_runs_goes_on() 
     write_manifest(folder.path(), &json!({ "file": "greeter.wasm" }), 1);
     let host = HostProcess::start("run", folder.path(), scratch.path(), &["--signatures", &policy]);
     until_runs(&host, &digest);
-    // From a file, and from a registry.
+    // The policy applies to files and to registries.
     let original = fs::read(&signed).unwrap();
     fs::write(&signed, renamed(&original, "changed")).unwrap();
     host.wait_for_stderr("the component was changed after it was signed");
@@ -380,9 +380,10 @@ fn a_host_with_a_policy_refuses_code_that_is_not_signed_and_what_runs_goes_on() 
     assert!(refused.stderr.contains("policy.yaml"), "{}", refused.stderr);
 }
 
-/// What was kept before there was a policy is refused by its digest too, whoever names it and however: nothing of it runs.
+/// The host cached the unsigned component before it had a policy. Now it refuses it under any name and
+/// source.
 #[test]
-fn a_host_with_a_policy_runs_nothing_unsigned_that_it_has_kept() {
+fn a_policy_refuses_unsigned_code_from_the_cache() {
     let person = Person::new();
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     person.does(&["keygen", &person.path("release")]);
@@ -402,7 +403,7 @@ fn a_host_with_a_policy_runs_nothing_unsigned_that_it_has_kept() {
     let refusal = "the signature policy refuses it: the component is not signed";
     let host = HostProcess::start("run", folder.path(), scratch.path(), &["--signatures", &policy]);
     until_runs(&host, &signed);
-    // By an undo, which names the digest; over a restart; and by another name and source.
+    // An undo, a restart, another controller and other sources name the unsigned component.
     assert_eq!(host.ask(&["rollout", "undo", "greeter"]).code, Some(0));
     let status = host.ask(&["rollout", "status", "greeter"]);
     assert!(status.code == Some(3) && status.stderr.contains(refusal), "{} {}", status.stdout, status.stderr);
@@ -412,9 +413,9 @@ fn a_host_with_a_policy_runs_nothing_unsigned_that_it_has_kept() {
     let answers = |name: &str| host.json(&["get", "controller", name])["status"]["digest"].clone();
     let status = host.ask(&["rollout", "status", "greeter"]);
     assert!(status.code == Some(3) && status.stderr.contains(refusal), "{} {}", status.stdout, status.stderr);
-    // That is told by what runs alone.
+    // Only a running controller can be ready.
     host.until("controller", "greeter", "/status/state", &json!("ready"));
-    assert_eq!(answers("greeter"), json!(signed), "what is signed runs instead");
+    assert_eq!(answers("greeter"), json!(signed), "the signed version keeps running");
     let elsewhere = tempfile::tempdir().unwrap();
     for (source, name) in
         [("file: greeter.wasm, ", "by-file"), ("oci: \"registry.example/a:1\", ", "by-registry"), ("", "by-digest")]

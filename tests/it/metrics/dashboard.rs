@@ -1,4 +1,4 @@
-//! The dashboard and the manual of metrics, against what a running host tells.
+//! The dashboard and the list of metrics, compared with the metrics of a running host.
 
 use std::collections::BTreeSet;
 
@@ -7,24 +7,24 @@ use serde_json::Value;
 use super::scrape::Scrape;
 use super::{Host, beside_the_dashboard};
 
-/// Words of PromQL that stand before labels in brackets.
+/// The words of PromQL that precede a list of labels.
 const GROUPINGS: [&str; 6] = ["by", "without", "on", "ignoring", "group_left", "group_right"];
-/// Its other words.
+/// The other words of PromQL.
 const WORDS: [&str; 6] = ["and", "or", "unless", "bool", "offset", "inf"];
 
-/// What an expression names.
+/// The metrics and labels in an expression.
 #[derive(Debug, Default, PartialEq)]
-struct Named {
+struct ExpressionNames {
     metrics: BTreeSet<String>,
-    /// Labels that are chosen by, as `{label="value"}`, with the metric in front.
+    /// Metric and label of each matcher, as of `metric{label="value"}`.
     chosen: BTreeSet<(String, String)>,
-    /// Labels that are grouped by.
+    /// The labels in groupings.
     grouped: BTreeSet<String>,
 }
 
-/// Reads an expression of PromQL, as far as it names something.
-fn named(expression: &str) -> Named {
-    let mut named = Named::default();
+/// Returns the metrics and labels in an expression of PromQL.
+fn expression_names(expression: &str) -> ExpressionNames {
+    let mut names = ExpressionNames::default();
     let tokens = tokens(expression);
     let (mut at, mut metric) = (0, String::new());
     while let Some(token) = tokens.get(at) {
@@ -34,28 +34,28 @@ fn named(expression: &str) -> Named {
         match token.as_str() {
             "{" => {
                 let pairs = tokens[at + 1..until("}")].split(|token| token == ",");
-                named.chosen.extend(pairs.map(|pair| (metric.clone(), pair[0].clone())));
+                names.chosen.extend(pairs.map(|pair| (metric.clone(), pair[0].clone())));
                 at = until("}");
             }
-            // A duration.
+            // Skips a duration.
             "[" => at = until("]"),
             word if GROUPINGS.contains(&word) => {
                 let end = until(")");
-                named.grouped.extend(tokens[at + 2..end].iter().filter(|token| *token != ",").cloned());
+                names.grouped.extend(tokens[at + 2..end].iter().filter(|token| *token != ",").cloned());
                 at = end;
             }
             word if !is_word || WORDS.contains(&word) || matches!(next, Some("(" | "by" | "without")) => {}
             word => {
                 metric = word.to_owned();
-                named.metrics.insert(metric.clone());
+                names.metrics.insert(metric.clone());
             }
         }
         at += 1;
     }
-    named
+    names
 }
 
-/// Cuts an expression into words, strings, and single other letters.
+/// Splits an expression into words, strings, and single other characters.
 fn tokens(expression: &str) -> Vec<String> {
     let mut tokens = Vec::new();
     let mut rest = expression.trim_start();
@@ -73,8 +73,8 @@ fn tokens(expression: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_an_expression_names_is_found() {
-    let found = named(
+fn expression_names_finds_metrics_matchers_and_groupings() {
+    let found = expression_names(
         "histogram_quantile(0.9, sum by (controller, le) (rate(a_bucket{controller=~\"$c\", x=\"y{\"}[5m]))) / sum(b) > 0",
     );
     let set = |words: &[&str]| words.iter().map(ToString::to_string).collect::<BTreeSet<String>>();
@@ -84,7 +84,7 @@ fn what_an_expression_names_is_found() {
     assert_eq!(found.chosen, chosen.map(|(metric, label)| (metric.to_owned(), label.to_owned())).into());
 }
 
-/// Returns every place of a document at which a text stands under this name.
+/// Collects the values of all string fields of this name in a document.
 fn texts<'d>(document: &'d Value, name: &str, found: &mut Vec<&'d str>) {
     match document {
         Value::Array(items) => items.iter().for_each(|item| texts(item, name, found)),
@@ -102,7 +102,7 @@ fn legend_labels(legend: &str) -> Vec<&str> {
 }
 
 #[test]
-fn the_dashboard_names_nothing_that_a_host_does_not_tell() {
+fn the_dashboard_names_only_existing_metrics_and_labels() {
     let host = Host::start();
     let scrape = host.scrape();
     let dashboard: Value = serde_json::from_str(&beside_the_dashboard("homeostat.json")).unwrap();
@@ -113,10 +113,10 @@ fn the_dashboard_names_nothing_that_a_host_does_not_tell() {
     }
     assert!(targets.len() > 30, "{} expressions", targets.len());
     for (expression, legend) in targets {
-        let Named { metrics, chosen, grouped } = named(expression);
+        let ExpressionNames { metrics, chosen, grouped } = expression_names(expression);
         assert!(!metrics.is_empty(), "{expression}");
         for metric in &metrics {
-            // What the system does not say has a family, and no sample.
+            // A metric that this system cannot measure has a family without samples.
             let is_there = scrape.find(metric, &[]).is_some() || scrape.families.contains_key(metric);
             assert!(is_there, "there is no {metric}: {expression}");
             for label in &grouped {
@@ -127,13 +127,13 @@ fn the_dashboard_names_nothing_that_a_host_does_not_tell() {
             assert!(scrape.labels(metric).contains(label.as_str()), "{metric} has no label {label}: {expression}");
         }
         for label in legend_labels(legend) {
-            assert!(grouped.contains(label), "the legend names {label}, which is grouped away: {expression}");
+            assert!(grouped.contains(label), "the legend has {label}, which the grouping removes: {expression}");
         }
     }
     variables_are_there(&dashboard, &scrape);
 }
 
-/// Every variable that is named is one, and what fills it is there.
+/// Asserts that the variables of the dashboard exist, and that their source is a series of the host.
 fn variables_are_there(dashboard: &Value, scrape: &Scrape) {
     let variables = dashboard["templating"]["list"].as_array().unwrap();
     let names: Vec<&str> = variables.iter().map(|variable| variable["name"].as_str().unwrap()).collect();
@@ -149,7 +149,7 @@ fn variables_are_there(dashboard: &Value, scrape: &Scrape) {
 }
 
 #[test]
-fn the_dashboard_shows_every_metric_that_a_host_tells() {
+fn the_dashboard_shows_every_metric() {
     let host = Host::start();
     let dashboard = beside_the_dashboard("homeostat.json");
     for name in host.scrape().families.keys().filter(|name| *name != "homeostat_build_info") {
@@ -157,9 +157,10 @@ fn the_dashboard_shows_every_metric_that_a_host_tells() {
     }
 }
 
-/// The table is what a scrape says of itself. When it is out of date, the right one is in the message.
+/// The table in `dashboards/README.md` lists the families of a scrape. If it is out of date, the message has
+/// it.
 #[test]
-fn the_manual_lists_every_metric_and_no_other() {
+fn the_readme_lists_every_metric_and_no_other() {
     let host = Host::start();
     let scrape = host.scrape();
     let mut rows: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! Asks a host as Prometheus does, and reads what it answers.
+//! Scrapes a host as Prometheus does, and parses the response.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use homeostat_tests::BOUND;
 
-/// An answer to one request.
+/// A response.
 pub(crate) struct Answer {
     pub(crate) code: u16,
     pub(crate) head: String,
@@ -27,11 +27,11 @@ pub(crate) fn get(scratch: &Path, path: &str, accept: &str) -> Answer {
     Answer { code, head: head.to_lowercase(), body: body.to_owned() }
 }
 
-/// What one scrape says.
+/// The parsed result of one scrape.
 pub(crate) struct Scrape {
     pub(crate) text: String,
     pub(crate) samples: Vec<Sample>,
-    /// Type and help by name, as they stand in the text.
+    /// Type and help by name, as in the text.
     pub(crate) families: BTreeMap<String, (String, String)>,
 }
 
@@ -65,7 +65,7 @@ impl Scrape {
         Self { text, samples, families }
     }
 
-    /// Returns the sum of all samples of this name that have these labels; `None` when there is none.
+    /// Returns the sum of all samples with this name and these labels. `None` if there is none.
     pub(crate) fn find(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let has =
             |sample: &Sample| labels.iter().all(|(name, value)| sample.labels.get(*name).is_some_and(|v| v == value));
@@ -73,12 +73,12 @@ impl Scrape {
         found.reduce(|sum, value| sum + value)
     }
 
-    /// Returns the same, of a sample that is there.
+    /// Returns the same sum, and panics if there is no such sample.
     pub(crate) fn get(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         self.find(name, labels).unwrap_or_else(|| panic!("no {name} with {labels:?} in\n{}", self.text))
     }
 
-    /// Returns the labels that samples of this name have, the bound of a bucket included.
+    /// Returns the names of the labels of all samples with this name, `le` of buckets included.
     pub(crate) fn labels(&self, name: &str) -> BTreeSet<&str> {
         let of = self.samples.iter().filter(|sample| sample.name == name);
         of.flat_map(|sample| sample.labels.keys().map(String::as_str)).collect()
