@@ -1,4 +1,4 @@
-//! Controllers as resources: written by whoever may, run by the host, with a history and a way back.
+//! Controllers as resources: the host runs them, keeps their history, and rolls them back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -21,25 +21,25 @@ mod candidate;
 mod folder;
 mod kubectl;
 
-/// Code in memory, by its digest.
+/// Components in memory, by digest.
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<BTreeMap<String, Vec<u8>>>>);
+struct MemoryCode(Arc<Mutex<BTreeMap<String, Vec<u8>>>>);
 
-impl Kept {
-    fn keep(&self, bytes: Vec<u8>) -> String {
+impl MemoryCode {
+    fn insert(&self, bytes: Vec<u8>) -> String {
         let digest = Digest::of(&bytes).to_string();
         self.0.lock().unwrap().insert(digest.clone(), bytes);
         digest
     }
 
-    /// Keeps the greeter, as another component for each tag.
+    /// Adds the greeter as another component for each tag, and returns its digest.
     fn greeter(&self, tag: &str) -> String {
-        self.keep(renamed(&std::fs::read(guest("greeter")).unwrap(), tag))
+        self.insert(renamed(&std::fs::read(guest("greeter")).unwrap(), tag))
     }
 }
 
 #[async_trait]
-impl CodeSource for Kept {
+impl CodeSource for MemoryCode {
     async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
         let digest = source.digest.as_deref().unwrap_or_default();
         self.0.lock().unwrap().get(digest).cloned().ok_or_else(|| format!("no code {digest}"))
@@ -61,26 +61,26 @@ fn controller(name: &str, digest: &str) -> Value {
     })
 }
 
-/// A host that runs the controllers of its store, with code that it has.
-async fn keeping() -> (TestHost, Kept) {
-    let (test, kept) = (TestHost::start().await, Kept::default());
-    test.host.run_controllers(Arc::new(kept.clone())).await.unwrap();
-    (test, kept)
+/// Starts a host that runs the controllers of its store, with code from memory.
+async fn host_with_code() -> (TestHost, MemoryCode) {
+    let (test, code) = (TestHost::start().await, MemoryCode::default());
+    test.host.run_controllers(Arc::new(code.clone())).await.unwrap();
+    (test, code)
 }
 
 #[tokio::test]
-async fn a_component_that_runs_is_put_in_under_another_name_without_its_code() {
-    let (test, kept) = keeping().await;
-    let digest = kept.greeter("a");
+async fn a_running_component_is_loaded_for_another_name_without_its_source() {
+    let (test, code) = host_with_code().await;
+    let digest = code.greeter("a");
     for name in ["one", "two"] {
         let written = test.host.write(Write::Create { document: controller(name, &digest) }.into()).await.unwrap();
         let verdict = test.host.sync_result(name, written.resource.revision()).await;
         assert!(matches!(verdict.outcome, SyncOutcome::Put(_)), "{:?}", verdict.outcome);
-        kept.0.lock().unwrap().clear();
+        code.0.lock().unwrap().clear();
     }
 }
 
-/// The greeter, and beside it an instance of a module that has this much memory from its first moment.
+/// Returns the greeter with an additional instance of a module with this initial memory.
 pub(crate) fn with_memory(mebibytes: usize) -> Vec<u8> {
     let greeter = std::fs::read(guest("greeter")).unwrap();
     let module =
@@ -92,9 +92,9 @@ pub(crate) fn with_memory(mebibytes: usize) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_component_that_begins_with_more_memory_runs_where_its_manifest_has_it() {
-    let (test, kept) = keeping().await;
-    let digest = kept.keep(with_memory(65));
+async fn a_component_with_a_large_initial_memory_needs_a_memory_limit_in_its_manifest() {
+    let (test, code) = host_with_code().await;
+    let digest = code.insert(with_memory(65));
     let mut document = controller("greeter", &digest);
     let written = test.host.write(Write::Create { document: document.clone() }.into()).await.unwrap();
     let verdict = test.host.sync_result("greeter", written.resource.revision()).await;
@@ -108,16 +108,16 @@ async fn a_component_that_begins_with_more_memory_runs_where_its_manifest_has_it
     test.until(&demo_key("Greeting", "world"), "was greeted", |document| !document["status"].is_null()).await;
 }
 
-/// Opens a store, once whoever had it has let go.
+/// Opens a store once the previous host has released it.
 async fn opened(file: &Path) -> Arc<EmbeddedStore> {
     let open = async || EmbeddedStore::open(file, homeostat_store::Options::default()).ok();
     Arc::new(eventually("the store to be free", open).await)
 }
 
-/// Starts a host over a store in a file that runs its controllers.
-async fn over(file: &Path, kept: &Kept) -> TestHost {
+/// Starts a host over a store file, which runs the controllers of the store.
+async fn over(file: &Path, code: &MemoryCode) -> TestHost {
     let test = TestHost::over(opened(file).await).await;
-    test.host.run_controllers(Arc::new(kept.clone())).await.unwrap();
+    test.host.run_controllers(Arc::new(code.clone())).await.unwrap();
     test
 }
 
@@ -134,17 +134,17 @@ fn of_host(kind: &str, name: &str) -> Key {
     Key::new(Kind::new("homeostat.dev", "v1alpha1", kind), "", name)
 }
 
-/// C4, and over a restart: a person's suspend stays, as does what a person wrote.
+/// C4: A suspension by a person survives a restart, and so does the controller.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_person_wrote_runs_after_a_restart_and_stays_suspended() {
-    let (folder, kept) = (tempfile::tempdir().unwrap(), Kept::default());
+async fn a_suspension_by_a_person_survives_a_restart() {
+    let (folder, code) = (tempfile::tempdir().unwrap(), MemoryCode::default());
     let file = folder.path().join("store.redb");
-    let test = over(&file, &kept).await;
-    put(&test, &kept.greeter("one")).await;
+    let test = over(&file, &code).await;
+    put(&test, &code.greeter("one")).await;
     test.host.suspend_for_good("greeter", true).await.unwrap();
-    assert_eq!(test.status("greeter").state, ControllerState::Suspended, "it is when that is answered");
+    assert_eq!(test.status("greeter").state, ControllerState::Suspended, "the suspension holds once the call returns");
     end(test).await;
-    let test = over(&file, &kept).await;
+    let test = over(&file, &code).await;
     eventually("it to be suspended", async || {
         (test.status("greeter").state == ControllerState::Suspended).then_some(())
     })
@@ -154,20 +154,20 @@ async fn what_a_person_wrote_runs_after_a_restart_and_stays_suspended() {
     assert_eq!(test.status("greeter").reconciles, 0);
 }
 
-/// C5, over a restart: when what is wanted cannot run, the newest revision that can does.
+/// C5: After a restart, if the desired definition is refused, the host runs the newest revision that loads.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_starts_with_a_definition_that_is_refused_runs_the_revision_before() {
-    let (folder, kept) = (tempfile::tempdir().unwrap(), Kept::default());
+async fn a_restart_with_a_refused_definition_runs_the_previous_revision() {
+    let (folder, code) = (tempfile::tempdir().unwrap(), MemoryCode::default());
     let file = folder.path().join("store.redb");
-    let (good, bad) = (kept.greeter("one"), kept.keep(b"no component".to_vec()));
-    let test = over(&file, &kept).await;
+    let (good, bad) = (code.greeter("one"), code.insert(b"no component".to_vec()));
+    let test = over(&file, &code).await;
     for digest in [&good, &bad] {
         put(&test, digest).await;
         assert_eq!(test.status("greeter").digest, good);
     }
     end(test).await;
-    let test = over(&file, &kept).await;
-    assert_eq!(test.status("greeter").digest, good, "it runs when the host has begun");
+    let test = over(&file, &code).await;
+    assert_eq!(test.status("greeter").digest, good, "the good revision runs once the host has started");
     let status = test.get(&of_host("Controller", "greeter")).await.unwrap().status().clone();
     let condition = |name: &str| {
         let conditions = status["conditions"].as_array().unwrap();
@@ -177,18 +177,19 @@ async fn a_host_that_starts_with_a_definition_that_is_refused_runs_the_revision_
     assert_eq!((&status["wantedDigest"], &status["digest"]), (&json!(bad), &json!(good)));
 }
 
-/// Between the history and the swap, and before either: the next host goes on, and no revision is there twice.
+/// The host ends before it writes the revision, or between the revision and the swap. The next host completes
+/// the swap, and no revision is in the history twice.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_ended_in_the_middle_of_a_swap_goes_on_with_a_whole_history() {
+async fn a_host_that_ended_during_a_swap_completes_it_with_an_intact_history() {
     for has_recorded in [false, true] {
-        let (folder, kept) = (tempfile::tempdir().unwrap(), Kept::default());
+        let (folder, code) = (tempfile::tempdir().unwrap(), MemoryCode::default());
         let file = folder.path().join("store.redb");
-        let (one, two) = (kept.greeter("one"), kept.greeter("two"));
-        let test = over(&file, &kept).await;
+        let (one, two) = (code.greeter("one"), code.greeter("two"));
+        let test = over(&file, &code).await;
         put(&test, &one).await;
         let first = test.get(&of_host("ControllerRevision", "greeter-1")).await.unwrap().document().clone();
         end(test).await;
-        // What a host that is killed leaves behind.
+        // Writes what a killed host would leave in the store.
         let store = opened(&file).await;
         let change = Change::Merge(json!({ "spec": { "component": { "digest": two } } }));
         let key = of_host("Controller", "greeter");
@@ -205,7 +206,7 @@ async fn a_host_that_ended_in_the_middle_of_a_swap_goes_on_with_a_whole_history(
         }
         store.close().await;
         drop(store);
-        let test = over(&file, &kept).await;
+        let test = over(&file, &code).await;
         assert_eq!(test.status("greeter").digest, two);
         let revisions = test.host.store().list(&Query::all(of_host("ControllerRevision", "").kind().clone())).await;
         let names: Vec<_> = revisions.unwrap().items.iter().map(|item| item.key().name().to_owned()).collect();

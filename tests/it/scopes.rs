@@ -1,4 +1,4 @@
-//! Kinds inside and outside of namespaces, in one controller.
+//! Controllers of namespaced and cluster-scoped kinds.
 
 use homeostat_component::Grants;
 use homeostat_runtime::events::EventFilter;
@@ -12,7 +12,7 @@ fn key(kind: &str, namespace: &str, name: &str) -> Key {
     Key::new(Kind::new("demo.homeostat.dev", "v1", kind), namespace, name)
 }
 
-/// A document of `demo.homeostat.dev/v1`, outside of namespaces where the namespace is empty.
+/// Returns a document of `demo.homeostat.dev/v1`, cluster-scoped if the namespace is empty.
 fn document(kind: &str, namespace: &str, name: &str, labels: Value, spec: Value) -> Value {
     let mut metadata = json!({"name": name, "labels": labels});
     if !namespace.is_empty() {
@@ -21,7 +21,7 @@ fn document(kind: &str, namespace: &str, name: &str, labels: Value, spec: Value)
     json!({"apiVersion": "demo.homeostat.dev/v1", "kind": kind, "metadata": metadata, "spec": spec})
 }
 
-/// Puts the example in, with the grants that its manifest states and nothing more.
+/// Starts a host with the example, with exactly the grants of its manifest.
 async fn tenants() -> TestHost {
     let test = TestHost::start().await;
     let text = std::fs::read_to_string(repository().join("examples/tenants/controllers.yaml")).unwrap();
@@ -53,9 +53,9 @@ async fn gone(test: &TestHost, key: &Key) {
     eventually(&format!("{key} to be gone"), async || test.get(key).await.is_none().then_some(())).await;
 }
 
-/// W3: the parts live in namespaces and their owner does not. Whatever befalls a part brings the owner's key.
+/// W3: A change or deletion of a namespaced part queues the key of its cluster-scoped owner.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_outside_of_namespaces_puts_back_what_is_lost_in_one() {
+async fn a_cluster_scoped_tenant_repairs_its_parts_in_namespaces() {
     let test = tenants().await;
     apply_example(&test).await;
     let quota = key("Quota", "blue-live", "blue");
@@ -67,9 +67,9 @@ async fn a_tenant_outside_of_namespaces_puts_back_what_is_lost_in_one() {
     test.until(&quota, "is put right", |quota| quota["spec"]["pods"] == 20).await;
 }
 
-/// W14: the owner lives outside of namespaces, and what it owned in them goes with it.
+/// W14: The namespaced parts of a deleted cluster-scoped owner are collected.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_that_goes_takes_along_what_it_has_in_namespaces() {
+async fn a_deleted_tenant_has_its_parts_in_namespaces_collected() {
     let test = tenants().await;
     apply_example(&test).await;
     test.apply(document("Tenant", "", "blue", json!({}), json!({"namespaces": ["blue-live"], "pods": 20}))).await;
@@ -84,9 +84,9 @@ async fn sees(test: &TestHost, plots: Value, rivers: Value) {
     test.until(&key("Realm", "", "r"), &format!("has {status}"), |realm| realm["status"] == status).await;
 }
 
-/// W3: each of these brings the key of the realm, which has no namespace. Nothing else does: its own status wakes nobody.
+/// W3: Each mapping from namespaced and cluster-scoped resources queues the key of the cluster-scoped realm.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_mapping_leads_out_of_a_namespace_and_beside_one() {
+async fn every_mapping_leads_to_a_cluster_scoped_key() {
     let test = TestHost::start().await;
     test.add("scoped", &guest("guest-scoped")).await;
     let realm = test.apply(document("Realm", "", "r", json!({}), json!({}))).await;
@@ -116,9 +116,9 @@ async fn every_mapping_leads_out_of_a_namespace_and_beside_one() {
     assert_eq!((status.failures, refused.count()), (0, 0));
 }
 
-/// The guest is granted everything, and its own description says that it only reads rivers.
+/// The grants cover everything, but the component declares its watch of rivers as read-only.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kind_that_is_tertiary_is_written_by_no_grant() {
+async fn a_tertiary_kind_cannot_be_written_under_any_grant() {
     let test = TestHost::start().await;
     test.add("scoped", &guest("guest-scoped")).await;
     test.apply(document("Realm", "", "r", json!({}), json!({"digs": "rhine"}))).await;
@@ -128,7 +128,7 @@ async fn a_kind_that_is_tertiary_is_written_by_no_grant() {
     })
     .await;
     assert!(forbidden.message.contains("`tertiary`") && forbidden.message.contains("River"), "{}", forbidden.message);
-    assert!(!forbidden.message.contains("grants:"), "no grant would help: {}", forbidden.message);
+    assert!(!forbidden.message.contains("grants:"), "no grant can allow it: {}", forbidden.message);
     assert_eq!(forbidden.key, Some(key("Realm", "", "r")));
     test.idle("scoped").await;
     assert!(test.get(&key("River", "", "rhine")).await.is_none());

@@ -1,4 +1,4 @@
-//! A secret of the host goes into the header that a grant names, and can be seen nowhere else.
+//! Secrets of the host go into the headers that grants name, and appear nowhere else.
 
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use homeostat_tests::{HostProcess, eventually_blocking, guest};
 use tempfile::TempDir;
 
-/// A site that answers 204, and what came in the header `authorization` of each request.
+/// Starts a site that answers 204. Returns its address, and the header `authorization` of each request.
 fn site() -> (SocketAddr, mpsc::Receiver<Option<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -60,7 +60,7 @@ spec: {{url: "http://{address}/", every: 100ms, timeout: 2s, expectStatus: 204}}
 }
 
 #[test]
-fn a_secret_reaches_the_site_that_its_grant_names_as_it_is_now_and_is_shown_to_nobody() {
+fn a_secret_reaches_the_granted_site_in_its_newest_version_and_is_never_shown() {
     let scratch = TempDir::new().unwrap();
     let (folder, secrets) = (scratch.path().join("manifests"), scratch.path().join("secrets"));
     fs::create_dir(&folder).unwrap();
@@ -76,11 +76,11 @@ fn a_secret_reaches_the_site_that_its_grant_names_as_it_is_now_and_is_shown_to_n
         })
     };
     let told = until(&["get", "events", "-A", "-o", "json"], "SecretMissing");
-    assert!(told.contains("site-token"), "it names the secret: {told}");
+    assert!(told.contains("site-token"), "the event names the secret: {told}");
     until(&["logs", "uptime"], "the host has no secret \"site-token\"");
 
     keep(&secrets, "Bearer one-7431");
-    assert_eq!(received.recv().unwrap().as_deref(), Some("Bearer one-7431"), "nothing was sent before");
+    assert_eq!(received.recv().unwrap().as_deref(), Some("Bearer one-7431"), "no request was sent without the secret");
     keep(&secrets, "Bearer two-7431");
     while received.recv().unwrap().as_deref() != Some("Bearer two-7431") {}
 
@@ -98,7 +98,7 @@ fn a_secret_reaches_the_site_that_its_grant_names_as_it_is_now_and_is_shown_to_n
 }
 
 #[test]
-fn a_folder_of_secrets_that_is_not_there_is_told_at_the_start_and_used_when_it_is() {
+fn a_missing_secrets_folder_is_reported_at_the_start_and_used_once_it_exists() {
     let scratch = TempDir::new().unwrap();
     let (folder, secrets) = (scratch.path().join("manifests"), scratch.path().join("secrets"));
     fs::create_dir(&folder).unwrap();

@@ -1,4 +1,4 @@
-//! A new version beside the one that runs: the same keys, the same answers, and nothing of it is applied.
+//! Shadows: a new version runs for the same keys with the same answers, and none of its effects is applied.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn grants() -> Grants {
     .unwrap()
 }
 
-/// A version of the guest with this face.
+/// Returns a version of the guest with this face.
 async fn version(test: &TestHost, face: &str) -> Definition {
     let component = test.load(&guest("guest-twin"), &grants()).await;
     let config = [("face".to_owned(), face.to_owned())].into();
@@ -33,7 +33,7 @@ async fn version(test: &TestHost, face: &str) -> Definition {
     Definition { grants: grants(), config, limits, ..Definition::new("it", component) }
 }
 
-/// A host that runs a version with this face.
+/// Starts a host that runs a version with this face.
 async fn running(face: &str) -> TestHost {
     let test = TestHost::start().await;
     test.host.put(version(&test, face).await).await.unwrap();
@@ -45,8 +45,8 @@ fn report(test: &TestHost) -> ShadowReport {
     test.host.shadow_report("it").unwrap().expect("a shadow was begun")
 }
 
-/// Writes one resource after the other, each when the one before was looked at by both versions. Returns the report, and the revision that
-/// the store then has.
+/// Starts a shadow of `new`, and writes one resource after the other, each after both versions have
+/// reconciled the previous one. Returns the report.
 async fn try_on_keys(test: &TestHost, new: Definition) -> ShadowReport {
     test.host.begin_shadow(new).await.unwrap();
     for number in 0..KEYS {
@@ -61,7 +61,7 @@ async fn try_on_keys(test: &TestHost, new: Definition) -> ShadowReport {
     report(test)
 }
 
-/// What differs, as `name verb field`.
+/// Returns the first difference of each kind for `t0`, as `kind key verb field`.
 fn told(report: &ShadowReport) -> Vec<String> {
     let differences = report.differences.iter().map(|counted| &counted.first);
     let mut told: Vec<_> = differences
@@ -72,9 +72,9 @@ fn told(report: &ShadowReport) -> Vec<String> {
     told
 }
 
-/// Times and random numbers are in what it writes.
+/// The guest writes times and random numbers, and the shadow gets the same ones.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_version_is_equal_to_itself() {
+async fn a_shadow_of_the_same_version_has_no_difference() {
     for face in ["", "look"] {
         let test = running(face).await;
         let report = try_on_keys(&test, version(&test, face).await).await;
@@ -83,16 +83,16 @@ async fn a_version_is_equal_to_itself() {
     }
 }
 
-/// What it reads besides is as the old one found it.
+/// The additional reads of the shadow return the state that the stable version found.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_version_that_looks_more_often_and_writes_the_same_is_equal() {
+async fn a_shadow_with_more_reads_and_the_same_writes_has_no_difference() {
     let test = running("").await;
     let report = try_on_keys(&test, version(&test, "look").await).await;
     assert_eq!((report.equal, report.unfit), (KEYS, 0), "{report:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_version_does_otherwise_is_told_by_resource_and_field() {
+async fn differences_of_a_shadow_are_reported_by_resource_and_field() {
     let cases: [(&str, &[&str]); 7] = [
         ("field", &["Part default/t0 apply spec.size"]),
         ("key", &["Part default/t0-second apply "]),
@@ -121,7 +121,7 @@ fn delete(name: &str) -> homeostat_store::Write {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_version_that_fails_traps_or_loops_is_told_and_the_old_one_goes_on() {
+async fn a_shadow_that_fails_traps_or_loops_is_reported_and_harms_no_reconcile() {
     for face in ["fail", "trap", "loop"] {
         let test = running("").await;
         let report = try_on_keys(&test, version(&test, face).await).await;
@@ -138,7 +138,7 @@ async fn a_version_that_fails_traps_or_loops_is_told_and_the_old_one_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_that_a_shadow_does_is_applied_or_counted_as_its_controllers() {
+async fn effects_of_a_shadow_are_neither_applied_nor_counted_for_its_controller() {
     let mut ends = Vec::new();
     for shadow in [None, Some("key")] {
         let test = running("").await;
@@ -156,11 +156,11 @@ async fn nothing_that_a_shadow_does_is_applied_or_counted_as_its_controllers() {
         ends.push((test.host.store().revision(), test.status("it").reconciles, told.len(), format!("{effects:?}")));
         assert!(test.get(&demo_key("Part", "t0-second")).await.is_none());
     }
-    assert_eq!(ends[0], ends[1], "the store, the events and the account are those of the old version alone");
+    assert_eq!(ends[0], ends[1], "store, events and costs are those of the stable version alone");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_grant_that_the_new_version_lacks_is_a_difference_and_a_denial_of_nobody() {
+async fn a_grant_that_the_shadow_lacks_is_a_difference_and_not_a_denial() {
     let test = running("").await;
     let mut new = version(&test, "").await;
     new.grants.resources = serde_json::from_value(json!([
@@ -178,7 +178,7 @@ async fn a_grant_that_the_new_version_lacks_is_a_difference_and_a_denial_of_nobo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shadow_has_an_end_and_what_it_came_to_stays() {
+async fn a_report_of_a_shadow_stays_after_its_end() {
     let test = running("").await;
     assert!(test.host.shadow_report("it").unwrap().is_none());
     let compared = try_on_keys(&test, version(&test, "field").await).await;
@@ -186,34 +186,34 @@ async fn a_shadow_has_an_end_and_what_it_came_to_stays() {
     test.apply(demo("Twin", "later", json!({"size": 1}))).await;
     test.until(&demo_key("Twin", "later"), "is counted", |document| document["status"]["count"] == 1).await;
     test.idle("it").await;
-    assert_eq!(report(&test), compared, "a swap ends it");
+    assert_eq!(report(&test), compared, "a swap ends the shadow");
 
     test.host.begin_shadow(version(&test, "").await).await.unwrap();
-    assert_eq!(report(&test), ShadowReport::default(), "another one begins anew");
+    assert_eq!(report(&test), ShadowReport::default(), "a new shadow has a new report");
     test.host.suspend("it", true).unwrap();
     test.host.suspend("it", false).unwrap();
     test.apply(demo("Twin", "last", json!({"size": 1}))).await;
     test.until(&demo_key("Twin", "last"), "is counted", |document| document["status"]["count"] == 1).await;
     test.idle("it").await;
-    assert_eq!(report(&test), ShadowReport::default(), "being suspended ends it");
+    assert_eq!(report(&test), ShadowReport::default(), "a suspension ends the shadow");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_manages_another_kind_is_no_shadow() {
+async fn a_component_of_another_kind_cannot_be_a_shadow() {
     let test = running("").await;
     let other = Definition { name: "it".to_owned(), ..test.definition("it", &guest("guest-noop")).await };
     assert!(matches!(test.host.begin_shadow(other).await, Err(Error::ManagedKindChanged { .. })));
 }
 
-/// The one component that is every version.
-struct Twin;
+/// Returns the component `twin` for every version.
+struct TwinCode;
 
 fn bytes() -> Vec<u8> {
     std::fs::read(guest("guest-twin")).unwrap()
 }
 
 #[async_trait]
-impl CodeSource for Twin {
+impl CodeSource for TwinCode {
     async fn fetch(&self, _: &ComponentSource) -> Result<Vec<u8>, String> {
         Ok(bytes())
     }
@@ -221,17 +221,17 @@ impl CodeSource for Twin {
     async fn sweep(&self, _: &BTreeSet<Digest>) {}
 }
 
-/// A host that runs what its store says: the version without a face.
-async fn keeping() -> TestHost {
+/// Starts a host that runs the controllers of its store, with the version without a face.
+async fn host_with_code() -> TestHost {
     let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
     let test = TestHost::over(store).await;
-    test.host.run_controllers(Arc::new(Twin)).await.unwrap();
+    test.host.run_controllers(Arc::new(TwinCode)).await.unwrap();
     want(&test, "", json!({})).await;
     eventually("it to be ready", async || test.host.ready("it").await.ok()).await;
     test
 }
 
-/// Wants a version, and how it is put in.
+/// Applies a version with this `spec.rollout`.
 async fn want(test: &TestHost, face: &str, rollout: Value) {
     let document = json!({
         "apiVersion": "homeostat.dev/v1alpha1", "kind": "Controller", "metadata": { "name": "it" },
@@ -249,15 +249,15 @@ async fn phase(test: &TestHost, phase: &str) -> Value {
     test.until(&key, phase, is_there).await.status().clone()
 }
 
-/// As long as it takes to compare two of the five keys.
+/// Returns a `spec.rollout.shadow` that ends after two comparisons.
 fn short() -> Value {
     json!({ "for": "100ms", "reconciles": 2 })
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_version_that_does_the_same_passes_and_gets_its_keys() {
+async fn a_shadow_without_differences_is_promoted() {
     for (strategy, steps) in [("shadow", json!(null)), ("canary", json!(["50%"]))] {
-        let test = keeping().await;
+        let test = host_with_code().await;
         for number in 0..KEYS {
             test.apply(demo("Twin", &format!("t{number}"), json!({"size": number}))).await;
         }
@@ -280,8 +280,8 @@ async fn a_version_that_does_the_same_passes_and_gets_its_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_version_that_does_something_else_goes_back_says_what_and_has_left_no_mark() {
-    let test = keeping().await;
+async fn a_shadow_with_differences_is_rolled_back_with_the_reason_and_without_a_trace() {
+    let test = host_with_code().await;
     test.apply(demo("Twin", "t0", json!({"size": 1}))).await;
     let made = test.until(&demo_key("Part", "t0"), "is there", |_| true).await;
     let rollout = json!({ "strategy": "shadow", "shadow": { "for": "1h", "differences": 0 } });
@@ -293,12 +293,12 @@ async fn a_version_that_does_something_else_goes_back_says_what_and_has_left_no_
     assert_eq!((&first["field"], &first["old"], &first["new"]), (&json!("spec.size"), &json!("1"), &json!("2")));
     let now = test.get(&demo_key("Part", "t0")).await.unwrap();
     assert_eq!(now.document()["spec"]["size"], made.document()["spec"]["size"]);
-    assert_eq!(test.host.definition("it").unwrap().config["face"], "", "what ran goes on");
+    assert_eq!(test.host.definition("it").unwrap().config["face"], "", "the stable version keeps running");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn differences_that_are_wanted_are_let_pass() {
-    let test = keeping().await;
+async fn accepted_differences_do_not_stop_a_promotion() {
+    let test = host_with_code().await;
     test.apply(demo("Twin", "t0", json!({"size": 1}))).await;
     test.until(&demo_key("Part", "t0"), "is there", |_| true).await;
     want(&test, "field", json!({ "strategy": "shadow", "shadow": { "for": "1h" } })).await;

@@ -1,11 +1,11 @@
-//! The binary while a version is tried, as a canary or as a shadow: what it tells, and where it goes on after `kill -9`.
+//! The binary during a canary or a shadow: its messages, and its recovery after `kill -9`.
 
 use homeostat_tests::{HostProcess, demo, eventually_blocking, guest};
 use serde_json::{Value, json};
 
 use super::folder::write;
 
-/// A folder with a controller that is every version, and keys for it.
+/// A folder with the controller `fickle`, which can play any version, and with resources for it.
 struct Fickle {
     folder: tempfile::TempDir,
     scratch: tempfile::TempDir,
@@ -21,7 +21,7 @@ impl Fickle {
         fickle
     }
 
-    /// Saves another version. `lasts`: how long each of its steps does.
+    /// Writes the manifest of a version. Each step of its rollout takes `lasts`.
     fn save(&self, version: &str, bad: &str, lasts: &str) {
         let gate = format!("{{for: {lasts}, reconciles: 1, duration: 1000x}}");
         let text = format!(
@@ -36,7 +36,7 @@ impl Fickle {
         HostProcess::start("run", self.folder.path(), self.scratch.path(), &[])
     }
 
-    /// Waits until the controller's rollout is like this. Returns its status.
+    /// Waits until `status.rollout` is as wanted, and returns the status.
     fn until(host: &HostProcess, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         eventually_blocking(&format!("the rollout: {what}"), || {
             let output = host.ask(&["get", "controller", "fickle", "-o", "json"]);
@@ -52,9 +52,9 @@ impl Fickle {
     }
 }
 
-/// Whoever is killed in the middle of a canary finds one version current, and goes on.
+/// A host that is killed during a canary finds one current revision, and continues the canary.
 #[test]
-fn a_canary_goes_on_after_kill_9_and_a_bad_edit_undoes_itself() {
+fn a_canary_continues_after_kill_9_and_a_bad_edit_is_rolled_back() {
     let fickle = Fickle::new(20);
     fickle.save("one", "", "1h");
     let mut host = fickle.run();
@@ -63,7 +63,7 @@ fn a_canary_goes_on_after_kill_9_and_a_bad_edit_undoes_itself() {
     host.wait_for_stderr("controller/fickle rollout: revision 2 has 30% of the keys, revision 1 the others");
     host.kill();
     host = fickle.run();
-    let status = Fickle::until(&host, "to go on", |rollout| rollout["phase"] == "canary");
+    let status = Fickle::until(&host, "to continue", |rollout| rollout["phase"] == "canary");
     assert_eq!(
         (&status["revision"], &status["rollout"]["to"], &status["rollout"]["share"]),
         (&json!(1), &json!(2), &json!("30%"))
@@ -78,7 +78,7 @@ fn a_canary_goes_on_after_kill_9_and_a_bad_edit_undoes_itself() {
     );
     assert_eq!(Fickle::history(&host), ["1", "2 *"]);
 
-    // At each step, and wherever it comes to be meanwhile.
+    // The kill happens at each step, or wherever the rollout has got in the meantime.
     for (number, wanted) in [(3, "listing"), (4, "30%"), (5, "60%"), (6, "100%")] {
         fickle.save(&number.to_string(), "", "200ms");
         Fickle::until(&host, wanted, |rollout| {
@@ -106,7 +106,7 @@ fn a_canary_goes_on_after_kill_9_and_a_bad_edit_undoes_itself() {
     );
     host.kill();
     host = fickle.run();
-    let status = Fickle::until(&host, "to stay back", |rollout| rollout["phase"] == "rolledBack");
+    let status = Fickle::until(&host, "to stay rolled back", |rollout| rollout["phase"] == "rolledBack");
     assert_eq!(status["revision"], 6);
     assert_eq!(Fickle::history(&host)[5..], ["6 *", "7 -"]);
     let undone = host.ask(&["rollout", "undo", "fickle"]);
@@ -114,7 +114,7 @@ fn a_canary_goes_on_after_kill_9_and_a_bad_edit_undoes_itself() {
     assert_eq!(host.ask(&["rollout", "status", "fickle"]).code, Some(0));
 }
 
-/// The manifest of a guest with many faces, and how another face of it is put in.
+/// Returns the manifest of the guest `twin` with this face, and with these lines of `spec.rollout`.
 fn twin(face: &str, rollout: &str) -> String {
     format!(
         "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {{name: twin}}\nspec:\n  component: {{file: twin.wasm}}\n  \
@@ -123,9 +123,10 @@ fn twin(face: &str, rollout: &str) -> String {
     )
 }
 
-/// A version is tried as a shadow: one that writes something else goes back and says what, one that does the same takes over.
+/// A shadow with other writes is rolled back with the difference as the reason. One with the same writes is
+/// promoted.
 #[test]
-fn a_shadow_is_told_in_the_terminal_before_it_takes_over() {
+fn a_shadow_is_reported_in_the_terminal_before_its_promotion() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     std::fs::copy(guest("guest-twin"), folder.path().join("twin.wasm")).unwrap();
     write(folder.path(), "twin.yaml", &twin("", ""));
@@ -142,7 +143,7 @@ fn a_shadow_is_told_in_the_terminal_before_it_takes_over() {
     assert!(status.code == Some(3) && status.stderr.contains("spec.size: 2 instead of 1"), "{}", status.stderr);
     let told = host.ask(&["rollout", "diff", "twin", "--shadow"]);
     assert!(told.stdout.contains("Part default/t0: apply\n  - spec.size: 1\n  + spec.size: 2"), "{}", told.stdout);
-    assert_eq!(host.json(&["get", "parts", "t0"])["spec"]["size"], 1, "nothing of it was applied");
+    assert_eq!(host.json(&["get", "parts", "t0"])["spec"]["size"], 1, "no write of the shadow was applied");
 
     let shadow = "  rollout: {strategy: shadow, shadow: {for: 100ms, reconciles: 1}}\n";
     write(folder.path(), "twin.yaml", &twin("look", shadow));
@@ -154,9 +155,9 @@ fn a_shadow_is_told_in_the_terminal_before_it_takes_over() {
     assert!(told.stdout.contains("config.face: look") && !told.stdout.contains("code."), "{}", told.stdout);
 }
 
-/// Whoever is killed while a version is a shadow finds the one before it current, and begins the shadow anew.
+/// A host that is killed during a shadow finds the stable revision current, and restarts the shadow.
 #[test]
-fn a_shadow_begins_anew_after_kill_9() {
+fn a_shadow_restarts_after_kill_9() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     std::fs::copy(guest("guest-twin"), folder.path().join("twin.wasm")).unwrap();
     write(folder.path(), "twin.yaml", &twin("", ""));

@@ -1,4 +1,4 @@
-//! The binary over a folder: each edit is a revision, and what was applied beside the folder stays.
+//! The binary over a folder: each edit makes a revision, and the folder leaves other controllers alone.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -29,9 +29,9 @@ fn until(host: &HostProcess, pointer: &str, wanted: &Value) {
     host.until("controller", "greeter", pointer, wanted);
 }
 
-/// Every file is read again now and then. What stands in it is told when it is news.
+/// The host rereads files often, and reports only changes.
 #[test]
-fn what_a_file_says_is_told_once_however_often_it_is_read() {
+fn a_change_of_a_file_is_reported_once_despite_many_reads() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let greeter = std::fs::read(guest("greeter")).unwrap();
     let save = || std::fs::write(folder.path().join("greeter.wasm"), &greeter).unwrap();
@@ -60,7 +60,7 @@ fn what_a_file_says_is_told_once_however_often_it_is_read() {
     assert_eq!(host.stderr().matches("controller/greeter is paused").count(), 1, "{}", host.stderr());
 }
 
-/// Edit, save, swapped; a bad edit is refused; history, undo, and `kill -9` between any two steps.
+/// Edits, a refused edit, the history and undos, with `kill -9` between the steps.
 #[test]
 fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -93,7 +93,7 @@ fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {
     assert_eq!(
         host.stderr().matches("controller/greeter added").count(),
         1,
-        "each change is told once: {}",
+        "each change is reported once: {}",
         host.stderr()
     );
     assert_eq!(host.stderr().matches("controller/greeter changed").count(), 1, "{}", host.stderr());
@@ -111,21 +111,26 @@ fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {
     assert_eq!(history(&host), ["1", "2", "3 *"]);
     host = restart(host);
     until(&host, "/status/concurrency", &json!(2));
-    assert_eq!(history(&host), ["1", "2", "3 *"], "one is current, and the history is whole");
+    assert_eq!(history(&host), ["1", "2", "3 *"], "one revision is current, and the history is intact");
     let undone = host.ask(&["rollout", "undo", "greeter"]);
-    assert!(undone.stdout.ends_with("rolled back to revision 3\n"), "to what ran: {} {}", undone.stdout, undone.stderr);
+    assert!(
+        undone.stdout.ends_with("rolled back to revision 3\n"),
+        "to the running revision: {} {}",
+        undone.stdout,
+        undone.stderr
+    );
     assert_eq!(host.ask(&["rollout", "status", "greeter"]).code, Some(0));
     assert_eq!(history(&host), ["1", "2", "3 *"]);
 
     component("two");
-    // Nothing but the digest tells that it has been looked at again: what runs is the same.
+    // The running version stays the same. Only the digest shows that the host has read the file.
     let digest = json!(Digest::of(&renamed(&greeter, "two")).as_str());
     until(&host, "/metadata/annotations/homeostat.dev~1source", &source);
     until(&host, "/status/wantedDigest", &digest);
     let undone = host.ask(&["rollout", "undo", "greeter", "--to-revision", "1"]);
     assert_eq!(undone.stdout, "controller.homeostat.dev/greeter rolled back to revision 1\n", "{}", undone.stderr);
     assert_eq!(host.ask(&["rollout", "status", "greeter"]).code, Some(0));
-    assert_eq!(history(&host), ["2", "3", "4 *"], "it has moved to the top");
+    assert_eq!(history(&host), ["2", "3", "4 *"], "the revision has moved to the top");
     until(&host, "/status/concurrency", &json!(4));
     host.kill();
     write(folder.path(), "other.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: other}\n");
@@ -145,12 +150,12 @@ fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {
     let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     host.wait_for_stderr("controller/greeter removed");
     let left = host.ask(&["get", "controllers", "-o", "name"]);
-    assert_eq!(left.stdout, "", "what left the folder while no host ran is deleted");
+    assert_eq!(left.stdout, "", "a file that was removed while no host ran deletes its controller");
 }
 
-/// What a component says of itself is in the comparison of two revisions: what it watches, imports and exports.
+/// The diff of two revisions shows the watches, imports and exports of their components.
 #[test]
-fn revisions_are_compared_by_what_their_components_say_of_themselves() {
+fn a_diff_of_revisions_shows_what_their_components_describe() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let component = |name: &str| std::fs::copy(guest(name), folder.path().join("greeter.wasm")).unwrap();
     component("guest-mapped");
@@ -165,13 +170,13 @@ fn revisions_are_compared_by_what_their_components_say_of_themselves() {
     }
 }
 
-/// An undo ends when its file says something else, also while no host ran, and not when it is written once more; a person's suspension and
-/// pause are no part of it.
+/// An undo ends when the content of the file changes, even while no host runs. Writing the same content does
+/// not end it. An undo does not change a suspension.
 #[test]
-fn an_undo_stays_when_the_file_is_built_to_the_same_bytes_and_ends_told_when_it_is_not() {
+fn an_undo_survives_a_build_with_the_same_bytes_and_ends_with_other_bytes() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let greeter = std::fs::read(guest("greeter")).unwrap();
-    // As a build does: what was there goes, whatever is written instead.
+    // Replaces the file as a build does, even with the same bytes.
     let component = |tag: &str| {
         std::fs::write(folder.path().join("built"), renamed(&greeter, tag)).unwrap();
         std::fs::rename(folder.path().join("built"), folder.path().join("greeter.wasm")).unwrap();
@@ -184,7 +189,7 @@ fn an_undo_stays_when_the_file_is_built_to_the_same_bytes_and_ends_told_when_it_
         let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}}}\n");
         write(folder.path(), &format!("{name}.yaml"), &namespace);
         let host = HostProcess::start("dev", folder.path(), scratch.path(), &[]);
-        // Resources are applied after the controllers: the folder has had its say.
+        // Resources are applied after controllers, so the folder's controllers have been applied.
         host.wait_for_stderr(&format!("namespace/{name} created"));
         host
     };
@@ -206,7 +211,7 @@ fn an_undo_stays_when_the_file_is_built_to_the_same_bytes_and_ends_told_when_it_
     undo(&host, "revision 1");
     host.kill();
 
-    // The same bytes, while no host ran, and while one does.
+    // The same bytes keep the undo, with and without a running host.
     component("two");
     let host = start();
     until(&host, "/status/revision", &json!(3));
@@ -216,17 +221,17 @@ fn an_undo_stays_when_the_file_is_built_to_the_same_bytes_and_ends_told_when_it_
     write(folder.path(), "last.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: last}\n");
     host.wait_for_stderr("namespace/last created");
     assert_eq!(host.json(&["get", "controller", "greeter"])["metadata"]["resourceVersion"], before);
-    assert!(!host.stderr().contains("undo"), "nothing is over: {}", host.stderr());
+    assert!(!host.stderr().contains("undo"), "no undo is over: {}", host.stderr());
     host.kill();
 
-    // Other bytes, while no host ran.
+    // Other bytes end the undo while no host runs.
     component("three");
     let host = start();
     host.wait_for_stderr("controller/greeter follows its file again: the undo to revision 1 is over");
     until(&host, "/status/digest", &digest("three"));
     until(&host, "/status/state", &json!("suspended"));
 
-    // And while one does.
+    // Other bytes end the undo while a host runs.
     undo(&host, "revision 3");
     until(&host, "/status/digest", &digest("one"));
     component("four");
@@ -234,12 +239,12 @@ fn an_undo_stays_when_the_file_is_built_to_the_same_bytes_and_ends_told_when_it_
     until(&host, "/status/digest", &digest("four"));
     component("five");
     until(&host, "/status/digest", &digest("five"));
-    assert_eq!(host.stderr().matches("is over").count(), 2, "it is told once: {}", host.stderr());
+    assert_eq!(host.stderr().matches("is over").count(), 2, "each end is reported once: {}", host.stderr());
     until(&host, "/status/state", &json!("suspended"));
 }
 
 #[test]
-fn a_host_that_starts_again_writes_nothing_where_nothing_has_changed() {
+fn a_restart_without_changes_writes_nothing() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     std::fs::copy(guest("greeter"), folder.path().join("greeter.wasm")).unwrap();
     write(folder.path(), "greeter.yaml", &manifest(""));
@@ -254,15 +259,15 @@ fn a_host_that_starts_again_writes_nothing_where_nothing_has_changed() {
     assert_eq!(host.terminate().code, Some(0));
 
     let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
-    // What the host comes to about a controller is written before it is told.
+    // The host writes the status before it prints this message.
     host.wait_for_stderr("controller/greeter added");
     host.until("controller", "greeter", "/status/state", &json!("ready"));
     assert_eq!(resource(&host)["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);
 }
 
-/// What the folder did not bring is left alone, and runs.
+/// A controller that the folder does not manage runs, and the folder leaves it alone.
 #[test]
-fn what_is_applied_beside_the_folder_runs_and_stays() {
+fn a_controller_applied_beside_the_folder_runs_and_stays() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     std::fs::copy(guest("greeter"), folder.path().join("greeter.wasm")).unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
@@ -274,7 +279,7 @@ fn what_is_applied_beside_the_folder_runs_and_stays() {
         write(elsewhere.path(), "wrong.yaml", &wrong);
         let applied = host.ask(&["apply", "-f", &elsewhere.path().join("wrong.yaml").display().to_string()]);
         assert!(applied.stderr.contains(&format!("spec.component.{field}")), "{} {}", applied.stdout, applied.stderr);
-        assert_ne!(applied.code, Some(0), "what no host could run is not written");
+        assert_ne!(applied.code, Some(0), "an invalid manifest is not written");
         assert_eq!(host.ask(&["get", "controllers", "-o", "name"]).stdout, "");
     }
     let applied = host.ask(&["apply", "-f", &file]);
@@ -291,7 +296,11 @@ fn what_is_applied_beside_the_folder_runs_and_stays() {
     write(elsewhere.path(), "greeter.yaml", &manifest("  concurrency: 2\n  paused: true\n"));
     assert_eq!(host.ask(&["apply", "-f", &file]).code, Some(0));
     until(&host, "/status/conditions/2/reason", &json!("Paused"));
-    assert_eq!(host.json(&["get", "controller", "greeter"])["status"]["concurrency"], 4, "it is not taken over");
+    assert_eq!(
+        host.json(&["get", "controller", "greeter"])["status"]["concurrency"],
+        4,
+        "a paused controller does not change"
+    );
     let refused = host.ask(&["rollout", "undo", "greeter"]);
     assert!(refused.code == Some(1) && refused.stderr.contains("resume"), "{}", refused.stderr);
     assert_eq!(host.ask(&["rollout", "resume", "greeter"]).code, Some(0));
@@ -305,7 +314,7 @@ fn what_is_applied_beside_the_folder_runs_and_stays() {
     });
 }
 
-/// Puts a document in the place of a controller, as `kubectl replace` does, and returns the answer.
+/// Replaces a controller by a document, as `kubectl replace` does, and returns the response.
 fn replace(scratch: &Path, name: &str, document: &Value) -> String {
     let mut stream = UnixStream::connect(scratch.join("host.sock")).unwrap();
     stream.set_read_timeout(Some(BOUND)).unwrap();
@@ -317,10 +326,10 @@ fn replace(scratch: &Path, name: &str, document: &Value) -> String {
     answer
 }
 
-/// Whoever replaces a controller by one without the folder's label has it from then on: a restart, an edit and the end of the file leave it
-/// alone, and each is told.
+/// A controller without the folder's label is no longer managed by the folder. A restart, an edit and the
+/// removal of the file leave it alone, and the host reports each.
 #[test]
-fn what_somebody_has_put_in_the_place_of_what_a_folder_brought_is_theirs() {
+fn a_controller_replaced_without_the_label_leaves_the_folders_management() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     std::fs::copy(guest("greeter"), folder.path().join("greeter.wasm")).unwrap();
     write(folder.path(), "greeter.yaml", &manifest(""));
@@ -352,9 +361,13 @@ fn what_somebody_has_put_in_the_place_of_what_a_folder_brought_is_theirs() {
         "controller/greeter is no longer in the folder and stays in the store: it is not managed by the folder",
     );
     until(&host, "/status/concurrency", &json!(7));
-    assert_eq!(host.json(&["get", "controller", "greeter"])["status"]["revision"], 2, "it was left alone all the time");
+    assert_eq!(
+        host.json(&["get", "controller", "greeter"])["status"]["revision"],
+        2,
+        "the folder changed the controller"
+    );
 
-    // Once they let go of the name, what stands in the folder takes it.
+    // After its deletion, the controller of the folder takes the name.
     write(folder.path(), "greeter.yaml", &manifest("  concurrency: 3\n"));
     eventually_blocking("it to be told once more", || (host.stderr().matches(refused).count() == 2).then_some(()));
     assert_eq!(host.ask(&["delete", "controller", "greeter"]).code, Some(0));

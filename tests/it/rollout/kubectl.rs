@@ -1,16 +1,16 @@
-//! What kubectl does to controllers, and what it is shown.
+//! kubectl on controllers.
 
 use serde_json::{Value, json};
 
 use super::*;
 use crate::kubectl::Cluster;
 
-/// C1, C5: kubectl creates, changes and deletes a controller.
+/// C1, C5: kubectl creates, changes and deletes a controller. A refused version leaves the old one running.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 async fn kubectl_creates_changes_and_deletes_a_controller() {
-    let (test, kept) = keeping().await;
-    let (one, two) = (kept.greeter("one"), kept.greeter("two"));
+    let (test, code) = host_with_code().await;
+    let (one, two) = (code.greeter("one"), code.greeter("two"));
     let cluster = Cluster::over(test).await;
     let test = &cluster.test;
     cluster.file("a.json", &controller("greeter", &one).to_string());
@@ -36,12 +36,12 @@ async fn kubectl_creates_changes_and_deletes_a_controller() {
     let absent = format!("{{\"spec\": {{\"component\": {{\"digest\": \"{}\"}}}}}}", Digest::of(b"absent"));
     cluster.done(&["patch", "controller", "greeter", "--type=merge", "-p", &absent]).await;
     cluster.done(&["wait", "--for=condition=Degraded", "--timeout=60s", "controller/greeter"]).await;
-    assert_eq!(test.status("greeter").digest, two, "the one that runs goes on");
+    assert_eq!(test.status("greeter").digest, two, "the running version keeps running");
 
     let revisions = cluster.json(&["get", "controllerrevisions"]).await;
     let names: Vec<&Value> =
         revisions["items"].as_array().unwrap().iter().map(|item| &item["metadata"]["name"]).collect();
-    assert_eq!(names, ["greeter-1", "greeter-2"], "what never ran has no revision");
+    assert_eq!(names, ["greeter-1", "greeter-2"], "a version that never ran has no revision");
 
     cluster.done(&["delete", "controller", "greeter", "--wait=false"]).await;
     cluster.done(&["apply", "-f", "a.json"]).await;
@@ -59,12 +59,13 @@ async fn kubectl_creates_changes_and_deletes_a_controller() {
     .await;
 }
 
-/// The values of headers are credentials: they are never shown, and what is shown is never stored in their place.
+/// Header values are credentials. The host never shows them, and refuses to store the placeholder that it
+/// shows.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
-async fn values_of_headers_are_hidden_from_whoever_reads_and_cannot_be_lost_by_an_edit() {
-    let (test, kept) = keeping().await;
-    let digest = kept.greeter("one");
+async fn header_values_are_hidden_from_readers_and_not_overwritten_by_an_edit() {
+    let (test, code) = host_with_code().await;
+    let digest = code.greeter("one");
     let cluster = Cluster::over(test).await;
     let mut document = controller("greeter", &digest);
     document["spec"]["grants"]["http"] =
@@ -87,5 +88,5 @@ async fn values_of_headers_are_hidden_from_whoever_reads_and_cannot_be_lost_by_a
     let said = cluster.refused(&["replace", "-f", "shown.json"]).await;
     assert!(said.contains("spec.grants.http[0].headers.authorization.value"), "{said}");
     let grants = cluster.test.host.definition("greeter").unwrap().grants;
-    assert!(json!(grants).to_string().contains("hush"), "the host itself has it");
+    assert!(json!(grants).to_string().contains("hush"), "the host still has the value");
 }
