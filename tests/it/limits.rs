@@ -48,7 +48,7 @@ const MEASURED: [(&str, &str, &[&str]); 16] = [
     ("host/runtime/src/feeders/guest_map/tests.rs", "measure_led_to", &["keys returned by `map`"]),
     ("host/runtime/src/feeders/watch/tests.rs", "measure_owed", &["keys of deleted resources"]),
     (
-        "host/runtime/src/feeders/shared/tests.rs",
+        "host/runtime/src/shared_watches/tests.rs",
         "measure_shared",
         &["changes of a kind that feeders share", "bytes of these changes"],
     ),
