@@ -1,7 +1,9 @@
-//! Looks which programs of others this machine has, and says to the compiler which ones are missing: `cfg(missing_go)` and its kin.
+//! Checks which foreign programs this machine has, and sets a `cfg` for each missing one, such as
+//! `cfg(missing_go)`.
 //!
-//! A test that needs one carries `#[cfg_attr(missing_go, ignore = "…")]`, so that it ends as ignored, with what to install, where the
-//! program is missing. With `CI=true` nothing is called missing: such a test fails there.
+//! A test that needs a program has `#[cfg_attr(missing_go, ignore = "…")]`. So it is ignored where the
+//! program is missing, and the reason says what to install. With `CI=true` no program counts as missing, so
+//! such a test fails there.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,11 +12,12 @@ use std::process::{Command, Stdio};
 struct Tool {
     /// The end of its `cfg(missing_…)`.
     name: &'static str,
-    /// Says whether it is there in a version that does.
+    /// Returns whether a sufficient version is installed.
     is_there: fn() -> bool,
 }
 
-/// What tests use. What to install where one is missing stands in `it/tools.rs`, and which functions use it.
+/// The programs that tests use. `it/tools.rs` has the reasons for ignored tests, and the functions that use a
+/// program.
 const TOOLS: [Tool; 3] = [
     Tool { name: "go", is_there: has_go },
     Tool { name: "node", is_there: has_node },
@@ -35,7 +38,7 @@ fn main() {
     }
     let mut missing = TOOLS.iter().filter(|tool| !(tool.is_there)()).peekable();
     if missing.peek().is_some() {
-        // It may be installed later: then there is something new in one of these.
+        // A later installation changes one of these folders.
         for folder in std::env::split_paths(&path).filter(|folder| folder.is_absolute() && folder.is_dir()) {
             say(&format!("rerun-if-changed={}", folder.display()));
         }
@@ -49,7 +52,7 @@ fn say(what: &str) {
     println!("cargo::{what}");
 }
 
-/// Returns the first line that a program prints when it succeeds.
+/// Returns the first line of a program's output. `None` if the program fails.
 fn first_line(program: &str, arguments: &[&str], folder: &Path) -> Option<String> {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(folder).stdin(Stdio::null()).stderr(Stdio::null());
@@ -57,14 +60,15 @@ fn first_line(program: &str, arguments: &[&str], folder: &Path) -> Option<String
     String::from_utf8(output.stdout).ok()?.lines().next().map(str::to_owned)
 }
 
-/// Go 1.26 or newer. It is asked where its module lies: there it is the version that builds, also where an older one fetches a newer one.
+/// Returns whether Go is 1.26 or newer. It runs in the folder of the module, where an older Go fetches the
+/// version that the module needs.
 fn has_go() -> bool {
     let version = first_line("go", &["env", "GOVERSION"], Path::new("tools"));
     let minor = version.as_deref().and_then(|version| version.strip_prefix("go1.")).map(leading_number);
     minor.is_some_and(|minor| minor >= 26)
 }
 
-/// Node 20 or newer, with npm.
+/// Returns whether Node 20 or newer is installed, with npm.
 fn has_node() -> bool {
     let here = Path::new(".");
     let version = first_line("node", &["--version"], here);
@@ -72,14 +76,14 @@ fn has_node() -> bool {
     major.is_some_and(|major| major >= 20) && first_line("npm", &["--version"], here).is_some()
 }
 
-/// Python 3.10 or newer, with what makes an environment of its own, which some systems have as a package apart.
+/// Returns whether Python 3.10 or newer is installed, with `venv`, which some systems package separately.
 fn has_python() -> bool {
     let version =
         first_line("python3", &["-c", "import ensurepip, sys, venv; print(sys.version_info.minor)"], Path::new("."));
     version.is_some_and(|minor| leading_number(&minor) >= 10)
 }
 
-/// Returns the number with which a text begins, or 0.
+/// Returns the number at the beginning of a text, or 0.
 fn leading_number(text: &str) -> u32 {
     let end = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     text[..end].parse().unwrap_or(0)

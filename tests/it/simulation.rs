@@ -1,8 +1,9 @@
-//! Whole controllers in virtual time: changes, failures, slow and broken stores, swaps, removals and shutdown, all drawn from a seed.
+//! Simulations of whole controllers in virtual time. A seed determines all changes, failures, store faults,
+//! swaps, removals and the shutdown.
 //!
-//! The same seed gives the same trace, line by line. A run that breaks a promise prints its seed and its trace up to there;
-//! `HOMEOSTAT_SIMULATION_SEED=N cargo test -p homeostat-tests simulation` runs that one alone, and `HOMEOSTAT_SIMULATION_SEEDS=N` more of
-//! them than the few that are run every time.
+//! The same seed gives the same trace, line by line. A run that breaks a promise prints its seed and its last
+//! 50 trace lines. `HOMEOSTAT_SIMULATION_SEED=N cargo test -p homeostat-tests simulation` runs one seed, and
+//! `HOMEOSTAT_SIMULATION_SEEDS=N` the first N seeds instead of the default number.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -20,14 +21,14 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-/// Seeds that are run when nobody says otherwise.
+/// The default number of seeds.
 const SEEDS: u64 = 30;
-/// Things that happen until everything is repaired and looked at, and how often that is done in one run.
+/// Steps per round. After each round all faults are repaired and all resources checked. Rounds per run.
 const STEPS: u32 = 12;
 const ROUNDS: u32 = 10;
-/// Resources, few enough that they meet.
+/// The number of resources. It is small, so that steps meet on the same resource.
 const NAMES: u64 = 6;
-/// The longest that a key waits after a failure.
+/// The maximum backoff of a key.
 const BACKOFF_MAX: Duration = Duration::from_secs(10);
 const MOODS: [&str; 5] = ["settle", "again", "fail", "never", "panic"];
 const NAME: &str = "tally";
@@ -49,7 +50,7 @@ impl Random {
     }
 }
 
-/// Two versions of one guest, and what runs them: loaded once, for all seeds.
+/// An engine and two versions of one guest, loaded once for all seeds.
 struct Versions {
     engine: Engine,
     versions: [Component; 2],
@@ -67,7 +68,7 @@ fn versions() -> &'static Versions {
     })
 }
 
-/// What happened, and what should not have.
+/// The trace of a run, and its broken promises.
 struct Book {
     origin: Instant,
     logs: OnceLock<Arc<LogBook>>,
@@ -78,11 +79,11 @@ struct Book {
 struct Inner {
     trace: Vec<String>,
     wrong: Vec<String>,
-    /// The last line of the guests' log that was looked at.
+    /// The sequence number of the last log line that was read.
     line: u64,
-    /// Runs that have begun and not ended, by key.
+    /// The number of reconciles in progress, by key.
     open: BTreeMap<Key, u32>,
-    /// Since when nothing may begin.
+    /// The time of the suspension, after which no reconcile may begin.
     held_since: Option<Duration>,
 }
 
@@ -101,7 +102,7 @@ impl Book {
         self.inner.lock().wrong.push(what.to_owned());
     }
 
-    /// Notes the runs that have begun since it was last asked.
+    /// Counts the reconciles that have begun since the last call.
     fn read_log(&self) {
         let Some(logs) = self.logs.get() else { return };
         let last = self.inner.lock().line;
@@ -116,7 +117,7 @@ impl Book {
         }
     }
 
-    /// Forgets runs that were stopped.
+    /// Removes the reconciles of these keys, which were interrupted.
     fn interrupted(&self, keys: &[Key]) {
         self.read_log();
         let mut inner = self.inner.lock();
@@ -124,15 +125,16 @@ impl Book {
     }
 }
 
-struct Tell(Arc<Book>);
+/// Adds each reconcile to the book, and checks it.
+struct BookObserver(Arc<Book>);
 
-impl Observer for Tell {
+impl Observer for BookObserver {
     fn controller(&self, _: &Arc<str>) -> Arc<dyn Recorder> {
-        Arc::new(Tell(self.0.clone()))
+        Arc::new(BookObserver(self.0.clone()))
     }
 }
 
-impl Recorder for Tell {
+impl Recorder for BookObserver {
     fn record(&self, reconciled: &ReconcileRecord<'_>) {
         let ReconcileRecord { key, label, worked_for, result, .. } = *reconciled;
         let book = &self.0;
@@ -153,7 +155,7 @@ impl Recorder for Tell {
     }
 }
 
-/// One run: a host, a store that fails, and somebody who changes things.
+/// One run: a host, a faulty store, and the random source of the steps.
 struct World {
     random: Random,
     store: Arc<FaultyStore>,
@@ -167,7 +169,7 @@ impl World {
         let Versions { engine, versions } = versions();
         let store = FaultyStore::over(Arc::new(MemoryStore::new(homeostat_store::Options::default())));
         let book = Arc::new(Book { origin: Instant::now(), logs: OnceLock::new(), inner: Mutex::default() });
-        let observer = Arc::new(Tell(book.clone()));
+        let observer = Arc::new(BookObserver(book.clone()));
         let options = Options { observer, seed: Some(seed), ..Options::new(engine.clone(), store.clone()) };
         let host = Host::start(options).await.unwrap();
         drop(book.logs.set(host.logs()));
@@ -189,7 +191,7 @@ impl World {
         self.host.controllers().pop()
     }
 
-    /// Does one thing, and says what.
+    /// Does one random step, and describes it.
     async fn step(&mut self) -> String {
         let key = demo_key(KIND, &format!("t{}", self.random.below(NAMES)));
         match self.random.below(16) {
@@ -246,7 +248,7 @@ impl World {
     }
 
     async fn apply(&self, name: &str, mood: &str) -> bool {
-        // Every change is one, also when the mood is the same.
+        // The time makes every write a change, even with the same mood.
         let spec = json!({"mood": mood, "at": self.book.now().as_millis() as u64});
         self.host.apply_resource(demo(KIND, name, spec), "simulation", true).await.is_ok()
     }
@@ -271,11 +273,11 @@ impl World {
         }
     }
 
-    /// Repairs everything, and waits: then every change has been seen, whatever mood it brought.
+    /// Repairs all faults, waits, and checks that each resource was reconciled at its newest generation.
     async fn look(&self) {
         self.heal();
         self.hold(false);
-        self.book.note("everything is repaired");
+        self.book.note("all faults are repaired");
         sleep(BACKOFF_MAX * 2).await;
         for resource in self.list().await {
             let (key, seen) = (resource.key(), resource.document()["status"]["generation"].as_u64());
@@ -285,16 +287,16 @@ impl World {
         }
     }
 
-    /// Gives everything a good mood: then it comes to rest.
+    /// Makes every resource settle, and checks that the queue is empty afterwards.
     async fn rest(&self) {
         for resource in self.list().await {
             assert!(self.apply(resource.key().name(), "settle").await);
         }
-        self.book.note("every mood is good");
+        self.book.note("every resource settles");
         sleep(BACKOFF_MAX).await;
         let status = self.status().unwrap();
         if status.state != ControllerState::Ready || status.counts != QueueCounts::default() {
-            self.book.wrong(&format!("it does not come to rest: {status:?}"));
+            self.book.wrong(&format!("the controller does not become idle: {status:?}"));
         }
     }
 
@@ -304,7 +306,7 @@ impl World {
         self.store.list(&query).await.unwrap().items
     }
 
-    /// Stops the host in the middle of everything: nothing begins or ends after that.
+    /// Shuts the host down, and checks that no reconcile begins or ends afterwards.
     async fn shut_down(&self) {
         let left = self.host.shutdown(Duration::from_millis(500)).await;
         let RemovalReport { finished, dropped, interrupted } = &left[NAME];
@@ -313,18 +315,18 @@ impl World {
         let before = self.book.inner.lock().trace.len();
         sleep(Duration::from_secs(3600)).await;
         if self.book.inner.lock().trace.len() != before {
-            self.book.wrong("something ran after the shutdown");
+            self.book.wrong("a reconcile ran after the shutdown");
         }
         if !self.book.inner.lock().open.is_empty() {
-            self.book.wrong("a run neither ended nor was it reported as interrupted");
+            self.book.wrong("a reconcile neither ended nor was reported as interrupted");
         }
     }
 }
 
-/// Runs a seed, and returns its trace.
+/// Runs the simulation of a seed, and returns its trace.
 ///
 /// # Panics
-/// When a promise was broken.
+/// When the run breaks a promise.
 fn simulate(seed: u64) -> Vec<String> {
     versions();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
@@ -344,19 +346,22 @@ fn simulate(seed: u64) -> Vec<String> {
     let before = trace[first.saturating_sub(50)..=first].join("\n");
     assert!(
         wrong.is_empty(),
-        "seed {seed}: {wrong:#?}\nits trace up to there:\n{before}\n(HOMEOSTAT_SIMULATION_SEED={seed} runs it again)"
+        "seed {seed}: {wrong:#?}\nits last trace lines:\n{before}\n(HOMEOSTAT_SIMULATION_SEED={seed} runs it again)"
     );
     trace
 }
 
-#[expect(clippy::disallowed_methods, reason = "how a person says which seeds to run")]
+#[expect(clippy::disallowed_methods, reason = "a person selects the seeds")]
 fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text}")))
+    std::env::var(variable)
+        .ok()
+        .map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} is not a number: {text}")))
 }
 
-/// Q5, C2, C3, C4, C8, W2, W8: whatever fails, nothing is lost, nothing runs twice at once, and nothing runs that should not.
+/// Q5, C2, C3, C4, C8, W2, W8: Under faults no change is lost, no key runs twice at once, and no reconcile
+/// begins during a suspension or after a shutdown.
 #[test]
-fn whatever_happens_no_change_is_lost_and_no_key_runs_twice_at_once() {
+fn no_change_is_lost_and_no_key_runs_twice_at_once_under_faults() {
     if let Some(seed) = number("HOMEOSTAT_SIMULATION_SEED") {
         simulate(seed);
         return;
@@ -368,7 +373,7 @@ fn whatever_happens_no_change_is_lost_and_no_key_runs_twice_at_once() {
 fn the_same_seed_gives_the_same_trace() {
     for seed in [1, 3, 5] {
         let (first, second) = (simulate(seed), simulate(seed));
-        assert!(first.len() > (STEPS * ROUNDS) as usize, "hardly anything happens");
+        assert!(first.len() > (STEPS * ROUNDS) as usize, "the trace has fewer lines than the run has steps");
         for (line, (first, second)) in first.iter().zip(&second).enumerate() {
             assert_eq!(first, second, "line {line} of seed {seed}");
         }

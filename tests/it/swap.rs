@@ -1,4 +1,4 @@
-//! Putting a new component in while keys run.
+//! Swaps: a controller gets a new component while its keys run.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ async fn other(test: &TestHost, path: &Path, tag: &str) -> Component {
     test.host.load(bytes, &test.host.definition("it").unwrap().grants).await.unwrap()
 }
 
-/// C3: under load, swap after swap.
+/// C3: Swaps under load lose no key, and run no key on two generations at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_swap_loses_no_key_and_runs_none_on_two_generations_at_once() {
     let test = TestHost::start().await;
@@ -48,11 +48,11 @@ async fn a_swap_loses_no_key_and_runs_none_on_two_generations_at_once() {
     assert_eq!(answered, status.last_swap.map(|swap| (swap.to, 21)), "the last swap made all keys run again");
 }
 
-/// Feeds some keys, once.
-struct Once(Vec<&'static str>);
+/// Adds these keys, once.
+struct NameFeeder(Vec<&'static str>);
 
 #[async_trait]
-impl Feeder for Once {
+impl Feeder for NameFeeder {
     fn name(&self) -> &str {
         "once"
     }
@@ -65,19 +65,19 @@ impl Feeder for Once {
     }
 }
 
-/// C3: of a keys-only kind nothing can be listed: what a swap drops from the queue is gone.
+/// C3: Queued keys survive a swap. Keys of a keys-only kind cannot be listed again.
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_that_nobody_can_list_again_are_still_queued_after_a_swap() {
+async fn keys_that_cannot_be_listed_again_stay_queued_over_a_swap() {
     let test = TestHost::start().await;
     let definition = test.definition("it", &guest("guest-poller")).await;
     let config = [("items".to_owned(), String::new())].into();
     test.host.put(Definition { config, ..definition }).await.unwrap();
     test.host.suspend("it", true).unwrap();
-    test.host.feed("it", Arc::new(Once(vec!["a", "b"]))).unwrap();
+    test.host.feed("it", Arc::new(NameFeeder(vec!["a", "b"]))).unwrap();
     eventually("both keys to be queued", async || (test.status("it").counts.ready == 2).then_some(())).await;
 
     let swapped = test.host.swap("it", other(&test, &guest("guest-poller"), "new").await).await.unwrap();
-    assert_eq!((swapped.generation, swapped.keys), (2, 0), "the swap adds none of them again");
+    assert_eq!((swapped.generation, swapped.keys), (2, 0), "the swap adds no key");
     assert_eq!(test.status("it").counts.ready, 2);
     test.host.suspend("it", false).unwrap();
     for name in ["a", "b"] {
@@ -86,9 +86,9 @@ async fn keys_that_nobody_can_list_again_are_still_queued_after_a_swap() {
     assert_eq!(test.idle("it").await.reconciles, 2);
 }
 
-/// C3
+/// C3: A running reconcile finishes on the old generation, and its key runs again on the new one.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_runs_finishes_on_the_old_one_and_its_key_runs_again_on_the_new_one() {
+async fn a_running_reconcile_finishes_on_the_old_version_and_its_key_runs_again() {
     let test = TestHost::start().await;
     test.add("it", &guest("guest-hostile")).await;
     let definition = test.host.definition("it").unwrap();
@@ -98,7 +98,7 @@ async fn what_runs_finishes_on_the_old_one_and_its_key_runs_again_on_the_new_one
     test.apply(demo("Hostile", "slow", json!({}))).await;
     eventually("it to run", async || (test.status("it").counts.running == 1).then_some(())).await;
     test.host.swap("it", new).await.unwrap();
-    assert_eq!(test.status("it").counts.running, 1, "the swap waits for nobody and stops nobody");
+    assert_eq!(test.status("it").counts.running, 1, "the swap neither waits for the reconcile nor stops it");
     eventually("the old one to end", async || (test.status("it").reconciles == 1).then_some(())).await;
     assert_eq!(test.status("it").answered.map(|answered| answered.digest), Some(old));
     eventually("the new one to answer", async || {
@@ -108,9 +108,9 @@ async fn what_runs_finishes_on_the_old_one_and_its_key_runs_again_on_the_new_one
     .await;
 }
 
-/// C3
+/// C3: Failures in a row and due times survive a swap.
 #[tokio::test(flavor = "multi_thread")]
-async fn failures_and_due_times_stay() {
+async fn failures_and_due_times_survive_a_swap() {
     let test = TestHost::start().await;
     test.add("it", &guest("guest-hostile")).await;
     for name in ["fail-after", "centuries"] {
@@ -124,12 +124,12 @@ async fn failures_and_due_times_stay() {
     assert_eq!((entry("fail-after").state.as_str(), entry("fail-after").failures), ("waiting", 1));
     assert!(entry("fail-after").due_in_ms.unwrap() > 3_000_000);
     assert_eq!((entry("centuries").state.as_str(), entry("centuries").failures), ("waiting", 0));
-    assert_eq!(test.status("it").reconciles, 2, "nothing ran before its time");
+    assert_eq!(test.status("it").reconciles, 2, "no key ran before it was due");
 }
 
-/// C5
+/// C5: A swap to a component of another kind is refused, and the old component keeps running.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_component_that_manages_another_kind_is_refused_and_the_old_one_goes_on() {
+async fn a_component_of_another_kind_is_refused_and_the_old_one_keeps_running() {
     let test = TestHost::start().await;
     test.add("it", &guest("greeter")).await;
     let component = other(&test, &guest("guest-hostile"), "other").await;
@@ -140,9 +140,9 @@ async fn a_component_that_manages_another_kind_is_refused_and_the_old_one_goes_o
     assert_eq!(test.status("it").generation, 1);
 }
 
-/// C5
+/// C5: A swap to a component with a failing start hook is refused, and the old component keeps running.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_component_whose_start_hook_fails_is_refused_and_the_old_one_goes_on() {
+async fn a_component_with_a_failing_start_hook_is_refused_and_the_old_one_keeps_running() {
     let test = TestHost::start().await;
     test.add("it", &guest("guest-lifecycle")).await;
     test.apply(demo("Phase", "start", json!({"failures": 1000}))).await;
@@ -165,9 +165,10 @@ async fn the_same_definition_again_changes_nothing_and_other_settings_keep_the_g
     test.until(&demo_key("Greeting", "world"), "is greeted", |document| !document["status"].is_null()).await;
 }
 
-/// C3: in virtual time a worker's turn has no end: it goes from key to key for as long as there is one.
+/// C3: A worker takes the new component for its next key. In virtual time its quantum never ends, so it goes
+/// from key to key without a pause.
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_goes_on_to_its_next_key_takes_what_was_swapped_in_meanwhile() {
+async fn a_worker_takes_the_swapped_component_for_its_next_key() {
     let engine = Engine::new(EngineOptions { preemption: false, ..EngineOptions::default() }).unwrap();
     let store = FaultyStore::over(Arc::new(MemoryStore::new(homeostat_store::Options::default())));
     let test = TestHost::with(store.clone(), |options| homeostat_runtime::Options { engine, ..options }).await;
@@ -197,10 +198,10 @@ async fn a_worker_that_goes_on_to_its_next_key_takes_what_was_swapped_in_meanwhi
         by_both += usize::from(*by == json!(["one", "two"]));
         assert!(*by == json!(["two"]) || *by == json!(["one", "two"]), "k{number}: {by}");
     }
-    assert_eq!(by_both, 1, "the one that ran finishes on what it began with");
+    assert_eq!(by_both, 1, "only the running reconcile finishes on the old version");
 }
 
-/// Waits until nobody has a component.
+/// Waits until the engine has released a component.
 async fn gone(engine: &Engine, digest: &Digest) {
     eventually(&format!("{digest} to be gone"), async || {
         engine.load_known(digest, &all_resources(), &Limits::default()).await.is_none().then_some(())
@@ -208,9 +209,9 @@ async fn gone(engine: &Engine, digest: &Digest) {
     .await;
 }
 
-/// What a worker keeps from key to key it lays down before it waits for one.
+/// A worker drops its cached component before it waits for a key.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_component_is_given_back_once_it_is_swapped_tried_no_more_or_taken_out() {
+async fn a_component_is_released_after_a_swap_a_shadow_or_a_removal() {
     let engine = Engine::new(EngineOptions::default()).unwrap();
     let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
     let test = TestHost::with(store, |options| homeostat_runtime::Options { engine: engine.clone(), ..options }).await;
@@ -221,7 +222,7 @@ async fn a_component_is_given_back_once_it_is_swapped_tried_no_more_or_taken_out
     }
     let first = digest(&test);
     test.idle("it").await;
-    // While it is suspended no key comes that would make a worker look again.
+    // During the suspension no key wakes a worker.
     test.host.suspend("it", true).unwrap();
     test.host.swap("it", other(&test, &guest("greeter"), "two").await).await.unwrap();
     gone(&engine, &first).await;

@@ -1,4 +1,5 @@
-//! A host in TLS that asks for tokens: the `kubectl` of a current release, our own client, and what `homeostat run` says of it.
+//! A host with TLS and tokens, with the `kubectl` of a current release, with `homeostat`, and as `homeostat
+//! run` starts it.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -18,15 +19,15 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 const READER: &str = "a-token-that-only-reads";
 const WRITER: &str = "a-token-that-also-writes";
 
-/// A host in TLS with two tokens, and the files of its clients.
-struct Guarded {
+/// A host with TLS and two tokens, and the files of its clients.
+struct TlsHost {
     test: TestHost,
     served: Handle,
     folder: TempDir,
 }
 
-impl Guarded {
-    /// As [`Guarded::start`], where kubectl is built already: the first time it takes a while.
+impl TlsHost {
+    /// As [`TlsHost::start`], after a build of kubectl, which takes a while the first time.
     async fn with_kubectl() -> Self {
         tokio::task::spawn_blocking(kubectl).await.unwrap();
         Self::start().await
@@ -75,7 +76,7 @@ impl Guarded {
         (output.status.success(), text(&output.stdout) + &text(&output.stderr))
     }
 
-    /// Runs our own client, which trusts the host's certificate or not.
+    /// Runs `homeostat` as a client, with or without the host's certificate as an authority.
     async fn own(&self, token: &str, trusts: bool, arguments: &[&str]) -> Output {
         let mut all: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         all.extend(["--server".into(), self.served.address().to_string()]);
@@ -108,83 +109,84 @@ fn private(folder: &TempDir, name: &str, text: &str) -> PathBuf {
 #[tokio::test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 async fn kubectl_reads_writes_and_watches_in_tls_with_a_token() {
-    let guarded = Guarded::with_kubectl().await;
+    let host = TlsHost::with_kubectl().await;
     let note = demo("Note", "a", json!({"text": "one"})).to_string();
-    fs::write(guarded.folder.path().join("note.json"), note).unwrap();
-    let applied = guarded.ask(WRITER, &["apply", "-f", "note.json"]).await;
+    fs::write(host.folder.path().join("note.json"), note).unwrap();
+    let applied = host.ask(WRITER, &["apply", "-f", "note.json"]).await;
     assert_eq!(applied, (true, "note.demo.homeostat.dev/a created\n".into()));
-    assert!(guarded.ask(READER, &["get", "notes"]).await.1.contains("a "));
+    assert!(host.ask(READER, &["get", "notes"]).await.1.contains("a "));
 
-    let watch = guarded.kubectl(READER, &["get", "notes", "-w", "-o", "jsonpath={.spec.text}{\"\\n\"}"]);
+    let watch = host.kubectl(READER, &["get", "notes", "-w", "-o", "jsonpath={.spec.text}{\"\\n\"}"]);
     let mut watch = { watch }.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
     let mut line = async || tokio::time::timeout(BOUND, lines.next_line()).await.unwrap().unwrap().unwrap();
     assert_eq!(line().await, "one");
-    guarded.test.apply(demo("Note", "a", json!({"text": "two"}))).await;
+    host.test.apply(demo("Note", "a", json!({"text": "two"}))).await;
     assert_eq!(line().await, "two");
 }
 
 #[tokio::test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
-async fn a_shared_informer_follows_in_tls_with_a_token() {
-    let guarded = Guarded::start().await;
+async fn a_shared_informer_watches_in_tls_with_a_token() {
+    let host = TlsHost::start().await;
     tokio::task::spawn_blocking(informer).await.unwrap();
-    guarded.test.apply(demo("Note", "a", json!({}))).await;
+    host.test.apply(demo("Note", "a", json!({}))).await;
     let mut command = tokio::process::Command::new(informer());
-    command.args(["--server", &guarded.served.address().to_string(), "--resource", "demo.homeostat.dev/v1/notes"]);
-    command.args(["--token", READER, "--certificate-authority", &guarded.certificate()]);
+    command.args(["--server", &host.served.address().to_string(), "--resource", "demo.homeostat.dev/v1/notes"]);
+    command.args(["--token", READER, "--certificate-authority", &host.certificate()]);
     let mut process = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
     let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
     let mut until = async |part: &str| {
-        let found = async { while !lines.next_line().await.unwrap().expect("the informer goes on").contains(part) {} };
-        tokio::time::timeout(BOUND, found).await.unwrap_or_else(|_| panic!("the informer does not tell {part}"));
+        let found =
+            async { while !lines.next_line().await.unwrap().expect("the informer keeps running").contains(part) {} };
+        tokio::time::timeout(BOUND, found).await.unwrap_or_else(|_| panic!("the informer does not print {part}"));
     };
     until("\"event\":\"synced\"").await;
-    guarded.test.apply(demo("Note", "b", json!({}))).await;
+    host.test.apply(demo("Note", "b", json!({}))).await;
     until("\"event\":\"add\",\"name\":\"b\"").await;
 }
 
 #[tokio::test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
-async fn kubectl_is_told_what_its_token_does_not_let_it_do() {
-    let guarded = Guarded::with_kubectl().await;
-    guarded.test.apply(demo("Note", "a", json!({}))).await;
-    let (done, said) = guarded.ask("a-token-of-nobody", &["get", "notes"]).await;
+async fn kubectl_gets_the_reason_of_a_refusal() {
+    let host = TlsHost::with_kubectl().await;
+    host.test.apply(demo("Note", "a", json!({}))).await;
+    let (done, said) = host.ask("a-token-of-nobody", &["get", "notes"]).await;
     assert!(!done && said.contains("You must be logged in to the server"), "{said}");
-    // Without a token it asks the person for one.
-    let (done, said) = guarded.ask("", &["get", "notes"]).await;
+    // Without a token kubectl asks for a user name.
+    let (done, said) = host.ask("", &["get", "notes"]).await;
     assert!(!done && said.contains("Please enter Username"), "{said}");
-    let (done, said) = guarded.ask(READER, &["delete", "note", "a"]).await;
+    let (done, said) = host.ask(READER, &["delete", "note", "a"]).await;
     let refused = "Error from server (Forbidden): notes.demo.homeostat.dev \"a\" is forbidden: User \"rita\" cannot delete resource \"notes\" in \
                    API group \"demo.homeostat.dev\" in the namespace \"default\": the token is read-only\n";
     assert_eq!((done, said.as_str()), (false, refused));
-    assert!(guarded.test.get(&demo_key("Note", "a")).await.is_some());
+    assert!(host.test.get(&demo_key("Note", "a")).await.is_some());
 }
 
 #[tokio::test]
-async fn our_own_client_speaks_tls_and_says_what_is_missing() {
-    let guarded = Guarded::start().await;
-    guarded.test.apply(demo("Note", "a", json!({}))).await;
-    let found = guarded.own(READER, true, &["get", "notes", "-o", "name"]).await;
+async fn homeostat_speaks_tls_and_names_the_missing_option() {
+    let host = TlsHost::start().await;
+    host.test.apply(demo("Note", "a", json!({}))).await;
+    let found = host.own(READER, true, &["get", "notes", "-o", "name"]).await;
     assert_eq!((found.code, found.stdout.as_str()), (Some(0), "note.demo.homeostat.dev/a\n"), "{}", found.stderr);
-    let unknown = guarded.own("", true, &["get", "notes"]).await;
+    let unknown = host.own("", true, &["get", "notes"]).await;
     assert!(unknown.code == Some(3) && unknown.stderr.contains("--token-file"), "{}", unknown.stderr);
-    let refused = guarded.own(READER, true, &["delete", "note", "a"]).await;
+    let refused = host.own(READER, true, &["delete", "note", "a"]).await;
     assert!(refused.code == Some(3) && refused.stderr.contains("is forbidden"), "{}", refused.stderr);
-    let untrusted = guarded.own(READER, false, &["get", "notes"]).await;
+    let untrusted = host.own(READER, false, &["get", "notes"]).await;
     assert!(untrusted.code == Some(1) && untrusted.stderr.contains("--certificate-authority"), "{}", untrusted.stderr);
 }
 
 #[tokio::test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
-async fn a_printed_kubeconfig_is_all_that_kubectl_needs() {
-    let guarded = Guarded::with_kubectl().await;
-    let printed = guarded.own(READER, true, &["kubeconfig"]).await;
+async fn a_printed_kubeconfig_suffices_for_kubectl() {
+    let host = TlsHost::with_kubectl().await;
+    let printed = host.own(READER, true, &["kubeconfig"]).await;
     assert_eq!(printed.code, Some(0), "{}", printed.stderr);
-    let path = private(&guarded.folder, "kubeconfig", &printed.stdout);
+    let path = private(&host.folder, "kubeconfig", &printed.stdout);
     let mut command = Command::new(kubectl());
     command.arg("--kubeconfig").arg(path).args(["get", "notes"]);
-    command.env_clear().env("HOME", guarded.folder.path()).env("PATH", "/usr/bin:/bin").stdin(Stdio::null());
+    command.env_clear().env("HOME", host.folder.path()).env("PATH", "/usr/bin:/bin").stdin(Stdio::null());
     let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!((output.status.success(), said.as_str()), (true, "No resources found in default namespace.\n"));
@@ -192,20 +194,20 @@ async fn a_printed_kubeconfig_is_all_that_kubectl_needs() {
 
 #[tokio::test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
-async fn a_token_that_is_taken_out_of_the_file_is_worth_nothing_without_a_restart() {
-    let guarded = Guarded::with_kubectl().await;
-    assert!(guarded.ask(READER, &["get", "notes"]).await.0);
-    private(&guarded.folder, "tokens.yaml", &format!("- {{name: walt, token: {WRITER}, access: write}}\n"));
+async fn a_token_removed_from_the_file_is_refused_without_a_restart() {
+    let host = TlsHost::with_kubectl().await;
+    assert!(host.ask(READER, &["get", "notes"]).await.0);
+    private(&host.folder, "tokens.yaml", &format!("- {{name: walt, token: {WRITER}, access: write}}\n"));
     eventually("the token to be forgotten", async || {
-        let (done, _) = guarded.ask(READER, &["get", "--raw", "/version"]).await;
+        let (done, _) = host.ask(READER, &["get", "--raw", "/version"]).await;
         (!done).then_some(())
     })
     .await;
-    assert!(guarded.ask(WRITER, &["get", "notes"]).await.0);
+    assert!(host.ask(WRITER, &["get", "notes"]).await.0);
 }
 
 #[tokio::test]
-async fn a_client_is_told_that_an_answer_takes_too_long() {
+async fn a_client_gets_an_error_when_a_response_takes_too_long() {
     let store = FaultyStore::over(std::sync::Arc::new(homeostat_store::memory::MemoryStore::new(
         homeostat_store::Options::default(),
     )));
@@ -220,26 +222,26 @@ async fn a_client_is_told_that_an_answer_takes_too_long() {
     assert!(refused.code == Some(69) && refused.stderr.contains("within 0.2 s"), "{}", refused.stderr);
 }
 
-/// A process that is killed when this is dropped.
-struct Killed(Child);
+/// A child process that is killed on drop.
+struct ChildGuard(Child);
 
-impl Drop for Killed {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         drop(self.0.kill());
         drop(self.0.wait());
     }
 }
 
 #[test]
-fn run_makes_a_certificate_says_which_and_serves_with_it() {
+fn run_creates_a_certificate_prints_its_digest_and_serves_with_it() {
     let folder = TempDir::new().unwrap();
     let tokens = private(&folder, "tokens", &format!("- {{name: rita, token: {READER}, access: read}}\n"));
     let token = private(&folder, "token", READER);
     let mut command = Command::new(homeostat());
     command.arg("run").arg(folder.path()).args(["--listen", "https://127.0.0.1:0", "--tokens"]).arg(tokens);
     let child = command.env("NO_COLOR", "1").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
-    let mut child = Killed(child.unwrap());
+    let mut child = ChildGuard(child.unwrap());
     let stderr = std::io::BufReader::new(child.0.stderr.take().unwrap());
     let mut said = String::new();
     for line in std::io::BufRead::lines(stderr) {

@@ -1,5 +1,5 @@
-//! What the toolchains of other languages build with their default flags loads and runs: it prints, reads its clock, settings and randomness, and
-//! people see what it tries in vain.
+//! Guests from the toolchains of other languages, built with the default flags. They load and run, print, and
+//! read clock, settings and randomness. The host reports their use of files, sockets and missing grants.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use homeostat_tests::{
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
-/// 2020-01-01, in seconds: the clock is a real one.
+/// 2020-01-01 in seconds since 1970. The time that a guest reads is later.
 const RECENT: f64 = 1_577_836_800.0;
-/// What these guests try in vain, and are told of by an error.
+/// The reasons of the events for the denied effects of these guests.
 const DENIALS: [&str; 3] = ["NoFiles", "NoSockets", "Forbidden"];
 
-/// Runs a guest that was built elsewhere for two resources, and returns the host and what it says of both.
+/// Runs a guest for two resources, and returns the host and the two statuses.
 async fn run(build: fn() -> Vec<u8>) -> (TestHost, [Value; 2]) {
     let component = spawn_blocking(build).await.unwrap();
     let compiled = Some(compiled_folder());
@@ -70,10 +70,10 @@ async fn event(test: &TestHost, reason: &str) -> Event {
     eventually(&format!("an event {reason}"), async || find()).await
 }
 
-/// Checks what guests of every language do.
+/// Checks the behaviour that the guests of all languages share.
 async fn is_at_home(test: &TestHost, [one, two]: &[Value; 2], language: &str) {
     assert_eq!((&one["by"], &two["by"]), (&json!(language), &json!(language)));
-    assert_ne!(one["random"], two["random"], "each call draws its own randomness");
+    assert_ne!(one["random"], two["random"], "each call has its own random numbers");
     assert!(one["time"].as_f64().unwrap() > RECENT, "{one}");
     apply(test, "three", "crash").await;
     let crash = eventually("the crash to be told", async || {
@@ -84,41 +84,44 @@ async fn is_at_home(test: &TestHost, [one, two]: &[Value; 2], language: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(missing_python, ignore = "Python 3.10 or newer with venv is not on PATH: https://www.python.org/downloads")]
-async fn what_componentize_py_builds_by_default_runs() {
+async fn a_guest_from_componentize_py_runs_with_default_flags() {
     let (test, statuses) = run(python_guest).await;
     is_at_home(&test, &statuses, "Python").await;
     let [one, _] = &statuses;
     assert_eq!((&one["text"], &one["setting"]), (&json!("ONE"), &json!("hello")));
     assert_eq!((&one["file"], &one["address"]), (&json!("FileNotFoundError"), &json!("gaierror")));
-    assert!(event(&test, "NoFiles").await.message.contains("no file \"/"), "the path is told");
-    assert!(event(&test, "NoSockets").await.message.contains("no host name \"example.com\""), "the name is told");
+    assert!(event(&test, "NoFiles").await.message.contains("no file \"/"), "the event names the path");
+    assert!(
+        event(&test, "NoSockets").await.message.contains("no host name \"example.com\""),
+        "the event names the host"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(missing_node, ignore = "Node 20 or newer with npm is not on PATH: https://nodejs.org")]
-async fn what_componentize_js_builds_by_default_runs() {
+async fn a_guest_from_componentize_js_runs_with_default_flags() {
     let (test, statuses) = run(javascript_guest).await;
     is_at_home(&test, &statuses, "JavaScript").await;
     let [one, _] = &statuses;
     assert_eq!((&one["text"], &one["setting"]), (&json!("ONE"), &json!("hello")));
-    assert_eq!(one["request"], "TypeError", "nobody granted it a request");
-    assert!(event(&test, "Forbidden").await.message.contains("http://10.0.0.1/"), "the grant that is missing is told");
+    assert_eq!(one["request"], "TypeError", "the request is denied");
+    assert!(event(&test, "Forbidden").await.message.contains("http://10.0.0.1/"), "the event names the missing grant");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(missing_python, ignore = "Python 3.10 or newer with venv is not on PATH: https://www.python.org/downloads")]
-async fn what_clang_builds_with_wasi_libc_by_default_runs() {
+async fn a_guest_from_clang_and_wasi_libc_runs_with_default_flags() {
     let (test, statuses) = run(c_guest).await;
     is_at_home(&test, &statuses, "C").await;
     assert_eq!(statuses[0]["file"], "No such file or directory");
-    assert!(event(&test, "NoFiles").await.message.contains("no file \"/etc/hosts\""), "the path is told");
+    assert!(event(&test, "NoFiles").await.message.contains("no file \"/etc/hosts\""), "the event names the path");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
-async fn what_go_builds_through_the_adapter_runs() {
+async fn a_guest_from_go_runs_through_the_adapter() {
     let (test, statuses) = run(go_guest).await;
     is_at_home(&test, &statuses, "Go").await;
     assert_eq!(statuses[0]["file"], "open /etc/hosts: No such file or directory");
-    assert!(event(&test, "NoFiles").await.message.contains("no file \"/etc/hosts\""), "the path is told");
+    assert!(event(&test, "NoFiles").await.message.contains("no file \"/etc/hosts\""), "the event names the path");
 }

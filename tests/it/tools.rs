@@ -1,5 +1,5 @@
-//! Every test that uses a program of others is ignored, with what to install, where the program is missing; no other test is. Which tests
-//! use one is read off the sources: a function uses a tool if it calls one that does.
+//! Checks that exactly the tests that use a foreign program are ignored where it is missing, with the reason
+//! what to install. The users come from the sources: a function uses a tool if it calls a function that does.
 
 mod calls;
 
@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use calls::{Function, functions, users};
 use homeostat_tests::repository;
 
-/// A program of others that tests use. `build.rs` looks whether it is there.
+/// A foreign program that tests use. `build.rs` checks whether it is installed.
 struct Tool {
     /// The end of its `cfg(missing_…)`.
     name: &'static str,
-    /// What a test that needs it says where it is missing, and what to do.
+    /// The reason for ignoring a test: the missing program, and where to get it.
     reason: &'static str,
-    /// The functions that run it or what it builds. Who calls one of them uses the tool.
+    /// The functions that run the program or its output. A caller of one of them uses the tool.
     roots: &'static [&'static str],
 }
 
@@ -52,7 +52,8 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The functions of this package: of its library, whose methods everybody can call, and of its tests.
+/// Returns the functions of this package: of its library, whose methods any function may call, and of its
+/// tests.
 fn all_functions() -> Vec<Function> {
     let mut found = Vec::new();
     for (folder, is_library) in [("tests/src", true), ("tests/it", false)] {
@@ -64,7 +65,7 @@ fn all_functions() -> Vec<Function> {
     found
 }
 
-/// Returns what is wrong with the attributes of the tests among these functions.
+/// Returns the errors in the attributes of the tests among these functions.
 fn wrong(functions: &[Function], tool: &Tool) -> Vec<String> {
     let users = users(functions, tool.roots);
     let mut wrong = Vec::new();
@@ -73,7 +74,7 @@ fn wrong(functions: &[Function], tool: &Tool) -> Vec<String> {
         let place = format!("{}::{}", function.place, function.name);
         match (users.contains(&at), carries) {
             (true, false) => wrong.push(format!("{place} uses {}: put {} above it", tool.name, tool.attribute())),
-            (false, true) => wrong.push(format!("{place} does not use {}: it is ignored for nothing", tool.name)),
+            (false, true) => wrong.push(format!("{place} does not use {}: remove the attribute", tool.name)),
             _ => {}
         }
     }
@@ -81,18 +82,18 @@ fn wrong(functions: &[Function], tool: &Tool) -> Vec<String> {
 }
 
 #[test]
-fn every_test_that_uses_a_tool_says_what_to_install_where_it_is_missing() {
+fn every_test_that_uses_a_tool_is_ignored_with_a_reason_where_it_is_missing() {
     let functions = all_functions();
     for tool in &TOOLS {
         let is_used = users(&functions, tool.roots).iter().any(|at| functions[*at].is_test());
-        assert!(is_used, "no test uses {}: take it out", tool.name);
+        assert!(is_used, "no test uses {}: remove the tool", tool.name);
         let wrong = wrong(&functions, tool);
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 }
 
 #[test]
-fn every_tool_is_looked_for_when_the_tests_are_built() {
+fn the_build_script_checks_for_every_tool() {
     let script = std::fs::read_to_string(repository().join("tests/build.rs")).unwrap();
     let looked_for: BTreeSet<&str> =
         script.split("Tool { name: \"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
@@ -100,7 +101,7 @@ fn every_tool_is_looked_for_when_the_tests_are_built() {
 }
 
 #[test]
-fn a_test_that_uses_a_tool_by_way_of_others_is_found() {
+fn a_test_that_uses_a_tool_through_other_functions_is_found() {
     let library = r#"
         | fn go_build() {}
         | /// kubectl

@@ -1,4 +1,4 @@
-//! Real sites that go down and come back, watched by a guest through `wasi:http`.
+//! The example `uptime`: a guest monitors real sites through `wasi:http`, which go down and come back.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// A site that answers every request with the code it is told.
+/// A site that answers every request with an adjustable status code.
 struct Site {
     address: SocketAddr,
     code: Arc<AtomicU16>,
@@ -40,7 +40,7 @@ async fn serve(listener: TcpListener, code: Arc<AtomicU16>) {
         if stream.read(&mut request).await.is_ok_and(|count| count > 0) {
             let answer =
                 format!("HTTP/1.1 {} x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n", code.load(Ordering::SeqCst));
-            // A client that left has no use for it.
+            // The client may have disconnected.
             drop(stream.write_all(answer.as_bytes()).await);
         }
     }
@@ -67,9 +67,9 @@ async fn uptime() -> TestHost {
     test
 }
 
-/// B5, B6: failures in a row back off; one answer, and the delay that it asks for, forgets them.
+/// B5, B6: Failures in a row back off. A success with a requested delay resets them.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_site_that_goes_down_and_comes_back_is_seen_both_times() {
+async fn a_site_that_goes_down_and_comes_back_is_reported_both_times() {
     let test = uptime().await;
     let key = demo_key("Monitor", "site");
     let site = Site::at("127.0.0.1:0").await;
@@ -95,7 +95,7 @@ async fn a_site_that_goes_down_and_comes_back_is_seen_both_times() {
     })
     .await;
     let back = Site::at(&address.to_string()).await;
-    test.until(&key, "is up once more", |document| document["status"]["state"] == "up").await;
+    test.until(&key, "is up after the outage", |document| document["status"]["state"] == "up").await;
     eventually("the failures to be forgotten", async || {
         let entries = test.host.queue("uptime", 1).ok()?;
         entries.first().is_some_and(|entry| entry.failures == 0).then_some(())
@@ -104,9 +104,9 @@ async fn a_site_that_goes_down_and_comes_back_is_seen_both_times() {
     back.goes_down();
 }
 
-/// W11: a try that fails writes the status. That write brings no second try beside the one that the backoff brings.
+/// W11: A failed check writes the status, and that write causes no check beside the one after the backoff.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_site_that_does_not_answer_is_tried_once_per_backoff_and_not_by_its_own_status() {
+async fn a_silent_site_is_checked_once_per_backoff_and_not_after_status_writes() {
     let test = uptime().await;
     let key = demo_key("Monitor", "site");
     let nobody = Site::at("127.0.0.1:0").await.goes_down();
@@ -116,7 +116,8 @@ async fn a_site_that_does_not_answer_is_tried_once_per_backoff_and_not_by_its_ow
     let failures = || test.host.queue("uptime", 1).unwrap().first().map_or(0, |entry| u64::from(entry.failures));
     eventually("five failures", async || (failures() >= 5).then_some(())).await;
     test.host.suspend("uptime", true).unwrap();
-    // A failure counts towards the backoff only if its delay had run out: a try too many would be one that is not counted there.
+    // The queue counts a failure only if its delay had ended. A needless check would make the two counts
+    // differ.
     let tries = eventually("each try to be counted once", async || {
         let status = test.status("uptime");
         (status.counts.running == 0 && status.reconciles == failures()).then_some(status.reconciles)
@@ -128,7 +129,7 @@ async fn a_site_that_does_not_answer_is_tried_once_per_backoff_and_not_by_its_ow
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_that_is_not_granted_is_refused_and_nothing_is_sent() {
+async fn a_request_to_an_address_without_a_grant_is_denied() {
     let test = uptime().await;
     test.apply(demo("Monitor", "outside", json!({"url": "http://192.0.2.1/", "every": "1s", "timeout": "1s"}))).await;
     let line = eventually("the refusal in the log", async || {
@@ -136,6 +137,6 @@ async fn an_address_that_is_not_granted_is_refused_and_nothing_is_sent() {
         lines.into_iter().find(|line| line.message.contains("no grant for GET http://192.0.2.1/"))
     })
     .await;
-    assert!(line.message.contains("urls:"), "it names what would grant it: {}", line.message);
+    assert!(line.message.contains("urls:"), "the line names the missing grant: {}", line.message);
     assert_eq!(line.key, Some(demo_key("Monitor", "outside")));
 }

@@ -1,4 +1,4 @@
-//! The walls between the rooms, read off `cargo metadata` and the sources.
+//! Checks the boundaries between the crates, from `cargo metadata` and the sources.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 use homeostat_tests::repository;
 use serde_json::Value;
 
-/// Which room may know which. Nothing points back.
+/// The crates that each crate may depend on. The graph has no cycle.
 const ARROWS: [(&str, &[&str]); 12] = [
     (
         "homeostat",
@@ -37,7 +37,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("homeostat-sdk", &[]),
 ];
 
-/// Files that are pure: time and randomness come in as arguments.
+/// Pure files: time and randomness are arguments.
 const PURE: [&str; 12] = [
     "host/workqueue/src/state.rs",
     "host/workqueue/src/state",
@@ -53,16 +53,16 @@ const PURE: [&str; 12] = [
     "host/cli/src/looks.rs",
 ];
 
-/// The files that write to a terminal or a pipe, each through `homeostat_text`; everything else hands them its text. `compile.rs` answers the
-/// process that started it, in binary.
+/// The only files that write to a terminal or a pipe, through `homeostat_text`. `compile.rs` sends binary to
+/// its parent process instead.
 const PRINTERS: [&str; 3] = ["host/cli/src/output.rs", "host/cli/src/terminal.rs", "host/cli/src/compile.rs"];
 
-/// How code gets at a terminal or a pipe.
+/// The calls and paths that lead to a terminal or a pipe.
 const PRINTING: [&str; 8] =
     ["stdout()", "stderr()", "print!", "println!", "dbg!", "/dev/tty", "/dev/std", "Stdio::inherit"];
 
-/// The files that open others themselves: those of the system, of cargo, and those that the host keeps. What people name is opened by
-/// `homeostat_files`, which waits for nobody.
+/// The files that open other files directly: files of the system, of cargo, and of the host itself.
+/// `homeostat_files` opens the files that people name, and waits for no other process.
 const OPENERS: [&str; 12] = [
     "host/api/src/backup.rs",
     "host/api/src/metrics/resident.rs",
@@ -81,10 +81,10 @@ const OPENERS: [&str; 12] = [
 /// The calls that open a file to read it.
 const OPENING: [&str; 3] = ["File::open(", "fs::read(", "fs::read_to_string("];
 
-/// What a pure file does not say.
+/// Texts that a pure file must not contain.
 const IMPURE: [&str; 4] = ["Instant::", "SystemTime::now", "Timestamp::now", "async fn"];
 
-/// Words that a pure file has no use for, however they are imported.
+/// Words that a pure file must not contain, so that no form of import hides them.
 const IMPURE_WORDS: [&str; 8] = ["thread", "tokio", "fs", "net", "env", "process", "io", "elapsed"];
 
 fn metadata() -> Value {
@@ -94,7 +94,7 @@ fn metadata() -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The names of the packages that `package` depends on outside of its tests.
+/// Returns the names of the packages that `package` depends on, without its dev-dependencies.
 fn dependencies(package: &Value) -> BTreeSet<String> {
     let all = package["dependencies"].as_array().unwrap().iter();
     all.filter(|dependency| dependency["kind"].is_null()).map(|it| it["name"].as_str().unwrap().to_owned()).collect()
@@ -110,18 +110,18 @@ fn sources(of: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The code of a file, without its comments.
+/// Returns the code of a file without its comment lines.
 fn code(path: &Path) -> String {
     let text = std::fs::read_to_string(path).unwrap();
     text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns whether a file is part of the host. An example prints what it has measured, and nothing that anybody else has said.
+/// Returns whether a file is part of the host. Examples may print their own measurements.
 fn is_of_host(path: &Path) -> bool {
     !path.ends_with("tests.rs") && !path.iter().any(|part| part == "examples")
 }
 
-/// What a text names that a pure file must not name.
+/// Returns the parts of `code` that a pure file must not contain.
 fn impure(code: &str) -> Vec<&'static str> {
     let words: BTreeSet<&str> = code.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
     let said = IMPURE.into_iter().filter(|text| code.contains(text));
@@ -129,7 +129,7 @@ fn impure(code: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn every_room_of_the_host_has_its_arrows() {
+fn every_crate_of_the_host_has_its_dependencies_listed() {
     let metadata = metadata();
     let host = repository().join("host");
     for package in metadata["packages"].as_array().unwrap() {
@@ -140,7 +140,7 @@ fn every_room_of_the_host_has_its_arrows() {
 }
 
 #[test]
-fn no_room_knows_one_that_it_must_not() {
+fn no_crate_depends_on_a_crate_that_it_must_not() {
     let metadata = metadata();
     let packages = metadata["packages"].as_array().unwrap();
     for (name, allowed) in ARROWS {
@@ -153,12 +153,12 @@ fn no_room_knows_one_that_it_must_not() {
 }
 
 #[test]
-fn wasmtime_is_named_in_one_room_alone() {
+fn only_one_crate_depends_on_wasmtime() {
     let metadata = metadata();
     for package in metadata["packages"].as_array().unwrap() {
         let name = package["name"].as_str().unwrap();
         let named = dependencies(package).into_iter().any(|dependency| dependency.starts_with("wasmtime"));
-        // What measures the host beside the bare machine needs both.
+        // The benchmark compares the host with bare wasmtime.
         let allowed = ["homeostat-component", "homeostat-peers"].contains(&name);
         assert!(!named || allowed, "{name} depends on wasmtime");
     }
@@ -169,7 +169,7 @@ fn wasmtime_is_named_in_one_room_alone() {
 }
 
 #[test]
-fn anyhow_is_named_in_binaries_alone() {
+fn only_binaries_depend_on_anyhow() {
     let metadata = metadata();
     for package in metadata["packages"].as_array().unwrap() {
         let targets = package["targets"].as_array().unwrap();
@@ -179,7 +179,7 @@ fn anyhow_is_named_in_binaries_alone() {
 }
 
 #[test]
-fn pure_machines_have_no_clock_no_thread_and_no_io() {
+fn pure_files_have_no_clock_no_thread_and_no_io() {
     for place in PURE {
         let files: Vec<PathBuf> =
             sources(&repository().join(place)).into_iter().filter(|path| !path.ends_with("tests.rs")).collect();
@@ -192,7 +192,7 @@ fn pure_machines_have_no_clock_no_thread_and_no_io() {
 }
 
 #[test]
-fn impurity_is_seen_in_every_form() {
+fn impurity_is_detected_in_every_form() {
     for code in [
         "use std::{sync::Arc, fs};",
         "use std::{\n    thread,\n    sync::Arc,\n};",
@@ -207,7 +207,7 @@ fn impurity_is_seen_in_every_form() {
 }
 
 #[test]
-fn the_environment_is_read_in_the_binary_alone() {
+fn only_the_binary_reads_the_environment() {
     for room in ["workqueue", "store", "digest", "files", "component", "runtime", "verify", "api", "registry"] {
         for path in sources(&repository().join("host").join(room).join("src")) {
             assert!(!code(&path).contains("env::var"), "{} reads the environment", path.display());
@@ -215,13 +215,13 @@ fn the_environment_is_read_in_the_binary_alone() {
     }
 }
 
-/// What of a text gets at a terminal, other than through the places that make foreign text visible.
+/// Returns the parts of `code` that lead to a terminal or a pipe.
 fn prints(code: &str) -> Vec<&'static str> {
     PRINTING.into_iter().filter(|text| code.contains(text)).collect()
 }
 
 #[test]
-fn no_print_goes_round_the_place_that_makes_foreign_text_visible() {
+fn all_output_goes_through_the_sanitising_functions() {
     let host = repository().join("host");
     let printers: Vec<PathBuf> = PRINTERS.iter().map(|file| repository().join(file)).collect();
     for path in sources(&host).into_iter().filter(|path| is_of_host(path)) {
@@ -233,7 +233,7 @@ fn no_print_goes_round_the_place_that_makes_foreign_text_visible() {
         let raw = code.matches("cargo_output(").count() - code.matches("cargo_output(&built.diagnostics)").count();
         assert_eq!(raw, usize::from(is_terminal), "{} writes colours", path.display());
     }
-    // In the printers, text reaches a stream at these places and no other.
+    // In the printers, text reaches a stream only at these places.
     let code = |file: &str| code(&repository().join("host/cli/src").join(file));
     let (output, terminal) = (code("output.rs"), code("terminal.rs"));
     assert_eq!(output.matches("write_all(").count(), 1);
@@ -241,7 +241,7 @@ fn no_print_goes_round_the_place_that_makes_foreign_text_visible() {
     assert_eq!(output.matches("writeln!(").count(), 1);
     assert_eq!(output.matches(r#"writeln!(io::stderr(), "{}", homeostat_text::block(text))"#).count(), 1);
     assert_eq!(terminal.matches("emit(").count(), 4, "a line, the table, its end, and the function itself");
-    assert_eq!(terminal.matches("self.write(").count(), 2, "a line, and what cargo says");
+    assert_eq!(terminal.matches("self.write(").count(), 2, "a line, and the output of cargo");
     assert_eq!(terminal.matches("self.screen.write(&homeostat_text::json(text))").count(), 1);
     assert!(terminal.contains("self.write(&homeostat_text::block("));
 }
@@ -253,19 +253,19 @@ fn opens(code: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn files_that_people_name_are_opened_in_one_room() {
+fn only_one_crate_opens_files_that_people_name() {
     let openers: Vec<PathBuf> = OPENERS.iter().map(|file| repository().join(file)).collect();
     let is_tested = |path: &PathBuf| is_of_host(path) && !path.iter().any(|part| part == "tests");
     for path in sources(&repository().join("host")).into_iter().filter(is_tested) {
         let (code, is_opener) = (code(&path), openers.contains(&path));
         let opens = opens(&code);
-        assert!(is_opener || opens.is_empty(), "{} opens files itself: {opens:?}", path.display());
+        assert!(is_opener || opens.is_empty(), "{} opens files directly: {opens:?}", path.display());
         assert!(!is_opener || !opens.is_empty(), "{} opens none: the list is out of date", path.display());
     }
 }
 
 #[test]
-fn a_print_is_seen_in_every_form() {
+fn a_print_is_detected_in_every_form() {
     for code in
         ["println!(\"a\")", "eprint!(\"a\")", "io::stdout().lock()", "std::io::stderr().write_all(b)", "dbg!(a)"]
     {

@@ -1,4 +1,4 @@
-//! A wire between a client and a host that tests cut.
+//! A TCP proxy between a client and a host, which tests cut.
 
 use std::sync::Arc;
 
@@ -6,24 +6,24 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// How the wire is.
+/// The state of the proxy.
 #[derive(Clone, Copy, Default)]
 struct State {
-    /// Whoever sees another number is cut off.
+    /// The number of cuts. A connection ends when it changes.
     cuts: u32,
-    /// Nobody gets through.
+    /// New connections wait.
     is_held: bool,
 }
 
-/// Stands between a client and the host, and cuts all of their connections when asked.
+/// A TCP proxy that cuts or holds the connections of clients to the host.
 pub(crate) struct Wire {
-    /// Where clients find the host.
+    /// The address for clients.
     pub(crate) address: String,
     state: Arc<watch::Sender<State>>,
 }
 
 impl Wire {
-    /// Lays a wire to a host, `HOST:PORT`.
+    /// Starts a proxy for a host, given as `HOST:PORT`.
     pub(crate) async fn to(host: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -37,17 +37,17 @@ impl Wire {
         Self { address, state }
     }
 
-    /// Cuts all connections; new ones get through.
+    /// Cuts all connections. New ones get through.
     pub(crate) fn cut(&self) {
         self.state.send_modify(|state| state.cuts += 1);
     }
 
-    /// Cuts all connections, and lets nobody through until the wire is released.
+    /// Cuts all connections, and holds new ones until [`Wire::release`].
     pub(crate) fn hold(&self) {
         self.state.send_modify(|state| *state = State { cuts: state.cuts + 1, is_held: true });
     }
 
-    /// Lets those through that wait, and those that come.
+    /// Lets waiting and new connections through.
     pub(crate) fn release(&self) {
         self.state.send_modify(|state| state.is_held = false);
     }

@@ -135,7 +135,7 @@ fn a_folder_has_a_history_and_an_undo_that_survive_kill_9() {
     host.kill();
     write(folder.path(), "other.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: other}\n");
     host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
-    // Resources are applied after the controllers: the folder has had its say.
+    // Resources are applied after controllers, so the folder's controllers have been applied.
     host.wait_for_stderr("namespace/other created");
     assert_eq!(host.ask(&["rollout", "status", "greeter"]).code, Some(0));
     until(&host, "/status/revision", &json!(4));
@@ -354,7 +354,7 @@ fn a_controller_replaced_without_the_label_leaves_the_folders_management() {
     });
     write(folder.path(), "greeter.yaml", &manifest("  concurrency: 2\n"));
     write(folder.path(), "other.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: other}\n");
-    // Resources are applied after the controllers: the folder has had its say.
+    // Resources are applied after controllers, so the folder's controllers have been applied.
     host.wait_for_stderr("namespace/other created");
     std::fs::remove_file(folder.path().join("greeter.yaml")).unwrap();
     host.wait_for_stderr(

@@ -1,21 +1,21 @@
-//! Which functions of some sources call which, as far as their text shows it. The sources are formatted, so an item ends with a brace
-//! below its beginning.
+//! A call graph from the text of formatted sources. In these, an item ends with a brace at the indentation of
+//! its beginning.
 
 use std::collections::BTreeSet;
 
-/// A function with what stands above it and in it.
+/// A function with its attributes and its calls.
 pub(super) struct Function {
     /// The path of its file.
     pub(super) place: String,
     pub(super) name: String,
-    /// The type of the `impl` in which it stands.
+    /// The type of the `impl` around it.
     owner: Option<String>,
     takes_self: bool,
     /// Whether functions of other files can call it.
     is_shared: bool,
-    /// The attributes above it, each in a line.
+    /// Its attributes, the first line of each.
     pub(super) attributes: Vec<String>,
-    /// What it calls or hands on, as [`Function::called`] writes it.
+    /// The functions that it calls or passes on by name, in the form of [`Function::called`].
     calls: BTreeSet<String>,
 }
 
@@ -24,7 +24,7 @@ impl Function {
         self.attributes.iter().any(|attribute| attribute == "#[test]" || attribute.starts_with("#[tokio::test"))
     }
 
-    /// How calls name it: `.method`, `Type::function` or `function`.
+    /// Returns the form in which calls name it: `.method`, `Type::function` or `function`.
     fn called(&self) -> String {
         match &self.owner {
             Some(_) if self.takes_self => format!(".{}", self.name),
@@ -34,11 +34,12 @@ impl Function {
     }
 }
 
-/// Reads the functions of a source. The methods of a library are called from everywhere; those of other sources in their file alone, as
-/// whoever has such a value got it from a function without `self`.
+/// Returns the functions of a source. Any file may call the methods of a library. Methods of other sources
+/// count as called only in their own file: other files get such a value from a function without `self`, which
+/// counts.
 pub(super) fn functions(place: &str, source: &str, is_library: bool) -> Vec<Function> {
     let text = without_literals(source);
-    // Attributes are read with their literals.
+    // Attributes keep their literals.
     let (originals, lines): (Vec<&str>, Vec<&str>) = (source.lines().collect(), text.lines().collect());
     let (mut found, mut attributes, mut owner, mut at) = (Vec::new(), Vec::new(), None, 0);
     while at < lines.len() {
@@ -80,7 +81,7 @@ pub(super) fn functions(place: &str, source: &str, is_library: bool) -> Vec<Func
     found
 }
 
-/// Says whether a text is what may stand before `fn`.
+/// Returns whether all words of a text may precede `fn`.
 fn is_qualifiers(text: &str) -> bool {
     text.split_whitespace().all(|word| ["pub", "pub(crate)", "pub(super)", "async", "const"].contains(&word))
 }
@@ -89,11 +90,11 @@ fn is_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
 
-/// Returns what a body calls, or hands on by its name.
+/// Returns the functions that a body calls, or passes on by name.
 fn calls(body: &str, owner: Option<&str>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut rest = body;
-    // The name before the two colons before a word.
+    // The name before `::` and the current word.
     let mut path = None::<&str>;
     while let Some(start) = rest.find(is_word) {
         let before = rest[..start].chars().last().unwrap_or(' ');
@@ -117,7 +118,7 @@ fn calls(body: &str, owner: Option<&str>) -> BTreeSet<String> {
     found
 }
 
-/// Returns the indices of the functions that call one of these, whether by themselves or by way of others.
+/// Returns the indices of the functions that call one of `roots`, directly or through other functions.
 pub(super) fn users(functions: &[Function], roots: &[&str]) -> BTreeSet<usize> {
     let root = |function: &Function| roots.contains(&function.name.as_str()) && function.owner.is_none();
     let mut users: BTreeSet<usize> =
@@ -139,7 +140,7 @@ pub(super) fn users(functions: &[Function], roots: &[&str]) -> BTreeSet<usize> {
     }
 }
 
-/// Returns a source with its comments and the contents of its literals taken out; lines stay lines.
+/// Returns a source without its comments and literals, with the same line breaks.
 fn without_literals(source: &str) -> String {
     let mut text = String::with_capacity(source.len());
     let mut rest = source;
@@ -165,14 +166,14 @@ fn without_literals(source: &str) -> String {
     text
 }
 
-/// Returns how many `#` a raw string that begins here has.
+/// Returns the number of `#` if a raw string begins here.
 fn raw(text: &str) -> Option<usize> {
     let after = text.strip_prefix('r')?;
     let opened = after.trim_start_matches('#');
     opened.starts_with('"').then_some(after.len() - opened.len())
 }
 
-/// Returns the length of what follows an opening quote, its end included.
+/// Returns the length of the text after an opening quote, up to and with the closing one.
 fn quoted(text: &str, end: char) -> usize {
     let mut is_escaped = false;
     for (at, character) in text.char_indices() {

@@ -1,10 +1,11 @@
-//! Tests that fill something beyond its bound and measure the memory of the process.
+//! Measures the memory behind a bound: a test fills a structure beyond its bound, and compares the memory of
+//! the process.
 //!
-//! Each is measured in a process of its own, which runs one test and nothing else.
+//! Each test runs alone in a process of its own.
 
 use std::process::Command;
 
-/// Returns how many bytes a process may take for so many bytes in use: the allocator keeps half as many again beside them.
+/// Returns the bytes that a process may take for `bytes` in use. The allocator keeps half as much again.
 pub const fn with_slack(bytes: u64) -> u64 {
     bytes / 2 * 3
 }
@@ -16,10 +17,12 @@ fn resident() -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("a size is a number of kB") * 1024
 }
 
-/// Fills something, and asserts that the process has grown by so many bytes at most. Keeps what was filled until then.
+/// Calls `fill`, and asserts that the process has grown by at most `bytes`. Drops the result of `fill`
+/// afterwards.
 ///
 /// # Panics
-/// When the process has grown by more, or by so little that what was filled was not measured.
+/// When the process has grown by more, or by less than a 32nd of `bytes`, which means that `fill` filled
+/// nothing.
 pub fn grows_by_at_most<T>(bytes: u64, fill: impl FnOnce() -> T) {
     let before = resident();
     let filled = fill();
@@ -32,7 +35,7 @@ pub fn grows_by_at_most<T>(bytes: u64, fill: impl FnOnce() -> T) {
 /// Runs an ignored test of a module in a process of its own.
 ///
 /// # Panics
-/// When the test fails, or there is none of that name.
+/// When the test fails, or no test has that name.
 pub fn alone(module: &str, test: &str) {
     let path = module.split_once("::").map_or("", |(_, path)| path);
     let name = format!("{path}::{test}");
@@ -45,7 +48,7 @@ pub fn alone(module: &str, test: &str) {
     assert!(output.status.success() && said.contains("1 passed"), "{name}:\n{said}");
 }
 
-/// Makes a test that is measured, and the one that runs it alone: `fn promise measured_body { … }`.
+/// Declares an ignored test that measures, and a test that runs it alone: `fn promise measure_name { … }`.
 #[macro_export]
 macro_rules! measured {
     ($($(#[$doc:meta])* fn $name:ident $alone:ident $body:block)*) => {

@@ -1,5 +1,5 @@
-// Command informer follows resources as controllers of Kubernetes do, with client-go's shared informer, and prints what it is told: one
-// JSON object per line.
+// Command informer watches resources with client-go's shared informer, and prints each event as a JSON object
+// in a line.
 package main
 
 import (
@@ -24,15 +24,15 @@ type told struct {
 	Event    string `json:"event"`
 	Name     string `json:"name,omitempty"`
 	Revision string `json:"revision,omitempty"`
-	// Resync is set when the informer tells again what it has told before.
+	// Resync is set for events of a resync, which repeat known resources.
 	Resync bool `json:"resync,omitempty"`
 }
 
 func main() {
 	server := flag.String("server", "", "address of the API")
 	resource := flag.String("resource", "", "as apps/v1/deployments")
-	resync := flag.Duration("resync", 0, "how often everything is told again")
-	token := flag.String("token", "", "what the API asks for")
+	resync := flag.Duration("resync", 0, "period of the resync")
+	token := flag.String("token", "", "token for the API")
 	authority := flag.String("certificate-authority", "", "file with the certificate of the API")
 	flag.Parse()
 	config := &rest.Config{Host: *server, BearerToken: *token, TLSClientConfig: rest.TLSClientConfig{CAFile: *authority}}

@@ -10,7 +10,7 @@ NAMESPACE = "default"
 LABELS = {"app": "web"}
 SECONDS = 40
 
-# Whoever waits for it to end is told where it stands.
+# A hanging test prints its stack.
 faulthandler.dump_traceback_later(SECONDS, exit=True)
 
 
@@ -54,7 +54,7 @@ def main(server):
     assert "v1" in client.CoreApi(api).get_api_versions().versions
     assert "apps" in [group.name for group in client.ApisApi(api).get_api_versions().groups]
 
-    # Without a kind, as its types are when nobody says it.
+    # The client leaves out kind and apiVersion.
     core.create_namespace(client.V1Namespace(metadata=client.V1ObjectMeta(name="red")))
     assert [item.metadata.name for item in core.list_namespace().items] == ["red"]
 
@@ -89,7 +89,7 @@ def main(server):
     refused(lambda: apply(False), 409)
     assert apply(True).spec.template.spec.containers[0].image == "web:2"
 
-    # From before the deletion: it may be over before anybody follows.
+    # The watch starts at a revision before the deletion, which may be over before the watch opens.
     before = core.list_namespaced_pod(NAMESPACE).metadata.resource_version
     core.delete_namespaced_pod(pod.metadata.name, NAMESPACE)
 

@@ -1,5 +1,6 @@
-// The registry of the Distribution project, with the one storage and the two ways to say who asks that tests use: its own program brings the
-// clients of three clouds along, which take longer to build than everything else.
+// The registry of the Distribution project, with only the storage and the two kinds of authentication that
+// tests use. Its own program includes the clients of three clouds, which take longer to build than everything
+// else.
 package main
 
 import (

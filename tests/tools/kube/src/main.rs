@@ -1,5 +1,4 @@
-//! Follows and applies resources as controllers of Kubernetes that are written in Rust do, with kube-rs, and prints what it is told: one
-//! JSON object per line.
+//! Watches and applies resources with kube-rs, and prints each event or response as a JSON object in a line.
 
 use std::collections::VecDeque;
 
@@ -46,7 +45,7 @@ fn resources(server: &str, kind: &str, plural: &str) -> Result<Api<DynamicObject
     Ok(Api::namespaced_with(client, "default", &resource))
 }
 
-/// Tells of every change, until it is ended. What fails is told, and tried again.
+/// Prints every change until the process is killed. Prints errors too, and retries.
 async fn follow(resources: Api<DynamicObject>, streams: bool) -> Result<()> {
     let config = if streams { watcher::Config::default().streaming_lists() } else { watcher::Config::default() };
     let events = watcher(resources, config).backoff(Soon);
@@ -85,7 +84,7 @@ async fn apply(
     Ok(())
 }
 
-/// Tries again after a moment, however often: tests wait for it.
+/// A constant backoff of 50 ms, because tests wait for it.
 struct Soon;
 
 impl Iterator for Soon {
