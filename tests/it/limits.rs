@@ -40,7 +40,7 @@ const MEASURED: [(&str, &str, &[&str]); 16] = [
     ),
     ("host/runtime/src/costs/tests.rs", "measure_costs", &["keys of a controller with costs", "bytes of these costs"]),
     (
-        "host/runtime/src/keeper/verdicts/tests.rs",
+        "host/runtime/src/controller_reconciler/sync_results/tests.rs",
         "measure_outcomes",
         &["sync results of removed", "bytes of these results"],
     ),
@@ -58,16 +58,16 @@ const MEASURED: [(&str, &str, &[&str]); 16] = [
         &["keys of which a rollout", "bytes of what it knows of them"],
     ),
     (
-        "host/runtime/src/rollout/chosen.rs",
+        "host/runtime/src/rollout/pinned_keys.rs",
         "measure_chosen",
         &["keys that the labels", "bytes of what it knows of these"],
     ),
     (
-        "host/store/src/listing/past/tests.rs",
+        "host/store/src/listing/changes_since/tests.rs",
         "measure_short_pasts",
         &["paginated lists", "bytes of the changed keys of these", "bytes of changed keys that one page"],
     ),
-    ("host/store/src/listing/past/tests.rs", "measure_long_pasts", &["bytes of the changed keys of these"]),
+    ("host/store/src/listing/changes_since/tests.rs", "measure_long_pasts", &["bytes of the changed keys of these"]),
 ];
 
 /// Returns the table of the named limits.

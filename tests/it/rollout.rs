@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use homeostat_component::Digest;
-use homeostat_runtime::keeper::SyncOutcome;
+use homeostat_runtime::controller_reconciler::SyncOutcome;
 use homeostat_runtime::manifest::ComponentSource;
 use homeostat_runtime::{CodeSource, ControllerState};
 use homeostat_store::embedded::EmbeddedStore;

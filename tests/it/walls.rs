@@ -50,7 +50,7 @@ const PURE: [&str; 12] = [
     "host/runtime/src/settle.rs",
     "host/runtime/src/mapping.rs",
     "host/store/src/semantics.rs",
-    "host/cli/src/looks.rs",
+    "host/cli/src/file_debouncer.rs",
 ];
 
 /// The only files that write to a terminal or a pipe, through `homeostat_text`. `compile.rs` sends binary to
@@ -73,9 +73,9 @@ const OPENERS: [&str; 12] = [
     "host/cli/src/terminal.rs",
     "host/component/src/cache.rs",
     "host/component/src/cache/seal.rs",
-    "host/store/src/embedded/ahead.rs",
+    "host/store/src/embedded/read_ahead.rs",
     "host/store/src/embedded/open.rs",
-    "host/store/src/embedded/place.rs",
+    "host/store/src/embedded/location.rs",
 ];
 
 /// The calls that open a file to read it.

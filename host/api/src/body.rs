@@ -15,8 +15,8 @@ use hyper::body::Body as _;
 use tokio::time::Instant;
 
 use crate::client::Client;
+use crate::limiter::LimiterPermit;
 use crate::limits::{BYTES_PER_SECOND_MIN, Limits};
-use crate::room::LimiterPermit;
 use crate::status::Failure;
 
 /// Bytes of a body for which memory is reserved as they arrive.

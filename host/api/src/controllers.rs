@@ -9,7 +9,7 @@ use homeostat_runtime::{ControllerStatus, Definition, Host, QueueCounts, QueueEn
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::keys;
+use crate::key_verbs;
 use crate::request::RequestContext;
 use crate::resources;
 use crate::state::Api;
@@ -34,7 +34,9 @@ pub(crate) async fn answer(api: &Api, ask: &RequestContext<'_>) -> Result<Respon
             api.host.needs(name)?.clear();
             Ok(done())
         }
-        (&Method::POST, Some(name), Some(part)) if keys::is_verb(part) => keys::answer(api, name, part, &ask.body),
+        (&Method::POST, Some(name), Some(part)) if key_verbs::is_verb(part) => {
+            key_verbs::answer(api, name, part, &ask.body)
+        }
         (&Method::POST, Some(name), Some("suspend")) => suspend(api, name, true).await,
         (&Method::POST, Some(name), Some("resume")) => suspend(api, name, false).await,
         (&Method::POST, Some(name), Some("undo")) => undo(api, name, &ask.body).await,

@@ -22,9 +22,9 @@ use homeostat_store::{Resource, Revision, Selector};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::dress::resource_response;
 use crate::list::ListEncoder;
 use crate::params::Params;
+use crate::presentation::resource_response;
 use crate::request::RequestContext;
 use crate::state::Api;
 use crate::status::Failure;

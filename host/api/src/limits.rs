@@ -12,9 +12,9 @@ use futures_util::StreamExt;
 use tokio::sync::watch;
 
 use crate::client::Client;
+use crate::limiter::{Limiter, hold_until_sent};
 use crate::params::parse_bool;
 use crate::path::{BACKUP, HEALTH, METRICS};
-use crate::room::{Limiter, hold_until_sent};
 use crate::shutdown;
 use crate::status::Failure;
 use crate::tokens::AuthenticatedCaller;

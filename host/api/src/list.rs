@@ -18,11 +18,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::dress::Presentation;
+use crate::limiter::{Limiter, LimiterPermit};
 use crate::negotiate::{ResponseFormat, in_version, only_metadata, response_format};
 use crate::params::Params;
+use crate::presentation::Presentation;
 use crate::request::RequestContext;
-use crate::room::{Limiter, LimiterPermit};
 use crate::state::Api;
 use crate::status::Failure;
 use crate::table::Table;

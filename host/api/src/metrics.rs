@@ -16,9 +16,9 @@
 mod accept;
 mod families;
 mod histogram;
+mod reconcile_stats;
 mod refusals;
 mod resident;
-mod tally;
 mod text;
 
 use std::collections::BTreeMap;
@@ -33,9 +33,9 @@ use parking_lot::Mutex;
 
 pub(crate) use accept::ExpositionFormat;
 use families::FAMILIES;
+use reconcile_stats::{ReconcileRecorder, ReconcileStats};
 use refusals::Refusals;
 pub(crate) use refusals::{FileKind, LimitKind};
-use tally::{ReconcileRecorder, ReconcileStats};
 use text::TextEncoder;
 
 /// The metrics of one host. Clones share one set.

@@ -7,9 +7,9 @@ use homeostat_runtime::KindInfo;
 use homeostat_store::{EventType, Key, Precondition, Write, WriteResponse};
 use serde_json::{Map, Value, json};
 
-use crate::dress::resource_response;
 use crate::params::Params;
 use crate::path::Target;
+use crate::presentation::resource_response;
 use crate::request::{RequestContext, change, not_allowed};
 use crate::state::Api;
 use crate::status::Failure;

@@ -18,7 +18,7 @@ use crate::request::RequestContext;
 use crate::state::Api;
 use crate::status::Failure;
 use crate::{
-    access, backup, body, controllers, discovery, health, limits, negotiate, openapi, records, resources, scrape,
+    access, backup, body, controllers, discovery, health, limits, negotiate, openapi, record_stream, resources, scrape,
 };
 
 /// Answers the requests of all connections. Clones share one state.
@@ -76,11 +76,11 @@ fn router(api: Arc<Api>) -> Router {
             }),
         )
         .route(BACKUP, get(backup::answer))
-        .route("/homeostat/v1/kinds", get(records::kinds))
-        .route("/homeostat/v1/events", get(records::events))
-        .route("/homeostat/v1/logs", get(records::logs))
-        .route("/homeostat/v1/costs", get(records::costs))
-        .route("/homeostat/v1/dependents", get(records::dependents))
+        .route("/homeostat/v1/kinds", get(record_stream::kinds))
+        .route("/homeostat/v1/events", get(record_stream::events))
+        .route("/homeostat/v1/logs", get(record_stream::logs))
+        .route("/homeostat/v1/costs", get(record_stream::costs))
+        .route("/homeostat/v1/dependents", get(record_stream::dependents))
         .fallback(async |uri: Uri| no_such_path(uri.path()))
         .method_not_allowed_fallback(async || Failure::method_not_allowed("this path is read-only: use GET"))
         .with_state(api)

@@ -15,20 +15,20 @@ use jiff::Timestamp;
 use tokio::sync::{Mutex, Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
+use crate::body_drain::UnreadBody;
 use crate::client::Client;
-use crate::fresh::ReloadingFile;
+use crate::connection_timeouts::{CloseReason, ConnectionTimeouts, StallGuardBody, TimeoutOptions};
+use crate::event_cache::EncodedEventCache;
+use crate::limiter::Limiter;
 use crate::limits::Limits;
-use crate::lines::EncodedEventCache;
 use crate::listen::{Listener, Stream};
 use crate::metrics::LimitKind;
-use crate::room::Limiter;
+use crate::reloading_file::ReloadingFile;
 use crate::router::ApiService;
 use crate::shutdown;
 use crate::state::Api;
 use crate::tls::TlsIdentity;
 use crate::tokens::Tokens;
-use crate::traffic::{CloseReason, ConnectionTimeouts, StallGuardBody, TimeoutOptions};
-use crate::unread::UnreadBody;
 use crate::{Address, Check, Error, Metrics, Options};
 
 /// Maximum size of a request's head, in bytes. A longer one is refused.

@@ -6,8 +6,8 @@ use homeostat_runtime::Host;
 use homeostat_store::embedded::EmbeddedStore;
 use tokio::sync::{Mutex, watch};
 
+use crate::event_cache::EncodedEventCache;
 use crate::limits::Limits;
-use crate::lines::EncodedEventCache;
 use crate::tokens::Tokens;
 use crate::{Check, Metrics};
 

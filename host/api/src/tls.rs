@@ -22,9 +22,9 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName}
 use tokio_rustls::rustls::server::ParsedCertificate;
 use tokio_rustls::rustls::{self, ServerConfig};
 
-use crate::fresh::ReloadingFile;
 use crate::metrics::FileKind;
-use crate::secret::{self, BadFile};
+use crate::private_file::{self, BadFile};
+use crate::reloading_file::ReloadingFile;
 use crate::{Address, Error, Metrics};
 
 mod validity;
@@ -126,7 +126,7 @@ impl TlsIdentity {
         let certificates = read_chain(chain).map_err(|source| Error::Certificate { path: chain.clone(), source })?;
         let (fingerprint, valid) = (fingerprint(&certificates[0]), validity(&certificates[0]));
         let failed = |source| Error::Certificate { path: key.clone(), source };
-        let config = secret::read(key).and_then(|key| config(certificates, &key)).map_err(failed)?;
+        let config = private_file::read(key).and_then(|key| config(certificates, &key)).map_err(failed)?;
         Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), fingerprint, valid, is_told: AtomicBool::new(false) })
     }
 

@@ -13,9 +13,9 @@ use serde::Deserialize;
 use serde_saphyr::{Location, Spanned};
 use sha2::{Digest, Sha256};
 
-use crate::fresh::{CHECK_INTERVAL, ReloadingFile};
 use crate::metrics::FileKind;
-use crate::secret::{self, BadFile};
+use crate::private_file::{self, BadFile};
+use crate::reloading_file::{CHECK_INTERVAL, ReloadingFile};
 use crate::{Error, Metrics};
 
 /// Minimum length of a token, in characters.
@@ -102,7 +102,7 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
 
 /// Reads a file of tokens.
 fn read(path: &Path) -> Result<Callers, BadFile> {
-    let bytes = secret::read(path)?;
+    let bytes = private_file::read(path)?;
     let text = str::from_utf8(&bytes).map_err(|_| BadFile::Content("it is not UTF-8".into()))?;
     parse(text)
 }

@@ -16,11 +16,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::dress::Presentation;
-use crate::lines::{EncodedEventCache, EventCacheKey};
+use crate::event_cache::{EncodedEventCache, EventCacheKey};
 use crate::list::{PageSource, PagedList};
 use crate::negotiate::{ResponseFormat, in_version, only_metadata, response_format};
 use crate::params::Params;
+use crate::presentation::Presentation;
 use crate::request::RequestContext;
 use crate::state::Api;
 use crate::status::Failure;

@@ -8,12 +8,12 @@ use crate::commands::{
 };
 use crate::compile::CompileArgs;
 use crate::dev::DevArgs;
-use crate::file::{FsckArgs, RestoreArgs};
 use crate::global::Global;
 use crate::inspect::InspectArgs;
 use crate::registry::{PullArgs, PushArgs};
 use crate::serve::RunArgs;
 use crate::signatures::{KeygenArgs, SignArgs, VerifyArgs};
+use crate::store_file::{FsckArgs, RestoreArgs};
 
 /// Run controllers that are WebAssembly components
 ///

@@ -15,6 +15,6 @@ pub(crate) mod keys;
 pub(crate) mod kubeconfig;
 pub(crate) mod logs;
 pub(crate) mod queue;
+mod resource_args;
 pub(crate) mod rollout;
 pub(crate) mod top;
-mod words;

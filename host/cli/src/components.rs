@@ -16,7 +16,7 @@ use homeostat_registry::{Policy, Reference, Registry};
 use homeostat_runtime::CodeSource;
 use homeostat_runtime::manifest::ComponentSource;
 
-use crate::private;
+use crate::permissions;
 
 /// Bytes of a component, at most. A larger file is refused.
 const BYTES_MAX: u64 = 256 << 20;
@@ -63,7 +63,7 @@ impl Components {
             fs::File::open(&path)?.set_modified(SystemTime::now())?;
             return Ok(digest);
         }
-        private::make_folder(&self.folder)?;
+        permissions::make_folder(&self.folder)?;
         let mut draft = tempfile::Builder::new().prefix(DRAFT).tempfile_in(&self.folder)?;
         draft.write_all(bytes)?;
         draft.as_file().sync_all()?;

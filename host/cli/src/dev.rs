@@ -12,9 +12,9 @@ use clap::Args;
 
 use crate::build::{self, Guest};
 use crate::exit::ExitReason;
-use crate::looks::QUIET;
-use crate::narrate::{IdleDetector, ProgressReporter, REPORT_EVERY};
+use crate::file_debouncer::QUIET;
 use crate::output;
+use crate::progress_reporter::{IdleDetector, ProgressReporter, REPORT_EVERY};
 use crate::serve::{FolderHost, HostArgs};
 use crate::signals::Signals;
 use crate::sources::{self, SourceChanges, Sources};

@@ -16,17 +16,17 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::components::Components;
-use crate::looks::{FileChange, FileDebouncer, FileStamp, QUIET};
+use crate::file_debouncer::{FileChange, FileDebouncer, FileStamp, QUIET};
 use crate::manifest::{self, Document, Problem, ResourceId};
 use crate::terminal::Screen;
 use crate::watcher::{Folders, Watcher};
 
-mod absence;
 mod controllers;
+mod deletion_grace;
 mod resources;
 
-use absence::DeletionGrace;
 use controllers::FolderController;
+use deletion_grace::DeletionGrace;
 use resources::Phase;
 
 /// How long something must be missing before it counts as deleted: editors remove files and put them back.

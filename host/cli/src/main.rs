@@ -23,20 +23,20 @@ mod commands;
 mod compile;
 mod components;
 mod dev;
+mod dev_table;
 mod exit;
 mod failure;
-mod file;
+mod file_debouncer;
 mod folder;
 mod global;
 mod inspect;
 mod layout;
-mod looks;
 mod manifest;
 mod memory;
-mod narrate;
 mod open_files;
 mod output;
-mod private;
+mod permissions;
+mod progress_reporter;
 mod registry;
 mod secrets;
 mod serve;
@@ -44,7 +44,7 @@ mod signals;
 mod signatures;
 mod sources;
 mod store;
-mod table;
+mod store_file;
 mod terminal;
 mod watcher;
 
@@ -128,8 +128,8 @@ async fn run(command: Command, global: global::Global) -> anyhow::Result<ExitCod
         Command::Grants(args) => grants::run(args, &global).await,
         Command::Kubeconfig(args) => kubeconfig::run(args, &global),
         Command::Backup(args) => backup::run(args, &global).await,
-        Command::Restore(args) => file::run_restore(args, &global).await,
-        Command::Fsck(args) => file::run_fsck(args, &global).await,
+        Command::Restore(args) => store_file::run_restore(args, &global).await,
+        Command::Fsck(args) => store_file::run_fsck(args, &global).await,
         Command::Queue(args) => queue::run(args, &global).await,
         Command::Top(args) => top::run(args, &global).await,
         Command::Rollout(args) => rollout::run(args, &global).await,

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use homeostat_runtime::manifest::{API_VERSION, KIND, Manifest, OutOfBounds};
 use serde_json::Value;
 
-mod located;
+mod located_value;
 
-pub(crate) use located::TextPosition;
-use located::{DocumentText, LocatedValue, Node, SyntaxFault};
+pub(crate) use located_value::TextPosition;
+use located_value::{DocumentText, LocatedValue, Node, SyntaxFault};
 
 /// Bytes of one manifest file, at most. A larger file is refused unread.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -132,11 +132,11 @@ pub(crate) fn read_bytes(file: &Path, bytes: &[u8]) -> (Vec<Document>, Vec<Probl
     };
     let mut reader = ManifestParser { file, documents: Vec::new(), problems: Vec::new() };
     let parts = if file.extension().is_some_and(|extension| extension == "json") {
-        let (parts, fault) = located::split_json(text);
+        let (parts, fault) = located_value::split_json(text);
         reader.problems.extend(fault.map(|fault| Problem::new(file, fault.place, fault.message)));
         parts
     } else {
-        located::split(text)
+        located_value::split(text)
     };
     for part in &parts {
         reader.part(part);
@@ -159,10 +159,12 @@ struct ManifestParser<'a> {
 
 impl ManifestParser<'_> {
     fn part(&mut self, part: &DocumentText<'_>) {
-        match located::parse(part) {
+        match located_value::parse(part) {
             Ok(LocatedValue { node: Node::Null, .. }) => {}
             Ok(root) => match list_items(&root) {
-                Some(items) => items.iter().for_each(|item| self.document(item, located::item(part, item).as_ref())),
+                Some(items) => {
+                    items.iter().for_each(|item| self.document(item, located_value::item(part, item).as_ref()))
+                }
                 None => self.document(&root, Some(part)),
             },
             Err(SyntaxFault { place, message }) => self.problem(place, message),
@@ -279,7 +281,7 @@ impl<'a> Header<'a> {
             return Err(vec![SyntaxFault { place: self.api_version_place, message }]);
         }
         let manifest: Manifest = match part {
-            Some(part) => located::parse_as(part, root).map_err(|fault| vec![fault])?,
+            Some(part) => located_value::parse_as(part, root).map_err(|fault| vec![fault])?,
             None => serde_json::from_value(root.to_value())
                 .map_err(|error| vec![SyntaxFault { place: root.place, message: error.to_string() }])?,
         };

@@ -27,7 +27,7 @@ use crate::exit::{self, ExitReason};
 use crate::folder::{Folder, FolderStatus};
 use crate::layout::{self, COMPONENTS, DATA};
 use crate::open_files;
-use crate::private::{self, Repair};
+use crate::permissions::{self, Repair};
 use crate::registry;
 use crate::secrets::SecretFolder;
 use crate::signals::Signals;
@@ -323,7 +323,7 @@ impl FolderHost {
 /// mode later.
 fn repair_permissions(data: &Path, screen: &Screen) {
     let shown = data.display();
-    match private::restrict(data) {
+    match permissions::restrict(data) {
         Ok(None) => {}
         Ok(Some(Repair { first, count })) => screen.warn(&format!(
             "other users could read or write {count} files and folders in {shown}, for example {}; their access was removed",

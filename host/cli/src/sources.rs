@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
 use crate::build::Guest;
-use crate::looks::{FileChange, FileDebouncer, FileStamp};
+use crate::file_debouncer::{FileChange, FileDebouncer, FileStamp};
 use crate::watcher::Folders;
 
 /// Files of all guests together that are tracked, at most. Changes of further files take effect at the next

@@ -15,7 +15,8 @@ use wasmtime::component::{Instance, InstancePre, ResourceTableError};
 use wasmtime::{Store, Trap, format_err};
 
 use crate::bindings::types;
-use crate::caller::ExecutionPermit;
+use crate::call_context::CallContext;
+use crate::call_session::ExecutionPermit;
 use crate::code::ReloadError;
 use crate::effect::{Call, Effects, EntryPoint};
 use crate::imports::convert;
@@ -25,7 +26,6 @@ use crate::limits::{Limits, STACK_BYTES_MAX, contract, cut};
 use crate::machine::Machine;
 use crate::millis;
 use crate::outcome::{CallReport, Cost, Fault, Outcome, Retry};
-use crate::port::CallContext;
 use crate::state::State;
 
 mod trap;

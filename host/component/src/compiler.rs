@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::limits::LimitName;
+use crate::load_error::Reason;
 use crate::options::EngineOptions;
-use crate::refused::Reason;
 
 mod child;
 mod process;

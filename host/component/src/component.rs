@@ -9,7 +9,7 @@ use homeostat_store::{Key, Resource, View};
 
 use crate::bindings::types;
 use crate::call::{self, Sandbox, new_call};
-use crate::caller::{CallSession, ExecutionPermit};
+use crate::call_session::{CallSession, ExecutionPermit};
 use crate::code::{LinkedCode, ReloadError};
 use crate::effect::{Effects, EntryPoint, ResourceData};
 use crate::grants::Grants;

@@ -14,18 +14,18 @@ use async_trait::async_trait;
 use homeostat_store::{Key, Kind, Query, Selector, View, Write};
 use serde::{Deserialize, Serialize};
 
-mod absent;
 mod answer;
 mod blob;
 mod class;
 mod exchange;
 mod size;
+mod wasi_resource;
 
-pub use absent::WasiResource;
 pub use answer::{Answer, HttpError, HttpResponse, PageData, ResourceData, StoreError, WriteData};
 pub use blob::Blob;
 pub use class::EffectClass;
 pub use exchange::Exchange;
+pub use wasi_resource::WasiResource;
 
 /// A request of a guest to the host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -12,7 +12,6 @@ use wasmtime_wasi::p2::bindings::io;
 use crate::bindings;
 use crate::state::State;
 
-mod absent;
 mod cli;
 mod clock;
 mod config;
@@ -20,6 +19,7 @@ pub(crate) mod convert;
 mod events;
 mod filesystem;
 mod http;
+mod inert;
 mod log;
 mod random;
 mod sockets;

@@ -6,23 +6,23 @@
 //! additions of inner ones, such as the secrets of `Headers`. [`EmptyWorld`] replaces the world in
 //! measurements of the call alone.
 
-mod accounted;
+mod effect_counter;
+mod empty_world;
 mod granted;
 mod headers;
 mod http;
 mod limited;
-mod nothing;
 mod observed;
 mod recorder;
 mod roles;
 mod world;
 
-pub(crate) use accounted::{EffectCounter, EffectTotals};
+pub(crate) use effect_counter::{EffectCounter, EffectTotals};
+pub use empty_world::EmptyWorld;
 pub use granted::Granted;
 pub use headers::{Headers, Secrets};
 pub use http::HttpClient;
 pub(crate) use limited::{LimitHit, Limited};
-pub use nothing::EmptyWorld;
 pub use observed::{DenialObserver, Observed};
 pub use recorder::Recorder;
 pub use roles::Roles;

@@ -3,9 +3,9 @@
 use crate::bindings::{lifecycle, mapper, poller, reconciler};
 use crate::code::{ExportIndices, LinkedCode};
 use crate::contract;
+use crate::load_error::{LoadError, Reason};
 use crate::loaded::Exports;
 use crate::machine::Machine;
-use crate::refused::{LoadError, Reason};
 
 /// Links code to the imports of its machine, and looks up the exports.
 ///

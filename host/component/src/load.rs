@@ -12,15 +12,15 @@ use crate::engine::Engine;
 use crate::grants::Grants;
 use crate::limits::Limits;
 use crate::link::link;
+use crate::load_error::{LoadError, Reason};
 use crate::loaded::{ComponentInfo, Exports, LoadedComponent};
 use crate::missing;
-use crate::refused::{LoadError, Reason};
 
 mod bytes;
 pub(crate) mod compile;
 mod describe;
 mod members;
-mod survey;
+mod precheck;
 mod world;
 
 pub(crate) use describe::DEADLINE as DESCRIBE_DEADLINE;
@@ -164,7 +164,7 @@ async fn survey(engine: &Engine, digest: &Digest, bytes: &Arc<Vec<u8>>, limits: 
         return Ok(());
     }
     let (bytes, limits) = (Arc::clone(bytes), limits.clone());
-    let reasons = compile::blocking(move || survey::check(&bytes, &limits)).await?;
+    let reasons = compile::blocking(move || precheck::check(&bytes, &limits)).await?;
     if reasons.is_empty() { Ok(()) } else { Err(LoadError { reasons }) }
 }
 

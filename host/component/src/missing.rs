@@ -13,7 +13,7 @@ use wasmtime::component::types::ComponentItem;
 
 use crate::contract::CONTRACT;
 use crate::grants::{Grants, Verb, resource_lines};
-use crate::names::InterfaceName;
+use crate::interface_name::InterfaceName;
 
 /// The verb that each function of the contract needs, by interface and name.
 const VERBS: [(&str, &str, Verb); 10] = [

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::effect::EffectClass;
 use crate::limits::LimitName;
-use crate::{millis, reply};
+use crate::{millis, result_serde};
 
 /// The outcome of a reconcile that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,7 +81,7 @@ impl fmt::Display for Fault {
 #[serde(rename_all = "camelCase")]
 pub struct CallReport<T> {
     /// The guest's answer, or the reason why there is none.
-    #[serde(with = "reply", bound(serialize = "T: Serialize", deserialize = "T: Deserialize<'de>"))]
+    #[serde(with = "result_serde", bound(serialize = "T: Serialize", deserialize = "T: Deserialize<'de>"))]
     pub result: Result<T, Fault>,
     /// The resources that it used, whether it failed or not.
     pub cost: Cost,

@@ -6,10 +6,10 @@ use wasmtime::component::ResourceTable;
 use wasmtime::{ResourceLimiter, Store, StoreContextMut, UpdateDeadline};
 use wasmtime_wasi_http::WasiHttpCtx;
 
+use crate::call_context::CallContext;
 use crate::imports::HttpHooks;
 use crate::limits::LimitName;
 use crate::options::POOLED_TABLE_ELEMENTS_MAX;
-use crate::port::CallContext;
 
 /// The data of one instance.
 pub(crate) struct State {

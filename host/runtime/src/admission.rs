@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::context::Context;
 use crate::kinds::{kind_of, place};
 use crate::listing::for_each_listed;
-use crate::{Definition, Error, declarations, definitions, host_kinds, keeper};
+use crate::{Definition, Error, controller_reconciler, declarations, definitions, host_kinds};
 
 impl Context {
     /// Checks that the grants of a definition cover the watches that its component requires, and declares the
@@ -78,7 +78,7 @@ impl Context {
         let changes_spec =
             matches!(write, Write::Create { .. } | Write::Update { .. } | Write::Patch { .. } | Write::Apply { .. });
         if changes_spec && kind.same_type(&host_kinds::controllers()) {
-            return keeper::write(&*self.store, self.code.get(), request).await;
+            return controller_reconciler::write(&*self.store, self.code.get(), request).await;
         }
         Ok(self.store.submit(request).await?)
     }

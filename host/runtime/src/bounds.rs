@@ -3,9 +3,9 @@
 use homeostat_component::{Amount, FixedBound, NEEDS_BYTES_MAX};
 use homeostat_store::embedded::Memory;
 
-use crate::costs::{self, dearest};
+use crate::controller_reconciler::{GONE_BYTES, GONE_MAX, REASON_BYTES_MAX};
+use crate::costs::{self, top_keys};
 use crate::feeders::{MAPPED_KEYS_MAX, UNDELIVERED_KEYS_MAX, WAITING_BYTES_MAX};
-use crate::keeper::{GONE_BYTES, GONE_MAX, REASON_BYTES_MAX};
 use crate::shared_watches::{BYTES_MAX as SHARED_BYTES_MAX, EVENTS_MAX as SHARED_EVENTS_MAX};
 use crate::{CONTROLLERS_MAX, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX, events, follows, logs, rollout};
 
@@ -39,7 +39,7 @@ pub fn kept() -> Vec<Kept> {
             NEEDS_BYTES_MAX,
             "names of a kind, or addresses of a host, are taken together",
         ),
-        count("keys of a controller with costs of their own", dearest::KEYS_MAX, "the cheapest go"),
+        count("keys of a controller with costs of their own", top_keys::KEYS_MAX, "the cheapest go"),
         bytes("bytes of these costs, on all threads", costs::BYTES_MAX, "the cheapest go"),
         bytes(
             "bytes of resources and selectors that the keys of a controller follow",

@@ -12,8 +12,8 @@ use tokio::runtime::Handle;
 use crate::clock::now;
 use crate::declarations::Declarations;
 use crate::events::{EventSource, NewEvent};
+use crate::scheduler::Scheduler;
 use crate::shared_watches::SharedWatches;
-use crate::turns::Scheduler;
 use crate::{CodeSource, Error, EventLog, Kinds, LogBook, Observer, Options};
 
 pub(crate) struct Context {

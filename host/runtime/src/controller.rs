@@ -15,17 +15,17 @@ use tokio_util::task::TaskTracker;
 use crate::context::Context;
 use crate::costs::Costs;
 use crate::failures::FailureLog;
+use crate::feeder_set::FeederSet;
 use crate::feeders::DELETIONS_BAND;
-use crate::feeding::FeederSet;
 use crate::follows::Follows;
 use crate::observations::Observations;
 use crate::observer::Recorder;
+use crate::scheduler::Tenant;
 use crate::slot::Slot;
 use crate::stats::{Stats, Workers};
 use crate::status::{ControllerState, ControllerStatus, QueueCounts};
-use crate::turns::Tenant;
 use crate::version::LoadedVersion;
-use crate::{Definition, Settings, Suspend, sink};
+use crate::{Definition, Settings, Suspend, effect_stack};
 
 mod canary;
 mod change;
@@ -98,7 +98,7 @@ impl Controller {
         let options = homeostat_workqueue::Options { seed, ..settings.queue_options(&definition.limits) };
         let queue = Queue::within(context.room.clone(), options);
         let observations = Arc::<Observations>::default();
-        let effects = sink::build(&context, &follows, &observations, &definition);
+        let effects = effect_stack::build(&context, &follows, &observations, &definition);
         let slot = Arc::new(Slot::new(LoadedVersion::new(definition, settings, effects, 1)));
         let (tasks, account) = (TaskTracker::new(), context.scheduler.tenant());
         let feeding = {

@@ -9,16 +9,16 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::ShardedSum;
-use crate::spread::SHARDS;
+use crate::sharded_sum::SHARDS;
 
-pub(crate) mod dearest;
 mod minute;
+pub(crate) mod top_keys;
 
-use dearest::{MergedTopKeys, TopKeys};
 use minute::Minute;
+use top_keys::{MergedTopKeys, TopKeys};
 
 /// Maximum bytes of the costs of one controller: its most expensive keys, with the longest names, by thread.
-pub(crate) const BYTES_MAX: u64 = SHARDS as u64 * dearest::KEYS_MAX as u64 * dearest::KEY_BYTES;
+pub(crate) const BYTES_MAX: u64 = SHARDS as u64 * top_keys::KEYS_MAX as u64 * top_keys::KEY_BYTES;
 
 /// The costs of one controller. Takes a few hundred bytes, and for each thread that reconciles up to 64 keys
 /// with their sums: 20 KiB with keys of ordinary length, [`BYTES_MAX`] at most.

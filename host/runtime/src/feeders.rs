@@ -20,24 +20,24 @@ use crate::audience::Audience;
 use crate::context::Context;
 use crate::mapping::ManagedKind;
 
-mod deletions;
 mod follow;
-mod gate;
 mod guest_map;
-mod missed;
 mod poll;
 mod resync;
 mod room;
+mod suspend_filter;
+mod sync_barrier;
+mod undelivered;
 mod watch;
 
-pub(crate) use deletions::{DELETIONS_BAND, DeletionState, SuspendFilter};
 pub(crate) use follow::FollowFeeder;
-pub(crate) use gate::{FeederId, SyncBarrier};
 pub(crate) use guest_map::{GuestMap, MAPPED_KEYS_MAX, SlotGuest, WAITING_BYTES_MAX};
-pub(crate) use missed::UNDELIVERED_KEYS_MAX;
 pub(crate) use poll::PollFeeder;
 pub(crate) use resync::ResyncFeeder;
 pub(crate) use room::{Capacity, RoomWait};
+pub(crate) use suspend_filter::{DELETIONS_BAND, DeletionState, SuspendFilter};
+pub(crate) use sync_barrier::{FeederId, SyncBarrier};
+pub(crate) use undelivered::UNDELIVERED_KEYS_MAX;
 pub(crate) use watch::{KeyMapper, WatchFeeder};
 
 /// The backoff of failed feeders: the first wait, and the maximum.

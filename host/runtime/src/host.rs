@@ -12,16 +12,16 @@ use tokio_util::task::TaskTracker;
 
 use crate::context::Context;
 use crate::controller::{Controller, RemovalReport, SwapReport};
+use crate::controller_reconciler::{CompilationTracker, ControllerReconciler, SyncResults};
 use crate::declarations;
 use crate::definitions;
 use crate::feeders::Feeder;
-use crate::keeper::{CompilationTracker, ControllerReconciler, SyncResults};
 use crate::{Definition, Error, Options, Suspend};
 
-mod kept;
 mod keys;
+mod queries;
 mod shadow;
-mod told;
+mod stored_controllers;
 
 pub use keys::KeyVerb;
 

@@ -7,21 +7,21 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-mod chosen;
 mod figures;
 mod gate;
+mod key_split;
 mod machine;
-mod part;
+mod pinned_keys;
 mod shadow;
 mod share;
 
-pub(crate) use chosen::{BYTES_MAX as CHOSEN_BYTES_MAX, PINNED_KEYS_MAX, PinnedKeys};
 pub(crate) use figures::{
     BYTES_MAX as FIGURES_BYTES_MAX, Comparison, KEYS_MAX, RunRecord, RunResult, RunTotals, VersionStats,
 };
 pub(crate) use gate::{Analysis, analyse};
+pub(crate) use key_split::{KeySplit, Track, key_hash};
 pub(crate) use machine::{Action, CanaryMachine, Observation, STEP_TIMEOUT_FACTOR};
-pub(crate) use part::{KeySplit, Track, key_hash};
+pub(crate) use pinned_keys::{BYTES_MAX as CHOSEN_BYTES_MAX, PINNED_KEYS_MAX, PinnedKeys};
 pub(crate) use shadow::CompareResult;
 pub use shadow::{
     DifferenceCount, DifferenceLimit, ReconcileDifference, ShadowPlan, ShadowReport, ShadowVerdict, UnfitReason,

@@ -9,8 +9,8 @@ use homeostat_component::{Disclosure, Effects};
 use homeostat_store::Key;
 
 use crate::audience::Audience;
+use crate::canary_step::CanaryStep;
 use crate::rollout::Track;
-use crate::trial::CanaryStep;
 use crate::version::LoadedVersion;
 
 /// Reads never block. A worker that took a [`LoadedVersion`] finishes its key on it.

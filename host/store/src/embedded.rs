@@ -32,29 +32,29 @@
 //! Deliberately absent: repair of problems that [`fsck()`] finds (restore a backup instead), a cache of
 //! resources for reads, and all rules about the effect of a write (see [`semantics`](crate::semantics)).
 
-mod ahead;
 mod backup;
+mod checkpointer;
 mod codec;
-mod compact;
+mod defragment;
 mod feed;
 mod files;
-mod follower;
 mod fsck;
-mod journal;
-mod kept;
-mod latch;
+mod io_failure;
 mod layout;
+mod location;
+mod memory_bounds;
 mod open;
-mod pending;
-mod place;
-mod probe;
+mod overlay;
 mod read;
+mod read_ahead;
 mod reopen;
 mod replay;
 mod retention;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod unapplied;
+mod wal;
 mod writer;
 
 use std::fmt;
@@ -68,9 +68,9 @@ use redb::{Database, StorageBackend};
 use tokio::sync::{self, OwnedRwLockReadGuard, mpsc, oneshot, watch};
 
 use crate::history::{Bounds, History, check_start};
-use crate::listing::past::ChangesSinceCache;
+use crate::listing::changes_since::ChangesSinceCache;
+use crate::revision_notifier::RevisionNotifier;
 use crate::schema::Schemas;
-use crate::tip::RevisionNotifier;
 use crate::watch::WatchCursor;
 use crate::{
     ClockAndIds, Error, Key, Kind, Options, Page, Query, Request, Resource, Result, Revision, Scope, Store, Watch,
@@ -79,12 +79,12 @@ use crate::{
 pub use backup::{BackupError, BackupReport, RestoreOptions, RestoreReport, backup, restore};
 use feed::FileChangeLog;
 pub use fsck::{CutOff, Fsck, PROBLEMS_MAX, Problem, fsck};
-use journal::WriteAheadLog;
-pub use kept::{Memory, MemoryBound, memory_bounds};
+use location::{Location, OpenFile, OpenStore};
+pub use memory_bounds::{Memory, MemoryBound, memory_bounds};
 pub use open::OpenError;
-use place::{Location, OpenFile, OpenStore};
 use read::Snapshot;
 use reopen::OutOfSpace;
+use wal::WriteAheadLog;
 use writer::WriteJob;
 
 /// The newest file format that this program reads, and the one that it writes. The next write to an older
@@ -209,7 +209,7 @@ impl EmbeddedStore {
         let mut ready = open::store(&location, &options)?;
         if ready.was_not_closed && ready.out_of_space.is_none() {
             let bytes = location.len().map_err(|error| open::io(location.name(), error))?;
-            compact::defragment(&mut ready.open.database, location.name(), bytes);
+            defragment::defragment(&mut ready.open.database, location.name(), bytes);
         }
         Self::start(location, ready, options)
     }
@@ -441,7 +441,7 @@ impl Store for EmbeddedStore {
         // Closing the file syncs it. If the runtime is shutting down, the file is closed here.
         let closed = tokio::task::spawn_blocking(move || {
             if let (Some(database), None, Ok(bytes)) = (&mut database, shared.write_refusal(), shared.location.len()) {
-                compact::defragment(database, shared.location.name(), bytes);
+                defragment::defragment(database, shared.location.name(), bytes);
             }
             drop(database);
         });

@@ -9,6 +9,7 @@
 //! Deliberately absent: this room knows nothing of guests, grants, queues and HTTP, reads no environment
 //! variable, and has no cache in front of a store.
 
+mod clock;
 pub mod definition;
 pub mod embedded;
 mod error;
@@ -23,23 +24,22 @@ mod numbers;
 mod ownership;
 mod patch;
 mod path;
+mod revision_notifier;
 pub mod schema;
 mod selector;
 pub mod semantics;
-mod source;
 mod store;
-mod tip;
 mod validate;
 mod violation;
 mod watch;
 mod write;
 
+pub use clock::{ClockAndIds, SystemClockAndIds};
 pub use error::{Error, FieldConflict, Result};
 pub use listing::continue_after;
 pub use model::{Key, Kind, OwnerReference, Resource, Revision, Target, View};
 pub use patch::Change;
 pub use selector::{LabelRequirement, Selector};
-pub use source::{ClockAndIds, SystemClockAndIds};
 pub use store::{Options, Page, Query, Store};
 pub use watch::{Changes, Event, EventType, Scope, Watch};
 pub use write::{FieldValidation, Precondition, Propagation, Request, Write, WriteResponse};

@@ -4,7 +4,7 @@
 //! `previous` of its first change after that revision is the state to show. So a list is consistent for as
 //! long as the history reaches back to its first page. [`past`] caches the changed keys between pages.
 
-pub(crate) mod past;
+pub(crate) mod changes_since;
 #[cfg(test)]
 mod tests;
 

@@ -8,12 +8,12 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 
 use crate::history::{Bounds, History, check_start};
-use crate::listing::past::ChangesSinceCache;
+use crate::listing::changes_since::ChangesSinceCache;
 use crate::listing::{self, PastRow, Start};
 use crate::model::{Path, owner_prefix};
+use crate::revision_notifier::RevisionNotifier;
 use crate::schema::Schemas;
 use crate::semantics::{self, Decision, WritePlan};
-use crate::tip::RevisionNotifier;
 use crate::watch::{ChangeLog, LogBatch, WatchCursor};
 use crate::{
     ClockAndIds, Error, Event, EventType, Key, Kind, Options, Page, Query, Request, Resource, Result, Revision, Scope,

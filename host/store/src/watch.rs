@@ -8,7 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::tip::{RevisionNotifier, WaitGroup};
+use crate::revision_notifier::{RevisionNotifier, WaitGroup};
 use crate::{Kind, Resource, Result, Revision};
 
 /// The kind of a change.

@@ -46,6 +46,7 @@
 
 mod backoff;
 mod bands;
+mod capacity;
 mod claim;
 mod index;
 mod item;
@@ -55,7 +56,6 @@ mod options;
 mod priority;
 mod queue;
 mod report;
-mod room;
 mod slab;
 pub mod state;
 mod timers;
@@ -63,11 +63,11 @@ mod verbs;
 mod waiters;
 
 pub use backoff::Backoff;
+pub use capacity::SharedCapacity;
 pub use claim::Claim;
 pub use moment::Moment;
 pub use options::{AGEING_CLAIMS, DuringDelay, Options};
 pub use priority::Priority;
 pub use queue::Queue;
 pub use report::{Ages, CloseReport, Counters, Entry, Finishes, KeyCounts};
-pub use room::SharedCapacity;
 pub use verbs::{AddError, AddOutcome, ChangeOutcome, FinishOutcome, Key, KeyState, Next, ShutdownPhase};

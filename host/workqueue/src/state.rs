@@ -24,9 +24,9 @@ use crate::{
     AddError, AddOutcome, ChangeOutcome, Counters, DuringDelay, Key, Moment, Options, Priority, SharedCapacity,
     ShutdownPhase,
     bands::{Bands, IntrusiveList},
+    capacity::CapacityUse,
     index::{Hash, Index},
     item::{Item, ItemState, NextRun},
-    room::CapacityUse,
     slab::Slab,
     timers::{Timer, Timers},
 };

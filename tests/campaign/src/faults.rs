@@ -10,7 +10,6 @@ use homeostat_store::embedded::{EmbeddedStore, OpenError};
 use homeostat_store::{Error, Store, Write};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::check::StoreCheck;
 use crate::dice::Dice;
 use crate::disk::{Disk, DiskFault, FaultLifetime};
 use crate::document;
@@ -18,6 +17,7 @@ use crate::findings::{CampaignResult, Findings, progress};
 use crate::kill::COUNTERS_PER_CYCLE;
 use crate::load::Workload;
 use crate::machine::{self, Machine};
+use crate::store_check::StoreCheck;
 
 /// Faults of one disk, one after the other.
 const CYCLES_PER_DISK: u64 = 20;

@@ -14,11 +14,11 @@ use homeostat_store::Store;
 use homeostat_store::embedded::EmbeddedStore;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::check::StoreCheck;
 use crate::dice::Dice;
 use crate::findings::{CampaignResult, Findings, progress};
 use crate::ledger::Ledger;
 use crate::load::{AcknowledgedWrite, Workload};
+use crate::store_check::StoreCheck;
 
 /// Processes that write to one file in turn, so that it stays small.
 const CYCLES_PER_FILE: u64 = 50;

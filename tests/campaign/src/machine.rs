@@ -3,10 +3,10 @@
 use homeostat_store::{Options, Store};
 use tokio::runtime::Runtime;
 
-use crate::check::StoreCheck;
 use crate::disk::Disk;
 use crate::findings::Findings;
 use crate::ledger::Ledger;
+use crate::store_check::StoreCheck;
 
 /// Lengths of write-ahead logs: none, one that fills up after a few changes, and one that fills up now and
 /// then.

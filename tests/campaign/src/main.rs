@@ -9,7 +9,6 @@
 //! Deliberately absent: any knowledge of the store's implementation. Random decisions follow from the seed,
 //! except for the scheduling of threads.
 
-mod check;
 mod damage;
 #[path = "../../src/dice.rs"]
 mod dice;
@@ -22,6 +21,7 @@ mod ledger;
 mod load;
 mod machine;
 mod power;
+mod store_check;
 
 use std::io::{Write, stdout};
 use std::path::PathBuf;

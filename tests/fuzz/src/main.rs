@@ -17,7 +17,7 @@ mod mutate;
 mod run;
 mod target;
 mod targets;
-mod world;
+mod test_store;
 
 use std::io::{Write, stdout};
 use std::process::ExitCode;

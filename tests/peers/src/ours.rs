@@ -1,7 +1,8 @@
 //! Our side: the queue alone, the loop of a whole host, the layers of one reconcile, the store with its API,
 //! the density of controllers in a process, and swaps.
 
-pub(crate) mod beside;
+pub(crate) mod api_server;
+pub(crate) mod busy_neighbour;
 pub(crate) mod density;
 pub(crate) mod first;
 pub(crate) mod flight;
@@ -10,7 +11,6 @@ pub(crate) mod idle;
 pub(crate) mod loops;
 pub(crate) mod neighbours;
 pub(crate) mod queue;
-pub(crate) mod served;
 pub(crate) mod store;
 pub(crate) mod swap;
 pub(crate) mod tax;

@@ -4,8 +4,8 @@ use futures_util::{StreamExt, stream};
 
 use super::*;
 use crate::Metrics;
+use crate::limiter::Limiter;
 use crate::metrics::LimitKind;
-use crate::room::Limiter;
 
 const KIB: usize = 1024;
 

@@ -6,8 +6,8 @@ use homeostat_component::{Capability, CompilationCounts, EffectClass, LimitName}
 use homeostat_runtime::settle::Label;
 use homeostat_runtime::{ControllerState, Counters, HostCapacity, Priority, RolloutResult, ShadowOutcome};
 
+use super::reconcile_stats::{RESULTS, ReconcileStats};
 use super::refusals::{FileKind, LimitKind};
-use super::tally::{RESULTS, ReconcileStats};
 use super::text::{TextEncoder, seconds};
 use super::{ControllerSample, Scrape};
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use hyper::Method;
 use hyper::body::Bytes;
 
-use super::words;
+use super::resource_args;
 use crate::client::Client;
 use crate::global::{Format, Global};
 use crate::output;
@@ -14,7 +14,7 @@ use crate::output;
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct ControllerArgs {
     /// The controller: NAME or controller/NAME
-    #[arg(value_parser = words::controller)]
+    #[arg(value_parser = resource_args::controller)]
     controller: String,
 }
 

@@ -9,7 +9,7 @@ use hyper::body::Bytes;
 use serde_json::Value;
 
 use super::apply;
-use super::words::{self, ResourceArg};
+use super::resource_args::{self, ResourceArg};
 use crate::client::{ApiResource, Client, Kinds, with_query};
 use crate::exit::{self, ExitReason, Failures};
 use crate::failure::{ApiError, Unreachable};
@@ -91,7 +91,7 @@ struct Delete<'a> {
 
 impl Delete<'_> {
     async fn delete_named(&mut self) -> anyhow::Result<()> {
-        let named = words::parse(&self.args.resources)?;
+        let named = resource_args::parse(&self.args.resources)?;
         let kinds = Kinds::fetch(&self.client).await?;
         let is_choice = self.args.all || self.args.selector.is_some();
         for ResourceArg { kind, names } in named {

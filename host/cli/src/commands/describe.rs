@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::{events, queue, words};
+use super::{events, queue, resource_args};
 use crate::client::{ApiResource, Client, Kinds, with_query};
 use crate::columns::{capitalised, condition, text};
 use crate::global::{Format, Global};
@@ -26,7 +26,7 @@ pub(crate) struct Args {
 /// When the resource does not exist, or the host cannot answer.
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
     global.format(&[Format::Table])?;
-    let (kind, name) = words::parse_one(&args.resource)?;
+    let (kind, name) = resource_args::parse_one(&args.resource)?;
     let client = Client::new(global)?;
     let kinds = Kinds::fetch(&client).await?;
     let known = kinds.find(&kind)?;

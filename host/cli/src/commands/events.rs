@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::words;
+use super::resource_args;
 use crate::client::{Client, Kinds, with_query};
 use crate::columns::{capitalised, text};
 use crate::global::{Format, Global};
@@ -19,7 +19,7 @@ pub(crate) struct Args {
     #[arg(long = "for", value_name = "RESOURCE")]
     about: Option<String>,
     /// Only events of this controller
-    #[arg(long, value_name = "NAME", value_parser = words::controller)]
+    #[arg(long, value_name = "NAME", value_parser = resource_args::controller)]
     controller: Option<String>,
     /// Keep running and show new events
     #[arg(short = 'w', long)]
@@ -37,7 +37,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
     let key = match about {
         None => None,
         Some(word) => {
-            let (kind, name) = words::parse_one(&[word])?;
+            let (kind, name) = resource_args::parse_one(&[word])?;
             let kinds = Kinds::fetch(&client).await?;
             Some(kinds.find(&kind)?.key(global.namespace(), &name))
         }

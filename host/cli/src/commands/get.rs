@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::words::{self, ResourceArg};
+use super::resource_args::{self, ResourceArg};
 use crate::client::{ApiResource, Client, Kinds, with_query};
 use crate::exit;
 use crate::failure::ApiError;
@@ -45,7 +45,7 @@ pub(crate) struct Args {
 /// When a kind is unknown, a resource does not exist, or the host cannot answer.
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode> {
     let format = global.format(&FORMATS)?;
-    let named = words::parse(&args.resources)?;
+    let named = resource_args::parse(&args.resources)?;
     let client = Client::new(global)?;
     let kinds = Kinds::fetch(&client).await?;
     let get = Get { client: &client, args: &args, global, format };

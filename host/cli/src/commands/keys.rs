@@ -6,7 +6,7 @@ use homeostat_runtime::manifest::Span;
 use hyper::Method;
 use serde_json::{Value, json};
 
-use super::{control, queue, words};
+use super::{control, queue, resource_args};
 use crate::client::{ApiResource, Client, Kinds};
 use crate::columns;
 use crate::exit;
@@ -33,7 +33,7 @@ pub(crate) struct EnqueueArgs {
     #[arg(required = true, value_name = "KEY")]
     key: Vec<String>,
     /// Only for this controller
-    #[arg(long, value_name = "NAME", value_parser = words::controller)]
+    #[arg(long, value_name = "NAME", value_parser = resource_args::controller)]
     controller: Option<String>,
     /// Delay until the key is due: 250ms, 5s, 10m, 1h [default: due now]
     #[arg(long, value_name = "DURATION")]
@@ -64,7 +64,7 @@ pub(crate) enum KeyCommand {
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct QueuedKey {
     /// The controller: NAME or controller/NAME
-    #[arg(value_parser = words::controller)]
+    #[arg(value_parser = resource_args::controller)]
     controller: String,
     /// The key: KIND NAME or KIND/NAME
     #[arg(required = true, value_name = "KEY")]
@@ -153,7 +153,7 @@ async fn move_queued(
 
 /// Returns the kind and the name in the arguments.
 async fn resolve(client: &Client, words: &[String]) -> anyhow::Result<(ApiResource, String)> {
-    let (kind, name) = words::parse_one(words)?;
+    let (kind, name) = resource_args::parse_one(words)?;
     Ok((Kinds::fetch(client).await?.find(&kind)?.clone(), name))
 }
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use super::{control, words};
+use super::{control, resource_args};
 use crate::client::{Client, Kinds, with_query};
 use crate::columns::text;
 use crate::exit;
@@ -15,7 +15,7 @@ use crate::output::{self, plain};
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// The controller: NAME or controller/NAME
-    #[arg(value_parser = words::controller)]
+    #[arg(value_parser = resource_args::controller)]
     controller: String,
     /// Keep running and show new lines
     #[arg(short = 'f', long)]

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::{control, keys, words};
+use super::{control, keys, resource_args};
 use crate::client::{Client, with_query};
 use crate::columns::{kind, text};
 use crate::exit;
@@ -21,7 +21,7 @@ pub(crate) struct Args {
     #[command(subcommand)]
     verb: Option<keys::KeyCommand>,
     /// Only this controller; write `controller/NAME` if its name is also a subcommand
-    #[arg(value_parser = words::controller)]
+    #[arg(value_parser = resource_args::controller)]
     controller: Option<String>,
     /// Only keys in these states
     #[arg(long, value_name = "STATE", value_enum, value_delimiter = ',')]

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::control::path;
-use super::words;
+use super::resource_args;
 use crate::client::{Client, with_query};
 use crate::columns::text;
 use crate::exit;
@@ -58,7 +58,7 @@ enum Command {
 #[derive(clap::Args, Clone, Debug)]
 struct NameArgs {
     /// The controller: NAME or controller/NAME
-    #[arg(value_parser = words::controller)]
+    #[arg(value_parser = resource_args::controller)]
     controller: String,
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use homeostat_runtime::manifest::Span;
 use serde_json::{Value, json};
 
-use super::{queue, words};
+use super::{queue, resource_args};
 use crate::client::{Client, with_query};
 use crate::columns::text;
 use crate::global::{Format, Global};
@@ -23,7 +23,7 @@ use crate::output::{self, table::Table};
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Args {
     /// Only this controller, and its most expensive keys
-    #[arg(value_parser = words::controller)]
+    #[arg(value_parser = resource_args::controller)]
     controller: Option<String>,
     /// The most expensive keys of every controller
     #[arg(long)]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use homeostat_component::Digest;
-use homeostat_runtime::keeper::{MANAGED_BY, SyncOutcome, SyncResult, UNDONE_TO};
+use homeostat_runtime::controller_reconciler::{MANAGED_BY, SyncOutcome, SyncResult, UNDONE_TO};
 use homeostat_runtime::manifest::{API_VERSION, KIND, Manifest};
 use homeostat_runtime::reasons::{chain, list};
 use homeostat_runtime::{Error, Put};

@@ -5,11 +5,11 @@ use async_trait::async_trait;
 
 use super::{delay, failure, keys, new_call};
 use crate::bindings::types as wit;
+use crate::call_context::CallContext;
 use crate::effect::{Answer, Call, Effect, Effects, EntryPoint};
 use crate::limits::LimitName;
 use crate::limits::Limits;
 use crate::outcome::{Fault, Outcome, Retry};
-use crate::port::CallContext;
 
 struct Silent;
 

@@ -10,7 +10,7 @@ use tokio::process::{Child, Command};
 
 use super::{CompileTask, Compiler, CompilerExit};
 use crate::limits::LimitName;
-use crate::refused::Reason;
+use crate::load_error::Reason;
 
 /// The wall-time bound as a multiple of the processor time: the machine may be busy.
 const WALL_FACTOR: u32 = 4;

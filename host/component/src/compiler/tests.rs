@@ -6,8 +6,8 @@ use crate::engine::Engine;
 use crate::fixture;
 use crate::grants::Grants;
 use crate::limits::LimitName;
+use crate::load_error::Reason;
 use crate::options::EngineOptions;
-use crate::refused::Reason;
 
 /// Creates an engine whose compiler is a shell script. `$0` is its task.
 fn engine(script: &str, options: EngineOptions) -> Engine {

@@ -10,16 +10,16 @@ use homeostat_store::{Key, Kind};
 
 use super::Component;
 use crate::call::new_call;
-use crate::caller::CallSession;
+use crate::call_session::CallSession;
 use crate::effect::{Answer, Call, Effect, Effects, EntryPoint};
 use crate::engine::Engine;
 use crate::fixture;
 use crate::grants::Grants;
 use crate::limits::LimitName;
 use crate::limits::Limits;
+use crate::load_error::Reason;
 use crate::options::EngineOptions;
 use crate::outcome::{CallReport, Fault, Outcome};
-use crate::refused::Reason;
 
 const FOREVER: &str = "(loop $again (br $again)) unreachable";
 const READ_THE_CLOCK: &str = "(drop (call $now)) global.get $settled";

@@ -6,28 +6,28 @@ use serde::{Deserialize, Serialize};
 
 use super::Blob;
 use crate::limits::LimitName;
-use crate::reply;
+use crate::result_serde;
 
 /// The host's answer to an [`super::Effect`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Answer {
     /// To `Get`.
-    #[serde(with = "reply")]
+    #[serde(with = "result_serde")]
     Resource(Result<ResourceData, StoreError>),
     /// To `List`.
-    #[serde(with = "reply")]
+    #[serde(with = "result_serde")]
     Page(Result<PageData, StoreError>),
     /// To `Write`.
-    #[serde(with = "reply")]
+    #[serde(with = "result_serde")]
     Written(Result<WriteData, StoreError>),
     /// To `Follow`, `FollowAll` and `Reach`; an error also to `Config`.
-    #[serde(with = "reply")]
+    #[serde(with = "result_serde")]
     Done(Result<(), StoreError>),
     /// To `Config`: the requested settings, without those that do not exist.
     Config(Vec<(String, String)>),
     /// To `Http`.
-    #[serde(with = "reply")]
+    #[serde(with = "result_serde")]
     Http(Result<HttpResponse, HttpError>),
     /// To `WallClock` and `MonotonicClock`.
     Nanoseconds(u64),

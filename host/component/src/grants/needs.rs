@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::ask::Attempt;
+use super::attempt::Attempt;
 use super::{Verb, advice, pattern};
 
 /// Recorded pairs of verb and kind, and of method and host.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use homeostat_store::{Key, Kind, Selector};
 
 use super::{AccessRequest, Grants, ResourceGrant, ResourceNeed, Verb, advice, covers_kind, pattern};
-use crate::refused::{LoadError, Reason};
+use crate::load_error::{LoadError, Reason};
 use crate::spec::{ControllerSpec, KindDeclaration, Mapping};
 
 /// The part of a changed resource that reaches the guest.

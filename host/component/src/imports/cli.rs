@@ -12,8 +12,8 @@ use wasmtime_wasi::p2::{
 };
 
 use super::WASI_VERSION;
+use crate::call_context::CallContext;
 use crate::effect::Level;
-use crate::port::CallContext;
 use crate::state::State;
 
 /// The maximum bytes of one write.

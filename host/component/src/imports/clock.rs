@@ -10,8 +10,8 @@ use wasmtime_wasi::p2::bindings::clocks::wall_clock::Datetime;
 use wasmtime_wasi::p2::{DynPollable, Pollable, subscribe};
 
 use super::{WASI_VERSION, answer};
+use crate::call_context::CallContext;
 use crate::effect::Effect;
-use crate::port::CallContext;
 use crate::state::State;
 
 const NANOSECONDS: u64 = 1_000_000_000;

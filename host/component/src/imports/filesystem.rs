@@ -6,7 +6,7 @@
 use wasmtime::component::{Linker, Resource, ResourceType, Val};
 
 use super::WASI_VERSION;
-use super::absent::{link_constant, link_error, unnamed};
+use super::inert::{link_constant, link_error, unnamed};
 use crate::effect::WasiResource;
 use crate::state::State;
 

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpCtxView, WasiHttpHooks, WasiHttpView};
 
+use crate::call_context::CallContext;
 use crate::effect::{Answer, Blob, Effect, HttpError, HttpRequest, HttpResponse, Level};
-use crate::port::CallContext;
 use crate::state::State;
 
 /// Sends the requests of one instance.

@@ -7,9 +7,9 @@ use wasmtime::bail;
 use wasmtime::component::Linker;
 
 use super::{WASI_VERSION, answer};
+use crate::call_context::CallContext;
 use crate::effect::Effect;
 use crate::limits::contract::RANDOM_BYTES_MAX;
-use crate::port::CallContext;
 use crate::state::State;
 
 pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use wasmtime::component::{Linker, LinkerInstance, Resource, ResourceType, Val};
 use wasmtime_wasi::p2::bindings::sockets::network::{ErrorCode, IpAddressFamily};
 
-use super::absent::{link_constant, link_error, unnamed};
+use super::inert::{link_constant, link_error, unnamed};
 use super::{WASI_VERSION, clock};
 use crate::effect::WasiResource;
 use crate::state::State;

@@ -11,9 +11,9 @@ use wasmtime_wasi_http::{Error, WasiHttpHooks};
 use super::HttpHooks;
 use crate::bindings::{events as wit_events, log as wit_log, store as wit_store, types};
 use crate::call::new_call;
+use crate::call_context::CallContext;
 use crate::effect::{Answer, Call, Effect, Effects, EntryPoint, HttpResponse, Level, PageData, Severity};
 use crate::limits::{Limits, contract};
-use crate::port::CallContext;
 use crate::state::State;
 
 /// Records effects, and answers requests with the given number of bytes.

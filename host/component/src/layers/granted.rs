@@ -15,9 +15,9 @@ use crate::grants::{AccessRequest, Attempt, Disclosure, Grants, Verb, missing_ht
 use crate::limits::contract::EVENT_MESSAGE_BYTES_MAX;
 use crate::limits::cut;
 
-mod withheld;
+mod redaction;
 
-use withheld::WrittenDocument;
+use redaction::WrittenDocument;
 
 /// Passes on granted effects, and answers `forbidden` to all others, naming the missing grant.
 pub struct Granted<E> {
@@ -81,7 +81,7 @@ impl<E: Effects> Granted<E> {
         if self.grants.allows(&get) || self.grants.allows(&AccessRequest { verb: Verb::List, ..*ask }) {
             return self.inner.perform(call, Effect::Write(write)).await;
         }
-        if withheld::reads(&write) {
+        if redaction::reads(&write) {
             let text = AccessRequest { name: None, ..get }.missing();
             let text = format!("a JSON patch with `test`, `copy` or `move` reads as well: {text}");
             return Answer::Written(Err(StoreError::Forbidden(text)));

@@ -1,6 +1,6 @@
 //! Checks on the raw bytes.
 
-use crate::refused::Reason;
+use crate::load_error::Reason;
 
 const MAGIC: &[u8; 4] = b"\0asm";
 /// The version and the layer of a core module.

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use crate::bindings::reconciler as wit;
 use crate::call::{self, Sandbox, new_call};
-use crate::caller::ExecutionPermit;
+use crate::call_session::ExecutionPermit;
 use crate::code::LinkedCode;
 use crate::contract;
 use crate::effect::{Answer, Blob, Call, Effect, Effects, EntryPoint, HttpError, StoreError};
@@ -16,9 +16,9 @@ use crate::engine::Engine;
 use crate::imports::convert;
 use crate::limits::LimitName;
 use crate::limits::Limits;
+use crate::load_error::{LoadError, Reason};
 use crate::machine::Machine;
 use crate::outcome::Fault;
-use crate::refused::{LoadError, Reason};
 use crate::spec::{BackoffSpec, Changes, ControllerSpec, DuringDelay, KindDeclaration, Mapping, Role, Watch};
 
 const NAME_BYTES_MAX: usize = 63;

@@ -7,8 +7,8 @@ use crate::engine::Engine;
 use crate::fixture;
 use crate::grants::Grants;
 use crate::limits::Limits;
+use crate::load_error::Reason;
 use crate::options::EngineOptions;
-use crate::refused::Reason;
 
 const RECONCILER: &str = "homeostat:reconciler/reconciler@0.1.0";
 

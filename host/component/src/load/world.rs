@@ -7,8 +7,8 @@ use wasmtime::component::Component;
 
 use crate::contract::{CONTRACT, LIFECYCLE, MAPPER, POLLER, RECONCILER};
 use crate::imports::OFFERED;
-use crate::names::InterfaceName;
-use crate::refused::Reason;
+use crate::interface_name::InterfaceName;
+use crate::load_error::Reason;
 
 /// The names of all imports and exports of a component, each list sorted.
 pub(super) struct InterfaceNames {

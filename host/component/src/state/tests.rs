@@ -6,10 +6,10 @@ use wasmtime::component::ResourceTableError;
 
 use super::State;
 use crate::call::new_call;
+use crate::call_context::CallContext;
 use crate::effect::{Answer, Call, Effect, Effects, EntryPoint};
 use crate::limits::LimitName;
 use crate::limits::Limits;
-use crate::port::CallContext;
 
 struct Silent;
 

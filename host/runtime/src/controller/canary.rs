@@ -9,8 +9,8 @@ use homeostat_store::{Key, LabelRequirement, Query, Selector};
 
 use super::Controller;
 use super::change::{KeyFilter, ResetParked, SwapReport};
+use crate::canary_step::CanaryStep;
 use crate::rollout::{CanaryPlan, Gate, KeySplit, PinnedKeys, Share, Track, key_hash};
-use crate::trial::CanaryStep;
 use crate::{Definition, Error};
 
 /// Page size when listing the resources that labels select.

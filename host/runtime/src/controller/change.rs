@@ -19,7 +19,7 @@ use crate::listing::for_each_listed;
 use crate::slot::Slot;
 use crate::status::SwapRecord;
 use crate::version::LoadedVersion;
-use crate::{Definition, Error, Settings, sink};
+use crate::{Definition, Error, Settings, effect_stack};
 
 /// The report of a swap.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -117,7 +117,7 @@ impl Controller {
         self.fits(before, &definition).await?;
         let is_swap = anew || before.component().digest() != definition.component.digest();
         let settings = Settings::merge(definition.component.describe(), &definition.overrides);
-        let effects = sink::build(&self.context, &self.follows, &self.observations, &definition);
+        let effects = effect_stack::build(&self.context, &self.follows, &self.observations, &definition);
         let generation = if is_swap { self.slot.next_generation() } else { before.generation };
         Ok(LoadedVersion::new(definition, settings, effects, generation))
     }

@@ -26,20 +26,20 @@ use crate::context::Context;
 use crate::observations::DenialReporter;
 use crate::rollout::CompareResult;
 use crate::version::LoadedVersion;
-use crate::{Definition, Error, sink, stats};
+use crate::{Definition, Error, effect_stack, stats};
 
 mod compare;
 mod layer;
+mod replay_state;
 mod run;
-mod scene;
 
 pub use crate::rollout::{
     DifferenceCount, DifferenceLimit, ReconcileDifference, ShadowPlan, ShadowReport, ShadowVerdict, UnfitReason,
 };
 
 use layer::{NullSink, ShadowEffects};
+use replay_state::{Before, ReplayState};
 use run::{DenialCollector, Run};
-use scene::{Before, ReplayState};
 
 /// Maximum bytes captured of one reconcile, counted like the limit `effect-bytes`.
 const RECORDING_BYTES_MAX: u64 = 4 << 20;
@@ -97,7 +97,7 @@ impl Controller {
         let (inbox, arrivals) = mpsc::channel(1);
         let old = self.slot.current();
         let shadow = Arc::new(Shadow {
-            outside: Arc::new(sink::outside(&self.context, &self.follows, &old.definition)),
+            outside: Arc::new(effect_stack::outside(&self.context, &self.follows, &old.definition)),
             stable: old,
             candidate: new,
             inbox,
@@ -139,7 +139,7 @@ impl Controller {
         let denials = DenialCollector::before(Some(Arc::new(told)));
         let recorder = Arc::new(Recorder::within(RECORDING_BYTES_MAX, shadow.outside.clone()));
         let (needs, definition) = (self.observations.needs.clone(), &loaded.definition);
-        let effects = sink::within(&self.context, needs, denials.clone(), definition, recorder.clone());
+        let effects = effect_stack::within(&self.context, needs, denials.clone(), definition, recorder.clone());
         Some(Capture { permit, denials, recorder, effects })
     }
 }
@@ -200,12 +200,12 @@ impl Shadow {
     /// Runs the candidate for a key in the state that the stable version found.
     async fn run_new(&self, controller: &Controller, key: &Key, scene: ReplayState) -> Result<Run, UnfitReason> {
         let context: &Context = &controller.context;
-        let world = sink::world(context, NullSink, &self.candidate);
+        let world = effect_stack::world(context, NullSink, &self.candidate);
         let shadowed = Arc::new(ShadowEffects::new(scene, context.store.clone(), world));
         let recorder = Arc::new(Recorder::new(shadowed.clone()));
         let denials = DenialCollector::before(None);
         let needs = Arc::<Needs>::default();
-        let effects = sink::within(context, needs, denials.clone(), &self.candidate, recorder.clone());
+        let effects = effect_stack::within(context, needs, denials.clone(), &self.candidate, recorder.clone());
         let mut caller = CallSession::new(&controller.name);
         let report = self.candidate.component.reconcile(&mut caller, key, &self.candidate.limits, effects).await;
         if let Some(unfit) = shadowed.unfit() {

@@ -13,11 +13,11 @@ use tokio::time::Instant;
 
 use super::Controller;
 use super::shadow::Capture;
+use crate::canary_step::run_result;
 use crate::observer::ReconcileRecord;
+use crate::scheduler::Quantum;
 use crate::settle::{Label, settle};
 use crate::slot::{Assignment, CachedVersion};
-use crate::trial::run_result;
-use crate::turns::Quantum;
 use crate::version::LoadedVersion;
 
 /// The pause of a worker that panicked, so that a key that panics repeatedly does not keep a processor busy.

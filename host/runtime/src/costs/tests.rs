@@ -13,13 +13,13 @@ measured! {
                 for thread in 0..SHARDS {
                     let all = &all;
                     scope.spawn(move || {
-                        for (costs, n) in all.iter().flat_map(|costs| (0..3 * dearest::KEYS_MAX).map(move |n| (costs, n))) {
+                        for (costs, n) in all.iter().flat_map(|costs| (0..3 * top_keys::KEYS_MAX).map(move |n| (costs, n))) {
                             costs.note(&longest_key(1000 * thread + n), &Cost::default(), true, Duration::ZERO);
                         }
                     });
                 }
             });
-            assert_eq!(all[0].account("a", Duration::ZERO, true).keys.len(), dearest::KEYS_MAX);
+            assert_eq!(all[0].account("a", Duration::ZERO, true).keys.len(), top_keys::KEYS_MAX);
             all
         });
     }

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::guest_map::GuestMap;
-use super::missed::{UndeliveredKey, UndeliveredKeys};
+use super::undelivered::{UndeliveredKey, UndeliveredKeys};
 use super::{Capacity, DeletionState, Feeder, FeederError, Intake, IntakeError, RoomWait};
 use crate::listing::for_each_listed;
 use crate::mapping::{self, ManagedKind};

@@ -16,8 +16,8 @@ use super::codec::{
     LOG, META, META_COMPACTED, META_FORMAT, META_ID, META_MEASURE, META_REVISION, OWNERS, RESOURCES, TIMES,
 };
 use super::layout::Layout;
+use super::location::{Location, OpenFile};
 use super::open::{self, OpenError, OpenResult};
-use super::place::{Location, OpenFile};
 use super::read::Snapshot;
 use super::replay::replay;
 use super::{EmbeddedStore, FORMAT, fsck};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::SharedStore;
-use crate::tip::RevisionNotifier;
+use crate::revision_notifier::RevisionNotifier;
 use crate::watch::{ChangeLog, LogBatch};
 use crate::{Event, Result, Revision, Scope};
 

@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 use redb::{ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, TableError};
 
 use super::codec::{self, LOG, META, META_FORMAT, Meta, OWNERS, RESOURCES, TIMES};
-pub use super::journal::CutOff;
+use super::location::Location;
 use super::open::{self, OpenError, OpenResult};
-use super::place::Location;
 use super::read::Snapshot;
 use super::replay::WalReplay;
 use super::tables;
+pub use super::wal::CutOff;
 use crate::model::owner_prefix;
 use crate::{OwnerReference, Resource, Revision, model};
 

@@ -15,7 +15,7 @@ use super::FORMAT;
 use super::codec::{LOG, META, META_COMPACTED, META_FORMAT, META_ID, META_REVISION, OWNERS, RESOURCES};
 use super::files::{self, SizeLimitedFile};
 use super::layout::Layout;
-use super::place::{CACHE_BYTES, Location, OpenFile, OpenStore};
+use super::location::{CACHE_BYTES, Location, OpenFile, OpenStore};
 use super::replay::WalReplay;
 use crate::{Options, Revision};
 

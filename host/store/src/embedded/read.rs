@@ -11,7 +11,7 @@ use super::codec::{
 };
 use super::writer::{EngineResult, engine_error};
 use crate::history::check_start;
-use crate::listing::past::ChangesSinceCache;
+use crate::listing::changes_since::ChangesSinceCache;
 use crate::listing::{self, PastRow, Start};
 use crate::model::{Path, owner_prefix};
 use crate::watch::LogBatch;

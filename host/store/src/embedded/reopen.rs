@@ -5,10 +5,10 @@ use std::time::{Duration, SystemTime};
 use redb::Database;
 
 use super::codec::Meta;
-use super::journal::WriteAheadLog;
+use super::location::{OpenFile, OpenStore};
 use super::open::{self, OpenError, OpenResult};
-use super::place::{OpenFile, OpenStore};
 use super::replay::replay;
+use super::wal::WriteAheadLog;
 use super::writer::read_meta;
 use super::{CheckpointState, SharedStore};
 use crate::{Error, Revision};

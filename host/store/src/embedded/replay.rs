@@ -6,9 +6,9 @@ use redb::Durability;
 
 use super::CheckpointState;
 use super::codec::Meta;
-use super::journal::{self, CutOff, UnappliedEntries};
-use super::place::OpenFile;
+use super::location::OpenFile;
 use super::tables::Tables;
+use super::wal::{self, CutOff, UnappliedEntries};
 use super::writer::{EngineResult, engine_error, read_meta};
 use crate::Revision;
 use crate::history::Bounds;
@@ -27,7 +27,7 @@ impl WalReplay {
     /// Errors of redb and of the disk; `Corrupted` when a part is missing.
     pub(super) fn read(open: &OpenFile) -> EngineResult<Self> {
         let after = read_meta(&open.database)?.revision;
-        let found = journal::entries(&*open.file, open.layout, after).map_err(engine_error)?;
+        let found = wal::entries(&*open.file, open.layout, after).map_err(engine_error)?;
         let journal = found.map_err(|reason| Box::new(redb::Error::Corrupted(reason)))?;
         Ok(Self { after, wal: journal })
     }
@@ -38,7 +38,7 @@ impl WalReplay {
     /// # Errors
     /// As [`WalReplay::read`].
     pub(super) fn refresh(self, open: &OpenFile) -> EngineResult<Self> {
-        let is_begun = || journal::has_round(&*open.file, open.layout, self.after).map_err(engine_error);
+        let is_begun = || wal::has_round(&*open.file, open.layout, self.after).map_err(engine_error);
         let is_same =
             read_meta(&open.database)?.revision == self.after && (!self.wal.entries.is_empty() || !is_begun()?);
         if is_same { Ok(self) } else { Self::read(open) }

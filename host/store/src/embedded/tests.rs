@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use self::disk::{Ask, Disk, refuse_while};
 use super::codec::{self, LogRow};
-use super::place::{Location, OpenFile};
+use super::location::{Location, OpenFile};
 use super::{EmbeddedStore, OpenError, open};
 use crate::patch::tests::json_value;
 use crate::{

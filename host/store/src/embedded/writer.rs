@@ -13,12 +13,12 @@ use redb::Database;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 
+use super::checkpointer::{self, Checkpointer, apply_to_pages, checkpoint};
 use super::codec::{self, Meta};
-use super::follower::{self, Checkpointer, apply_to_pages, checkpoint};
-use super::pending::{ChangeBatch, UnappliedChange, UnappliedChanges};
 use super::read::Snapshot;
 use super::reopen::{fail_writes, reopen};
 use super::retention::{CUT_EXTRA_MAX, milliseconds};
+use super::unapplied::{ChangeBatch, UnappliedChange, UnappliedChanges};
 use super::{CheckpointState, CommitDurability, SharedStore};
 use crate::history::Bounds;
 use crate::model::Path;
@@ -60,7 +60,7 @@ pub(super) fn spawn(
     options: Options,
 ) -> io::Result<JoinHandle<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let follower = follower::spawn(Arc::clone(&shared), options.clone())?;
+    let follower = checkpointer::spawn(Arc::clone(&shared), options.clone())?;
     thread::Builder::new().name("homeostat-store".to_owned()).spawn(move || {
         // Closes the store even if this thread panics.
         let _end = CloseOnDrop(Arc::clone(&shared));

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{ChangeLog, Changes, Event, EventType, LogBatch, Scope, WatchCursor};
 use crate::history::{Bounds, History};
-use crate::tip::RevisionNotifier;
+use crate::revision_notifier::RevisionNotifier;
 use crate::{Kind, Resource, Result, Revision};
 
 /// A history with its last two events in memory; it counts its reads.

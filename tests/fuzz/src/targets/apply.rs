@@ -6,7 +6,7 @@ use homeostat_store::{MANAGED_FIELDS_BYTES_MAX, Store, Write};
 use serde_json::{Value, json};
 
 use crate::target::{Acceptance, Outcome, bytes, must, pair, same};
-use crate::world;
+use crate::test_store;
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {
     let Some((live, applied)) = pair(input, "live", "applied") else { return Ok(Acceptance::Rejected) };
@@ -16,21 +16,22 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
 }
 
 fn once(live: &Value, applied: &Value, schema: Option<Schema>) -> Outcome {
-    let store = world::store();
-    store.schemas().set(&world::kind(), schema.map(|schema| ("v1".to_owned(), Some(schema))));
+    let store = test_store::store();
+    store.schemas().set(&test_store::kind(), schema.map(|schema| ("v1".to_owned(), Some(schema))));
     // If this is refused, the document is applied to nothing.
-    let _refused = world::submit(&store, Write::Create { document: live.clone() }, false).is_err();
+    let _refused = test_store::submit(&store, Write::Create { document: live.clone() }, false).is_err();
     let apply = |force| Write::Apply { document: applied.clone(), manager: "fuzz".to_owned(), force };
     // Without force a conflict is allowed.
-    let _conflict = world::submit(&store, apply(false), true).is_err();
-    let Ok(first) = world::submit(&store, apply(true), false) else { return Ok(Acceptance::Rejected) };
+    let _conflict = test_store::submit(&store, apply(false), true).is_err();
+    let Ok(first) = test_store::submit(&store, apply(true), false) else { return Ok(Acceptance::Rejected) };
     let managers = first.resource.document().pointer("/metadata/managedFields").unwrap_or(&Value::Null);
     must("managedFields are bounded", bytes(managers) as u64 <= MANAGED_FIELDS_BYTES_MAX)?;
-    let again = world::submit(&store, apply(true), false).map_err(|error| format!("the second time: {error}"))?;
+    let again = test_store::submit(&store, apply(true), false).map_err(|error| format!("the second time: {error}"))?;
     let (one, two) = (first.resource.document(), again.resource.document());
     same("applying twice leaves the document unchanged", one, two)?;
     same("applying twice is no change", &again.change, &None)?;
-    let unforced = world::submit(&store, apply(false), false).map_err(|error| format!("without force: {error}"))?;
+    let unforced =
+        test_store::submit(&store, apply(false), false).map_err(|error| format!("without force: {error}"))?;
     same("applying again needs no force", &unforced.change, &None)?;
     Ok(Acceptance::Accepted)
 }

@@ -12,7 +12,7 @@ use homeostat_component::{Engine, EngineOptions, Grants};
 use tempfile::TempDir;
 
 use crate::target::{Acceptance, Outcome, same};
-use crate::world;
+use crate::test_store;
 
 /// The component of both files. A component with refused types would not be compiled at all.
 const GUEST: &str = include_str!("../../corpus/component/smallest.wat");
@@ -72,7 +72,7 @@ fn named(name: &str) -> Result<Vec<u8>> {
 
 /// Compiles the component or loads its file.
 fn load(engine: &Engine, component: &[u8]) {
-    drop(world::wait(engine.load(component, &Grants::default())));
+    drop(test_store::wait(engine.load(component, &Grants::default())));
 }
 
 /// Returns the intact file, and one of another component.

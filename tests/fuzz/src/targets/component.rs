@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use homeostat_component::{Engine, EngineOptions, Grants};
 
 use crate::target::{Acceptance, Outcome, must, same};
-use crate::world;
+use crate::test_store;
 
 /// One engine for all inputs, because starting one takes longer than most inputs.
 fn engine() -> &'static Engine {
@@ -27,7 +27,7 @@ pub(crate) fn inputs(texts: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
 }
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {
-    let load = || world::wait(engine().load(input, &Grants::default()));
+    let load = || test_store::wait(engine().load(input, &Grants::default()));
     let (first, second) = match (load(), load()) {
         (Ok(first), Ok(second)) => (first, second),
         (Err(first), Err(second)) => {

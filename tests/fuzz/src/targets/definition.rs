@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::target::{Acceptance, Outcome, must, same};
 use crate::targets::schema;
-use crate::world;
+use crate::test_store;
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {
     let Ok(document) = serde_json::from_slice::<Value>(input) else { return Ok(Acceptance::Rejected) };
@@ -26,7 +26,7 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
         if let Some(schema) = &version.schema {
             schema::fits(
                 schema,
-                world::widget("a", json!({"size": -1, "color": "red", "parts": [{"name": "a"}, null]})),
+                test_store::widget("a", json!({"size": -1, "color": "red", "parts": [{"name": "a"}, null]})),
             )?;
         }
     }

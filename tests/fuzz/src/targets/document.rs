@@ -5,27 +5,33 @@ use homeostat_store::{DOCUMENT_BYTES_MAX, Key, Kind, Precondition, Resource, Sel
 use serde_json::Value;
 
 use crate::target::{Acceptance, Outcome, bytes, is_shallow, must, same};
-use crate::world;
+use crate::test_store;
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {
     let Ok(document) = serde_json::from_slice::<Value>(input) else { return Ok(Acceptance::Rejected) };
     if let Ok(resource) = Resource::from_document(document.clone()) {
         reads(&resource)?;
     }
-    let store = world::store();
-    let Ok(created) = world::submit(&store, Write::Create { document }, false) else { return Ok(Acceptance::Rejected) };
+    let store = test_store::store();
+    let Ok(created) = test_store::submit(&store, Write::Create { document }, false) else {
+        return Ok(Acceptance::Rejected);
+    };
     let stored = &created.resource;
     reads(stored)?;
     must("a stored document is bounded", stored.bytes() <= DOCUMENT_BYTES_MAX + 1024)?;
     must("a stored document is not too deep", is_shallow(stored.document()))?;
-    let read =
-        world::wait(store.get(stored.key())).map_err(|error| format!("the created resource is missing: {error}"))?;
+    let read = test_store::wait(store.get(stored.key()))
+        .map_err(|error| format!("the created resource is missing: {error}"))?;
     same("a resource reads back as it was stored", &read, stored)?;
     let update = Write::Update { document: stored.document().clone(), precondition: Precondition::default() };
-    let updated = world::submit(&store, update, false).map_err(|error| format!("cannot be written back: {error}"))?;
+    let updated =
+        test_store::submit(&store, update, false).map_err(|error| format!("cannot be written back: {error}"))?;
     same("an identical update changes nothing", &updated.change, &None)?;
-    let dependents =
-        stored.owners().iter().map(|owner| world::wait(store.dependents(&owner.uid))).collect::<Result<Vec<_>, _>>();
+    let dependents = stored
+        .owners()
+        .iter()
+        .map(|owner| test_store::wait(store.dependents(&owner.uid)))
+        .collect::<Result<Vec<_>, _>>();
     let dependents = dependents.map_err(|error| format!("dependents cannot be read: {error}"))?;
     must("an owner has its dependents", dependents.iter().all(|found| found.contains(stored)))?;
     Ok(Acceptance::Accepted)

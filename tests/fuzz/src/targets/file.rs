@@ -11,7 +11,7 @@ use redb::StorageBackend;
 use serde_json::{Value, json};
 
 use crate::target::{Acceptance, Outcome, must, same};
-use crate::world;
+use crate::test_store;
 
 /// Length of the write-ahead log, in bytes.
 const JOURNAL_BYTES: u64 = 16 << 10;
@@ -80,15 +80,17 @@ pub(crate) fn inputs() -> Result<Vec<Vec<u8>>> {
     let mut made = Vec::new();
     for journal_bytes in [JOURNAL_BYTES, 0] {
         let memory = MemoryBackend::default();
-        let store = EmbeddedStore::over(memory.clone(), world::options(journal_bytes))?;
+        let store = EmbeddedStore::over(memory.clone(), test_store::options(journal_bytes))?;
         for number in 0..DOCUMENTS {
-            let document =
-                world::widget(&format!("w{number}"), json!({"size": number, "text": "lorem ".repeat(number * 20)}));
-            world::submit(&store, Write::Create { document }, false)?;
+            let document = test_store::widget(
+                &format!("w{number}"),
+                json!({"size": number, "text": "lorem ".repeat(number * 20)}),
+            );
+            test_store::submit(&store, Write::Create { document }, false)?;
         }
         // The state after a crash.
         made.push(memory.bytes().clone());
-        world::wait(store.close());
+        test_store::wait(store.close());
         made.push(memory.bytes().clone());
     }
     Ok(made)
@@ -96,11 +98,11 @@ pub(crate) fn inputs() -> Result<Vec<Vec<u8>>> {
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {
     let memory = MemoryBackend::of(input.to_vec());
-    let Ok(store) = EmbeddedStore::over(memory.clone(), world::options(JOURNAL_BYTES)) else {
+    let Ok(store) = EmbeddedStore::over(memory.clone(), test_store::options(JOURNAL_BYTES)) else {
         must("a file that is refused is left as it was", *memory.bytes() == input)?;
         return Ok(Acceptance::Rejected);
     };
-    let listed = world::wait(store.list(&Query::all(world::kind())));
+    let listed = test_store::wait(store.list(&Query::all(test_store::kind())));
     for item in listed.iter().flat_map(|page| &page.items) {
         must(
             "a stored text is a document",
@@ -108,23 +110,23 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
         )?;
         let read = Resource::from_document(item.document().clone());
         same("a stored document is a resource", &read.as_ref(), &Ok(&**item))?;
-        if let Ok(one) = world::wait(store.get(item.key())) {
+        if let Ok(one) = test_store::wait(store.get(item.key())) {
             same("a list and a get agree", &one, item)?;
         }
     }
-    let watch = world::wait(store.watch(Scope::Everything, Revision::ZERO));
+    let watch = test_store::wait(store.watch(Scope::Everything, Revision::ZERO));
     if let (Ok(mut watch), true) = (watch, store.revision() > Revision::ZERO) {
-        let event = world::wait(watch.next());
+        let event = test_store::wait(watch.next());
         must(
             "history begins with the first change",
             event.is_err() || event.is_ok_and(|event| event.revision == Revision(1)),
         )?;
     }
-    let document = world::widget("later", json!({}));
+    let document = test_store::widget("later", json!({}));
     let before = store.revision();
-    if world::submit(&store, Write::Create { document }, false).is_ok() {
+    if test_store::submit(&store, Write::Create { document }, false).is_ok() {
         same("a write makes a revision", &store.revision(), &before.next())?;
     }
-    world::wait(store.close());
+    test_store::wait(store.close());
     Ok(Acceptance::Accepted)
 }

@@ -9,7 +9,7 @@ use homeostat_store::{Query, Store};
 use serde_json::Value;
 
 use crate::target::{Acceptance, Outcome, must, same};
-use crate::world;
+use crate::test_store;
 
 /// The requested length of the write-ahead log. The file states its own length, which is used.
 const JOURNAL_BYTES: u64 = 0;
@@ -42,9 +42,9 @@ fn is(path: &Path, bytes: &[u8]) -> bool {
 
 /// Opens a store and returns its documents.
 fn documents(path: &Path) -> Result<Vec<Value>, String> {
-    let store = EmbeddedStore::open(path, world::options(JOURNAL_BYTES))
+    let store = EmbeddedStore::open(path, test_store::options(JOURNAL_BYTES))
         .map_err(|error| format!("a sound file cannot be opened: {error}"))?;
-    let listed = world::wait(store.list(&Query::all(world::kind())));
+    let listed = test_store::wait(store.list(&Query::all(test_store::kind())));
     let listed = listed.map_err(|error| format!("a sound file cannot be listed: {error}"))?;
     Ok(listed.items.iter().map(|item| item.document().clone()).collect())
 }

@@ -5,7 +5,7 @@ use homeostat_store::{Change, Precondition, Write};
 use serde_json::{Map, Value};
 
 use crate::target::{Acceptance, Outcome, bytes, is_shallow, must, pair, same};
-use crate::world;
+use crate::test_store;
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {
     let Some((document, patch)) = pair(input, "document", "patch") else { return Ok(Acceptance::Rejected) };
@@ -24,14 +24,14 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
             same("a merge patch changes nothing the second time", &change.apply(&changed).as_ref(), &Ok(&changed))?;
         }
         // In a store, with all its checks.
-        let store = world::store();
+        let store = test_store::store();
         let create = Write::Create { document: document.clone() };
-        let Ok(created) = world::submit(&store, create, false) else { continue };
+        let Ok(created) = test_store::submit(&store, create, false) else { continue };
         let key = created.resource.key().clone();
         let status = Write::PatchStatus { key: key.clone(), change: change.clone() };
         let patch = Write::Patch { key, change, precondition: Precondition::default() };
         for write in [patch, status] {
-            if let Ok(written) = world::submit(&store, write, false) {
+            if let Ok(written) = test_store::submit(&store, write, false) {
                 must("a patch does not make another resource", written.resource.key() == created.resource.key())?;
                 must("a patch does not change a uid", written.resource.uid() == created.resource.uid())?;
             }

@@ -6,7 +6,7 @@ use homeostat_store::{Kind, LabelRequirement, Query, Revision, Selector, Store, 
 use serde_json::{Value, json};
 
 use crate::target::{Acceptance, Outcome, must, same};
-use crate::world;
+use crate::test_store;
 
 const FORMATS: [&str; 14] = [
     "int32",
@@ -43,7 +43,7 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
         for (value_type, value) in values.into_iter().flatten() {
             let schema = json!({"type": "object", "properties": {"spec": {"type": value_type, "format": format}}});
             let schema = Schema::parse(&schema).map_err(|error| format!("{format}: {error}"))?;
-            must("one field is wrong once", schema.check(&world::widget("a", value)).len() <= 1)?;
+            must("one field is wrong once", schema.check(&test_store::widget("a", value)).len() <= 1)?;
         }
     }
     for (field, prefix) in [
@@ -64,7 +64,7 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
 /// Creates a document with the text in a metadata field, and checks that it is found. Returns whether it was
 /// accepted.
 fn stored(field: &str, value: &str, text: &str) -> Result<bool, String> {
-    let mut document = world::widget("a", json!({}));
+    let mut document = test_store::widget("a", json!({}));
     let metadata = &mut document["metadata"];
     match field {
         "labels" | "annotations" => metadata[field] = json!({text: value, "v": text}),
@@ -75,9 +75,9 @@ fn stored(field: &str, value: &str, text: &str) -> Result<bool, String> {
         }
         _ => metadata[field] = json!(text),
     }
-    let store = world::store();
-    let Ok(created) = world::submit(&store, Write::Create { document }, false) else { return Ok(false) };
-    let found = world::wait(store.get(created.resource.key())).map_err(|error| format!("{field}: {error}"))?;
+    let store = test_store::store();
+    let Ok(created) = test_store::submit(&store, Write::Create { document }, false) else { return Ok(false) };
+    let found = test_store::wait(store.get(created.resource.key())).map_err(|error| format!("{field}: {error}"))?;
     same("a created resource is found", &found, &created.resource)?;
     let labels: Vec<_> =
         found.labels().map(|(name, value)| LabelRequirement::Equals(name.to_owned(), value.to_owned())).collect();
@@ -85,7 +85,7 @@ fn stored(field: &str, value: &str, text: &str) -> Result<bool, String> {
     let read = Selector::parse_labels(&text).map_err(|error| format!("labels that were taken, {text}: {error}"))?;
     same("labels that were taken can be asked for", &read, &labels)?;
     let selector = Selector { labels: read, ..Selector::default() };
-    let page = world::wait(store.list(&Query { selector, ..Query::all(created.resource.key().kind().clone()) }));
+    let page = test_store::wait(store.list(&Query { selector, ..Query::all(created.resource.key().kind().clone()) }));
     must("labels that were taken are found", page.is_ok_and(|page| page.items == [found]))?;
     Ok(true)
 }

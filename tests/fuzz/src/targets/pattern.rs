@@ -6,7 +6,7 @@ use homeostat_store::schema::Schema;
 use serde_json::json;
 
 use crate::target::{Acceptance, Outcome, same};
-use crate::world;
+use crate::test_store;
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {
     let input = String::from_utf8_lossy(input);
@@ -28,5 +28,5 @@ fn of(pattern: &str) -> Result<Schema, homeostat_store::Error> {
 }
 
 fn is_in(schema: &Schema, text: &str) -> bool {
-    schema.check(&world::widget("a", json!(text))).is_empty()
+    schema.check(&test_store::widget("a", json!(text))).is_empty()
 }

@@ -17,7 +17,7 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use crate::target::{Acceptance, Outcome, must, same};
-use crate::world;
+use crate::test_store;
 
 /// Two tokens, one for reading and one for writing.
 const TOKENS: &str = "- {name: reader, token: reader-0123456789, access: read}\n- {name: writer, token: writer-0123456789, access: write}\n";
@@ -89,15 +89,15 @@ fn engine() -> Engine {
 }
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {
-    world::wait(asked(&Request::of(input)))
+    test_store::wait(asked(&Request::of(input)))
 }
 
 /// Sends the request to a new host, so that requests are independent.
 async fn asked(request: &Request) -> Outcome {
     let failed = |error: &dyn std::fmt::Display| format!("a host that cannot be asked: {error}");
-    let store = Arc::new(world::store());
+    let store = Arc::new(test_store::store());
     for name in ["a", "b"] {
-        let document = world::widget(name, json!({"size": 1, "parts": [{"name": "x"}]}));
+        let document = test_store::widget(name, json!({"size": 1, "parts": [{"name": "x"}]}));
         store.write(Change::Create { document }).await.map_err(|error| failed(&error))?;
     }
     let host =

@@ -6,7 +6,7 @@ use homeostat_store::{DOCUMENT_BYTES_MAX, Store, Write};
 use serde_json::Value;
 
 use crate::target::{Acceptance, Outcome, bytes, is_shallow, must, pair, same};
-use crate::world;
+use crate::test_store;
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {
     let Some((source, document)) = pair(input, "schema", "document") else { return Ok(Acceptance::Rejected) };
@@ -40,10 +40,12 @@ pub(crate) fn fits(schema: &Schema, document: Value) -> Outcome {
     must("few violations are told", violations.len() <= VIOLATIONS_MAX)?;
     must("violations have a bound", violations.iter().all(|violation| violation.to_string().len() <= 64 << 10))?;
     same("the same document has the same violations", &schema.check(&made), &violations)?;
-    let store = world::store();
-    store.schemas().set(&world::kind(), [("v1".to_owned(), Some(schema.clone()))]);
-    let Ok(created) = world::submit(&store, Write::Create { document }, false) else { return Ok(Acceptance::Accepted) };
-    if created.resource.key().kind() == &world::kind() {
+    let store = test_store::store();
+    store.schemas().set(&test_store::kind(), [("v1".to_owned(), Some(schema.clone()))]);
+    let Ok(created) = test_store::submit(&store, Write::Create { document }, false) else {
+        return Ok(Acceptance::Accepted);
+    };
+    if created.resource.key().kind() == &test_store::kind() {
         let stored = created.resource.document();
         same("a stored document is valid", &schema.check(stored), &Vec::new())?;
         same("a stored document has nothing to prune", &schema.prune(&mut stored.clone()), &Vec::new())?;

@@ -4,7 +4,7 @@ use homeostat_store::{LabelRequirement, Query, Selector, Store, Write};
 use serde_json::json;
 
 use crate::target::{Acceptance, Outcome, same};
-use crate::world;
+use crate::test_store;
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {
     if let Ok(selector) = serde_json::from_slice::<Selector>(input) {
@@ -23,17 +23,19 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
 }
 
 fn listed(selector: &Selector) -> Outcome {
-    let store = world::store();
+    let store = test_store::store();
     let mut wanted = Vec::new();
     for (number, name) in ["web", "db", "cache"].into_iter().enumerate() {
-        let document = world::widget(name, json!({"nodeName": name, "size": number, "on": number == 1, "a/b~c": "d"}));
-        let written = world::submit(&store, Write::Create { document }, false).map_err(|error| error.to_string())?;
+        let document =
+            test_store::widget(name, json!({"nodeName": name, "size": number, "on": number == 1, "a/b~c": "d"}));
+        let written =
+            test_store::submit(&store, Write::Create { document }, false).map_err(|error| error.to_string())?;
         wanted.push(written.resource);
     }
     wanted.retain(|resource| selector.matches(resource));
     wanted.sort_by_key(|resource| resource.key().name().to_owned());
-    let query = Query { selector: selector.clone(), ..Query::all(world::kind()) };
-    let page = world::wait(store.list(&query));
+    let query = Query { selector: selector.clone(), ..Query::all(test_store::kind()) };
+    let page = test_store::wait(store.list(&query));
     same("a list accepts exactly the valid selectors", &page.is_ok(), &selector.validate().is_ok())?;
     let Ok(page) = page else { return Ok(Acceptance::Rejected) };
     same("a list has exactly the matching resources", &page.items, &wanted)?;

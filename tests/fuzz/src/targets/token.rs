@@ -4,15 +4,15 @@ use homeostat_store::{Error, Query, Store, Write};
 use serde_json::json;
 
 use crate::target::{Acceptance, Outcome, must};
-use crate::world;
+use crate::test_store;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {
-    let store = world::store();
+    let store = test_store::store();
     for name in NAMES {
-        let document = world::widget(name, json!({}));
-        let written = world::submit(&store, Write::Create { document }, false);
+        let document = test_store::widget(name, json!({}));
+        let written = test_store::submit(&store, Write::Create { document }, false);
         written.map_err(|error| error.to_string())?;
     }
     let text = String::from_utf8_lossy(input);
@@ -21,8 +21,8 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
     let mut names: Vec<String> = Vec::new();
     let mut pages = 0;
     while let Some(token) = from {
-        let query = Query { limit: Some(2), from: Some(token), ..Query::all(world::kind()) };
-        let page = match world::wait(store.list(&query)) {
+        let query = Query { limit: Some(2), from: Some(token), ..Query::all(test_store::kind()) };
+        let page = match test_store::wait(store.list(&query)) {
             Ok(page) => page,
             Err(Error::Invalid { .. } | Error::Expired { .. } | Error::FutureRevision { .. }) if pages == 0 => {
                 return Ok(Acceptance::Rejected);

@@ -5,23 +5,23 @@ use homeostat_store::{Store, Write};
 use serde_json::Value;
 
 use crate::target::{Acceptance, Outcome, must, same};
-use crate::world;
+use crate::test_store;
 
 /// Maximum writes of one input.
 const WRITES_MAX: usize = 12;
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {
     let Ok(Value::Array(values)) = serde_json::from_slice::<Value>(input) else { return Ok(Acceptance::Rejected) };
-    let store = world::store();
+    let store = test_store::store();
     let mut held = Acceptance::Rejected;
     for value in values.into_iter().take(WRITES_MAX) {
         let Ok(write) = serde_json::from_value::<Write>(value) else { continue };
         let text = serde_json::to_string(&write).map_err(|error| error.to_string())?;
         same("a write reads as it was written", &serde_json::from_str(&text).ok().as_ref(), &Some(&write))?;
         let before = store.revision();
-        let tried = world::submit(&store, write.clone(), true).map(|tried| tried.change);
+        let tried = test_store::submit(&store, write.clone(), true).map(|tried| tried.change);
         same("a dry run changes nothing", &store.revision(), &before)?;
-        let written = world::submit(&store, write, false).map(|written| written.change);
+        let written = test_store::submit(&store, write, false).map(|written| written.change);
         same("a dry run predicts the result", &tried, &written)?;
         let change = matches!(written, Ok(Some(_)));
         let revision = if change { before.next() } else { before };
@@ -30,7 +30,7 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
             held = Acceptance::Accepted;
         }
     }
-    let kinds = world::wait(store.kinds()).map_err(|error| error.to_string())?;
+    let kinds = test_store::wait(store.kinds()).map_err(|error| error.to_string())?;
     must("there are no more kinds than writes", kinds.len() <= WRITES_MAX)?;
     Ok(held)
 }

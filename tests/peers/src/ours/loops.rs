@@ -9,7 +9,7 @@ use homeostat_runtime::Suspend;
 use homeostat_store::{Key, Write};
 use serde_json::json;
 
-use super::beside;
+use super::busy_neighbour;
 use super::host::{BenchHost, CountingObserver, key};
 use crate::arguments::Size;
 use crate::keys;
@@ -27,9 +27,9 @@ pub(crate) async fn run(work: &str, size: &Size, guests: &Path) -> Result<Values
     match work {
         "no-op" => no_op(size, guests).await,
         "status" => status(size, guests).await,
-        "alone" => beside::alone(size, guests).await,
-        "beside ready" => beside::ready(size, guests).await,
-        "beside hog" => beside::hog(size, guests).await,
+        "alone" => busy_neighbour::alone(size, guests).await,
+        "beside ready" => busy_neighbour::ready(size, guests).await,
+        "beside hog" => busy_neighbour::hog(size, guests).await,
         _ => bail!("the loop has no work {work}"),
     }
 }

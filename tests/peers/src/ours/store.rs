@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use super::served::ApiServer;
+use super::api_server::ApiServer;
 use crate::arguments::Size;
 use crate::keys;
 use crate::measure::{peak_bytes, percentile_us, restart_peak};

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use async_trait::async_trait;
 use homeostat_component::{Digest, EngineOptions, Fault};
-use homeostat_runtime::keeper::SyncOutcome;
+use homeostat_runtime::controller_reconciler::SyncOutcome;
 use homeostat_runtime::manifest::ComponentSource;
 use homeostat_runtime::{CodeSource, Observer, Put, ReconcileRecord, Recorder};
 use homeostat_store::{Change, Key, Kind, Precondition, Propagation, Query, Request, Revision, Write};

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::from_host;
 use crate::client::Client;
-use crate::commands::{control, words};
+use crate::commands::{control, resource_args};
 use crate::exit;
 use crate::global::{Format, Global};
 use crate::output::{self, plain};
@@ -29,7 +29,7 @@ use crate::output::{self, plain};
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct LearnArgs {
     /// A controller of the running host
-    #[arg(value_parser = words::controller)]
+    #[arg(value_parser = resource_args::controller)]
     controller: String,
     /// Observe for this long, and use only what is requested meanwhile [default: everything since the
     /// controller was added]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use homeostat_store::{Key, Kind};
 
 use super::engine;
-use crate::caller::CallSession;
+use crate::call_session::CallSession;
 use crate::component::Component;
 use crate::effect::{Call, Effects};
 use crate::fixture::Guest;
@@ -13,8 +13,8 @@ use crate::grants::{Capability, Grants, Needs};
 use crate::layers::{DenialObserver, EmptyWorld, Granted, Observed};
 use crate::limits::LimitName;
 use crate::limits::Limits;
+use crate::load_error::Reason;
 use crate::outcome::{CallReport, Fault, Outcome};
-use crate::refused::Reason;
 
 /// Records denials.
 #[derive(Default)]

@@ -10,8 +10,8 @@ use crate::grants::Grants;
 use crate::imports::OFFERED;
 use crate::limits::LimitName;
 use crate::limits::Limits;
+use crate::load_error::Reason;
 use crate::outcome::{CallReport, Fault, Outcome};
-use crate::refused::Reason;
 
 /// Returns a failure whose message has this address and length, in units of its encoding.
 fn fails_with(address: u32, length: u32) -> String {

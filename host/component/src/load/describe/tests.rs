@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use super::{AvailableExports, check};
 use crate::bindings::reconciler as wit;
+use crate::load_error::Reason;
 use crate::outcome::Outcome;
-use crate::refused::Reason;
 use crate::spec::{Changes, Mapping};
 
 const ALL: AvailableExports = AvailableExports { mapper: true, poller: true };

@@ -1,5 +1,5 @@
 use super::{InterfaceNames, LIFECYCLE, RECONCILER, check};
-use crate::refused::Reason;
+use crate::load_error::Reason;
 
 fn names(imports: &[&str], exports: &[&str]) -> InterfaceNames {
     let texts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();

@@ -12,7 +12,7 @@ use homeostat_store::{Key, Query, Store, View, Write};
 use parking_lot::Mutex;
 
 use super::UnfitReason;
-use super::scene::{ReplayAnswer, ReplayState};
+use super::replay_state::{ReplayAnswer, ReplayState};
 
 /// The effects of one reconcile.
 pub(super) struct ShadowEffects {

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::work;
 use crate::controller::Controller;
-use crate::turns::Quantum;
+use crate::scheduler::Quantum;
 
 /// Returns the size of the future of such a function.
 fn size_of_future<F: Future>(_: impl FnOnce(Arc<Controller>, Quantum) -> F) -> usize {

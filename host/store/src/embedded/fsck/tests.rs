@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Fsck, PROBLEMS_MAX, fsck, readable};
 use crate::embedded::codec::{LOG, META, META_FORMAT, OWNERS, RESOURCES, TIMES};
-use crate::embedded::place::Location;
+use crate::embedded::location::Location;
 use crate::embedded::{EmbeddedStore, FORMAT, OpenError};
 use crate::{Change, Key, Kind, Options, Precondition, Revision, Store, Write, model};
 

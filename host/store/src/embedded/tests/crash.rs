@@ -11,7 +11,7 @@ use redb::backends::FileBackend;
 use serde_json::json;
 
 use super::{key, pod};
-use crate::embedded::place::{Location, OpenFile};
+use crate::embedded::location::{Location, OpenFile};
 use crate::embedded::{EmbeddedStore, fsck, open};
 use crate::{Change, Options, Precondition, Query, Revision, Scope, Store, Write};
 

@@ -12,13 +12,13 @@ use homeostat_runtime::{ControllerState, ControllerStatus, Host};
 use homeostat_store::{Event, EventType, Key, Kind, Query, Revision, Scope, Watch};
 use tokio::time::Instant;
 
-use crate::table::{self, ControllerRow, KindRows};
+use crate::dev_table::{self, ControllerRow, KindRows};
 use crate::terminal::Screen;
 
-mod calm;
+mod idle_detector;
 mod warnings;
 
-pub(crate) use calm::IdleDetector;
+pub(crate) use idle_detector::IdleDetector;
 use warnings::Warnings;
 
 /// The polling interval.
@@ -123,7 +123,7 @@ impl ProgressReporter {
             let compiling = compiling.remove(&status.name);
             rows.push(ControllerRow { status, last_event, compiling });
         }
-        table::render(&rows, &compiling.into_iter().collect::<Vec<_>>(), &self.rows.1)
+        dev_table::render(&rows, &compiling.into_iter().collect::<Vec<_>>(), &self.rows.1)
     }
 
     /// Returns the controllers whose component has been compiling for [`COMPILING_MIN`] or longer.
@@ -136,7 +136,7 @@ impl ProgressReporter {
         // If the store cannot answer now, the next poll shows the rows.
         let (items, more) =
             self.host.store().list(&query).await.map_or((Vec::new(), false), |page| (page.items, page.next.is_some()));
-        let rows = items.iter().map(|resource| (place(resource.key()), table::summary(resource))).collect();
+        let rows = items.iter().map(|resource| (place(resource.key()), dev_table::summary(resource))).collect();
         KindRows { kind, rows, more }
     }
 
@@ -196,7 +196,7 @@ impl ProgressReporter {
         for status in controllers {
             if self.states.insert(status.name.clone(), status.state) != Some(status.state) {
                 let message = status.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
-                lines.push(format!("controller/{} {}{message}", status.name, table::state_name(status.state)));
+                lines.push(format!("controller/{} {}{message}", status.name, dev_table::state_name(status.state)));
             }
         }
         self.states.retain(|name, _| controllers.iter().any(|status| status.name == *name));
@@ -217,7 +217,7 @@ impl ProgressReporter {
                 lines.push(format!("{} deleted", name(&key)));
                 continue;
             }
-            let summary = table::summary(&event.resource);
+            let summary = dev_table::summary(&event.resource);
             if self.reported.len() >= REPORTED_MAX {
                 self.reported.clear();
             }

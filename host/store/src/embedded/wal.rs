@@ -27,7 +27,7 @@ use std::sync::Arc;
 use redb::StorageBackend;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
-use super::latch::IoFailure;
+use super::io_failure::IoFailure;
 use super::layout::Layout;
 use crate::Revision;
 

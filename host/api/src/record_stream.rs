@@ -22,8 +22,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::dress::redacted;
 use crate::params::BoolParam;
+use crate::presentation::redacted;
 use crate::state::Api;
 use crate::status::Failure;
 

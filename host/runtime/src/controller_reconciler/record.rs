@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::RESTARTED;
-use super::verdicts::SyncOutcome;
+use super::sync_results::SyncOutcome;
 use crate::clock::now;
 use crate::rollout::{CanaryPlan, Share};
 

@@ -17,11 +17,11 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
 use super::codec::Meta;
-use super::pending::{ChangeBatch, UnappliedChange};
 use super::read::Snapshot;
 use super::reopen::{recover_after_failure, reopen};
 use super::retention::{self, CUT_EXTRA_MAX, CUT_IDLE_MAX, SLEEP_MAX, SLEEP_MIN, milliseconds};
 use super::tables::Tables;
+use super::unapplied::{ChangeBatch, UnappliedChange};
 use super::writer::{CloseOnDrop, EngineResult, engine_error, read_meta};
 use super::{CommitDurability, SharedStore};
 use crate::history::Bounds;

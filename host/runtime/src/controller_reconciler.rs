@@ -25,29 +25,29 @@ use crate::controller::Controller;
 use crate::listing::for_each_listed;
 use crate::{CodeSource, Error, Host, RemovedCounts};
 
-mod bring;
-mod canary;
-mod compiling;
+mod active_rollout;
+mod compilation_tracker;
+mod desired;
+mod grant_reduction;
 mod history;
-mod misread;
 mod record;
-mod reduced;
 mod report;
+mod spec_error;
+mod sync;
+mod sync_results;
 mod undo;
-mod verdicts;
-mod wanted;
 
-use canary::ActiveRollout;
-pub(crate) use compiling::CompilationTracker;
-use reduced::DesiredGrants;
+use active_rollout::ActiveRollout;
+pub(crate) use compilation_tracker::CompilationTracker;
+use grant_reduction::DesiredGrants;
 
 pub(crate) use crate::host_kinds::controllers;
 pub use crate::host_kinds::{REVISION_KIND, revisions};
+pub(crate) use desired::write;
+pub(crate) use sync_results::{GONE_BYTES, GONE_MAX, REASON_BYTES_MAX, SyncResults};
+pub use sync_results::{SyncOutcome, SyncResult};
 pub(crate) use undo::undo;
 pub use undo::{MANAGED_BY, UNDONE_TO};
-pub(crate) use verdicts::{GONE_BYTES, GONE_MAX, REASON_BYTES_MAX, SyncResults};
-pub use verdicts::{SyncOutcome, SyncResult};
-pub(crate) use wanted::write;
 
 /// Concurrent reconciles. Compiling has threads of its own.
 const WORKERS: usize = 4;

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::canary_step::CanaryStep;
 use crate::context::Context;
 use crate::feeders::{
     Feeder, FeederId, FollowFeeder, GuestMap, Intake, KeyMapper, PollFeeder, ResyncFeeder, SlotGuest, SuspendFilter,
@@ -18,9 +19,8 @@ use crate::feeders::{
 use crate::follows::Follows;
 use crate::mapping::ManagedKind;
 use crate::rollout::Track;
+use crate::scheduler::Tenant;
 use crate::slot::Slot;
-use crate::trial::CanaryStep;
-use crate::turns::Tenant;
 use crate::version::LoadedVersion;
 
 pub(crate) struct FeederSet {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::shares::TaskClass;
+use super::fair_queue::TaskClass;
 use super::{QUANTUM, QUANTUM_INTERACTIVE};
 
 /// Processor time of a quantum that only the epoch clock has ended: more than that of a yielding worker, less

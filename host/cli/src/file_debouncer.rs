@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-mod seen;
+mod file_stamp;
 
-pub(crate) use seen::FileStamp;
+pub(crate) use file_stamp::FileStamp;
 
 /// How long a file must be unchanged before it is read. Also the pause between two scans.
 pub(crate) const QUIET: Duration = Duration::from_millis(100);

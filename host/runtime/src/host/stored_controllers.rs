@@ -7,7 +7,7 @@ use homeostat_component::Severity;
 use homeostat_store::Revision;
 
 use super::Host;
-use crate::keeper::{self, CompilationTracker, ControllerReconciler, SyncResult, SyncResults};
+use crate::controller_reconciler::{self, CompilationTracker, ControllerReconciler, SyncResult, SyncResults};
 use crate::{CodeSource, Error, Suspend};
 
 impl Host {
@@ -53,7 +53,7 @@ impl Host {
     /// # Errors
     /// [`Error::UnknownController`], [`Error::NoRevision`], [`Error::Paused`], and those of [`Host::write`].
     pub async fn undo(&self, controller: &str, to: Option<u64>) -> Result<u64, Error> {
-        keeper::undo(self, controller, to).await
+        controller_reconciler::undo(self, controller, to).await
     }
 
     /// As [`Host::suspend`], but survives restarts if the controller is a resource: an annotation records it.
@@ -62,7 +62,7 @@ impl Host {
     /// # Errors
     /// [`Error::UnknownController`], and those of [`Host::write`].
     pub async fn suspend_for_good(&self, name: &str, suspend: bool) -> Result<(), Error> {
-        match keeper::suspend(self, name, suspend).await? {
+        match controller_reconciler::suspend(self, name, suspend).await? {
             Some(revision) if self.inner.reconciler.get().is_some() => drop(self.sync_result(name, revision).await),
             Some(_) => {}
             None => self.suspend(name, suspend)?,

@@ -9,7 +9,7 @@ use homeostat_store::{Precondition, Resource, Store, Write};
 use serde_json::{Map, Value, json};
 
 use super::record::{RolloutPhase, RolloutStatus};
-use super::verdicts::SyncOutcome;
+use super::sync_results::SyncOutcome;
 use crate::rollout::Share;
 use crate::{ControllerState, ControllerStatus, SwapRecord};
 

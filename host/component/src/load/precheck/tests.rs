@@ -1,7 +1,7 @@
 use crate::fixture::{self, Guest};
 use crate::limits::LimitName;
 use crate::limits::Limits;
-use crate::refused::Reason;
+use crate::load_error::Reason;
 
 fn component(text: &str) -> Vec<u8> {
     wat::parse_str(text).unwrap()

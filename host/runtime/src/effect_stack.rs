@@ -10,10 +10,10 @@ use homeostat_component::{Call, Effects, Needs, StoreError};
 use crate::Definition;
 use crate::clock::now;
 use crate::context::Context;
-use crate::declared::KnownKinds;
 use crate::definitions::ValidatingStore;
 use crate::events::{EventSource, NewEvent};
 use crate::follows::{Follows, Target};
+use crate::known_kinds::KnownKinds;
 use crate::logs::LogLine;
 use crate::observations::{DenialReporter, Observations};
 

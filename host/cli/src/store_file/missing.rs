@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use homeostat_component::Digest;
-use homeostat_runtime::keeper::revisions;
+use homeostat_runtime::controller_reconciler::revisions;
 use homeostat_store::embedded::EmbeddedStore;
 use homeostat_store::{Options, Query, Resource, Store};
 

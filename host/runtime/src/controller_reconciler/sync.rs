@@ -7,13 +7,13 @@ use homeostat_store::{Resource, Store};
 use homeostat_workqueue::Next;
 use serde_json::Value;
 
-use super::canary::{RolloutProgress, needs_rollout};
+use super::active_rollout::{RolloutProgress, needs_rollout};
+use super::desired::{self, DesiredController};
+use super::grant_reduction::DesiredGrants;
 use super::history::{self, ControllerRevision};
 use super::record::{RolloutPhase, RolloutStatus};
-use super::reduced::DesiredGrants;
 use super::report::{self, StatusInputs};
-use super::verdicts::SyncOutcome;
-use super::wanted::{self, DesiredController};
+use super::sync_results::SyncOutcome;
 use super::{AppliedState, ControllerReconciler, RESTARTED, STARTUP_MAX, key, tell_refused, wake_when_ready};
 use crate::manifest::{ComponentSource, ValidSpec};
 use crate::reasons::{chain, list};
@@ -89,7 +89,7 @@ impl ControllerReconciler {
             Some(trying) => (trying.next(), trying.holds()),
             None => (Next::Done, false),
         };
-        host.hold(name, if holds { Suspend::Yes } else { wanted::suspension(&resource) });
+        host.hold(name, if holds { Suspend::Yes } else { desired::suspension(&resource) });
         let seen = self.report(host, &resource, &outcome).await?;
         if let SyncOutcome::Refused(reason) = &outcome {
             tell_refused(host, name, reason);
@@ -262,7 +262,7 @@ impl ControllerReconciler {
         if step.is_new {
             history::write(&*store, resource, &document, &definition.component, &step).await?;
         }
-        let put = match self.install(host, definition, wanted::suspension(resource)).await {
+        let put = match self.install(host, definition, desired::suspension(resource)).await {
             Err(Error::Stopping) => return Err(SyncError::Stopping),
             Err(error) => {
                 if step.is_new {
@@ -315,7 +315,7 @@ impl ControllerReconciler {
         if kept.grants == running.grants {
             return Ok(());
         }
-        match self.install(host, kept, wanted::suspension(resource)).await {
+        match self.install(host, kept, desired::suspension(resource)).await {
             Err(Error::Stopping) => return Err(SyncError::Stopping),
             Err(error) => return Err(SyncError::Refused(list(&[chain(&error)]))),
             Ok(_) => {}
@@ -385,7 +385,7 @@ impl ControllerReconciler {
         let name = resource.key().name();
         let Ok(wanted) = read(spec) else { return false };
         let Ok(LoadedDefinition { definition, .. }) = self.load(host, name, wanted).await else { return false };
-        if self.install(host, self.reduce_grants(definition), wanted::suspension(resource)).await.is_err() {
+        if self.install(host, self.reduce_grants(definition), desired::suspension(resource)).await.is_err() {
             return false;
         }
         self.set_applied(host, name, AppliedState::of(resource, None, *number));

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use redb::backends::FileBackend;
 use redb::{Builder, Database, DatabaseError, StorageBackend, StorageError};
 
-use super::ahead::ReadAhead;
 use super::files::{self, SizeLimitedFile};
-use super::latch::{FailStopFile, IoFailure};
+use super::io_failure::{FailStopFile, IoFailure};
 use super::layout::{Layout, Pages};
-use super::probe::Overlay;
+use super::overlay::Overlay;
+use super::read_ahead::ReadAhead;
 
 /// Page cache: 128 MiB.
 pub(super) const CACHE_BYTES: usize = 128 << 20;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::history::{self, ControllerRevision};
 use super::record::{RolloutPhase, RolloutStatus};
-use super::{key, wanted};
+use super::{desired, key};
 use crate::{Error, Host};
 
 /// The field manager of an undo, if no other manager applies the definition.
@@ -42,7 +42,7 @@ pub(crate) async fn undo(host: &Host, name: &str, to: Option<u64>) -> Result<u64
     let ControllerRevision { number, spec: older, .. } =
         chosen.ok_or_else(|| Error::NoRevision { controller: name.to_owned(), number: to })?;
     let mut next = older.clone();
-    for field in wanted::FIELDS_NOT_IN_REVISIONS {
+    for field in desired::FIELDS_NOT_IN_REVISIONS {
         if let Some(value) = spec.get(field) {
             next[field] = value.clone();
         }

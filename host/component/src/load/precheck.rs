@@ -13,10 +13,10 @@ use wasmparser::{
 use super::world::{self, InterfaceNames};
 use super::{describe, members};
 use crate::contract::CONTRACT;
+use crate::interface_name::InterfaceName;
 use crate::limits::LimitName;
 use crate::limits::Limits;
-use crate::names::InterfaceName;
-use crate::refused::Reason;
+use crate::load_error::Reason;
 
 const WASM_PAGE_BYTES: u64 = 64 << 10;
 

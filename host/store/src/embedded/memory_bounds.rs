@@ -1,7 +1,7 @@
 //! The memory bounds of a store in a file, as data for a table in the documentation: `docs/limits.md`.
 
-use super::{JOBS_MAX, RECENT_BYTES_MAX, RECENT_EVENTS_MAX, pending};
-use crate::listing::past;
+use super::{JOBS_MAX, RECENT_BYTES_MAX, RECENT_EVENTS_MAX, unapplied};
+use crate::listing::changes_since;
 
 /// A bound on memory.
 #[derive(Clone, Copy, Debug)]
@@ -52,22 +52,22 @@ pub fn memory_bounds() -> Vec<MemoryBound> {
             .counted("each belongs to a request or a call, whose bytes are bounded"),
         MemoryBound::count(
             "changes in the write-ahead log that are not in the pages yet",
-            pending::CHANGES_MAX as u64,
+            unapplied::CHANGES_MAX as u64,
             writes_wait,
         ),
-        MemoryBound::bytes("bytes of these, with the documents before them", pending::BYTES_MAX, writes_wait),
+        MemoryBound::bytes("bytes of these, with the documents before them", unapplied::BYTES_MAX, writes_wait),
         MemoryBound::bytes(
             "bytes of recently written resources",
-            pending::RECENT_BYTES_MAX,
+            unapplied::RECENT_BYTES_MAX,
             "the oldest are read from the file",
         ),
         MemoryBound::count("newest changes in memory", RECENT_EVENTS_MAX, reads_file),
         MemoryBound::bytes(documents, RECENT_BYTES_MAX, reads_file),
-        MemoryBound::count("paginated lists with cached changes", past::LISTS_MAX as u64, reads_history),
-        MemoryBound::bytes("bytes of the changed keys of these lists", past::BYTES_MAX, reads_history),
+        MemoryBound::count("paginated lists with cached changes", changes_since::LISTS_MAX as u64, reads_history),
+        MemoryBound::bytes("bytes of the changed keys of these lists", changes_since::BYTES_MAX, reads_history),
         MemoryBound::bytes(
             "bytes of changed keys that one page holds at once",
-            past::WINDOW_BYTES_MAX,
+            changes_since::WINDOW_BYTES_MAX,
             "the page reads the history again for the rest",
         ),
     ]

@@ -9,7 +9,7 @@ use homeostat_store::{EventType, Request, Resource, Store, WriteResponse};
 use serde_json::Value;
 
 use super::SUSPENDED;
-use super::misread::locate_spec_error;
+use super::spec_error::locate_spec_error;
 use crate::manifest::{Spec, ValidSpec};
 use crate::{CodeSource, Error, Suspend};
 

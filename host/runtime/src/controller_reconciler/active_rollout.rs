@@ -12,12 +12,12 @@ use homeostat_store::Resource;
 use homeostat_workqueue::{Next, Priority};
 use serde_json::Value;
 
-use super::bring::{LoadedDefinition, SyncError};
+use super::grant_reduction::DesiredGrants;
 use super::history::{self, ControllerRevision};
 use super::record::RolloutStatus;
-use super::reduced::DesiredGrants;
-use super::verdicts::SyncOutcome;
-use super::{AppliedState, ControllerReconciler, Job, RESTARTED, report, wake_when_ready, wanted};
+use super::sync::{LoadedDefinition, SyncError};
+use super::sync_results::SyncOutcome;
+use super::{AppliedState, ControllerReconciler, Job, RESTARTED, desired, report, wake_when_ready};
 use crate::controller::Controller;
 use crate::reasons::{chain, list};
 use crate::rollout::{self, Action, CanaryMachine, KeySplit, Observation, PinnedKeys, Plan, Share};
@@ -163,10 +163,10 @@ impl ControllerReconciler {
         let find = |number: u64| history.iter().find(|recorded| recorded.number == number);
         let Some(ControllerRevision { spec, .. }) = find(record.from) else { return Ok(()) };
         let base = self
-            .load(host, name, wanted::DesiredController::read(spec).map_err(|wrong| SyncError::Refused(list(&wrong)))?)
+            .load(host, name, desired::DesiredController::read(spec).map_err(|wrong| SyncError::Refused(list(&wrong)))?)
             .await?;
         let mut base = base.definition;
-        let tried = find(record.to).and_then(|to| wanted::DesiredController::read(&to.spec).ok());
+        let tried = find(record.to).and_then(|to| desired::DesiredController::read(&to.spec).ok());
         if let Some(tried) = tried.and_then(|tried| DesiredGrants::said(tried.checked)) {
             tried.reduce(&mut base);
         }
@@ -177,10 +177,10 @@ impl ControllerReconciler {
         else {
             return Ok(());
         };
-        let Ok(wanted) = wanted::DesiredController::read(spec) else { return Ok(()) };
+        let Ok(wanted) = desired::DesiredController::read(spec) else { return Ok(()) };
         let old_max = wanted.checked.old_revisions;
         // The history does not have how a definition is put in.
-        let now = wanted::DesiredController::read(&resource.document()["spec"]).ok();
+        let now = desired::DesiredController::read(&resource.document()["spec"]).ok();
         let Some(Plan::Canary(plan)) = now.map(|now| now.checked.plan) else { return Ok(()) };
         let LoadedDefinition { definition, document } = self.load(host, name, wanted).await?;
         let machine = CanaryMachine::new(plan, record.resumes(), self.now());
@@ -206,7 +206,7 @@ impl ControllerReconciler {
         let is_same_try = resource.annotation(RESTARTED) == trying.record.restarted.as_deref();
         let mut is_paused = false;
         if Some(resource.generation()) != trying.record.generation || !is_same_try {
-            let Ok(mut wanted) = wanted::DesiredController::read(&resource.document()["spec"]) else {
+            let Ok(mut wanted) = desired::DesiredController::read(&resource.document()["spec"]) else {
                 return Ok(RolloutProgress::Superseded);
             };
             wanted.pin(&trying.document);
@@ -250,7 +250,7 @@ impl ControllerReconciler {
         let (both, shadow) = (trial.comparison(), controller.shadow_report());
         let sight = Observation {
             now: self.now(),
-            is_paused: is_paused || wanted::suspension(resource) != Suspend::No,
+            is_paused: is_paused || desired::suspension(resource) != Suspend::No,
             has_synced: controller.feeders.has_canary_synced(),
             comparison: &both,
             failed: trial.failure(),

@@ -21,12 +21,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-mod habit;
-mod processor;
-mod shares;
+mod fair_queue;
+mod task_classifier;
+mod thread_cpu_time;
 
-use habit::TaskClassifier;
-use shares::{FairQueue, TaskClass};
+use fair_queue::{FairQueue, TaskClass};
+use task_classifier::TaskClassifier;
 
 /// The time after which a worker yields. Long enough that yielding costs a hundredth of it, and a quarter of
 /// a computing guest's quantum.
@@ -43,7 +43,7 @@ const YIELDS_MAX: u8 = 8;
 pub(crate) struct Scheduler {
     state: Mutex<State>,
     origin: Instant,
-    processor: processor::CpuClock,
+    processor: thread_cpu_time::CpuClock,
 }
 
 struct State {
@@ -107,10 +107,10 @@ pub(crate) struct ScheduledFuture<F> {
 impl Scheduler {
     /// Returns a scheduler for `threads` threads.
     pub(crate) fn new(threads: usize) -> Arc<Self> {
-        Self::with(threads, processor::clock)
+        Self::with(threads, thread_cpu_time::clock)
     }
 
-    fn with(threads: usize, processor: processor::CpuClock) -> Arc<Self> {
+    fn with(threads: usize, processor: thread_cpu_time::CpuClock) -> Arc<Self> {
         let state = State { queue: FairQueue::new(threads), tasks: Vec::new(), vacant: Vec::new() };
         Arc::new(Self { state: Mutex::new(state), origin: Instant::now(), processor })
     }
@@ -201,7 +201,7 @@ impl<F: Future> Future for ScheduledFuture<F> {
         let (began, computed) = (Instant::now(), (turns.processor)());
         task.over_ns.store(turns.ns_at(began + may_last), Ordering::Relaxed);
         let polled = future.as_mut().poll(&mut Context::from_waker(waker));
-        let cost = processor::cost(began.elapsed(), computed, turns.processor);
+        let cost = thread_cpu_time::cost(began.elapsed(), computed, turns.processor);
         let cost_ns = u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX);
         let QuantumEnd { again, next } = turns.state.lock().end(task.number, cost_ns, polled.is_ready());
         if let Some(next) = next {
