@@ -28,6 +28,7 @@ mod kube;
 mod kubectl;
 mod limits;
 mod metrics;
+mod modules;
 mod neighbours;
 mod outlived;
 mod private;
