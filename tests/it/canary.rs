@@ -233,8 +233,7 @@ async fn a_good_version_gets_all_keys_step_by_step_and_no_key_changes_version_tw
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bad_version_is_rolled_back_and_touches_only_its_share_of_the_keys() {
     let world = World::start(KEYS).await;
-    // What the version does, to every how many keys, its gate, a part of the reason, and its reconciles at
-    // most.
+    // Columns: behaviour, the interval between affected keys, gate, part of the reason, maximum of reconciles.
     let limits_off = json!({ "limits": 1_000_000 });
     let table = [
         ("trap", 20, json!({}), "trapped", KEYS),

@@ -43,7 +43,7 @@ impl Cluster {
         command
     }
 
-    /// Runs kubectl and returns what it printed, and whether it succeeded.
+    /// Runs kubectl, and returns whether it succeeded, and its output.
     pub(crate) async fn run(&self, arguments: &[&str]) -> (bool, String) {
         let output = tokio::time::timeout(BOUND, self.command(arguments).output()).await;
         let output = output.unwrap_or_else(|_| panic!("kubectl {arguments:?} does not end")).unwrap();

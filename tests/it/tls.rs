@@ -68,7 +68,7 @@ impl TlsHost {
         command
     }
 
-    /// Runs kubectl and returns whether it succeeded, and what it printed.
+    /// Runs kubectl, and returns whether it succeeded, and its output.
     async fn ask(&self, token: &str, arguments: &[&str]) -> (bool, String) {
         let output = tokio::time::timeout(BOUND, self.kubectl(token, arguments).output()).await;
         let output = output.unwrap_or_else(|_| panic!("kubectl {arguments:?} does not end")).unwrap();
