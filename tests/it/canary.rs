@@ -134,7 +134,7 @@ impl World {
     async fn begin(&self, first: Value, keys: u64) {
         let world = self;
         world.put(first).await;
-        eventually("it to be ready", async || world.test.host.ready(NAME).await.ok()).await;
+        eventually("the controller to be ready", async || world.test.host.ready(NAME).await.ok()).await;
         for number in 0..keys {
             let labels = json!({ "tier": if number < 10 { "first" } else { "rest" } });
             let mut document = demo("Fickle", &format!("k{number}"), json!({}));
@@ -226,14 +226,15 @@ async fn a_good_version_gets_all_keys_step_by_step_and_no_key_changes_version_tw
     }
     let steps = world.events("Canary");
     assert!(steps[0].contains("10%") && steps[1].contains("50%") && steps.len() == 2, "{steps:?}");
-    eventually("it to be told", async || (world.events("Promoted").len() == 1).then_some(())).await;
+    eventually("the event of the promotion", async || (world.events("Promoted").len() == 1).then_some(())).await;
 }
 
 /// The host rolls each kind of bad version back without help. The version touched no key outside its share.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bad_version_is_rolled_back_and_touches_only_its_share_of_the_keys() {
     let world = World::start(KEYS).await;
-    // Columns: behaviour, the interval between affected keys, gate, part of the reason, maximum of reconciles.
+    // Columns: behaviour, the interval between affected keys, gate, part of the reason, maximum of
+    // reconciles.
     let limits_off = json!({ "limits": 1_000_000 });
     let table = [
         ("trap", 20, json!({}), "trapped", KEYS),
@@ -269,7 +270,7 @@ async fn a_bad_version_is_rolled_back_and_touches_only_its_share_of_the_keys() {
         assert_eq!(condition(&status, "Progressing")["status"], "False");
         // The status is written before the event.
         let told = async || world.events("RolledBack").iter().any(|message| message.contains(&reason)).then_some(());
-        eventually("it to be told", told).await;
+        eventually("the event of the rollback", told).await;
         world.test.idle(NAME).await;
         let touched = world.touched(&name).await.len() as u64;
         assert!((1..KEYS * 4 / 10).contains(&touched) && touched <= runs_max, "{bad}: {touched} of {KEYS} keys");
@@ -328,15 +329,15 @@ async fn a_restart_after_a_rollback_reports_and_retries_a_stable_version_that_ca
     let code = Arc::new(LateCode::default());
     let world = World::with_code(opened(&file).await, code.clone()).await;
     let told = async || world.events("Refused").iter().any(|message| message.contains("it is lost")).then_some(());
-    eventually("the reason to be told", told).await;
+    eventually("the event with the reason", told).await;
     let status = world.status().await;
     assert_eq!(condition(&status, "Loaded")["reason"], "Refused");
     assert_eq!(status["rollout"]["phase"], "rolledBack", "the status still shows the rollback");
 
     code.is_found.store(true, Ordering::SeqCst);
-    let running = eventually("it to run", async || world.test.host.definition(NAME)).await;
+    let running = eventually("the stable version to run", async || world.test.host.definition(NAME)).await;
     assert_eq!(running.config["version"], "one");
-    eventually("that to be told", async || {
+    eventually("the condition to say so", async || {
         let status = world.status().await;
         (condition(&status, "Loaded")["reason"] == "RolledBack").then_some(())
     })

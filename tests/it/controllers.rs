@@ -62,7 +62,7 @@ pub(crate) fn entry(test: &TestHost, name: &str) -> Option<QueueEntry> {
 }
 
 async fn running(test: &TestHost) {
-    eventually("it to run", async || (test.status("hostile").counts.running == 1).then_some(())).await;
+    eventually("the key to run", async || (test.status("hostile").counts.running == 1).then_some(())).await;
 }
 
 /// A suspension by a person and one by the manifest are independent: neither ends the other.
@@ -129,7 +129,10 @@ async fn adding_and_removing_a_controller_disturbs_no_other() {
         let before = test.status("hostile").reconciles;
         test.host.put(definition.clone()).await.unwrap();
         test.host.remove("other").await.unwrap();
-        eventually("it to go on", async || (test.status("hostile").reconciles > before).then_some(())).await;
+        eventually("the other controller to reconcile", async || {
+            (test.status("hostile").reconciles > before).then_some(())
+        })
+        .await;
     }
     let after = test.status("hostile");
     assert_eq!((after.generation, after.failures, after.counts.waiting, after.counts.parked), (1, 1, 1, 1));
@@ -167,7 +170,7 @@ async fn changes_and_deletions_during_a_suspension_are_reconciled_once_after_it(
     }
     delete(&test, "gone").await;
     test.apply(demo("Hostile", "last", json!({}))).await;
-    eventually("all to be kept", async || (test.status("hostile").counts.ready == 3).then_some(())).await;
+    eventually("all keys to be queued", async || (test.status("hostile").counts.ready == 3).then_some(())).await;
     assert_eq!(test.status("hostile").reconciles, 0);
     test.host.suspend("hostile", false).unwrap();
     test.until(&demo_key("Hostile", "kept"), "is well", |document| !document["status"].is_null()).await;
@@ -203,7 +206,7 @@ async fn a_deletion_completes_under_a_suspension_except_for_deletions() {
     test.host.put(definition.clone()).await.unwrap();
     delete_key(&test, key("before")).await;
     test.apply(pod("new")).await;
-    eventually("all to be kept", async || (test.status("kubelet").counts.ready == 4).then_some(())).await;
+    eventually("all keys to be queued", async || (test.status("kubelet").counts.ready == 4).then_some(())).await;
     let held = test.status("kubelet");
     assert_eq!((held.state, held.counts.running, &held.message), (ControllerState::Suspended, 0, &None));
     assert!(test.get(&key("before")).await.is_some());
@@ -244,7 +247,7 @@ async fn a_key_whose_resource_is_gone_is_reconciled() {
     delete(&test, "gone").await;
     assert_eq!(test.status("hostile").reconciles, 0);
     test.host.suspend("hostile", false).unwrap();
-    let status = eventually("it to run", async || {
+    let status = eventually("the key to be reconciled", async || {
         let status = test.status("hostile");
         (status.reconciles > 0).then_some(status)
     })
@@ -296,7 +299,7 @@ async fn a_shutdown_accepts_no_changes_while_it_finishes_running_reconciles() {
     let host = test.host.clone();
     let stopping = tokio::spawn(async move { host.shutdown(Duration::from_secs(60)).await });
     let stops = async || (test.status("hostile").state == ControllerState::Stopping).then_some(());
-    eventually("it to stop", stops).await;
+    eventually("the host to stop", stops).await;
     test.apply(demo("Hostile", "late", json!({}))).await;
     let report = stopping.await.unwrap();
     let left = &report["hostile"];
@@ -312,7 +315,7 @@ async fn a_failing_poll_is_reported_and_the_next_one_is_on_time() {
     let test = TestHost::start().await;
     let definition = test.definition("poller", &guest("guest-poller")).await;
     test.host.put(definition.clone()).await.unwrap();
-    eventually("three polls that fail", async || {
+    eventually("three failed polls", async || {
         let events = test.host.events().list(&EventFilter::default());
         events.into_iter().find(|event| event.reason == "PollFailed" && event.count >= 3)
     })

@@ -201,7 +201,7 @@ fn learned_grants_of_a_component_without_requests_so_far_are_accepted() {
     );
     let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     let until_taken = |generation: u32| {
-        eventually_blocking("the definition to be taken over", || {
+        eventually_blocking("the definition to be loaded", || {
             let output = host.ask(&["get", "controller", "uptime", "-o", "json"]);
             let controller: Value = serde_json::from_str(&output.stdout).ok()?;
             let taken = &controller["status"]["conditions"];

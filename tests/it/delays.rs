@@ -20,7 +20,7 @@ async fn a_failure_with_a_requested_delay_waits_for_the_longer_of_it_and_the_bac
         let backoff = Some(BackoffSpec { base, max: base, retries_max: None });
         let test = hostile(Limits::default(), Overrides { backoff, ..Overrides::default() }).await;
         test.apply(demo("Hostile", "fail-after", json!({}))).await;
-        let due_ms = eventually("it to wait", async || entry(&test, "fail-after")?.due_in_ms).await;
+        let due_ms = eventually("the key to wait", async || entry(&test, "fail-after")?.due_in_ms).await;
         assert!((from_ms..=to_ms).contains(&due_ms), "{base:?}: {due_ms} ms");
     }
 }
@@ -31,7 +31,8 @@ async fn a_requested_delay_counts_as_no_failure() {
     let test = hostile(Limits::default(), Overrides::default()).await;
     test.apply(demo("Hostile", "centuries", json!({}))).await;
     let waits =
-        eventually("it to wait", async || entry(&test, "centuries").filter(|entry| entry.state == "waiting")).await;
+        eventually("the key to wait", async || entry(&test, "centuries").filter(|entry| entry.state == "waiting"))
+            .await;
     assert_eq!((waits.failures, waits.last_error, test.status("hostile").failures), (0, None, 0));
 }
 
@@ -41,7 +42,7 @@ async fn a_held_delay_is_not_cut_short_by_a_change() {
     let overrides = Overrides { during_delay: Some(DuringDelay::Hold), ..Overrides::default() };
     let test = hostile(Limits::default(), overrides).await;
     test.apply(demo("Hostile", "centuries", json!({}))).await;
-    eventually("it to wait", async || (test.status("hostile").counts.waiting == 1).then_some(())).await;
+    eventually("the key to wait", async || (test.status("hostile").counts.waiting == 1).then_some(())).await;
     test.apply(demo("Hostile", "centuries", json!({"changed": true}))).await;
     // A later resource has been reconciled, so the change has reached the queue too.
     test.apply(demo("Hostile", "after", json!({}))).await;
@@ -62,7 +63,7 @@ async fn a_status_write_of_the_guest_cuts_its_delay_short_once_unless_held() {
             let status = test.status("hostile");
             (status.reconciles >= runs && status.counts.waiting == 1).then_some(())
         };
-        eventually("it to wait", async || waits()).await;
+        eventually("the key to wait", async || waits()).await;
         let status = test.idle("hostile").await;
         assert_eq!((status.reconciles, status.counts.waiting), (runs, 1), "{during_delay:?}");
     }
@@ -85,7 +86,7 @@ async fn a_key_without_retries_left_is_parked_and_reported() {
 async fn a_swap_of_settings_alone_cuts_no_delay_short() {
     let test = hostile(Limits::default(), Overrides::default()).await;
     test.apply(demo("Hostile", "centuries", json!({}))).await;
-    eventually("it to wait", async || (test.status("hostile").counts.waiting == 1).then_some(())).await;
+    eventually("the key to wait", async || (test.status("hostile").counts.waiting == 1).then_some(())).await;
     let definition = test.host.definition("hostile").unwrap();
     let overrides = Overrides { resync: Some(Duration::from_secs(7200)), ..Overrides::default() };
     test.host.put(Definition { overrides, ..definition }).await.unwrap();

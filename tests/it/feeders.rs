@@ -120,7 +120,7 @@ async fn a_contradicting_definition_refuses_only_the_components_that_watch_its_k
     let (precondition, propagation) = (Precondition::default(), Propagation::Background);
     test.host.write(Write::Delete { key: key.clone(), precondition, propagation }.into()).await.unwrap();
     eventually("the definition to be gone", async || test.get(&key).await.is_none().then_some(())).await;
-    eventually("the controller to be taken", async || test.host.put(definition.clone()).await.ok()).await;
+    eventually("the controller to be accepted", async || test.host.put(definition.clone()).await.ok()).await;
     test.apply(demo("Follower", "a", json!({"target": "one"}))).await;
     reads(&test, "nothing").await;
 }
@@ -155,16 +155,17 @@ async fn a_ready_controller_reports_a_failing_feeder() {
     for on in [On::Next, On::List] {
         store.fault(on, "Note", Fault::Fail);
     }
-    let status =
-        eventually("it to tell", async || Some(test.status("follower")).filter(|status| status.message.is_some()))
-            .await;
+    let status = eventually("the status to show the error", async || {
+        Some(test.status("follower")).filter(|status| status.message.is_some())
+    })
+    .await;
     assert_eq!(status.state, ControllerState::Ready);
     let message = status.message.unwrap();
     assert!(message.contains("watch notes failed") && message.contains("on purpose"), "{message}");
     for on in [On::Next, On::List] {
         store.heal(on, "Note");
     }
-    eventually("it to be well", async || test.status("follower").message.is_none().then_some(())).await;
+    eventually("the error to be over", async || test.status("follower").message.is_none().then_some(())).await;
 }
 
 /// W7: A reconcile ends although the watch hangs that its follow requests. A feeder opens that watch, not the

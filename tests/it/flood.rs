@@ -83,7 +83,7 @@ fn apply(flood: &FloodHost, host: &HostProcess, name: &str) {
 }
 
 fn settled(flood: &FloodHost, count: f64) {
-    eventually_blocking("the controller beside it to settle", || {
+    eventually_blocking("the other controller to settle", || {
         let settled = [("controller", "moody"), ("result", "success")];
         (flood.scrape().get("controller_runtime_reconcile_total", &settled) >= count).then_some(())
     });

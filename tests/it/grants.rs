@@ -285,12 +285,13 @@ async fn revoked_grants_end_at_once_even_if_the_new_definition_is_refused() {
     drop(test);
     let again = TestHost::over(Arc::new(store())).await;
     again.host.run_controllers(Arc::new(NosyCode)).await.unwrap();
-    eventually("it to run again", async || again.host.ready(NAME).await.ok()).await;
+    eventually("the controller to run again", async || again.host.ready(NAME).await.ok()).await;
     assert_eq!(told(&again).await, texts([]));
 
     // A grant that is back lets its keys through again.
     apply_version(&again, version("-one", &within(&["blue"]), &json!({}))).await;
-    eventually("it to be told", async || told(&again).await.contains("map blue/v unseen").then_some(())).await;
+    eventually("the key to be delivered", async || told(&again).await.contains("map blue/v unseen").then_some(()))
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -317,7 +318,7 @@ async fn a_canary_gets_no_key_outside_its_own_grants() {
     let test = host().await;
     test.host.run_controllers(Arc::new(NosyCode)).await.unwrap();
     test.apply(version("-one", &within(&["*"]), &json!({}))).await;
-    eventually("it to be ready", async || test.host.ready(NAME).await.ok()).await;
+    eventually("the controller to be ready", async || test.host.ready(NAME).await.ok()).await;
     let gate = json!({ "for": "1h", "reconciles": 1 });
     let rollout = json!({ "strategy": "canary", "share": "50%", "gate": gate });
     test.apply(version("-two", &within(&["blue"]), &rollout)).await;

@@ -176,8 +176,10 @@ async fn spite(test: &TestHost, attack: &str, reason: &str) -> String {
     test.apply(demo("Spiteful", "it", json!({}))).await;
     let told = match attack.strip_prefix("stop ") {
         Some(_) => {
-            eventually("it to start", async || (test.status("spiteful").state == ControllerState::Ready).then_some(()))
-                .await;
+            eventually("the controller to start", async || {
+                (test.status("spiteful").state == ControllerState::Ready).then_some(())
+            })
+            .await;
             test.host.remove("spiteful").await.unwrap();
             event(test, "spiteful", reason).await
         }

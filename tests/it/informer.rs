@@ -41,7 +41,7 @@ impl InformerOutput {
 
     async fn line(&mut self) -> Value {
         let line = tokio::time::timeout(BOUND, self.lines.next_line()).await.expect("a line comes").unwrap();
-        serde_json::from_str(&line.expect("the informer goes on")).unwrap()
+        serde_json::from_str(&line.expect("the informer keeps running")).unwrap()
     }
 }
 

@@ -116,7 +116,7 @@ async fn a_key_that_requeues_itself_at_once_starves_no_other_key() {
     let test = TestHost::start().await;
     test.add("hostile", &guest("guest-hostile")).await;
     test.apply(demo("Hostile", "again", json!({}))).await;
-    eventually("it to run often", async || (test.status("hostile").reconciles > 20).then_some(())).await;
+    eventually("the key to run often", async || (test.status("hostile").reconciles > 20).then_some(())).await;
     for number in 0..20 {
         test.apply(demo("Hostile", &format!("good{number}"), json!({}))).await;
     }
@@ -266,7 +266,7 @@ async fn a_shutdown_finishes_ready_keys_and_reports_interrupted_ones() {
     for number in 0..50 {
         test.apply(demo("Greeting", &format!("g{number}"), json!({"name": "World"}))).await;
     }
-    eventually("all to be queued", async || {
+    eventually("all keys to be queued", async || {
         let status = test.status("greeter");
         (status.reconciles + (status.counts.ready + status.counts.running) as u64 >= 50).then_some(())
     })
@@ -327,7 +327,7 @@ async fn a_failed_reconcile_leaves_the_follows_of_its_key_unchanged() {
     // The guest requests the follow before it reads the note, and the read fails.
     store.fault(On::Get, "Note", Fault::Fail);
     test.apply(demo("Follower", "a", json!({"target": "two"}))).await;
-    eventually("it to be given up", async || (test.status("follower").counts.parked == 1).then_some(())).await;
+    eventually("the key to be parked", async || (test.status("follower").counts.parked == 1).then_some(())).await;
     store.heal(On::Get, "Note");
     let before = test.idle("follower").await.reconciles;
     test.apply(demo("Note", "two", json!({"text": "second"}))).await;

@@ -51,7 +51,7 @@ async fn newcomers_take_no_more_than_their_share_and_change_no_queue_but_their_o
     for name in ["again", "centuries", "fail-never", "fail-after"] {
         test.apply(demo("Hostile", name, json!({}))).await;
     }
-    let before = eventually("three keys to be put off", async || {
+    let before = eventually("three keys to wait or be parked", async || {
         let counts = test.status("steady").counts;
         (counts.waiting == 2 && counts.parked == 1).then(|| kept(&test))
     })

@@ -167,7 +167,7 @@ fn a_controller_suspended_except_for_deletions_runs_only_deletions() {
     assert_eq!(status()["reconciles"], 0);
     host.ask(&["delete", "moody", "two"]);
     host.until_names(&[], &["one"]);
-    eventually_blocking("it to have run", || (status()["reconciles"] == 1).then_some(()));
+    eventually_blocking("the key to have run", || (status()["reconciles"] == 1).then_some(()));
     // A suspension by a person holds deletions back too.
     host.ask(&["suspend", "moody"]);
     host.ask(&["delete", "moody", "one"]);
@@ -185,10 +185,10 @@ fn a_parked_key_runs_again_after_a_retry() {
     let before = host.reconciles();
     let said = host.ask(&["retry", "moody", "moody", "never"]).stdout;
     assert_eq!(said, "moody.demo.homeostat.dev/never retried by moody\n");
-    eventually_blocking("it to have run", || (host.reconciles() == before + 1).then_some(()));
+    eventually_blocking("the key to have run", || (host.reconciles() == before + 1).then_some(()));
     host.until_names(&["--state", "parked"], &["never"]);
     host.ask(&["retry", "moody", "moody/fails"]);
-    eventually_blocking("the other one to have run", || (host.reconciles() == before + 2).then_some(()));
+    eventually_blocking("the other key to have run", || (host.reconciles() == before + 2).then_some(()));
     assert_eq!(host.entry("fails").unwrap()["failures"], 1, "the retry reset the failures");
     host.refused(&["retry", "nobody", "moody", "never"]);
 }
@@ -211,7 +211,7 @@ fn a_key_that_is_not_queued_cannot_be_retried_but_enqueued() {
     }
     let before = host.reconciles();
     assert_eq!(host.ask(&["enqueue", "moody", "one"]).stdout, "moody.demo.homeostat.dev/one enqueued by moody\n");
-    eventually_blocking("it to have run", || (host.reconciles() == before + 1).then_some(()));
+    eventually_blocking("the key to have run", || (host.reconciles() == before + 1).then_some(()));
     // With an impossible name, a guest would believe that the resource is gone.
     for impossible in [&["enqueue", "moody", "BAD name"][..], &["enqueue", "moody", "one", "-n", "Bad NS"]] {
         let refused = host.refused(impossible);
@@ -252,7 +252,7 @@ fn a_waiting_key_is_postponed_expedited_and_cancelled() {
     host.ask(&enqueue);
     let said = host.ask(&[&["queue", "expedite"], &key[..]].concat()).stdout;
     assert_eq!(said, "moody.demo.homeostat.dev/one expedited by moody\n");
-    eventually_blocking("it to have run", || (host.reconciles() == before + 1).then_some(()));
+    eventually_blocking("the key to have run", || (host.reconciles() == before + 1).then_some(()));
     host.until_names(&[], &[]);
 }
 

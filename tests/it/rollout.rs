@@ -145,7 +145,7 @@ async fn a_suspension_by_a_person_survives_a_restart() {
     assert_eq!(test.status("greeter").state, ControllerState::Suspended, "the suspension holds once the call returns");
     end(test).await;
     let test = over(&file, &code).await;
-    eventually("it to be suspended", async || {
+    eventually("the controller to be suspended", async || {
         (test.status("greeter").state == ControllerState::Suspended).then_some(())
     })
     .await;

@@ -51,7 +51,7 @@ async fn try_on_keys(test: &TestHost, new: Definition) -> ShadowReport {
     test.host.begin_shadow(new).await.unwrap();
     for number in 0..KEYS {
         test.apply(demo("Twin", &format!("t{number}"), json!({"size": number}))).await;
-        eventually("both to have run", async || {
+        eventually("both versions to have run", async || {
             let ShadowReport { compared, unfit, .. } = report(test);
             (compared + unfit > number).then_some(())
         })
@@ -227,7 +227,7 @@ async fn host_with_code() -> TestHost {
     let test = TestHost::over(store).await;
     test.host.run_controllers(Arc::new(TwinCode)).await.unwrap();
     want(&test, "", json!({})).await;
-    eventually("it to be ready", async || test.host.ready("it").await.ok()).await;
+    eventually("the controller to be ready", async || test.host.ready("it").await.ok()).await;
     test
 }
 

@@ -96,7 +96,7 @@ async fn a_running_reconcile_finishes_on_the_old_version_and_its_key_runs_again(
     test.host.put(Definition { limits, ..definition }).await.unwrap();
     let (old, new) = (test.status("it").digest, other(&test, &guest("guest-hostile"), "new").await);
     test.apply(demo("Hostile", "slow", json!({}))).await;
-    eventually("it to run", async || (test.status("it").counts.running == 1).then_some(())).await;
+    eventually("the key to run", async || (test.status("it").counts.running == 1).then_some(())).await;
     test.host.swap("it", new).await.unwrap();
     assert_eq!(test.status("it").counts.running, 1, "the swap neither waits for the reconcile nor stops it");
     eventually("the old one to end", async || (test.status("it").reconciles == 1).then_some(())).await;
@@ -116,7 +116,7 @@ async fn failures_and_due_times_survive_a_swap() {
     for name in ["fail-after", "centuries"] {
         test.apply(demo("Hostile", name, json!({}))).await;
     }
-    eventually("both to wait", async || (test.status("it").counts.waiting == 2).then_some(())).await;
+    eventually("both keys to wait", async || (test.status("it").counts.waiting == 2).then_some(())).await;
     test.host.swap("it", other(&test, &guest("guest-hostile"), "new").await).await.unwrap();
     test.idle("it").await;
     let entries = test.host.queue("it", 10).unwrap();
@@ -237,7 +237,7 @@ async fn a_component_is_released_after_a_swap_a_shadow_or_a_removal() {
         let report = test.host.shadow_report("it").unwrap()?;
         (report.equal > 0).then_some(())
     };
-    eventually("it to be compared", compared).await;
+    eventually("a comparison", compared).await;
     test.host.end_shadow("it").unwrap();
     gone(&engine, &shadow).await;
 

@@ -76,7 +76,7 @@ async fn is_at_home(test: &TestHost, [one, two]: &[Value; 2], language: &str) {
     assert_ne!(one["random"], two["random"], "each call has its own random numbers");
     assert!(one["time"].as_f64().unwrap() > RECENT, "{one}");
     apply(test, "three", "crash").await;
-    let crash = eventually("the crash to be told", async || {
+    let crash = eventually("the event of the crash", async || {
         events(test).into_iter().find(|event| event.message.contains("crashed on purpose"))
     });
     assert_eq!(crash.await.key, Some(key("three")));

@@ -89,7 +89,7 @@ async fn a_site_that_goes_down_and_comes_back_is_reported_both_times() {
 
     let address = site.goes_down();
     test.until(&key, "is down", |document| document["status"]["state"] == "down").await;
-    eventually("failures that back off", async || {
+    eventually("three failures in a row", async || {
         let entries = test.host.queue("uptime", 1).ok()?;
         entries.first().is_some_and(|entry| entry.failures >= 3).then_some(())
     })

@@ -135,7 +135,7 @@ fn every_crate_of_the_host_has_its_dependencies_listed() {
     for package in metadata["packages"].as_array().unwrap() {
         let name = package["name"].as_str().unwrap();
         let inside = Path::new(package["manifest_path"].as_str().unwrap()).starts_with(&host);
-        assert!(!inside || ARROWS.iter().any(|(room, _)| *room == name), "say which rooms {name} may know");
+        assert!(!inside || ARROWS.iter().any(|(room, _)| *room == name), "list the crates that {name} may depend on");
     }
 }
 
@@ -148,7 +148,7 @@ fn no_crate_depends_on_a_crate_that_it_must_not() {
             packages.iter().find(|package| package["name"] == name).unwrap_or_else(|| panic!("no room {name}"));
         let ours = dependencies(package).into_iter().filter(|other| other.starts_with("homeostat"));
         let forbidden: Vec<String> = ours.filter(|other| !allowed.contains(&other.as_str())).collect();
-        assert!(forbidden.is_empty(), "{name} must not know {forbidden:?}");
+        assert!(forbidden.is_empty(), "{name} must not depend on {forbidden:?}");
     }
 }
 

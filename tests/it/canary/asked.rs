@@ -29,7 +29,7 @@ async fn a_canary_is_paused_resumed_undone_replaced_and_tried_again_on_request()
     world.patch(json!({ "spec": { "paused": null } })).await;
     assert_eq!(world.status().await["rollout"]["share"], "30%");
     assert_eq!(world.test.host.undo(NAME, None).await.unwrap(), 1, "to the stable version");
-    eventually("it to be undone", async || {
+    eventually("the undo to take effect", async || {
         let status = world.status().await;
         (status["rollout"].is_null() && condition(&status, "Progressing")["reason"] == "Complete").then_some(())
     })
@@ -49,7 +49,7 @@ async fn a_canary_is_paused_resumed_undone_replaced_and_tried_again_on_request()
     assert_eq!(world.status().await["rollout"]["phase"], "rolledBack", "the version is not tried again");
     let before = world.events("RolledBack").len();
     world.patch(json!({ "metadata": { "annotations": { "homeostat.dev/restartedAt": "now" } } })).await;
-    eventually("it to be tried again", async || {
+    eventually("the version to be tried again", async || {
         let status = world.status().await;
         (status["rollout"]["restarted"] == "now" && status["rollout"]["phase"] == "rolledBack").then_some(())
     })
@@ -72,7 +72,7 @@ async fn an_undo_skips_a_revision_that_was_replaced_before_it_had_all_keys() {
     let world = World::start(20).await;
     let put = async |name: &str, rollout: Value| world.put(version(json!({ "version": name }), rollout)).await;
     let runs = async |number: u64| {
-        eventually("it to run", async || (world.status().await["revision"] == number).then_some(())).await;
+        eventually("the revision to run", async || (world.status().await["revision"] == number).then_some(())).await;
     };
     put("two", Value::Null).await;
     runs(2).await;
@@ -112,10 +112,10 @@ async fn a_canary_can_be_suspended_and_deleted_and_its_name_used_again() {
     let (key, precondition) = (of_host("Controller", NAME), Precondition::default());
     let propagation = homeostat_store::Propagation::Background;
     world.test.host.write(Write::Delete { key, precondition, propagation }.into()).await.unwrap();
-    eventually("it to be gone", async || world.test.host.status(NAME).is_none().then_some(())).await;
+    eventually("the controller to be gone", async || world.test.host.status(NAME).is_none().then_some(())).await;
     world.put(version(json!({ "version": "four" }), quick())).await;
     assert_eq!(world.status().await["revision"], 1, "a new controller has no stable version, so no canary");
-    eventually("all to be reconciled", async || (world.touched("four").await.len() == 20).then_some(())).await;
+    eventually("all keys to be reconciled", async || (world.touched("four").await.len() == 20).then_some(())).await;
 }
 
 /// A suspension is not another definition: the candidate waits at its step.

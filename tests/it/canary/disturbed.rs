@@ -120,7 +120,7 @@ async fn a_restart_with_a_refused_definition_runs_the_stable_version_not_the_can
     world.end().await;
 
     let world = World::again(opened(&file).await).await;
-    eventually("it to run", async || world.test.host.definition(NAME)).await;
+    eventually("a version to run", async || world.test.host.definition(NAME)).await;
     assert_eq!(world.test.host.definition(NAME).unwrap().config["version"], "one");
 }
 
@@ -158,13 +158,15 @@ async fn a_host_killed_between_any_two_writes_finds_one_current_version_and_cont
                 let phase = world.status().await["rollout"]["phase"].clone();
                 (store.is_cut() || phase == ends).then_some(phase == ends)
             };
-            let was_over = eventually("it to end, or to be cut off", is_over).await;
+            let was_over = eventually("the rollout or the writes to end", is_over).await;
             world.end().await;
             drop(store);
 
             let world = World::again(opened(&file).await).await;
-            let status =
-                eventually("it to run", async || Some(world.status().await).filter(|it| it["revision"].is_u64())).await;
+            let status = eventually("a version to run", async || {
+                Some(world.status().await).filter(|it| it["revision"].is_u64())
+            })
+            .await;
             let current = status["revision"].as_u64().unwrap();
             assert!(whole_history(&world).await.contains(&current), "{bad} {writes}: {status}");
             let status = world.until_rollout("/phase", json!(ends)).await;
@@ -200,7 +202,7 @@ async fn an_edit_during_a_rollback_is_applied() {
         world.test.apply(demo("Fickle", &format!("k{number}"), json!({}))).await;
     }
     let went_back = async || (world.test.host.measure().controllers[0].rollouts.iter().sum::<u64>() > 0).then_some(());
-    eventually("it to go back", went_back).await;
+    eventually("the rollback", went_back).await;
     let change = Change::Merge(json!({ "spec": { "config": { "version": "three", "bad": null } } }));
     let (key, precondition) = (of_host("Controller", NAME), Precondition::default());
     world.test.host.write(Write::Patch { key, change, precondition }.into()).await.unwrap();
@@ -272,7 +274,7 @@ async fn a_swap_beside_the_resource_ends_the_canary_and_is_reported_as_a_swap() 
     let grants = world.test.host.definition(NAME).unwrap().grants;
     let component = world.test.host.load(several("b"), &grants).await.unwrap();
     world.test.host.swap(NAME, component).await.unwrap();
-    let ended = eventually("it to be told", async || world.events("CanaryEnded").pop()).await;
+    let ended = eventually("the event", async || world.events("CanaryEnded").pop()).await;
     assert!(ended.contains("another component was put in") && !ended.contains("has all keys"), "{ended}");
 }
 
@@ -336,7 +338,7 @@ async fn a_relaxed_gate_takes_effect_at_once() {
         world.test.apply(demo("Fickle", &format!("k{number}"), json!({}))).await;
     }
     let tried = async || (world.seen().await.iter().all(|(_, by)| !by.is_empty())).then_some(());
-    eventually("all to be reconciled", tried).await;
+    eventually("all keys to be reconciled", tried).await;
     assert!(world.touched("two").await.len() > 1);
     let status = world.status().await;
     assert_eq!(status["rollout"]["phase"], "canary", "{status}");
@@ -395,12 +397,12 @@ async fn a_failing_start_hook_stops_the_rollout_before_the_candidate_has_a_key()
             document
         };
         world.put(wanted(1, &json!({}))).await;
-        eventually("it to be ready", async || world.test.host.ready(NAME).await.ok()).await;
+        eventually("the controller to be ready", async || world.test.host.ready(NAME).await.ok()).await;
         world.test.apply(demo("Phase", "start", json!({ "failures": 1_000_000 }))).await;
         world.put(wanted(2, &rollout)).await;
         let (reason, at) =
             if rollout["strategy"] == "canary" { ("Refused", "Loaded") } else { ("RolledBack", "Degraded") };
-        let status = eventually("it to be stopped", async || {
+        let status = eventually("the rollout to be stopped", async || {
             let status = world.status().await;
             (condition(&status, at)["reason"] == reason).then_some(status)
         })

@@ -53,7 +53,7 @@ impl World {
         let mut first = version(json!({}), json!({}));
         first["spec"]["component"]["digest"] = json!(digest_of("guest-mapped"));
         world.put(first).await;
-        eventually("it to be ready", async || world.test.host.ready(NAME).await.ok()).await;
+        eventually("the controller to be ready", async || world.test.host.ready(NAME).await.ok()).await;
         for name in names() {
             world.test.apply(demo("Mapped", &name, json!({}))).await;
         }
@@ -179,7 +179,7 @@ async fn a_shadow_has_no_map_or_poll_called_before_it_is_a_candidate() {
     world.test.apply(demo("Origin", "o", json!({ "names": ["trap"] }))).await;
     world.change_mapped().await;
     let compared = async || world.test.host.shadow_report(NAME).unwrap().filter(|report| report.compared >= 3);
-    eventually("it to be compared", compared).await;
+    eventually("three comparisons", compared).await;
     assert_eq!((world.events("PollFailed"), world.events("MapFailed")), (Vec::new(), Vec::new()));
     world.patch(json!({ "spec": { "rollout": { "shadow": { "for": "100ms" } } } })).await;
     let status = world.until_rollout("/phase", json!("rolledBack")).await;

@@ -309,7 +309,7 @@ fn a_controller_applied_beside_the_folder_runs_and_stays() {
     assert_eq!(host.ask(&["rollout", "restart", "greeter"]).code, Some(0));
     until(&host, "/status/generation", &json!(2));
     assert_eq!(host.ask(&["delete", "controller", "greeter"]).code, Some(0));
-    eventually_blocking("it to be gone", || {
+    eventually_blocking("the controller to be gone", || {
         (host.ask(&["get", "controller", "greeter"]).code == Some(1)).then_some(())
     });
 }
@@ -369,7 +369,7 @@ fn a_controller_replaced_without_the_label_leaves_the_folders_management() {
 
     // After its deletion, the controller of the folder takes the name.
     write(folder.path(), "greeter.yaml", &manifest("  concurrency: 3\n"));
-    eventually_blocking("it to be told once more", || (host.stderr().matches(refused).count() == 2).then_some(()));
+    eventually_blocking("a second report", || (host.stderr().matches(refused).count() == 2).then_some(()));
     assert_eq!(host.ask(&["delete", "controller", "greeter"]).code, Some(0));
     until(&host, "/status/concurrency", &json!(3));
 }

@@ -51,7 +51,7 @@ async fn kubectl_creates_changes_and_deletes_a_controller() {
     })
     .await;
     cluster.done(&["delete", "controller", "greeter"]).await;
-    eventually("it to be gone", async || test.host.status("greeter").is_none().then_some(())).await;
+    eventually("the controller to be gone", async || test.host.status("greeter").is_none().then_some(())).await;
     eventually("its revisions to be collected", async || {
         let left = cluster.json(&["get", "controllerrevisions"]).await;
         left["items"].as_array().unwrap().is_empty().then_some(())
