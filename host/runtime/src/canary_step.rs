@@ -51,8 +51,7 @@ impl CanaryStep {
     /// Returns a step of the same canary with other keys or another gate. Its statistics start at zero.
     pub(crate) fn next(&self, part: KeySplit, gate: Gate) -> Self {
         let (loaded, fate) = (self.loaded.clone(), self.candidate.clone());
-        let both =
-            Mutex::new(Comparison { stable_totals: self.comparison.lock().stable_totals, ..Comparison::default() });
+        let both = Mutex::new(self.comparison.lock().next_step());
         Self {
             loaded,
             split: part,
@@ -109,7 +108,8 @@ impl CanaryStep {
     fn run(&self, claim: &Claim<Key>, CallReport { result, cost }: &CallReport<Outcome>) -> RunRecord {
         let ended = self.began.elapsed();
         RunRecord {
-            key: key_hash(claim.key(), self.split.salt),
+            // The same in all steps, whatever salt deals the keys.
+            key: key_hash(claim.key(), 0),
             is_resync: claim.is_without_event(),
             is_retry: claim.failures() > 0,
             end: self::run_result(result),

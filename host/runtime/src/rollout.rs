@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+mod deal;
 mod figures;
 mod gate;
 mod key_split;
@@ -15,6 +16,7 @@ mod pinned_keys;
 mod shadow;
 mod share;
 
+pub(crate) use deal::{DEALT_MAX, Deal, even_salt};
 pub(crate) use figures::{
     BYTES_MAX as FIGURES_BYTES_MAX, Comparison, KEYS_MAX, RunRecord, RunResult, RunTotals, VersionStats,
 };

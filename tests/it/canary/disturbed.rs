@@ -415,3 +415,36 @@ async fn a_failing_start_hook_stops_the_rollout_before_the_candidate_has_a_key()
         assert_eq!(world.test.status(NAME).answered.unwrap().digest, digest(1));
     }
 }
+
+/// Few keys are dealt evenly, by what the status says: keys that come later, and a host that starts anew, change nothing of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_keys_are_dealt_evenly_and_stay_where_they_are_over_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("store.redb");
+    let keys = 10;
+    let world = World::over(opened(&file).await, keys).await;
+    let mut rollout = watched(json!({}));
+    rollout["share"] = json!("50%");
+    world.put(version(json!({ "version": "two" }), rollout)).await;
+    let before = world.until_rollout("/share", json!("50%")).await;
+    world.test.idle(NAME).await;
+    let share = world.touched("two").await;
+    assert!((4..=6).contains(&share.len()), "{share:?}");
+    assert!(before["rollout"]["salt"].is_u64(), "{before}");
+    for number in keys..3 * keys {
+        world.test.apply(demo("Fickle", &format!("k{number}"), json!({}))).await;
+    }
+    world.test.idle(NAME).await;
+    world.end().await;
+
+    let world = World::again(opened(&file).await).await;
+    let after = world.until_rollout("/share", json!("50%")).await;
+    assert_eq!(after["rollout"]["salt"], before["rollout"]["salt"]);
+    world.change_all(keys, "yes").await;
+    world.test.idle(NAME).await;
+    let (_, later): (BTreeSet<String>, BTreeSet<String>) =
+        world.touched("two").await.into_iter().partition(|name| name.len() > 2);
+    assert_eq!(later, share, "each key is where it was");
+    assert!(world.seen().await.iter().all(|(_, by)| by.len() < 3), "and was nowhere else between");
+    world.end().await;
+}

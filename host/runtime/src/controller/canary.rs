@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
-use homeostat_store::{Key, LabelRequirement, Query, Selector};
+use homeostat_store::{Key, Kind, LabelRequirement, Query, Resource, Selector};
 
 use super::Controller;
 use super::change::{KeyFilter, ResetParked, SwapReport};
 use crate::canary_step::CanaryStep;
-use crate::rollout::{CanaryPlan, Gate, KeySplit, PinnedKeys, Share, Track, key_hash};
+use crate::rollout::{CanaryPlan, DEALT_MAX, Deal, Gate, KeySplit, PinnedKeys, Share, Track, even_salt, key_hash};
+use crate::version::LoadedVersion;
 use crate::{Definition, Error};
 
 /// Page size when listing the resources that labels select.
@@ -50,12 +51,13 @@ impl Controller {
     }
 
     /// Sets the canary's share of the keys, in addition to its pinned keys, and requeues the keys that it
-    /// gains. `chosen` replaces the pinned keys. Does nothing without a canary.
-    pub(crate) async fn set_canary_share(&self, share: Share, chosen: Option<PinnedKeys>, gate: Gate) {
+    /// gains. `deal` says how keys are split from now on, before the canary has the first one. Does nothing without a canary.
+    pub(crate) async fn set_canary_share(&self, share: Share, deal: Option<Deal>, gate: Gate) {
         let changing = self.changing.lock().await;
         let Some(before) = self.slot.canary() else { return };
         let was = before.split.clone();
-        let now = KeySplit { share: Some(share), pinned: chosen.unwrap_or_else(|| was.pinned.clone()), salt: was.salt };
+        let Deal { salt, pinned } = deal.unwrap_or_else(|| Deal { salt: was.salt, pinned: was.pinned.clone() });
+        let now = KeySplit { share: Some(share), pinned, salt };
         self.slot.set_canary(Some(Arc::new(before.next(now.clone(), gate))));
         // Also requeues the keys that the canary already had, so that both versions get the same share of
         // resyncs.
@@ -148,20 +150,57 @@ impl Controller {
         true
     }
 
-    /// Returns the keys whose resources have the labels now, within the bound. Returns none for kinds without
-    /// stored resources.
+    /// Deals the keys of what is stored now to a candidate and to what runs: evenly, beside those whose resources have the labels now, within their
+    /// bound. Where nothing is stored, no key is known.
+    ///
+    /// Reads stored resources until [`DEALT_MAX`] keys are known, and with labels all that have them.
     ///
     /// # Errors
     /// Those of the store.
-    pub(crate) async fn pinned_keys(&self, canary: &CanaryPlan, salt: u64) -> homeostat_store::Result<PinnedKeys> {
+    pub(crate) async fn deal(&self, canary: &CanaryPlan, revision: u64) -> homeostat_store::Result<Deal> {
         let manages = self.slot.current().component().describe().manages.clone();
-        let mut chosen = PinnedKeys::default();
-        if manages.keys_only || canary.labels.is_empty() {
-            return Ok(chosen);
+        if manages.keys_only {
+            return Ok(Deal { salt: even_salt(revision, &canary.steps, &[]), pinned: PinnedKeys::default() });
         }
         let labels = canary.labels.iter().map(|(name, value)| LabelRequirement::Equals(name.clone(), value.clone()));
-        let selector = Selector { labels: labels.collect(), ..Selector::default() };
-        let mut query = Query { selector, limit: Some(PAGE_ITEMS), ..Query::all(manages.kind) };
+        let chosen = Some(Selector { labels: labels.collect(), ..Selector::default() });
+        let chosen = chosen.filter(|selector| !selector.labels.is_empty());
+        let salt = even_salt(revision, &canary.steps, &self.keys_to_deal(&manages.kind, chosen.as_ref()).await?);
+        let pinned = match chosen {
+            Some(selector) => self.pinned_keys(manages.kind, selector, salt).await?,
+            None => PinnedKeys::default(),
+        };
+        Ok(Deal { salt, pinned })
+    }
+
+    /// Returns the first [`DEALT_MAX`] keys that either version may have and labels do not choose.
+    async fn keys_to_deal(&self, kind: &Kind, chosen: Option<&Selector>) -> homeostat_store::Result<Vec<Key>> {
+        let (current, trial) = (self.slot.current(), self.slot.canary());
+        let is_dealt = |resource: &Resource| {
+            let key = resource.key();
+            let may_get = |loaded: &LoadedVersion| loaded.definition.may_get(key);
+            may_get(&current)
+                && trial.as_ref().is_none_or(|trial| may_get(&trial.loaded))
+                && !chosen.is_some_and(|selector| selector.matches(resource))
+        };
+        let (mut keys, mut query) = (Vec::new(), Query { limit: Some(PAGE_ITEMS), ..Query::all(kind.clone()) });
+        loop {
+            let page = self.context.store.list(&query).await?;
+            let room = DEALT_MAX - keys.len();
+            keys.extend(
+                page.items.iter().filter(|resource| is_dealt(resource)).take(room).map(|item| item.key().clone()),
+            );
+            match page.next.filter(|_| keys.len() < DEALT_MAX) {
+                Some(next) => query.from = Some(next),
+                None => return Ok(keys),
+            }
+        }
+    }
+
+    /// Returns the keys that a selector means now, within their bound.
+    async fn pinned_keys(&self, kind: Kind, selector: Selector, salt: u64) -> homeostat_store::Result<PinnedKeys> {
+        let mut chosen = PinnedKeys::default();
+        let mut query = Query { selector, limit: Some(PAGE_ITEMS), ..Query::all(kind) };
         loop {
             let page = self.context.store.list(&query).await?;
             chosen = chosen.and(page.items.iter().map(|resource| key_hash(resource.key(), salt)));

@@ -130,7 +130,7 @@ impl ControllerReconciler {
         old_max: u32,
     ) -> Result<ActiveRollout, SyncError> {
         let Ok(controller) = host.controller(name) else { return Err(SyncError::Stopping) };
-        let part = KeySplit { share: None, pinned: chosen, salt: record.to };
+        let part = KeySplit { share: None, pinned: chosen, salt: record.salt() };
         let gate = machine.plan().gate.clone();
         let trial = match controller.start_canary(definition, gate, part, machine.shadow().is_some()).await {
             Ok(trial) => trial,
@@ -328,18 +328,19 @@ impl ControllerReconciler {
         share: Share,
     ) -> Result<(), SyncError> {
         let (plan, is_first) = (trying.machine.plan(), trying.machine.share().is_none());
-        // Chosen once, and kept before anything of it takes effect: labels that change later, or a restart, move no key.
-        let chosen = if is_first && trying.record.resumes().is_none() {
-            let chosen = controller.pinned_keys(plan, trying.record.to).await?;
+        // Dealt once, and kept before anything of it takes effect: keys that come, labels that change later, or a restart, move no key.
+        let deal = if is_first && trying.record.resumes().is_none() {
+            let deal = controller.deal(plan, trying.record.to).await?;
             let revision = history::name(&controller.name, trying.record.to);
-            history::pin_keys(&*host.store(), &revision, &chosen).await?;
-            Some(chosen)
+            history::pin_keys(&*host.store(), &revision, &deal.pinned).await?;
+            Some(deal)
         } else {
             None
         };
-        let record = trying.record.at_share(share, plan);
+        let salt = deal.as_ref().map_or_else(|| trying.record.salt(), |deal| deal.salt);
+        let record = RolloutStatus { salt: Some(salt), ..trying.record.at_share(share, plan) };
         self.write_rollout(host, resource, &record).await?;
-        controller.set_canary_share(share, chosen, plan.gate.clone()).await;
+        controller.set_canary_share(share, deal, plan.gate.clone()).await;
         trying.machine.step_started(share, self.now());
         let chosen = if trying.machine.plan().labels.is_empty() { "" } else { " beside the keys that labels choose" };
         let message =

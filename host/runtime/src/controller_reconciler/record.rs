@@ -44,6 +44,9 @@ pub(super) struct RolloutStatus {
     pub(super) to: u64,
     /// The canary's share of the keys.
     pub(super) share: Share,
+    /// The salt that deals the keys. `None`: no key was dealt, or a host dealt them by the number of the revision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) salt: Option<u64>,
     /// The current step, and the number of steps.
     pub(super) step: usize,
     pub(super) steps: usize,
@@ -74,6 +77,7 @@ impl RolloutStatus {
             from,
             to,
             share: Share::NONE,
+            salt: None,
             step: 0,
             steps: plan.steps.len(),
             since: now(),
@@ -111,6 +115,11 @@ impl RolloutStatus {
         (self.phase == RolloutPhase::Canary).then_some(self.share)
     }
 
+    /// Returns the salt that deals the keys.
+    pub(super) fn salt(&self) -> u64 {
+        self.salt.unwrap_or(self.to)
+    }
+
     /// Returns the sync outcome of this status.
     pub(super) fn outcome(&self) -> SyncOutcome {
         match &self.reason {
@@ -124,5 +133,26 @@ impl RolloutStatus {
         let is_same = self.generation == Some(resource.generation())
             && self.restarted.as_deref() == resource.annotation(RESTARTED);
         (self.phase == RolloutPhase::RolledBack && is_same).then(|| self.reason.clone().unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A host that starts anew deals as the one before it did.
+    #[test]
+    fn a_record_keeps_its_salt_and_one_without_deals_by_the_revision() {
+        let written = json!({
+            "phase": "canary", "from": 6, "to": 7, "share": "50%", "step": 2, "steps": 2, "since": "2026-11-21T00:00:00Z", "generation": 3,
+        });
+        let before: RolloutStatus = serde_json::from_value(written).unwrap();
+        assert_eq!((before.salt(), json!(before).get("salt")), (7, None));
+        let dealt = RolloutStatus { salt: Some(115), ..before };
+        let read: RolloutStatus =
+            serde_json::from_value(json!(dealt.at_share(Share::ALL, &CanaryPlan::default()))).unwrap();
+        assert_eq!(read.salt(), 115);
     }
 }

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Track;
@@ -13,10 +14,12 @@ use super::Track;
 /// Keys of which runs are told apart, of each version. What other keys do counts in the shares of failures alone. As many as a table of 4096
 /// places takes, with room for the one that is looked up, before it grows to twice that.
 pub(crate) const KEYS_MAX: usize = 4096 / 8 * 7 - 1;
-/// Bytes of what is known of them, of each version.
-pub(crate) const BYTES_MAX: u64 = 400 << 10;
+/// Bytes of what is known of them, of each version, with what is usual of them.
+pub(crate) const BYTES_MAX: u64 = 704 << 10;
 /// A run that becomes ready so soon after one of its key that wrote follows from that write, as far as anybody can tell.
 const FOLLOWS_WITHIN: Duration = Duration::from_millis(100);
+/// Runs of a key of which the mean length says what is usual.
+const USUAL_RUNS_MIN: f64 = 3.0;
 /// What takes less counts as this much.
 pub(super) const DURATION_MIN: Duration = Duration::from_millis(5);
 
@@ -98,6 +101,17 @@ pub(crate) struct WorkStats {
     pub(crate) lengths: Sample,
 }
 
+/// How long the runs of a key by the old version took in steps before: means of logarithms, of those that looked once more and of those that were
+/// asked for. `None`: there were too few.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Usual {
+    looks: Option<f64>,
+    asked: Option<f64>,
+}
+
+/// What is usual of each key, at most of [`KEYS_MAX`].
+type Usuals = Arc<HashMap<u64, Usual>>;
+
 /// The sums of one version.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct VersionStats {
@@ -113,9 +127,13 @@ pub(crate) struct VersionStats {
     pub(crate) resync_work: WorkStats,
     /// Runs that an event or a timer asked for; of the candidate, those of keys that have run before in the step.
     pub(crate) event_work: WorkStats,
+    /// The lengths of both, as differences from what is usual of their keys: what keys differ in is taken away.
+    pub(crate) resyncs_beside_usual: Sample,
+    pub(crate) events_beside_usual: Sample,
     /// The most runs of one key in a row of which each wrote, and was followed at once by the next, or asked to run again soon.
     pub(crate) row_max: u32,
     keys: HashMap<u64, KeyStats>,
+    usuals: Usuals,
 }
 
 /// What is known of one key.
@@ -130,6 +148,9 @@ struct KeyStats {
     /// Writes and lengths of its looks, and of its other runs.
     looks: (KeySums, KeySums),
     asked: (KeySums, KeySums),
+    /// Lengths of both beside what is usual.
+    resyncs_beside_usual: KeySums,
+    events_beside_usual: KeySums,
 }
 
 /// Both versions over the same time.
@@ -142,6 +163,13 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
+    /// Returns what there is at the beginning of another step by the same deal.
+    pub(crate) fn next_step(&self) -> Self {
+        let usuals = self.stable.usuals_after();
+        let figures = || VersionStats { usuals: usuals.clone(), ..VersionStats::default() };
+        Self { stable: figures(), canary: figures(), stable_totals: self.stable_totals }
+    }
+
     /// Takes note of one reconcile.
     pub(crate) fn record(&mut self, side: Track, run: RunRecord) {
         match side {
@@ -188,10 +216,20 @@ impl VersionStats {
             let length = (run.wall.max(DURATION_MIN).as_secs_f64() / DURATION_MIN.as_secs_f64()).ln();
             match (run.is_resync, is_first) {
                 (true, true) if run.writes == 0 => self.first_resyncs.add(&mut KeySums::default(), length),
-                (true, false) => self.resync_work.add(&mut known.looks, run.writes, length),
-                (false, false) => self.event_work.add(&mut known.asked, run.writes, length),
-                (false, true) if side == Track::Stable => self.event_work.add(&mut known.asked, run.writes, length),
-                (_, true) => {}
+                (true, true) => {}
+                (false, true) if side == Track::Canary => {}
+                (is_resync, _) => {
+                    let work = if is_resync { &mut self.resync_work } else { &mut self.event_work };
+                    work.add(if is_resync { &mut known.looks } else { &mut known.asked }, run.writes, length);
+                    let usual = self.usuals.get(&run.key).copied().unwrap_or_default();
+                    let (sample, of, usual) = match is_resync {
+                        true => (&mut self.resyncs_beside_usual, &mut known.resyncs_beside_usual, usual.looks),
+                        false => (&mut self.events_beside_usual, &mut known.events_beside_usual, usual.asked),
+                    };
+                    if let Some(usual) = usual {
+                        sample.add(of, length - usual);
+                    }
+                }
             }
         }
         self.count(run, counts);
@@ -218,6 +256,23 @@ impl VersionStats {
             RunResult::Trap => self.traps += 1,
             RunResult::Limit => self.limits += 1,
         }
+    }
+
+    /// Returns what is usual of keys behind this step of the old version.
+    fn usuals_after(&self) -> Usuals {
+        let mut usuals = HashMap::clone(&self.usuals);
+        for (key, known) in &self.keys {
+            let is_room = usuals.len() < KEYS_MAX;
+            let usual = match usuals.entry(*key) {
+                Entry::Occupied(usual) => usual.into_mut(),
+                Entry::Vacant(new) if is_room => new.insert(Usual::default()),
+                Entry::Vacant(_) => continue,
+            };
+            let mean = |of: KeySums| (of.runs >= USUAL_RUNS_MIN).then(|| of.sum / of.runs);
+            usual.looks = mean(known.looks.1).or(usual.looks);
+            usual.asked = mean(known.asked.1).or(usual.asked);
+        }
+        Arc::new(usuals)
     }
 
     /// Returns how many reconciles may count as failed.

@@ -20,6 +20,9 @@ const FAILURES_MIN: u64 = 3;
 const ODDS: f64 = 1000.0;
 /// Odds at which it goes back at the end of a step.
 const ODDS_AT_END: f64 = 100.0;
+/// Odds at which traps in [`DETECTABLE_SHARE`] more reconciles are excluded. More than at the end of a step: whether they are is looked at once a second, and
+/// chance needs to be right once.
+const ODDS_TOLD: f64 = 300.0;
 /// Reconciles that the old version has at least: what it lacks is credited by the share of failures that it had before.
 const OLD_RUNS_MIN: f64 = 30.0;
 /// Reconciles that lengths, or writes, are compared over, at least, of either version.
@@ -64,18 +67,29 @@ pub(crate) fn analyse(gate: &Gate, both: &Comparison) -> Analysis {
     doubt
 }
 
-/// Returns whether enough was seen of a candidate to tell that it does not trap, or hit limits, in [`DETECTABLE_SHARE`] of its reconciles more than the old version.
+/// Returns whether enough was seen of a candidate: to tell that it does not trap, or hit limits, in [`DETECTABLE_SHARE`] of its reconciles more than the old
+/// version, and to compare what looks at keys write and how long they take.
 pub(crate) fn is_conclusive(both: &Comparison) -> bool {
     let Comparison { stable: old, canary: new, stable_totals: _ } = both;
     let tells = |new: (u64, u64), old: (u64, u64)| {
         let counted = |(count, runs): (u64, u64)| (count as f64, runs.max(count).max(1) as f64);
-        share_odds(counted(new), counted(old), DETECTABLE_SHARE) >= ODDS_AT_END.ln()
+        share_odds(counted(new), counted(old), DETECTABLE_SHARE) >= ODDS_TOLD.ln()
     };
     tells((new.traps, new.tries()), (old.traps, old.tries()))
         && tells((new.limits, new.tries()), (old.limits, old.tries()))
+        && (has_looks(old) && has_looks(new) || lacks_looks(old) || lacks_looks(new))
 }
 
-fn analyses(gate: &Gate, old: &VersionStats, new: &VersionStats, past: &RunTotals) -> [Analysis; 10] {
+fn has_looks(figures: &VersionStats) -> bool {
+    figures.resync_work.writes.runs >= RUNS_MIN
+}
+
+/// Returns whether nothing can be waited for: keys are not looked at where nothing is stored, and looks that fail are not compared.
+fn lacks_looks(figures: &VersionStats) -> bool {
+    figures.resync_runs.errors * 2 >= figures.resync_runs.runs
+}
+
+fn analyses(gate: &Gate, old: &VersionStats, new: &VersionStats, past: &RunTotals) -> [Analysis; 12] {
     let (traps, limits) = ((old.traps, past.traps), (old.limits, past.limits));
     let runs = (new.tries(), old.tries(), past.runs);
     [
@@ -86,6 +100,8 @@ fn analyses(gate: &Gate, old: &VersionStats, new: &VersionStats, past: &RunTotal
         duration(gate.duration, "that look at a key", &old.first_resyncs, &new.first_resyncs),
         duration(gate.duration, "that look once more", &old.resync_work.lengths, &new.resync_work.lengths),
         duration(gate.duration, "that are asked for", &old.event_work.lengths, &new.event_work.lengths),
+        slowdown(gate.duration, "that look once more", &old.resyncs_beside_usual, &new.resyncs_beside_usual),
+        slowdown(gate.duration, "that are asked for", &old.events_beside_usual, &new.events_beside_usual),
         writes(gate.writes, "that looks once more", &old.resync_work, &new.resync_work),
         writes(gate.writes, "that is asked for", &old.event_work, &new.event_work),
         hot_loops(gate.hot_loops, old, new),
@@ -176,14 +192,28 @@ fn share_odds(new: (f64, f64), old: (f64, f64), more: f64) -> f64 {
 }
 
 fn duration(most: Factor, which: &str, old: &Sample, new: &Sample) -> Analysis {
-    let most = most.number();
-    let allowed = old.mean() + (most / MARGIN).max(1.0).ln();
-    let text = || {
+    lengths(most, old, new, || {
         let length = |sample: &Sample| DURATION_MIN.mul_f64(sample.mean().exp());
         let (is, was): (Duration, Duration) = (length(new), length(old));
         format!("its reconciles {which} take {is:.1?} in the geometric mean, the old version's {was:.1?}")
-    };
-    excess_of_means(old, new, (allowed, old.mean() + most.max(1.0).ln()), LENGTHS_VARIANCE_MIN, text)
+    })
+}
+
+/// As [`duration`], beside what the old version took for the same keys in steps before: of a few keys that differ, their lengths alone say little.
+fn slowdown(most: Factor, which: &str, old: &Sample, new: &Sample) -> Analysis {
+    lengths(most, old, new, || {
+        let (is, was) = (new.mean().exp(), old.mean().exp());
+        format!(
+            "its reconciles {which} take {is:.2} times as long in the geometric mean as the old version's of the same keys in the step \
+             before, that one's {was:.2} times"
+        )
+    })
+}
+
+fn lengths(most: Factor, old: &Sample, new: &Sample, text: impl Fn() -> String) -> Analysis {
+    let most = most.number();
+    let bounds = (old.mean() + (most / MARGIN).max(1.0).ln(), old.mean() + most.max(1.0).ln());
+    excess_of_means(old, new, bounds, LENGTHS_VARIANCE_MIN, text)
 }
 
 /// The first run of a key may bring it up to date; those that follow have to do what the old version's have.

@@ -33,24 +33,47 @@ const CONTROL_SHARE_MIN: Share = Share::percent(10);
 impl KeySplit {
     /// Returns whose a key is.
     pub(crate) fn track_of(&self, key: &Key) -> Track {
+        self.track_of_hash(key_hash(key, self.salt))
+    }
+
+    /// Returns whose the key with this hash is.
+    pub(super) fn track_of_hash(&self, hash: u64) -> Track {
         let Some(share) = self.share else { return Track::Stable };
-        let hash = key_hash(key, self.salt);
         if bucket(hash) < share.of_ten_thousand() || self.pinned.contains(hash) { Track::Canary } else { Track::Stable }
     }
 
     /// Returns whether a key is one of those of the old version that are looked at beside the candidate's, so that there is something to
     /// compare with: as great a share, at the other end.
     pub(crate) fn is_in_control_group(&self, key: &Key) -> bool {
+        self.is_control_hash(key_hash(key, self.salt))
+    }
+
+    /// As [`KeySplit::is_in_control_group`], of the key with this hash.
+    pub(super) fn is_control_hash(&self, hash: u64) -> bool {
         let share = self.share.unwrap_or(Share::NONE).max(CONTROL_SHARE_MIN).of_ten_thousand();
         let from = Share::ALL.of_ten_thousand().saturating_sub(share);
-        self.track_of(key) == Track::Stable && bucket(key_hash(key, self.salt)) >= from
+        self.track_of_hash(hash) == Track::Stable && bucket(hash) >= from
+    }
+
+    /// Returns the share of the keys that [`KeySplit::is_in_control_group`] means, chosen ones aside.
+    pub(super) fn control_share(&self) -> Share {
+        let share = self.share.unwrap_or(Share::NONE);
+        share.max(CONTROL_SHARE_MIN).min(share.others())
     }
 }
 
 /// Returns the hash of a key by which it is divided.
 pub(crate) fn key_hash(key: &Key, salt: u64) -> u64 {
-    // No name has a slash.
-    let text = format!("{}/{}", key.namespace(), key.name());
+    hash_text(&text(key), salt)
+}
+
+/// Returns what is hashed of a key. No name has a slash.
+pub(super) fn text(key: &Key) -> String {
+    format!("{}/{}", key.namespace(), key.name())
+}
+
+/// As [`key_hash`], of the [`text`] of a key.
+pub(super) fn hash_text(text: &str, salt: u64) -> u64 {
     xxh3_64_with_seed(text.as_bytes(), salt)
 }
 

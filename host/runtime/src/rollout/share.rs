@@ -30,6 +30,11 @@ impl Share {
         self.0
     }
 
+    /// Returns what is left of the whole.
+    pub(crate) const fn others(self) -> Self {
+        Self(Self::ALL.0.saturating_sub(self.0))
+    }
+
     /// Returns it as a number from 0 to 1.
     pub fn fraction(self) -> f64 {
         f64::from(self.0) / f64::from(Self::ALL.0)

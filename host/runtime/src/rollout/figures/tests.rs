@@ -110,15 +110,49 @@ measured! {
         const ROLLOUTS: u64 = 32;
         grows_by_at_most(with_slack(ROLLOUTS * 2 * BYTES_MAX), || {
             let mut all: Vec<Comparison> = (0..ROLLOUTS).map(|_| Comparison::default()).collect();
-            for both in &mut all {
-                for key in 0..3 * KEYS_MAX as u64 {
-                    for side in [Track::Stable, Track::Canary] {
+            // The second step keeps what the first one took.
+            for _ in 0..2 {
+                for both in &mut all {
+                    *both = both.next_step();
+                    for number in 0..9 * KEYS_MAX as u64 {
                         // Spread over all numbers, as hashes are.
-                        both.record(side, run(key.wrapping_mul(0x9E37_79B9_7F4A_7C15), 1, true));
+                        let key = (number / 3).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                        for side in [Track::Stable, Track::Canary] {
+                            both.record(side, run(key, 1, true));
+                        }
                     }
                 }
             }
             all
         });
     }
+}
+
+#[test]
+fn lengths_are_compared_with_those_of_the_same_key_in_the_step_before() {
+    let took = |key, millis| RunRecord { wall: Duration::from_millis(millis), ..run(key, 0, false) };
+    let mut both = Comparison::default();
+    for _ in 0..3 {
+        both.record(Track::Stable, took(1, 20));
+        both.record(Track::Stable, took(2, 80));
+        both.record(Track::Canary, took(4, 20));
+    }
+    both.record(Track::Stable, took(3, 20));
+    let mut next = both.next_step();
+    for _ in 0..4 {
+        next.record(Track::Stable, took(1, 20));
+        next.record(Track::Canary, took(2, 160));
+        next.record(Track::Canary, took(3, 20));
+        next.record(Track::Canary, took(4, 20));
+    }
+    let mean = |sample: Sample| (sample.keys, sample.mean().exp());
+    assert_eq!(mean(next.stable.events_beside_usual), (1, 1.0));
+    let (keys, times) = mean(next.canary.events_beside_usual);
+    assert!(
+        keys == 1 && (times - 2.0).abs() < 1e-9,
+        "the old version has run neither 3 often enough nor 4: {keys}, {times}"
+    );
+    let mut last = next.next_step();
+    (0..2).for_each(|_| last.record(Track::Canary, took(2, 80)));
+    assert_eq!(mean(last.canary.events_beside_usual), (1, 1.0), "what the candidate took is not usual");
 }
