@@ -108,7 +108,7 @@ impl CanaryStep {
     fn run(&self, claim: &Claim<Key>, CallReport { result, cost }: &CallReport<Outcome>) -> RunRecord {
         let ended = self.began.elapsed();
         RunRecord {
-            // The same in all steps, whatever salt deals the keys.
+            // Without the salt, so that a key has the same hash in all steps.
             key: key_hash(claim.key(), 0),
             is_resync: claim.is_without_event(),
             is_retry: claim.failures() > 0,

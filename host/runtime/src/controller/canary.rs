@@ -51,7 +51,8 @@ impl Controller {
     }
 
     /// Sets the canary's share of the keys, in addition to its pinned keys, and requeues the keys that it
-    /// gains. `deal` says how keys are split from now on, before the canary has the first one. Does nothing without a canary.
+    /// gains. `deal` replaces the split of the keys before the canary has its first key. Does nothing without
+    /// a canary.
     pub(crate) async fn set_canary_share(&self, share: Share, deal: Option<Deal>, gate: Gate) {
         let changing = self.changing.lock().await;
         let Some(before) = self.slot.canary() else { return };
@@ -150,10 +151,11 @@ impl Controller {
         true
     }
 
-    /// Deals the keys of what is stored now to a candidate and to what runs: evenly, beside those whose resources have the labels now, within their
-    /// bound. Where nothing is stored, no key is known.
+    /// Deals the keys of the stored resources evenly to the canary and the stable version. Keys whose
+    /// resources have the labels now are pinned to the canary, within the bound. Kinds without stored
+    /// resources have no known keys.
     ///
-    /// Reads stored resources until [`DEALT_MAX`] keys are known, and with labels all that have them.
+    /// Reads resources until [`DEALT_MAX`] keys are known, and with labels all that match.
     ///
     /// # Errors
     /// Those of the store.
@@ -173,7 +175,7 @@ impl Controller {
         Ok(Deal { salt, pinned })
     }
 
-    /// Returns the first [`DEALT_MAX`] keys that either version may have and labels do not choose.
+    /// Returns the first [`DEALT_MAX`] keys that both versions may receive and labels do not pin.
     async fn keys_to_deal(&self, kind: &Kind, chosen: Option<&Selector>) -> homeostat_store::Result<Vec<Key>> {
         let (current, trial) = (self.slot.current(), self.slot.canary());
         let is_dealt = |resource: &Resource| {
@@ -197,7 +199,7 @@ impl Controller {
         }
     }
 
-    /// Returns the keys that a selector means now, within their bound.
+    /// Returns the keys whose resources match the selector now, within the bound.
     async fn pinned_keys(&self, kind: Kind, selector: Selector, salt: u64) -> homeostat_store::Result<PinnedKeys> {
         let mut chosen = PinnedKeys::default();
         let mut query = Query { selector, limit: Some(PAGE_ITEMS), ..Query::all(kind) };

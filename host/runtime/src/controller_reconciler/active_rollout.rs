@@ -1,8 +1,9 @@
-//! What the keeper does about a candidate: step by step from some keys to all, or back.
+//! Rollouts: moves a canary from some keys to all, step by step, or rolls it back.
 //!
-//! What a step is to be stands in the status before it takes effect, and going back is done before it is written: who is killed in
-//! between finds one version current, and goes on, or tries and goes back once more. The last step is to all keys; that the candidate is what
-//! runs is written behind it. Each of these is one write of the whole status: nobody reads a phase beside conditions that belong to another.
+//! The status is written before a step takes effect and after a rollback takes effect. After a crash in
+//! between, the host recovers with one stable version and continues the rollout, or repeats the rollback. The
+//! last step gives the canary all keys; its promotion is written afterwards. Each update writes the whole
+//! status at once, so phase and conditions always match.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,44 +25,45 @@ use crate::rollout::{self, Action, CanaryMachine, KeySplit, Observation, PinnedK
 use crate::stats::RolloutResult;
 use crate::{Definition, Error, Host, Suspend};
 
-/// The wait between two looks at a candidate: a tenth of a step, within these bounds. What goes beyond a gate is seen at once.
+/// The interval between two checks of a rollout: a tenth of a step, within these bounds. A failed analysis is
+/// noticed at once.
 const POLL_INTERVAL: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// A candidate that is tried.
+/// A rollout in progress.
 pub(super) struct ActiveRollout {
     pub(super) record: RolloutStatus,
     machine: CanaryMachine,
-    /// Its definition, as it stands in the history.
+    /// The canary's definition, as recorded in its revision.
     document: Value,
     old_max: u32,
-    /// It has gone back, and the status does not say so yet.
+    /// Rolled back, but not yet in the status.
     is_over: bool,
 }
 
-/// What became of a look at a candidate.
+/// The result of a check of a rollout.
 pub(super) enum RolloutProgress {
-    /// It is still tried.
+    /// The rollout continues.
     InProgress(SyncOutcome),
-    /// It is tried no more.
+    /// The rollout has ended.
     Finished(SyncOutcome),
-    /// It is not what is wanted now.
+    /// The canary is no longer the desired definition.
     Superseded,
 }
 
 impl ActiveRollout {
-    /// Returns when to look at it next.
+    /// Returns when to check next.
     pub(super) fn next(&self) -> Next {
         Next::After((self.machine.lasts() / 10).clamp(POLL_INTERVAL.0, POLL_INTERVAL.1))
     }
 
-    /// Keeps what came of a shadow that is about to end.
+    /// Saves the report of a shadow that is about to end.
     fn note_shadow(&mut self, controller: &Controller) {
         if let Some(report) = controller.shadow_report() {
             self.record.shadow = Some(serde_json::json!(report.brief()));
         }
     }
 
-    /// Returns whether no key may run: after a restart it is not ready for those that it had.
+    /// Returns whether all keys must wait: after a restart the canary is not ready for its keys yet.
     pub(super) fn holds(&self) -> bool {
         self.machine.share().is_none() && self.record.resumes().is_some()
     }
@@ -72,7 +74,8 @@ impl ActiveRollout {
     }
 }
 
-/// Returns whether another definition can be tried beside one that runs: what only says how the one queue of both is driven cannot.
+/// Returns whether a change needs a rollout. A change of queue settings alone does not, because both versions
+/// share one queue.
 pub(super) fn needs_rollout(running: &Definition, wanted: &Definition) -> bool {
     running.component.digest() != wanted.component.digest()
         || !running.grants.has_lines_of(&wanted.grants)
@@ -81,7 +84,7 @@ pub(super) fn needs_rollout(running: &Definition, wanted: &Definition) -> bool {
 }
 
 impl ControllerReconciler {
-    /// Begins to try a definition beside the one that runs: writes it into the history and into the status, and prepares it.
+    /// Starts a rollout: records the revision and the status, and prepares the canary.
     pub(super) async fn start_rollout(
         &self,
         host: &Host,
@@ -103,20 +106,21 @@ impl ControllerReconciler {
         let tried = self.prepare(host, &name, definition, record, document, chosen, machine, old_max);
         let mut trying = match tried.await {
             Err(SyncError::Refused(reason)) if step.is_new => {
-                // It never ran.
+                // The revision never ran.
                 history::remove(&*store, &history::name(&name, step.number)).await?;
                 return Err(SyncError::Refused(reason));
             }
             tried => tried?,
         };
-        // What is tried stays beside what runs, and as many others as are kept.
+        // The history keeps the canary in addition to the stable version and the usual number of old
+        // revisions.
         self.prune_history(&*store, resource.uid(), from, old_max.saturating_add(1)).await;
         let looked = self.advance(host, resource, &mut trying, false).await;
         self.rollouts.lock().insert(name, trying);
         looked
     }
 
-    /// Makes a candidate ready, without a key. `chosen`: the keys that labels chose before the host ended.
+    /// Prepares a canary without keys. `chosen` are the keys pinned by labels before a restart.
     #[expect(clippy::too_many_arguments, reason = "they are what a candidate is")]
     async fn prepare(
         &self,
@@ -145,13 +149,13 @@ impl ControllerReconciler {
                 () = trial.finished() => {}
                 () = controller.feeders.stopped() => return,
             }
-            // A queue that is closed is that of a host that ends.
+            // A closed queue means that the host is ending.
             let _ = queue.add(job, Priority::HIGH);
         });
         Ok(ActiveRollout { record, machine, document, old_max, is_over: false })
     }
 
-    /// Goes on where a host that ended has left off: puts in what ran, and tries again what was tried.
+    /// Resumes a rollout after a restart: installs the stable version and prepares the canary again.
     pub(super) async fn resume(
         &self,
         host: &Host,
@@ -170,7 +174,7 @@ impl ControllerReconciler {
         if let Some(tried) = tried.and_then(|tried| DesiredGrants::said(tried.checked)) {
             tried.reduce(&mut base);
         }
-        // Nothing runs before it is clear by which version.
+        // No key runs until the version of each key is known.
         self.install(host, base, Suspend::Yes).await.map_err(|error| SyncError::Refused(list(&[chain(&error)])))?;
         self.set_applied(host, name, AppliedState::of(resource, None, record.from));
         let Some(ControllerRevision { spec, pinned: chosen, .. }) = find(record.to).filter(|_| record.phase.is_tried())
@@ -179,7 +183,7 @@ impl ControllerReconciler {
         };
         let Ok(wanted) = desired::DesiredController::read(spec) else { return Ok(()) };
         let old_max = wanted.checked.old_revisions;
-        // The history does not have how a definition is put in.
+        // Revisions do not contain the rollout settings.
         let now = desired::DesiredController::read(&resource.document()["spec"]).ok();
         let Some(Plan::Canary(plan)) = now.map(|now| now.checked.plan) else { return Ok(()) };
         let LoadedDefinition { definition, document } = self.load(host, name, wanted).await?;
@@ -189,7 +193,7 @@ impl ControllerReconciler {
         Ok(())
     }
 
-    /// Looks at a candidate, and does what is to be done about it.
+    /// Checks a rollout and performs the next action.
     pub(super) async fn step_rollout(
         &self,
         host: &Host,
@@ -281,7 +285,7 @@ impl ControllerReconciler {
         Ok(RolloutProgress::InProgress(trying.outcome()))
     }
 
-    /// Takes all keys from a candidate that was found wanting, and says so.
+    /// Rolls the canary back and reports it.
     async fn roll_back(
         &self,
         host: &Host,
@@ -300,7 +304,7 @@ impl ControllerReconciler {
         self.report_rollback(host, resource, trying).await
     }
 
-    /// Tries a candidate as a shadow. The inner error says why it can be none.
+    /// Starts the canary's shadow. The inner error says why that failed.
     async fn start_shadow(
         &self,
         host: &Host,
@@ -328,7 +332,8 @@ impl ControllerReconciler {
         share: Share,
     ) -> Result<(), SyncError> {
         let (plan, is_first) = (trying.machine.plan(), trying.machine.share().is_none());
-        // Dealt once, and kept before anything of it takes effect: keys that come, labels that change later, or a restart, move no key.
+        // Dealt once, and stored before it takes effect: new keys, later label changes or a restart move no
+        // key.
         let deal = if is_first && trying.record.resumes().is_none() {
             let deal = controller.deal(plan, trying.record.to).await?;
             let revision = history::name(&controller.name, trying.record.to);
@@ -361,7 +366,7 @@ impl ControllerReconciler {
         let record = trying.record.at_share(Share::ALL, trying.machine.plan());
         self.write_rollout(host, resource, &record).await?;
         history::mark_rolled_back(&*store, &history::name(&name, record.to), None).await?;
-        // It failed while that was written: the next look takes it back.
+        // It failed while the status was written; the next check rolls it back.
         let Some(swapped) = controller.promote().await else {
             return Ok(RolloutProgress::InProgress(trying.outcome()));
         };
@@ -374,7 +379,7 @@ impl ControllerReconciler {
         Ok(RolloutProgress::Finished(SyncOutcome::Put(crate::Put::Changed(swapped))))
     }
 
-    /// Says that a candidate has gone back: in its history, in the status, and in an event.
+    /// Reports a rollback: in the revision, in the status and as an event.
     async fn report_rollback(
         &self,
         host: &Host,
@@ -393,10 +398,10 @@ impl ControllerReconciler {
         Ok(RolloutProgress::Finished(SyncOutcome::RolledBack(reason)))
     }
 
-    /// Takes all keys from a candidate that is not wanted any more.
+    /// Takes all keys from a canary that is no longer desired.
     ///
     /// # Errors
-    /// Those of the store; then it has them still.
+    /// Those of the store; the canary keeps its keys then.
     pub(super) async fn abandon_rollout(
         &self,
         host: &Host,
@@ -418,7 +423,7 @@ impl ControllerReconciler {
         Ok(())
     }
 
-    /// Writes how far a rollout has come into the status of its controller, which is then what was written.
+    /// Writes the rollout into the controller's status, and updates `resource` to the written version.
     async fn write_rollout(
         &self,
         host: &Host,
@@ -437,7 +442,7 @@ impl ControllerReconciler {
     }
 }
 
-/// Tells of a step, as an event and in the log.
+/// Reports a step as an event and in the log.
 fn report_step(controller: &Controller, reason: &str, message: &str) {
     controller.context.event(&controller.name, None, Severity::Normal, reason, message);
     tracing::info!("controller/{} rollout: {message}", controller.name);

@@ -44,7 +44,8 @@ pub(super) struct RolloutStatus {
     pub(super) to: u64,
     /// The canary's share of the keys.
     pub(super) share: Share,
-    /// The salt that deals the keys. `None`: no key was dealt, or a host dealt them by the number of the revision.
+    /// The salt that deals the keys. `None` if no key was dealt yet, or an earlier version of the host dealt
+    /// them by the revision number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) salt: Option<u64>,
     /// The current step, and the number of steps.
@@ -142,7 +143,7 @@ mod tests {
 
     use super::*;
 
-    /// A host that starts anew deals as the one before it did.
+    /// A restarted host deals the keys like the one before.
     #[test]
     fn a_record_keeps_its_salt_and_one_without_deals_by_the_revision() {
         let written = json!({

@@ -1,41 +1,45 @@
-//! How keys are dealt to both versions, so that each has enough of them to be compared by.
+//! Deals the keys to both versions, so that each has enough of them for a comparison.
 //!
-//! A hash alone deals two of ten keys to one side in one rollout of nine. They could be dealt in 45 ways, so nothing that both versions do is
-//! evidence of 100 to 1. Therefore several salts are tried, and the one that deals most evenly is kept for the whole rollout. A salt is
-//! chosen by how many keys each side has, and never by which: each way to deal so many stays as likely as any other.
+//! A hash alone deals two of ten keys to one version in one rollout of nine. There are 45 ways to deal them,
+//! so no difference between the versions is evidence of 100 to 1. Therefore several salts are tried, and the
+//! most even one is kept for the whole rollout. A salt is chosen by the number of keys of each version, never
+//! by the keys themselves: every deal with these numbers stays equally likely.
 //!
-//! Source: rerandomisation of controlled trials (Morgan, Rubin: Rerandomization to improve covariate balance in experiments, 2012).
+//! Source: rerandomisation of controlled trials (Morgan, Rubin: Rerandomization to improve covariate balance
+//! in experiments, 2012).
 
 use homeostat_store::Key;
 
 use super::key_split::{KeySplit, Track, hash_text, text};
 use super::{PinnedKeys, Share};
 
-/// Salts that are tried.
+/// Number of salts to try.
 const SALTS: u64 = 16;
 
-/// Keys that are dealt evenly, at most: of so many, the sides that a hash alone makes hardly differ. Each takes [`SALTS`] hashes, which is about
-/// 50 µs in all.
+/// Maximum number of keys to deal evenly; for more keys, a hash alone is even enough. Each key takes
+/// [`SALTS`] hashes, about 50 µs for all keys together.
 pub(crate) const DEALT_MAX: usize = 256;
 
-/// By what keys are dealt: the same from the first step of a rollout to its end.
+/// The parameters of a deal, constant from the first step of a rollout to its end.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Deal {
     pub(crate) salt: u64,
-    /// The keys that labels have chosen, by their hashes with the salt.
+    /// The keys pinned by labels, as hashes with the salt.
     pub(crate) pinned: PinnedKeys,
 }
 
-/// Returns the salt of a revision that deals these keys most evenly at the last of some steps; of those that do so equally, most evenly at the
-/// step before, and so on. Only the first [`DEALT_MAX`] keys count. Without keys every salt is as good.
+/// Returns the salt of a revision that deals these keys most evenly at the last step; among equal ones, most
+/// evenly at the step before, and so on. Only the first [`DEALT_MAX`] keys count. Without keys all salts are
+/// equal.
 pub(crate) fn even_salt(revision: u64, steps: &[Share], keys: &[Key]) -> u64 {
     let keys: Vec<String> = keys.iter().take(DEALT_MAX).map(text).collect();
-    // No two revisions have a salt in common: else the same few keys could bear every candidate.
+    // Salts differ between revisions; otherwise the same few keys could get every canary.
     let salts = (0..SALTS).map(|number| revision.wrapping_mul(SALTS).wrapping_add(number));
     salts.min_by_key(|salt| unevenness(*salt, steps, &keys)).unwrap_or(revision)
 }
 
-/// Returns for each step, the last one first, by how much the keys of both sides are more or fewer than their shares, in ten thousandths of a key.
+/// Returns for each step, from the last one, how far both versions are from their share of the keys, in
+/// ten-thousandths of a key.
 fn unevenness(salt: u64, steps: &[Share], keys: &[String]) -> Vec<u64> {
     let hashes: Vec<u64> = keys.iter().map(|key| hash_text(key, salt)).collect();
     let count = |is_meant: &dyn Fn(u64) -> bool| hashes.iter().filter(|hash| is_meant(**hash)).count() as u64;
@@ -64,7 +68,7 @@ mod tests {
         (0..count).map(|number| Key::new(kind.clone(), "default", &format!("k{number}"))).collect()
     }
 
-    /// Returns how many of the keys the candidate has, and how many are looked at beside them.
+    /// Returns the number of keys of the canary, and of the control group.
     fn sides(keys: &[Key], share: Share, salt: u64) -> (usize, usize) {
         let part = KeySplit { share: Some(share), pinned: PinnedKeys::default(), salt };
         let new = keys.iter().filter(|key| part.track_of(key) == Track::Canary).count();
@@ -82,7 +86,7 @@ mod tests {
             even += usize::from(new == 5);
             tenth += usize::from(sides(&keys, Share::percent(10), salt) == (1, 1));
         }
-        // By a hash alone they are 490 and 180.
+        // With a hash alone these are 490 and 180.
         assert!(even > 1900 && tenth > 700, "{even}, {tenth}");
     }
 

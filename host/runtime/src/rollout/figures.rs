@@ -1,8 +1,9 @@
-//! What the reconciles of one version came to in one step, taken apart so that like is compared with like.
+//! Statistics of one version's reconciles in one step, split by cause so that like is compared with like.
 //!
-//! A reconcile that an event or a timer asked for has something to do more often than a second look has, and the two sides of a trial do not
-//! have the same share of each. So they are never added up. A key that fails on and on counts once: its retries say nothing new. One that
-//! failed already when its version took it over says nothing before it succeeds.
+//! A reconcile caused by an event or timer has work to do more often than a resync, and the two versions do
+//! not get the same mix. So the causes are never added up. A key that keeps failing counts once, because its
+//! retries tell nothing new. A key that was already failing when its version took it over does not count
+//! before it succeeds.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,25 +12,25 @@ use std::time::Duration;
 
 use super::Track;
 
-/// Keys of which runs are told apart, of each version. What other keys do counts in the shares of failures alone. As many as a table of 4096
-/// places takes, with room for the one that is looked up, before it grows to twice that.
+/// Maximum number of keys tracked for each version. Other keys count only in the failure rates. A table of
+/// 4096 places holds this many, with room for one lookup, before it doubles.
 pub(crate) const KEYS_MAX: usize = 4096 / 8 * 7 - 1;
-/// Bytes of what is known of them, of each version, with what is usual of them.
+/// Maximum bytes of the statistics of these keys for each version, including their usual durations.
 pub(crate) const BYTES_MAX: u64 = 704 << 10;
-/// A run that becomes ready so soon after one of its key that wrote follows from that write, as far as anybody can tell.
+/// A run that becomes ready so soon after a writing run of its key counts as caused by that write.
 const FOLLOWS_WITHIN: Duration = Duration::from_millis(100);
-/// Runs of a key of which the mean length says what is usual.
+/// Minimum number of runs of a key for a usual duration.
 const USUAL_RUNS_MIN: f64 = 3.0;
-/// What takes less counts as this much.
+/// Shorter durations count as this one.
 pub(super) const DURATION_MIN: Duration = Duration::from_millis(5);
 
-/// How a reconcile ended.
+/// The result of a reconcile.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum RunResult {
     /// The guest succeeded.
     #[default]
     Success,
-    /// The guest answered a failure.
+    /// The guest returned a failure.
     Error,
     /// The guest trapped.
     Trap,
@@ -37,28 +38,28 @@ pub(crate) enum RunResult {
     Limit,
 }
 
-/// One reconcile that ended.
+/// One finished reconcile.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunRecord {
-    /// Tells its key from others.
+    /// The hash of the key.
     pub(crate) key: u64,
-    /// Nothing but a second look asked for it.
+    /// Only a resync caused it.
     pub(crate) is_resync: bool,
-    /// The run before it failed, whichever version that was.
+    /// The previous run of the key failed, on either version.
     pub(crate) is_retry: bool,
     pub(crate) end: RunResult,
-    /// Writes to the store that it asked for.
+    /// Its writes to the store.
     pub(crate) writes: u32,
-    /// It asked to be run again within a second.
+    /// The guest asked to run again within a second.
     pub(crate) again_soon: bool,
-    /// When its key was ready, counted from a moment that stays the same.
+    /// When the key became ready, from a fixed origin.
     pub(crate) ready: Duration,
-    /// When it ended.
+    /// When the run ended, from the same origin.
     pub(crate) ended: Duration,
     pub(crate) wall: Duration,
 }
 
-/// What a version did since it was put in, in steps and between them.
+/// Totals of a version since it was installed, inside and outside of rollouts.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct RunTotals {
     pub(crate) runs: u64,
@@ -67,21 +68,21 @@ pub(crate) struct RunTotals {
     pub(crate) limits: u64,
 }
 
-/// Reconciles that may count as failed, and how many of them did. Retries are not among them.
+/// Reconciles that could have failed, and those that did. Retries do not count.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct FailureCount {
     pub(crate) runs: u64,
     pub(crate) errors: u64,
 }
 
-/// A number that each of some reconciles has, with what it takes to say how far chance moves its mean. Keys are the units that chance deals
-/// to one version or the other: runs of one key are no evidence of each other's.
+/// A measure over reconciles, with the sums for the variance of its mean. Keys are the random units, because
+/// each key is on one version: runs of the same key are not independent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Sample {
     pub(crate) keys: u64,
     pub(crate) runs: f64,
     pub(crate) sum: f64,
-    /// The sums over keys of the squares of its runs, of their product with its sum, and of the squares of its sum.
+    /// Sums over keys: of runs squared, of runs times sum, and of the sum squared.
     runs_runs: f64,
     runs_sum: f64,
     sum_sum: f64,
@@ -94,83 +95,86 @@ struct KeySums {
     sum: f64,
 }
 
-/// What the runs of one cause came to: writes, and lengths as logarithms over [`DURATION_MIN`].
+/// Writes and durations of the runs of one cause. Durations are logarithms relative to [`DURATION_MIN`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct WorkStats {
     pub(crate) writes: Sample,
     pub(crate) lengths: Sample,
 }
 
-/// How long the runs of a key by the old version took in steps before: means of logarithms, of those that looked once more and of those that were
-/// asked for. `None`: there were too few.
+/// The usual durations of a key on the stable version in earlier steps: means of logarithms, for further
+/// resyncs and for runs caused by events or timers. `None` if there were too few runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Usual {
     looks: Option<f64>,
     asked: Option<f64>,
 }
 
-/// What is usual of each key, at most of [`KEYS_MAX`].
+/// The usual durations by key, at most [`KEYS_MAX`].
 type Usuals = Arc<HashMap<u64, Usual>>;
 
-/// The sums of one version.
+/// The statistics of one version.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct VersionStats {
     pub(crate) runs: u64,
-    /// Those of `looks` and `asked`, and calls of `map` and `poll`.
+    /// Traps of all runs, and of calls of `map` and `poll`.
     pub(crate) traps: u64,
     pub(crate) limits: u64,
     pub(crate) resync_runs: FailureCount,
     pub(crate) event_runs: FailureCount,
-    /// First looks of a step that wrote nothing: the lengths alone. One that brings its key up to date has more to do than the old version.
+    /// Durations of first resyncs in the step that wrote nothing. One that brings its key up to date has more
+    /// work than on the stable version.
     pub(crate) first_resyncs: Sample,
-    /// Looks at keys that have run before in the step.
+    /// Resyncs of keys that have run before in the step.
     pub(crate) resync_work: WorkStats,
-    /// Runs that an event or a timer asked for; of the candidate, those of keys that have run before in the step.
+    /// Runs caused by events or timers; of the canary only those of keys that have run before in the step.
     pub(crate) event_work: WorkStats,
-    /// The lengths of both, as differences from what is usual of their keys: what keys differ in is taken away.
+    /// Durations of both causes relative to the usual ones of their keys, which removes differences between
+    /// keys.
     pub(crate) resyncs_beside_usual: Sample,
     pub(crate) events_beside_usual: Sample,
-    /// The most runs of one key in a row of which each wrote, and was followed at once by the next, or asked to run again soon.
+    /// The longest row of consecutive runs of one key, each of which wrote and was followed at once, or asked
+    /// to run again soon.
     pub(crate) row_max: u32,
     keys: HashMap<u64, KeyStats>,
     usuals: Usuals,
 }
 
-/// What is known of one key.
+/// The statistics of one key.
 #[derive(Clone, Copy, Debug, Default)]
 struct KeyStats {
     row: u32,
-    /// What the last run of the row left behind: until when a run that becomes ready belongs to it.
+    /// A run that becomes ready until then belongs to the row of the last one.
     row_until: Duration,
     last: RunResult,
     /// It failed when its version took it over, and has not succeeded since.
     is_inherited: bool,
-    /// Writes and lengths of its looks, and of its other runs.
+    /// Writes and durations of its resyncs, and of its other runs.
     looks: (KeySums, KeySums),
     asked: (KeySums, KeySums),
-    /// Lengths of both beside what is usual.
+    /// Durations of both causes relative to the usual ones.
     resyncs_beside_usual: KeySums,
     events_beside_usual: KeySums,
 }
 
-/// Both versions over the same time.
+/// The statistics of both versions over the same time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Comparison {
     pub(crate) stable: VersionStats,
     pub(crate) canary: VersionStats,
-    /// What the old version did before.
+    /// Totals of the stable version before the rollout.
     pub(crate) stable_totals: RunTotals,
 }
 
 impl Comparison {
-    /// Returns what there is at the beginning of another step by the same deal.
+    /// Returns the statistics at the start of another step with the same deal.
     pub(crate) fn next_step(&self) -> Self {
         let usuals = self.stable.usuals_after();
         let figures = || VersionStats { usuals: usuals.clone(), ..VersionStats::default() };
         Self { stable: figures(), canary: figures(), stable_totals: self.stable_totals }
     }
 
-    /// Takes note of one reconcile.
+    /// Records one reconcile.
     pub(crate) fn record(&mut self, side: Track, run: RunRecord) {
         match side {
             Track::Stable => self.stable.record(run, side),
@@ -180,7 +184,7 @@ impl Comparison {
 }
 
 impl RunTotals {
-    /// Takes note of one reconcile.
+    /// Records one reconcile.
     pub(crate) fn record(&mut self, end: RunResult) {
         self.runs += 1;
         self.errors += u64::from(end == RunResult::Error);
@@ -188,7 +192,7 @@ impl RunTotals {
         self.limits += u64::from(end == RunResult::Limit);
     }
 
-    /// Adds what another thread has noted.
+    /// Adds the totals of another shard.
     pub(crate) fn merge(&mut self, other: Self) {
         let Self { runs, errors, traps, limits } = other;
         (self.runs, self.errors) = (self.runs + runs, self.errors + errors);
@@ -249,7 +253,8 @@ impl VersionStats {
         }
     }
 
-    /// Takes note of how a call of `map` or `poll` ended. That one fails says nothing of the version: what it asks for may not be there yet.
+    /// Records the end of a call of `map` or `poll`. A failure does not count against the version: the guest
+    /// may ask for a resource that does not exist yet.
     pub(crate) fn note_asked(&mut self, end: RunResult) {
         match end {
             RunResult::Success | RunResult::Error => {}
@@ -258,7 +263,7 @@ impl VersionStats {
         }
     }
 
-    /// Returns what is usual of keys behind this step of the old version.
+    /// Returns the usual durations of the keys after this step of the stable version.
     fn usuals_after(&self) -> Usuals {
         let mut usuals = HashMap::clone(&self.usuals);
         for (key, known) in &self.keys {
@@ -275,14 +280,14 @@ impl VersionStats {
         Arc::new(usuals)
     }
 
-    /// Returns how many reconciles may count as failed.
+    /// Returns the number of reconciles that could have failed.
     pub(crate) fn tries(&self) -> u64 {
         self.resync_runs.runs + self.event_runs.runs
     }
 }
 
 impl KeyStats {
-    /// Notes a run, and returns how long the row is that it belongs to.
+    /// Records a run and returns the length of its row.
     fn row_after(&mut self, run: RunRecord) -> u32 {
         let before = if run.ready <= self.row_until { self.row } else { 0 };
         self.row = if run.writes > 0 || run.again_soon { before.saturating_add(1) } else { 0 };
@@ -299,7 +304,7 @@ impl WorkStats {
 }
 
 impl Sample {
-    /// Adds the number of one more run of a key.
+    /// Adds the value of one more run of a key.
     fn add(&mut self, of: &mut KeySums, number: f64) {
         self.keys += u64::from(of.runs == 0.0);
         let after = KeySums { runs: of.runs + 1.0, sum: of.sum + number };
@@ -311,16 +316,16 @@ impl Sample {
         *of = after;
     }
 
-    /// Returns the mean over runs; of none, 0.
+    /// Returns the mean over runs, 0 without runs.
     pub(crate) fn mean(&self) -> f64 {
         if self.runs > 0.0 { self.sum / self.runs } else { 0.0 }
     }
 
-    /// Returns the square of how far chance moves the difference of the means of two samples, which is no less than if runs did not depend on
-    /// their keys and their numbers had this variance.
+    /// Returns the variance of the difference between the means of two samples. It is at least the variance
+    /// of independent runs with `variance_min`.
     pub(crate) fn variance_of_difference(&self, other: &Self, variance_min: f64) -> f64 {
         let keys = (self.keys + other.keys) as f64;
-        // Two means are taken from the same keys.
+        // Two degrees of freedom go to the two means.
         let squares = (self.squares() + other.squares()) * keys / (keys - 2.0).max(1.0);
         let of_runs = (squares / (self.runs + other.runs)).max(variance_min);
         let of_keys = squares / (self.runs_runs + other.runs_runs);
@@ -329,13 +334,15 @@ impl Sample {
         by_runs.max(by_keys)
     }
 
-    /// Returns the sum over keys of the squares of how far its sum is from what the mean says.
+    /// Returns the sum over keys of the squared deviation of the key's sum from its expectation under the
+    /// mean.
     fn squares(&self) -> f64 {
         let mean = self.mean();
         (self.sum_sum - 2.0 * mean * self.runs_sum + mean * mean * self.runs_runs).max(0.0)
     }
 
-    /// Returns one over the number of keys that as many runs would have to be spread over evenly.
+    /// Returns the reciprocal of the effective number of keys: evenly distributed keys with the same
+    /// variance.
     fn concentration(&self) -> f64 {
         self.runs_runs / (self.runs * self.runs)
     }

@@ -1,58 +1,62 @@
-//! Whether a candidate holds to its gate. Pure.
+//! The analysis: does a canary pass its gate? Pure.
 //!
-//! Two errors are to be rare: that a candidate which does the same as the old version goes back, and that a bad one does not. Every gate
-//! is a test of a hypothesis: that the candidate does no worse than its gate allows beside what the old version did over the same time, for the
-//! same cause. It goes back at once when the odds against that are great. The odds are asked for more with each doubling of what is
-//! looked at, so that looking after every reconcile, as is done here, makes chance no likelier. What is less clear holds a step, and counts at its
-//! end. How often each error comes about is counted in `tests/simulation.rs`.
+//! It must rarely roll back a canary that behaves like the stable version, and rarely pass a bad one. Each
+//! check is a hypothesis test: the canary is no worse than the gate allows, relative to the stable version
+//! over the same time and for the same cause. If the evidence against that is strong, the canary is rolled
+//! back at once. The required evidence grows with each doubling of the data, so analysing after every
+//! reconcile does not raise the error rate. Weaker evidence prolongs the step and counts at its end.
+//! `tests/simulation.rs` measures both error rates.
 //!
-//! Source: likelihood ratios of two binomial shares and of two means, with the error spent over epochs that double, as tests that are made again
-//! and again need it (Johari, Pekelis, Walsh: Always Valid Inference, 2015; Howard, Ramdas et al.: Time-uniform confidence sequences, 2021).
+//! Source: likelihood ratios of two binomial shares and of two means. The error is spent over epochs that
+//! double, as sequential tests need it (Johari, Pekelis, Walsh: Always Valid Inference, 2015; Howard, Ramdas
+//! et al.: Time-uniform confidence sequences, 2021).
 
 use std::time::Duration;
 
 use super::figures::{DURATION_MIN, FailureCount, Sample, WorkStats};
 use super::{Comparison, Factor, Gate, RunTotals, VersionStats};
 
-/// Failures that a candidate may always have before the share of them counts at once.
+/// Failures that a canary may have before their share can roll it back at once.
 const FAILURES_MIN: u64 = 3;
-/// Odds at which a candidate goes back at once, in the first epoch.
+/// Odds at which a canary is rolled back at once, in the first epoch.
 const ODDS: f64 = 1000.0;
-/// Odds at which it goes back at the end of a step.
+/// Odds at which it is rolled back at the end of a step.
 const ODDS_AT_END: f64 = 100.0;
-/// Odds at which traps in [`DETECTABLE_SHARE`] more reconciles are excluded. More than at the end of a step: whether they are is looked at once a second, and
-/// chance needs to be right once.
+/// Odds at which traps in [`DETECTABLE_SHARE`] more reconciles are excluded. Higher than at the end of a
+/// step: the check runs once a second, and chance needs to succeed only once.
 const ODDS_TOLD: f64 = 300.0;
-/// Reconciles that the old version has at least: what it lacks is credited by the share of failures that it had before.
+/// Minimum number of the stable version's reconciles. Missing ones are credited with its earlier failure
+/// rate.
 const OLD_RUNS_MIN: f64 = 30.0;
-/// Reconciles that lengths, or writes, are compared over, at least, of either version.
+/// Minimum number of reconciles of either version for comparing durations or writes.
 const RUNS_MIN: f64 = 20.0;
 /// Writes for each reconcile that every version may have: one in four.
 const WRITES_MIN: f64 = 0.25;
-/// How far beyond its gate a candidate is that is surely found, and how far within it one that surely passes.
+/// Factor above the gate at which a canary surely fails, and below it at which one surely passes.
 const MARGIN: f64 = 1.2;
-/// The least variance of the writes of a reconcile: of a coin's. Of ten equal ones nobody knows that they are always equal.
+/// Minimum variance of the writes of a reconcile, that of a coin: ten equal counts do not prove that they are
+/// always equal.
 const WRITES_VARIANCE_MIN: f64 = 0.25;
-/// The same of the logarithm of a length: three in ten more or less.
+/// Minimum variance of the logarithm of a duration: about 30 % deviation.
 const LENGTHS_VARIANCE_MIN: f64 = 0.09;
-/// The share of traps, beyond the old version's, that a candidate is to be found by.
+/// The additional share of traps that the analysis must be able to detect.
 const DETECTABLE_SHARE: f64 = 0.03;
-/// A row that every version may have: a change, what it brings about, and the look at that.
+/// The length of a row that every version may have: a change, its consequence, and the check of that.
 const ROW_MIN: u32 = 3;
 
-/// What a candidate comes to beside its gate.
+/// The analysis of a canary (the terms of Argo Rollouts).
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Analysis {
-    /// It holds to it.
+    /// Within the gate.
     Pass,
-    /// It does not, but that may be chance. In what, where chance would hardly bring it about: then it goes back when nothing else comes up
-    /// until the end of the step.
+    /// Beyond the gate, but possibly by chance. With a reason if chance is unlikely: then the canary is
+    /// rolled back unless that changes by the end of the step.
     Inconclusive(Option<String>),
-    /// It does not; in what.
+    /// Beyond the gate, with the reason.
     Fail(String),
 }
 
-/// Judges a candidate by what both versions did over the same time.
+/// Analyses a canary by the statistics of both versions over the same time.
 pub(crate) fn analyse(gate: &Gate, both: &Comparison) -> Analysis {
     let Comparison { stable: old, canary: new, stable_totals: past } = both;
     let mut doubt = Analysis::Pass;
@@ -67,8 +71,9 @@ pub(crate) fn analyse(gate: &Gate, both: &Comparison) -> Analysis {
     doubt
 }
 
-/// Returns whether enough was seen of a candidate: to tell that it does not trap, or hit limits, in [`DETECTABLE_SHARE`] of its reconciles more than the old
-/// version, and to compare what looks at keys write and how long they take.
+/// Returns whether there is enough data to decide. It must exclude that the canary traps, or hits limits, in
+/// [`DETECTABLE_SHARE`] of its reconciles more than the stable version. It must also suffice to compare
+/// writes and durations of resyncs.
 pub(crate) fn is_conclusive(both: &Comparison) -> bool {
     let Comparison { stable: old, canary: new, stable_totals: _ } = both;
     let tells = |new: (u64, u64), old: (u64, u64)| {
@@ -84,7 +89,8 @@ fn has_looks(figures: &VersionStats) -> bool {
     figures.resync_work.writes.runs >= RUNS_MIN
 }
 
-/// Returns whether nothing can be waited for: keys are not looked at where nothing is stored, and looks that fail are not compared.
+/// Returns whether waiting for resyncs is useless: there are none without stored resources, and failing ones
+/// are not compared.
 fn lacks_looks(figures: &VersionStats) -> bool {
     figures.resync_runs.errors * 2 >= figures.resync_runs.runs
 }
@@ -108,7 +114,8 @@ fn analyses(gate: &Gate, old: &VersionStats, new: &VersionStats, past: &RunTotal
     ]
 }
 
-/// What the old version has never done the candidate must not do more often than the gate says; what it does, not more often than that one.
+/// If the stable version never had such a failure, the canary may have as many as the gate allows; otherwise
+/// no higher a share than the stable version.
 fn tally(what: &str, most: u32, count: u64, old: (u64, u64), runs: (u64, u64, u64)) -> Analysis {
     let ((old_count, past_count), (runs, old_runs, past_runs)) = (old, runs);
     if count <= u64::from(most) {
@@ -119,7 +126,7 @@ fn tally(what: &str, most: u32, count: u64, old: (u64, u64), runs: (u64, u64, u6
         || format!("{count} of its calls {what} in {runs} reconciles, of the old version's {old_count} in {old_runs}");
     match (old_count, past_count) {
         (0, 0) => Analysis::Fail(text()),
-        // Over the same time, where there is something: what brings it about may have come up just now.
+        // Prefers data of the same time: its cause may have come up just now.
         (0, _) => excess((count, runs), (past_count, old_runs + past_runs), credit, 0.0, text),
         _ => excess((count, runs), (old_count, old_runs), credit, 0.0, text),
     }
@@ -134,9 +141,10 @@ fn errors(gate: &Gate, which: &str, old: FailureCount, new: FailureCount, past: 
     excess((new.errors, new.runs), (old.errors, old.runs), credit, gate.errors.fraction(), text)
 }
 
-/// Compares two shares. The first may be greater by `more`. `credit`: the share that the old version had before.
+/// Compares two shares; the first may exceed the second by `more`. `credit` is the stable version's earlier
+/// share.
 fn excess(new: (u64, u64), old: (u64, u64), credit: f64, more: f64, text: impl Fn() -> String) -> Analysis {
-    // A call of `map` that trapped is no reconcile.
+    // A trapped call of `map` counts although it is no reconcile.
     let (new, old) = ((new.0, new.1.max(new.0)), (old.0, old.1.max(old.0)));
     if new.0 == 0 || share(new) <= share(old) + more {
         return Analysis::Pass;
@@ -151,7 +159,8 @@ fn share((count, runs): (u64, u64)) -> f64 {
     if runs > 0 { count as f64 / runs as f64 } else { 0.0 }
 }
 
-/// Judges by the logarithm of the odds against a candidate. `looked_at`: how much there is, which doubles from epoch to epoch.
+/// Analyses by the logarithm of the odds against the canary. `looked_at` is the amount of data, which doubles
+/// with each epoch.
 fn weigh(odds: f64, looked_at: f64, at_once: bool, text: impl Fn() -> String) -> Analysis {
     let epoch = looked_at.max(1.0).log2();
     // The reciprocals of these over all whole epochs add up to one.
@@ -162,19 +171,20 @@ fn weigh(odds: f64, looked_at: f64, at_once: bool, text: impl Fn() -> String) ->
     Analysis::Inconclusive((odds >= ODDS_AT_END.ln()).then(text))
 }
 
-/// Returns the logarithm of how much likelier two counts are with shares of their own than with the first share greater by `more` alone.
+/// Returns the log likelihood ratio of two independent shares against shares that differ by `more`.
 fn share_odds(new: (f64, f64), old: (f64, f64), more: f64) -> f64 {
     let likelihood = |(count, runs): (f64, f64), share: f64| {
         let term = |times: f64, chance: f64| if times == 0.0 { 0.0 } else { times * chance.ln() };
         term(count, share) + term(runs - count, 1.0 - share)
     };
     let own = |counted: (f64, f64)| likelihood(counted, counted.0 / counted.1);
-    // With the old version's own share the odds are no less, and found at once: most that are small end here.
+    // A cheap upper bound with the stable version's own share: most small odds end here.
     let most = own(new) - likelihood(new, (old.0 / old.1 + more).min(1.0));
     if most < ODDS_AT_END.ln() {
         return most;
     }
-    // The likeliest share of the old version under that: the slope falls, so halving finds where it is none.
+    // The most likely share of the stable version under the hypothesis. The slope decreases, so bisection
+    // finds its zero.
     let slope = |share: f64| {
         let of = |(count, runs): (f64, f64), share: f64| {
             let term = |times: f64, chance: f64| if times == 0.0 { 0.0 } else { times / chance };
@@ -199,7 +209,8 @@ fn duration(most: Factor, which: &str, old: &Sample, new: &Sample) -> Analysis {
     })
 }
 
-/// As [`duration`], beside what the old version took for the same keys in steps before: of a few keys that differ, their lengths alone say little.
+/// As [`duration`], relative to the durations of the same keys on the stable version in earlier steps. With
+/// few keys that differ, durations alone say little.
 fn slowdown(most: Factor, which: &str, old: &Sample, new: &Sample) -> Analysis {
     lengths(most, old, new, || {
         let (is, was) = (new.mean().exp(), old.mean().exp());
@@ -216,7 +227,7 @@ fn lengths(most: Factor, old: &Sample, new: &Sample, text: impl Fn() -> String) 
     excess_of_means(old, new, bounds, LENGTHS_VARIANCE_MIN, text)
 }
 
-/// The first run of a key may bring it up to date; those that follow have to do what the old version's have.
+/// The first run of a key may bring it up to date, so only later runs are compared.
 fn writes(most: Factor, which: &str, old: &WorkStats, new: &WorkStats) -> Analysis {
     let (most, was, is) = (most.number(), old.writes.mean(), new.writes.mean());
     let expected = was.max(WRITES_MIN);
@@ -225,7 +236,7 @@ fn writes(most: Factor, which: &str, old: &WorkStats, new: &WorkStats) -> Analys
     excess_of_means(&old.writes, &new.writes, bounds, WRITES_VARIANCE_MIN, text)
 }
 
-/// Compares two means. `bounds`: what a candidate surely may come to, and what its gate says.
+/// Compares two means. `bounds`: the value that surely passes, and the value of the gate.
 fn excess_of_means(
     old: &Sample,
     new: &Sample,
@@ -238,12 +249,12 @@ fn excess_of_means(
     }
     let distance = new.mean() - allowed;
     let odds = distance * distance / (2.0 * old.variance_of_difference(new, variance_min));
-    // Chance deals the keys: what it would deal like this once in so many times is no evidence of more.
+    // Keys are assigned by chance: the evidence cannot exceed the odds of this assignment.
     let odds = if odds < ODDS_AT_END.ln() { odds } else { odds.min(deals(old.keys, new.keys)) };
     weigh(odds, new.runs / RUNS_MIN, true, text)
 }
 
-/// Returns the logarithm of in how many ways so many keys are dealt to two versions.
+/// Returns the logarithm of the number of ways to assign the keys to two versions.
 fn deals(old: u64, new: u64) -> f64 {
     let few = old.min(new);
     (1..=few).map(|number| ((old.max(new) + number) as f64 / number as f64).ln()).take(64).sum()

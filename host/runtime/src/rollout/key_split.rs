@@ -1,83 +1,83 @@
-//! Which keys a candidate gets.
+//! The split of the keys between the stable version and the canary.
 
 use homeostat_store::Key;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{PinnedKeys, Share};
 
-/// The version that a key is reconciled by.
+/// The track of a key: the version that reconciles it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Track {
-    /// The one that ran before.
+    /// The stable version.
     Stable,
-    /// The candidate.
+    /// The canary.
     Canary,
 }
 
-/// The keys of a candidate: those whose hash falls into its share, and those that labels have chosen.
+/// The canary's keys: those whose hash falls into its share, and those pinned by labels.
 ///
-/// The hash depends on the key and on the salt alone. So a greater share has every key of a smaller one, and one key stays where it is over
-/// a restart; another salt gives other keys.
+/// The hash depends only on the key and the salt. So a greater share contains every key of a smaller one, and
+/// a key keeps its track across a restart. Another salt selects other keys.
 #[derive(Clone, Debug)]
 pub(crate) struct KeySplit {
-    /// `None`: no key at all, whatever was chosen.
+    /// `None` for no keys at all, not even pinned ones.
     pub(crate) share: Option<Share>,
-    /// The keys that labels have chosen.
+    /// The keys pinned by labels.
     pub(crate) pinned: PinnedKeys,
     pub(crate) salt: u64,
 }
 
-/// The share of the keys that old and new are compared over, at least.
+/// Minimum share of the keys in the control group.
 const CONTROL_SHARE_MIN: Share = Share::percent(10);
 
 impl KeySplit {
-    /// Returns whose a key is.
+    /// Returns the track of a key.
     pub(crate) fn track_of(&self, key: &Key) -> Track {
         self.track_of_hash(key_hash(key, self.salt))
     }
 
-    /// Returns whose the key with this hash is.
+    /// Returns the track of the key with this hash.
     pub(super) fn track_of_hash(&self, hash: u64) -> Track {
         let Some(share) = self.share else { return Track::Stable };
         if bucket(hash) < share.of_ten_thousand() || self.pinned.contains(hash) { Track::Canary } else { Track::Stable }
     }
 
-    /// Returns whether a key is one of those of the old version that are looked at beside the candidate's, so that there is something to
-    /// compare with: as great a share, at the other end.
+    /// Returns whether a key is in the control group: keys of the stable version that are requeued together
+    /// with the canary's, for comparison. The group has the same share, at the other end of the hashes.
     pub(crate) fn is_in_control_group(&self, key: &Key) -> bool {
         self.is_control_hash(key_hash(key, self.salt))
     }
 
-    /// As [`KeySplit::is_in_control_group`], of the key with this hash.
+    /// As [`KeySplit::is_in_control_group`], for the key with this hash.
     pub(super) fn is_control_hash(&self, hash: u64) -> bool {
         let share = self.share.unwrap_or(Share::NONE).max(CONTROL_SHARE_MIN).of_ten_thousand();
         let from = Share::ALL.of_ten_thousand().saturating_sub(share);
         self.track_of_hash(hash) == Track::Stable && bucket(hash) >= from
     }
 
-    /// Returns the share of the keys that [`KeySplit::is_in_control_group`] means, chosen ones aside.
+    /// Returns the share of the keys in the control group, without pinned keys.
     pub(super) fn control_share(&self) -> Share {
         let share = self.share.unwrap_or(Share::NONE);
         share.max(CONTROL_SHARE_MIN).min(share.others())
     }
 }
 
-/// Returns the hash of a key by which it is divided.
+/// Returns the hash of a key that decides its track.
 pub(crate) fn key_hash(key: &Key, salt: u64) -> u64 {
     hash_text(&text(key), salt)
 }
 
-/// Returns what is hashed of a key. No name has a slash.
+/// Returns the text of a key that is hashed. Names contain no slash.
 pub(super) fn text(key: &Key) -> String {
     format!("{}/{}", key.namespace(), key.name())
 }
 
-/// As [`key_hash`], of the [`text`] of a key.
+/// As [`key_hash`], for the [`text`] of a key.
 pub(super) fn hash_text(text: &str, salt: u64) -> u64 {
     xxh3_64_with_seed(text.as_bytes(), salt)
 }
 
-/// Returns one of ten thousand buckets, all as likely.
+/// Returns one of ten thousand buckets, all equally likely.
 fn bucket(hash: u64) -> u16 {
     let buckets = u128::from(Share::ALL.of_ten_thousand());
     // The upper half of the product is below the number of buckets.
@@ -128,7 +128,8 @@ mod tests {
     }
 
     proptest! {
-        /// Widening moves keys to the candidate alone, and the keys that are compared are the old version's.
+        /// A growing share moves keys only to the canary, and the control group belongs to the stable
+        /// version.
         #[test]
         fn a_key_never_leaves_a_share_that_grows(number: u64, salt: u64, a in 0_u16..=100, b in 0_u16..=100) {
             let (small, great) = (part(Share::percent(a.min(b)), salt), part(Share::percent(a.max(b)), salt));

@@ -1,4 +1,4 @@
-//! Shares and factors as people write them: `10%`, `0.5%`; `2x`, `1.5x`.
+//! Shares and factors in their written form: `10%`, `0.5%`; `2x`, `1.5x`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use crate::quantity::as_text;
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Share(u16);
 
-/// How many times one number is another one, in hundredths.
+/// A ratio of two numbers, in hundredths.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Factor(u32);
 
@@ -19,40 +19,40 @@ impl Share {
     /// Everything.
     pub const ALL: Self = Self(100 * 100);
 
-    /// Returns so many percent, at most all.
+    /// Returns a share in percent, at most 100 %.
     pub(crate) const fn percent(percent: u16) -> Self {
         let hundredths = percent.saturating_mul(100);
         if hundredths > Self::ALL.0 { Self::ALL } else { Self(hundredths) }
     }
 
-    /// Returns how many of ten thousand it is.
+    /// Returns the share in ten-thousandths.
     pub fn of_ten_thousand(self) -> u16 {
         self.0
     }
 
-    /// Returns what is left of the whole.
+    /// Returns the rest of the whole.
     pub(crate) const fn others(self) -> Self {
         Self(Self::ALL.0.saturating_sub(self.0))
     }
 
-    /// Returns it as a number from 0 to 1.
+    /// Returns the share as a number from 0 to 1.
     pub fn fraction(self) -> f64 {
         f64::from(self.0) / f64::from(Self::ALL.0)
     }
 }
 
 impl Factor {
-    /// Returns so many times.
+    /// Returns a whole factor.
     pub(crate) const fn times(times: u32) -> Self {
         Self(times.saturating_mul(100))
     }
 
-    /// Returns so many hundredths of one.
+    /// Returns a factor in hundredths.
     pub(crate) const fn hundredths(hundredths: u32) -> Self {
         Self(hundredths)
     }
 
-    /// Returns it as a number.
+    /// Returns the factor as a number.
     pub fn number(self) -> f64 {
         f64::from(self.0) / 100.0
     }
@@ -78,7 +78,7 @@ impl FromStr for Factor {
     }
 }
 
-/// Reads a number with two digits behind the point at most.
+/// Parses a decimal number with at most two digits after the point.
 fn hundredths(text: &str) -> Option<u32> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
@@ -89,7 +89,7 @@ fn hundredths(text: &str) -> Option<u32> {
     whole.parse::<u32>().ok()?.checked_mul(100)?.checked_add(part)
 }
 
-/// Writes hundredths with no more digits than they need.
+/// Writes hundredths without trailing zeros.
 fn write(f: &mut fmt::Formatter<'_>, hundredths: u32, unit: char) -> fmt::Result {
     let (whole, part) = (hundredths / 100, hundredths % 100);
     match part {

@@ -13,19 +13,19 @@ fn run(key: u64, end: RunResult) -> RunRecord {
     RunRecord { key, is_resync: false, is_retry: false, end, writes: 0, again_soon: false, ready, ended, wall }
 }
 
-/// Figures of so many reconciles, each of another key, of which some ended badly.
+/// Statistics of this many reconciles, each of another key, some of which failed.
 fn figures(runs: u64, bad: u64, end: RunResult) -> VersionStats {
     of((0..runs).map(|key| run(key, if key < bad { end } else { RunResult::Success })))
 }
 
-/// Figures of a candidate.
+/// Statistics of a canary.
 fn of(runs: impl IntoIterator<Item = RunRecord>) -> VersionStats {
     let mut both = Comparison::default();
     runs.into_iter().for_each(|run| both.record(Track::Canary, run));
     both.canary
 }
 
-/// What both came to, with an old version that did nothing before.
+/// The comparison with a stable version that did nothing before.
 fn both(old: VersionStats, new: VersionStats) -> Comparison {
     Comparison { stable: old, canary: new, stable_totals: RunTotals::default() }
 }
@@ -40,7 +40,7 @@ fn word(judgement: &Analysis) -> &'static str {
 
 #[test]
 fn errors_count_beside_those_of_the_old_version_and_a_few_decide_nothing() {
-    // Errors and reconciles of the old one, of the new one, and what that comes to with a gate of 1%.
+    // Errors and reconciles of the stable version and of the canary, and the analysis with a gate of 1 %.
     let table = [
         ((0, 100), (0, 10), "within"),
         ((0, 100), (1, 100), "within"),
@@ -50,13 +50,13 @@ fn errors_count_beside_those_of_the_old_version_and_a_few_decide_nothing() {
         ((0, 0), (2, 2), "doubtful"),
         ((0, 0), (3, 3), "beyond"),
         ((0, 1), (9, 9), "beyond"),
-        // What fails as often as it did goes on.
+        // A canary that fails as often as the stable version passes.
         ((50, 100), (5, 10), "within"),
         ((50, 100), (6, 10), "doubtful"),
         ((100, 1000), (10, 100), "within"),
         ((100, 1000), (14, 100), "doubtful"),
         ((100, 1000), (30, 100), "beyond"),
-        // A version that fails for one key in twenty: three are no more than chance makes of one in a hundred.
+        // A version that fails for one key in twenty: three failures could be chance at one in a hundred.
         ((0, 900), (3, 60), "doubtful"),
         ((0, 2700), (12, 240), "doubtful"),
         ((0, 2700), (15, 300), "beyond"),
@@ -84,7 +84,7 @@ fn a_version_that_always_fails_is_stopped_at_the_ninth_reconcile_at_the_latest()
 
 #[test]
 fn the_first_trap_or_limit_counts_unless_the_gate_or_the_old_version_allows_it() {
-    // What the gate allows, the old one's, the new one's, and what that comes to.
+    // The gate, the value of the stable version, that of the canary, and the analysis.
     let table = [
         (0, (0, 100), (0, 10), "within"),
         (0, (0, 100), (1, 10), "beyond"),
@@ -109,7 +109,7 @@ fn the_first_trap_or_limit_counts_unless_the_gate_or_the_old_version_allows_it()
 
 #[test]
 fn durations_are_compared_over_twenty_reconciles_and_short_ones_are_all_the_same() {
-    // A look before, so that it is not the first run of its key.
+    // A resync before, so that it is not the first run of its key.
     let of = |runs: u64, millis: u64| {
         let wall = Duration::from_millis(millis);
         of((0..runs).flat_map(|key| {
@@ -129,7 +129,7 @@ fn durations_are_compared_over_twenty_reconciles_and_short_ones_are_all_the_same
     }
 }
 
-/// A trap that the old version has made as well, at some time, is no reason by itself.
+/// A trap that the stable version also had at some time does not suffice for a rollback.
 #[test]
 fn what_the_old_version_did_before_the_step_is_compared_too() {
     let past = RunTotals { runs: 100_000, traps: 500, ..RunTotals::default() };
@@ -154,7 +154,7 @@ fn a_first_write_of_each_key_is_no_amplification_and_a_write_every_time_is() {
         (of(100, 2, 0, 0), of(9, 3, 1, 1), "within"),
         (of(100, 2, 1, 1), of(100, 2, 1, 1), "within"),
         (of(100, 2, 1, 1), of(100, 2, 3, 3), "beyond"),
-        // There is nothing to compare with, or nothing that chance could not have dealt.
+        // There is nothing to compare with, or only a difference that the assignment of keys could explain.
         (of(0, 0, 0, 0), of(100, 2, 3, 3), "within"),
         (of(4, 10, 0, 0), of(2, 20, 1, 1), "doubtful"),
     ] {
@@ -171,7 +171,7 @@ fn a_key_that_runs_on_and_on_is_stopped_at_its_thirty_first_reconcile_in_a_row()
     assert_eq!((comes_to(9, 90), comes_to(9, 91)), ("within", "beyond"), "the old one does so too");
 }
 
-/// A canary that is looked at once a second, and what each look sees.
+/// A canary that is checked once a second, and the observation of each check.
 struct Course {
     machine: CanaryMachine,
     now: Duration,
@@ -209,7 +209,7 @@ impl Course {
         move_
     }
 
-    /// Goes on until the step is over. Returns after how many seconds, and how often the keys were looked at again meanwhile.
+    /// Runs until the step is over. Returns the seconds this took, and the number of resyncs.
     fn until_over(&mut self) -> (u64, usize) {
         let (mut seconds, mut looks) = (0, 0);
         loop {
@@ -221,7 +221,7 @@ impl Course {
         }
     }
 
-    /// Looks once a second until something is done, for a day at most. Returns after how many seconds.
+    /// Checks once a second until there is an action, for at most a day. Returns the seconds this took.
     fn until_moved(&mut self, held: bool, listed: bool) -> u64 {
         let begun = self.now;
         for _ in 0..86_400 {
@@ -268,7 +268,8 @@ fn a_step_with_few_reconciles_looks_for_more_and_one_in_doubt_goes_back() {
     }
 }
 
-/// The last step before all keys come is the one that has to tell; of an old version that traps, against its traps.
+/// The last step before promotion is the one with enough data to decide; if the stable version traps,
+/// relative to its traps.
 #[test]
 fn all_keys_come_when_enough_was_seen_or_after_four_times_the_time() {
     let traps = |runs, traps| figures(runs, traps, RunResult::Trap);
@@ -283,7 +284,7 @@ fn all_keys_come_when_enough_was_seen_or_after_four_times_the_time() {
         (traps(150, 3), traps(188, 0), 60),
         (traps(150, 3), traps(150, 2), 240),
         (traps(900, 5), traps(900, 4), 60),
-        // Looks come for as long as the step lasts; those that fail are no reason to wait for more.
+        // Resyncs continue while the step lasts; failing ones are no reason to wait for more.
         (looks(5, 40, RunResult::Success), looks(5, 40, RunResult::Success), 60),
         (looks(190, 1, RunResult::Success), looks(190, 1, RunResult::Success), 240),
         (looks(190, 1, RunResult::Error), looks(190, 1, RunResult::Success), 60),
@@ -382,7 +383,8 @@ fn one_that_goes_on_after_a_restart_has_the_share_that_it_had() {
     assert_eq!(machine.step(later), Action::SetShare(Share::percent(60)), "another plan never takes keys away");
 }
 
-/// One look: seconds since the one before, whether it is held and listed, and what the reconciles between came to.
+/// One check: seconds since the previous one, whether the rollout is paused and synced, and the reconciles in
+/// between.
 type Look = (u64, bool, bool, Vec<(bool, u64, u8, bool)>);
 
 fn looks() -> impl Strategy<Value = Vec<Look>> {
@@ -394,7 +396,7 @@ fn looks() -> impl Strategy<Value = Vec<Look>> {
 }
 
 proptest! {
-    /// Whatever happens, shares grow until it is over, and it is over in the end unless somebody holds it for ever.
+    /// In any course of events, shares grow until the rollout is over, and it ends unless it stays paused.
     #[test]
     fn a_share_never_shrinks_but_to_nothing_and_every_course_ends(looks in looks(), steps in prop::collection::btree_set(1_u16..100, 1..5)) {
         let steps: Vec<Share> = steps.into_iter().map(Share::percent).collect();
@@ -415,7 +417,7 @@ proptest! {
                 break;
             }
         }
-        // From here on nothing happens but that time passes.
+        // From here on only time passes.
         for _ in 0..=9 * (steps.len() + 1) {
             if is_over(&course) {
                 break;

@@ -105,7 +105,7 @@ fn keys_are_told_apart_within_a_bound() {
 }
 
 measured! {
-    /// Of many rollouts, as one alone is no more than what the process itself grows by.
+    /// Measures many rollouts, because a single one takes no more than the process itself grows by.
     fn figures_of_rollouts_take_no_more_memory_than_their_bound measure_figures {
         const ROLLOUTS: u64 = 32;
         grows_by_at_most(with_slack(ROLLOUTS * 2 * BYTES_MAX), || {
@@ -115,7 +115,7 @@ measured! {
                 for both in &mut all {
                     *both = both.next_step();
                     for number in 0..9 * KEYS_MAX as u64 {
-                        // Spread over all numbers, as hashes are.
+                        // Spread over all numbers, like hashes.
                         let key = (number / 3).wrapping_mul(0x9E37_79B9_7F4A_7C15);
                         for side in [Track::Stable, Track::Canary] {
                             both.record(side, run(key, 1, true));

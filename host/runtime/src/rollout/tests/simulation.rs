@@ -1,5 +1,6 @@
-//! How often a candidate that does the same goes back, and how often a bad one does not: counted over whole rollouts by the defaults of a
-//! gate, in virtual time, with what a controller of 120 keys or of another number does under twenty loads. Everything follows from the seed.
+//! Measures how often a good canary is rolled back, and how often a bad one passes. Whole rollouts with the
+//! default gate run in virtual time, with 120 or other numbers of keys, under twenty loads. Everything
+//! follows from the seed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,23 +11,23 @@ use super::*;
 
 /// Rollouts under each load.
 const ROLLOUTS: u64 = 200;
-/// How long the old version ran before, in seconds.
+/// Time that the stable version ran before, in seconds.
 const PAST_SECONDS: f64 = 7200.0;
 const SECOND: u64 = 1_000_000;
 
-/// What happens to a controller, and what its code does about it.
+/// The load of a controller and the behaviour of its code.
 #[derive(Clone, Copy)]
 struct Load {
     name: &'static str,
     keys: usize,
     /// Changes per second, of all keys together.
     events: f64,
-    /// How unevenly keys change: the share of the key at place `n` goes with `n` to this power.
+    /// Skew of the changes: the share of the key at index `n` is proportional to `n` to this power.
     skew: f64,
-    /// Writes of a run that an event asked for, and how many times that of every tenth key.
+    /// Writes of a run caused by an event, and the factor for every tenth key.
     writes: u32,
     tenth: u32,
-    /// The share of the looks that find something to write.
+    /// The share of the resyncs that find something to write.
     drift: f64,
     /// Its writes wake it, and it finds nothing more to do.
     wakes: bool,
@@ -36,11 +37,11 @@ struct Load {
     limits: f64,
     /// The share of the keys that fail every time.
     broken: f64,
-    /// The share of the looks at other keys that fail.
+    /// The share of the resyncs of other keys that fail.
     rotten: f64,
-    /// The share of the keys that ask to be run again after so many seconds.
+    /// The share of the keys that ask to run again after this many seconds.
     again: (f64, u64),
-    /// The length of a run in the median, and how much runs, and keys, differ: standard deviations of the logarithm.
+    /// Median duration of a run, and the deviation of runs and of keys: standard deviations of the logarithm.
     millis: f64,
     spread: (f64, f64),
     /// The share of the seconds in which everything takes four times as long.
@@ -106,16 +107,17 @@ const LOADS: [Load; 20] = [
     },
 ];
 
-/// What a candidate does otherwise than the old version.
+/// The fault of a canary.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Fault {
     Nothing,
     /// Traps in 3 % of its runs.
     Traps,
-    /// Writes once more in every run. Where a run that an event asked for writes 1.4 times, that is 1.7 times as much there, which the gate
-    /// allows; where a look writes nothing, it is once for each look, which is twice what the gate allows there.
+    /// Writes once more in every run. Where a run caused by an event writes 1.4 times, that is 1.7 times as
+    /// much, which the gate allows. Where a resync writes nothing, it is once per resync, twice what the gate
+    /// allows there.
     Writes,
-    /// Takes half as long again.
+    /// Takes 50 % longer.
     Slow,
 }
 
@@ -130,7 +132,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// From 0 to 1, without 1.
+    /// From 0 to 1, excluding 1.
     fn part(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -148,7 +150,7 @@ impl Random {
     }
 }
 
-/// A key, and the one run of it that is queued.
+/// A key, and its one queued run.
 #[derive(Clone, Copy)]
 struct Queued {
     hash: u64,
@@ -159,9 +161,9 @@ struct Queued {
     repeats: bool,
     length: f64,
     writes: u32,
-    /// It was woken by its own write.
+    /// Its own write woke it.
     is_echo: bool,
-    /// Nothing but its own timer asks for it.
+    /// Only its own timer caused it.
     is_timer: bool,
 }
 
@@ -180,7 +182,7 @@ struct World {
     salt: u64,
 }
 
-/// How a rollout ended: promoted, or the reason why not.
+/// How a rollout ended: promoted, or the reason of the rollback.
 type Ended = Result<(), String>;
 
 impl World {
@@ -190,7 +192,7 @@ impl World {
         let kind = Kind::new("demo.homeostat.dev", "v1", "Item");
         let name = |place| Key::new(kind.clone(), "default", &format!("k{place}"));
         let names: Vec<Key> = (0..load.keys).map(name).collect();
-        // A controller has so many revisions, and each deals anew.
+        // Each revision of a controller deals the keys again.
         let salt = even_salt(seed, &CanaryPlan::default().steps, &names);
         let keys = (0..load.keys).map(|place| {
             sum += ((place + 1) as f64).powf(-load.skew);
@@ -230,7 +232,7 @@ impl World {
         world
     }
 
-    /// Goes on until the candidate has all keys or none.
+    /// Runs until the canary has all keys or none.
     fn run(mut self) -> Ended {
         let (mut next_event, mut next_look) = (0, 0);
         loop {
@@ -261,7 +263,7 @@ impl World {
         }
     }
 
-    /// Looks at the candidate as the keeper does, once a second.
+    /// Checks the canary like the controller reconciler, once a second.
     fn look(&mut self) -> Option<Ended> {
         let (now, share) = (Duration::from_micros(self.now), self.machine.share());
         let failed = self.failed.as_deref();
@@ -281,12 +283,12 @@ impl World {
         None
     }
 
-    /// Returns which keys a candidate with this share has.
+    /// Returns the keys of a canary with this share.
     fn part(&self, share: Option<Share>) -> KeySplit {
         KeySplit { share, pinned: PinnedKeys::default(), salt: self.salt }
     }
 
-    /// Looks at the keys that the candidate has, and at as many others.
+    /// Requeues the canary's keys, and as many others.
     fn look_again(&mut self, share: Share) {
         let part = self.part(Some(share));
         for key in 0..self.load.keys {
@@ -298,7 +300,7 @@ impl World {
         }
     }
 
-    /// Queues a run: the earlier one counts, and it is a look for as long as nothing else asks for it.
+    /// Queues a run. The earlier one counts, and it is a resync while nothing else causes it.
     fn queue(&mut self, key: usize, due: u64, is_resync: bool) {
         let queued = &mut self.keys[key];
         queued.is_resync = is_resync && queued.due.is_none();
@@ -374,7 +376,7 @@ impl World {
     }
 }
 
-/// Returns how many rollouts went back, and the reason of the first one that did.
+/// Returns the number of rollbacks, and the reason of the first one.
 fn gone_back(load: Load, fault: Fault) -> (u64, Option<String>) {
     let (mut count, mut first) = (0, None);
     for seed in 0..ROLLOUTS {
