@@ -66,7 +66,7 @@ async fn ready(test: &TestHost) -> BTreeMap<String, usize> {
     images
 }
 
-async fn rolled_out(test: &TestHost, replicas: u64, image: &str) {
+async fn wait_for_rollout(test: &TestHost, replicas: u64, image: &str) {
     test.until(&key(), &format!("has {replicas} of {image}"), |document| {
         let (status, generation) = (&document["status"], &document["metadata"]["generation"]);
         status["observedGeneration"] == *generation
@@ -83,13 +83,13 @@ async fn rolled_out(test: &TestHost, replicas: u64, image: &str) {
 async fn a_deployment_rolls_out_scales_and_rolls_back() {
     let test = apps().await;
     test.apply(web(5, "web:1")).await;
-    rolled_out(&test, 5, "web:1").await;
+    wait_for_rollout(&test, 5, "web:1").await;
     test.apply(web(5, "web:2")).await;
-    rolled_out(&test, 5, "web:2").await;
+    wait_for_rollout(&test, 5, "web:2").await;
     test.apply(web(2, "web:2")).await;
-    rolled_out(&test, 2, "web:2").await;
+    wait_for_rollout(&test, 2, "web:2").await;
     test.apply(web(2, "web:1")).await;
-    rolled_out(&test, 2, "web:1").await;
+    wait_for_rollout(&test, 2, "web:1").await;
     assert_eq!(all(&test, "apps", "ReplicaSet").await.len(), 2, "a rollback reuses the old replica set");
 }
 
@@ -97,7 +97,7 @@ async fn a_deployment_rolls_out_scales_and_rolls_back() {
 async fn an_image_that_cannot_be_pulled_stops_the_rollout_and_keeps_most_pods() {
     let test = apps().await;
     test.apply(web(4, "web:1")).await;
-    rolled_out(&test, 4, "web:1").await;
+    wait_for_rollout(&test, 4, "web:1").await;
     test.apply(web(4, "web:broken")).await;
     test.until(&key(), "has pods of the new template", |document| {
         document["status"]["updatedReplicas"].as_u64().is_some_and(|updated| updated > 0)
@@ -110,7 +110,7 @@ async fn an_image_that_cannot_be_pulled_stops_the_rollout_and_keeps_most_pods() 
     assert!(images.get("web:1").is_some_and(|count| *count >= 3), "{images:?}");
     assert_eq!(images.get("web:broken"), None);
     test.apply(web(4, "web:2")).await;
-    rolled_out(&test, 4, "web:2").await;
+    wait_for_rollout(&test, 4, "web:2").await;
 }
 
 /// W14: The replica sets and pods of a deleted deployment are collected.
@@ -118,7 +118,7 @@ async fn an_image_that_cannot_be_pulled_stops_the_rollout_and_keeps_most_pods() 
 async fn a_deleted_deployment_has_its_pods_collected() {
     let test = apps().await;
     test.apply(web(3, "web:1")).await;
-    rolled_out(&test, 3, "web:1").await;
+    wait_for_rollout(&test, 3, "web:1").await;
     remove(&test, key(), Propagation::Background).await;
     eventually("everything to be gone", async || {
         (all(&test, "", "Pod").await.is_empty() && all(&test, "apps", "ReplicaSet").await.is_empty()).then_some(())
@@ -149,14 +149,14 @@ async fn uid(test: &TestHost, key: &Key) -> String {
 async fn a_recreated_parent_adopts_the_orphans_of_its_predecessor() {
     let test = apps().await;
     test.apply(web(3, "web:1")).await;
-    rolled_out(&test, 3, "web:1").await;
+    wait_for_rollout(&test, 3, "web:1").await;
     let (sets, pods) = (owned(&test, "apps", "ReplicaSet").await, owned(&test, "", "Pod").await);
     let no_owners = async |group: &str, kind: &str| owned(&test, group, kind).await.values().all(Vec::is_empty);
 
     remove(&test, key(), Propagation::Orphan).await;
     eventually("the set to be left", async || no_owners("apps", "ReplicaSet").await.then_some(())).await;
     test.apply(web(3, "web:1")).await;
-    rolled_out(&test, 3, "web:1").await;
+    wait_for_rollout(&test, 3, "web:1").await;
     let by = uid(&test, &key()).await;
     let adopted: BTreeMap<_, _> = sets.keys().map(|name| (name.clone(), vec![by.clone()])).collect();
     assert_eq!(owned(&test, "apps", "ReplicaSet").await, adopted, "the same set, of the new deployment");
@@ -173,7 +173,7 @@ async fn a_recreated_parent_adopts_the_orphans_of_its_predecessor() {
         (pods_now.keys().eq(pods.keys()) && pods_now.values().all(is_adopted)).then_some(())
     })
     .await;
-    rolled_out(&test, 3, "web:1").await;
+    wait_for_rollout(&test, 3, "web:1").await;
     assert!(owned(&test, "", "Pod").await.keys().eq(pods.keys()), "no pod is created twice");
 }
 
@@ -181,7 +181,7 @@ async fn a_recreated_parent_adopts_the_orphans_of_its_predecessor() {
 async fn a_pod_that_no_longer_matches_is_released_and_one_that_matches_again_is_adopted() {
     let test = apps().await;
     test.apply(web(2, "web:1")).await;
-    rolled_out(&test, 2, "web:1").await;
+    wait_for_rollout(&test, 2, "web:1").await;
     let first = owned(&test, "", "Pod").await.into_keys().next().unwrap();
     let pod = Key::new(Kind::new("", "v1", "Pod"), "default", &first);
     let label = async |app: &str| {
@@ -209,7 +209,7 @@ async fn a_pod_that_no_longer_matches_is_released_and_one_that_matches_again_is_
 async fn a_complete_rollout_is_quiet() {
     let test = apps().await;
     test.apply(web(3, "web:1")).await;
-    rolled_out(&test, 3, "web:1").await;
+    wait_for_rollout(&test, 3, "web:1").await;
     for name in ["deployments", "replicasets", "kubelet"] {
         test.idle(name).await;
     }

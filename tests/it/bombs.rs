@@ -82,7 +82,7 @@ async fn host(options: EngineOptions) -> TestHost {
     test
 }
 
-async fn goes_on(test: &TestHost, name: &str) {
+async fn assert_greets(test: &TestHost, name: &str) {
     test.apply(demo("Greeting", name, json!({"name": name}))).await;
     let wanted = format!("Hello, {name}!");
     let greeted = |document: &serde_json::Value| document["status"]["message"] == wanted.as_str();
@@ -95,7 +95,7 @@ async fn a_slow_compilation_ends_under_the_name_of_its_limit_and_delays_no_recon
     let (host, mut rounds) = (test.host.clone(), 0);
     let loading = tokio::spawn(async move { host.load(time_bomb(), &Grants::default()).await });
     while !loading.is_finished() {
-        goes_on(&test, &format!("round{rounds}")).await;
+        assert_greets(&test, &format!("round{rounds}")).await;
         rounds += 1;
     }
     let refused = loading.await.unwrap().unwrap_err();

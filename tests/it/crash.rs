@@ -43,12 +43,12 @@ fn is_rolled_out(host: &HostProcess, image: &str) -> bool {
     pods.len() == 5 && pods.iter().all(done)
 }
 
-fn rolled_out(host: &HostProcess, image: &str) {
+fn wait_for_rollout(host: &HostProcess, image: &str) {
     eventually_blocking(&format!("five pods of {image}"), || is_rolled_out(host, image).then_some(()));
 }
 
 /// Waits for the first pod of the new image.
-fn under_way(host: &HostProcess, image: &str) {
+fn wait_for_first_pod(host: &HostProcess, image: &str) {
     eventually_blocking("the rollout to be under way", || {
         pods(host).iter().any(|pod| pod["spec"]["containers"][0]["image"] == image).then_some(())
     });
@@ -60,15 +60,15 @@ fn a_rollout_survives_kill_9_and_ends_with_the_desired_pods() {
     // The pods start slowly, so that the kill interrupts the rollout.
     apps(folder.path(), "1s");
     let mut host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
-    rolled_out(&host, "web:1");
+    wait_for_rollout(&host, "web:1");
     for round in 2..5 {
         let image = format!("web:{round}");
         set_image(folder.path(), &image);
-        under_way(&host, &image);
+        wait_for_first_pod(&host, &image);
         assert!(!is_rolled_out(&host, &image), "the rollout was complete before the kill");
         host.kill();
         host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
-        rolled_out(&host, &image);
+        wait_for_rollout(&host, &image);
     }
     let sets = host.json(&["get", "replicasets"]);
     let wanted: u64 =
@@ -93,7 +93,7 @@ fn an_edit_of_a_source_during_a_rollout_is_swapped_in_and_loses_no_pod() {
     std::fs::write(apps.join("controllers.yaml"), controllers.replace("startup: 300ms", "startup: 3s")).unwrap();
     let text = std::fs::read_to_string(apps.join("web.yaml")).unwrap();
     std::fs::write(apps.join("web.yaml"), text.replace("image: web:1", "image: web:2")).unwrap();
-    under_way(&host, "web:2");
+    wait_for_first_pod(&host, "web:2");
     let source = apps.join("replicasets/src/lib.rs");
     let code = std::fs::read_to_string(&source).unwrap();
     let edited = code.replacen(
@@ -107,7 +107,7 @@ fn an_edit_of_a_source_during_a_rollout_is_swapped_in_and_loses_no_pod() {
         let status = &host.json(&["get", "controllers", "replicasets"])["status"];
         (status["generation"] == 2 && status["answered"]["digest"] == status["digest"]).then_some(())
     });
-    rolled_out(&host, "web:2");
+    wait_for_rollout(&host, "web:2");
     let logged = host.ask(&["logs", "replicasets"]).stdout;
     assert!(logged.contains("edited"), "the new code runs: {logged}");
 

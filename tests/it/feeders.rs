@@ -19,7 +19,7 @@ fn memory() -> Arc<dyn Store> {
 }
 
 /// Waits for an event with this reason and at least this count, and returns it.
-async fn told(test: &TestHost, reason: &str, count: u64) -> Event {
+async fn repeated_event(test: &TestHost, reason: &str, count: u64) -> Event {
     eventually(reason, async || {
         let events = test.host.events().list(&EventFilter::default());
         events.into_iter().find(|event| event.reason == reason && event.count >= count)
@@ -43,17 +43,17 @@ async fn reads(test: &TestHost, text: &str) {
 /// need for its kind.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kind_that_cannot_be_listed_delays_only_the_controllers_that_watch_it() {
-    cannot_be_watched(On::List, Fault::Fail).await;
+    check_failing_watch(On::List, Fault::Fail).await;
 }
 
 /// W6: A kind that the store does not have yet delays only the controllers that watch it, until it is
 /// installed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kind_that_is_not_installed_delays_only_the_controllers_that_watch_it() {
-    cannot_be_watched(On::List, Fault::NotInstalled).await;
+    check_failing_watch(On::List, Fault::NotInstalled).await;
 }
 
-async fn cannot_be_watched(on: On, fault: Fault) {
+async fn check_failing_watch(on: On, fault: Fault) {
     let store = FaultyStore::over(memory());
     store.fault(on, "Note", fault);
     let test = TestHost::over(store.clone()).await;
@@ -62,7 +62,7 @@ async fn cannot_be_watched(on: On, fault: Fault) {
     test.apply(demo("Greeting", "world", json!({"name": "World"}))).await;
     test.apply(demo("Follower", "a", json!({"target": "one"}))).await;
     test.until(&demo_key("Greeting", "world"), "is greeted", |document| !document["status"].is_null()).await;
-    let failed = told(&test, "FeederFailed", 2).await;
+    let failed = repeated_event(&test, "FeederFailed", 2).await;
     assert_eq!((&*failed.controller, failed.message.contains("on purpose")), ("follower", true), "{failed:?}");
     let status = test.status("follower");
     assert_eq!((status.state, status.reconciles), (ControllerState::Syncing, 0));
@@ -227,7 +227,7 @@ async fn a_failing_map_is_retried_without_a_change() {
     test.add("mapped", &guest("guest-mapped")).await;
     test.apply(demo("Mapped", "one", json!({}))).await;
     test.apply(demo("Source", "fails", json!({"through": "one later"}))).await;
-    let failed = told(&test, "MapFailed", 4).await;
+    let failed = repeated_event(&test, "MapFailed", 4).await;
     assert!(failed.message.contains("fails") && failed.message.contains("not yet"), "{}", failed.message);
     test.apply(demo("Source", "sound", json!({"through": "one"}))).await;
     let one = demo_key("Mapped", "one");
@@ -246,7 +246,7 @@ async fn a_key_of_another_kind_is_refused_and_counted() {
     for name in ["a", "b", "c"] {
         test.apply(demo("Source", name, json!({"through": "foreign one"}))).await;
     }
-    let refused = told(&test, "KeyRefused", 3).await;
+    let refused = repeated_event(&test, "KeyRefused", 3).await;
     assert!(refused.message.contains("demo.homeostat.dev/v1/Source"), "{}", refused.message);
     let one = demo_key("Mapped", "one");
     test.until(&one, "sees all", |document| document["status"]["sources"] == json!(["a", "b", "c"])).await;
@@ -261,7 +261,7 @@ async fn a_map_with_too_many_keys_fails_under_the_name_of_the_limit() {
     test.add("mapped", &guest("guest-mapped")).await;
     test.apply(demo("Mapped", "one", json!({}))).await;
     test.apply(demo("Source", "many", json!({"through": "x ".repeat(10_001)}))).await;
-    let failed = told(&test, "MapFailed", 1).await;
+    let failed = repeated_event(&test, "MapFailed", 1).await;
     assert!(failed.message.contains("limit result"), "{}", failed.message);
     test.apply(demo("Source", "many", json!({"through": "one"}))).await;
     let one = demo_key("Mapped", "one");
@@ -277,7 +277,7 @@ async fn an_endless_poll_is_cut_off_at_its_deadline_and_polling_continues() {
     let config = [("items".to_owned(), "endless".to_owned())].into();
     let endless = Definition { limits, config, ..definition };
     test.host.put(endless.clone()).await.unwrap();
-    let cut = told(&test, "PollFailed", 3).await;
+    let cut = repeated_event(&test, "PollFailed", 3).await;
     assert!(cut.message.contains("deadline"), "{}", cut.message);
     let config = [("items".to_owned(), "a".to_owned())].into();
     test.host.put(Definition { config, ..endless }).await.unwrap();

@@ -82,7 +82,7 @@ fn apply(flood: &FloodHost, host: &HostProcess, name: &str) {
     assert_eq!(applied.code, Some(0), "{}", applied.stderr);
 }
 
-fn settled(flood: &FloodHost, count: f64) {
+fn wait_for_settled(flood: &FloodHost, count: f64) {
     eventually_blocking("the other controller to settle", || {
         let settled = [("controller", "moody"), ("result", "success")];
         (flood.scrape().get("controller_runtime_reconcile_total", &settled) >= count).then_some(())
@@ -98,7 +98,7 @@ fn endless_keys_are_refused_at_their_limit_and_the_host_stays_small() {
         (get(flood.scratch.path(), "/readyz", "*/*").code == 200).then_some(())
     });
     apply(&flood, &host, "before");
-    settled(&flood, 1.0);
+    wait_for_settled(&flood, 1.0);
     let before = flood.scrape().get("process_resident_memory_bytes", &[]);
 
     let limits = format!("limits: {{keys: {KEYS}, errorBytes: {ERROR_BYTES}}}");
@@ -106,7 +106,7 @@ fn endless_keys_are_refused_at_their_limit_and_the_host_stays_small() {
     let after = flood_is_at_its_bound(&flood);
     assert!(after - before < GROWTH_BYTES_MAX as f64, "from {before} to {after} bytes");
     apply(&flood, &host, "behind");
-    settled(&flood, 2.0);
+    wait_for_settled(&flood, 2.0);
     let events = host.ask(&["events", "--controller", "flooder"]).stdout;
     assert!(events.contains("LimitExceeded") && events.contains("limit keys: "), "{events}");
     let status = host.ask(&["get", "controllers", "flooder", "-o", "yaml"]).stdout;
@@ -129,7 +129,7 @@ fn hidden(text: &str) -> Vec<char> {
 }
 
 /// Asserts that no line begins with text of the guest, and that the text has no hidden character.
-fn is_harmless(text: &str) {
+fn assert_harmless(text: &str) {
     assert!(hidden(text).is_empty(), "{text:?}");
     assert!(!text.lines().any(|line| line.starts_with("warning: forged")), "{text}");
 }
@@ -143,7 +143,7 @@ fn a_guest_cannot_forge_a_line_or_an_advice_of_the_host() {
         let events = host.ask(&["events", "--controller", "flooder"]).stdout;
         (events.contains("Forged") && events.contains("Forbidden")).then_some(events)
     });
-    is_harmless(&events);
+    assert_harmless(&events);
     assert!(events.contains("no manifest can grant it: the request contains an invalid name"), "{events}");
     for command in [
         &["events", "-o", "json"][..],
@@ -156,8 +156,8 @@ fn a_guest_cannot_forge_a_line_or_an_advice_of_the_host() {
     ] {
         let answer = host.ask(command);
         assert_eq!(answer.code, Some(0), "{command:?}: {}", answer.stderr);
-        is_harmless(&answer.stdout);
-        is_harmless(&answer.stderr);
+        assert_harmless(&answer.stdout);
+        assert_harmless(&answer.stderr);
         assert!(
             !answer.stdout.contains("verbs: [\"*\"]}") && !answer.stdout.contains("- '*'"),
             "{command:?}: {}",
@@ -177,6 +177,6 @@ fn a_guest_cannot_forge_a_line_or_an_advice_of_the_host() {
         let said = dev.stderr();
         said.contains("Forged").then_some(said)
     });
-    is_harmless(&said);
+    assert_harmless(&said);
     assert!(said.contains("  warning: forged \\u{202e}\\u{2066}\\u{200b}\\u{2028}\\u{9b}31m"), "{said}");
 }

@@ -67,13 +67,13 @@ async fn delete(test: &TestHost, kind: &str, place: &str) {
 }
 
 /// Waits until the controller is idle, and returns all keys and documents that the guest has logged.
-async fn told(test: &TestHost) -> BTreeSet<String> {
+async fn deliveries(test: &TestHost) -> BTreeSet<String> {
     test.idle(NAME).await;
     test.host.logs().tail(Some(NAME), 0, 10_000).into_iter().map(|line| line.message).collect()
 }
 
 /// Returns the keys and documents that the guest logs because of `act`.
-async fn told_by(test: &TestHost, act: impl AsyncFnOnce(&TestHost)) -> BTreeSet<String> {
+async fn deliveries_of(test: &TestHost, act: impl AsyncFnOnce(&TestHost)) -> BTreeSet<String> {
     test.idle(NAME).await;
     let last = test.host.logs().tail(Some(NAME), 0, 10_000).last().map_or(0, |line| line.sequence);
     act(test).await;
@@ -120,9 +120,9 @@ async fn a_watch_granted_for_a_namespace_delivers_no_other_namespace() {
     }
     put(&test, within(&["blue"])).await;
     let listed = ["reconcile blue/a", "reconcile blue/n", "reconcile blue/v", "map blue/v of blue/a"];
-    assert_eq!(told(&test).await, texts(listed), "the first list");
+    assert_eq!(deliveries(&test).await, texts(listed), "the first list");
 
-    let changed = told_by(&test, async |test| {
+    let changed = deliveries_of(&test, async |test| {
         for place in ["green", "blue"] {
             apply(test, "Note", &format!("{place}/n"), json!({ "changed": true })).await;
             apply(test, "Vault", &format!("{place}/v"), json!({ "password": "new" })).await;
@@ -141,7 +141,7 @@ async fn a_watch_granted_for_names_delivers_no_other_names() {
     let mut resources = within(&["*"]);
     resources[1]["names"] = json!(["open-*"]);
     put(&test, resources).await;
-    let told = told_by(&test, async |test| {
+    let told = deliveries_of(&test, async |test| {
         apply(test, "Note", "blue/secret", json!({})).await;
         apply(test, "Note", "blue/open-one", json!({})).await;
     });
@@ -156,9 +156,9 @@ async fn narrowed_grants_stop_events_at_once_and_widened_ones_list_new_resources
         apply(&test, "Note", &format!("{place}/n"), json!({})).await;
         apply(&test, "Vault", &format!("{place}/v"), json!({ "password": "one" })).await;
     }
-    assert!(told(&test).await.contains("map green/v one"));
+    assert!(deliveries(&test).await.contains("map green/v one"));
 
-    let narrowed = told_by(&test, async |test| {
+    let narrowed = deliveries_of(&test, async |test| {
         // A key that was queued under the old grants is dropped too.
         test.host.suspend(NAME, true).unwrap();
         apply(test, "Note", "green/n", json!({ "queued": true })).await;
@@ -173,7 +173,7 @@ async fn narrowed_grants_stop_events_at_once_and_widened_ones_list_new_resources
     let narrowed = narrowed.await;
     assert!(narrowed.iter().all(|line| !line.contains("green")), "{narrowed:?}");
 
-    let widened = told_by(&test, async |test| put(test, within(&["*"])).await).await;
+    let widened = deliveries_of(&test, async |test| put(test, within(&["*"])).await).await;
     for line in ["reconcile green/n", "map green/w three"] {
         assert!(widened.contains(line), "{line} is not in {widened:?}");
     }
@@ -185,26 +185,26 @@ async fn a_follow_delivers_only_resources_that_its_grant_covers() {
     let test = host().await;
     put(&test, within(&["blue"])).await;
     apply(&test, "Nosy", "blue/f", json!({ "follows": "all" })).await;
-    told(&test).await;
+    deliveries(&test).await;
     let changed = async |place: &str| {
         let note = format!("{place}/followed");
-        let told = told_by(&test, async |test| {
+        let told = deliveries_of(&test, async |test| {
             let now = test.host.store().revision().to_string();
             apply(test, "Note", &note, json!({ "now": now })).await;
         });
         told.await.into_iter().filter(|line| !line.contains("/followed")).collect::<BTreeSet<_>>()
     };
-    // The guest follows all notes, `blue/last` of `told_by` among them. So the grant names only the note
-    // `followed`.
+    // The guest follows all notes, `blue/last` of `deliveries_of` among them. So the grant names only the
+    // note `followed`.
     let mut resources = within(&["blue"]);
     resources[1]["names"] = json!(["followed"]);
     put(&test, resources.clone()).await;
-    told(&test).await;
+    deliveries(&test).await;
     assert_eq!(changed("green").await, texts([]));
     assert_eq!(changed("blue").await, texts(["reconcile blue/f"]));
     resources[1]["namespaces"] = json!(["green"]);
     put(&test, resources).await;
-    told(&test).await;
+    deliveries(&test).await;
     assert_eq!(changed("blue").await, texts([]), "the follow lost its grant");
 }
 
@@ -260,7 +260,7 @@ async fn revoked_grants_end_at_once_even_if_the_new_definition_is_refused() {
     test.host.ready(NAME).await.unwrap();
     apply(&test, "Nosy", "blue/a", json!({})).await;
     apply(&test, "Vault", "blue/v", json!({ "password": "seen" })).await;
-    assert!(told(&test).await.contains("map blue/v seen"));
+    assert!(deliveries(&test).await.contains("map blue/v seen"));
 
     // The guest's watch of vaults requires `get`, so this definition is refused.
     let mut unread = within(&["*"]);
@@ -270,12 +270,12 @@ async fn revoked_grants_end_at_once_even_if_the_new_definition_is_refused() {
         apply(test, "Vault", "blue/v", json!({ "password": "unseen" })).await;
         apply(test, "Nosy", "blue/b", json!({})).await;
     };
-    let known = told_by(&test, change).await;
+    let known = deliveries_of(&test, change).await;
     assert!(known.contains("reconcile-one blue/b") && !known.iter().any(|line| line.contains("map")), "{known:?}");
 
     // Without any grant the controller receives nothing.
     apply_version(&test, version("-one", &json!([]), &json!({}))).await;
-    let nothing = told_by(&test, async |test| apply(test, "Nosy", "blue/c", json!({})).await).await;
+    let nothing = deliveries_of(&test, async |test| apply(test, "Nosy", "blue/c", json!({})).await).await;
     assert_eq!(nothing, texts([]));
     let events = test.host.events().list(&EventFilter { controller: Some(NAME.into()), ..EventFilter::default() });
     assert!(events.iter().any(|event| event.reason == "GrantsReduced"));
@@ -286,12 +286,14 @@ async fn revoked_grants_end_at_once_even_if_the_new_definition_is_refused() {
     let again = TestHost::over(Arc::new(store())).await;
     again.host.run_controllers(Arc::new(NosyCode)).await.unwrap();
     eventually("the controller to run again", async || again.host.ready(NAME).await.ok()).await;
-    assert_eq!(told(&again).await, texts([]));
+    assert_eq!(deliveries(&again).await, texts([]));
 
     // A grant that is back lets its keys through again.
     apply_version(&again, version("-one", &within(&["blue"]), &json!({}))).await;
-    eventually("the key to be delivered", async || told(&again).await.contains("map blue/v unseen").then_some(()))
-        .await;
+    eventually("the key to be delivered", async || {
+        deliveries(&again).await.contains("map blue/v unseen").then_some(())
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -302,7 +304,7 @@ async fn revoked_grants_end_before_a_canary_has_all_keys() {
     test.host.ready(NAME).await.unwrap();
     let rollout = json!({ "strategy": "canary", "share": "10%", "gate": { "for": "1h", "reconciles": 1 } });
     apply_version(&test, version("-one", &within(&["blue"]), &rollout)).await;
-    let changed = told_by(&test, async |test| {
+    let changed = deliveries_of(&test, async |test| {
         for number in 0..16 {
             apply(test, "Nosy", &format!("blue/n{number}"), json!({})).await;
             apply(test, "Nosy", &format!("green/n{number}"), json!({})).await;
@@ -329,7 +331,7 @@ async fn a_canary_gets_no_key_outside_its_own_grants() {
                 apply(&test, "Note", &format!("{place}/n{number}"), json!({ "now": now })).await;
             }
         }
-        let told = told(&test).await;
+        let told = deliveries(&test).await;
         let has = |text: &str| told.iter().any(|line| line.contains(text));
         (has("reconcile-one green/") && has("reconcile-two blue/")).then_some(told)
     });

@@ -49,7 +49,7 @@ async fn host() -> TestHost {
 }
 
 /// Asserts that the greeter still reconciles.
-async fn goes_on(test: &TestHost) {
+async fn assert_greeter_reconciles(test: &TestHost) {
     for name in ["before", "behind"] {
         test.apply(demo("Greeting", name, json!({"name": name}))).await;
         let wanted = format!("Hello, {name}!");
@@ -76,12 +76,12 @@ async fn attack(name: &str, limits: Limits, reason: &str) -> String {
     test.apply(demo("Hostile", name, json!({}))).await;
     let told = event(&test, "hostile", reason).await;
     assert_eq!(told.key, Some(demo_key("Hostile", name)));
-    goes_on(&test).await;
+    assert_greeter_reconciles(&test).await;
     told.message
 }
 
 /// Asserts that an attack ends at a limit.
-async fn is_stopped(name: &str, limits: Limits, limit: LimitName) {
+async fn assert_stopped(name: &str, limits: Limits, limit: LimitName) {
     let told = attack(name, limits, "LimitExceeded").await;
     assert!(told.contains(&format!("limit {limit}: ")), "{name}: {told}");
 }
@@ -98,7 +98,7 @@ fn patient() -> Limits {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn endless_writes_are_stopped() {
-    is_stopped("write-flood", Limits { writes_max: 20, ..patient() }, LimitName::Writes).await;
+    assert_stopped("write-flood", Limits { writes_max: 20, ..patient() }, LimitName::Writes).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -120,37 +120,37 @@ async fn use_of_files_and_sockets_is_reported_once_despite_many_tries() {
         assert_eq!((told.len(), told[0].count), (1, 1), "{told:?}");
         assert!(told[0].message.contains(wanted), "{}", told[0].message);
     }
-    goes_on(&test).await;
+    assert_greeter_reconciles(&test).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_endless_log_line_is_stopped() {
-    is_stopped("print-flood", patient(), LimitName::LogBytes).await;
+    assert_stopped("print-flood", patient(), LimitName::LogBytes).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn endless_random_bytes_are_stopped() {
-    is_stopped("random-flood", Limits { effect_bytes_max: 4 << 20, ..patient() }, LimitName::EffectBytes).await;
+    assert_stopped("random-flood", Limits { effect_bytes_max: 4 << 20, ..patient() }, LimitName::EffectBytes).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn endless_handles_are_stopped() {
-    is_stopped("handles", patient(), LimitName::Handles).await;
+    assert_stopped("handles", patient(), LimitName::Handles).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn endless_calls_without_effects_are_stopped_by_their_processor_time() {
-    is_stopped("free-calls", limits(), LimitName::Cpu).await;
+    assert_stopped("free-calls", limits(), LimitName::Cpu).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_huge_text_is_not_copied() {
-    is_stopped("huge-text", patient(), LimitName::Transfer).await;
+    assert_stopped("huge-text", patient(), LimitName::Transfer).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_huge_list_is_not_copied() {
-    is_stopped("huge-list", patient(), LimitName::Transfer).await;
+    assert_stopped("huge-list", patient(), LimitName::Transfer).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -166,7 +166,7 @@ async fn a_deeply_nested_document_is_an_error_of_the_guest() {
 }
 
 /// Runs the guest that misbehaves in any export, and returns the message of the event with this reason.
-async fn spite(test: &TestHost, attack: &str, reason: &str) -> String {
+async fn misbehave(test: &TestHost, attack: &str, reason: &str) -> String {
     let definition = Definition::new("spiteful", arena().await.spiteful.clone());
     let config = BTreeMap::from([("attack".to_owned(), attack.to_owned())]);
     let cpu = if attack.ends_with("loop") { limits().cpu } else { patient().cpu };
@@ -185,7 +185,7 @@ async fn spite(test: &TestHost, attack: &str, reason: &str) -> String {
         }
         None => event(test, "spiteful", reason).await,
     };
-    goes_on(test).await;
+    assert_greeter_reconciles(test).await;
     told.message
 }
 
@@ -200,12 +200,12 @@ async fn a_loop_a_crash_or_a_flood_in_any_export_fails_only_that_call() {
         ("stop", ["StopFailed"; 2]),
     ] {
         let [of_trap, of_limit] = reason;
-        let told = spite(&host().await, &format!("{export} trap"), of_trap).await;
+        let told = misbehave(&host().await, &format!("{export} trap"), of_trap).await;
         assert!(told.contains("unreachable"), "{export}: {told}");
-        let told = spite(&host().await, &format!("{export} loop"), of_limit).await;
+        let told = misbehave(&host().await, &format!("{export} loop"), of_limit).await;
         assert!(told.contains("limit cpu: "), "{export}: {told}");
         if ["map", "poll"].contains(&export) {
-            let told = spite(&host().await, &format!("{export} flood"), of_limit).await;
+            let told = misbehave(&host().await, &format!("{export} flood"), of_limit).await;
             assert!(told.contains("limit result: "), "{export}: {told}");
         }
     }
@@ -233,7 +233,7 @@ async fn a_request_to_a_silent_server_ends_at_the_deadline() {
     }
     let told = event(&test, "needy", "LimitExceeded").await;
     assert!(told.message.contains("limit deadline: "), "{}", told.message);
-    goes_on(&test).await;
+    assert_greeter_reconciles(&test).await;
 }
 
 /// The most bytes by which the host may grow while four concurrent calls attack its memory. Each call may

@@ -49,7 +49,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-fn told(event: &str, name: &str) -> (String, String) {
+fn event(event: &str, name: &str) -> (String, String) {
     (event.to_owned(), name.to_owned())
 }
 
@@ -90,7 +90,7 @@ async fn a_shared_informer_lists_watches_resyncs_and_survives_a_cut_connection()
     }
     assert_eq!(first, BTreeMap::from([("a".into(), "add".into()), ("b".into(), "add".into())]));
     change(&test, "a", "two").await;
-    assert_eq!(output.next().await, told("update", "a"));
+    assert_eq!(output.next().await, event("update", "a"));
 
     wire.cut();
     // These changes happen while the informer is disconnected or reconnects.
@@ -102,9 +102,9 @@ async fn a_shared_informer_lists_watches_resyncs_and_survives_a_cut_connection()
     };
     test.host.store().write(delete).await.unwrap();
     test.apply(demo("Note", "c", json!({"text": "one"}))).await;
-    assert_eq!(output.next().await, told("update", "b"));
-    assert_eq!(output.next().await, told("delete", "a"));
-    assert_eq!(output.next().await, told("add", "c"));
+    assert_eq!(output.next().await, event("update", "b"));
+    assert_eq!(output.next().await, event("delete", "a"));
+    assert_eq!(output.next().await, event("add", "c"));
 
     let again = loop {
         let line = output.line().await;

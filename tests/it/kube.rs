@@ -131,7 +131,7 @@ impl WatcherOutput {
     }
 }
 
-fn told(event: &str, name: &str, text: &str) -> (String, String, String) {
+fn event(event: &str, name: &str, text: &str) -> (String, String, String) {
     (event.to_owned(), name.to_owned(), text.to_owned())
 }
 
@@ -139,7 +139,7 @@ fn names<const N: usize>(found: [(&str, &str); N]) -> BTreeMap<String, String> {
     found.map(|(name, text)| (name.to_owned(), text.to_owned())).into()
 }
 
-async fn a_watcher_goes_on(how: &str) {
+async fn check_watcher(how: &str) {
     let notes = Notes::start().await;
     let wire = Wire::to(notes.served.address().to_string().replace("http://", "")).await;
     notes.note("a", "one").await;
@@ -147,7 +147,7 @@ async fn a_watcher_goes_on(how: &str) {
     let mut output = notes.follow(&wire, how);
     assert_eq!(output.listed().await, names([("a", "one"), ("b", "one")]));
     notes.change("a", "two").await;
-    assert_eq!(output.next().await, told("apply", "a", "two"));
+    assert_eq!(output.next().await, event("apply", "a", "two"));
 
     // The watcher sees the changes of a disconnected time once, in order.
     wire.hold();
@@ -155,9 +155,9 @@ async fn a_watcher_goes_on(how: &str) {
     notes.delete("a").await;
     notes.note("c", "one").await;
     wire.release();
-    assert_eq!(output.next().await, told("apply", "b", "two"));
-    assert_eq!(output.next().await, told("delete", "a", "two"));
-    assert_eq!(output.next().await, told("apply", "c", "one"));
+    assert_eq!(output.next().await, event("apply", "b", "two"));
+    assert_eq!(output.next().await, event("delete", "a", "two"));
+    assert_eq!(output.next().await, event("apply", "c", "one"));
 
     // After more changes than the history has, the watch gets 410, and the watcher lists again.
     wire.hold();
@@ -170,19 +170,19 @@ async fn a_watcher_goes_on(how: &str) {
     let last = (2 * HISTORY - 1).to_string();
     assert_eq!(output.listed().await, names([("c", last.as_str()), ("d", "one")]));
     notes.change("d", "two").await;
-    assert_eq!(output.next().await, told("apply", "d", "two"));
+    assert_eq!(output.next().await, event("apply", "d", "two"));
 }
 
 /// S8: A watcher sees every change once and in order, and lists again when the history is too short.
 #[tokio::test]
 async fn a_kube_rs_watcher_survives_a_cut_connection_and_relists_after_410() {
-    a_watcher_goes_on("list").await;
+    check_watcher("list").await;
 }
 
 /// S8: The same with streaming lists.
 #[tokio::test]
 async fn a_kube_rs_watcher_with_streaming_lists_does_the_same() {
-    a_watcher_goes_on("stream").await;
+    check_watcher("stream").await;
 }
 
 /// S11: An apply conflicts with the fields of another manager, and takes them over by force.

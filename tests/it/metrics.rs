@@ -92,7 +92,7 @@ fn result(scrape: &Scrape, word: &str) -> f64 {
 }
 
 /// Returns whether all gauges of activity are 0.
-fn rests(scrape: &Scrape) -> bool {
+fn is_idle(scrape: &Scrape) -> bool {
     AT_REST.iter().all(|name| scrape.get(name, &[]) == 0.0)
 }
 
@@ -126,7 +126,7 @@ fn metrics_count_every_result_of_a_reconcile_and_gauges_return_to_zero() {
     assert!(running.get("workqueue_unfinished_work_seconds", &[]) > 0.1);
     assert!(running.get("controller_runtime_active_workers", &[]) >= 1.0);
     assert!(running.get("homeostat_instances_running", &[]) >= 1.0);
-    let busy = host.until("every mood to have shown", |scrape| {
+    let busy = host.until("every result to be counted", |scrape| {
         let results = ["success", "requeue", "requeue_after", "error", "terminal_error"];
         let controller = [("controller", "moody")];
         results.iter().all(|word| result(scrape, word) >= 1.0)
@@ -138,13 +138,13 @@ fn metrics_count_every_result_of_a_reconcile_and_gauges_return_to_zero() {
     assert!(busy.get("homeostat_waiting_keys", &[]) >= 1.0);
 
     host.apply(&MOODS.map(|(name, _)| (name, "settle")));
-    let rested = host.until("the host to come to rest", rests);
-    adds_up(&rested);
+    let rested = host.until("the host to be idle", is_idle);
+    assert_consistent(&rested);
     assert!(!rested.text.contains("hidden") && !busy.text.contains("hidden"), "a key is a label");
 }
 
 /// Asserts that the metrics of an idle host agree with each other.
-fn adds_up(scrape: &Scrape) {
+fn assert_consistent(scrape: &Scrape) {
     let of = |name: &str| scrape.get(name, &[("controller", "moody")]);
     let limit = |name: &str| scrape.get("homeostat_limit_hits_total", &[("controller", "moody"), ("limit", name)]);
     let all = of("controller_runtime_reconcile_total");
@@ -197,17 +197,17 @@ fn series_start_at_zero_with_their_controller_and_end_with_it() {
     host.apply(&[("one", "fail")]);
     host.until("failures to be counted", |scrape| result(scrape, "error") >= 2.0);
     host.apply(&[("one", "settle")]);
-    host.until("it to have settled", |scrape| result(scrape, "success") >= 1.0 && rests(scrape));
+    host.until("the key to settle", |scrape| result(scrape, "success") >= 1.0 && is_idle(scrape));
 
     let file = host.folder.path().join("guest.yaml");
     let kept = std::fs::read(&file).unwrap();
     std::fs::remove_file(&file).unwrap();
-    let gone = host.until("its series to end", |scrape| scrape.get("homeostat_controllers", &[]) == 0.0);
+    let gone = host.until("the series to end", |scrape| scrape.get("homeostat_controllers", &[]) == 0.0);
     assert!(!gone.text.contains("moody"), "{}", gone.text);
 
     std::fs::write(&file, kept).unwrap();
     let reconciles = |scrape: &Scrape| scrape.find("controller_runtime_reconcile_total", &[("controller", "moody")]);
-    let again = host.until("the name to be used again", |scrape| reconciles(scrape) == Some(1.0) && rests(scrape));
+    let again = host.until("the name to be used again", |scrape| reconciles(scrape) == Some(1.0) && is_idle(scrape));
     assert_eq!(again.get("homeostat_controller_generation", &[("controller", "moody")]), 1.0);
     assert_eq!((result(&again, "success"), result(&again, "error")), (1.0, 0.0), "the series restart at 0");
     assert_eq!(again.get("workqueue_adds_total", &[("name", "moody")]), 1.0);
@@ -241,7 +241,7 @@ fn swaps_are_counted_and_the_digest_is_that_of_the_running_component() {
 fn openmetrics_and_the_text_format_have_the_same_series() {
     let host = Host::start();
     host.apply(&[("one", "settle")]);
-    host.until("it to have settled", |scrape| result(scrape, "success") >= 1.0 && rests(scrape));
+    host.until("the key to settle", |scrape| result(scrape, "success") >= 1.0 && is_idle(scrape));
     let accept = "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
     let answer = get(host.scratch.path(), "/metrics", accept);
     assert!(answer.head.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8"));
@@ -277,7 +277,7 @@ fn readyz_names_the_controller_that_is_not_ready() {
 
     let running = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     let host = Host { folder, scratch, running };
-    let failing = eventually_blocking("its folder to be read", || {
+    let failing = eventually_blocking("the folder to be read", || {
         let (code, body) = host.get("/readyz");
         (code == 503 && body.contains("[+]folder ok")).then_some(body)
     });

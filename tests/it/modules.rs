@@ -1,20 +1,22 @@
-//! The arrows between the modules inside each crate, read off the imports in the sources.
+//! Checks the dependencies between the modules of each crate, from the imports in the sources.
 //!
-//! A module is a file beside `lib.rs` or `main.rs`, with everything in the folder of its name. It imports another one by a path from `crate` or
-//! from `super`; a name that the crate's root exports counts as an import of the module that it comes from. Tests may import what they like.
+//! A module is a file beside `lib.rs` or `main.rs`, with all files in the folder of its name. It imports
+//! another module by a path from `crate` or `super`. A name that the root of the crate re-exports counts as
+//! an import of its module. Tests may import any module.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use homeostat_tests::repository;
 
-/// Maximum number of modules that import each other.
+/// The maximum number of modules that import each other.
 const CIRCLE_MAX: usize = 3;
 
-/// The modules of a crate, each with those that it imports.
+/// The modules of a crate, each with the modules that it imports.
 type Arrows = BTreeMap<String, BTreeSet<String>>;
 
-/// Returns the paths in the imports of a text, with braces taken apart: `a::{b, c::D}` is `a::b` and `a::c::D`.
+/// Returns the paths in the imports of a source, with braces expanded: `a::{b, c::D}` is `a::b` and
+/// `a::c::D`.
 fn imports(code: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices("use ") {
@@ -22,7 +24,7 @@ fn imports(code: &str) -> Vec<String> {
         let is_import = before.is_empty() || before.starts_with("pub") && before.trim_end().ends_with(['b', ')']);
         let Some(end) = code[at..].find(';').filter(|_| is_import) else { continue };
         let tree: String = code[at + 4..at + end].split_whitespace().collect::<Vec<_>>().join(" ");
-        // A line of a text may start with the same word.
+        // A line of a string literal may start with `use` too.
         if tree.chars().all(|letter| letter.is_alphanumeric() || "_:{}*, ".contains(letter)) {
             take_apart("", &tree, &mut found);
         }
@@ -74,12 +76,13 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the module that a path starts with: itself, or the one whose name the root exports.
+/// Returns the module that a path starts with, either itself or the origin of a name that the root
+/// re-exports.
 fn module_of(name: &str, modules: &BTreeSet<String>, exported: &BTreeMap<String, String>) -> Option<String> {
     if modules.contains(name) { Some(name.to_owned()) } else { exported.get(name).cloned() }
 }
 
-/// Returns the arrows between the modules of the crate with these sources: pairs of a path below `src` and its code.
+/// Returns the imports between the modules of a crate. `files` are pairs of a path below `src` and its code.
 fn arrows(files: &[(String, String)]) -> Arrows {
     let is_root = |path: &str| path == "lib.rs" || path == "main.rs";
     let top = |path: &str| path.split('/').next().unwrap().trim_end_matches(".rs").to_owned();
@@ -103,7 +106,7 @@ fn arrows(files: &[(String, String)]) -> Arrows {
             let ups = import.split("::").take_while(|part| *part == "super").count();
             let below = match import.strip_prefix("crate::") {
                 Some(below) => below,
-                // From the root on: as many steps up as the file is deep.
+                // As many `super` as the file is deep lead to the root.
                 None if ups >= level => &import[ups * "super::".len()..],
                 None => continue,
             };
@@ -116,7 +119,7 @@ fn arrows(files: &[(String, String)]) -> Arrows {
     arrows
 }
 
-/// Returns all modules that a module imports, and those that these import in turn.
+/// Returns all modules that a module imports, directly or through others.
 fn reached(from: &str, arrows: &Arrows) -> BTreeSet<String> {
     let (mut found, mut open) = (BTreeSet::new(), vec![from.to_owned()]);
     while let Some(module) = open.pop() {
@@ -129,7 +132,7 @@ fn reached(from: &str, arrows: &Arrows) -> BTreeSet<String> {
     found
 }
 
-/// Returns the largest set of modules of which each reaches every other one.
+/// Returns the largest set of modules that all reach each other.
 fn largest_circle(arrows: &Arrows) -> BTreeSet<String> {
     let all: BTreeMap<&String, BTreeSet<String>> =
         arrows.keys().map(|module| (module, reached(module, arrows))).collect();
@@ -148,7 +151,7 @@ fn read(source: &Path) -> Vec<(String, String)> {
 fn modules_of_a_crate_import_each_other_in_circles_of_three_at_most() {
     let host = std::fs::read_dir(repository().join("host")).unwrap().map(|entry| entry.unwrap().path());
     let crates: Vec<PathBuf> = host.chain([repository().join("guest-sdk")]).collect();
-    assert!(crates.len() > 8, "the crates are elsewhere");
+    assert!(crates.len() > 8, "the crates are in another folder");
     for folder in crates {
         let arrows = arrows(&read(&folder.join("src")));
         assert!(

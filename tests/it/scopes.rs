@@ -49,7 +49,7 @@ async fn delete(test: &TestHost, key: &Key) {
     test.host.store().write(write).await.unwrap();
 }
 
-async fn gone(test: &TestHost, key: &Key) {
+async fn wait_until_gone(test: &TestHost, key: &Key) {
     eventually(&format!("{key} to be gone"), async || test.get(key).await.is_none().then_some(())).await;
 }
 
@@ -73,13 +73,13 @@ async fn a_deleted_tenant_has_its_parts_in_namespaces_collected() {
     let test = tenants().await;
     apply_example(&test).await;
     test.apply(document("Tenant", "", "blue", json!({}), json!({"namespaces": ["blue-live"], "pods": 20}))).await;
-    gone(&test, &key("Quota", "blue-test", "blue")).await;
+    wait_until_gone(&test, &key("Quota", "blue-test", "blue")).await;
     delete(&test, &key("Tenant", "", "blue")).await;
-    gone(&test, &key("Quota", "blue-live", "blue")).await;
+    wait_until_gone(&test, &key("Quota", "blue-live", "blue")).await;
     assert_eq!(test.idle("tenants").await.failures, 0);
 }
 
-async fn sees(test: &TestHost, plots: Value, rivers: Value) {
+async fn wait_for_status(test: &TestHost, plots: Value, rivers: Value) {
     let status = json!({"plots": plots, "rivers": rivers});
     test.until(&key("Realm", "", "r"), &format!("has {status}"), |realm| realm["status"] == status).await;
 }
@@ -90,26 +90,26 @@ async fn every_mapping_leads_to_a_cluster_scoped_key() {
     let test = TestHost::start().await;
     test.add("scoped", &guest("guest-scoped")).await;
     let realm = test.apply(document("Realm", "", "r", json!({}), json!({}))).await;
-    sees(&test, json!([]), json!([])).await;
+    wait_for_status(&test, json!([]), json!([])).await;
 
     test.apply(document("Plot", "a", "by-label", json!({"realm": "r"}), json!({}))).await;
-    sees(&test, json!(["a/by-label"]), json!([])).await;
+    wait_for_status(&test, json!(["a/by-label"]), json!([])).await;
     test.apply(document("Plot", "b", "r", json!({}), json!({}))).await;
-    sees(&test, json!(["a/by-label", "b/r"]), json!([])).await;
+    wait_for_status(&test, json!(["a/by-label", "b/r"]), json!([])).await;
     test.apply(document("Plot", "b", "z-field", json!({}), json!({"realm": "r"}))).await;
-    sees(&test, json!(["a/by-label", "b/r", "b/z-field"]), json!([])).await;
+    wait_for_status(&test, json!(["a/by-label", "b/r", "b/z-field"]), json!([])).await;
     let owner = json!({"apiVersion": "demo.homeostat.dev/v1", "kind": "Realm", "name": "r", "uid": realm.uid(), "controller": true});
     let mut owned = document("Plot", "c", "owned", json!({}), json!({}));
     owned["metadata"]["ownerReferences"] = json!([owner]);
     test.apply(owned).await;
-    sees(&test, json!(["a/by-label", "b/r", "b/z-field", "c/owned"]), json!([])).await;
+    wait_for_status(&test, json!(["a/by-label", "b/r", "b/z-field", "c/owned"]), json!([])).await;
     test.apply(document("River", "", "rhine", json!({"realm": "r"}), json!({}))).await;
-    sees(&test, json!(["a/by-label", "b/r", "b/z-field", "c/owned"]), json!(["rhine"])).await;
+    wait_for_status(&test, json!(["a/by-label", "b/r", "b/z-field", "c/owned"]), json!(["rhine"])).await;
 
     delete(&test, &key("Plot", "b", "r")).await;
-    sees(&test, json!(["a/by-label", "b/z-field", "c/owned"]), json!(["rhine"])).await;
+    wait_for_status(&test, json!(["a/by-label", "b/z-field", "c/owned"]), json!(["rhine"])).await;
     delete(&test, &key("River", "", "rhine")).await;
-    sees(&test, json!(["a/by-label", "b/z-field", "c/owned"]), json!([])).await;
+    wait_for_status(&test, json!(["a/by-label", "b/z-field", "c/owned"]), json!([])).await;
     let status = test.idle("scoped").await;
     let refused =
         test.host.events().list(&EventFilter::default()).into_iter().filter(|event| event.reason == "KeyRefused");

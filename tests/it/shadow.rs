@@ -62,7 +62,7 @@ async fn try_on_keys(test: &TestHost, new: Definition) -> ShadowReport {
 }
 
 /// Returns the first difference of each kind for `t0`, as `kind key verb field`.
-fn told(report: &ShadowReport) -> Vec<String> {
+fn first_differences(report: &ShadowReport) -> Vec<String> {
     let differences = report.differences.iter().map(|counted| &counted.first);
     let mut told: Vec<_> = differences
         .filter(|first| first.key.name().starts_with("t0"))
@@ -107,7 +107,7 @@ async fn differences_of_a_shadow_are_reported_by_resource_and_field() {
         let report = try_on_keys(&test, version(&test, face).await).await;
         assert_eq!(report.differing, KEYS, "{face}: {report:?}");
         assert_eq!(report.errors, 0, "{face}");
-        assert_eq!(told(&report), wanted, "{face}: {report:?}");
+        assert_eq!(first_differences(&report), wanted, "{face}: {report:?}");
         for number in 0..KEYS {
             test.host.write(delete(&format!("t{number}")).into()).await.unwrap();
         }
@@ -226,13 +226,13 @@ async fn host_with_code() -> TestHost {
     let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
     let test = TestHost::over(store).await;
     test.host.run_controllers(Arc::new(TwinCode)).await.unwrap();
-    want(&test, "", json!({})).await;
+    apply_version(&test, "", json!({})).await;
     eventually("the controller to be ready", async || test.host.ready("it").await.ok()).await;
     test
 }
 
 /// Applies a version with this `spec.rollout`.
-async fn want(test: &TestHost, face: &str, rollout: Value) {
+async fn apply_version(test: &TestHost, face: &str, rollout: Value) {
     let document = json!({
         "apiVersion": "homeostat.dev/v1alpha1", "kind": "Controller", "metadata": { "name": "it" },
         "spec": {
@@ -267,7 +267,7 @@ async fn a_shadow_without_differences_is_promoted() {
         if !steps.is_null() {
             (rollout["steps"], rollout["gate"]) = (steps, gate);
         }
-        want(&test, "look", rollout).await;
+        apply_version(&test, "look", rollout).await;
         let status = phase(&test, "complete").await;
         let shadow = &status["rollout"]["shadow"];
         assert!(shadow["compared"].as_u64() >= Some(2), "{status}");
@@ -285,7 +285,7 @@ async fn a_shadow_with_differences_is_rolled_back_with_the_reason_and_without_a_
     test.apply(demo("Twin", "t0", json!({"size": 1}))).await;
     let made = test.until(&demo_key("Part", "t0"), "is there", |_| true).await;
     let rollout = json!({ "strategy": "shadow", "shadow": { "for": "1h", "differences": 0 } });
-    want(&test, "field", rollout).await;
+    apply_version(&test, "field", rollout).await;
     let status = phase(&test, "rolledBack").await;
     let reason = status["rollout"]["reason"].as_str().unwrap();
     assert!(reason.contains("Part default/t0: apply spec.size: 2 instead of 1"), "{reason}");
@@ -301,10 +301,10 @@ async fn accepted_differences_do_not_stop_a_promotion() {
     let test = host_with_code().await;
     test.apply(demo("Twin", "t0", json!({"size": 1}))).await;
     test.until(&demo_key("Part", "t0"), "is there", |_| true).await;
-    want(&test, "field", json!({ "strategy": "shadow", "shadow": { "for": "1h" } })).await;
+    apply_version(&test, "field", json!({ "strategy": "shadow", "shadow": { "for": "1h" } })).await;
     phase(&test, "rolledBack").await;
     let any = json!({ "for": "100ms", "reconciles": 1, "differences": "any" });
-    want(&test, "field", json!({ "strategy": "shadow", "shadow": any })).await;
+    apply_version(&test, "field", json!({ "strategy": "shadow", "shadow": any })).await;
     let status = phase(&test, "complete").await;
     assert!(status["rollout"]["shadow"]["differing"].as_u64() >= Some(1), "{status}");
     test.until(&demo_key("Part", "t0"), "has the other size", |document| document["spec"]["size"] == 2).await;

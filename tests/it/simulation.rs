@@ -97,7 +97,7 @@ impl Book {
         self.inner.lock().trace.push(line);
     }
 
-    fn wrong(&self, what: &str) {
+    fn report(&self, what: &str) {
         self.note(&format!("WRONG {what}"));
         self.inner.lock().wrong.push(what.to_owned());
     }
@@ -147,10 +147,10 @@ impl Recorder for BookObserver {
         let held = inner.held_since.is_some_and(|held| began > held);
         drop(inner);
         if open > 1 {
-            book.wrong(&format!("{open} runs of {key} at once"));
+            book.report(&format!("{open} runs of {key} at once"));
         }
         if held {
-            book.wrong(&format!("{key} began while the controller was suspended"));
+            book.report(&format!("{key} began while the controller was suspended"));
         }
     }
 }
@@ -213,7 +213,7 @@ impl World {
             }
             9 => {
                 let hold = self.random.below(2) == 0;
-                self.hold(hold);
+                self.suspend(hold);
                 format!("suspend {hold}")
             }
             10 => {
@@ -253,7 +253,7 @@ impl World {
         self.host.apply_resource(demo(KIND, name, spec), "simulation", true).await.is_ok()
     }
 
-    fn hold(&self, hold: bool) {
+    fn suspend(&self, hold: bool) {
         self.host.suspend(NAME, hold).unwrap();
         let now = self.book.now();
         let mut inner = self.book.inner.lock();
@@ -274,21 +274,21 @@ impl World {
     }
 
     /// Repairs all faults, waits, and checks that each resource was reconciled at its newest generation.
-    async fn look(&self) {
+    async fn check_generations(&self) {
         self.heal();
-        self.hold(false);
+        self.suspend(false);
         self.book.note("all faults are repaired");
         sleep(BACKOFF_MAX * 2).await;
         for resource in self.list().await {
             let (key, seen) = (resource.key(), resource.document()["status"]["generation"].as_u64());
             if seen != Some(resource.generation()) {
-                self.book.wrong(&format!("a change of {key} is lost: {seen:?} of {}", resource.generation()));
+                self.book.report(&format!("a change of {key} is lost: {seen:?} of {}", resource.generation()));
             }
         }
     }
 
     /// Makes every resource settle, and checks that the queue is empty afterwards.
-    async fn rest(&self) {
+    async fn check_idle(&self) {
         for resource in self.list().await {
             assert!(self.apply(resource.key().name(), "settle").await);
         }
@@ -296,7 +296,7 @@ impl World {
         sleep(BACKOFF_MAX).await;
         let status = self.status().unwrap();
         if status.state != ControllerState::Ready || status.counts != QueueCounts::default() {
-            self.book.wrong(&format!("the controller does not become idle: {status:?}"));
+            self.book.report(&format!("the controller does not become idle: {status:?}"));
         }
     }
 
@@ -315,10 +315,10 @@ impl World {
         let before = self.book.inner.lock().trace.len();
         sleep(Duration::from_secs(3600)).await;
         if self.book.inner.lock().trace.len() != before {
-            self.book.wrong("a reconcile ran after the shutdown");
+            self.book.report("a reconcile ran after the shutdown");
         }
         if !self.book.inner.lock().open.is_empty() {
-            self.book.wrong("a reconcile neither ended nor was reported as interrupted");
+            self.book.report("a reconcile neither ended nor was reported as interrupted");
         }
     }
 }
@@ -334,9 +334,9 @@ fn simulate(seed: u64) -> Vec<String> {
         let mut world = World::start(seed).await;
         for _ in 0..ROUNDS {
             world.steps().await;
-            world.look().await;
+            world.check_generations().await;
         }
-        world.rest().await;
+        world.check_idle().await;
         world.steps().await;
         world.shut_down().await;
         world.book.clone()

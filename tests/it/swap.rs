@@ -202,7 +202,7 @@ async fn a_worker_takes_the_swapped_component_for_its_next_key() {
 }
 
 /// Waits until the engine has released a component.
-async fn gone(engine: &Engine, digest: &Digest) {
+async fn wait_for_release(engine: &Engine, digest: &Digest) {
     eventually(&format!("{digest} to be gone"), async || {
         engine.load_known(digest, &all_resources(), &Limits::default()).await.is_none().then_some(())
     })
@@ -225,7 +225,7 @@ async fn a_component_is_released_after_a_swap_a_shadow_or_a_removal() {
     // During the suspension no key wakes a worker.
     test.host.suspend("it", true).unwrap();
     test.host.swap("it", other(&test, &guest("greeter"), "two").await).await.unwrap();
-    gone(&engine, &first).await;
+    wait_for_release(&engine, &first).await;
     test.host.suspend("it", false).unwrap();
     test.idle("it").await;
 
@@ -239,10 +239,10 @@ async fn a_component_is_released_after_a_swap_a_shadow_or_a_removal() {
     };
     eventually("a comparison", compared).await;
     test.host.end_shadow("it").unwrap();
-    gone(&engine, &shadow).await;
+    wait_for_release(&engine, &shadow).await;
 
     let second = digest(&test);
     test.idle("it").await;
     test.host.remove("it").await.unwrap();
-    gone(&engine, &second).await;
+    wait_for_release(&engine, &second).await;
 }

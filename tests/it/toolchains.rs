@@ -71,7 +71,7 @@ async fn event(test: &TestHost, reason: &str) -> Event {
 }
 
 /// Checks the behaviour that the guests of all languages share.
-async fn is_at_home(test: &TestHost, [one, two]: &[Value; 2], language: &str) {
+async fn check_common_behaviour(test: &TestHost, [one, two]: &[Value; 2], language: &str) {
     assert_eq!((&one["by"], &two["by"]), (&json!(language), &json!(language)));
     assert_ne!(one["random"], two["random"], "each call has its own random numbers");
     assert!(one["time"].as_f64().unwrap() > RECENT, "{one}");
@@ -86,7 +86,7 @@ async fn is_at_home(test: &TestHost, [one, two]: &[Value; 2], language: &str) {
 #[cfg_attr(missing_python, ignore = "Python 3.10 or newer with venv is not on PATH: https://www.python.org/downloads")]
 async fn a_guest_from_componentize_py_runs_with_default_flags() {
     let (test, statuses) = run(python_guest).await;
-    is_at_home(&test, &statuses, "Python").await;
+    check_common_behaviour(&test, &statuses, "Python").await;
     let [one, _] = &statuses;
     assert_eq!((&one["text"], &one["setting"]), (&json!("ONE"), &json!("hello")));
     assert_eq!((&one["file"], &one["address"]), (&json!("FileNotFoundError"), &json!("gaierror")));
@@ -101,7 +101,7 @@ async fn a_guest_from_componentize_py_runs_with_default_flags() {
 #[cfg_attr(missing_node, ignore = "Node 20 or newer with npm is not on PATH: https://nodejs.org")]
 async fn a_guest_from_componentize_js_runs_with_default_flags() {
     let (test, statuses) = run(javascript_guest).await;
-    is_at_home(&test, &statuses, "JavaScript").await;
+    check_common_behaviour(&test, &statuses, "JavaScript").await;
     let [one, _] = &statuses;
     assert_eq!((&one["text"], &one["setting"]), (&json!("ONE"), &json!("hello")));
     assert_eq!(one["request"], "TypeError", "the request is denied");
@@ -112,7 +112,7 @@ async fn a_guest_from_componentize_js_runs_with_default_flags() {
 #[cfg_attr(missing_python, ignore = "Python 3.10 or newer with venv is not on PATH: https://www.python.org/downloads")]
 async fn a_guest_from_clang_and_wasi_libc_runs_with_default_flags() {
     let (test, statuses) = run(c_guest).await;
-    is_at_home(&test, &statuses, "C").await;
+    check_common_behaviour(&test, &statuses, "C").await;
     assert_eq!(statuses[0]["file"], "No such file or directory");
     assert!(event(&test, "NoFiles").await.message.contains("no file \"/etc/hosts\""), "the event names the path");
 }
@@ -121,7 +121,7 @@ async fn a_guest_from_clang_and_wasi_libc_runs_with_default_flags() {
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 async fn a_guest_from_go_runs_through_the_adapter() {
     let (test, statuses) = run(go_guest).await;
-    is_at_home(&test, &statuses, "Go").await;
+    check_common_behaviour(&test, &statuses, "Go").await;
     assert_eq!(statuses[0]["file"], "open /etc/hosts: No such file or directory");
     assert!(event(&test, "NoFiles").await.message.contains("no file \"/etc/hosts\""), "the event names the path");
 }

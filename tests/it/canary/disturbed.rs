@@ -9,7 +9,7 @@ use homeostat_tests::{Fault, FaultyStore, On, renamed};
 use super::*;
 
 /// Returns every status that was written for the controller since `begun`, in order.
-async fn told(world: &World, begun: Revision) -> Vec<Value> {
+async fn statuses_since(world: &World, begun: Revision) -> Vec<Value> {
     let store = world.test.host.store();
     let last = world.test.get(&of_host("Controller", NAME)).await.unwrap().revision();
     let mut watch = store.watch(Scope::Kind(of_host("Controller", NAME).kind().clone()), begun).await.unwrap();
@@ -35,7 +35,7 @@ async fn every_status_of_a_rollout_agrees_with_its_conditions_and_its_revision()
     world.until_rollout("/phase", json!("rolledBack")).await;
     let mut phases = BTreeSet::new();
     // The first write is the edit, which repeats the old status.
-    for status in told(&world, begun).await.iter().skip(1) {
+    for status in statuses_since(&world, begun).await.iter().skip(1) {
         let rollout = &status["rollout"];
         let Some(phase) = rollout["phase"].as_str() else { continue };
         phases.insert(phase.to_owned());

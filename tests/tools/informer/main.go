@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// told is one line of output.
-type told struct {
+// outputLine is one line of output.
+type outputLine struct {
 	Event    string `json:"event"`
 	Name     string `json:"name,omitempty"`
 	Revision string `json:"revision,omitempty"`
@@ -68,7 +68,7 @@ func follow(config *rest.Config, resource string, resync time.Duration) error {
 	if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
 		return fmt.Errorf("the informer has not synced")
 	}
-	write(told{Event: "synced"})
+	write(outputLine{Event: "synced"})
 	select {}
 }
 
@@ -77,7 +77,7 @@ func say(event string, object any, resync bool) {
 		object = gone.Obj
 	}
 	if resource, ok := object.(*unstructured.Unstructured); ok {
-		write(told{Event: event, Name: resource.GetName(), Revision: resource.GetResourceVersion(), Resync: resync})
+		write(outputLine{Event: event, Name: resource.GetName(), Revision: resource.GetResourceVersion(), Resync: resync})
 	}
 }
 
@@ -88,7 +88,7 @@ func revision(object any) string {
 	return ""
 }
 
-func write(line told) {
+func write(line outputLine) {
 	text, err := json.Marshal(line)
 	if err == nil {
 		fmt.Println(string(text))

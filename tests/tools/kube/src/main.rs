@@ -53,10 +53,10 @@ async fn follow(resources: Api<DynamicObject>, streams: bool) -> Result<()> {
     while let Some(event) = events.next().await {
         match event {
             Ok(Event::Init) => say(&json!({ "event": "init" })),
-            Ok(Event::InitApply(object)) => told("init-apply", &object),
+            Ok(Event::InitApply(object)) => print_event("init-apply", &object),
             Ok(Event::InitDone) => say(&json!({ "event": "init-done" })),
-            Ok(Event::Apply(object)) => told("apply", &object),
-            Ok(Event::Delete(object)) => told("delete", &object),
+            Ok(Event::Apply(object)) => print_event("apply", &object),
+            Ok(Event::Delete(object)) => print_event("delete", &object),
             Err(error) => say(&json!({ "event": "error", "message": error.to_string() })),
         }
     }
@@ -99,7 +99,7 @@ impl Backoff for Soon {
     fn reset(&mut self) {}
 }
 
-fn told(event: &str, object: &DynamicObject) {
+fn print_event(event: &str, object: &DynamicObject) {
     say(&json!({
         "event": event,
         "name": object.metadata.name,
