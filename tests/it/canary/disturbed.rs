@@ -275,7 +275,7 @@ async fn a_swap_beside_the_resource_ends_the_canary_and_is_reported_as_a_swap() 
     let component = world.test.host.load(several("b"), &grants).await.unwrap();
     world.test.host.swap(NAME, component).await.unwrap();
     let ended = eventually("the event", async || world.events("CanaryEnded").pop()).await;
-    assert!(ended.contains("another component was put in") && !ended.contains("has all keys"), "{ended}");
+    assert!(ended.contains("another component was installed") && !ended.contains("has all keys"), "{ended}");
 }
 
 /// Returns the component, and resolves a tag only once.

@@ -70,7 +70,7 @@ fn a_canary_continues_after_kill_9_and_a_bad_edit_is_rolled_back() {
     );
     assert_eq!(Fickle::history(&host), ["1 *", "2 ?"]);
     fickle.save("two", "", "100ms");
-    host.wait_for_stderr("controller/fickle rollout: revision 2 has all keys, after revision 1");
+    host.wait_for_stderr("controller/fickle rollout: revision 2 has all keys, it replaces revision 1");
     let status = host.ask(&["rollout", "status", "fickle"]);
     assert_eq!(
         (status.code, status.stdout.as_str()),
@@ -96,7 +96,7 @@ fn a_canary_continues_after_kill_9_and_a_bad_edit_is_rolled_back() {
     }
 
     fickle.save("bad", "trap", "1h");
-    host.wait_for_stderr("controller/fickle rolled back: revision 7 went back to revision 6: ");
+    host.wait_for_stderr("controller/fickle rolled back: revision 7 was rolled back to revision 6: ");
     let status = host.ask(&["rollout", "status", "fickle"]);
     assert_eq!(status.code, Some(3), "{}", status.stderr);
     assert!(
@@ -137,7 +137,7 @@ fn a_shadow_is_reported_in_the_terminal_before_its_promotion() {
 
     write(folder.path(), "twin.yaml", &twin("field", "  rollout: {strategy: shadow, shadow: {for: 1h}}\n"));
     host.wait_for_stderr("controller/twin rollout: revision 2 is a shadow of revision 1");
-    host.wait_for_stderr("controller/twin rolled back: revision 2 went back to revision 1: ");
+    host.wait_for_stderr("controller/twin rolled back: revision 2 was rolled back to revision 1: ");
     host.until("controller", "twin", "/status/rollout/phase", &json!("rolledBack"));
     let status = host.ask(&["rollout", "status", "twin"]);
     assert!(status.code == Some(3) && status.stderr.contains("spec.size: 2 instead of 1"), "{}", status.stderr);

@@ -347,7 +347,7 @@ impl ControllerReconciler {
         self.write_rollout(host, resource, &record).await?;
         controller.set_canary_share(share, deal, plan.gate.clone()).await;
         trying.machine.step_started(share, self.now());
-        let chosen = if trying.machine.plan().labels.is_empty() { "" } else { " beside the keys that labels choose" };
+        let chosen = if trying.machine.plan().labels.is_empty() { "" } else { " and the keys that labels select" };
         let message =
             format!("revision {} has {share} of the keys{chosen}, revision {} the others", record.to, record.from);
         report_step(controller, "Canary", &message);
@@ -371,7 +371,7 @@ impl ControllerReconciler {
             return Ok(RolloutProgress::InProgress(trying.outcome()));
         };
         controller.stats.rollout(RolloutResult::Promoted);
-        let message = format!("revision {} has all keys, after revision {}", record.to, record.from);
+        let message = format!("revision {} has all keys, it replaces revision {}", record.to, record.from);
         report_step(controller, "Promoted", &message);
         self.set_applied(host, &name, AppliedState::of(resource, record.generation, record.to));
         self.prune_history(&*store, resource.uid(), record.to, trying.old_max).await;
@@ -391,7 +391,7 @@ impl ControllerReconciler {
         history::mark_rolled_back(&*store, &history::name(&name, record.to), Some(&reason)).await?;
         self.write_rollout(host, resource, record).await?;
         if let Ok(controller) = host.controller(&name) {
-            let message = format!("revision {} went back to revision {}: {reason}", record.to, record.from);
+            let message = format!("revision {} was rolled back to revision {}: {reason}", record.to, record.from);
             controller.context.event(&controller.name, None, Severity::Warning, "RolledBack", &message);
             tracing::info!("controller/{name} rolled back: {message}");
         }
@@ -414,9 +414,9 @@ impl ControllerReconciler {
         let had_keys_taken = controller.roll_back().await;
         controller.stats.rollout(RolloutResult::Replaced);
         let message = match had_keys_taken {
-            true => format!("revision {to} is tried no more, something else is wanted: revision {from} has all keys"),
+            true => format!("revision {to} was replaced by another definition: revision {from} has all keys"),
             false => {
-                format!("revision {to} is tried no more: another component was put in beside what the resource says")
+                format!("revision {to} was dropped: another component was installed directly")
             }
         };
         report_step(&controller, "CanaryEnded", &message);

@@ -101,15 +101,15 @@ fn analyses(gate: &Gate, old: &VersionStats, new: &VersionStats, past: &RunTotal
     [
         tally("trapped", gate.traps, new.traps, traps, runs),
         tally("hit a limit", gate.limits, new.limits, limits, runs),
-        errors(gate, "that look at a key", old.resync_runs, new.resync_runs, past),
-        errors(gate, "that were asked for", old.event_runs, new.event_runs, past),
-        duration(gate.duration, "that look at a key", &old.first_resyncs, &new.first_resyncs),
-        duration(gate.duration, "that look once more", &old.resync_work.lengths, &new.resync_work.lengths),
-        duration(gate.duration, "that are asked for", &old.event_work.lengths, &new.event_work.lengths),
-        slowdown(gate.duration, "that look once more", &old.resyncs_beside_usual, &new.resyncs_beside_usual),
-        slowdown(gate.duration, "that are asked for", &old.events_beside_usual, &new.events_beside_usual),
-        writes(gate.writes, "that looks once more", &old.resync_work, &new.resync_work),
-        writes(gate.writes, "that is asked for", &old.event_work, &new.event_work),
+        errors(gate, "after a resync", old.resync_runs, new.resync_runs, past),
+        errors(gate, "after an event", old.event_runs, new.event_runs, past),
+        duration(gate.duration, "after a resync", &old.first_resyncs, &new.first_resyncs),
+        duration(gate.duration, "after a further resync", &old.resync_work.lengths, &new.resync_work.lengths),
+        duration(gate.duration, "after an event", &old.event_work.lengths, &new.event_work.lengths),
+        slowdown(gate.duration, "after a further resync", &old.resyncs_beside_usual, &new.resyncs_beside_usual),
+        slowdown(gate.duration, "after an event", &old.events_beside_usual, &new.events_beside_usual),
+        writes(gate.writes, "after a further resync", &old.resync_work, &new.resync_work),
+        writes(gate.writes, "after an event", &old.event_work, &new.event_work),
         hot_loops(gate.hot_loops, old, new),
     ]
 }
@@ -123,7 +123,7 @@ fn tally(what: &str, most: u32, count: u64, old: (u64, u64), runs: (u64, u64, u6
     }
     let credit = share((past_count, past_runs));
     let text =
-        || format!("{count} of its calls {what} in {runs} reconciles, of the old version's {old_count} in {old_runs}");
+        || format!("{count} of its calls {what} in {runs} reconciles; of the stable version {old_count} in {old_runs}");
     match (old_count, past_count) {
         (0, 0) => Analysis::Fail(text()),
         // Prefers data of the same time: its cause may have come up just now.
@@ -135,7 +135,7 @@ fn tally(what: &str, most: u32, count: u64, old: (u64, u64), runs: (u64, u64, u6
 fn errors(gate: &Gate, which: &str, old: FailureCount, new: FailureCount, past: &RunTotals) -> Analysis {
     let text = || {
         let (failed, runs, old_failed, old_runs) = (new.errors, new.runs, old.errors, old.runs);
-        format!("{failed} of {runs} reconciles {which} failed, of the old version's {old_failed} of {old_runs}")
+        format!("{failed} of {runs} reconciles {which} failed; of the stable version {old_failed} of {old_runs}")
     };
     let credit = share((past.errors, past.runs));
     excess((new.errors, new.runs), (old.errors, old.runs), credit, gate.errors.fraction(), text)
@@ -205,7 +205,7 @@ fn duration(most: Factor, which: &str, old: &Sample, new: &Sample) -> Analysis {
     lengths(most, old, new, || {
         let length = |sample: &Sample| DURATION_MIN.mul_f64(sample.mean().exp());
         let (is, was): (Duration, Duration) = (length(new), length(old));
-        format!("its reconciles {which} take {is:.1?} in the geometric mean, the old version's {was:.1?}")
+        format!("its reconciles {which} take {is:.1?} in the geometric mean, those of the stable version {was:.1?}")
     })
 }
 
@@ -215,8 +215,8 @@ fn slowdown(most: Factor, which: &str, old: &Sample, new: &Sample) -> Analysis {
     lengths(most, old, new, || {
         let (is, was) = (new.mean().exp(), old.mean().exp());
         format!(
-            "its reconciles {which} take {is:.2} times as long in the geometric mean as the old version's of the same keys in the step \
-             before, that one's {was:.2} times"
+            "its reconciles {which} take {is:.2} times as long in the geometric mean as those of the stable version for \
+             the same keys in the step before; the stable version itself takes {was:.2} times as long"
         )
     })
 }
@@ -232,7 +232,7 @@ fn writes(most: Factor, which: &str, old: &WorkStats, new: &WorkStats) -> Analys
     let (most, was, is) = (most.number(), old.writes.mean(), new.writes.mean());
     let expected = was.max(WRITES_MIN);
     let bounds = (expected * (most / MARGIN).max(1.0), expected * most.max(1.0));
-    let text = || format!("it writes {is:.2} times for each reconcile {which}, the old version {was:.2} times");
+    let text = || format!("it writes {is:.2} times per reconcile {which}, the stable version {was:.2} times");
     excess_of_means(&old.writes, &new.writes, bounds, WRITES_VARIANCE_MIN, text)
 }
 
@@ -263,7 +263,7 @@ fn deals(old: u64, new: u64) -> f64 {
 fn hot_loops(most: Factor, old: &VersionStats, new: &VersionStats) -> Analysis {
     if f64::from(new.row_max) > f64::from(old.row_max.max(ROW_MIN)) * most.number() {
         return Analysis::Fail(format!(
-            "{} reconciles of one key in a row wrote or asked to run again at once, of the old version's {}",
+            "{} reconciles of one key in a row wrote or asked to run again at once; of the stable version {}",
             new.row_max, old.row_max
         ));
     }
