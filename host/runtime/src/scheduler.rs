@@ -3,10 +3,10 @@
 //! Each poll of a task is one quantum. A worker yields after [`QUANTUM`], and a computing guest at the next
 //! tick of the epoch clock, so a quantum takes at most a millisecond. There are as many slots for quanta as
 //! threads. Tasks without a slot wait here, not in tokio's queue, and the tenant with the least processor
-//! time goes next ([`processor`], [`shares`]). So a tenant with little work waits for one quantum to end,
-//! however many keys and workers others have. Short tasks have their own slots ([`habit`]). Batch tasks,
-//! whose guests keep computing, never occupy the last slot: a computing thread serves neither sockets nor
-//! timers, and the thread that interrupts it needs a processor itself.
+//! time goes next ([`thread_cpu_time`], [`fair_queue`]). So a tenant with little work waits for one quantum
+//! to end, however many keys and workers others have. Short tasks have their own slots ([`task_classifier`]).
+//! Batch tasks, whose guests keep computing, never occupy the last slot: a computing thread serves neither
+//! sockets nor timers, and the thread that interrupts it needs a processor itself.
 //!
 //! Feeders of the host, the API and the store are not tenants; tokio runs them directly. While every thread
 //! is busy, a quantum that is not interactive first yields to them. Otherwise a request from outside, which

@@ -90,7 +90,7 @@ impl Controller {
     /// Starts a shadow.
     ///
     /// # Errors
-    /// As [`Host::begin_shadow`].
+    /// As [`Host::begin_shadow`](crate::Host::begin_shadow).
     pub(crate) async fn begin_shadow(self: &Arc<Self>, new: Definition) -> Result<(), Error> {
         self.fits(&self.slot.current(), &new).await?;
         self.end_shadow();
