@@ -416,9 +416,9 @@ async fn a_failing_start_hook_stops_the_rollout_before_the_candidate_has_a_key()
     }
 }
 
-/// Few keys are dealt evenly, by what the status says: keys that come later, and a host that starts anew, change nothing of it.
+/// Few keys are split evenly, by a salt in the status. Neither new keys nor a restart changes the split.
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_keys_are_dealt_evenly_and_stay_where_they_are_over_a_restart() {
+async fn ten_keys_are_split_evenly_and_keep_their_version_over_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("store.redb");
     let keys = 10;
@@ -444,7 +444,7 @@ async fn ten_keys_are_dealt_evenly_and_stay_where_they_are_over_a_restart() {
     world.test.idle(NAME).await;
     let (_, later): (BTreeSet<String>, BTreeSet<String>) =
         world.touched("two").await.into_iter().partition(|name| name.len() > 2);
-    assert_eq!(later, share, "each key is where it was");
-    assert!(world.seen().await.iter().all(|(_, by)| by.len() < 3), "and was nowhere else between");
+    assert_eq!(later, share, "each key keeps its version");
+    assert!(world.seen().await.iter().all(|(_, by)| by.len() < 3), "no key changed its version in between");
     world.end().await;
 }
