@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_chosen_has_a_bound_and_reads_back() {
+    fn pinned_keys_are_bounded_and_decode_to_themselves() {
         let many: PinnedKeys = (0..2 * PINNED_KEYS_MAX as u64).rev().chain([u64::MAX]).collect();
         assert!(many.contains(0) && many.contains(PINNED_KEYS_MAX as u64 - 1));
         assert!(!many.contains(PINNED_KEYS_MAX as u64) && !many.contains(u64::MAX));

@@ -131,7 +131,7 @@ fn durations_are_compared_over_twenty_reconciles_and_short_ones_are_all_the_same
 
 /// A trap that the stable version also had at some time does not suffice for a rollback.
 #[test]
-fn what_the_old_version_did_before_the_step_is_compared_too() {
+fn totals_of_the_stable_version_before_the_step_count_too() {
     let past = RunTotals { runs: 100_000, traps: 500, ..RunTotals::default() };
     for (traps, comes_to) in [(1, "doubtful"), (2, "doubtful"), (9, "beyond")] {
         let both = Comparison {
@@ -298,7 +298,7 @@ fn all_keys_come_when_enough_was_seen_or_after_four_times_the_time() {
 }
 
 #[test]
-fn time_does_not_pass_while_it_is_held_and_what_is_beyond_the_gate_goes_back_all_the_same() {
+fn elapsed_time_stops_during_a_pause_but_a_failed_analysis_still_rolls_back() {
     let mut course = Course::begin(CanaryPlan::default());
     course.look(false, true);
     course.both.canary = figures(20, 0, RunResult::Success);
@@ -318,7 +318,7 @@ fn a_candidate_whose_watches_do_not_list_gets_no_key_and_goes_back() {
 }
 
 #[test]
-fn a_shadow_comes_before_every_share_and_is_looked_for_again_until_enough_was_compared() {
+fn a_shadow_precedes_every_share_and_resyncs_until_enough_is_compared() {
     let plan = ShadowPlan { lasts: STEP, reconciles: 2, allowed: DifferenceLimit::Count(0) };
     for (steps, comes_to) in
         [(Vec::new(), Action::Promote), (vec![Share::percent(5)], Action::SetShare(Share::percent(5)))]
@@ -364,7 +364,7 @@ fn a_shadow_comes_before_every_share_and_is_looked_for_again_until_enough_was_co
 }
 
 #[test]
-fn one_that_goes_on_after_a_restart_has_the_share_that_it_had() {
+fn a_resumed_canary_has_its_previous_share() {
     let fifty = Some(Share::percent(50));
     let mut machine = CanaryMachine::new(CanaryPlan::default(), fifty, STEP);
     let both = Comparison::default();

@@ -7,7 +7,7 @@ fn revision(number: u64) -> Revision {
 }
 
 #[tokio::test]
-async fn who_waits_for_a_revision_hears_what_it_came_to_and_not_what_came_before() {
+async fn waiting_for_a_revision_returns_its_result_and_no_earlier_one() {
     let verdicts = SyncResults::default();
     verdicts.record("a", revision(3), revision(3), SyncOutcome::Put(Put::Added));
     verdicts.record("a", revision(4), revision(4), SyncOutcome::Put(Put::Unchanged));
@@ -40,7 +40,7 @@ async fn a_change_of_the_status_carries_a_verdict_on_and_no_other_change_does() 
 }
 
 #[test]
-fn what_is_remembered_of_those_that_are_gone_has_a_bound() {
+fn results_of_removed_controllers_are_bounded() {
     let verdicts = SyncResults::default();
     for number in 1..GONE_MAX as u64 + 10 {
         let name = number.to_string();

@@ -43,7 +43,7 @@ fn a_key_that_others_change_often_is_in_no_row() {
 }
 
 #[test]
-fn looks_and_other_runs_are_never_added_up_and_a_first_run_of_the_candidate_is_compared_with_none() {
+fn resyncs_and_events_are_separate_and_first_runs_of_a_canary_are_not_compared() {
     let look = |key, writes| RunRecord { is_resync: true, ..run(key, writes, false) };
     let runs = [look(1, 1), look(2, 0), look(1, 0), run(1, 1, false), run(3, 2, false)];
     for (side, asked, written) in [(Track::Canary, 1.0, 1.0), (Track::Stable, 2.0, 3.0)] {
@@ -62,7 +62,7 @@ fn looks_and_other_runs_are_never_added_up_and_a_first_run_of_the_candidate_is_c
 }
 
 #[test]
-fn a_key_that_fails_on_and_on_counts_once_and_one_that_failed_before_not_at_all() {
+fn a_key_that_keeps_failing_counts_once_and_one_that_failed_before_does_not() {
     let failed = |key, is_retry, end| RunRecord { is_retry, end, ..run(key, 0, false) };
     let figures = noted(
         Track::Canary,

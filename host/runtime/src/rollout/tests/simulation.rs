@@ -398,7 +398,7 @@ fn under_each(loads: &[Load], simulate: impl Fn(Load) + Sync) {
 }
 
 #[test]
-fn a_candidate_that_does_the_same_goes_back_once_in_a_hundred_rollouts_at_most() {
+fn a_good_canary_is_rolled_back_in_at_most_one_of_a_hundred_rollouts() {
     under_each(&LOADS, |load| {
         let (count, reason) = gone_back(load, Fault::Nothing);
         assert!(count * 100 <= ROLLOUTS, "{}: {count} of {ROLLOUTS}: {reason:?}", load.name);
