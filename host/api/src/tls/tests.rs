@@ -100,11 +100,11 @@ fn a_certificate_says_from_when_until_when_it_is_good_in_both_forms_of_a_time() 
 }
 
 #[test]
-fn a_certificate_that_clients_refuse_for_its_days_is_told() {
+fn a_certificate_out_of_its_validity_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let certificate = Certificate { chain: folder.path().join("tls.crt"), key: folder.path().join("tls.key") };
     let metrics = Metrics::default();
-    for (from, until, says) in [(1999, 2020, "expired at 2020"), (2390, 2399, "not good before 2390"), (2020, 2399, "")]
+    for (from, until, says) in [(1999, 2020, "expired at 2020"), (2390, 2399, "not valid before 2390"), (2020, 2399, "")]
     {
         let (made, key) = lasting(from, until);
         write(&certificate.chain, folder.path(), &made.pem()).unwrap();
