@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use homeostat_tests::{HostProcess, Output, eventually_blocking, guest};
+use homeostat_tests::{HostProcess, Output, eventually_blocking, eventually_equal, guest};
 use serde_json::Value;
 
 /// A host with the guest `moody`.
@@ -76,7 +76,8 @@ impl Host {
     }
 
     fn until_names(&self, more: &[&str], wanted: &[&str]) {
-        eventually_blocking(&format!("{more:?} to be {wanted:?}"), || (self.names(more) == wanted).then_some(()));
+        let wanted: Vec<String> = wanted.iter().map(|name| (*name).to_owned()).collect();
+        eventually_equal(&format!("the names of `queue moody {}`", more.join(" ")), &wanted, || self.names(more));
     }
 
     /// Returns the queue's entry of one key.

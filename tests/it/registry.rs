@@ -273,10 +273,7 @@ fn verify_signature_names_exactly_the_trusted_signers() {
     fs::write(&half, &whole[..whole.len() / 2]).unwrap();
     for arguments in [&["sign", &half, "--key", &key][..], &["push", &half, &tag]] {
         let refused = person.cannot(1, arguments);
-        assert!(
-            refused.contains("half.wasm is not") && refused.contains("not a component"),
-            "{arguments:?}: {refused}"
-        );
+        assert!(refused.contains("half.wasm") && refused.contains("not a component"), "{arguments:?}: {refused}");
     }
     assert_eq!(fs::read(&half).unwrap(), whole[..whole.len() / 2], "a failed signature changed the file");
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();

@@ -23,4 +23,4 @@ pub use sources::copy_of_sources;
 pub use tokens::Tokens;
 pub use toolchains::{c_guest, go_guest, javascript_guest, python_guest};
 pub use tools::{crane, informer, kube, kubectl, oras, python};
-pub use wait::{BOUND, eventually, eventually_blocking, eventually_built};
+pub use wait::{BOUND, eventually, eventually_blocking, eventually_built, eventually_equal};

@@ -1,5 +1,6 @@
 //! Waits for a state, always with a time limit.
 
+use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 /// The time limit of every wait in tests. It is far above the need of a slow machine: a bound, not a
@@ -53,6 +54,29 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut look: 
 /// When it does not within a minute. The message contains `what`.
 pub fn eventually_blocking<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     until(BOUND, look).unwrap_or_else(|| panic!("waited in vain for: {what}"))
+}
+
+/// Waits until `look` returns `wanted`, without an executor.
+///
+/// # Panics
+/// When it does not within a minute. The message contains `what`, the wanted value and the last one.
+pub fn eventually_equal<T: PartialEq<W> + Debug, W: Debug + ?Sized>(
+    what: &str,
+    wanted: &W,
+    mut look: impl FnMut() -> T,
+) {
+    let mut last = None;
+    let found = until(BOUND, || {
+        let now = look();
+        let is_equal = now == *wanted;
+        last = Some(now);
+        is_equal.then_some(())
+    });
+    assert!(
+        found.is_some(),
+        "waited in vain for {what} to be {wanted:?}: it is {:?}",
+        last.expect("until() looks once")
+    );
 }
 
 /// The same for states that may need building guests or compiling components first.

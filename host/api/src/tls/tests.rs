@@ -104,7 +104,8 @@ fn a_certificate_out_of_its_validity_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let certificate = Certificate { chain: folder.path().join("tls.crt"), key: folder.path().join("tls.key") };
     let metrics = Metrics::default();
-    for (from, until, says) in [(1999, 2020, "expired at 2020"), (2390, 2399, "not valid before 2390"), (2020, 2399, "")]
+    for (from, until, says) in
+        [(1999, 2020, "expired at 2020"), (2390, 2399, "not valid before 2390"), (2020, 2399, "")]
     {
         let (made, key) = lasting(from, until);
         write(&certificate.chain, folder.path(), &made.pem()).unwrap();
