@@ -14,6 +14,7 @@ mod costs;
 mod crash;
 mod delays;
 mod distribution;
+mod documents;
 mod effects;
 mod exposure;
 mod fairness;

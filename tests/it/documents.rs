@@ -1,0 +1,88 @@
+//! The documents name files that exist.
+
+use std::path::{Path, PathBuf};
+
+use homeostat_tests::repository;
+
+/// The folders that a path in a document may start with. ARCHITECTURE.md writes paths below `host` without it.
+const FOLDERS: [&str; 8] = ["host", "tests", "guest-sdk", "wit", "docs", "examples", "dashboards", ".ci"];
+
+/// Returns the documents below a folder, without what builds and tools leave there.
+fn documents(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        match path.is_dir() {
+            true if !name.starts_with('.') && !["target", "shared", "node_modules"].contains(&name.as_str()) => {
+                found.extend(documents(&path));
+            }
+            false if name.ends_with(".md") => found.push(path),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Returns the paths in backticks that start with a folder of the repository. Patterns and placeholders are no paths.
+fn paths(text: &str) -> Vec<String> {
+    let quoted = text.split('`').skip(1).step_by(2);
+    let is_path = |path: &&str| {
+        let first = path.split('/').next().unwrap_or_default();
+        let is_plain = path.chars().all(|letter| letter.is_ascii_alphanumeric() || "/_-.".contains(letter));
+        let is_built = path.starts_with("host/target") || path.contains("/target/");
+        FOLDERS.contains(&first) && path.contains('/') && is_plain && !is_built && !path.contains("..")
+    };
+    quoted.filter(is_path).map(str::to_owned).collect()
+}
+
+/// Returns the targets of the links to files, without their anchors.
+fn links(text: &str) -> Vec<String> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let files = targets.filter(|target| !target.contains("://") && !target.starts_with('#') && !target.contains(' '));
+    files.map(|target| target.split('#').next().unwrap_or_default().to_owned()).collect()
+}
+
+/// Returns the paths of a document that do not exist.
+fn missing(document: &Path, text: &str) -> Vec<String> {
+    let folder = document.parent().unwrap();
+    let paths = paths(text).into_iter().filter(|path| !repository().join(path).exists());
+    let links = links(text).into_iter().filter(|link| !folder.join(link).exists());
+    paths.chain(links).collect()
+}
+
+#[test]
+fn documents_name_only_files_that_exist() {
+    let documents = documents(&repository());
+    assert!(documents.len() > 20, "the documents are elsewhere");
+    for document in documents {
+        let text = std::fs::read_to_string(&document).unwrap();
+        let missing = missing(&document, &text);
+        assert!(missing.is_empty(), "{} names {missing:?}", document.display());
+    }
+}
+
+#[test]
+fn the_map_names_only_modules_that_exist() {
+    let text = std::fs::read_to_string(repository().join("ARCHITECTURE.md")).unwrap();
+    let crates = ["api", "cli", "component", "registry", "runtime", "store", "workqueue"];
+    let quoted =
+        text.split('`').skip(1).step_by(2).filter(|path| {
+            crates.iter().any(|name| path.strip_prefix(name).is_some_and(|rest| rest.starts_with("/src/")))
+        });
+    let quoted: Vec<&str> = quoted.collect();
+    assert!(quoted.len() > 50, "the map writes its paths in another way");
+    for path in quoted {
+        assert!(repository().join("host").join(path).exists(), "ARCHITECTURE.md names host/{path}");
+    }
+}
+
+#[test]
+fn a_missing_file_is_detected() {
+    let document = repository().join("docs/x.md");
+    assert_eq!(
+        missing(&document, "see `host/none/src/lib.rs` and [this](none.md#part)"),
+        ["host/none/src/lib.rs", "none.md"]
+    );
+    let fine = "`tests/it/main.rs`, `host/*/src`, `a/b`, [a](../README.md), [b](https://a.b/c), [c](#part)";
+    assert_eq!(missing(&document, fine), [""; 0]);
+}
