@@ -52,7 +52,7 @@ fn missing(document: &Path, text: &str) -> Vec<String> {
 
 #[test]
 fn documents_name_only_files_that_exist() {
-    let documents = documents(&repository());
+    let documents = documents(repository());
     assert!(documents.len() > 20, "the documents are elsewhere");
     for document in documents {
         let text = std::fs::read_to_string(&document).unwrap();

@@ -45,7 +45,7 @@ pub enum Effect {
         /// The part of each to read.
         view: View,
     },
-    /// Changes one resource. Answer: [`Answer::WriteData`].
+    /// Changes one resource. Answer: [`Answer::Written`].
     Write(Write),
     /// Requeues the key when `target` changes. Answer: [`Answer::Done`].
     Follow {

@@ -29,7 +29,7 @@ impl Engine {
     /// Compiles and checks a component, and calls its `describe`, within the default limits of one call.
     ///
     /// Takes about 50 ms for an ordinary guest, and a few milliseconds if its code is cached. Compilation
-    /// runs in separate processes ([`EngineOptions::compiler`]), otherwise on threads for blocking work.
+    /// runs in separate processes ([`EngineOptions::compiler`](crate::EngineOptions::compiler)), otherwise on threads for blocking work.
     /// Bytes that are already loaded are not compiled again.
     ///
     /// Missing `grants` refuse no component, because languages import interfaces that their code never calls.

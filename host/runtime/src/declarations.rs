@@ -1,6 +1,6 @@
 //! Kinds declared by components, kept in the store: a kind outlives the code that declared it.
 //!
-//! A component names its kinds in `describe`. Each is stored as a [`KindDeclaration`](kind) before any
+//! A component names its kinds in `describe`. Each is stored as a [`KindDeclaration`](host_kinds::declarations) before any
 //! resource of the kind can be written. So after a restart the host knows every kind with resources before it
 //! serves requests, even if the code is still compiling or missing. A declaration is a resource, so every
 //! backup contains it.

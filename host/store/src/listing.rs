@@ -2,7 +2,7 @@
 //!
 //! Stores keep only the present. A later page reconstructs the past: for every key that changed since, the
 //! `previous` of its first change after that revision is the state to show. So a list is consistent for as
-//! long as the history reaches back to its first page. [`past`] caches the changed keys between pages.
+//! long as the history reaches back to its first page. [`changes_since`] caches the changed keys between pages.
 
 pub(crate) mod changes_since;
 #[cfg(test)]

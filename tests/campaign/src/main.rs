@@ -3,7 +3,7 @@
 //!
 //! Each campaign writes documents that follow from a name and a counter ([`document`]), by several concurrent
 //! tasks ([`load`]). It records the acknowledged writes outside of the store ([`ledger`]), causes a fault,
-//! and compares ([`check`]). The last line on standard output has the counts. The exit code is 0 only if
+//! and compares ([`store_check`]). The last line on standard output has the counts. The exit code is 0 only if
 //! nothing was lost.
 //!
 //! Deliberately absent: any knowledge of the store's implementation. Random decisions follow from the seed,

@@ -26,7 +26,7 @@ const TEXT_BYTES_MAX: usize = 256;
 const PLACES_BYTES_MAX: u64 = 320 << 10;
 /// Bytes of a namespace and a name beside their texts, with their counts.
 const PLACE_BYTES: u64 = 160;
-/// Maximum bytes of a controller's needs: twice [`PLACES_BYTES_MAX`], and the rest for cells and settings.
+/// Maximum bytes of a controller's needs: twice `PLACES_BYTES_MAX`, and the rest for cells and settings.
 pub const BYTES_MAX: u64 = 1 << 20;
 /// The mark of merged values.
 const ANY: &str = "*";
