@@ -1,8 +1,9 @@
 //! The binary as a person uses it: its output, its errors and its exit codes.
 
 use std::path::Path;
+use std::process::{Command, Stdio};
 
-use homeostat_tests::{HostProcess, copy_of_sources, guest, repository, run};
+use homeostat_tests::{HostProcess, copy_of_sources, eventually_blocking, guest, homeostat, repository, run};
 use serde_json::json;
 
 use crate::rollout::with_memory;
@@ -129,6 +130,50 @@ fn a_host_runs_a_folder_and_answers_every_command() {
     assert!(misspelt.stderr.contains("did you mean"), "{}", misspelt.stderr);
     let ended = host.terminate();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+}
+
+/// Returns the words of each line.
+fn words(table: &str) -> Vec<Vec<&str>> {
+    table.lines().map(|line| line.split_whitespace().collect()).collect()
+}
+
+#[test]
+fn get_shows_the_printer_columns_of_a_definition() {
+    let folder = greeter();
+    let tab = |schedule: &str| {
+        let version = "apiVersion: stable.example.com/v1\nkind: CronTab\n";
+        format!("{version}metadata: {{name: nightly}}\nspec: {{schedule: \"{schedule}\", replicas: 3}}\n")
+    };
+    write(folder.path(), "crd.yaml", include_str!("crontabs.yaml"));
+    write(folder.path(), "tab.yaml", &tab("@daily"));
+    let (host, scratch) = start("run", folder.path());
+    host.until("crontab", "nightly", "/spec/replicas", &json!(3));
+
+    for form in [&["crontabs"][..], &["crontab", "nightly"], &["crontabs", "-l", "!app"]] {
+        let shown = host.ask(&[&["get"], form].concat()).stdout;
+        let lines = words(&shown);
+        assert_eq!((lines.len(), &lines[0][..]), (2, &["NAME", "SCHEDULE", "REPLICAS", "AGE"][..]), "{shown}");
+        assert_eq!(lines[1][..3], ["nightly", "@daily", "3"], "{shown}");
+    }
+    let all = host.ask(&["get", "crontabs,controllers", "-A"]).stdout;
+    assert!(all.starts_with("NAMESPACE   NAME                                 SCHEDULE   REPLICAS   AGE\n"), "{all}");
+    assert!(words(&all)[1].starts_with(&["default", "crontab.stable.example.com/nightly", "@daily"]), "{all}");
+    assert!(all.contains("\n\nNAME "), "controllers have no namespace: {all}");
+    let wide = host.ask(&["get", "controllers", "-o", "wide"]).stdout;
+    assert!(words(&wide)[0].ends_with(&["AGE", "CONCURRENCY", "DIGEST", "MESSAGE"]), "{wide}");
+
+    let (file, server) = (scratch.path().join("watch.txt"), format!("unix:{}/host.sock", scratch.path().display()));
+    let mut watch = Command::new(homeostat());
+    watch.args(["get", "crontab", "nightly", "--watch", "--server", &server]).stdin(Stdio::null());
+    let mut watch = watch.stdout(std::fs::File::create(&file).unwrap()).spawn().unwrap();
+    let shown = || std::fs::read_to_string(&file).unwrap();
+    eventually_blocking("the present row", || shown().contains("@daily").then_some(()));
+    write(folder.path(), "tab.yaml", &tab("@hourly"));
+    eventually_blocking("the row of the change", || shown().contains("@hourly").then_some(()));
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    let shown = shown();
+    assert_eq!(words(&shown).iter().filter(|line| line[0] == "NAME").count(), 1, "{shown}");
 }
 
 #[test]

@@ -123,8 +123,13 @@ async fn kubectl_applies_a_deployment_waits_for_its_rollout_and_shows_it() {
     let lines: Vec<&str> = shown.lines().collect();
     assert_eq!(cells(lines[0]), ["NAME", "READY", "UP-TO-DATE", "AVAILABLE", "AGE"]);
     assert_eq!(cells(lines[1])[..4], ["web", "2/2", "2", "2"]);
-    let wide = cluster.done(&["get", "pods", "-o", "wide", "--no-headers"]).await;
-    assert_eq!(wide.lines().map(|line| cells(line)[1]).collect::<Vec<_>>(), ["Running", "Running"]);
+    let wide = cluster.done(&["get", "pods", "-o", "wide"]).await;
+    let lines: Vec<Vec<&str>> = wide.lines().map(cells).collect();
+    assert_eq!(lines[0], ["NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE", "IMAGES"]);
+    assert_eq!(lines.len(), 3, "{wide}");
+    for pod in &lines[1..] {
+        assert_eq!((&pod[1..4], pod.last()), (&["1/1", "Running", "0"][..], Some(&"web:1")), "{wide}");
+    }
     assert_eq!(cluster.done(&["get", "deploy", "web", "-o", "jsonpath={.status.readyReplicas}"]).await, "2");
     assert!(cluster.done(&["get", "deploy", "web", "-o", "yaml"]).await.contains("image: web:1"));
     assert_eq!(cluster.json(&["get", "pods", "-l", "app=web"]).await["items"].as_array().unwrap().len(), 2);

@@ -19,6 +19,7 @@
 
 mod access;
 mod address;
+pub mod age;
 mod backup;
 mod body;
 mod body_drain;

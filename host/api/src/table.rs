@@ -1,7 +1,7 @@
-//! Tables: resources as rows, for clients that show them to people.
+//! Tables: resources as rows, for kubectl, `homeostat get` and other clients that show them to people.
 //!
-//! The columns come from the kind's definition. Well-known kinds have those of kubectl, and every other kind
-//! has its name and age.
+//! The columns come from the kind's definition. Well-known kinds have those of kubectl. Every other kind has
+//! its name and age, and its readiness if its resources can report it.
 
 use std::borrow::Cow;
 
@@ -10,8 +10,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::age;
 use crate::negotiate::{OnlyMetadata, only_metadata};
 
+mod cells;
 mod columns;
 
 /// How much of the resource is included with its row.
@@ -125,26 +127,12 @@ impl Table {
         Row { cells: self.columns.iter().map(cell).collect(), object }
     }
 
-    /// Returns the age of a timestamp in at most two units, such as `5m3s`, `3h7m` or `12d`.
+    /// Returns the time since a timestamp; null if it is missing or invalid.
     fn age(&self, moment: &Value) -> Value {
-        let Some(moment) = moment.as_str().and_then(|text| text.parse::<Timestamp>().ok()) else {
-            return Value::Null;
-        };
-        let seconds = (self.now)().duration_since(moment).as_secs().max(0);
-        let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
-        let pair = |first: i64, unit: &str, second: i64, below: &str| {
-            if second == 0 { format!("{first}{unit}") } else { format!("{first}{unit}{second}{below}") }
-        };
-        let text = match seconds {
-            0..120 => format!("{seconds}s"),
-            120..600 => pair(minutes, "m", seconds % 60, "s"),
-            600..10_800 => format!("{minutes}m"),
-            10_800..28_800 => pair(hours, "h", minutes % 60, "m"),
-            28_800..172_800 => format!("{hours}h"),
-            172_800..691_200 => pair(days, "d", hours % 24, "h"),
-            _ => format!("{days}d"),
-        };
-        text.into()
+        match moment.as_str().and_then(|text| text.parse::<Timestamp>().ok()) {
+            Some(moment) => age::short((self.now)().as_second() - moment.as_second()).into(),
+            None => Value::Null,
+        }
     }
 }
 

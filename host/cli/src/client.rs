@@ -11,7 +11,7 @@ use homeostat_api::Address;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
-use hyper::header::HeaderValue;
+use hyper::header::{HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, header};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
@@ -49,6 +49,25 @@ const LINE_BYTES_MAX: usize = 64 << 20;
 const NO_TOKEN: &str =
     "the host requires a token, and none or a wrong one was sent: pass --token-file or set HOMEOSTAT_TOKEN";
 
+/// The format of the answer to a request for resources.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ResponseFormat {
+    /// The documents as the host stores them.
+    #[default]
+    Documents,
+    /// The columns of their kind and a row for each of them.
+    Table,
+}
+
+impl ResponseFormat {
+    fn accept(self) -> &'static str {
+        match self {
+            Self::Documents => "application/json",
+            Self::Table => "application/json;as=Table;g=meta.k8s.io;v=v1, application/json",
+        }
+    }
+}
+
 /// A client of one host.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
@@ -84,7 +103,15 @@ impl Client {
     /// # Errors
     /// [`Unreachable`] and [`ApiError`].
     pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Value> {
-        Ok(self.send(Method::GET, path, "", Bytes::new()).await?.document)
+        self.get_as(ResponseFormat::Documents, path).await
+    }
+
+    /// Reads one document or one list in a format.
+    ///
+    /// # Errors
+    /// [`Unreachable`] and [`ApiError`].
+    pub(crate) async fn get_as(&self, format: ResponseFormat, path: &str) -> anyhow::Result<Value> {
+        self.json(self.request(Method::GET, path, headers(format, ""), Bytes::new()).await?).await
     }
 
     /// Sends a request. An empty `content_type` means no body.
@@ -95,20 +122,22 @@ impl Client {
         &self,
         method: Method,
         path: &str,
-        content_type: &str,
+        content_type: &'static str,
         body: Bytes,
     ) -> anyhow::Result<ApiResponse> {
-        let response = self.request(method, path, content_type, body).await?;
+        let response = self.request(method, path, headers(ResponseFormat::Documents, content_type), body).await?;
         let change = response
             .headers()
             .get("homeostat-change")
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default()
             .to_owned();
+        Ok(ApiResponse { document: self.json(response).await?, change })
+    }
+
+    async fn json(&self, response: Response<Incoming>) -> anyhow::Result<Value> {
         let bytes = response.into_body().collect().await.map_err(|error| self.unreachable(&error))?.to_bytes();
-        let document =
-            serde_json::from_slice(&bytes).context("the host's answer is not JSON: is it a Homeostat host?")?;
-        Ok(ApiResponse { document, change })
+        serde_json::from_slice(&bytes).context("the host's answer is not JSON: is it a Homeostat host?")
     }
 
     /// Downloads `path` to a new file, which appears when it is complete and synced. Returns its length in
@@ -120,7 +149,7 @@ impl Client {
         if file.symlink_metadata().is_ok() {
             return Err(exit::failed(format!("{} already exists; choose another file", file.display())));
         }
-        let response = self.request_within(BACKUP_TIMEOUT, Method::GET, path, "", Bytes::new()).await?;
+        let response = self.request_within(BACKUP_TIMEOUT, Method::GET, path, HeaderMap::new(), Bytes::new()).await?;
         let length =
             response.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -148,7 +177,15 @@ impl Client {
     /// # Errors
     /// [`Unreachable`] and [`ApiError`].
     pub(crate) async fn lines(&self, path: &str) -> anyhow::Result<LineStream> {
-        let response = self.request(Method::GET, path, "", Bytes::new()).await?;
+        self.lines_as(ResponseFormat::Documents, path).await
+    }
+
+    /// Opens a watch whose events have their resources in a format.
+    ///
+    /// # Errors
+    /// [`Unreachable`] and [`ApiError`].
+    pub(crate) async fn lines_as(&self, format: ResponseFormat, path: &str) -> anyhow::Result<LineStream> {
+        let response = self.request(Method::GET, path, headers(format, ""), Bytes::new()).await?;
         Ok(LineStream { body: response.into_body(), buffer: Vec::new(), address: self.address.clone() })
     }
 
@@ -157,10 +194,10 @@ impl Client {
         &self,
         method: Method,
         path: &str,
-        content_type: &str,
+        headers: HeaderMap,
         body: Bytes,
     ) -> anyhow::Result<Response<Incoming>> {
-        self.request_within(RESPONSE_TIMEOUT, method, path, content_type, body).await
+        self.request_within(RESPONSE_TIMEOUT, method, path, headers, body).await
     }
 
     async fn request_within(
@@ -168,17 +205,16 @@ impl Client {
         answer_max: Duration,
         method: Method,
         path: &str,
-        content_type: &str,
+        headers: HeaderMap,
         body: Bytes,
     ) -> anyhow::Result<Response<Incoming>> {
         let mut request = Request::builder().method(method).uri(path).header(header::HOST, self.host());
         if let Some(authorization) = &self.authorization {
             request = request.header(header::AUTHORIZATION, authorization);
         }
-        if !content_type.is_empty() {
-            request = request.header(header::CONTENT_TYPE, content_type);
-        }
-        let request = request.body(Full::new(body)).context("a name has a character that is not allowed in a URL")?;
+        let request = request.body(Full::new(body));
+        let mut request = request.context("a name has a character that is not allowed in a URL")?;
+        request.headers_mut().extend(headers);
         let response = tokio::select! {
             answer = self.exchange(request) => answer?,
             () = tokio::time::sleep(answer_max) => {
@@ -243,6 +279,15 @@ impl Client {
     fn unreachable(&self, why: &dyn fmt::Display) -> Unreachable {
         Unreachable::Gone { address: self.address.clone(), why: why.to_string() }
     }
+}
+
+/// Returns the headers of a request. An empty `content_type` means no body.
+fn headers(format: ResponseFormat, content_type: &'static str) -> HeaderMap {
+    let mut headers = HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(format.accept()))]);
+    if !content_type.is_empty() {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    }
+    headers
 }
 
 trait Stream: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin {}

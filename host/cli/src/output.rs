@@ -4,7 +4,6 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-pub(crate) mod age;
 pub(crate) mod table;
 pub(crate) mod units;
 mod yaml;

@@ -4,27 +4,28 @@ use std::borrow::Cow;
 
 use homeostat_runtime::{KindInfo, manifest};
 use homeostat_store::definition;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{Cell, TableColumn};
+use super::{Cell, TableColumn, cells};
 
-/// Returns the columns of a kind, the name first.
+/// Returns the columns of a kind: those of its definition, else those of a well-known kind, else the general
+/// ones.
 pub(super) fn of(info: &KindInfo) -> Vec<TableColumn> {
-    let mut columns = vec![TableColumn {
-        name: "Name".to_owned(),
-        kind: "string",
-        format: "name".to_owned(),
-        description: "Name of the resource, unique in its namespace".to_owned(),
-        priority: 0,
-        cell: at("/metadata/name"),
-    }];
-    if info.columns.is_empty() {
-        columns.extend(well_known(info));
-        columns.push(column("Age", "date", 0, at("/metadata/creationTimestamp")));
-    } else {
-        columns.extend(info.columns.iter().map(defined));
-    }
-    columns
+    let columns = match (info.kind.group.as_str(), info.kind.name.as_str()) {
+        _ if !info.columns.is_empty() => info.columns.iter().map(defined).collect(),
+        ("apps", "Deployment") => deployment(),
+        ("apps", "ReplicaSet") => replica_set(),
+        ("", "Pod") => pod(),
+        ("", "Namespace") => vec![column("Status", "string", computed(cells::namespace_status)), age()],
+        ("", "ConfigMap") => vec![column("Data", "integer", computed(cells::data)), age()],
+        // As in Kubernetes, the generated name of an event is the last column.
+        ("", "Event") => return event(),
+        (manifest::GROUP, manifest::KIND) => controller(),
+        (manifest::GROUP, "ControllerRevision") => controller_revision(),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(),
+        _ => general(info),
+    };
+    std::iter::once(name(0)).chain(columns).collect()
 }
 
 /// Returns a column of a definition. If its path finds several values, the cell has all of them, separated by
@@ -50,89 +51,142 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Returns the columns that kubectl shows for well-known kinds.
-fn well_known(info: &KindInfo) -> Vec<TableColumn> {
-    match (info.kind.group.as_str(), info.kind.name.as_str()) {
-        ("apps", "Deployment") => vec![
-            column("Ready", "string", 0, made(ready)),
-            column("Up-to-date", "integer", 0, count("/status/updatedReplicas")),
-            column("Available", "integer", 0, count("/status/availableReplicas")),
-        ],
-        ("apps", "ReplicaSet") => vec![
-            column("Desired", "integer", 0, made(|document| replicas(document).into())),
-            column("Current", "integer", 0, count("/status/replicas")),
-            column("Ready", "integer", 0, count("/status/readyReplicas")),
-        ],
-        ("", "Pod") => vec![
-            column("Status", "string", 0, at("/status/phase")),
-            column("IP", "string", 1, at("/status/podIP")),
-            column("Node", "string", 1, at("/spec/nodeName")),
-        ],
-        (manifest::GROUP, manifest::KIND) => vec![
-            column("State", "string", 0, at("/status/state")),
-            column("Revision", "integer", 0, at("/status/revision")),
-            column("Reconciles", "integer", 0, count("/status/reconciles")),
-            column("Failures", "integer", 0, count("/status/failures")),
-        ],
-        (manifest::GROUP, "ControllerRevision") => vec![
-            column("Controller", "string", 0, at("/spec/controller")),
-            column("Revision", "integer", 0, at("/spec/number")),
-            column("Digest", "string", 1, at("/spec/digest")),
-        ],
-        ("", "Namespace") => vec![column("Status", "string", 0, made(phase))],
-        ("", "ConfigMap") => vec![column("Data", "integer", 0, made(data))],
-        ("", "Event") => vec![
-            column("Last Seen", "date", 0, at("/lastTimestamp")),
-            column("Type", "string", 0, at("/type")),
-            column("Reason", "string", 0, at("/reason")),
-            column("Object", "string", 0, made(object)),
-            column("Message", "string", 0, at("/message")),
-        ],
-        _ => vec![],
+fn deployment() -> Vec<TableColumn> {
+    vec![
+        column("Ready", "string", computed(cells::ready_replicas)),
+        column("Up-to-date", "integer", count("/status/updatedReplicas")),
+        column("Available", "integer", count("/status/availableReplicas")),
+        age(),
+        wide("Containers", "string", computed(cells::container_names)),
+        wide("Images", "string", computed(cells::container_images)),
+        wide("Selector", "string", computed(cells::selector)),
+    ]
+}
+
+fn replica_set() -> Vec<TableColumn> {
+    vec![
+        column("Desired", "integer", computed(|document| cells::desired_replicas(document).into())),
+        column("Current", "integer", count("/status/replicas")),
+        column("Ready", "integer", count("/status/readyReplicas")),
+        age(),
+        wide("Containers", "string", computed(cells::container_names)),
+        wide("Images", "string", computed(cells::container_images)),
+        wide("Selector", "string", computed(cells::selector)),
+    ]
+}
+
+fn pod() -> Vec<TableColumn> {
+    vec![
+        column("Ready", "string", computed(cells::ready_containers)),
+        column("Status", "string", computed(cells::pod_status)),
+        column("Restarts", "integer", computed(cells::restarts)),
+        age(),
+        wide("IP", "string", text_or_none("/status/podIP")),
+        wide("Node", "string", text_or_none("/spec/nodeName")),
+        wide("Images", "string", computed(cells::container_images)),
+    ]
+}
+
+fn controller() -> Vec<TableColumn> {
+    vec![
+        column("State", "string", computed(cells::controller_state)),
+        column("Manages", "string", computed(cells::managed_kind)),
+        column("Revision", "integer", at("/status/revision")),
+        column("Reconciles", "integer", count("/status/reconciles")),
+        column("Failures", "integer", count("/status/failures")),
+        column("Running", "integer", count("/status/counts/running")),
+        column("Queued", "integer", computed(cells::queued)),
+        column("Parked", "integer", count("/status/counts/parked")),
+        column("Generation", "integer", count("/status/generation")),
+        age(),
+        wide("Concurrency", "integer", count("/status/concurrency")),
+        wide("Digest", "string", computed(|document| cells::short_digest(document, "/status/digest"))),
+        wide("Message", "string", computed(cells::controller_message)),
+    ]
+}
+
+fn controller_revision() -> Vec<TableColumn> {
+    vec![
+        column("Controller", "string", at("/spec/controller")),
+        column("Revision", "integer", at("/spec/number")),
+        age(),
+        wide("Digest", "string", computed(|document| cells::short_digest(document, "/spec/digest"))),
+    ]
+}
+
+fn definition() -> Vec<TableColumn> {
+    vec![
+        column("Kind", "string", at("/spec/names/kind")),
+        // The timestamp itself, as kubectl shows it: a `date` would become an age.
+        column("Created At", "string", at("/metadata/creationTimestamp")),
+    ]
+}
+
+fn event() -> Vec<TableColumn> {
+    vec![
+        column("Last Seen", "date", at("/lastTimestamp")),
+        column("Type", "string", at("/type")),
+        column("Reason", "string", at("/reason")),
+        column("Object", "string", computed(cells::involved_object)),
+        column("Message", "string", at("/message")),
+        wide("Source", "string", text_or_none("/source/component")),
+        wide("First Seen", "date", at("/firstTimestamp")),
+        wide("Count", "integer", at("/count")),
+        name(1),
+    ]
+}
+
+/// Returns the columns of every other kind.
+fn general(info: &KindInfo) -> Vec<TableColumn> {
+    let ready = column("Ready", "string", computed(cells::ready_condition));
+    if has_conditions(info.schema.as_ref()) { vec![ready, age()] } else { vec![age()] }
+}
+
+/// Returns whether resources with this schema can report conditions. Those without a schema can.
+fn has_conditions(schema: Option<&Value>) -> bool {
+    let Some(schema) = schema else { return true };
+    let Some(status) = schema.pointer("/properties/status") else { return false };
+    status.get("properties").is_none_or(|properties| properties.get("conditions").is_some())
+}
+
+/// Returns the column of the name. Clients find it by its format.
+fn name(priority: i64) -> TableColumn {
+    TableColumn {
+        name: "Name".to_owned(),
+        kind: "string",
+        format: "name".to_owned(),
+        description: "Name of the resource, unique in its namespace".to_owned(),
+        priority,
+        cell: at("/metadata/name"),
     }
 }
 
-fn column(name: &str, kind: &'static str, priority: i64, cell: Cell) -> TableColumn {
-    TableColumn { name: name.to_owned(), kind, format: String::new(), description: name.to_owned(), priority, cell }
+fn age() -> TableColumn {
+    column("Age", "date", at("/metadata/creationTimestamp"))
+}
+
+fn column(name: &str, kind: &'static str, cell: Cell) -> TableColumn {
+    TableColumn { name: name.to_owned(), kind, format: String::new(), description: name.to_owned(), priority: 0, cell }
+}
+
+/// Returns a column of the wide table only.
+fn wide(name: &str, kind: &'static str, cell: Cell) -> TableColumn {
+    TableColumn { priority: 1, ..column(name, kind, cell) }
 }
 
 fn at(pointer: &'static str) -> Cell {
     Box::new(move |document| document.pointer(pointer).map_or(Cow::Owned(Value::Null), Cow::Borrowed))
 }
 
-/// Returns a cell that is computed from the document.
-fn made(cell: impl Fn(&Value) -> Value + Send + Sync + 'static) -> Cell {
-    Box::new(move |document| Cow::Owned(cell(document)))
+fn text_or_none(pointer: &'static str) -> Cell {
+    computed(move |document| cells::or_none(cells::text(document, pointer)))
 }
 
 fn count(pointer: &'static str) -> Cell {
-    made(move |document| number(document, pointer).unwrap_or(0).into())
+    computed(move |document| cells::number(document, pointer).into())
 }
 
-fn number(document: &Value, pointer: &str) -> Option<u64> {
-    document.pointer(pointer).and_then(Value::as_u64)
-}
-
-/// Returns the desired number of replicas: one if the document does not state it.
-fn replicas(document: &Value) -> u64 {
-    number(document, "/spec/replicas").unwrap_or(1)
-}
-
-fn ready(document: &Value) -> Value {
-    json!(format!("{}/{}", number(document, "/status/readyReplicas").unwrap_or(0), replicas(document)))
-}
-
-fn phase(document: &Value) -> Value {
-    let deleting = document.pointer("/metadata/deletionTimestamp").is_some();
-    json!(if deleting { "Terminating" } else { "Active" })
-}
-
-fn data(document: &Value) -> Value {
-    let size = |name: &str| document.get(name).and_then(Value::as_object).map_or(0, serde_json::Map::len);
-    json!(size("data") + size("binaryData"))
-}
-
-fn object(document: &Value) -> Value {
-    let text = |pointer| document.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    json!(format!("{}/{}", text("/involvedObject/kind").to_lowercase(), text("/involvedObject/name")))
+/// Returns a cell that is computed from the document.
+fn computed(cell: impl Fn(&Value) -> Value + Send + Sync + 'static) -> Cell {
+    Box::new(move |document| Cow::Owned(cell(document)))
 }

@@ -385,7 +385,7 @@ async fn event_watch_sends_tables_and_ends_initial_events_with_a_bookmark() {
     let mut lines = Lines { body: response.into_body(), buffer: String::new() };
     let first = lines.next().await.unwrap();
     assert_eq!(
-        (&first["object"]["kind"], &first["object"]["rows"][0]["cells"][3]),
+        (&first["object"]["kind"], &first["object"]["rows"][0]["cells"][2]),
         (&json!("Table"), &json!("Scaled"))
     );
     let mark = lines.next().await.unwrap();

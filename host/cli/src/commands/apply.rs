@@ -12,7 +12,7 @@ use crate::exit::{self, ExitReason, Failures};
 use crate::failure::Unreachable;
 use crate::global::{Format, Global};
 use crate::manifest::{self, Document, Problem};
-use crate::{columns, output};
+use crate::{document, output};
 
 /// The field manager of `homeostat apply`.
 const MANAGER: &str = "homeostat-apply";
@@ -118,7 +118,7 @@ pub(super) fn path<'k>(
     kinds: &'k Kinds,
     global: &Global,
 ) -> Result<(&'k ApiResource, String), Problem> {
-    let text = |pointer| columns::text(&document.value, pointer);
+    let text = |pointer| document::text(&document.value, pointer);
     let Some(known) = kinds.of(&document.value) else {
         let message = match kinds.find(text("/kind")) {
             Ok(other) => {

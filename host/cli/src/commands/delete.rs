@@ -14,7 +14,7 @@ use crate::client::{ApiResource, Client, Kinds, with_query};
 use crate::exit::{self, ExitReason, Failures};
 use crate::failure::{ApiError, Unreachable};
 use crate::global::{Format, Global};
-use crate::{columns, output};
+use crate::{document, output};
 
 /// Delete resources
 ///
@@ -115,7 +115,7 @@ impl Delete<'_> {
             with_query(&known.path(Some(self.global.namespace())), &[("labelSelector", self.args.selector.as_deref())]);
         let list = self.client.get(&path).await?;
         let items = list["items"].as_array().into_iter().flatten();
-        let names: Vec<String> = items.map(|item| columns::text(item, "/metadata/name").to_owned()).collect();
+        let names: Vec<String> = items.map(|item| document::text(item, "/metadata/name").to_owned()).collect();
         if names.is_empty() {
             output::eprint("No resources found.");
         }
@@ -132,7 +132,7 @@ impl Delete<'_> {
         for document in &documents {
             match apply::path(document, &kinds, self.global) {
                 Ok((known, path)) => {
-                    self.delete_one(known, &path, columns::text(&document.value, "/metadata/name")).await?
+                    self.delete_one(known, &path, document::text(&document.value, "/metadata/name")).await?
                 }
                 Err(problem) => {
                     apply::report_problem(&problem);

@@ -2,15 +2,16 @@
 
 use std::process::ExitCode;
 
+use homeostat_api::age;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::{events, queue, resource_args};
 use crate::client::{ApiResource, Client, Kinds, with_query};
-use crate::columns::{capitalised, condition, text};
+use crate::document::{capitalised, condition, text};
 use crate::global::{Format, Global};
+use crate::output;
 use crate::output::table::Table;
-use crate::output::{self, age};
 
 /// Show one resource in detail, with its dependents, queue entries and events
 #[derive(clap::Args, Clone, Debug)]

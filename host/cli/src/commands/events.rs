@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
+use homeostat_api::age;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::resource_args;
 use crate::client::{Client, Kinds, with_query};
-use crate::columns::{capitalised, text};
+use crate::document::{capitalised, text};
 use crate::global::{Format, Global};
-use crate::output::age;
 use crate::output::{self, table::Table};
 
 /// Show events

@@ -3,16 +3,17 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::resource_args::{self, ResourceArg};
-use crate::client::{ApiResource, Client, Kinds, with_query};
+use crate::client::{ApiResource, Client, Kinds, ResponseFormat, with_query};
 use crate::exit;
 use crate::failure::ApiError;
 use crate::global::{Format, Global};
-use crate::output::table::Table;
-use crate::{columns, output};
+use crate::{document, output};
+use rows::{Column, Layout, Rows};
+
+mod rows;
 
 const FORMATS: [Format; 5] = [Format::Table, Format::Wide, Format::Json, Format::Yaml, Format::Name];
 
@@ -72,6 +73,9 @@ struct Get<'a> {
 /// The fetched resources of one kind.
 struct ResourceList<'k> {
     known: &'k ApiResource,
+    /// The columns of a table; empty for other formats.
+    columns: Vec<Column>,
+    /// The rows of a table, or the documents for other formats.
     items: Vec<Value>,
     /// The revision from which a watch continues.
     revision: String,
@@ -84,6 +88,14 @@ struct ResourceList<'k> {
 impl Get<'_> {
     fn namespace(&self) -> Option<&str> {
         if self.args.all_namespaces { None } else { Some(self.global.namespace()) }
+    }
+
+    /// Returns the format of the resources that the host sends.
+    fn response_format(&self) -> ResponseFormat {
+        match self.format {
+            Format::Table | Format::Wide => ResponseFormat::Table,
+            Format::Json | Format::Yaml | Format::Name => ResponseFormat::Documents,
+        }
     }
 
     fn list_path(&self, known: &ApiResource, name: Option<&str>, more: &[(&str, Option<&str>)]) -> String {
@@ -104,25 +116,29 @@ impl Get<'_> {
         }
         let mut found = ResourceList {
             known,
+            columns: Vec::new(),
             items: Vec::new(),
             revision: String::new(),
             is_named: !names.is_empty(),
             missing: Vec::new(),
         };
         if names.is_empty() {
-            let mut list = self.client.get(&self.list_path(known, None, &[])).await?;
-            columns::text(&list, "/metadata/resourceVersion").clone_into(&mut found.revision);
-            if let Value::Array(items) = list["items"].take() {
-                found.items = items;
-            }
+            let list = self.client.get_as(self.response_format(), &self.list_path(known, None, &[])).await?;
+            self.add_list(&mut found, list)?;
             return Ok(found);
         }
         if self.args.all_namespaces && known.namespaced {
             return Err(exit::usage("a name selects a resource of one namespace: omit --all-namespaces"));
         }
         for name in names {
-            match self.client.get(&known.path_of(self.global.namespace(), name)).await {
-                Ok(item) => found.items.push(item),
+            let path = known.path_of(self.global.namespace(), name);
+            match self.client.get_as(self.response_format(), &path).await {
+                // One resource is a table with one row.
+                Ok(table) if self.response_format() == ResponseFormat::Table => self.add_list(&mut found, table)?,
+                Ok(item) => {
+                    document::text(&item, "/metadata/resourceVersion").clone_into(&mut found.revision);
+                    found.items.push(item);
+                }
                 Err(error) if error.downcast_ref::<ApiError>().is_some_and(|refusal| refusal.code == 404) => {
                     found.missing.push(error)
                 }
@@ -130,6 +146,22 @@ impl Get<'_> {
             }
         }
         Ok(found)
+    }
+
+    /// Adds the items of a list, or the columns and the rows of a table.
+    fn add_list(&self, found: &mut ResourceList<'_>, mut list: Value) -> anyhow::Result<()> {
+        document::text(&list, "/metadata/resourceVersion").clone_into(&mut found.revision);
+        let member = match self.response_format() {
+            ResponseFormat::Documents => "items",
+            ResponseFormat::Table => {
+                found.columns = rows::columns(&list)?.unwrap_or_default();
+                "rows"
+            }
+        };
+        if let Value::Array(items) = list[member].take() {
+            found.items.extend(items);
+        }
+        Ok(())
     }
 
     fn print(&self, found: &[ResourceList<'_>], is_one_kind: bool) -> anyhow::Result<ExitCode> {
@@ -165,10 +197,10 @@ impl Get<'_> {
     fn print_tables(&self, found: &[ResourceList<'_>], is_one_kind: bool) -> anyhow::Result<()> {
         let mut is_first = true;
         for found in found.iter().filter(|found| !found.items.is_empty()) {
-            let mut rows = Rows::new(self, found.known, &found.items, is_one_kind);
+            let mut rows = Rows::new(self.layout(found.known, is_one_kind), found.columns.clone());
             found.items.iter().for_each(|item| rows.add(item));
             let gap = if is_first { "" } else { "\n" };
-            output::print(&format!("{gap}{}", rows.table.take()))?;
+            output::print(&format!("{gap}{}", rows.take()))?;
             is_first = false;
         }
         if is_first && found.iter().all(|found| found.missing.is_empty()) {
@@ -177,6 +209,15 @@ impl Get<'_> {
             output::eprint(&format!("No resources found{}.", place.unwrap_or_default()));
         }
         Ok(())
+    }
+
+    /// Names have their kind unless only one kind was requested.
+    fn layout<'k>(&self, known: &'k ApiResource, is_one_kind: bool) -> Layout<'k> {
+        Layout {
+            is_wide: self.format == Format::Wide,
+            has_namespace: self.args.all_namespaces && known.namespaced,
+            kind: (!is_one_kind).then_some(known),
+        }
     }
 
     /// Shows the current resources, then every change, until the host becomes unreachable.
@@ -190,18 +231,16 @@ impl Get<'_> {
         if let Some(missing) = found.missing.pop() {
             return Err(missing);
         }
-        let mut rows = Rows::new(self, known, &found.items, true);
-        rows.show(&found.items)?;
-        if let Some(item) = found.items.first().filter(|_| found.is_named) {
-            columns::text(item, "/metadata/resourceVersion").clone_into(&mut found.revision);
-        }
+        let mut rows = Rows::new(self.layout(known, true), std::mem::take(&mut found.columns));
+        self.show(known, &mut rows, &found.items)?;
         loop {
             let again = self.stream_changes(known, name, &mut found.revision, &mut rows).await?;
             if again {
                 // The history was compacted: the current list replaces the missed changes.
-                found = self.fetch(known, &[]).await?;
-                found.items.retain(|item| name.is_none_or(|name| columns::text(item, "/metadata/name") == name));
-                rows.show(&found.items)?;
+                let list = self.client.get_as(self.response_format(), &self.list_path(known, name, &[])).await?;
+                found.items.clear();
+                self.add_list(&mut found, list)?;
+                self.show(known, &mut rows, &found.items)?;
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -216,7 +255,7 @@ impl Get<'_> {
         rows: &mut Rows<'_>,
     ) -> anyhow::Result<bool> {
         let path = self.list_path(known, name, &[("watch", Some("1")), ("resourceVersion", Some(revision))]);
-        let mut lines = match self.client.lines(&path).await {
+        let mut lines = match self.client.lines_as(self.response_format(), &path).await {
             Ok(lines) => lines,
             Err(error) if error.downcast_ref::<ApiError>().is_some_and(|refusal| refusal.code == 410) => {
                 return Ok(true);
@@ -234,64 +273,34 @@ impl Get<'_> {
                     Err(ApiError { code, reason: text("reason"), message: text("message") }.into())
                 };
             }
-            columns::text(object, "/metadata/resourceVersion").clone_into(revision);
-            if event["type"] != "BOOKMARK" {
-                rows.show(std::slice::from_ref(object))?;
+            document::text(object, "/metadata/resourceVersion").clone_into(revision);
+            if event["type"] == "BOOKMARK" {
+                continue;
             }
+            let items = match self.response_format() {
+                ResponseFormat::Documents => std::slice::from_ref(object),
+                ResponseFormat::Table => object["rows"].as_array().map(Vec::as_slice).unwrap_or_default(),
+            };
+            self.show(known, rows, items)?;
         }
         Ok(false)
+    }
+
+    /// Prints items at once, in the chosen format.
+    fn show(&self, known: &ApiResource, rows: &mut Rows<'_>, items: &[Value]) -> anyhow::Result<()> {
+        match self.format {
+            Format::Table | Format::Wide if items.is_empty() => Ok(()),
+            Format::Table | Format::Wide => {
+                items.iter().for_each(|item| rows.add(item));
+                output::print(&rows.take())
+            }
+            Format::Json => items.iter().try_for_each(|item| output::print(&output::json(item))),
+            Format::Yaml => items.iter().try_for_each(|item| output::print(&format!("---\n{}", output::yaml(item)?))),
+            Format::Name => items.iter().try_for_each(|item| output::print(&name_line(known, item))),
+        }
     }
 }
 
 fn name_line(known: &ApiResource, item: &Value) -> String {
-    format!("{}\n", known.qualified_name(columns::text(item, "/metadata/name")))
-}
-
-/// Resources of one kind, printed as they arrive.
-struct Rows<'a> {
-    get: &'a Get<'a>,
-    known: &'a ApiResource,
-    columns: Vec<columns::Column>,
-    table: Table,
-    /// Print names without their kind.
-    is_one_kind: bool,
-}
-
-impl<'a> Rows<'a> {
-    fn new(get: &'a Get<'a>, known: &'a ApiResource, items: &[Value], is_one_kind: bool) -> Self {
-        let columns = columns::of(known, &items.iter().collect::<Vec<_>>(), get.format == Format::Wide);
-        let mut header = vec!["NAME"];
-        if get.args.all_namespaces && known.namespaced {
-            header.insert(0, "NAMESPACE");
-        }
-        header.extend(columns.iter().map(|column| column.name));
-        Self { get, known, columns, table: Table::new(header), is_one_kind }
-    }
-
-    fn add(&mut self, item: &Value) {
-        let now = Timestamp::now();
-        let name = columns::text(item, "/metadata/name");
-        let mut cells = vec![if self.is_one_kind { name.to_owned() } else { self.known.qualified_name(name) }];
-        if self.get.args.all_namespaces && self.known.namespaced {
-            cells.insert(0, columns::text(item, "/metadata/namespace").to_owned());
-        }
-        cells.extend(self.columns.iter().map(|column| column.cell(item, now)));
-        self.table.row(cells);
-    }
-
-    /// Prints items at once, in the chosen format.
-    fn show(&mut self, items: &[Value]) -> anyhow::Result<()> {
-        if items.is_empty() {
-            return Ok(());
-        }
-        match self.get.format {
-            Format::Table | Format::Wide => {
-                items.iter().for_each(|item| self.add(item));
-                output::print(&self.table.take())
-            }
-            Format::Json => items.iter().try_for_each(|item| output::print(&output::json(item))),
-            Format::Yaml => items.iter().try_for_each(|item| output::print(&format!("---\n{}", output::yaml(item)?))),
-            Format::Name => items.iter().try_for_each(|item| output::print(&name_line(self.known, item))),
-        }
-    }
+    format!("{}\n", known.qualified_name(document::text(item, "/metadata/name")))
 }

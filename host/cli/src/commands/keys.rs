@@ -2,16 +2,17 @@
 
 use std::process::ExitCode;
 
+use homeostat_api::age;
 use homeostat_runtime::manifest::Span;
 use hyper::Method;
 use serde_json::{Value, json};
 
 use super::{control, queue, resource_args};
 use crate::client::{ApiResource, Client, Kinds};
-use crate::columns;
+use crate::document;
 use crate::exit;
 use crate::global::{Format, Global};
-use crate::output::{self, age};
+use crate::output;
 
 /// The output formats of these commands.
 const FORMATS: [Format; 4] = [Format::Table, Format::Json, Format::Yaml, Format::Name];
@@ -160,7 +161,7 @@ async fn resolve(client: &Client, words: &[String]) -> anyhow::Result<(ApiResour
 /// Returns a kind in the format of a controller's `status.manages` column.
 fn manages(known: &ApiResource) -> String {
     let kind = json!({ "name": known.name(), "group": known.group() });
-    columns::kind(Some(&kind))
+    document::kind(Some(&kind))
 }
 
 fn millis(span: Span) -> Value {
@@ -210,7 +211,7 @@ impl TargetKey<'_> {
 
 /// Describes the result for a key, with the due time if it is later.
 fn result_line(word: &str, done: &str, queue: &Value) -> String {
-    let controller = columns::text(queue, "/metadata/name");
+    let controller = document::text(queue, "/metadata/name");
     let due = queue::entries(queue).next().and_then(|entry| entry["dueInMs"].as_u64());
     let due = due.map(|due| format!(", due in {}", age::short_ms(due))).unwrap_or_default();
     format!("{word} {done} by {controller}{due}\n")

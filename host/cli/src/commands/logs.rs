@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{control, resource_args};
 use crate::client::{Client, Kinds, with_query};
-use crate::columns::text;
+use crate::document::text;
 use crate::exit;
 use crate::global::{Format, Global};
 use crate::output::{self, plain};

@@ -3,14 +3,14 @@
 
 use std::process::ExitCode;
 
+use homeostat_api::age;
 use serde_json::{Value, json};
 
 use super::{control, keys, resource_args};
 use crate::client::{Client, with_query};
-use crate::columns::{kind, text};
+use crate::document::{kind, text};
 use crate::exit;
 use crate::global::{Format, Global};
-use crate::output::age;
 use crate::output::{self, table::Table};
 
 /// Show the keys in the queues of controllers, or change the entry of one key

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use homeostat_api::age;
 use homeostat_runtime::manifest::Span;
 use hyper::Method;
 use jiff::Timestamp;
@@ -11,11 +12,11 @@ use serde_json::{Value, json};
 use super::control::path;
 use super::resource_args;
 use crate::client::{Client, with_query};
-use crate::columns::text;
+use crate::document::text;
 use crate::exit;
 use crate::global::{Format, Global};
+use crate::output;
 use crate::output::table::Table;
-use crate::output::{self, age};
 
 mod difference;
 mod progress;

@@ -4,14 +4,14 @@ use std::cmp::Reverse;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use homeostat_api::age::short_ms;
 use homeostat_runtime::manifest::Span;
 use serde_json::{Value, json};
 
 use super::{queue, resource_args};
 use crate::client::{Client, with_query};
-use crate::columns::text;
+use crate::document::text;
 use crate::global::{Format, Global};
-use crate::output::age::short_ms;
 use crate::output::units::{micros, size};
 use crate::output::{self, table::Table};
 

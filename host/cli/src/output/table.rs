@@ -19,7 +19,7 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new(header: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Self { header: header.into_iter().map(Into::into).collect(), ..Self::default() }
+        Self { header: header.into_iter().map(|name| plain(&name.into())).collect(), ..Self::default() }
     }
 
     pub(crate) fn row(&mut self, cells: Vec<String>) {

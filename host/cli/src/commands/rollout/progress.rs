@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::shadow;
-use crate::columns::text;
+use crate::document::text;
 
 /// The progress of a rollout.
 #[derive(Debug, PartialEq)]

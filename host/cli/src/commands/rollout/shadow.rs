@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::columns::text;
+use crate::document::text;
 
 /// Summarises the number of compared reconciles and their results.
 pub(super) fn counts(report: &Value) -> String {

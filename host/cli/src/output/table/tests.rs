@@ -26,10 +26,10 @@ fn later_rows_align_with_the_first_ones() {
 }
 
 #[test]
-fn control_characters_in_a_cell_are_escaped() {
-    let mut table = Table::new(["MESSAGE"]);
+fn control_characters_in_a_header_or_a_cell_are_escaped() {
+    let mut table = Table::new(["MESSAGE\nNAME"]);
     table.row(row(&["a\u{1b}[31m\nb"]));
-    assert_eq!(table.to_string(), "MESSAGE\na\\u{1b}[31m\\nb\n");
+    assert_eq!(table.to_string(), "MESSAGE\\nNAME\na\\u{1b}[31m\\nb\n");
 }
 
 #[test]

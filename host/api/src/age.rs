@@ -1,4 +1,4 @@
-//! Formats durations in kubectl's short form.
+//! Formats durations in kubectl's short form, for the cells of tables and for commands. Pure.
 
 use jiff::Timestamp;
 
@@ -8,7 +8,7 @@ const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 365 * DAY;
 
 /// Returns the time from an RFC 3339 timestamp to `now`; `<unknown>` if the timestamp is invalid.
-pub(crate) fn since(time: &str, now: Timestamp) -> String {
+pub fn since(time: &str, now: Timestamp) -> String {
     match time.parse::<Timestamp>() {
         Ok(time) => short(now.as_second() - time.as_second()),
         Err(_) => "<unknown>".to_owned(),
@@ -16,7 +16,7 @@ pub(crate) fn since(time: &str, now: Timestamp) -> String {
 }
 
 /// Formats seconds in one or two units; large values have only one. Negative values count as 0.
-pub(crate) fn short(seconds: i64) -> String {
+pub fn short(seconds: i64) -> String {
     let seconds = seconds.max(0);
     let two = |large: i64, large_name, small: i64, small_name| {
         let rest = seconds % large / small;
@@ -37,7 +37,7 @@ pub(crate) fn short(seconds: i64) -> String {
 }
 
 /// Formats milliseconds, with a tenth of a second below ten seconds.
-pub(crate) fn short_ms(milliseconds: u64) -> String {
+pub fn short_ms(milliseconds: u64) -> String {
     if milliseconds < 10_000 {
         format!("{}.{}s", milliseconds / 1000, milliseconds % 1000 / 100)
     } else {
