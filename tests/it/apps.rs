@@ -21,7 +21,7 @@ pub(crate) async fn apps() -> TestHost {
     for name in ["deployments", "replicasets", "kubelet"] {
         let written = manifest(&repository().join("examples/apps/controllers.yaml"), name);
         let checked = written.spec.check().unwrap();
-        let component = test.load(&guest(name), &checked.grants).await;
+        let component = test.load(&guest(name)).await;
         let (config, grants): (_, Grants) = (checked.config, checked.grants);
         test.host.put(Definition { config, grants, ..Definition::new(name, component) }).await.unwrap();
         eventually(name, async || (test.status(name).state == ControllerState::Ready).then_some(())).await;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use homeostat_component::{CompilationCounts, Compiler, Engine, EngineOptions, Grants, LimitName, Reason};
+use homeostat_component::{CompilationCounts, Compiler, Engine, EngineOptions, LimitName, Reason};
 use homeostat_runtime::{Definition, Options};
 use homeostat_store::memory::MemoryStore;
 use homeostat_tests::{
@@ -77,7 +77,7 @@ async fn host(options: EngineOptions) -> TestHost {
     let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
     let engine = Engine::new(options).unwrap();
     let test = TestHost::with(store, |options| Options { engine, ..options }).await;
-    let component = test.load(&guest("greeter"), &all_resources()).await;
+    let component = test.load(&guest("greeter")).await;
     test.host.put(Definition { grants: all_resources(), ..Definition::new("greeter", component) }).await.unwrap();
     test
 }
@@ -93,7 +93,7 @@ async fn assert_greets(test: &TestHost, name: &str) {
 async fn a_slow_compilation_ends_under_the_name_of_its_limit_and_delays_no_reconcile() {
     let test = host(EngineOptions { compile_time: Duration::from_secs(5), ..options() }).await;
     let (host, mut rounds) = (test.host.clone(), 0);
-    let loading = tokio::spawn(async move { host.load(time_bomb(), &Grants::default()).await });
+    let loading = tokio::spawn(async move { host.load(time_bomb()).await });
     while !loading.is_finished() {
         assert_greets(&test, &format!("round{rounds}")).await;
         rounds += 1;
@@ -107,9 +107,9 @@ async fn a_slow_compilation_ends_under_the_name_of_its_limit_and_delays_no_recon
 #[tokio::test(flavor = "multi_thread")]
 async fn a_compilation_without_memory_ends_under_its_limit_and_the_next_one_works() {
     let engine = Engine::new(EngineOptions { compile_memory_bytes_max: 256 << 20, ..options() }).unwrap();
-    let refused = engine.load(bomb(1, 1000, 3000), &Grants::default()).await.unwrap_err();
+    let refused = engine.load(bomb(1, 1000, 3000)).await.unwrap_err();
     assert!(matches!(refused.reasons[..], [Reason::Limit { limit: LimitName::CompileMemory, .. }]), "{refused}");
-    engine.load(std::fs::read(guest("greeter")).unwrap(), &all_resources()).await.unwrap();
+    engine.load(std::fs::read(guest("greeter")).unwrap()).await.unwrap();
     assert_eq!(engine.compilation_counts(), CompilationCounts { good: 1, memory: 1, ..CompilationCounts::default() });
 }
 
@@ -129,7 +129,7 @@ async fn a_component_with_false_lengths_is_refused_before_any_allocation_for_the
         .concat(),
     )];
     for (number, lie) in in_module.chain(in_component).chain(in_function).enumerate() {
-        let refused = engine.load(lie, &Grants::default()).await.unwrap_err();
+        let refused = engine.load(lie).await.unwrap_err();
         assert!(matches!(refused.reasons[..], [Reason::Malformed { .. }]), "lie {number}: {refused}");
     }
 }

@@ -26,7 +26,7 @@ impl Sink for Nowhere {
 }
 
 async fn load(engine: &Engine, name: &str) -> Component {
-    engine.load(std::fs::read(guest(name)).unwrap(), &all_resources()).await.unwrap()
+    engine.load(std::fs::read(guest(name)).unwrap()).await.unwrap()
 }
 
 fn web() -> Value {

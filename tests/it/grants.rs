@@ -30,7 +30,7 @@ fn within(namespaces: &[&str]) -> Value {
 
 async fn definition(test: &TestHost, resources: Value) -> Definition {
     let grants = grants(resources);
-    let component = test.load(&guest("guest-nosy"), &grants).await;
+    let component = test.load(&guest("guest-nosy")).await;
     Definition { grants, ..Definition::new(NAME, component) }
 }
 

@@ -30,7 +30,7 @@ async fn arena() -> &'static Arena {
     static ARENA: OnceCell<Arena> = OnceCell::const_new();
     let built = ARENA.get_or_init(async || {
         let engine = Engine::new(EngineOptions::default()).unwrap();
-        let load = async |name: &str| engine.load(std::fs::read(guest(name)).unwrap(), &all_resources()).await.unwrap();
+        let load = async |name: &str| engine.load(std::fs::read(guest(name)).unwrap()).await.unwrap();
         let (hostile, spiteful) = (load("guest-hostile").await, load("guest-spiteful").await);
         let greeter = load("greeter").await;
         Arena { engine, hostile, spiteful, greeter }
@@ -222,7 +222,7 @@ async fn a_request_to_a_silent_server_ends_at_the_deadline() {
     }))
     .unwrap();
     let test = host().await;
-    let component = test.load(&guest("guest-needy"), &grants).await;
+    let component = test.load(&guest("guest-needy")).await;
     let limits = Limits { deadline: Duration::from_millis(500), ..patient() };
     let limits = Limits { cpu: limits.deadline, ..limits };
     // There are more keys than workers, so all workers wait for the server.

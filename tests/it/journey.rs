@@ -155,7 +155,7 @@ async fn an_effect_without_a_grant_is_denied_and_the_message_names_the_grant() {
         {"kinds": ["demo.homeostat.dev/*"], "verbs": ["get", "watch", "update-status"]}
     ]}))
     .unwrap();
-    let component = test.load(&guest("guest-hostile"), &grants).await;
+    let component = test.load(&guest("guest-hostile")).await;
     test.host.put(Definition { grants, ..Definition::new("hostile", component) }).await.unwrap();
     test.apply(demo("Hostile", "foreign", json!({}))).await;
     // Skips the event about grants that are missing at the start.

@@ -27,7 +27,7 @@ async fn tenants() -> TestHost {
     let text = std::fs::read_to_string(repository().join("examples/tenants/controllers.yaml")).unwrap();
     let manifest: Manifest = serde_saphyr::from_str(&text).unwrap();
     let grants: Grants = manifest.spec.check().unwrap().grants;
-    let component = test.load(&guest("tenants"), &grants).await;
+    let component = test.load(&guest("tenants")).await;
     test.host.put(Definition { grants, ..Definition::new("tenants", component) }).await.unwrap();
     eventually("tenants", async || (test.status("tenants").state == ControllerState::Ready).then_some(())).await;
     test

@@ -27,7 +27,7 @@ fn grants() -> Grants {
 
 /// Returns a version of the guest with this face.
 async fn version(test: &TestHost, face: &str) -> Definition {
-    let component = test.load(&guest("guest-twin"), &grants()).await;
+    let component = test.load(&guest("guest-twin")).await;
     let config = [("face".to_owned(), face.to_owned())].into();
     let limits = Limits { cpu: Duration::from_millis(200), ..Limits::default() };
     Definition { grants: grants(), config, limits, ..Definition::new("it", component) }
@@ -182,7 +182,7 @@ async fn a_report_of_a_shadow_stays_after_its_end() {
     let test = running("").await;
     assert!(test.host.shadow_report("it").unwrap().is_none());
     let compared = try_on_keys(&test, version(&test, "field").await).await;
-    test.host.swap("it", test.load(&guest("guest-twin"), &grants()).await).await.unwrap();
+    test.host.swap("it", test.load(&guest("guest-twin")).await).await.unwrap();
     test.apply(demo("Twin", "later", json!({"size": 1}))).await;
     test.until(&demo_key("Twin", "later"), "is counted", |document| document["status"]["count"] == 1).await;
     test.idle("it").await;

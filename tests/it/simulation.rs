@@ -62,7 +62,7 @@ fn versions() -> &'static Versions {
         let bytes = std::fs::read(guest("guest-tally")).unwrap();
         let engine = Engine::new(EngineOptions { preemption: false, ..EngineOptions::default() }).unwrap();
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let load = |bytes| runtime.block_on(engine.load(bytes, &all_resources())).unwrap();
+        let load = |bytes| runtime.block_on(engine.load(bytes)).unwrap();
         let versions = [load(bytes.clone()), load(renamed(&bytes, "second"))];
         Versions { engine, versions }
     })

@@ -9,12 +9,12 @@ use homeostat_component::{Component, Digest, Engine, EngineOptions, Limits};
 use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::{Definition, Error, Feeder, FeederError, Intake, Overrides, Priority, Put};
 use homeostat_store::memory::MemoryStore;
-use homeostat_tests::{Fault, FaultyStore, On, TestHost, all_resources, demo, demo_key, eventually, guest, renamed};
+use homeostat_tests::{Fault, FaultyStore, On, TestHost, demo, demo_key, eventually, guest, renamed};
 use serde_json::json;
 
 async fn other(test: &TestHost, path: &Path, tag: &str) -> Component {
     let bytes = renamed(&std::fs::read(path).unwrap(), tag);
-    test.host.load(bytes, &test.host.definition("it").unwrap().grants).await.unwrap()
+    test.host.load(bytes).await.unwrap()
 }
 
 /// C3: Swaps under load lose no key, and run no key on two generations at once.
@@ -204,7 +204,7 @@ async fn a_worker_takes_the_swapped_component_for_its_next_key() {
 /// Waits until the engine has released a component.
 async fn wait_for_release(engine: &Engine, digest: &Digest) {
     eventually(&format!("{digest} to be gone"), async || {
-        engine.load_known(digest, &all_resources(), &Limits::default()).await.is_none().then_some(())
+        engine.load_known(digest, &Limits::default()).await.is_none().then_some(())
     })
     .await;
 }

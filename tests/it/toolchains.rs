@@ -26,7 +26,7 @@ async fn run(build: fn() -> Vec<u8>) -> (TestHost, [Value; 2]) {
     let engine = Engine::new(EngineOptions { compiled, ..EngineOptions::default() }).unwrap();
     let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
     let test = TestHost::with(store, |options| Options { engine, ..options }).await;
-    let component = test.host.load(component, &all_resources()).await.unwrap();
+    let component = test.host.load(component).await.unwrap();
     let config = [("greeting".to_owned(), "hello".to_owned())].into();
     let definition = Definition { grants: all_resources(), config, ..Definition::new("foreign", component) };
     test.host.put(definition).await.unwrap();

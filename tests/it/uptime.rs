@@ -53,7 +53,7 @@ async fn uptime() -> TestHost {
         "http": [{"urls": ["http://127.0.0.1:*/*"], "methods": ["GET"], "addresses": ["loopback"]}]
     }))
     .unwrap();
-    let component = test.load(&guest("uptime"), &grants).await;
+    let component = test.load(&guest("uptime")).await;
     let overrides = homeostat_runtime::Overrides {
         backoff: Some(homeostat_component::BackoffSpec {
             base: std::time::Duration::from_millis(50),

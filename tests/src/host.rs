@@ -48,13 +48,13 @@ impl TestHost {
         Self { host: Host::start(options(Options::new(engine, store))).await.expect("the host starts") }
     }
 
-    /// Loads a component with these grants.
+    /// Loads a component.
     ///
     /// # Panics
     /// When it is refused.
-    pub async fn load(&self, path: &Path, grants: &Grants) -> Component {
+    pub async fn load(&self, path: &Path) -> Component {
         let bytes = std::fs::read(path).expect("the component can be read");
-        self.host.load(bytes, grants).await.unwrap_or_else(|refused| panic!("{}: {refused}", path.display()))
+        self.host.load(bytes).await.unwrap_or_else(|refused| panic!("{}: {refused}", path.display()))
     }
 
     /// Returns a definition of a controller with all resource grants.
@@ -63,7 +63,7 @@ impl TestHost {
     /// When the component is refused.
     pub async fn definition(&self, name: &str, path: &Path) -> Definition {
         let grants = all_resources();
-        let component = self.load(path, &grants).await;
+        let component = self.load(path).await;
         Definition { grants, ..Definition::new(name, component) }
     }
 

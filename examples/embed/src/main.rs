@@ -62,7 +62,7 @@ async fn main() -> anyhow::Result<()> {
     let grants: Grants = serde_json::from_value(json!({"resources": [
         {"kinds": ["demo.homeostat.dev/Greeting"], "verbs": ["get", "list", "watch", "update-status"]}
     ]}))?;
-    let component = host.load(std::fs::read(&path)?, &grants).await?;
+    let component = host.load(std::fs::read(&path)?).await?;
     host.put(Definition { grants, ..Definition::new("greeter", component) }).await?;
     // A host that shuts down before the controller is ready drops queued keys.
     host.ready("greeter").await?;

@@ -92,7 +92,7 @@ pub(crate) async fn run(args: &BenchArgs, global: &Global, screen: &Screen) -> R
     let options = compile::engine_options(compile::user_cache(layout::COMPILED), args.compile)?;
     let engine = Engine::new(EngineOptions { instances_max: workers.clamp(16, 4096), ..options })
         .context("cannot start the WebAssembly engine")?;
-    let loaded = engine.load(bytes, &everything()).await;
+    let loaded = engine.load(bytes).await;
     let component = loaded.map_err(|refused| exit::refused(format!("{}: {refused}", file.display())))?;
     // First, while nothing else has touched the heap.
     let idle_bytes = measure_idle(&engine, &component).await?;

@@ -47,7 +47,7 @@ pub(crate) async fn run(args: &InspectArgs, global: &Global) -> Result<ExitCode>
         ..compile::engine_options(compile::user_cache(layout::COMPILED), args.compile)?
     })
     .context("cannot start the WebAssembly engine")?;
-    let loaded = engine.load_within(bytes.clone(), None, &everything(), &ample()).await;
+    let loaded = engine.load_within(bytes.clone(), None, &ample()).await;
     let component = loaded.map_err(|refused| exit::refused(format!("{name}: {refused}")))?;
     let inspection = inspection(&name, &bytes, &component)?;
     match format {

@@ -9,7 +9,6 @@ use crate::code::Code;
 use crate::component::Component;
 use crate::contract;
 use crate::engine::Engine;
-use crate::grants::Grants;
 use crate::limits::Limits;
 use crate::link::link;
 use crate::load_error::{LoadError, Reason};
@@ -32,14 +31,14 @@ impl Engine {
     /// runs in separate processes ([`EngineOptions::compiler`](crate::EngineOptions::compiler)), otherwise on threads for blocking work.
     /// Bytes that are already loaded are not compiled again.
     ///
-    /// Missing `grants` refuse no component, because languages import interfaces that their code never calls.
-    /// [`crate::layers::Granted`] checks each call instead. Must be called in a tokio runtime with time
-    /// enabled.
+    /// No component is refused for its imports of APIs that need a grant, because languages import interfaces
+    /// that their code never calls. [`crate::layers::Granted`] checks each call instead. Must be called in a
+    /// tokio runtime with time enabled.
     ///
     /// # Errors
     /// A [`LoadError`] with all reasons. *Cancel safety*: safe; a compilation that has begun runs to its end.
-    pub async fn load(&self, bytes: impl Into<Vec<u8>>, grants: &Grants) -> Result<Component, LoadError> {
-        load(self, bytes.into(), None, grants, &Limits::default()).await
+    pub async fn load(&self, bytes: impl Into<Vec<u8>>) -> Result<Component, LoadError> {
+        load(self, bytes.into(), None, &Limits::default()).await
     }
 
     /// As [`Engine::load`], for a controller with these limits: `describe` may use the larger of each limit
@@ -51,10 +50,9 @@ impl Engine {
         &self,
         bytes: impl Into<Vec<u8>>,
         wanted: Option<&Digest>,
-        grants: &Grants,
         limits: &Limits,
     ) -> Result<Component, LoadError> {
-        load(self, bytes.into(), wanted, grants, limits).await
+        load(self, bytes.into(), wanted, limits).await
     }
 
     /// As [`Engine::load_within`], for a component that is already loaded elsewhere: it needs no bytes and
@@ -62,13 +60,8 @@ impl Engine {
     ///
     /// # Errors
     /// A [`LoadError`] with all reasons. *Cancel safety*: safe.
-    pub async fn load_known(
-        &self,
-        digest: &Digest,
-        grants: &Grants,
-        limits: &Limits,
-    ) -> Option<Result<Component, LoadError>> {
-        load_known(self, digest, grants, limits).await
+    pub async fn load_known(&self, digest: &Digest, limits: &Limits) -> Option<Result<Component, LoadError>> {
+        load_known(self, digest, limits).await
     }
 }
 
@@ -78,7 +71,6 @@ async fn load(
     engine: &Engine,
     bytes: Vec<u8>,
     wanted: Option<&Digest>,
-    grants: &Grants,
     limits: &Limits,
 ) -> Result<Component, LoadError> {
     let limits = describe::limits(limits);
@@ -86,42 +78,28 @@ async fn load(
     let (digest, bytes) = check_digest(bytes, wanted).await?;
     survey(engine, &digest, &bytes, &limits).await?;
     let code = code(engine, &digest, bytes).await?;
-    check(engine, code, digest, grants, &limits).await
+    check(engine, code, digest, &limits).await
 }
 
 /// Checks and describes a component that is already loaded, without its bytes. `None` if it is not loaded, or
 /// still compiles.
-async fn load_known(
-    engine: &Engine,
-    digest: &Digest,
-    grants: &Grants,
-    limits: &Limits,
-) -> Option<Result<Component, LoadError>> {
+async fn load_known(engine: &Engine, digest: &Digest, limits: &Limits) -> Option<Result<Component, LoadError>> {
     let code = engine.codes().find(digest)?;
     // Evicted code that cannot be reloaded has to be loaded from bytes.
     let ready = code.ready(engine.codes()).ok()?;
-    let checked = check(engine, code, digest.clone(), grants, &describe::limits(limits)).await;
+    let checked = check(engine, code, digest.clone(), &describe::limits(limits)).await;
     drop(ready);
     Some(checked)
 }
 
 /// Checks and describes code.
-async fn check(
-    engine: &Engine,
-    code: Arc<Code>,
-    digest: Digest,
-    grants: &Grants,
-    limits: &Limits,
-) -> Result<Component, LoadError> {
+async fn check(engine: &Engine, code: Arc<Code>, digest: Digest, limits: &Limits) -> Result<Component, LoadError> {
     let ready = code.ready(engine.codes()).map_err(|lost| Reason::Malformed { reason: lost.to_string() })?;
 
     let names = world::InterfaceNames::of(&ready.component, &code.machine.engine);
     let reasons = world::check(&names);
     if !reasons.is_empty() {
         return Err(LoadError { reasons });
-    }
-    if grants.http.is_empty() && names.imports_package("wasi:http") {
-        tracing::debug!(%digest, "it imports wasi:http and is granted no request: each will be denied");
     }
     let optional = |interface| names.exports_interface(interface);
     let exports = Exports {

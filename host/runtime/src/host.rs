@@ -113,8 +113,8 @@ impl Host {
     ///
     /// # Errors
     /// [`LoadError`], with all reasons.
-    pub async fn load(&self, bytes: Vec<u8>, grants: &Grants) -> Result<Component, LoadError> {
-        self.inner.context.engine.load(bytes, grants).await
+    pub async fn load(&self, bytes: Vec<u8>) -> Result<Component, LoadError> {
+        self.inner.context.engine.load(bytes).await
     }
 
     /// As [`Host::load`], with the limits of the controller's calls. Bytes with a digest other than `wanted`
@@ -126,10 +126,9 @@ impl Host {
         &self,
         bytes: Vec<u8>,
         wanted: Option<&Digest>,
-        grants: &Grants,
         limits: &Limits,
     ) -> Result<Component, LoadError> {
-        self.inner.context.engine.load_within(bytes, wanted, grants, limits).await
+        self.inner.context.engine.load_within(bytes, wanted, limits).await
     }
 
     /// As [`Host::load_within`], for a component that a controller already runs; reads and compiles nothing.
@@ -137,18 +136,13 @@ impl Host {
     ///
     /// # Errors
     /// [`LoadError`], with all reasons.
-    pub async fn load_again(
-        &self,
-        digest: &Digest,
-        grants: &Grants,
-        limits: &Limits,
-    ) -> Option<Result<Component, LoadError>> {
+    pub async fn load_again(&self, digest: &Digest, limits: &Limits) -> Option<Result<Component, LoadError>> {
         // The code of a controller that is ending may already have been swept.
         let runs = |controller: &Arc<Controller>| controller.slot.current().component().digest() == digest;
         if !self.running().iter().any(runs) {
             return None;
         }
-        self.inner.context.engine.load_known(digest, grants, limits).await
+        self.inner.context.engine.load_known(digest, limits).await
     }
 
     /// Adds a controller, or updates the controller of that name in place. The queue is kept.

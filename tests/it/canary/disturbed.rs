@@ -271,8 +271,7 @@ async fn a_swap_beside_the_resource_ends_the_canary_and_is_reported_as_a_swap() 
     let world = World::start(20).await;
     world.put(version(json!({ "version": "two" }), watched(json!({})))).await;
     world.until_rollout("/share", json!("30%")).await;
-    let grants = world.test.host.definition(NAME).unwrap().grants;
-    let component = world.test.host.load(several("b"), &grants).await.unwrap();
+    let component = world.test.host.load(several("b")).await.unwrap();
     world.test.host.swap(NAME, component).await.unwrap();
     let ended = eventually("the event", async || world.events("CanaryEnded").pop()).await;
     assert!(ended.contains("another component was installed") && !ended.contains("has all keys"), "{ended}");

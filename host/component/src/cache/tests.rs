@@ -81,7 +81,7 @@ fn the_next_host_compiles_nothing() {
 async fn code_from_the_cache_runs() {
     let disk = Disk::new();
     let describe = async || {
-        let component = disk.engine().load(fixture::good(), &Default::default()).await.unwrap();
+        let component = disk.engine().load(fixture::good()).await.unwrap();
         (component.describe().clone(), component.0.code.origin)
     };
     let (compiled, restored) = (describe().await, describe().await);

@@ -12,7 +12,6 @@ use crate::component::Component;
 use crate::effect::{Answer, Call, Effect, Effects};
 use crate::engine::Engine;
 use crate::fixture::{self, Guest};
-use crate::grants::Grants;
 use crate::layers::EmptyWorld;
 use crate::limits::Limits;
 use crate::options::EngineOptions;
@@ -44,7 +43,7 @@ impl Effects for Slow {
 #[tokio::test]
 async fn a_caller_keeps_one_place_from_call_to_call_and_gives_it_back_when_it_goes() {
     let engine = engine(2);
-    let component = engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    let component = engine.load(fixture::good()).await.unwrap();
     let mut caller = CallSession::new("test");
     assert_eq!(engine.instances_free(), 2, "who has not called yet has none");
     for _ in 0..3 {
@@ -58,7 +57,7 @@ async fn a_caller_keeps_one_place_from_call_to_call_and_gives_it_back_when_it_go
 #[tokio::test]
 async fn a_waiting_caller_goes_before_a_session_that_keeps_its_permit() {
     let engine = engine(1);
-    let component = engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    let component = engine.load(fixture::good()).await.unwrap();
     let [mut keeps, mut waits] = ["keeps", "waits"].map(CallSession::new);
     call(&component, &mut keeps).await.unwrap();
     let mut waiting = pin!(call(&component, &mut waits));
@@ -76,7 +75,7 @@ async fn a_waiting_caller_goes_before_a_session_that_keeps_its_permit() {
 async fn a_caller_that_waits_during_a_call_gets_its_permit_at_the_end() {
     let engine = engine(1);
     let reads = "(drop (call $now)) global.get $settled";
-    let component = engine.load(fixture::guest("global.get $spec", reads), &Grants::default()).await.unwrap();
+    let component = engine.load(fixture::guest("global.get $spec", reads)).await.unwrap();
     let (key, [mut first, mut waits]) = (key(), ["first", "waits"].map(CallSession::new));
     let (slow, limits) = (Arc::new(Slow(Semaphore::new(0))), Limits::default());
     let mut calling = pin!(component.reconcile(&mut first, &key, &limits, slow.clone()));
@@ -99,8 +98,8 @@ async fn a_caller_that_waits_during_a_call_gets_its_permit_at_the_end() {
 #[tokio::test]
 async fn a_caller_calls_what_it_is_told_to_call_whatever_it_called_before() {
     let engine = engine(2);
-    let settles = engine.load(fixture::good(), &Grants::default()).await.unwrap();
-    let traps = engine.load(fixture::guest("global.get $spec", "unreachable"), &Grants::default()).await.unwrap();
+    let settles = engine.load(fixture::good()).await.unwrap();
+    let traps = engine.load(fixture::guest("global.get $spec", "unreachable")).await.unwrap();
     let mut caller = CallSession::new("test");
     for _ in 0..3 {
         assert_eq!(call(&settles, &mut caller).await, Ok(Outcome::Settled));
@@ -111,9 +110,9 @@ async fn a_caller_calls_what_it_is_told_to_call_whatever_it_called_before() {
 #[tokio::test]
 async fn a_caller_goes_to_another_machine_and_back_with_one_place() {
     let engine = engine(2);
-    let fits = engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    let fits = engine.load(fixture::good()).await.unwrap();
     let parts = format!("(core module $m (memory 1)) {}", "(core instance (instantiate $m))".repeat(5));
-    let large = engine.load(Guest { parts: &parts, ..Guest::default() }.build(), &Grants::default()).await.unwrap();
+    let large = engine.load(Guest { parts: &parts, ..Guest::default() }.build()).await.unwrap();
     assert!(fits.info().pooled && !large.info().pooled);
     assert!(!Arc::ptr_eq(&fits.0.code.machine, &large.0.code.machine), "it does not fit the pool");
     let mut caller = CallSession::new("test");

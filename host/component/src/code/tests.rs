@@ -8,7 +8,6 @@ use homeostat_store::{Key, Kind};
 use super::{Code, Origin};
 use crate::engine::Engine;
 use crate::fixture;
-use crate::grants::Grants;
 use crate::layers::EmptyWorld;
 use crate::limits::Limits;
 use crate::load::compile::compile_or_restore;
@@ -22,42 +21,39 @@ fn engine() -> Engine {
 
 #[tokio::test]
 async fn the_same_bytes_are_compiled_once_and_shared() {
-    let (engine, grants) = (engine(), Grants::default());
+    let engine = engine();
     // Three concurrent loads, and a later one.
-    let (a, b, c) = tokio::join!(
-        engine.load(fixture::good(), &grants),
-        engine.load(fixture::good(), &grants),
-        engine.load(fixture::good(), &grants)
-    );
+    let (a, b, c) =
+        tokio::join!(engine.load(fixture::good()), engine.load(fixture::good()), engine.load(fixture::good()));
     let (a, b, c) = (a.unwrap(), b.unwrap(), c.unwrap());
-    let later = engine.load(fixture::good(), &grants).await.unwrap();
+    let later = engine.load(fixture::good()).await.unwrap();
     for other in [&b, &c, &later] {
         assert!(Arc::ptr_eq(&a.0.code, &other.0.code));
     }
-    let different = engine.load(fixture::guest("global.get $spec", "unreachable"), &grants).await.unwrap();
+    let different = engine.load(fixture::guest("global.get $spec", "unreachable")).await.unwrap();
     assert!(!Arc::ptr_eq(&a.0.code, &different.0.code));
 }
 
 #[tokio::test]
 async fn a_loaded_component_is_loaded_again_without_its_bytes() {
-    let (engine, grants) = (engine(), Grants::default());
+    let engine = engine();
     let (good, bad) = (fixture::good(), fixture::guest("global.get $spec", "unreachable"));
-    let component = engine.load(good.clone(), &grants).await.unwrap();
-    let again = engine.load_known(component.digest(), &grants, &Limits::default()).await.unwrap().unwrap();
+    let component = engine.load(good.clone()).await.unwrap();
+    let again = engine.load_known(component.digest(), &Limits::default()).await.unwrap().unwrap();
     assert!(Arc::ptr_eq(&component.0.code, &again.0.code));
     assert_eq!((again.info(), again.size_bytes()), (component.info(), good.len() as u64));
-    assert!(engine.load_known(&Digest::of(&bad), &grants, &Limits::default()).await.is_none());
+    assert!(engine.load_known(&Digest::of(&bad), &Limits::default()).await.is_none());
     let digest = component.digest().clone();
     drop((component, again));
-    assert!(engine.load_known(&digest, &grants, &Limits::default()).await.is_none(), "nobody has it any more");
+    assert!(engine.load_known(&digest, &Limits::default()).await.is_none(), "nobody has it any more");
 }
 
 #[tokio::test]
 async fn code_that_nobody_has_is_forgotten() {
-    let (engine, grants) = (engine(), Grants::default());
-    let code = engine.load(fixture::good(), &grants).await.map(|component| Arc::downgrade(&component.0.code)).unwrap();
+    let engine = engine();
+    let code = engine.load(fixture::good()).await.map(|component| Arc::downgrade(&component.0.code)).unwrap();
     assert!(code.upgrade().is_none());
-    let different = engine.load(fixture::guest("global.get $spec", "unreachable"), &grants).await.unwrap();
+    let different = engine.load(fixture::guest("global.get $spec", "unreachable")).await.unwrap();
     assert_eq!(engine.codes().places.lock().keys().collect::<Vec<_>>(), [different.digest()]);
 }
 
@@ -113,7 +109,7 @@ async fn beside_rest(engine: &Engine, test: impl Future<Output = ()>) {
 
 /// Loads the ordinary fixture, and alternates between eviction and calls.
 async fn rests_and_answers(engine: &Engine, origin: Origin) {
-    let component = engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    let component = engine.load(fixture::good()).await.unwrap();
     assert_eq!((component.0.code.origin, engine.components_in_memory()), (origin, 1));
     beside_rest(engine, async {
         for _ in 0..3 {
@@ -135,7 +131,7 @@ async fn code_that_nobody_calls_is_given_back_and_the_next_call_answers() {
 #[tokio::test]
 async fn code_from_the_cache_is_given_back_and_the_next_call_answers() {
     let folder = tempfile::tempdir().unwrap();
-    resting_engine(folder.path()).load(fixture::good(), &Grants::default()).await.unwrap();
+    resting_engine(folder.path()).load(fixture::good()).await.unwrap();
     rests_and_answers(&resting_engine(folder.path()), Origin::Cache).await;
 }
 
@@ -143,7 +139,7 @@ async fn code_from_the_cache_is_given_back_and_the_next_call_answers() {
 async fn code_that_is_called_now_and_then_or_runs_does_not_rest() {
     let folder = tempfile::tempdir().unwrap();
     let engine = resting_engine(folder.path());
-    let component = engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    let component = engine.load(fixture::good()).await.unwrap();
     beside_rest(&engine, async {
         for _ in 0..10 {
             tokio::time::sleep(REST_AFTER - Duration::from_secs(1)).await;
@@ -170,8 +166,8 @@ async fn code_that_is_called_now_and_then_or_runs_does_not_rest() {
 async fn names_that_share_code_share_it_after_a_rest() {
     let folder = tempfile::tempdir().unwrap();
     let engine = resting_engine(folder.path());
-    let one = engine.load(fixture::good(), &Grants::default()).await.unwrap();
-    let other = engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    let one = engine.load(fixture::good()).await.unwrap();
+    let other = engine.load(fixture::good()).await.unwrap();
     beside_rest(&engine, async {
         let_rest(&one).await;
         let (ready, same) = (one.0.code.ready(engine.codes()).unwrap(), other.0.code.ready(engine.codes()).unwrap());
@@ -184,7 +180,7 @@ async fn names_that_share_code_share_it_after_a_rest() {
 async fn code_at_rest_outlives_its_name_in_the_folder() {
     let folder = tempfile::tempdir().unwrap();
     let engine = resting_engine(folder.path());
-    let component = engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    let component = engine.load(fixture::good()).await.unwrap();
     beside_rest(&engine, async {
         let_rest(&component).await;
         std::fs::remove_dir_all(folder.path().join("compiled")).unwrap();
@@ -197,7 +193,7 @@ async fn code_at_rest_outlives_its_name_in_the_folder() {
 async fn code_that_was_changed_while_it_rested_never_runs() {
     let folder = tempfile::tempdir().unwrap();
     let engine = resting_engine(folder.path());
-    let component = engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    let component = engine.load(fixture::good()).await.unwrap();
     let files = std::fs::read_dir(folder.path().join("compiled")).unwrap().map(|file| file.unwrap().path());
     let entry = files.into_iter().find(|path| path.extension().is_some_and(|end| end == "compiled")).unwrap();
     let whole = std::fs::read(&entry).unwrap();
@@ -222,7 +218,7 @@ async fn code_that_was_changed_while_it_rested_never_runs() {
 #[tokio::test]
 async fn code_that_is_kept_nowhere_does_not_rest() {
     let engine = engine();
-    let component = engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    let component = engine.load(fixture::good()).await.unwrap();
     beside_rest(&engine, async {
         tokio::time::sleep(REST_AFTER * 5).await;
         assert!(is_in_memory(&component));

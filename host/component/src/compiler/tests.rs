@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 use super::{CompilationCounts, CompileTask, Compiler, CompilerExit};
 use crate::engine::Engine;
 use crate::fixture;
-use crate::grants::Grants;
 use crate::limits::LimitName;
 use crate::load_error::Reason;
 use crate::options::EngineOptions;
@@ -20,7 +19,7 @@ fn engine(script: &str, options: EngineOptions) -> Engine {
 /// Loads a valid component with that compiler, and returns the reason of the refusal.
 async fn refusal(script: &str, options: EngineOptions) -> Reason {
     let engine = engine(script, options);
-    let mut refused = engine.load(fixture::good(), &Grants::default()).await.unwrap_err();
+    let mut refused = engine.load(fixture::good()).await.unwrap_err();
     assert_eq!(refused.reasons.len(), 1, "{refused}");
     refused.reasons.remove(0)
 }
@@ -42,11 +41,11 @@ async fn a_killed_compiler_is_distinguished_from_a_bad_component_and_a_retry_wor
         second = second.display()
     );
     let engine = engine(&script, EngineOptions::default());
-    let refused = engine.load(fixture::good(), &Grants::default()).await.unwrap_err();
+    let refused = engine.load(fixture::good()).await.unwrap_err();
     let text = refused.to_string();
     assert!(matches!(refused.reasons.as_slice(), [Reason::Compiler { .. }]), "{text}");
     assert!(text.contains("signal: 9") && text.contains("try again"), "{text}");
-    engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    engine.load(fixture::good()).await.unwrap();
     assert_eq!(engine.compilation_counts(), CompilationCounts { good: 1, failed: 1, ..CompilationCounts::default() });
 }
 
@@ -64,10 +63,10 @@ async fn invalid_types_are_refused_before_anything_is_compiled() {
             .to_owned(),
     ];
     for text in refused {
-        engine.load(wat::parse_str(&text).unwrap(), &Grants::default()).await.unwrap_err();
+        engine.load(wat::parse_str(&text).unwrap()).await.unwrap_err();
         assert!(!ran.exists(), "{text}");
     }
-    engine.load(fixture::good(), &Grants::default()).await.unwrap_err();
+    engine.load(fixture::good()).await.unwrap_err();
     assert!(ran.exists(), "what is not refused is compiled");
 }
 
@@ -112,7 +111,7 @@ async fn a_compiler_that_answers_what_is_no_code_is_not_believed() {
     let program = PathBuf::from("/no/such/program");
     let compiler = Some(Compiler { program, arguments: Vec::new(), environment: Default::default() });
     let engine = Engine::new(EngineOptions { compiler, ..one() }).unwrap();
-    let text = engine.load(fixture::good(), &Grants::default()).await.unwrap_err().to_string();
+    let text = engine.load(fixture::good()).await.unwrap_err().to_string();
     assert!(text.contains("/no/such/program: No such file"), "{text}");
 }
 
@@ -130,11 +129,7 @@ async fn a_compiler_has_no_environment_and_nothing_that_the_host_has_open() {
 async fn compilations_wait_for_one_another_and_what_is_kept_waits_for_none() {
     let folder = tempfile::tempdir().unwrap();
     let compiled = Some(folder.path().join("compiled"));
-    Engine::new(EngineOptions { compiled: compiled.clone(), ..one() })
-        .unwrap()
-        .load(fixture::good(), &Grants::default())
-        .await
-        .unwrap();
+    Engine::new(EngineOptions { compiled: compiled.clone(), ..one() }).unwrap().load(fixture::good()).await.unwrap();
     let running = folder.path().join("running");
     let end = folder.path().join("end");
     let script = format!("echo >> {}; until [ -e {} ]; do sleep 0.01; done; exit 1", running.display(), end.display());
@@ -143,7 +138,7 @@ async fn compilations_wait_for_one_another_and_what_is_kept_waits_for_none() {
     let waiting: Vec<_> = (0..4)
         .map(|number| {
             let (engine, bytes) = (engine.clone(), fixture::guest("global.get $spec", &format!("i32.const {number}")));
-            tokio::spawn(async move { engine.load(bytes, &Grants::default()).await })
+            tokio::spawn(async move { engine.load(bytes).await })
         })
         .collect();
     let bound = Instant::now() + Duration::from_secs(60);
@@ -151,7 +146,7 @@ async fn compilations_wait_for_one_another_and_what_is_kept_waits_for_none() {
         assert!(Instant::now() < bound, "{} have begun", begun());
         tokio::task::yield_now().await;
     }
-    engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    engine.load(fixture::good()).await.unwrap();
     assert_eq!(begun(), 2);
     std::fs::write(end, "").unwrap();
     for loaded in waiting {

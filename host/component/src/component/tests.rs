@@ -14,7 +14,6 @@ use crate::call_session::CallSession;
 use crate::effect::{Answer, Call, Effect, Effects, EntryPoint};
 use crate::engine::Engine;
 use crate::fixture;
-use crate::grants::Grants;
 use crate::limits::LimitName;
 use crate::limits::Limits;
 use crate::load_error::Reason;
@@ -49,7 +48,7 @@ fn engine(instances_max: u32) -> Engine {
 }
 
 async fn load(reconcile: &str) -> Component {
-    engine(2).load(fixture::guest("global.get $spec", reconcile), &Grants::default()).await.unwrap()
+    engine(2).load(fixture::guest("global.get $spec", reconcile)).await.unwrap()
 }
 
 async fn run(component: &Component, limits: Limits, clock: Clock) -> CallReport<Outcome> {
@@ -65,7 +64,7 @@ fn limit(report: &CallReport<Outcome>) -> LimitName {
 }
 
 async fn reason(describe: &str) -> String {
-    let refused = engine(1).load(fixture::guest(describe, "global.get $settled"), &Grants::default()).await;
+    let refused = engine(1).load(fixture::guest(describe, "global.get $settled")).await;
     let reasons = refused.unwrap_err().reasons;
     assert!(matches!(reasons.as_slice(), [Reason::Describe { .. } | Reason::Description { .. }]), "{reasons:?}");
     reasons[0].to_string()
@@ -103,7 +102,7 @@ async fn a_description_that_never_comes_is_a_refusal() {
 #[tokio::test]
 async fn a_description_reads_clocks_that_stand_still() {
     let once = "(if (i64.ne (call $now) (call $now)) (then unreachable)) global.get $spec";
-    let component = engine(1).load(fixture::guest(once, "global.get $settled"), &Grants::default()).await.unwrap();
+    let component = engine(1).load(fixture::guest(once, "global.get $settled")).await.unwrap();
     assert_eq!(component.describe().manages.plural, "things");
 }
 
@@ -193,8 +192,8 @@ async fn more_calls_than_instances_wait_for_one_another() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hogs_do_not_keep_others_from_running() {
     let engine = engine(8);
-    let hog = engine.load(fixture::guest("global.get $spec", FOREVER), &Grants::default()).await.unwrap();
-    let modest = engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    let hog = engine.load(fixture::guest("global.get $spec", FOREVER)).await.unwrap();
+    let modest = engine.load(fixture::good()).await.unwrap();
     let hogs: Vec<_> = (0..4)
         .map(|_| {
             let hog = hog.clone();

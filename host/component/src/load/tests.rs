@@ -5,7 +5,6 @@ use homeostat_digest::Digest;
 
 use crate::engine::Engine;
 use crate::fixture;
-use crate::grants::Grants;
 use crate::limits::Limits;
 use crate::load_error::Reason;
 use crate::options::EngineOptions;
@@ -21,7 +20,7 @@ fn component(text: &str) -> Vec<u8> {
 }
 
 async fn reasons(bytes: Vec<u8>) -> Vec<Reason> {
-    engine().load(bytes, &Grants::default()).await.unwrap_err().reasons
+    engine().load(bytes).await.unwrap_err().reasons
 }
 
 #[tokio::test]
@@ -44,12 +43,12 @@ async fn a_file_that_is_cut_off_is_told_from_a_damaged_one() {
     let whole = component("(component (core module (memory 1) (func (export \"f\"))))");
     let engine = engine();
     for length in 9..whole.len() {
-        let refused = engine.load(&whole[..length], &Grants::default()).await.unwrap_err();
+        let refused = engine.load(&whole[..length]).await.unwrap_err();
         assert_eq!(refused.reasons, [Reason::Truncated], "cut off after {length} of {} bytes", whole.len());
     }
     let mut damaged = whole.clone();
     damaged[20] ^= 0xff;
-    let refused = engine.load(damaged, &Grants::default()).await.unwrap_err();
+    let refused = engine.load(damaged).await.unwrap_err();
     assert!(matches!(refused.reasons.as_slice(), [Reason::Malformed { .. }]), "{refused}");
 }
 
@@ -58,19 +57,19 @@ async fn a_component_that_is_too_large_is_refused_before_it_is_compiled() {
     let bytes = component("(component (core module))");
     let length = bytes.len() as u64;
     let options = EngineOptions { component_bytes_max: length - 1, instances_max: 1, ..EngineOptions::default() };
-    let refused = Engine::new(options).unwrap().load(bytes, &Grants::default()).await.unwrap_err();
+    let refused = Engine::new(options).unwrap().load(bytes).await.unwrap_err();
     assert_eq!(refused.reasons, [Reason::TooLarge { bytes: length, bytes_max: length - 1 }]);
 }
 
 #[tokio::test]
 async fn code_that_is_named_by_its_digest_is_that_code_or_is_not_compiled() {
-    let (engine, grants, limits) = (engine(), Grants::default(), Limits::default());
+    let (engine, limits) = (engine(), Limits::default());
     let (wanted, other) = (Digest::of(&fixture::good()), fixture::guest("global.get $spec", "unreachable"));
     let found = Digest::of(&other);
-    let refused = engine.load_within(other, Some(&wanted), &grants, &limits).await.unwrap_err();
+    let refused = engine.load_within(other, Some(&wanted), &limits).await.unwrap_err();
     assert_eq!(refused.reasons, [Reason::OtherDigest { wanted: wanted.clone(), found: found.clone() }]);
-    assert!(engine.load_known(&found, &grants, &limits).await.is_none(), "nobody has compiled it");
-    let loaded = engine.load_within(fixture::good(), Some(&wanted), &grants, &limits).await.unwrap();
+    assert!(engine.load_known(&found, &limits).await.is_none(), "nobody has compiled it");
+    let loaded = engine.load_within(fixture::good(), Some(&wanted), &limits).await.unwrap();
     assert_eq!(*loaded.digest(), wanted);
 }
 
@@ -81,7 +80,7 @@ async fn every_reason_is_told_at_once() {
         (import "wasi:http/incoming-handler@0.2.0" (instance))
         (instance $empty)
         (export "homeostat:reconciler/mapper@0.9.0" (instance $empty)))"#;
-    let refused = engine().load(component(text), &Grants::default()).await.unwrap_err();
+    let refused = engine().load(component(text)).await.unwrap_err();
     let text = refused.to_string();
     assert_eq!(refused.reasons.len(), 4, "{text}");
     for part in ["4 reasons", "wasi:nn/graph@0.2.0", "serves no requests", "mapper@0.9.0", "does not export"] {
@@ -127,7 +126,7 @@ const PAGES: u32 = 1040;
 
 #[tokio::test]
 async fn a_guest_that_begins_with_much_memory_loads_where_its_controller_has_it() {
-    let (grants, little) = (Grants::default(), Limits::default());
+    let little = Limits::default();
     let much = Limits { memory_bytes_max: 128 << 20, ..little.clone() };
     let at_once = fixture::Guest { items: "", ..fixture::Guest::default() }.text();
     let at_once = component(
@@ -141,11 +140,11 @@ async fn a_guest_that_begins_with_much_memory_loads_where_its_controller_has_it(
     let grown = component(&grown.replace("\"memory\") 1 1024)", "\"memory\") 1 2048)"));
     for bytes in [at_once, grown] {
         let engine = engine();
-        let refused = engine.load(bytes.clone(), &grants).await.unwrap_err().to_string();
+        let refused = engine.load(bytes.clone()).await.unwrap_err().to_string();
         assert!(refused.contains("limit memory") && refused.contains("`spec.limits.memory`"), "{refused}");
-        let loaded = engine.load_within(bytes, None, &grants, &much).await.unwrap();
-        assert!(engine.load_known(loaded.digest(), &grants, &much).await.unwrap().is_ok());
-        assert!(engine.load_known(loaded.digest(), &grants, &little).await.unwrap().is_err());
+        let loaded = engine.load_within(bytes, None, &much).await.unwrap();
+        assert!(engine.load_known(loaded.digest(), &much).await.unwrap().is_ok());
+        assert!(engine.load_known(loaded.digest(), &little).await.unwrap().is_err());
     }
 }
 
@@ -159,5 +158,5 @@ async fn a_controller_with_little_of_everything_is_described_within_the_defaults
         table_elements_max: 0,
         ..Limits::default()
     };
-    engine().load_within(fixture::good(), None, &Grants::default(), &least).await.unwrap();
+    engine().load_within(fixture::good(), None, &least).await.unwrap();
 }

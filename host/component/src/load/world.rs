@@ -26,10 +26,6 @@ impl InterfaceNames {
         Self { imports, exports }
     }
 
-    pub(super) fn imports_package(&self, package: &str) -> bool {
-        self.imports.iter().any(|name| InterfaceName::parse(name).package() == package)
-    }
-
     pub(super) fn exports_interface(&self, interface: &str) -> bool {
         let wanted = InterfaceName::parse(interface);
         self.exports.iter().any(|name| InterfaceName::parse(name).is_compatible(wanted))

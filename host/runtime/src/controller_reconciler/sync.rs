@@ -238,13 +238,13 @@ impl ControllerReconciler {
     ) -> Result<Component, SyncError> {
         let refused = |refused: homeostat_component::LoadError| SyncError::Refused(list(&refused.reasons));
         if let Some(digest) = &checked.digest
-            && let Some(loaded) = host.load_again(digest, &checked.grants, &checked.limits).await
+            && let Some(loaded) = host.load_again(digest, &checked.limits).await
         {
             return loaded.map_err(refused);
         }
         let bytes = self.code.fetch(source).await.map_err(|reason| SyncError::Refused(list(&[reason])))?;
         // Boxed: the future is large, and most reconciles load nothing.
-        let loading = Box::pin(host.load_within(bytes, checked.digest.as_ref(), &checked.grants, &checked.limits));
+        let loading = Box::pin(host.load_within(bytes, checked.digest.as_ref(), &checked.limits));
         host.compilations().watched(host, name, loading).await.map_err(refused)
     }
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result};
-use homeostat_component::{Engine, EngineOptions, Grants};
+use homeostat_component::{Engine, EngineOptions};
 use tempfile::TempDir;
 
 use crate::target::{Acceptance, Outcome, same};
@@ -72,7 +72,7 @@ fn named(name: &str) -> Result<Vec<u8>> {
 
 /// Compiles the component or loads its file.
 fn load(engine: &Engine, component: &[u8]) {
-    drop(test_store::wait(engine.load(component, &Grants::default())));
+    drop(test_store::wait(engine.load(component)));
 }
 
 /// Returns the intact file, and one of another component.

@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result};
-use homeostat_component::{Engine, EngineOptions, Grants};
+use homeostat_component::{Engine, EngineOptions};
 
 use crate::target::{Acceptance, Outcome, must, same};
 use crate::test_store;
@@ -27,7 +27,7 @@ pub(crate) fn inputs(texts: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
 }
 
 pub(crate) fn judge(input: &[u8]) -> Outcome {
-    let load = || test_store::wait(engine().load(input, &Grants::default()));
+    let load = || test_store::wait(engine().load(input));
     let (first, second) = match (load(), load()) {
         (Ok(first), Ok(second)) => (first, second),
         (Err(first), Err(second)) => {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use homeostat_component::layers::EmptyWorld;
-use homeostat_component::{CallSession, Component, Effects, Grants, Limits};
+use homeostat_component::{CallSession, Component, Effects, Limits};
 
 use super::host::key;
 use super::idle::{all_rest, compile_apart, engine, variant};
@@ -24,7 +24,7 @@ pub(super) async fn run(size: &Size, guests: &Path) -> Result<Values> {
     for number in 0..size.keys {
         let bytes = variant(&guest, number);
         let start = Instant::now();
-        let component = engine.load(bytes, &Grants::default()).await?;
+        let component = engine.load(bytes).await?;
         call(&component).await?;
         cached.push(start.elapsed());
         components.push(component);

@@ -71,7 +71,7 @@ impl BenchHost {
         http: Vec<HttpGrant>,
     ) -> Result<Definition> {
         let grants = Grants { resources: vec![everything()], http, limited_to: None };
-        let component = self.host.load(guests::read(folder, guest)?, &grants).await?;
+        let component = self.host.load(guests::read(folder, guest)?).await?;
         let concurrency = Some(u32::try_from(workers).context("there are too many workers")?);
         let overrides = Overrides { concurrency, ..Overrides::default() };
         Ok(Definition { grants, overrides, ..Definition::new(name, component) })

@@ -48,7 +48,7 @@ pub(super) async fn distinct(size: &Size, guests: &Path) -> Result<Values> {
 pub(super) async fn compile(size: &Size, guests: &Path) -> Result<Values> {
     let (engine, component) = (engine()?, guests::read(guests, "noop")?);
     for number in 0..size.keys {
-        engine.load(variant(&component, number), &Grants::default()).await?;
+        engine.load(variant(&component, number)).await?;
     }
     Ok(Values::new())
 }
@@ -107,7 +107,7 @@ async fn values(size: &Size, component: impl Fn(usize) -> Vec<u8>) -> Result<Val
     let grants = Grants { resources: vec![everything()], ..Grants::default() };
     let mut of_one = (0, 0);
     for number in 0..size.keys {
-        let component = host.load(component(number), &grants).await?;
+        let component = host.load(component(number)).await?;
         let kind = component.describe().manages.kind.clone();
         let name = format!("idle-{number}");
         let definition = Definition { grants: grants.clone(), ..Definition::new(&name, component) };

@@ -168,8 +168,7 @@ impl SwapHost {
         let loaded = SwapHost { measured, code, digests, kind, resources, answers };
         // All are compiled now, so that no swap waits for a compilation.
         for digest in &loaded.digests {
-            let grants = homeostat_component::Grants::default();
-            drop(loaded.measured.host.load(loaded.code.bytes(digest)?, &grants).await);
+            drop(loaded.measured.host.load(loaded.code.bytes(digest)?).await);
         }
         loaded.put(LOADED, &loaded.digests[0], size.workers).await?;
         loaded.measured.host.ready(LOADED).await?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use homeostat_component::layers::EmptyWorld;
-use homeostat_component::{CallSession, Effects, Engine, EngineOptions, Grants, Limits};
+use homeostat_component::{CallSession, Effects, Engine, EngineOptions, Limits};
 use homeostat_store::Key;
 
 use super::host::key;
@@ -30,7 +30,7 @@ pub(crate) async fn host(work: &str, size: &Size, guests: &Path) -> Result<Value
 pub(crate) async fn sandbox(work: &str, size: &Size, guests: &Path) -> Result<Values> {
     ensure!(work == "no-op", "there is no tax on {work}");
     let engine = Engine::new(EngineOptions::default()).context("the engine does not start")?;
-    let component = engine.load(guests::read(guests, "noop")?, &Grants::default()).await?;
+    let component = engine.load(guests::read(guests, "noop")?).await?;
     let calls = |laps: Laps| {
         let component = component.clone();
         async move {

@@ -9,7 +9,7 @@ use crate::call_session::CallSession;
 use crate::component::Component;
 use crate::effect::{Call, Effects};
 use crate::fixture::Guest;
-use crate::grants::{Capability, Grants, Needs};
+use crate::grants::{Capability, Needs};
 use crate::layers::{DenialObserver, EmptyWorld, Granted, Observed};
 use crate::limits::LimitName;
 use crate::limits::Limits;
@@ -33,7 +33,7 @@ async fn call(component: &Component, effects: Arc<dyn Effects>) -> CallReport<Ou
 
 /// Loads a guest into an engine with a single instance.
 async fn load(guest: Guest<'_>) -> Component {
-    engine(1).load(guest.build(), &Grants::default()).await.unwrap()
+    engine(1).load(guest.build()).await.unwrap()
 }
 
 /// Imports files as standard libraries do. `$open` opens `etc/hosts` below the first preopened folder, and
@@ -116,7 +116,7 @@ async fn a_description_that_opens_a_file_goes_on_without_it() {
 #[tokio::test]
 async fn a_description_that_fails_names_what_it_was_refused_before() {
     let guest = Guest { describe: "(drop (call $open (i32.const 0))) unreachable", ..opens("global.get $settled") };
-    let refused = engine(1).load(guest.build(), &Grants::default()).await.unwrap_err();
+    let refused = engine(1).load(guest.build()).await.unwrap_err();
     let text = refused.to_string();
     assert!(matches!(refused.reasons.as_slice(), [Reason::Describe { .. }]), "{text}");
     assert!(text.contains("before that it used wasi:filesystem"), "{text}");
@@ -241,7 +241,7 @@ async fn a_component_of_components_with_several_memories_runs() {
             (if (i32.ne (i32.load $second (i32.const 0)) (i32.const 12)) (then unreachable)) global.get $settled",
         ..Guest::default()
     };
-    let component = engine(2).load(composed(guest), &Grants::default()).await.unwrap();
+    let component = engine(2).load(composed(guest)).await.unwrap();
     assert!(!component.info().pooled, "it has more memories than a slot of the pool");
     let report = call(&component, Arc::new(EmptyWorld)).await;
     assert_eq!(report.result, Ok(Outcome::Settled));

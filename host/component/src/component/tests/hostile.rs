@@ -6,7 +6,6 @@
 use super::{Clock, FOREVER, engine, limit, run};
 use crate::engine::Engine;
 use crate::fixture::{self, Guest};
-use crate::grants::Grants;
 use crate::imports::OFFERED;
 use crate::limits::LimitName;
 use crate::limits::Limits;
@@ -26,7 +25,7 @@ fn fails_with(address: u32, length: u32) -> String {
 async fn attack(guest: Guest<'_>, limits: Limits) -> CallReport<Outcome> {
     let engine = engine(2);
     let memory_bytes_max = limits.memory_bytes_max;
-    let component = engine.load(guest.build(), &Grants::default()).await.unwrap();
+    let component = engine.load(guest.build()).await.unwrap();
     let report = run(&component, limits, Clock::default()).await;
     assert!(report.cost.memory_bytes_max <= memory_bytes_max, "{:?}", report.cost);
     goes_on(&engine).await;
@@ -34,7 +33,7 @@ async fn attack(guest: Guest<'_>, limits: Limits) -> CallReport<Outcome> {
 }
 
 async fn goes_on(engine: &Engine) {
-    let good = engine.load(fixture::good(), &Grants::default()).await.unwrap();
+    let good = engine.load(fixture::good()).await.unwrap();
     assert_eq!(run(&good, Limits::default(), Clock::default()).await.result, Ok(Outcome::Settled));
     assert_eq!(engine.instances_free(), 2);
 }
@@ -43,7 +42,7 @@ async fn goes_on(engine: &Engine) {
 /// it.
 async fn refusal(component: Vec<u8>) -> String {
     let engine = engine(2);
-    let refused = engine.load(component, &Grants::default()).await.unwrap_err();
+    let refused = engine.load(component).await.unwrap_err();
     goes_on(&engine).await;
     refused.to_string()
 }
@@ -194,14 +193,13 @@ async fn a_component_with_every_import_is_refused_only_for_those_not_offered() {
     // The template itself imports the clock.
     let offered = OFFERED.iter().filter(|name| !name.contains("monotonic-clock"));
     let parts: String = offered.map(|name| format!("(import \"{name}\" (instance))\n")).collect();
-    let grants = Grants::default();
     let engine = engine(2);
-    let all = engine.load(Guest { parts: &parts, ..Guest::default() }.build(), &grants).await.unwrap();
+    let all = engine.load(Guest { parts: &parts, ..Guest::default() }.build()).await.unwrap();
     assert_eq!(run(&all, Limits::default(), Clock::default()).await.result, Ok(Outcome::Settled));
     let others = ["wasi:nn/graph@0.2.0", "wasi:filesystem/types@0.3.0", "demo:a/b", "free"];
     let more: String = others.iter().map(|name| format!("(import \"{name}\" (instance))\n")).collect();
     let parts = format!("{parts}{more}");
-    let refused = engine.load(Guest { parts: &parts, ..Guest::default() }.build(), &grants).await.unwrap_err();
+    let refused = engine.load(Guest { parts: &parts, ..Guest::default() }.build()).await.unwrap_err();
     let named = |name: &&str| {
         refused
             .reasons
@@ -261,7 +259,7 @@ async fn a_component_whose_sizes_lie_is_refused() {
         for (place, lie) in lies {
             let mut bytes = good.clone();
             bytes.splice(place, lie);
-            let refused = engine.load(bytes, &Grants::default()).await.unwrap_err();
+            let refused = engine.load(bytes).await.unwrap_err();
             let reasons = refused.reasons.as_slice();
             assert!(matches!(reasons, [Reason::Truncated | Reason::Malformed { .. }]), "section at {at}: {refused}");
         }
