@@ -7,7 +7,7 @@ pub(crate) mod tests;
 
 use json_patch::{PatchOperation, jsonptr::PointerBuf};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::schema::Schema;
 use crate::{DOCUMENT_BYTES_MAX, DOCUMENT_DEPTH_MAX, Error, Result, validate};
@@ -45,7 +45,8 @@ pub(crate) fn change(document: &Value, change: &Change, schema: Option<&Schema>)
     match change {
         Change::Merge(patch) => {
             validate::size("patch", patch)?;
-            merge(&mut changed, patch);
+            // It recurses once for each level: the check above bounds the nesting.
+            json_patch::merge(&mut changed, patch);
         }
         Change::Strategic(patch) => {
             validate::size("patch", patch)?;
@@ -57,25 +58,6 @@ pub(crate) fn change(document: &Value, change: &Change, schema: Option<&Schema>)
         }
     }
     Ok(changed)
-}
-
-/// Applies a JSON merge patch (RFC 7396). The patch must not be nested deeper than the limit.
-pub(crate) fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = Value::Object(Map::new());
-    }
-    let fields = target.as_object_mut().expect("it was made an object above");
-    for (name, value) in patch {
-        if value.is_null() {
-            fields.remove(name);
-        } else {
-            merge(fields.entry(name.clone()).or_insert(Value::Null), value);
-        }
-    }
 }
 
 fn operations(document: &mut Value, patch: &Value) -> Result<()> {

@@ -1,8 +1,12 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{change, merge};
+use super::change;
 use crate::{Change, Error};
+
+fn merge(target: &mut Value, patch: &Value) {
+    *target = change(target, &Change::Merge(patch.clone()), None).unwrap();
+}
 
 /// Source: the table in appendix A of RFC 7396.
 #[test]
