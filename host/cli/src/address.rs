@@ -1,9 +1,9 @@
 //! The address of the host that a command talks to.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use homeostat_api::Address;
+use rustix::process::geteuid;
 
 use crate::exit;
 use crate::global::Global;
@@ -15,21 +15,13 @@ use crate::global::Global;
 #[expect(clippy::disallowed_methods, reason = "this is the binary: it reads the environment")]
 pub(crate) fn default_socket() -> PathBuf {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| folder.is_absolute());
-    socket_in(runtime, user())
+    socket_in(runtime, geteuid().as_raw())
 }
 
 fn socket_in(runtime: Option<PathBuf>, user: u32) -> PathBuf {
     let folder =
         runtime.map_or_else(|| PathBuf::from(format!("/tmp/homeostat-{user}")), |runtime| runtime.join("homeostat"));
     folder.join("host.sock")
-}
-
-/// Returns the UID of this user: the owner of `/proc/self`, or of the home folder on systems without it.
-#[expect(clippy::disallowed_methods, reason = "this is the binary: it reads the environment")]
-fn user() -> u32 {
-    let own =
-        std::fs::metadata("/proc/self").or_else(|_| std::fs::metadata(std::env::var_os("HOME").unwrap_or_default()));
-    own.map_or(0, |own| own.uid())
 }
 
 /// Returns the address of the host: that of `--server`, or the default socket.

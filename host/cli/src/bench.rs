@@ -23,6 +23,7 @@ use homeostat_runtime::{
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Key, Store, Write};
 use parking_lot::Mutex;
+use rustix::param::page_size;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -330,17 +331,7 @@ async fn add_idle(host: &Host, component: &Component, numbers: Range<u64>) -> Re
 fn resident_bytes() -> Option<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
-    let auxiliary = std::fs::read("/proc/self/auxv").ok()?;
-    Some(pages * page_bytes(&auxiliary).unwrap_or(4096))
-}
-
-/// Finds the page size in the auxiliary vector of the kernel: pairs of words, where the word before the page
-/// size is 6.
-fn page_bytes(auxiliary: &[u8]) -> Option<u64> {
-    const PAGE_SIZE: u64 = 6;
-    let word = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_ne_bytes);
-    let mut pairs = auxiliary.chunks_exact(16).filter_map(|pair| Some((word(&pair[..8])?, word(&pair[8..])?)));
-    pairs.find_map(|(name, value)| (name == PAGE_SIZE).then_some(value))
+    Some(pages * page_size() as u64)
 }
 
 impl BenchResult {

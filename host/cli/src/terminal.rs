@@ -4,18 +4,16 @@
 //! All of it goes to standard error; standard output is for data. Without a terminal there are only lines.
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{self, IsTerminal, Write};
-use std::process::{Command, Stdio};
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use rustix::termios::tcgetwinsize;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// The minimum time between two redraws.
 const REDRAW: Duration = Duration::from_millis(200);
-/// How often the size of the terminal is queried.
-const RESIZE: Duration = Duration::from_secs(2);
 /// Bytes of one permanent line. Longer lines are truncated.
 const LINE_BYTES_MAX: usize = 16 << 10;
 
@@ -33,17 +31,11 @@ pub(crate) struct Size {
 impl Size {
     const DEFAULT: Self = Self { rows: 24, columns: 80 };
 
-    /// Queries the size with `stty`, in a child process.
-    fn query() -> Option<Self> {
-        let terminal = File::open("/dev/tty").ok()?;
-        let output = Command::new("stty").arg("size").stdin(terminal).stderr(Stdio::null()).output().ok()?;
-        Self::parse(std::str::from_utf8(&output.stdout).ok()?)
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        let (rows, columns) = text.trim().split_once(' ')?;
-        let size = Self { rows: rows.parse().ok()?, columns: columns.parse().ok()? };
-        (size.rows > 0 && size.columns > 0).then_some(size)
+    /// Queries the size of a terminal. Returns `None` if `terminal` is none, or does not know its size.
+    fn query(terminal: impl AsFd) -> Option<Self> {
+        let size = tcgetwinsize(terminal).ok()?;
+        let (rows, columns) = (size.ws_row.into(), size.ws_col.into());
+        (rows > 0 && columns > 0).then_some(Self { rows, columns })
     }
 }
 
@@ -68,7 +60,6 @@ pub(crate) struct Screen {
 
 struct Inner {
     size: Size,
-    sized: Option<Instant>,
     table: Vec<String>,
     status: String,
     /// The rows on the terminal now, of the table and the status line.
@@ -85,7 +76,6 @@ impl Screen {
         let able = environment("TERM").is_none_or(|term| term != "dumb") && io::stderr().is_terminal();
         let inner = Inner {
             size: Size::DEFAULT,
-            sized: None,
             table: Vec::new(),
             status: String::new(),
             drawn: 0,
@@ -177,10 +167,7 @@ impl Screen {
         if !self.live || inner.closed || soon || !inner.dirty {
             return;
         }
-        if inner.sized.is_none_or(|sized| sized.elapsed() > RESIZE) {
-            inner.size = Size::query().unwrap_or(inner.size);
-            inner.sized = Some(Instant::now());
-        }
+        inner.size = Size::query(io::stderr()).unwrap_or(inner.size);
         let mut out = inner.erase();
         inner.draw_into(&mut out);
         emit(&out);

@@ -1,3 +1,7 @@
+use std::fs::File;
+
+use rustix::termios::{Winsize, tcsetwinsize};
+
 use super::*;
 
 fn rows(count: usize) -> Vec<String> {
@@ -36,8 +40,11 @@ fn control_characters_in_tables_and_status_are_escaped() {
 }
 
 #[test]
-fn the_size_is_parsed_from_sttys_output() {
-    assert_eq!(Size::parse("50 132\n"), Some(Size { rows: 50, columns: 132 }));
-    assert_eq!(Size::parse("0 0\n"), None);
-    assert_eq!(Size::parse("stty: error"), None);
+fn the_size_is_that_of_the_terminal_and_unknown_without_one() {
+    let terminal = File::options().read(true).write(true).open("/dev/ptmx").unwrap();
+    assert_eq!(Size::query(&terminal), None, "a new pseudo-terminal has 0 rows and columns");
+    let size = Winsize { ws_row: 50, ws_col: 132, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&terminal, size).unwrap();
+    assert_eq!(Size::query(&terminal), Some(Size { rows: 50, columns: 132 }));
+    assert_eq!(Size::query(File::open("/dev/null").unwrap()), None);
 }
