@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::termios::tcgetwinsize;
 use tracing_subscriber::fmt::MakeWriter;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// The minimum time between two redraws.
 const REDRAW: Duration = Duration::from_millis(200);
@@ -213,8 +214,13 @@ fn fit(table: &[String], status: &str, size: Size) -> Vec<String> {
     }
     for row in &mut rows {
         // A row that wraps would take two lines.
-        if row.chars().count() >= size.columns {
-            *row = row.chars().take(size.columns.saturating_sub(2)).chain(['…']).collect();
+        if row.width() >= size.columns {
+            let mut width = 0;
+            let fits = row.chars().take_while(|c| {
+                width += c.width().unwrap_or(0);
+                width <= size.columns.saturating_sub(2)
+            });
+            *row = fits.chain(['…']).collect();
         }
     }
     rows

@@ -30,6 +30,15 @@ fn a_row_never_wraps() {
 }
 
 #[test]
+fn a_row_of_wide_characters_never_wraps() {
+    let size = Size { rows: 10, columns: 8 };
+    let fitted = fit(&["控制器".into(), "控制器器".into(), "a控制器".into(), "e\u{301}".repeat(7)], "", size);
+    assert_eq!(fitted, ["控制器", "控制器…", "a控制器", &"e\u{301}".repeat(7)]);
+    let narrow = fit(&["a控制器器".into()], "", size);
+    assert_eq!(narrow, ["a控制…"], "half of a wide character is not shown");
+}
+
+#[test]
 fn control_characters_in_tables_and_status_are_escaped() {
     let screen = Screen::new(Style::Lines);
     screen.table(vec!["a\u{1b}[2Jb\nc\u{202e}".to_owned()]);
