@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 
+use anstream::adapter::strip_str;
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
@@ -351,7 +352,7 @@ async fn read_diagnostics(stderr: impl AsyncRead + Unpin, screen: &Screen) -> St
     let mut lines = BufReader::new(stderr).lines();
     let mut said = String::new();
     while let Ok(Some(line)) = lines.next_line().await {
-        let plain = without_colours(&line);
+        let plain = strip_str(&line).to_string();
         if is_progress(&plain) {
             screen.status(&format!("building: {}", plain.trim()));
         } else if said.len() + line.len() < DIAGNOSTICS_BYTES_MAX {
@@ -369,15 +370,6 @@ fn is_progress(line: &str) -> bool {
     let indent = line.len() - verb.len();
     let end = verb.find(' ').unwrap_or(verb.len());
     verb.starts_with(|first: char| first.is_ascii_uppercase()) && indent > 0 && indent + end == 12
-}
-
-fn without_colours(line: &str) -> String {
-    let mut parts = line.split('\u{1b}');
-    let mut plain = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        plain.push_str(part.find('m').map_or("", |end| &part[end + 1..]));
-    }
-    plain
 }
 
 /// Installs a component under the name that manifests use. Returns whether it differs from the old one.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::terminal::Style;
 
 #[test]
 fn a_component_is_found_in_the_messages_of_cargo() {
@@ -40,7 +41,13 @@ fn progress_lines_are_distinguished_from_compiler_output() {
     ] {
         assert!(!is_progress(line), "{line}");
     }
-    assert_eq!(without_colours("\u{1b}[1m\u{1b}[32m   Compiling\u{1b}[0m web"), "   Compiling web");
+}
+
+#[tokio::test]
+async fn progress_with_colours_is_no_diagnostic() {
+    let stderr = "\u{1b}[1m\u{1b}[32m   Compiling\u{1b}[0m web\n\u{1b}[33mwarning\u{1b}[0m: unused\n";
+    let said = read_diagnostics(stderr.as_bytes(), &Screen::new(Style::Lines)).await;
+    assert_eq!(said, "\u{1b}[33mwarning\u{1b}[0m: unused\n", "a diagnostic keeps its colours");
 }
 
 #[test]
