@@ -5,9 +5,6 @@
 //! take as long as the client keeps reading. A client that stops reading loses its connection, which ends the
 //! backup.
 
-use std::convert::Infallible;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,10 +12,11 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
-use futures_util::stream;
+use futures_util::StreamExt;
 use homeostat_store::embedded::{BackupError, BackupReport, EmbeddedStore, backup};
 use homeostat_store::{ClockAndIds, SystemClockAndIds};
+use tokio::fs::File;
+use tokio_util::io::ReaderStream;
 
 use crate::state::Api;
 use crate::status::Failure;
@@ -43,20 +41,9 @@ pub(crate) async fn answer(State(api): State<Arc<Api>>) -> Result<Response, Fail
         making.await.map_err(|_| refused(StatusCode::SERVICE_UNAVAILABLE, "the backup task failed"))??;
     let BackupReport { revision, resources, bytes, .. } = report;
     // The lock is held until the copy is read: the unlinked file occupies disk space for as long.
-    let pieces = stream::unfold(Some((file, one)), async |reading| {
-        let (mut file, one) = reading?;
-        let read = tokio::task::spawn_blocking(move || {
-            let mut piece = vec![0; PIECE_BYTES];
-            let read = file.read(&mut piece).map(|length| piece.truncate(length));
-            (read.map(|()| piece), file)
-        });
-        match read.await {
-            Ok((Ok(piece), file)) if !piece.is_empty() => {
-                Some((Ok::<_, Infallible>(Bytes::from(piece)), Some((file, one))))
-            }
-            // If the file ends early, the response is shorter than its `Content-Length`.
-            _ => None,
-        }
+    // If the file ends early, the response is shorter than its `Content-Length`.
+    let pieces = ReaderStream::with_capacity(file, PIECE_BYTES).inspect(move |_| {
+        let _held = &one;
     });
     let headers = [
         (header::CONTENT_TYPE.as_str(), "application/octet-stream".to_owned()),
@@ -71,7 +58,8 @@ pub(crate) async fn answer(State(api): State<Arc<Api>>) -> Result<Response, Fail
 async fn make(store: &EmbeddedStore, path: &Path) -> Result<(File, BackupReport), Failure> {
     let copy = TemporaryCopy(beside(path));
     let report = backup(store, &copy.0).await.map_err(failed)?;
-    let file = File::open(&copy.0).map_err(|error| failed(BackupError::Io { path: copy.0.clone(), source: error }))?;
+    let file =
+        File::open(&copy.0).await.map_err(|error| failed(BackupError::Io { path: copy.0.clone(), source: error }))?;
     Ok((file, report))
 }
 
