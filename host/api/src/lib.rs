@@ -39,6 +39,7 @@ mod limiter;
 mod limits;
 mod list;
 mod listen;
+mod media_range;
 mod metrics;
 mod negotiate;
 mod openapi;

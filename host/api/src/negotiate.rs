@@ -7,6 +7,8 @@ use homeostat_store::Kind;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::media_range::MediaRange;
+
 /// A format of resources.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ResponseFormat {
@@ -19,29 +21,22 @@ pub(crate) enum ResponseFormat {
 }
 
 /// Returns the first format in the `Accept` header that the server supports; by default, the whole document.
+/// The order of the ranges counts, and their weights do not.
 pub(crate) fn response_format(headers: &HeaderMap) -> ResponseFormat {
-    ranges(headers).find_map(|range| known(&range)).unwrap_or(ResponseFormat::Document)
+    ranges(headers).find_map(known).unwrap_or(ResponseFormat::Document)
 }
 
 /// Returns whether the client accepts aggregated discovery (`APIGroupDiscoveryList`, v2).
 pub(crate) fn wants_all_groups(headers: &HeaderMap) -> bool {
-    let wants = |range: &MediaRange<'_>| range.kind == Some("APIGroupDiscoveryList") && range.version == Some("v2");
-    ranges(headers).any(|range| wants(&range))
+    ranges(headers)
+        .any(|range| range.parameter("as") == Some("APIGroupDiscoveryList") && range.parameter("v") == Some("v2"))
 }
 
-/// One media range of the header.
-struct MediaRange<'h> {
-    media: &'h str,
-    kind: Option<&'h str>,
-    version: Option<&'h str>,
-    group: Option<&'h str>,
-}
-
-fn known(range: &MediaRange<'_>) -> Option<ResponseFormat> {
+fn known(range: MediaRange<'_>) -> Option<ResponseFormat> {
     if !matches!(range.media, "application/json" | "application/*" | "*/*") {
         return None;
     }
-    match (range.kind, range.group, range.version) {
+    match (range.parameter("as"), range.parameter("g"), range.parameter("v")) {
         (None, ..) => Some(ResponseFormat::Document),
         (Some("Table"), Some("meta.k8s.io"), Some("v1")) => Some(ResponseFormat::Table),
         (Some("PartialObjectMetadata" | "PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1")) => {
@@ -52,21 +47,7 @@ fn known(range: &MediaRange<'_>) -> Option<ResponseFormat> {
 }
 
 fn ranges(headers: &HeaderMap) -> impl Iterator<Item = MediaRange<'_>> {
-    let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).map(|range| {
-        let mut parts = range.split(';').map(str::trim);
-        let media = parts.next().unwrap_or_default();
-        let mut range = MediaRange { media, kind: None, version: None, group: None };
-        for (name, value) in parts.filter_map(|part| part.split_once('=')) {
-            match name {
-                "as" => range.kind = Some(value),
-                "v" => range.version = Some(value),
-                "g" => range.group = Some(value),
-                _ => {}
-            }
-        }
-        range
-    })
+    MediaRange::all(headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()))
 }
 
 /// A document in the format [`ResponseFormat::Metadata`].

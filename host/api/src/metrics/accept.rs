@@ -1,5 +1,7 @@
 //! Chooses the format of the metrics from the `Accept` header. Pure.
 
+use crate::media_range::MediaRange;
+
 /// A format of metrics.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ExpositionFormat {
@@ -13,11 +15,12 @@ impl ExpositionFormat {
     /// Chooses the format by the `Accept` headers of a request. The default is the format of Prometheus.
     pub(crate) fn choose<'h>(accept: impl Iterator<Item = &'h str>) -> Self {
         let (mut open, mut plain) = (0.0, 0.0);
-        for range in accept.flat_map(|header| header.split(',')) {
-            let Range { media, version, weight } = Range::read(range);
-            match media {
-                "application/openmetrics-text" if matches!(version, None | Some("1.0.0")) => open = weight.max(open),
-                "text/plain" | "text/*" | "*/*" => plain = weight.max(plain),
+        for range in MediaRange::all(accept) {
+            match range.media {
+                "application/openmetrics-text" if matches!(range.parameter("version"), None | Some("1.0.0")) => {
+                    open = range.weight().max(open);
+                }
+                "text/plain" | "text/*" | "*/*" => plain = range.weight().max(plain),
                 _ => {}
             }
         }
@@ -29,29 +32,6 @@ impl ExpositionFormat {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
             Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
         }
-    }
-}
-
-/// One media range of an `Accept` header, such as `text/plain; version=0.0.4; q=0.5`.
-struct Range<'h> {
-    media: &'h str,
-    version: Option<&'h str>,
-    weight: f32,
-}
-
-impl<'h> Range<'h> {
-    fn read(text: &'h str) -> Self {
-        let mut parts = text.split(';').map(str::trim);
-        let mut range = Self { media: parts.next().unwrap_or_default(), version: None, weight: 1.0 };
-        for (name, value) in parts.filter_map(|part| part.split_once('=')) {
-            match name.trim() {
-                "version" => range.version = Some(value.trim().trim_matches('"')),
-                // An invalid weight excludes the range.
-                "q" => range.weight = value.trim().parse().unwrap_or(0.0),
-                _ => {}
-            }
-        }
-        range
     }
 }
 

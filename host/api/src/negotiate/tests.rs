@@ -20,6 +20,8 @@ fn the_first_form_that_is_known_is_taken() {
         ResponseFormat::Metadata
     );
     assert_eq!(response_format(&HeaderMap::new()), ResponseFormat::Document);
+    let weighted = "application/json;as=Table;v=v1;g=meta.k8s.io;q=0.1, application/json;q=0.9";
+    assert_eq!(response_format(&accept(weighted)), ResponseFormat::Table, "weights do not count");
 }
 
 #[test]
