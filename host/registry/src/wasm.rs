@@ -1,5 +1,7 @@
 //! The binary frame of a component: its header and its first section.
 
+use wasmparser::BinaryReader;
+
 use crate::error::Error;
 
 /// `\0asm`, version 13, layer 1. Source: the binary format of the component model.
@@ -48,14 +50,9 @@ pub(crate) fn prepend_section(CustomSection { name, content }: &CustomSection<'_
 
 /// Splits off an unsigned number in LEB128; `None` if it is cut off or larger than 32 bits.
 pub(crate) fn number(bytes: &[u8]) -> Option<(u32, &[u8])> {
-    let mut value = 0u64;
-    for (at, byte) in bytes.iter().enumerate().take(5) {
-        value |= u64::from(byte & 0x7f) << (at * 7);
-        if byte & 0x80 == 0 {
-            return Some((u32::try_from(value).ok()?, &bytes[at + 1..]));
-        }
-    }
-    None
+    let mut reader = BinaryReader::new(bytes, 0);
+    let number = reader.read_var_u32().ok()?;
+    Some((number, &bytes[reader.current_position()..]))
 }
 
 /// Splits off bytes that are prefixed with their length.
@@ -78,4 +75,26 @@ pub(crate) fn put_number(to: &mut Vec<u8>, mut number: usize) {
 pub(crate) fn put_slice(to: &mut Vec<u8>, bytes: &[u8]) {
     put_number(to, bytes.len());
     to.extend_from_slice(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_has_at_most_32_bits_and_may_not_be_cut_off() {
+        for (bytes, found) in [
+            (&[0x00][..], Some(0)),
+            (&[0xe5, 0x8e, 0x26], Some(624_485)),
+            (&[0x80, 0x80, 0x80, 0x80, 0x00], Some(0)),
+            (&[0xff, 0xff, 0xff, 0xff, 0x0f], Some(u32::MAX)),
+            (&[0xff, 0xff, 0xff, 0xff, 0x1f], None),
+            (&[0xff, 0xff, 0xff, 0xff, 0x8f, 0x00], None),
+            (&[0x80], None),
+            (&[], None),
+        ] {
+            assert_eq!(number(bytes), found.map(|found| (found, &[][..])), "{bytes:x?}");
+        }
+        assert_eq!(number(&[0x81, 0x01, 7]), Some((129, &[7][..])));
+    }
 }
