@@ -63,14 +63,13 @@ const PRINTING: [&str; 8] =
 
 /// The files that open other files directly: files of the system, of cargo, and of the host itself.
 /// `homeostat_files` opens the files that people name, and waits for no other process.
-const OPENERS: [&str; 12] = [
+const OPENERS: [&str; 11] = [
     "host/api/src/backup.rs",
     "host/api/src/metrics/resident.rs",
     "host/api/src/tls.rs",
     "host/cli/src/bench.rs",
     "host/cli/src/build.rs",
     "host/cli/src/components.rs",
-    "host/cli/src/terminal.rs",
     "host/component/src/cache.rs",
     "host/component/src/cache/seal.rs",
     "host/store/src/embedded/read_ahead.rs",

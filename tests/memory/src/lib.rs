@@ -10,10 +10,11 @@ pub const fn with_slack(bytes: u64) -> u64 {
     bytes / 2 * 3
 }
 
-/// Returns the resident memory of this process, in bytes.
+/// Returns the anonymous resident memory of this process, in bytes: its heap and stacks. Pages of the program
+/// itself do not count, because the system maps them when it likes.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells what a process takes");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("every process has a size");
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("every process has a size");
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("a size is a number of kB") * 1024
 }
 

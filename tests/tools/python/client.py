@@ -89,6 +89,9 @@ def main(server):
     refused(lambda: apply(False), 409)
     assert apply(True).spec.template.spec.containers[0].image == "web:2"
 
+    # The pods of the old image may go at any time now.
+    pod = follow(core.list_namespaced_pod, lambda word, found: runs(word, found) and found.spec.containers[0].image == "web:2")
+
     # The watch starts at a revision before the deletion, which may be over before the watch opens.
     before = core.list_namespaced_pod(NAMESPACE).metadata.resource_version
     core.delete_namespaced_pod(pod.metadata.name, NAMESPACE)
