@@ -211,6 +211,13 @@ impl Intake {
         }
     }
 
+    /// Lets the key of a managed resource that is gone run while only deletions may run.
+    fn mark_deleted(&self, key: &Key) {
+        if let Some(key) = self.ours(key.clone()) {
+            self.deletions.mark_deleted(&key);
+        }
+    }
+
     /// Returns the key in the managed version of the kind. Keys that differ only in the version are one key.
     fn ours(&self, key: Key) -> Option<Key> {
         if self.refusal(&key).is_some() {

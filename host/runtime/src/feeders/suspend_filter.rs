@@ -69,7 +69,9 @@ impl SuspendFilter {
         added
     }
 
-    /// Records the deletion state of a managed resource, before its key is added.
+    /// Records the deletion state of a managed resource, before its key is added. After the key of a resource
+    /// that is gone was added, [`Self::mark_deleted`] releases it: released earlier, it could run before it is
+    /// added, and the addition would then hold back a second run until the suspension ends.
     pub(crate) fn record(&self, key: &Key, revision: Revision, fate: DeletionState) {
         let mut known = self.known.write();
         match fate {
@@ -86,9 +88,7 @@ impl SuspendFilter {
         }
         if known.let_through {
             match fate {
-                // The watch that records it adds the key too, and retries when there is room. A closed queue
-                // no longer needs it.
-                DeletionState::Deleted => drop(self.queue.add(key.clone(), DELETIONS_BAND)),
+                DeletionState::Deleted => {}
                 DeletionState::Deleting => drop(self.queue.prioritize(key, DELETIONS_BAND)),
                 DeletionState::Live => self.hold_back(key),
             }
@@ -131,7 +131,7 @@ impl SuspendFilter {
         entries.filter(|entry| entry.priority != DELETIONS_BAND && !known(&entry.key)).map(|entry| entry.key).collect()
     }
 
-    /// Releases a queued key because its resource is gone.
+    /// Releases a queued key because its resource is gone. Does nothing while all keys may run.
     pub(crate) fn mark_deleted(&self, key: &Key) {
         let known = self.known.read();
         if known.let_through {

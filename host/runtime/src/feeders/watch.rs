@@ -193,6 +193,7 @@ impl WatchFeeder {
                 self.add(intake, &key, map.forget(&key), RelistCoverage::Lost);
             }
             self.add(intake, &key, seen.led_to, RelistCoverage::Lost);
+            self.mark_deleted(intake, &key);
         }
         Ok(revision)
     }
@@ -219,6 +220,13 @@ impl WatchFeeder {
     fn record_deletion(&self, intake: &Intake, key: &Key, revision: Revision, fate: DeletionState) {
         if matches!(self.mapper, KeyMapper::Identity) {
             intake.record_deletion(key, revision, fate);
+        }
+    }
+
+    /// Releases the key of a resource of the managed kind that is gone.
+    fn mark_deleted(&self, intake: &Intake, key: &Key) {
+        if matches!(self.mapper, KeyMapper::Identity) {
+            intake.mark_deleted(key);
         }
     }
 
@@ -260,6 +268,7 @@ impl WatchFeeder {
         );
         if deleted {
             self.tracked.lock().remove(resource.key());
+            self.mark_deleted(intake, resource.key());
         } else if fits {
             self.tracked.lock().insert(resource.key().clone(), self.seen_now(resource, led_to));
         }

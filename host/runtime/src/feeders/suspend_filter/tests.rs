@@ -162,6 +162,21 @@ async fn a_feeder_that_lags_behind_holds_nothing_back() {
     fed.comes(&["a"]).await;
 }
 
+/// C4: a worker that is faster than the watch between its two steps leaves no second run behind.
+#[tokio::test(start_paused = true)]
+async fn a_key_of_a_deleted_resource_is_released_only_after_it_was_added() {
+    let fed = Fed::with(&["a"]).await;
+    fed.suspend();
+    fed.deletions.record(&key("a"), fed.store.revision(), DeletionState::Deleted);
+    fed.comes(&[]).await;
+    let add = |queue: &Queue<Key>, key, priority| queue.add(key, priority).is_ok();
+    assert!(fed.deletions.add(key("a"), Priority::NORMAL, add));
+    fed.comes(&[]).await;
+    fed.deletions.mark_deleted(&key("a"));
+    fed.comes(&["a"]).await;
+    assert_eq!(fed.queue.len(), 0);
+}
+
 /// C4: a resource recreated before its deletion was handled waits like everything else.
 #[tokio::test(start_paused = true)]
 async fn a_resource_that_is_made_anew_is_held_back_again() {
