@@ -27,9 +27,9 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ),
     ("homeostat-runtime", &["homeostat-component", "homeostat-store", "homeostat-workqueue"]),
     ("homeostat-verify", &["homeostat-component", "homeostat-store"]),
-    ("homeostat-component", &["homeostat-digest", "homeostat-store", "homeostat-text"]),
+    ("homeostat-component", &["homeostat-digest", "homeostat-files", "homeostat-store", "homeostat-text"]),
     ("homeostat-registry", &["homeostat-digest", "homeostat-files"]),
-    ("homeostat-files", &[]),
+    ("homeostat-files", &["homeostat-digest"]),
     ("homeostat-digest", &[]),
     ("homeostat-store", &["homeostat-files", "homeostat-text"]),
     ("homeostat-text", &[]),
@@ -63,15 +63,14 @@ const PRINTING: [&str; 8] =
 
 /// The files that open other files directly: files of the system, of cargo, and of the host itself.
 /// `homeostat_files` opens the files that people name, and waits for no other process.
-const OPENERS: [&str; 11] = [
+const OPENERS: [&str; 10] = [
     "host/api/src/backup.rs",
     "host/api/src/metrics/resident.rs",
     "host/api/src/tls.rs",
     "host/cli/src/bench.rs",
     "host/cli/src/build.rs",
-    "host/cli/src/components.rs",
-    "host/component/src/cache.rs",
     "host/component/src/cache/seal.rs",
+    "host/files/src/blob_folder.rs",
     "host/store/src/embedded/read_ahead.rs",
     "host/store/src/embedded/open.rs",
     "host/store/src/embedded/location.rs",

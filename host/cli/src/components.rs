@@ -4,34 +4,27 @@
 //! Files are written atomically, so that a crash leaves no partial file. Readers verify the digest.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use homeostat_component::Digest;
+use homeostat_files::BlobFolder;
 use homeostat_registry::{Policy, Reference, Registry};
 use homeostat_runtime::CodeSource;
 use homeostat_runtime::manifest::ComponentSource;
-
-use crate::permissions;
 
 /// Bytes of a component, at most. A larger file is refused.
 const BYTES_MAX: u64 = 256 << 20;
 /// The age at which an unused file is removed. A component is stored a moment before a revision names it.
 const AGE_MIN: Duration = Duration::from_secs(600);
-/// The parts of a file name around the digits of the digest.
-const PREFIX: &str = "sha256-";
-const SUFFIX: &str = ".wasm";
-/// The prefix of files that are still being written.
-const DRAFT: &str = ".draft-";
 
 /// A folder of components, beside the served folder whose files resources may name.
 #[derive(Clone, Debug)]
 pub(crate) struct Components {
-    folder: PathBuf,
+    blobs: BlobFolder,
     /// The served folder: a resource's `file` is below it.
     served: PathBuf,
     registry: Registry,
@@ -42,7 +35,7 @@ pub(crate) struct Components {
 impl Components {
     /// Stores components in `folder`, which is created with the first one.
     pub(crate) fn new(folder: PathBuf, served: PathBuf, registry: Registry, policy: Option<Policy>) -> Self {
-        Self { folder, served, registry, policy: policy.map(Arc::new) }
+        Self { blobs: blobs(folder), served, registry, policy: policy.map(Arc::new) }
     }
 
     /// Stores a component. Returns when it is durable.
@@ -53,36 +46,27 @@ impl Components {
         let this = self.clone();
         let kept = tokio::task::spawn_blocking(move || this.write(Digest::of(&bytes), &bytes)).await;
         kept.expect("writing a file does not panic")
-            .map_err(|error| format!("the component cannot be stored in {}: {error}", self.folder.display()))
+            .map_err(|error| format!("the component cannot be stored in {}: {error}", self.blobs.folder.display()))
     }
 
     fn write(&self, digest: Digest, bytes: &[u8]) -> io::Result<Digest> {
-        let path = self.path(&digest);
-        if fs::read(&path).is_ok_and(|known| known == bytes) {
+        if matches!(self.blobs.read(&digest, BYTES_MAX), Ok(Some(_))) {
             // Renews the age, so that the file is not removed before a revision names it.
-            fs::File::open(&path)?.set_modified(SystemTime::now())?;
-            return Ok(digest);
+            self.blobs.mark_used(&digest)?;
+        } else {
+            homeostat_files::make_private_folder(&self.blobs.folder)?;
+            self.blobs.put_durable(&digest, bytes)?;
         }
-        permissions::make_folder(&self.folder)?;
-        let mut draft = tempfile::Builder::new().prefix(DRAFT).tempfile_in(&self.folder)?;
-        draft.write_all(bytes)?;
-        draft.as_file().sync_all()?;
-        draft.persist(path).map_err(|failed| failed.error)?;
-        fs::File::open(&self.folder)?.sync_all()?;
         Ok(digest)
-    }
-
-    fn path(&self, digest: &Digest) -> PathBuf {
-        path(&self.folder, digest)
     }
 
     /// Returns a component that is on this machine; `None` if it must be pulled from a registry.
     fn read(&self, source: &ComponentSource) -> Result<Option<Vec<u8>>, String> {
         let ComponentSource { file, digest, oci } = source;
         let digest = digest.as_deref().and_then(Digest::parse);
-        let kept = digest.as_ref().map(|digest| (digest, read(&self.path(digest))));
+        let kept = digest.as_ref().map(|digest| (digest, self.blobs.read(digest, BYTES_MAX)));
         match (kept, file, oci) {
-            (Some((digest, Ok(bytes))), ..) if Digest::of(&bytes) == *digest => Ok(Some(bytes)),
+            (Some((_, Ok(Some(bytes)))), ..) => Ok(Some(bytes)),
             (_, Some(file), _) => read(&self.below(file)?).map(Some),
             (_, None, Some(_)) => Ok(None),
             (Some((digest, _)), None, None) => Err(format!(
@@ -127,22 +111,6 @@ impl Components {
     fn outside(&self, file: &str) -> String {
         format!("{file} is not below {}, the folder that is served", self.served.display())
     }
-
-    /// Removes unused components and abandoned drafts that are old enough. Other files stay.
-    fn remove_others(&self, named: &BTreeSet<Digest>, now: SystemTime) -> io::Result<()> {
-        let Ok(entries) = fs::read_dir(&self.folder) else { return Ok(()) };
-        for entry in entries.filter_map(Result::ok) {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let digits = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX));
-            let is_named = digits.and_then(|digits| Digest::parse(&format!("sha256:{digits}")));
-            let is_ours = name.starts_with(DRAFT) || is_named.is_some_and(|digest| !named.contains(&digest));
-            let age = entry.metadata()?.modified().ok().and_then(|modified| now.duration_since(modified).ok());
-            if is_ours && age.is_some_and(|age| age >= AGE_MIN) {
-                fs::remove_file(entry.path())?;
-            }
-        }
-        Ok(())
-    }
 }
 
 #[async_trait]
@@ -171,17 +139,19 @@ impl CodeSource for Components {
 
     async fn sweep(&self, named: &BTreeSet<Digest>) {
         let (this, named) = (self.clone(), named.clone());
-        let swept = tokio::task::spawn_blocking(move || this.remove_others(&named, SystemTime::now())).await;
+        let swept = tokio::task::spawn_blocking(move || {
+            this.blobs.remove_unused(AGE_MIN, SystemTime::now(), |digest| named.contains(digest))
+        })
+        .await;
         if let Err(error) = swept.expect("removing files does not panic") {
-            tracing::warn!(%error, folder = %self.folder.display(), "unused components cannot be removed");
+            tracing::warn!(%error, folder = %self.blobs.folder.display(), "unused components cannot be removed");
         }
     }
 }
 
-/// Returns the path of a component in `folder`.
-pub(crate) fn path(folder: &Path, digest: &Digest) -> PathBuf {
-    let digits = digest.as_str().trim_start_matches("sha256:");
-    folder.join(format!("{PREFIX}{digits}{SUFFIX}"))
+/// Returns the components that are stored in `folder`.
+pub(crate) fn blobs(folder: PathBuf) -> BlobFolder {
+    BlobFolder { folder, prefix: "sha256-", suffix: ".wasm" }
 }
 
 /// Returns whether a relative path stays below its folder.

@@ -1,9 +1,9 @@
 //! Restricts the host's data folder to its owner. It contains everything that users store, secrets of
 //! requests included.
 
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::layout::{COMPILED, COMPONENTS, DATA, PULLED, STORE};
@@ -23,14 +23,6 @@ pub(crate) struct Repair {
     pub(crate) first: PathBuf,
     /// How many.
     pub(crate) count: usize,
-}
-
-/// Creates a folder for its owner alone, with missing parents. An existing folder stays unchanged.
-///
-/// # Errors
-/// Errors of the file system.
-pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(FOLDER).create(path)
 }
 
 /// Removes the access of group and others to the host's files in a folder. The folder itself is included,

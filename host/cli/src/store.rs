@@ -12,7 +12,6 @@ use homeostat_store::memory::MemoryStore;
 use tokio::time::Instant;
 
 use crate::layout::STORE;
-use crate::permissions;
 
 /// How long to wait for another process to release the file.
 const IN_USE_MAX: Duration = Duration::from_secs(1);
@@ -36,7 +35,7 @@ pub(crate) async fn open(choice: StoreChoice, data: &Path) -> Result<(Arc<dyn St
     match choice {
         StoreChoice::Memory => Ok((Arc::new(MemoryStore::new(homeostat_store::Options::default())), None)),
         StoreChoice::Embedded => {
-            permissions::make_folder(data)
+            homeostat_files::make_private_folder(data)
                 .with_context(|| format!("the folder {} for the store cannot be created", data.display()))?;
             let file = data.join(STORE);
             let open = move || EmbeddedStore::open(&file, homeostat_store::Options::default());

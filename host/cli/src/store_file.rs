@@ -12,7 +12,6 @@ use crate::exit;
 use crate::global::{Format, Global};
 use crate::layout::COMPONENTS;
 use crate::output;
-use crate::permissions;
 
 mod missing;
 
@@ -51,7 +50,8 @@ pub(crate) async fn run_restore(args: RestoreArgs, global: &Global) -> Result<Ex
     global.format(&[Format::Table])?;
     let RestoreArgs { backup, file, overwrite } = args;
     if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        permissions::make_folder(folder).with_context(|| format!("{} cannot be created", folder.display()))?;
+        homeostat_files::make_private_folder(folder)
+            .with_context(|| format!("{} cannot be created", folder.display()))?;
     }
     let restoring = move || restore(&backup, &file, &RestoreOptions { overwrite, ..RestoreOptions::default() });
     let restored = tokio::task::spawn_blocking(restoring).await.context("the backup could not be read")?;

@@ -5,16 +5,15 @@
 //! damaged, truncated, signed with another key or stored under another name counts as absent: it is compiled
 //! again and replaced. A disk failure is never an error here.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
-use homeostat_digest::{Digest, to_hex};
-use sha2::{Digest as _, Sha256};
+use homeostat_digest::Digest;
+use homeostat_files::{BlobFolder, make_private_folder};
 
 mod restore;
 mod seal;
@@ -25,16 +24,12 @@ use seal::{MacKey, TAG_BYTES};
 
 /// Part of every name, so that entries in another format are never found.
 const FORMAT: &str = "homeostat compiled 1";
-const SUFFIX: &str = ".compiled";
-const DRAFT_PREFIX: &str = ".draft-";
-/// An older draft was left behind by a process that ended.
-const DRAFT_AGE_MAX: Duration = Duration::from_secs(3600);
 /// The permission bits of all users except the owner.
 const OTHERS: u32 = 0o077;
 
 /// A folder of compiled components. Several processes may share it.
 pub(crate) struct Cache {
-    folder: PathBuf,
+    blobs: BlobFolder,
     bytes_max: u64,
     key: Arc<MacKey>,
 }
@@ -49,28 +44,28 @@ pub(crate) struct Entry {
 
 /// The name of an entry: a hash of the format, the component, the engine that compiled it, and the allocator.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct EntryName(String);
+pub(crate) struct EntryName(Digest);
 
 impl EntryName {
     pub(crate) fn of(digest: &Digest, engine: &wasmtime::Engine, pooled: bool) -> Self {
-        let mut hasher = StableHasher(Sha256::new());
-        (FORMAT, digest, pooled).hash(&mut hasher);
-        engine.precompile_compatibility_hash().hash(&mut hasher);
-        Self(to_hex(&hasher.0.finalize()))
+        let mut parts = HashedBytes::default();
+        (FORMAT, digest, pooled).hash(&mut parts);
+        engine.precompile_compatibility_hash().hash(&mut parts);
+        Self(Digest::of(&parts.0))
     }
 }
 
-/// A hasher with the same result in every process.
-struct StableHasher(Sha256);
+/// The bytes that a value hands to its hasher. They are the same in every process.
+#[derive(Default)]
+struct HashedBytes(Vec<u8>);
 
-impl Hasher for StableHasher {
+impl Hasher for HashedBytes {
     fn write(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
+        self.0.extend_from_slice(bytes);
     }
 
     fn finish(&self) -> u64 {
-        let digest = self.0.clone().finalize();
-        u64::from_le_bytes(std::array::from_fn(|at| digest[at]))
+        self.0.len() as u64
     }
 }
 
@@ -94,16 +89,17 @@ impl Cache {
     /// # Errors
     /// When the folder cannot be written, or other users may access it.
     pub(crate) fn open(folder: &Path, bytes_max: u64) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        let owner = owner(folder)?;
-        let key = Arc::new(MacKey::read_or_create(folder, owner)?);
-        Ok(Self { folder: folder.to_owned(), bytes_max, key })
+        make_private_folder(folder)?;
+        let blobs = BlobFolder { folder: folder.to_owned(), prefix: "", suffix: ".compiled" };
+        let owner = owner(&blobs)?;
+        let key = Arc::new(MacKey::read_or_create(&blobs, owner)?);
+        Ok(Self { blobs, bytes_max, key })
     }
 
     /// Opens the entry of this name and marks it as used. Its content is verified when it is read.
     pub(crate) fn find(&self, name: &EntryName) -> Option<Entry> {
-        let file = File::open(self.path(name)).ok()?;
-        if let Err(error) = file.set_modified(SystemTime::now()) {
+        let file = homeostat_files::open(&self.blobs.path(&name.0)).ok()?;
+        if let Err(error) = self.blobs.mark_used(&name.0) {
             tracing::debug!(%error, "cannot record the use of a compiled component");
         }
         Some(Entry { file, name: name.clone(), key: Arc::clone(&self.key), bytes_max: self.bytes_max })
@@ -118,70 +114,19 @@ impl Cache {
         if (compiled.len() + TAG_BYTES) as u64 > self.bytes_max {
             return Ok(());
         }
-        let mut draft = draft(&self.folder)?;
-        draft.write_all(&self.key.tag(name, compiled))?;
-        draft.write_all(compiled)?;
-        draft.persist(self.path(name)).map_err(|failed| failed.error)?;
-        self.trim()
-    }
-
-    fn path(&self, name: &EntryName) -> PathBuf {
-        self.folder.join(format!("{}{SUFFIX}", name.0))
-    }
-
-    /// Removes abandoned drafts, and entries beyond the bound. Other files are left alone.
-    fn trim(&self) -> io::Result<()> {
-        let now = SystemTime::now();
-        let mut entries = Vec::new();
-        for file in fs::read_dir(&self.folder)?.filter_map(Result::ok) {
-            // Another process may have removed it in the meantime.
-            let Ok(facts) = file.metadata() else { continue };
-            let (name, path) = (file.file_name(), file.path());
-            let used = facts.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-            let (is_draft, is_entry) = (
-                name.as_encoded_bytes().starts_with(DRAFT_PREFIX.as_bytes()),
-                name.as_encoded_bytes().ends_with(SUFFIX.as_bytes()),
-            );
-            if is_draft && now.duration_since(used).is_ok_and(|age| age > DRAFT_AGE_MAX) {
-                remove(&path)?;
-            } else if is_entry {
-                entries.push((used, facts.len(), path));
-            }
-        }
-        let mut bytes: u64 = entries.iter().map(|(_, length, _)| length).sum();
-        entries.sort();
-        for (_, length, path) in entries {
-            if bytes <= self.bytes_max {
-                break;
-            }
-            remove(&path)?;
-            bytes -= length;
-        }
-        Ok(())
+        self.blobs.put_evicting(&name.0, &[&self.key.tag(name, compiled), compiled], self.bytes_max)
     }
 }
 
 /// Returns the owner of the folder, which must be this process's user. Other users must have no access.
-fn owner(folder: &Path) -> io::Result<u32> {
-    let facts = fs::metadata(folder)?;
+fn owner(blobs: &BlobFolder) -> io::Result<u32> {
+    let facts = fs::metadata(&blobs.folder)?;
     // A new file belongs to the user of this process.
-    let own = draft(folder)?.as_file().metadata()?.uid();
+    let own = blobs.draft()?.as_file().metadata()?.uid();
     if facts.uid() != own || facts.mode() & OTHERS != 0 {
         return Err(io::Error::other("the folder must belong to the user of the host, and have the mode 0700"));
     }
     Ok(own)
-}
-
-/// Creates a temporary file, which only its owner can open.
-fn draft(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
-    tempfile::Builder::new().prefix(DRAFT_PREFIX).tempfile_in(folder)
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -30,6 +30,11 @@ impl Digest {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Returns the 64 digits.
+    pub fn digits(&self) -> &str {
+        self.0.trim_start_matches("sha256:")
+    }
 }
 
 impl fmt::Display for Digest {

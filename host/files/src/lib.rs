@@ -1,4 +1,4 @@
-//! Regular files, opened without blocking.
+//! Regular files, opened without blocking, and folders of blobs.
 //!
 //! A path from a user can name anything. Opening a FIFO blocks until another process writes to it, a device
 //! may be endless, and reading some devices has side effects. So every room that reads a user-supplied path
@@ -10,6 +10,10 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::OFlags;
+
+mod blob_folder;
+
+pub use blob_folder::{BlobFolder, make_private_folder};
 
 /// Folders in which the system lists the open file descriptors of a process.
 const DESCRIPTORS: [&str; 2] = ["/dev/fd", "/proc/self/fd"];

@@ -1,3 +1,5 @@
+use std::fs;
+
 use super::*;
 
 /// A served folder that contains a folder of components.
@@ -30,7 +32,7 @@ async fn a_stored_component_is_found_by_its_digest_alone() {
 async fn a_damaged_component_is_not_used() {
     let (served, components) = components();
     let digest = components.keep(b"code".to_vec()).await.unwrap();
-    fs::write(components.path(&digest), b"c0de").unwrap();
+    fs::write(components.blobs.path(&digest), b"c0de").unwrap();
     components.fetch(&source(None, Some(&digest))).await.unwrap_err();
     fs::write(served.path().join("a.wasm"), b"code").unwrap();
     assert_eq!(components.fetch(&source(Some("a.wasm"), Some(&digest))).await.unwrap(), b"code");
@@ -42,7 +44,7 @@ async fn a_resources_file_must_be_below_the_served_folder_and_is_stored() {
     let (served, components) = components();
     let inside = served.path().join("inside");
     fs::create_dir(&inside).unwrap();
-    let narrow = Components::new(components.folder.clone(), inside.clone(), registry(), None);
+    let narrow = Components::new(components.blobs.folder.clone(), inside.clone(), registry(), None);
     fs::write(served.path().join("secret.wasm"), b"code").unwrap();
     std::os::unix::fs::symlink(served.path().join("secret.wasm"), inside.join("link.wasm")).unwrap();
     let absolute = served.path().join("secret.wasm").display().to_string();
@@ -59,17 +61,19 @@ async fn a_resources_file_must_be_below_the_served_folder_and_is_stored() {
 async fn only_old_unused_components_are_removed() {
     let (_served, components) = components();
     let (named, other) = (components.keep(b"a".to_vec()).await.unwrap(), components.keep(b"b".to_vec()).await.unwrap());
-    let draft = components.folder.join(format!("{DRAFT}1"));
-    let note = components.folder.join("note.txt");
+    let draft = components.blobs.folder.join(".draft-1");
+    let note = components.blobs.folder.join("note.txt");
     for file in [&draft, &note] {
         fs::write(file, "").unwrap();
     }
     let (named, now) = (BTreeSet::from([named]), SystemTime::now());
-    components.remove_others(&named, now).unwrap();
-    assert!(components.path(&other).exists(), "it may be named in a moment");
-    components.remove_others(&named, now + AGE_MIN + Duration::from_secs(5)).unwrap();
-    let left: BTreeSet<_> = fs::read_dir(&components.folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert_eq!(left, BTreeSet::from([components.path(named.first().unwrap()), note]));
+    components.blobs.remove_unused(AGE_MIN, now, |digest| named.contains(digest)).unwrap();
+    assert!(components.blobs.path(&other).exists(), "it may be named in a moment");
+    let later = now + AGE_MIN + Duration::from_secs(5);
+    components.blobs.remove_unused(AGE_MIN, later, |digest| named.contains(digest)).unwrap();
+    let left: BTreeSet<_> =
+        fs::read_dir(&components.blobs.folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(left, BTreeSet::from([components.blobs.path(named.first().unwrap()), note]));
 }
 
 #[test]

@@ -68,12 +68,3 @@ fn the_default_data_folder_is_restricted_despite_other_files() {
     assert_eq!(restrict(&data).unwrap(), Some(Repair { first: data.clone(), count: 1 }));
     assert_eq!(mode(&data), FOLDER);
 }
-
-#[test]
-fn a_new_folder_is_accessible_to_its_owner_alone() {
-    let folder = TempDir::new().unwrap();
-    let made = folder.path().join("one/two");
-    make_folder(&made).unwrap();
-    make_folder(&made).unwrap();
-    assert_eq!((mode(&made), mode(&folder.path().join("one"))), (FOLDER, FOLDER));
-}

@@ -34,7 +34,8 @@ pub(super) async fn missing_components(store: &Path, folder: &Path) -> Result<Op
     let store = opened.context("cannot open the new store")?;
     let revisions = store.list(&Query::all(revisions())).await?;
     let mut missing = components_in_use(revisions.items.iter().map(AsRef::as_ref));
-    missing.retain(|digest, _| !components::path(folder, digest).exists());
+    let components = components::blobs(folder.to_owned());
+    missing.retain(|digest, _| !components.path(digest).exists());
     Ok((!missing.is_empty()).then(|| text(&missing, folder)))
 }
 

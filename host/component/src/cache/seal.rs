@@ -6,9 +6,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use hmac::{Hmac, KeyInit, Mac};
+use homeostat_files::BlobFolder;
 use sha2::Sha256;
 
-use super::{EntryName, OTHERS, draft};
+use super::{EntryName, OTHERS};
 
 /// The length of the MAC in front of every entry.
 pub(super) const TAG_BYTES: usize = 32;
@@ -37,14 +38,14 @@ impl MacKey {
     ///
     /// # Errors
     /// When the disk fails.
-    pub(super) fn read_or_create(folder: &Path, owner: u32) -> io::Result<Self> {
-        let path = folder.join(KEY);
+    pub(super) fn read_or_create(blobs: &BlobFolder, owner: u32) -> io::Result<Self> {
+        let path = blobs.folder.join(KEY);
         if let Some(key) = read(&path, owner) {
             return Ok(key);
         }
         let mut key = Self([0; KEY_BYTES]);
         wasmtime_wasi::thread_rng().fill_bytes(&mut key.0);
-        let mut draft = draft(folder)?;
+        let mut draft = blobs.draft()?;
         draft.write_all(&key.0)?;
         let Err(failed) = draft.persist_noclobber(&path) else { return Ok(key) };
         if let Some(theirs) = read(&path, owner) {
@@ -71,7 +72,7 @@ impl MacKey {
     /// All names have the same length, so no bytes of a name can pass for bytes of an entry.
     fn mac(&self, name: &EntryName, compiled: &[u8]) -> Hmac<Sha256> {
         let mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
-        mac.chain_update(name.0.as_bytes()).chain_update(compiled)
+        mac.chain_update(name.0.digits().as_bytes()).chain_update(compiled)
     }
 }
 

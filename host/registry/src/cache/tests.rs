@@ -1,4 +1,5 @@
-use std::time::Duration;
+use std::fs;
+use std::time::{Duration, SystemTime};
 
 use super::*;
 
@@ -13,7 +14,7 @@ async fn damaged_blob_counts_as_missing() {
     cache.put(&digest, b"blob".to_vec()).await.unwrap();
     assert_eq!(cache.get(&digest, ALL).await.unwrap(), b"blob");
     assert_eq!(cache.get(&digest, 3).await, None, "it is larger than it may be");
-    fs::write(cache.path(&digest), b"blog").unwrap();
+    fs::write(cache.blobs.path(&digest), b"blog").unwrap();
     assert_eq!(cache.get(&digest, ALL).await, None);
     cache.put(&digest, b"blob".to_vec()).await.unwrap();
     assert_eq!(cache.get(&digest, ALL).await.unwrap(), b"blob", "it is whole again");
@@ -22,12 +23,12 @@ async fn damaged_blob_counts_as_missing() {
 #[tokio::test]
 async fn least_recently_used_blob_is_evicted() {
     let folder = tempfile::tempdir().unwrap();
-    let cache = Cache { folder: folder.path().to_owned(), bytes_max: 9 };
+    let cache = Cache { bytes_max: 9, ..Cache::new(folder.path().to_owned()) };
     let digests: Vec<Digest> = [b"one1", b"two2", b"thr3"].iter().map(|bytes| Digest::of(*bytes)).collect();
     fs::write(folder.path().join("note.txt"), "of somebody else").unwrap();
     for (at, bytes) in [b"one1", b"two2"].iter().enumerate() {
         cache.put(&digests[at], bytes.to_vec()).await.unwrap();
-        let file = fs::File::options().write(true).open(cache.path(&digests[at])).unwrap();
+        let file = fs::File::options().write(true).open(cache.blobs.path(&digests[at])).unwrap();
         file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(at as u64)).unwrap();
     }
     assert!(cache.get(&digests[0], ALL).await.is_some(), "used");
