@@ -10,7 +10,8 @@ use homeostat_runtime::{Error, Host, KindInfo};
 use homeostat_store::{Precondition, Propagation, Resource, Write};
 use jiff::Timestamp;
 
-use crate::list::{self, ListEncoder, PageItems, PageSource, PagedList};
+use crate::encoder::ResourceEncoder;
+use crate::list::{self, PageItems, PageSource, PagedList};
 use crate::params::Params;
 use crate::request::{RequestContext, WriteOptions, not_allowed};
 use crate::state::Api;
@@ -35,12 +36,12 @@ pub(crate) async fn delete(
     author.dry_run |= deletion.is_dry_run()?;
     let query = params.query(info.kind.clone(), ask.target.namespace)?;
     let began = Timestamp::now();
-    let (pieces, first) = PagedList::open((&api.limits.lists, ask.client), api.host.store(), query).await?;
-    let metadata = pieces.metadata();
+    let (list, first) = PagedList::open((&api.limits.lists, ask.client), api.host.store(), query).await?;
+    let metadata = list.metadata();
     let deleting =
-        CollectionDeletion { host: api.host.clone(), author, propagation: deletion.propagation()?, pieces, began };
+        CollectionDeletion { host: api.host.clone(), author, propagation: deletion.propagation()?, list, began };
     let first = deleting.delete(first).await?;
-    Ok(list::send(ListEncoder::plain(info, ask), &metadata, deleting, first))
+    Ok(list::send(ResourceEncoder::of_documents(info, ask), &metadata, deleting, first))
 }
 
 /// A list whose items are deleted before they are sent.
@@ -48,7 +49,7 @@ struct CollectionDeletion {
     host: Host,
     author: WriteOptions,
     propagation: Propagation,
-    pieces: PagedList,
+    list: PagedList,
     began: Timestamp,
 }
 
@@ -56,12 +57,12 @@ impl PageSource for CollectionDeletion {
     type Error = Error;
 
     async fn next_page(&mut self) -> Result<Option<PageItems>, Error> {
-        let found = match self.pieces.next_page().await {
+        let found = match self.list.next_page().await {
             Ok(None) => return Ok(None),
             Ok(Some(found)) => found,
             Err(homeostat_store::Error::Expired { .. }) => {
                 // Deletes append to the history, and may have compacted the revision that this list reads.
-                let mut found = self.pieces.restart().await?;
+                let mut found = self.list.restart().await?;
                 found.retain(|resource| is_left(resource, self.began));
                 found
             }

@@ -7,28 +7,23 @@
 //! every event, because events refer to resources by name.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::sync::Arc;
 
-use axum::body::Body;
-use axum::http::{Method, header};
-use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
-use futures_util::stream;
+use async_trait::async_trait;
+use axum::http::Method;
+use axum::response::Response;
 use homeostat_component::Severity;
 use homeostat_runtime::events::{Event, EventFilter, EventSource};
 use homeostat_runtime::{EventLog, KindInfo, manifest};
-use homeostat_store::{Resource, Revision, Selector};
+use homeostat_store::{Changes, Error, EventType, Resource, Revision, Selector, Watch};
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
-use crate::list::ListEncoder;
+use crate::encoder::ResourceEncoder;
 use crate::params::Params;
-use crate::presentation::resource_response;
 use crate::request::RequestContext;
 use crate::state::Api;
 use crate::status::Failure;
-use crate::watch::{BOOKMARK_EVERY, WatchEncoder, line, sleep_until};
+use crate::watch::{self, InitialEvents, WatchStream};
 
 pub(crate) const PLURAL: &str = "events";
 
@@ -44,40 +39,54 @@ pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &RequestContext<'_>)
         return Err(Failure::not_found(format!("events have no subresource {part}")));
     }
     let params: Params = ask.params()?;
-    let wanted = wanted(&params, ask)?;
+    let selector = selector(&params, ask)?;
     let log = api.host.events();
     if params.is_watch() && ask.target.name.is_none() {
         params.check_watch()?;
-        return watch(log, wanted, info, ask, &params);
+        return watch(log, selector, info, ask, &params);
     }
-    let (found, through) = read(&log, &wanted, 0)?;
+    let (mut events, through) = read(&log, 0)?;
+    events.retain(|event| selector.matches(&event.resource));
+    let encoder = ResourceEncoder::of(info, ask, &params);
     if let Some(name) = ask.target.name {
-        let found = found.iter().find(|(_, event)| event.key().name() == name);
-        let (_, event) = found.ok_or_else(|| Failure::not_found(format!("events \"{name}\" not found")))?;
-        return Ok(resource_response(info, event, ask, &params));
+        let found = events.iter().find(|event| event.resource.key().name() == name);
+        let event = found.ok_or_else(|| Failure::not_found(format!("events \"{name}\" not found")))?;
+        return Ok(encoder.response(&event.resource));
     }
     let revision = revision(&log, through);
     params.check_list()?;
     params.check_revision(revision)?;
     let metadata = json!({ "resourceVersion": revision.to_string() });
-    Ok(ListEncoder::of(info, ask, &params).response(&metadata, found.iter().map(|(_, event)| event)))
+    Ok(encoder.list_response(&metadata, events.iter().map(|event| &*event.resource)))
 }
 
 /// Returns the selector of the events that a request asks for.
-fn wanted(params: &Params, ask: &RequestContext<'_>) -> Result<Selector, Failure> {
+fn selector(params: &Params, ask: &RequestContext<'_>) -> Result<Selector, Failure> {
     let mut selector = params.selector(ask.target.namespace)?;
     selector.fields.retain(|(pointer, _)| pointer != "/involvedObject/uid");
     Ok(selector)
 }
 
-/// Returns the events after a sequence, each with its first sequence, and the newest sequence of the log.
-fn read(log: &EventLog, wanted: &Selector, after: u64) -> Result<(Vec<(u64, Resource)>, u64), Failure> {
+/// Returns the events after a sequence as changes of a store, and the newest sequence of the log. A repeated
+/// event changes the one that was there before.
+///
+/// # Errors
+/// `Invalid` for an event that is no resource.
+fn read(log: &EventLog, after: u64) -> Result<(Vec<homeostat_store::Event>, u64), Error> {
     let events = log.list(&EventFilter { controller: None, key: None, after });
     // The newest event is never evicted, so its sequence is the newest of the log.
     let through = events.last().map_or(after, |event| event.sequence);
-    let resource = |event: Event| Ok((event.first_sequence, Resource::from_document(document(log, &event))?));
-    let found: Result<Vec<_>, homeostat_store::Error> = events.into_iter().map(resource).collect();
-    Ok((found?.into_iter().filter(|(_, event)| wanted.matches(event)).collect(), through))
+    let change = |event: Event| {
+        let resource = Arc::new(Resource::from_document(document(log, &event))?);
+        let is_new = event.first_sequence > after;
+        Ok(homeostat_store::Event {
+            kind: if is_new { EventType::Added } else { EventType::Modified },
+            revision: resource.revision(),
+            previous: (!is_new).then(|| Arc::clone(&resource)),
+            resource,
+        })
+    };
+    Ok((events.into_iter().map(change).collect::<Result<_, Error>>()?, through))
 }
 
 /// Returns the revision of a sequence.
@@ -134,129 +143,72 @@ fn uid(log: &EventLog, first_sequence: u64) -> String {
 /// Responds with a watch, from the requested revision or from all current events.
 fn watch(
     log: Arc<EventLog>,
-    wanted: Selector,
+    selector: Selector,
     info: &KindInfo,
     ask: &RequestContext<'_>,
     params: &Params,
 ) -> Result<Response, Failure> {
-    let shape = WatchEncoder::of(info, ask, params);
-    let mut following = EventWatch {
-        wanted,
-        shape,
-        after: 0,
-        known_through: 0,
-        pending: VecDeque::new(),
-        knows_columns: false,
-        is_over: false,
-        bookmark: params.wants_bookmarks().then(|| Instant::now() + BOOKMARK_EVERY),
-        log,
+    let (initial_events, after) = match params.watch_after()? {
+        Some(revision) => match sequence(&log, revision) {
+            Ok(after) => (None, after),
+            Err(error) => return Ok(watch::error_response(&error)),
+        },
+        None => {
+            let (events, through) = read(&log, 0)?;
+            let resources = events.into_iter().map(|event| event.resource);
+            let resources = resources.filter(|resource| selector.matches(resource)).collect();
+            (Some(InitialEvents::new(resources, None)), through)
+        }
     };
-    match params.after()? {
-        Some(revision) if !params.wants_initial_events() => {
-            if let Err(failure) = following.resume_after(revision) {
-                following.end_with_error(&failure);
-            }
-        }
-        _ => following.send_initial_events(params.wants_initial_events())?,
-    }
-    let lines = stream::unfold(following, async |mut following| {
-        Some((Ok::<_, Infallible>(following.next().await?), following))
-    });
-    Ok(([(header::CONTENT_TYPE, "application/json")], Body::from_stream(lines)).into_response())
+    let (encoder, revision) = (ResourceEncoder::of(info, ask, params), revision(&log, after));
+    let watch = Watch::new(EventLogChanges { log, after, pending: VecDeque::new() });
+    Ok(WatchStream::new(watch, revision, initial_events, selector, encoder, params).response())
 }
 
-/// One watch of one client.
-struct EventWatch {
-    log: Arc<EventLog>,
-    wanted: Selector,
-    shape: WatchEncoder,
-    /// The sequence up to which the log was read.
-    after: u64,
-    /// The sequence up to which the client has every event. An event that first happened after it is `ADDED`.
-    known_through: u64,
-    pending: VecDeque<Bytes>,
-    /// The client has received a table with columns.
-    knows_columns: bool,
-    /// An error was sent, and nothing follows it.
-    is_over: bool,
-    /// When the next bookmark is due; `None` if the client did not ask for bookmarks.
-    bookmark: Option<Instant>,
-}
-
-impl EventWatch {
-    /// Resumes after a revision.
-    ///
-    /// # Errors
-    /// `Expired` if the revision is not of this log, or if events after it were evicted.
-    fn resume_after(&mut self, from: Revision) -> Result<(), Failure> {
-        let newest = self.log.list(&EventFilter::default()).last().map_or(0, |event| event.sequence);
-        let forgotten = self.log.forgotten();
-        let sequence = from.0.checked_sub(self.log.began());
-        let expired = || expired(&self.log, forgotten);
-        self.after = sequence.filter(|sequence| (forgotten..=newest).contains(sequence)).ok_or_else(expired)?;
-        self.known_through = self.after;
-        Ok(())
-    }
-
-    /// Queues all current events, and the bookmark that ends them if the client asked for it.
-    fn send_initial_events(&mut self, wants_end: bool) -> Result<(), Failure> {
-        self.read_new_events()?;
-        if wants_end {
-            let mark = self.shape.bookmark(self.revision(), &json!({ "k8s.io/initial-events-end": "true" }));
-            self.pending.push_back(mark);
-        }
-        Ok(())
-    }
-
-    fn revision(&self) -> Revision {
-        revision(&self.log, self.after)
-    }
-
-    /// Reads the events since the last read.
-    fn read_new_events(&mut self) -> Result<(), Failure> {
-        let (found, through) = read(&self.log, &self.wanted, self.after)?;
-        let forgotten = self.log.forgotten();
-        if self.after > 0 && forgotten > self.after {
-            return Err(expired(&self.log, forgotten));
-        }
-        for (first, event) in found {
-            let further = std::mem::replace(&mut self.knows_columns, true);
-            let word = if first > self.known_through { "ADDED" } else { "MODIFIED" };
-            self.pending.push_back(self.shape.line(word, &event, further));
-        }
-        (self.after, self.known_through) = (through, through);
-        Ok(())
-    }
-
-    /// Ends with an error. It is sent as an `ERROR` event of the watch, as for any other kind.
-    fn end_with_error(&mut self, failure: &Failure) {
-        self.is_over = true;
-        self.pending.push_back(line("ERROR", &failure.document()));
-    }
-
-    /// Returns the next line; `None` at the end.
-    async fn next(&mut self) -> Option<Bytes> {
-        while self.pending.is_empty() && !self.is_over {
-            let bookmark = self.bookmark;
-            // Biased, so that a bookmark is sent only if no event is pending.
-            tokio::select! {
-                biased;
-                () = self.log.changed(self.after) => {
-                    if let Err(failure) = self.read_new_events() {
-                        self.end_with_error(&failure);
-                    }
-                }
-                () = sleep_until(bookmark) => {
-                    self.bookmark = Some(Instant::now() + BOOKMARK_EVERY);
-                    self.pending.push_back(self.shape.bookmark(self.revision(), &json!({})));
-                }
-            }
-        }
-        self.pending.pop_front()
-    }
+/// Returns the sequence of a revision.
+///
+/// # Errors
+/// `Expired` if the revision is not of this log, or if events after it were evicted.
+fn sequence(log: &EventLog, revision: Revision) -> Result<u64, Error> {
+    let newest = log.list(&EventFilter::default()).last().map_or(0, |event| event.sequence);
+    let forgotten = log.forgotten();
+    let sequence = revision.0.checked_sub(log.began());
+    sequence.filter(|sequence| (forgotten..=newest).contains(sequence)).ok_or_else(|| expired(log, forgotten))
 }
 
 /// Returns the error that tells a client to list again.
-fn expired(log: &EventLog, forgotten: u64) -> Failure {
-    homeostat_store::Error::Expired { oldest: revision(log, forgotten) }.into()
+fn expired(log: &EventLog, forgotten: u64) -> Error {
+    Error::Expired { oldest: revision(log, forgotten) }
+}
+
+/// The changes of a log of events.
+struct EventLogChanges {
+    log: Arc<EventLog>,
+    /// The sequence up to which the log was read.
+    after: u64,
+    pending: VecDeque<homeostat_store::Event>,
+}
+
+#[async_trait]
+impl Changes for EventLogChanges {
+    async fn next(&mut self) -> Result<homeostat_store::Event, Error> {
+        loop {
+            if let Some(event) = self.pending.pop_front() {
+                return Ok(event);
+            }
+            self.log.changed(self.after).await;
+            // Everything is read after the await: a cancelled read is repeated.
+            let (events, through) = read(&self.log, self.after)?;
+            let forgotten = self.log.forgotten();
+            if self.after > 0 && forgotten > self.after {
+                return Err(expired(&self.log, forgotten));
+            }
+            (self.pending, self.after) = (events.into(), through);
+        }
+    }
+
+    fn position(&self) -> Option<Revision> {
+        let read = revision(&self.log, self.after);
+        Some(self.pending.front().map_or(read, |next| Revision(next.revision.0 - 1)))
+    }
 }

@@ -1,15 +1,16 @@
 //! The HTTP API of a host: resources in the Kubernetes API, controllers, queues, events, logs, metrics and
 //! health.
 //!
-//! A request passes five stages. [`serve()`] accepts the connection, `traffic` bounds it, and `unread` drains
-//! the rest of a request body. `access` authenticates and authorises the client. `limits` bounds the request,
-//! with the limiters (`room`) that all requests share. `router` finds the handler; `path` and `params` (both
-//! pure) parse the request. The handler calls the [`Host`](homeostat_runtime::Host). Every refusal becomes a
-//! Kubernetes `Status` document in one place, `status`.
+//! A request passes five stages. [`serve()`] accepts the connection, `connection_timeouts` bounds it, and
+//! `body_drain` drains the rest of a request body. `access` authenticates and authorises the client. `limits`
+//! bounds the request, with the limiters (`limiter`) that all requests share. `router` finds the handler; `path`
+//! and `params` (both pure) parse the request. The handler calls the [`Host`](homeostat_runtime::Host). Every
+//! refusal becomes a Kubernetes `Status` document in one place, `status`.
 //!
 //! `docs/kubernetes.md` lists which parts of the Kubernetes API are served, and which are refused and why.
-//! `negotiate` chooses the format of a response; `list`, `table`, `watch`, `openapi`, `discovery`, `scale`
-//! and `events` each produce one.
+//! `negotiate` chooses the format of resources, and `encoder` encodes them for reads, lists and watches. `list`
+//! and `watch` stream them, those of the store and those of the log of events (`events`). `openapi`, `discovery`
+//! and `scale` have documents of their own.
 //!
 //! Other machines are served over TLS only (`tls`), and only with a token (`tokens`). Plain HTTP is served on
 //! loopback addresses and on sockets in private folders.
@@ -30,6 +31,7 @@ mod connection_timeouts;
 mod controllers;
 mod discovery;
 mod duplicates;
+mod encoder;
 mod error;
 mod event_cache;
 mod events;
@@ -55,7 +57,6 @@ mod request;
 mod resources;
 mod router;
 mod scale;
-mod scrape;
 mod serve;
 mod shutdown;
 mod state;

@@ -8,24 +8,20 @@ use std::sync::Arc;
 use std::vec::IntoIter;
 
 use axum::body::Body;
-use axum::http::header;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use homeostat_runtime::KindInfo;
-use homeostat_store::{Error, Kind, Page, Query, Resource, Revision, Store};
-use serde::Serialize;
+use homeostat_store::{Error, Page, Query, Resource, Revision, Store};
 use serde_json::{Value, json};
 
 use crate::client::Client;
+use crate::encoder::{LIST_END, ResourceEncoder, json_response};
 use crate::limiter::{Limiter, LimiterPermit};
-use crate::negotiate::{ResponseFormat, in_version, only_metadata, response_format};
 use crate::params::Params;
-use crate::presentation::Presentation;
 use crate::request::RequestContext;
 use crate::state::Api;
 use crate::status::Failure;
-use crate::table::Table;
 
 /// Resources per page if the client sets no limit; fewer if they are large
 /// ([`homeostat_store::PAGE_BYTES_MAX`]).
@@ -44,21 +40,25 @@ pub(crate) async fn answer(
     params.check_list()?;
     params.check_revision(api.host.store().revision())?;
     let query = params.query(info.kind.clone(), ask.target.namespace)?;
-    let (pieces, first) = PagedList::open((&api.limits.lists, ask.client), api.host.store(), query).await?;
-    let metadata = pieces.metadata();
-    Ok(send(ListEncoder::of(info, ask, params), &metadata, pieces, first))
+    let (list, first) = PagedList::open((&api.limits.lists, ask.client), api.host.store(), query).await?;
+    let metadata = list.metadata();
+    Ok(send(ResourceEncoder::of(info, ask, params), &metadata, list, first))
 }
 
 /// Streams a list while it is read.
 pub(crate) fn send(
-    frame: ListEncoder,
+    encoder: ResourceEncoder,
     metadata: &Value,
     source: impl PageSource + Send + 'static,
     first: PageItems,
 ) -> Response {
-    let writing = ListStream::begin(frame, metadata, source, first);
-    let chunks = stream::unfold(writing, async |mut writing| Some((writing.next().await?, writing)));
-    ([(header::CONTENT_TYPE, "application/json")], Body::from_stream(chunks)).into_response()
+    let list = ListStream::begin(encoder, metadata, source, first);
+    let chunks = stream::try_unfold(list, async |mut list| {
+        let chunk = list.next().await;
+        let chunk = chunk.inspect_err(|error| tracing::warn!(%error, "a list could not be read to its end"));
+        chunk.map(|chunk| Some((chunk?, list)))
+    });
+    json_response(Body::from_stream(chunks))
 }
 
 /// The resources of one page of a list.
@@ -82,7 +82,7 @@ pub(crate) struct PagedList {
     /// The client has set a limit, and requests the following pages itself.
     is_one: bool,
     /// One permit of the list limiter.
-    _held: LimiterPermit,
+    _permit: LimiterPermit,
 }
 
 impl PagedList {
@@ -95,11 +95,11 @@ impl PagedList {
         store: Arc<dyn Store>,
         mut query: Query,
     ) -> Result<(Self, PageItems), Failure> {
-        let held = lists.acquire(client, 1).await?;
+        let permit = lists.acquire(client, 1).await?;
         let is_one = query.limit.is_some();
         query.limit.get_or_insert(ITEMS_MAX);
         let Page { items, revision, next } = store.list(&query).await?;
-        Ok((Self { store, query, revision, next, is_one, _held: held }, items))
+        Ok((Self { store, query, revision, next, is_one, _permit: permit }, items))
     }
 
     /// Restarts the list at the current revision and reads its first page.
@@ -147,7 +147,8 @@ impl PageSource for PagedList {
 
 /// A list that is being sent.
 struct ListStream<S> {
-    frame: ListEncoder,
+    encoder: ResourceEncoder,
+    /// Kept until the list is sent, with the permit that it holds.
     source: S,
     items: IntoIter<Arc<Resource>>,
     /// The encoded text that is not sent yet.
@@ -156,120 +157,31 @@ struct ListStream<S> {
 }
 
 impl<S: PageSource> ListStream<S> {
-    fn begin(frame: ListEncoder, metadata: &Value, source: S, first: PageItems) -> Self {
-        let chunk = frame.head(metadata);
-        Self { frame, source, items: first.into_iter(), chunk, is_over: false }
+    fn begin(encoder: ResourceEncoder, metadata: &Value, source: S, first: PageItems) -> Self {
+        let chunk = encoder.list_head(metadata);
+        Self { encoder, source, items: first.into_iter(), chunk, is_over: false }
     }
 
     /// Returns the next chunk of text; `None` at the end.
-    async fn next(&mut self) -> Option<Result<Bytes, S::Error>> {
+    async fn next(&mut self) -> Result<Option<Bytes>, S::Error> {
         while !self.is_over {
             for resource in self.items.by_ref() {
-                self.frame.item(&resource, &mut self.chunk);
+                self.encoder.append_item(&resource, &mut self.chunk);
                 if self.chunk.len() >= CHUNK_BYTES {
-                    return Some(Ok(std::mem::take(&mut self.chunk).into()));
+                    return Ok(Some(std::mem::take(&mut self.chunk).into()));
                 }
             }
-            match self.source.next_page().await {
-                Ok(Some(items)) => self.items = items.into_iter(),
-                Ok(None) => {
+            match self.source.next_page().await? {
+                Some(items) => self.items = items.into_iter(),
+                None => {
                     self.is_over = true;
-                    self.chunk.extend_from_slice(END);
-                    return Some(Ok(std::mem::take(&mut self.chunk).into()));
-                }
-                Err(error) => {
-                    self.is_over = true;
-                    tracing::warn!(%error, "a list could not be read to its end");
-                    return Some(Err(error));
+                    self.chunk.extend_from_slice(LIST_END);
+                    return Ok(Some(std::mem::take(&mut self.chunk).into()));
                 }
             }
         }
-        None
+        Ok(None)
     }
-}
-
-/// The text after the last item of a list.
-const END: &[u8] = b"]}";
-
-/// Encodes a list: the text around the items, and each item.
-pub(crate) struct ListEncoder {
-    items: ItemEncoding,
-    dress: Presentation,
-    /// The kind, in the version that the client requested.
-    spoken: Kind,
-    /// The next item is the first one.
-    is_first: bool,
-}
-
-enum ItemEncoding {
-    Documents,
-    Metadata,
-    Rows(Table),
-}
-
-impl ListEncoder {
-    /// Returns an encoder for the requested format.
-    pub(crate) fn of(info: &KindInfo, ask: &RequestContext<'_>, params: &Params) -> Self {
-        let items = match response_format(ask.headers) {
-            ResponseFormat::Table => ItemEncoding::Rows(Table::of(info, params.included())),
-            ResponseFormat::Metadata => ItemEncoding::Metadata,
-            ResponseFormat::Document => ItemEncoding::Documents,
-        };
-        Self { items, ..Self::plain(info, ask) }
-    }
-
-    pub(crate) fn plain(info: &KindInfo, ask: &RequestContext<'_>) -> Self {
-        let dress = Presentation::of(info, ask.host);
-        Self { items: ItemEncoding::Documents, dress, spoken: info.kind.clone(), is_first: true }
-    }
-
-    /// Responds with a list of resources that are already in memory.
-    pub(crate) fn response<'r>(mut self, metadata: &Value, resources: impl Iterator<Item = &'r Resource>) -> Response {
-        let mut text = self.head(metadata);
-        resources.for_each(|resource| self.item(resource, &mut text));
-        text.extend_from_slice(END);
-        ([(header::CONTENT_TYPE, "application/json")], text).into_response()
-    }
-
-    /// Returns the text before the first item.
-    fn head(&self, metadata: &Value) -> Vec<u8> {
-        let (name, facts) = match &self.items {
-            ItemEncoding::Documents => {
-                let (kind, api_version) = (format!("{}List", self.spoken.name), self.spoken.api_version());
-                ("items", json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata }))
-            }
-            ItemEncoding::Metadata => {
-                let (kind, api_version) = ("PartialObjectMetadataList", "meta.k8s.io/v1");
-                ("items", json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata }))
-            }
-            ItemEncoding::Rows(table) => ("rows", json!(table.document(metadata, []).without_rows())),
-        };
-        let mut text = Vec::with_capacity(CHUNK_BYTES);
-        append(&facts, &mut text);
-        // `END` closes the object.
-        text.pop();
-        text.extend_from_slice(format!(",\"{name}\":[").as_bytes());
-        text
-    }
-
-    fn item(&mut self, resource: &Resource, text: &mut Vec<u8>) {
-        if !std::mem::replace(&mut self.is_first, false) {
-            text.push(b',');
-        }
-        let document = || self.dress.render(in_version(resource.document(), &self.spoken));
-        match &self.items {
-            ItemEncoding::Documents => match self.dress.as_stored(resource, &self.spoken) {
-                Some(stored) => text.extend_from_slice(stored.as_bytes()),
-                None => append(&document(), text),
-            },
-            ItemEncoding::Metadata => append(&only_metadata(&document()), text),
-            ItemEncoding::Rows(table) => append(&table.row(&document()), text),
-        }
-    }
-}
-
-fn append(value: &impl Serialize, text: &mut Vec<u8>) {
-    serde_json::to_writer(text, value).expect("documents have texts as keys, and memory takes them");
 }
 
 #[cfg(test)]

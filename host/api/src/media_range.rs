@@ -1,5 +1,7 @@
 //! Parses the media ranges of an `Accept` header. Pure.
 
+use axum::http::{HeaderMap, header};
+
 /// One media range, such as `text/plain; version=0.0.4; q=0.5`.
 #[derive(Clone, Copy)]
 pub(crate) struct MediaRange<'h> {
@@ -9,8 +11,9 @@ pub(crate) struct MediaRange<'h> {
 }
 
 impl<'h> MediaRange<'h> {
-    /// Returns the ranges of the headers, in their order.
-    pub(crate) fn all(accept: impl Iterator<Item = &'h str>) -> impl Iterator<Item = Self> {
+    /// Returns the ranges of all `Accept` headers, in their order.
+    pub(crate) fn all(headers: &'h HeaderMap) -> impl Iterator<Item = Self> {
+        let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
         accept.flat_map(|header| header.split(',')).map(|range| {
             let (media, parameters) = range.split_once(';').unwrap_or((range, ""));
             Self { media: media.trim(), parameters }

@@ -156,7 +156,12 @@ impl Params {
     }
 
     /// Returns the revision after which a watch starts; `None` if it starts with the current resources.
-    pub(crate) fn after(&self) -> Result<Option<Revision>, Failure> {
+    pub(crate) fn watch_after(&self) -> Result<Option<Revision>, Failure> {
+        Ok(self.after()?.filter(|_| !self.wants_initial_events()))
+    }
+
+    /// Returns the requested revision; `None` for any revision.
+    fn after(&self) -> Result<Option<Revision>, Failure> {
         match self.resource_version.as_deref() {
             None | Some("" | "0") => Ok(None),
             Some(text) => text

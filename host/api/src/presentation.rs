@@ -1,20 +1,13 @@
-//! How controllers and their revisions are presented: live status is merged into the stored one, and header
-//! values are redacted.
+//! How documents are presented: in the requested version, in full or only their metadata. Controllers have live
+//! status merged into the stored one. Header values of controllers and their revisions are redacted.
 
 use std::borrow::Cow;
 
-use axum::Json;
-use axum::http::header;
-use axum::response::{IntoResponse, Response};
 use homeostat_runtime::manifest::HIDDEN;
 use homeostat_runtime::{Host, KindInfo, manifest};
-use homeostat_store::{Kind, Resource};
+use homeostat_store::Kind;
+use serde::Serialize;
 use serde_json::{Value, json};
-
-use crate::negotiate::{ResponseFormat, in_version, only_metadata, response_format};
-use crate::params::Params;
-use crate::request::RequestContext;
-use crate::table::Table;
 
 /// The annotation in which `kubectl apply` keeps the whole document.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -44,15 +37,9 @@ impl Presentation {
         matches!(self, Self::Controllers(_))
     }
 
-    /// Returns the stored JSON text of a resource, if it is presented unchanged in the requested version of
-    /// its kind.
-    pub(crate) fn as_stored<'r>(&self, resource: &'r Resource, spoken: &Kind) -> Option<&'r str> {
-        let is_as_stored = matches!(self, Self::Plain) && resource.key().kind() == spoken;
-        is_as_stored.then(|| resource.text())
-    }
-
-    /// Returns a document as it is presented.
-    pub(crate) fn render<'d>(&self, document: Cow<'d, Value>) -> Cow<'d, Value> {
+    /// Returns a document as it is presented, in the version of `kind`.
+    pub(crate) fn render<'d>(&self, document: &'d Value, kind: &Kind) -> Cow<'d, Value> {
+        let document = in_version(document, kind);
         match self {
             Self::Plain => document,
             Self::Revisions => Cow::Owned(redact(document.into_owned())),
@@ -63,6 +50,18 @@ impl Presentation {
             }
         }
     }
+}
+
+/// Returns a document in the requested version of its kind. Only `apiVersion` differs from the stored
+/// document.
+fn in_version<'d>(document: &'d Value, kind: &Kind) -> Cow<'d, Value> {
+    let version = kind.api_version();
+    if document["apiVersion"] == version {
+        return Cow::Borrowed(document);
+    }
+    let mut document = document.clone();
+    document["apiVersion"] = version.into();
+    Cow::Owned(document)
 }
 
 /// Returns the name of a kind that needs redaction.
@@ -128,26 +127,19 @@ fn overlay_live_status(document: &mut Value, host: &Host) {
     }
 }
 
-/// Responds with one resource, in the requested format.
-pub(crate) fn resource_response(
-    info: &KindInfo,
-    resource: &Resource,
-    ask: &RequestContext<'_>,
-    params: &Params,
-) -> Response {
-    let dress = Presentation::of(info, ask.host);
-    let document = || dress.render(in_version(resource.document(), &info.kind));
-    match response_format(ask.headers) {
-        ResponseFormat::Table => {
-            let metadata = json!({ "resourceVersion": resource.revision().to_string() });
-            Json(Table::of(info, params.included()).document(&metadata, [&*document()])).into_response()
-        }
-        ResponseFormat::Metadata => Json(only_metadata(&document())).into_response(),
-        ResponseFormat::Document => match dress.as_stored(resource, &info.kind) {
-            Some(text) => ([(header::CONTENT_TYPE, "application/json")], text.to_owned()).into_response(),
-            None => Json(document()).into_response(),
-        },
-    }
+/// A document in the format [`ResponseFormat::Metadata`](crate::negotiate::ResponseFormat::Metadata).
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PartialObjectMetadata<'d> {
+    kind: &'static str,
+    api_version: &'static str,
+    metadata: Option<&'d Value>,
+}
+
+/// Returns only the metadata of a document.
+pub(crate) fn only_metadata(document: &Value) -> PartialObjectMetadata<'_> {
+    let metadata = document.get("metadata");
+    PartialObjectMetadata { kind: "PartialObjectMetadata", api_version: "meta.k8s.io/v1", metadata }
 }
 
 #[cfg(test)]
@@ -168,10 +160,10 @@ mod tests {
         let applied = json!({ "spec": spec }).to_string();
         let metadata = json!({ "name": "a", "annotations": { LAST_APPLIED: applied, "note": "stays" } });
         for document in [json!({ "metadata": metadata, "spec": spec }), json!({ "spec": { "spec": spec } })] {
-            let told = redact(document);
-            assert!(!told.to_string().contains("hush"), "{told}");
-            assert!(told.to_string().contains("\"x-token\":{\"secret\":\"token\"}"), "{told}");
-            assert!(told.to_string().contains("\"kinds\":[\"Pod\"]"), "{told}");
+            let shown = redact(document);
+            assert!(!shown.to_string().contains("hush"), "{shown}");
+            assert!(shown.to_string().contains("\"x-token\":{\"secret\":\"token\"}"), "{shown}");
+            assert!(shown.to_string().contains("\"kinds\":[\"Pod\"]"), "{shown}");
         }
         assert_eq!(
             redact(json!({ "metadata": { "annotations": { LAST_APPLIED: "{hush" } } }))["metadata"]["annotations"]

@@ -7,9 +7,9 @@ use homeostat_runtime::KindInfo;
 use homeostat_store::{EventType, Key, Precondition, Write, WriteResponse};
 use serde_json::{Map, Value, json};
 
+use crate::encoder::ResourceEncoder;
 use crate::params::Params;
 use crate::path::Target;
-use crate::presentation::resource_response;
 use crate::request::{RequestContext, change, not_allowed};
 use crate::state::Api;
 use crate::status::Failure;
@@ -53,7 +53,7 @@ async fn answer_of(api: &Api, info: &KindInfo, ask: &RequestContext<'_>, params:
     match (ask.method, target.subresource) {
         (&Method::GET, None | Some("status")) => {
             let resource = api.host.store().get(&key).await?;
-            Ok(resource_response(info, &resource, ask, params))
+            Ok(ResourceEncoder::of(info, ask, params).response(&resource))
         }
         (&Method::PUT, None) => update(api, info, &key, ask, params).await,
         (&Method::PUT, Some("status")) => update_status(api, info, key, ask, params).await,
@@ -186,7 +186,7 @@ async fn delete(
     let WriteResponse { resource, change, unknown_fields: _ } = api.host.write(request).await?;
     if change != Some(EventType::Deleted) {
         // The resource waits for its finalizers.
-        return Ok(resource_response(info, &resource, ask, params));
+        return Ok(ResourceEncoder::of(info, ask, params).response(&resource));
     }
     let details =
         json!({ "name": resource.key().name(), "group": kind.group, "kind": kind.name, "uid": resource.uid() });
@@ -210,7 +210,8 @@ async fn write(
         Some(_) => (StatusCode::OK, "configured"),
         None => (StatusCode::OK, "unchanged"),
     };
-    let mut response = (code, [(CHANGE, word)], resource_response(info, &resource, ask, params)).into_response();
+    let mut response =
+        (code, [(CHANGE, word)], ResourceEncoder::of(info, ask, params).response(&resource)).into_response();
     let duplicates = duplicates.iter().map(|path| format!("duplicate field {path:?}"));
     let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
     warn(&mut response, duplicates.chain(unknown));

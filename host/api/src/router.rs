@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Path, Request, State};
-use axum::http::Uri;
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
@@ -13,12 +13,13 @@ use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 
 use crate::client::Client;
+use crate::metrics::ExpositionFormat;
 use crate::path::{self, BACKUP, HEALTH, METRICS, Route};
 use crate::request::RequestContext;
 use crate::state::Api;
 use crate::status::Failure;
 use crate::{
-    access, backup, body, controllers, discovery, health, limits, negotiate, openapi, record_stream, resources, scrape,
+    access, backup, body, controllers, discovery, health, limits, negotiate, openapi, record_stream, resources,
 };
 
 /// Answers the requests of all connections. Clones share one state.
@@ -65,7 +66,7 @@ fn router(api: Arc<Api>) -> Router {
         .route(alive, get(health::live))
         .route(ready, get(health::ready))
         .route(healthy, get(health::ready))
-        .route(METRICS, get(scrape::answer))
+        .route(METRICS, get(metrics))
         .route("/version", get(discovery::version))
         .route("/version/", get(discovery::version))
         .route("/openapi/v3", get(async |State(api): State<Arc<Api>>| openapi::index(&api.host.kinds().list())))
@@ -84,6 +85,18 @@ fn router(api: Arc<Api>) -> Router {
         .fallback(async |uri: Uri| no_such_path(uri.path()))
         .method_not_allowed_fallback(async || Failure::method_not_allowed("this path is read-only: use GET"))
         .with_state(api)
+}
+
+/// Responds with all metrics, in the format that the client prefers.
+async fn metrics(State(api): State<Arc<Api>>, headers: HeaderMap) -> Result<Response, Failure> {
+    let format = ExpositionFormat::choose(&headers);
+    // With many controllers rendering takes long, so it runs on a blocking thread.
+    let rendered = tokio::task::spawn_blocking(move || api.metrics.render(&api.host, format)).await;
+    let text = rendered.map_err(|error| {
+        let message = format!("the metrics could not be rendered: {error}");
+        Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
+    })?;
+    Ok(([(header::CONTENT_TYPE, format.content_type())], text).into_response())
 }
 
 /// Serves everything under `/api` and `/apis`.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::age;
-use crate::negotiate::{OnlyMetadata, only_metadata};
+use crate::presentation::{PartialObjectMetadata, only_metadata};
 
 mod cells;
 mod columns;
@@ -83,7 +83,7 @@ pub(crate) struct Row<'d> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum RowObject<'d> {
-    Metadata(OnlyMetadata<'d>),
+    Metadata(PartialObjectMetadata<'d>),
     Whole(&'d Value),
 }
 
@@ -107,10 +107,11 @@ impl Table {
         }
     }
 
-    /// Returns a table with one row and no columns, for clients that have the columns already.
-    pub(crate) fn without_columns<'d>(&self, document: &'d Value) -> TableDocument<'d> {
+    /// Returns a table with one row, without columns for clients that have them already.
+    pub(crate) fn of_one<'d>(&self, document: &'d Value, knows_columns: bool) -> TableDocument<'d> {
         let metadata = json!({ "resourceVersion": document.pointer("/metadata/resourceVersion") });
-        TableDocument { column_definitions: None, ..self.document(&metadata, [document]) }
+        let table = self.document(&metadata, [document]);
+        if knows_columns { TableDocument { column_definitions: None, ..table } } else { table }
     }
 
     /// Returns the row of a resource.

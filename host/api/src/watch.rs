@@ -6,25 +6,26 @@ use std::time::Duration;
 use std::vec::IntoIter;
 
 use axum::body::Body;
-use axum::http::header;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
+use futures_util::future::OptionFuture;
 use futures_util::stream;
 use homeostat_runtime::KindInfo;
-use homeostat_store::{Error, Event, EventType, Kind, Query, Resource, Revision, Scope, Selector, Watch};
-use serde::Serialize;
+use homeostat_store::{Error, Event, EventType, Query, Resource, Revision, Scope, Selector, Watch};
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
+use crate::encoder::{ResourceEncoder, append_json, json_response};
 use crate::event_cache::{EncodedEventCache, EventCacheKey};
-use crate::list::{PageSource, PagedList};
-use crate::negotiate::{ResponseFormat, in_version, only_metadata, response_format};
+use crate::list::{PageItems, PageSource, PagedList};
+use crate::negotiate::ResponseFormat;
 use crate::params::Params;
-use crate::presentation::Presentation;
 use crate::request::RequestContext;
 use crate::state::Api;
 use crate::status::Failure;
-use crate::table::Table;
+
+/// The interval of bookmarks.
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Responds with a watch, from the requested revision or from all current resources.
 pub(crate) async fn answer(
@@ -35,16 +36,13 @@ pub(crate) async fn answer(
 ) -> Result<Response, Failure> {
     params.check_watch()?;
     let selector = params.selector(ask.target.namespace)?;
-    let shape = WatchEncoder::of(info, ask, params);
-    let version = info.kind.version.as_str().into();
-    let (first, after) = match params.after()? {
-        Some(revision) if !params.wants_initial_events() => (None, revision),
-        _ => {
+    let (initial_events, after) = match params.watch_after()? {
+        Some(revision) => (None, revision),
+        None => {
             let query = Query { selector: selector.clone(), ..Query::all(info.kind.clone()) };
-            let (pieces, items) = PagedList::open((&api.limits.lists, ask.client), api.host.store(), query).await?;
-            let revision = pieces.revision();
-            let wants_end = params.wants_initial_events();
-            (Some(InitialEvents { pieces, items: items.into_iter(), wants_end }), revision)
+            let (list, items) = PagedList::open((&api.limits.lists, ask.client), api.host.store(), query).await?;
+            let revision = list.revision();
+            (Some(InitialEvents::new(items, Some(list))), revision)
         }
     };
     let watch = match api.host.store().watch(Scope::Kind(info.kind.clone()), after).await {
@@ -52,118 +50,60 @@ pub(crate) async fn answer(
         Err(error @ (Error::Expired { .. } | Error::FutureRevision { .. })) => return Ok(error_response(&error)),
         Err(error) => return Err(error.into()),
     };
-    let following = WatchStream {
-        watch,
-        selector,
-        initial_events: first,
-        is_over: false,
-        knows_columns: false,
-        seen: after,
-        bookmark: params.wants_bookmarks().then(|| Instant::now() + BOOKMARK_EVERY),
-        shape,
-        version,
-        event_cache: api.event_cache.clone(),
-    };
-    let lines = stream::unfold(following, async |mut following| {
-        Some((Ok::<_, Infallible>(following.next().await?), following))
-    });
-    Ok(([(header::CONTENT_TYPE, "application/json")], Body::from_stream(lines)).into_response())
+    let encoder = ResourceEncoder::of(info, ask, params);
+    let shared = Some((api.event_cache.clone(), info.kind.version.as_str().into()));
+    let watch = WatchStream::new(watch, after, initial_events, selector, encoder, params);
+    Ok(WatchStream { shared, ..watch }.response())
 }
 
 /// Responds to a watch from a compacted or future revision. Like an API server, it sends the error as a watch
 /// event: some clients list again only then.
-fn error_response(error: &Error) -> Response {
-    let told = line("ERROR", &Failure::expired(error.to_string()).document());
-    ([(header::CONTENT_TYPE, "application/json")], told).into_response()
+pub(crate) fn error_response(error: &Error) -> Response {
+    json_response(error_line(&Failure::expired(error.to_string())))
 }
 
 /// The resources at the start of a watch, which are sent first.
-struct InitialEvents {
-    pieces: PagedList,
+pub(crate) struct InitialEvents {
     items: IntoIter<Arc<Resource>>,
-    /// The client asked for a bookmark after the last of them.
-    wants_end: bool,
+    /// The list that has more of them.
+    list: Option<PagedList>,
 }
 
-/// The interval of bookmarks.
-pub(crate) const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-
-/// Encodes watch events in the requested format.
-pub(crate) struct WatchEncoder {
-    /// As rows of this table.
-    table: Option<Table>,
-    /// As their metadata only.
-    metadata: bool,
-    /// The kind, in the version that the client requested.
-    spoken: Kind,
-    dress: Presentation,
-}
-
-impl WatchEncoder {
-    /// Returns an encoder for the requested format.
-    pub(crate) fn of(info: &KindInfo, ask: &RequestContext<'_>, params: &Params) -> Self {
-        Self {
-            table: (response_format(ask.headers) == ResponseFormat::Table).then(|| Table::of(info, params.included())),
-            metadata: response_format(ask.headers) == ResponseFormat::Metadata,
-            spoken: info.kind.clone(),
-            dress: Presentation::of(info, ask.host),
-        }
+impl InitialEvents {
+    pub(crate) fn new(items: PageItems, list: Option<PagedList>) -> Self {
+        Self { items: items.into_iter(), list }
     }
 
-    /// Returns the line of one event. The first table has the columns, `further` ones do not.
-    pub(crate) fn line(&self, word: &str, resource: &Resource, further: bool) -> Bytes {
-        match self.dress.as_stored(resource, &self.spoken) {
-            Some(stored) if self.table.is_none() && !self.metadata => {
-                format!("{{\"type\":\"{word}\",\"object\":{stored}}}\n").into()
+    /// Returns the next resource; `None` at the end.
+    ///
+    /// # Errors
+    /// Those of [`PagedList::next_page`].
+    async fn next(&mut self) -> Result<Option<Arc<Resource>>, Error> {
+        loop {
+            if let Some(resource) = self.items.next() {
+                return Ok(Some(resource));
             }
-            _ => self.line_of(word, resource.document(), further),
-        }
-    }
-
-    fn line_of(&self, word: &str, document: &Value, further: bool) -> Bytes {
-        let document = &*self.dress.render(in_version(document, &self.spoken));
-        match &self.table {
-            Some(table) if further => line(word, &table.without_columns(document)),
-            Some(table) => {
-                let metadata = json!({ "resourceVersion": document.pointer("/metadata/resourceVersion") });
-                line(word, &table.document(&metadata, [document]))
+            let Some(list) = &mut self.list else { return Ok(None) };
+            match list.next_page().await? {
+                Some(items) => self.items = items.into_iter(),
+                None => return Ok(None),
             }
-            None if self.metadata => line(word, &only_metadata(document)),
-            None => line(word, document),
-        }
-    }
-
-    /// Returns the line of a bookmark.
-    pub(crate) fn bookmark(&self, revision: Revision, annotations: &Value) -> Bytes {
-        let metadata = json!({ "resourceVersion": revision.to_string(), "annotations": annotations });
-        let (api_version, kind) = (self.spoken.api_version(), &self.spoken.name);
-        let mark = json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata });
-        match &self.table {
-            Some(table) => {
-                let mut told = json!(table.without_columns(&mark));
-                told["metadata"] = json!({ "resourceVersion": revision.to_string() });
-                told["rows"][0]["object"] = json!(only_metadata(&mark));
-                line("BOOKMARK", &told)
-            }
-            None if self.metadata => line("BOOKMARK", &only_metadata(&mark)),
-            None => line("BOOKMARK", &mark),
         }
     }
 }
 
-/// One watch of one client.
-struct WatchStream {
+/// One watch of one client, of a kind in the store or of the events of the host.
+pub(crate) struct WatchStream {
     watch: Watch,
     selector: Selector,
     /// The initial events that are not sent yet.
     initial_events: Option<InitialEvents>,
-    /// An error was sent, and nothing follows it.
-    is_over: bool,
-    shape: WatchEncoder,
-    /// The version of the kind that the client requested.
-    version: Arc<str>,
-    /// The encoded events that all watches share.
-    event_cache: EncodedEventCache,
+    /// The client asked for a bookmark after the last initial event.
+    marks_initial_events_end: bool,
+    encoder: ResourceEncoder,
+    /// The encoded events that all watches of the store share, and the version of the kind that the client
+    /// requested.
+    shared: Option<(EncodedEventCache, Arc<str>)>,
     /// The client has received a table with columns.
     knows_columns: bool,
     /// The client has every event up to this revision.
@@ -173,133 +113,129 @@ struct WatchStream {
 }
 
 impl WatchStream {
-    /// Returns the next line; `None` at the end.
-    async fn next(&mut self) -> Option<Bytes> {
-        if let Some(line) = self.next_initial_event().await {
-            return Some(line);
+    /// Returns the stream of a watch that starts after a revision, at which the initial events are.
+    pub(crate) fn new(
+        watch: Watch,
+        after: Revision,
+        initial_events: Option<InitialEvents>,
+        selector: Selector,
+        encoder: ResourceEncoder,
+        params: &Params,
+    ) -> Self {
+        Self {
+            watch,
+            selector,
+            initial_events,
+            marks_initial_events_end: params.wants_initial_events(),
+            encoder,
+            shared: None,
+            knows_columns: false,
+            seen: after,
+            bookmark: params.wants_bookmarks().then(|| Instant::now() + BOOKMARK_INTERVAL),
         }
-        while !self.is_over {
-            let bookmark = self.bookmark;
+    }
+
+    /// Responds with the lines of the watch. An error ends it, and is its last line.
+    pub(crate) fn response(self) -> Response {
+        let lines = stream::unfold(Some(self), async |watch| {
+            let mut watch = watch?;
+            Some(match watch.next().await {
+                Ok(line) => (Ok::<_, Infallible>(line), Some(watch)),
+                Err(error) => (Ok(error_line(&error.into())), None),
+            })
+        });
+        json_response(Body::from_stream(lines))
+    }
+
+    /// Returns the next line.
+    ///
+    /// # Errors
+    /// Those of [`Watch::next`] and of the list of the initial events.
+    async fn next(&mut self) -> Result<Bytes, Error> {
+        if let Some(initial_events) = &mut self.initial_events {
+            if let Some(resource) = initial_events.next().await? {
+                return Ok(self.event_line("ADDED", &resource, resource.revision()));
+            }
+            self.initial_events = None;
+            if self.marks_initial_events_end {
+                return Ok(self.bookmark_line(&json!({ "k8s.io/initial-events-end": "true" })));
+            }
+        }
+        loop {
+            // Biased, so that a bookmark is sent only if no event is pending.
             let event = tokio::select! {
                 biased;
-                event = self.watch.next() => event,
-                () = sleep_until(bookmark) => {
-                    self.bookmark = Some(Instant::now() + BOOKMARK_EVERY);
+                event = self.watch.next() => event?,
+                Some(()) = OptionFuture::from(self.bookmark.map(sleep_until)) => {
+                    self.bookmark = Some(Instant::now() + BOOKMARK_INTERVAL);
                     self.seen = self.seen.max(self.watch.position().unwrap_or_default());
-                    return Some(self.shape.bookmark(self.seen, &json!({})));
+                    return Ok(self.bookmark_line(&json!({})));
                 }
             };
-            match event {
-                Ok(event) => {
-                    self.seen = event.revision;
-                    if let Some((word, resource)) = visible_change(&event, &self.selector) {
-                        let further = std::mem::replace(&mut self.knows_columns, true);
-                        return Some(self.encode_event(word, resource, event.revision, further));
-                    }
-                }
-                Err(error) => return Some(self.end_with_error(error)),
+            self.seen = event.revision;
+            if let Some(word) = visible_change(&event, &self.selector) {
+                return Ok(self.shared_event_line(word, &event));
             }
         }
-        None
     }
 
-    /// Returns the next line of the initial events; `None` after the last one.
-    async fn next_initial_event(&mut self) -> Option<Bytes> {
-        while let Some(first) = &mut self.initial_events {
-            if let Some(resource) = first.items.next() {
-                let further = std::mem::replace(&mut self.knows_columns, true);
-                return Some(self.shape.line("ADDED", &resource, further));
+    /// Returns the line of an event, which all watches of the same form share.
+    fn shared_event_line(&mut self, word: &'static str, event: &Event) -> Bytes {
+        let Event { revision, resource, .. } = event;
+        match self.shared.clone().filter(|_| self.encoder.is_deterministic()) {
+            Some((cache, version)) => {
+                let metadata = matches!(self.encoder.format, ResponseFormat::Metadata);
+                let key = EventCacheKey { revision: *revision, word, metadata, version };
+                cache.get_or_encode(key, || self.event_line(word, resource, *revision))
             }
-            match first.pieces.next_page().await {
-                Ok(Some(items)) => first.items = items.into_iter(),
-                Ok(None) => {
-                    let wants_end = first.wants_end;
-                    self.initial_events = None;
-                    if wants_end {
-                        let annotations = json!({ "k8s.io/initial-events-end": "true" });
-                        return Some(self.shape.bookmark(self.seen, &annotations));
-                    }
-                }
-                Err(error) => {
-                    self.initial_events = None;
-                    return Some(self.end_with_error(error));
-                }
+            None => self.event_line(word, resource, *revision),
+        }
+    }
+
+    /// Returns the line of an event. Its resource has the revision of the event, so that a client can resume
+    /// from there. The first table has the columns, further ones do not.
+    fn event_line(&mut self, word: &str, resource: &Resource, revision: Revision) -> Bytes {
+        let knows_columns = std::mem::replace(&mut self.knows_columns, true);
+        line(word, |text| {
+            if resource.revision() == revision {
+                return self.encoder.append(resource, knows_columns, text);
             }
-        }
-        None
+            let mut document = resource.document().clone();
+            document["metadata"]["resourceVersion"] = revision.to_string().into();
+            self.encoder.append_document(&document, knows_columns, text);
+        })
     }
 
-    /// Returns the line of an event.
-    fn encode_event(&self, word: &'static str, resource: &Resource, revision: Revision, further: bool) -> Bytes {
-        let write = || event_line(&self.shape, word, resource, revision, further);
-        if self.shape.table.is_some() || self.shape.dress.is_volatile() {
-            // Not cached: the first row has the columns, and ages and live status change.
-            return write();
-        }
-        let about = EventCacheKey { revision, word, metadata: self.shape.metadata, version: self.version.clone() };
-        self.event_cache.get_or_encode(about, write)
-    }
-
-    /// Returns the last line, with the error that ends the watch.
-    fn end_with_error(&mut self, error: homeostat_store::Error) -> Bytes {
-        self.is_over = true;
-        line("ERROR", &Failure::from(error).document())
+    fn bookmark_line(&self, annotations: &Value) -> Bytes {
+        line("BOOKMARK", |text| self.encoder.append_bookmark(self.seen, annotations, text))
     }
 }
 
-/// Returns the event as a client with this selector sees it. A resource that no longer matches is `DELETED`
-/// for that client.
-fn visible_change<'e>(event: &'e Event, selector: &Selector) -> Option<(&'static str, &'e Resource)> {
-    let before = event.previous.as_deref().filter(|resource| selector.matches(resource));
-    let after = match event.kind {
-        EventType::Deleted => None,
-        EventType::Added | EventType::Modified => Some(&*event.resource).filter(|resource| selector.matches(resource)),
-    };
+/// Returns the type of an event as a client with this selector sees it; `None` if the client does not see it.
+/// A resource that no longer matches is `DELETED` for that client.
+fn visible_change(event: &Event, selector: &Selector) -> Option<&'static str> {
+    let matches = |resource: &Resource| selector.matches(resource);
+    let is_deleted = event.kind == EventType::Deleted;
+    let before = event.previous.as_deref().map_or(is_deleted && matches(&event.resource), matches);
+    let after = !is_deleted && matches(&event.resource);
     match (before, after) {
-        (None, None)
-            if event.kind == EventType::Deleted && event.previous.is_none() && selector.matches(&event.resource) =>
-        {
-            Some(("DELETED", &event.resource))
-        }
-        (None, None) => None,
-        (None, Some(after)) => Some(("ADDED", after)),
-        (Some(_), Some(after)) => Some(("MODIFIED", after)),
-        (Some(_), None) => Some(("DELETED", &event.resource)),
-    }
-}
-
-/// Returns the line of an event. Its resource has the revision of the event, so that a client can resume from
-/// there.
-fn event_line(shape: &WatchEncoder, word: &str, resource: &Resource, revision: Revision, further: bool) -> Bytes {
-    if resource.revision() == revision {
-        return shape.line(word, resource, further);
-    }
-    let mut document = resource.document().clone();
-    document["metadata"]["resourceVersion"] = revision.to_string().into();
-    shape.line_of(word, &document, further)
-}
-
-/// Waits until an instant; for ever if there is none.
-pub(crate) async fn sleep_until(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => tokio::time::sleep_until(moment).await,
-        None => std::future::pending().await,
+        (false, false) => None,
+        (false, true) => Some("ADDED"),
+        (true, true) => Some("MODIFIED"),
+        (true, false) => Some("DELETED"),
     }
 }
 
 /// Returns one line of a watch.
-pub(crate) fn line(word: &str, object: &impl Serialize) -> Bytes {
-    let told = WatchEvent { word, object };
-    let mut line = serde_json::to_vec(&told).expect("documents have texts as keys, and memory takes them");
-    line.push(b'\n');
+fn line(word: &str, append_object: impl FnOnce(&mut Vec<u8>)) -> Bytes {
+    let mut line = format!("{{\"type\":\"{word}\",\"object\":").into_bytes();
+    append_object(&mut line);
+    line.extend_from_slice(b"}\n");
     line.into()
 }
 
-#[derive(Serialize)]
-struct WatchEvent<'o, O> {
-    #[serde(rename = "type")]
-    word: &'o str,
-    object: &'o O,
+fn error_line(failure: &Failure) -> Bytes {
+    line("ERROR", |text| append_json(&failure.document(), text))
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use homeostat_store::{Key, Kind, Options, Precondition, Propagation, Write};
 use super::*;
 use crate::Metrics;
 use crate::metrics::LimitKind;
+use crate::negotiate::ResponseFormat;
+use crate::presentation::Presentation;
 
 fn maps() -> Query {
     Query::all(Kind::new("", "v1", "ConfigMap"))
@@ -16,13 +18,9 @@ async fn begin(store: &Arc<dyn Store>, query: Query) -> (PagedList, PageItems) {
     PagedList::open((&lists, &Client::Unknown), store.clone(), query).await.unwrap()
 }
 
-fn frame() -> ListEncoder {
-    ListEncoder {
-        items: ItemEncoding::Documents,
-        dress: Presentation::Plain,
-        spoken: Kind::new("", "v1", "ConfigMap"),
-        is_first: true,
-    }
+fn encoder() -> ResourceEncoder {
+    let kind = Kind::new("", "v1", "ConfigMap");
+    ResourceEncoder { format: ResponseFormat::Document, presentation: Presentation::Plain, kind }
 }
 
 /// A store with config maps of about a kilobyte.
@@ -41,15 +39,14 @@ async fn a_list_without_a_limit_is_sent_in_small_pieces_of_one_moment() {
     let store = store(2 * ITEMS_MAX + 1).await;
     let (pieces, first) = begin(&store, maps()).await;
     assert_eq!((first.len(), &pieces.metadata()["continue"]), (ITEMS_MAX, &json!("")));
-    let mut writing = ListStream::begin(frame(), &pieces.metadata(), pieces, first);
+    let mut writing = ListStream::begin(encoder(), &pieces.metadata(), pieces, first);
     let mut text = writing.next().await.unwrap().unwrap().to_vec();
     // A change during the list is not in the list.
     let last = Key::new(maps().kind, "", &format!("map-{:05}", 2 * ITEMS_MAX));
     let write =
         Write::Delete { key: last, precondition: Precondition::default(), propagation: Propagation::Background };
     store.write(write).await.unwrap();
-    while let Some(chunk) = writing.next().await {
-        let chunk = chunk.unwrap();
+    while let Some(chunk) = writing.next().await.unwrap() {
         assert!(chunk.len() < CHUNK_BYTES + 4096, "{} bytes", chunk.len());
         assert!(writing.items.len() <= ITEMS_MAX);
         text.extend_from_slice(&chunk);
@@ -82,13 +79,15 @@ async fn a_list_whose_moment_is_forgotten_breaks_off() {
         create(&format!("map-{at:05}")).await;
     }
     let (pieces, first) = begin(&store, maps()).await;
-    let mut writing = ListStream::begin(frame(), &json!({}), pieces, first);
+    let mut writing = ListStream::begin(encoder(), &json!({}), pieces, first);
     for at in 0..1000 {
         create(&format!("late-{at}")).await;
     }
-    let mut last = None;
-    while let Some(chunk) = writing.next().await {
-        last = Some(chunk);
-    }
-    assert!(matches!(last, Some(Err(homeostat_store::Error::Expired { .. }))), "{last:?}");
+    let end = loop {
+        match writing.next().await {
+            Ok(Some(_)) => {}
+            end => break end,
+        }
+    };
+    assert!(matches!(end, Err(Error::Expired { .. })), "{end:?}");
 }

@@ -1,5 +1,7 @@
 //! Chooses the format of the metrics from the `Accept` header. Pure.
 
+use axum::http::HeaderMap;
+
 use crate::media_range::MediaRange;
 
 /// A format of metrics.
@@ -13,9 +15,9 @@ pub(crate) enum ExpositionFormat {
 
 impl ExpositionFormat {
     /// Chooses the format by the `Accept` headers of a request. The default is the format of Prometheus.
-    pub(crate) fn choose<'h>(accept: impl Iterator<Item = &'h str>) -> Self {
+    pub(crate) fn choose(headers: &HeaderMap) -> Self {
         let (mut open, mut plain) = (0.0, 0.0);
-        for range in MediaRange::all(accept) {
+        for range in MediaRange::all(headers) {
             match range.media {
                 "application/openmetrics-text" if matches!(range.parameter("version"), None | Some("1.0.0")) => {
                     open = range.weight().max(open);
@@ -37,10 +39,12 @@ impl ExpositionFormat {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::header;
+
     use super::*;
 
     fn choose(accept: &str) -> ExpositionFormat {
-        ExpositionFormat::choose([accept].into_iter())
+        ExpositionFormat::choose(&HeaderMap::from_iter([(header::ACCEPT, accept.parse().unwrap())]))
     }
 
     #[test]
@@ -65,6 +69,6 @@ mod tests {
         ] {
             assert_eq!(choose(accept), ExpositionFormat::Prometheus, "{accept}");
         }
-        assert_eq!(ExpositionFormat::choose(std::iter::empty()), ExpositionFormat::Prometheus);
+        assert_eq!(ExpositionFormat::choose(&HeaderMap::new()), ExpositionFormat::Prometheus);
     }
 }

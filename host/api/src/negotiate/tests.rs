@@ -1,31 +1,43 @@
-use axum::http::HeaderValue;
+use axum::http::{HeaderValue, header};
+use homeostat_component::KindDeclaration;
+use homeostat_runtime::KindInfo;
+use homeostat_store::Kind;
 
 use super::*;
+use crate::table::IncludeObjectPolicy;
 
 fn accept(text: &'static str) -> HeaderMap {
     HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(text))])
 }
 
-#[test]
-fn the_first_form_that_is_known_is_taken() {
-    let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
-    assert_eq!(response_format(&accept(table)), ResponseFormat::Table);
-    assert_eq!(
-        response_format(&accept("application/json;as=Table;v=v1beta1;g=meta.k8s.io, application/json")),
-        ResponseFormat::Document
-    );
-    assert_eq!(response_format(&accept("application/vnd.kubernetes.protobuf, */*")), ResponseFormat::Document);
-    assert_eq!(
-        response_format(&accept("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")),
-        ResponseFormat::Metadata
-    );
-    assert_eq!(response_format(&HeaderMap::new()), ResponseFormat::Document);
-    let weighted = "application/json;as=Table;v=v1;g=meta.k8s.io;q=0.1, application/json;q=0.9";
-    assert_eq!(response_format(&accept(weighted)), ResponseFormat::Table, "weights do not count");
+fn format(headers: &HeaderMap) -> &'static str {
+    let kind = Kind::new("", "v1", "Pod");
+    let declaration =
+        KindDeclaration { kind, plural: "pods".to_owned(), namespaced: true, keys_only: false, schema: None };
+    let info = KindInfo::declared(&declaration, "controller web");
+    match response_format(headers, || Table::of(&info, IncludeObjectPolicy::Metadata)) {
+        ResponseFormat::Document => "Document",
+        ResponseFormat::Metadata => "Metadata",
+        ResponseFormat::Table(_) => "Table",
+    }
 }
 
 #[test]
-fn all_groups_in_one_document_are_told_from_the_old_form() {
+fn the_first_supported_format_is_chosen() {
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
+    assert_eq!(format(&accept(table)), "Table");
+    assert_eq!(format(&accept("application/json;as=Table;v=v1beta1;g=meta.k8s.io, application/json")), "Document");
+    assert_eq!(format(&accept("application/vnd.kubernetes.protobuf, */*")), "Document");
+    assert_eq!(format(&accept("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")), "Metadata");
+    assert_eq!(format(&accept("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")), "Metadata");
+    assert_eq!(format(&accept("application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io")), "Document");
+    assert_eq!(format(&HeaderMap::new()), "Document");
+    let weighted = "application/json;as=Table;v=v1;g=meta.k8s.io;q=0.1, application/json;q=0.9";
+    assert_eq!(format(&accept(weighted)), "Table", "weights do not count");
+}
+
+#[test]
+fn aggregated_discovery_is_recognised() {
     let new = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
     assert!(wants_all_groups(&accept(new)));
     assert!(!wants_all_groups(&accept("application/json")));

@@ -1,0 +1,144 @@
+//! Encodes the resources of a response: of a read, a list or a watch, each in every format.
+
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use homeostat_runtime::KindInfo;
+use homeostat_store::{Kind, Resource, Revision};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::negotiate::{ResponseFormat, response_format};
+use crate::params::Params;
+use crate::presentation::{Presentation, only_metadata};
+use crate::request::RequestContext;
+use crate::table::Table;
+
+/// The initial capacity for the text of a list, in bytes.
+const LIST_BYTES: usize = 64 << 10;
+
+/// The text after the last item of a list.
+pub(crate) const LIST_END: &[u8] = b"]}";
+
+/// Encodes resources of one kind.
+pub(crate) struct ResourceEncoder {
+    pub(crate) format: ResponseFormat,
+    pub(crate) presentation: Presentation,
+    /// The kind, in the version that the client requested.
+    pub(crate) kind: Kind,
+}
+
+impl ResourceEncoder {
+    /// Returns an encoder for the requested format.
+    pub(crate) fn of(info: &KindInfo, ask: &RequestContext<'_>, params: &Params) -> Self {
+        let format = response_format(ask.headers, || Table::of(info, params.included()));
+        Self { format, ..Self::of_documents(info, ask) }
+    }
+
+    /// Returns an encoder of whole documents, whatever the client requested.
+    pub(crate) fn of_documents(info: &KindInfo, ask: &RequestContext<'_>) -> Self {
+        let presentation = Presentation::of(info, ask.host);
+        Self { format: ResponseFormat::Document, presentation, kind: info.kind.clone() }
+    }
+
+    /// Returns whether a resource has the same encoding in each response. Otherwise it has columns, ages or
+    /// live status.
+    pub(crate) fn is_deterministic(&self) -> bool {
+        !matches!(self.format, ResponseFormat::Table(_)) && !self.presentation.is_volatile()
+    }
+
+    /// Responds with one resource.
+    pub(crate) fn response(&self, resource: &Resource) -> Response {
+        let mut text = Vec::new();
+        self.append(resource, false, &mut text);
+        json_response(text)
+    }
+
+    /// Responds with a list of resources that are already in memory.
+    pub(crate) fn list_response<'r>(
+        &self,
+        metadata: &Value,
+        resources: impl Iterator<Item = &'r Resource>,
+    ) -> Response {
+        let mut text = self.list_head(metadata);
+        resources.for_each(|resource| self.append_item(resource, &mut text));
+        text.extend_from_slice(LIST_END);
+        json_response(text)
+    }
+
+    /// Appends a resource. A table has its columns, unless the client has them already.
+    pub(crate) fn append(&self, resource: &Resource, knows_columns: bool, text: &mut Vec<u8>) {
+        let is_as_stored =
+            matches!((&self.format, &self.presentation), (ResponseFormat::Document, Presentation::Plain))
+                && *resource.key().kind() == self.kind;
+        if is_as_stored {
+            text.extend_from_slice(resource.text().as_bytes());
+        } else {
+            self.append_document(resource.document(), knows_columns, text);
+        }
+    }
+
+    /// Appends a document that may differ from every stored one.
+    pub(crate) fn append_document(&self, document: &Value, knows_columns: bool, text: &mut Vec<u8>) {
+        let document = &*self.presentation.render(document, &self.kind);
+        match &self.format {
+            ResponseFormat::Document => append_json(document, text),
+            ResponseFormat::Metadata => append_json(&only_metadata(document), text),
+            ResponseFormat::Table(table) => append_json(&table.of_one(document, knows_columns), text),
+        }
+    }
+
+    /// Returns the text of a list before its first item.
+    pub(crate) fn list_head(&self, metadata: &Value) -> Vec<u8> {
+        let list = |kind, api_version| json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata });
+        let (name, facts) = match &self.format {
+            ResponseFormat::Document => ("items", list(format!("{}List", self.kind.name), self.kind.api_version())),
+            ResponseFormat::Metadata => ("items", list("PartialObjectMetadataList".into(), "meta.k8s.io/v1".into())),
+            ResponseFormat::Table(table) => ("rows", json!(table.document(metadata, []).without_rows())),
+        };
+        let mut text = Vec::with_capacity(LIST_BYTES);
+        append_json(&facts, &mut text);
+        // `LIST_END` closes the object.
+        text.pop();
+        text.extend_from_slice(format!(",\"{name}\":[").as_bytes());
+        text
+    }
+
+    /// Appends an item of a list, and before it a comma unless it is the first one. The rows of a table are
+    /// its items.
+    pub(crate) fn append_item(&self, resource: &Resource, text: &mut Vec<u8>) {
+        if text.last() != Some(&b'[') {
+            text.push(b',');
+        }
+        match &self.format {
+            ResponseFormat::Table(table) => {
+                append_json(&table.row(&self.presentation.render(resource.document(), &self.kind)), text);
+            }
+            _ => self.append(resource, true, text),
+        }
+    }
+
+    /// Appends the object of a bookmark, which has only a revision and annotations.
+    pub(crate) fn append_bookmark(&self, revision: Revision, annotations: &Value, text: &mut Vec<u8>) {
+        let metadata = json!({ "resourceVersion": revision.to_string(), "annotations": annotations });
+        let mark = json!({ "apiVersion": self.kind.api_version(), "kind": self.kind.name, "metadata": metadata });
+        match &self.format {
+            ResponseFormat::Table(table) => {
+                // The annotations are in the object, so every policy includes it.
+                let mut table = json!(table.of_one(&mark, true));
+                table["rows"][0]["object"] = json!(only_metadata(&mark));
+                append_json(&table, text);
+            }
+            _ => self.append_document(&mark, true, text),
+        }
+    }
+}
+
+/// Appends a value as JSON.
+pub(crate) fn append_json(value: &impl Serialize, text: &mut Vec<u8>) {
+    serde_json::to_writer(text, value).expect("documents have texts as keys, and memory takes them");
+}
+
+/// Responds with JSON.
+pub(crate) fn json_response(body: impl IntoResponse) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
