@@ -12,12 +12,12 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use futures_util::StreamExt;
 use homeostat_store::embedded::{BackupError, BackupReport, EmbeddedStore, backup};
 use homeostat_store::{ClockAndIds, SystemClockAndIds};
 use tokio::fs::File;
 use tokio_util::io::ReaderStream;
 
+use crate::limits::hold_until_sent;
 use crate::state::Api;
 use crate::status::Failure;
 
@@ -42,16 +42,14 @@ pub(crate) async fn answer(State(api): State<Arc<Api>>) -> Result<Response, Fail
     let BackupReport { revision, resources, bytes, .. } = report;
     // The lock is held until the copy is read: the unlinked file occupies disk space for as long.
     // If the file ends early, the response is shorter than its `Content-Length`.
-    let pieces = ReaderStream::with_capacity(file, PIECE_BYTES).inspect(move |_| {
-        let _held = &one;
-    });
+    let pieces = ReaderStream::with_capacity(file, PIECE_BYTES);
     let headers = [
         (header::CONTENT_TYPE.as_str(), "application/octet-stream".to_owned()),
         (header::CONTENT_LENGTH.as_str(), bytes.to_string()),
         ("homeostat-revision", revision.to_string()),
         ("homeostat-resources", resources.to_string()),
     ];
-    Ok((headers, Body::from_stream(pieces)).into_response())
+    Ok(hold_until_sent((headers, Body::from_stream(pieces)).into_response(), one))
 }
 
 /// Makes a copy beside the store, opens it and unlinks it. The open file can still be read to its end.

@@ -58,7 +58,6 @@ mod resources;
 mod router;
 mod scale;
 mod serve;
-mod shutdown;
 mod state;
 mod status;
 mod table;

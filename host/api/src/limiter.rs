@@ -10,15 +10,9 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::response::Response;
-use bytes::Bytes;
-use hyper::body::{Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
@@ -286,34 +280,6 @@ impl Limiter {
             LimitKind::Connections => "the limit of connections is reached",
         };
         Failure::too_many(RETRY_AFTER_S, format!("{what}, for the server or for one client, please try again later"))
-    }
-}
-
-/// Holds a value until the response is sent.
-pub(crate) fn hold_until_sent(response: Response, held: impl Send + Unpin + 'static) -> Response {
-    response.map(|body| Body::new(HoldingBody { body, _held: held }))
-}
-
-/// A body that holds a value.
-struct HoldingBody<H> {
-    body: Body,
-    _held: H,
-}
-
-impl<H: Unpin> hyper::body::Body for HoldingBody<H> {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.get_mut().body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 

@@ -1,6 +1,5 @@
 //! The limits of requests: how many at once, and how long each may take.
 
-use std::future::pending;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
@@ -9,13 +8,14 @@ use axum::extract::{Query, Request};
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
-use tokio::sync::watch;
+use futures_util::future::OptionFuture;
+use http_body_util::BodyExt;
+use tokio_util::sync::CancellationToken;
 
 use crate::client::Client;
-use crate::limiter::{Limiter, hold_until_sent};
+use crate::limiter::Limiter;
 use crate::params::parse_bool;
 use crate::path::{BACKUP, HEALTH, METRICS};
-use crate::shutdown;
 use crate::status::Failure;
 use crate::tokens::AuthenticatedCaller;
 
@@ -97,7 +97,7 @@ fn time(seconds: &str) -> Result<Option<Duration>, Failure> {
 /// Answers a request within its limits.
 pub(crate) async fn bound(
     limits: &Limits,
-    stopped: &watch::Receiver<bool>,
+    stopped: &CancellationToken,
     request: Request,
     next: impl AsyncFnOnce(Request) -> Response,
 ) -> Response {
@@ -126,39 +126,33 @@ pub(crate) async fn bound(
     if !response.status().is_success() {
         return response;
     }
-    response.map(|body| until(stream_end(stopped.clone(), time, pass), body, one))
+    hold_until_sent(response.map(|body| until(stream_end(stopped.clone(), time, pass), body)), one)
 }
 
 /// Waits for the end of a stream: the server stops, its time is over, or its token is revoked.
 ///
 /// *Cancel safety*: nothing is lost.
-async fn stream_end(stopped: watch::Receiver<bool>, time: Option<Duration>, pass: Option<AuthenticatedCaller>) {
-    let time = async {
-        match time {
-            Some(time) => tokio::time::sleep(time).await,
-            None => pending().await,
-        }
-    };
-    let token = async {
-        match pass {
-            Some(pass) => pass.revoked().await,
-            None => pending().await,
-        }
-    };
+async fn stream_end(stopped: CancellationToken, time: Option<Duration>, pass: Option<AuthenticatedCaller>) {
     tokio::select! {
-        () = shutdown::requested(&stopped) => {}
-        () = time => {}
-        () = token => {}
+        () = stopped.cancelled() => {}
+        Some(()) = OptionFuture::from(time.map(tokio::time::sleep)) => {}
+        Some(()) = OptionFuture::from(pass.as_ref().map(AuthenticatedCaller::revoked)) => {}
     }
 }
 
-/// Ends a body when `end` resolves, and holds `held` until the body ends.
-fn until(end: impl Future<Output = ()> + Send + 'static, body: Body, held: impl Send + 'static) -> Body {
-    let pieces = body.into_data_stream().map(move |piece| {
-        let _held = &held;
-        piece
-    });
-    Body::from_stream(pieces.take_until(end))
+/// Ends a body when `end` resolves.
+fn until(end: impl Future<Output = ()> + Send + 'static, body: Body) -> Body {
+    Body::from_stream(body.into_data_stream().take_until(end))
+}
+
+/// Holds a value until the response is sent. The length of the response stays known.
+pub(crate) fn hold_until_sent(response: Response, held: impl Send + 'static) -> Response {
+    response.map(|body| {
+        Body::new(body.map_err(move |error| {
+            let _held = &held;
+            error
+        }))
+    })
 }
 
 /// Waits for a response to start.

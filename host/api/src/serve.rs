@@ -12,8 +12,9 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use jiff::Timestamp;
-use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::sync::{Mutex, Semaphore};
 use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
 
 use crate::body_drain::UnreadBody;
 use crate::client::Client;
@@ -25,7 +26,6 @@ use crate::listen::{Listener, Stream};
 use crate::metrics::LimitKind;
 use crate::reloading_file::ReloadingFile;
 use crate::router::ApiService;
-use crate::shutdown;
 use crate::state::Api;
 use crate::tls::TlsIdentity;
 use crate::tokens::Tokens;
@@ -65,7 +65,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub struct Handle {
     address: Address,
     fingerprint: Option<String>,
-    stop: watch::Sender<bool>,
+    stopped: CancellationToken,
     accepting: Arc<Mutex<Option<JoinHandle<JoinSet<()>>>>>,
 }
 
@@ -85,7 +85,7 @@ impl Handle {
     ///
     /// *Cancel safety*: if cancelled, running requests are cut off. A second call returns at once.
     pub async fn stop(&self, deadline: Duration) {
-        self.stop.send_replace(true);
+        self.stopped.cancel();
         let Some(accepting) = self.accepting.lock().await.take() else { return };
         let Ok(mut connections) = accepting.await else { return };
         let finished = async { while connections.join_next().await.is_some() {} };
@@ -145,7 +145,7 @@ pub async fn serve(options: Options, served: impl Into<ServerBackend>) -> Result
     let tokens = tokens.map(|path| Tokens::open(path, metrics.clone())).transpose()?;
     let listener = Listener::bind(&address, tokens.is_some()).await?;
     let address = listener.address().map_err(|source| Error::Bind { address, source })?;
-    let (stop, stopped) = watch::channel(false);
+    let stopped = CancellationToken::new();
     let (request_max, stall) = (Duration::from_millis(request_ms_max), Duration::from_millis(stall_ms_max));
     let room = |scarce, size, wait| Limiter::new(scarce, size, wait, metrics.clone());
     let connections =
@@ -184,10 +184,11 @@ pub async fn serve(options: Options, served: impl Into<ServerBackend>) -> Result
         event_cache: EncodedEventCache::default(),
     };
     let fingerprint = identity.as_ref().map(|identity| identity.last_value().fingerprint.clone());
-    let opened = ConnectionHandler { identity, door: ApiService::new(api), stopped, request_max, stall };
+    let opened =
+        ConnectionHandler { identity, door: ApiService::new(api), stopped: stopped.clone(), request_max, stall };
     let server = Server { listener, opened, permits: Arc::new(Semaphore::new(connections_max)), connections };
     let accepting = Arc::new(Mutex::new(Some(tokio::spawn(server.accept()))));
-    Ok(Handle { address, fingerprint, stop, accepting })
+    Ok(Handle { address, fingerprint, stopped, accepting })
 }
 
 struct Server {
@@ -211,7 +212,7 @@ impl Server {
             };
             let (permit, stream) = tokio::select! {
                 biased;
-                () = shutdown::requested(&self.opened.stopped) => return connections,
+                () = self.opened.stopped.cancelled() => return connections,
                 next = next => next,
             };
             match stream {
@@ -239,7 +240,7 @@ struct ConnectionHandler {
     /// `None` for plain HTTP.
     identity: Option<Arc<ReloadingFile<TlsIdentity>>>,
     door: ApiService,
-    stopped: watch::Receiver<bool>,
+    stopped: CancellationToken,
     request_max: Duration,
     stall: Duration,
 }
@@ -255,7 +256,7 @@ impl ConnectionHandler {
         };
         let agreed = tokio::select! {
             agreed = tokio::time::timeout(self.request_max, agree) => agreed,
-            () = shutdown::requested(&self.stopped) => return,
+            () = self.stopped.cancelled() => return,
         };
         match agreed {
             Ok(Ok(stream)) => self.speak(stream, client).await,
@@ -274,7 +275,7 @@ impl ConnectionHandler {
         let mut connection = std::pin::pin!(connection);
         let result = tokio::select! {
             result = connection.as_mut() => result,
-            () = shutdown::requested(&stopped) => {
+            () = stopped.cancelled() => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use homeostat_runtime::Host;
 use homeostat_store::embedded::EmbeddedStore;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
 
 use crate::event_cache::EncodedEventCache;
 use crate::limits::Limits;
@@ -20,8 +21,8 @@ pub(crate) struct Api {
     pub(crate) backups: Option<Arc<EmbeddedStore>>,
     /// Held while a backup is made and read.
     pub(crate) backup_lock: Arc<Mutex<()>>,
-    /// Becomes true when the server stops; streams end then.
-    pub(crate) stopped: watch::Receiver<bool>,
+    /// Cancelled when the server stops; streams end then.
+    pub(crate) stopped: CancellationToken,
     /// The tokens; `None` gives every program on this machine full access.
     pub(crate) tokens: Option<Arc<Tokens>>,
     /// `http` or `https`.

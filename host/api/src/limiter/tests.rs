@@ -1,6 +1,8 @@
-use axum::body::to_bytes;
+use axum::body::{Body, to_bytes};
+use axum::response::Response;
 
 use super::*;
+use crate::limits::hold_until_sent;
 
 const WAIT: Duration = Duration::from_secs(30);
 

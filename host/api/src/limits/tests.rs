@@ -51,9 +51,9 @@ async fn stream_ends_in_time_even_with_more_to_send() {
         tokio::time::sleep(Duration::from_millis(10)).await;
         word
     });
-    let (_stop, stopped) = watch::channel(false);
     let (held, left) = tokio::sync::oneshot::channel::<()>();
-    let body = until(stream_end(stopped, Some(Duration::from_secs(1)), None), Body::from_stream(says), held);
+    let end = stream_end(CancellationToken::new(), Some(Duration::from_secs(1)), None);
+    let body = hold_until_sent(Response::new(until(end, Body::from_stream(says))), held).into_body();
     let said = tokio::time::timeout(Duration::from_secs(60), axum::body::to_bytes(body, usize::MAX)).await;
     assert!((90 * 4..=100 * 4).contains(&said.expect("it ends").unwrap().len()));
     assert!(left.await.is_err(), "what it held is free");
