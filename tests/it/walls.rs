@@ -38,7 +38,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
 ];
 
 /// Pure files: time and randomness are arguments.
-const PURE: [&str; 12] = [
+const PURE: [&str; 11] = [
     "host/workqueue/src/state.rs",
     "host/workqueue/src/state",
     "host/workqueue/src/backoff.rs",
@@ -46,7 +46,6 @@ const PURE: [&str; 12] = [
     "host/workqueue/src/timers.rs",
     "host/workqueue/src/slab.rs",
     "host/workqueue/src/item.rs",
-    "host/workqueue/src/index.rs",
     "host/runtime/src/settle.rs",
     "host/runtime/src/mapping.rs",
     "host/store/src/semantics.rs",

@@ -47,10 +47,7 @@
 mod backoff;
 mod bands;
 mod capacity;
-mod claim;
-mod index;
 mod item;
-mod lock;
 mod moment;
 mod options;
 mod priority;
@@ -60,14 +57,12 @@ mod slab;
 pub mod state;
 mod timers;
 mod verbs;
-mod waiters;
 
 pub use backoff::Backoff;
 pub use capacity::SharedCapacity;
-pub use claim::Claim;
 pub use moment::Moment;
 pub use options::{AGEING_CLAIMS, DuringDelay, Options};
 pub use priority::Priority;
-pub use queue::Queue;
+pub use queue::{Claim, Queue};
 pub use report::{Ages, CloseReport, Counters, Entry, Finishes, KeyCounts};
 pub use verbs::{AddError, AddOutcome, ChangeOutcome, FinishOutcome, Key, KeyState, Next, ShutdownPhase};

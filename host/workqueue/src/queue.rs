@@ -1,28 +1,29 @@
-//! The shell around the rules: a lock, a clock, a source of randomness, and sleeping claimers.
+//! The shell around the rules: a lock, a clock, a source of randomness, sleeping claimers, and the claims of
+//! those that found a key.
 
-mod sleeper;
+mod inspect;
+#[cfg(test)]
+mod schedule;
+mod shutdown;
+mod waiters;
 
 use std::{
     fmt,
     hash::{BuildHasher, RandomState},
-    sync::Arc,
+    ops::{Deref, DerefMut},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use tokio::{
-    sync::watch,
-    time::{Instant, timeout},
-};
+use tokio::{sync::watch, time::Instant};
 
 use crate::{
-    AddError, AddOutcome, Ages, ChangeOutcome, Claim, CloseReport, Counters, Entry, FinishOutcome, Key, KeyCounts,
-    KeyState, Moment, Next, Options, Priority, SharedCapacity, ShutdownPhase,
-    lock::{Lock, LockGuard},
+    AddError, AddOutcome, ChangeOutcome, FinishOutcome, Key, Moment, Next, Options, Priority, SharedCapacity,
+    ShutdownPhase,
     state::{ClaimToken, State},
-    waiters::Waiters,
 };
 
-use sleeper::WaitingClaimer;
+use waiters::{Waiters, WaitingClaimer};
 
 /// How many keys [`Queue::add_all`] adds under one lock.
 const ADDED_AT_ONCE: usize = 256;
@@ -205,128 +206,8 @@ impl<K: Key> Queue<K> {
         WaitingClaimer::new(&self.shared).until(look).await.is_some()
     }
 
-    /// Suspends the queue until [`Queue::resume`]: no key is handed out. Adds are kept, due times pass, and
-    /// running keys continue.
-    pub fn suspend(&self) {
-        self.with(State::suspend);
-    }
-
-    /// As [`Queue::suspend`], except for the keys in the band `floor` and above. These are handed out, the
-    /// highest band first.
-    pub fn suspend_below(&self, floor: Priority) {
-        self.with(|state, now| state.suspend_below(now, floor));
-    }
-
-    /// Ends a suspension.
-    pub fn resume(&self) {
-        self.with(State::resume);
-    }
-
-    /// Returns whether the queue is suspended, in whole or in part.
-    pub fn is_suspended(&self) -> bool {
-        self.with(|state, _| state.is_suspended())
-    }
-
-    /// Stops the queue: drops the queued keys, wakes all claimers with `None`, and hands out no more keys.
-    /// Running keys may finish.
-    ///
-    /// Closing twice, in any combination, is harmless; an abort stays an abort.
-    pub fn stop(&self) -> CloseReport<K> {
-        self.with(State::stop)
-    }
-
-    /// Drains the queue: drops the waiting keys, runs all keys that are ready or become dirty, and then
-    /// stops. Stops early when `deadline` has passed, or on a stop or abort by another task. The report lists
-    /// the keys that were left.
-    ///
-    /// # Cancel safety
-    /// If the future is dropped, the queue goes on draining, without a deadline.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime with a clock.
-    pub async fn drain(&self, deadline: Duration) -> CloseReport<K> {
-        let mut phase = self.shared.phase.subscribe();
-        self.with(State::drain);
-        // Both errors end in a stop: the deadline, and a sender that is gone (impossible, as this handle
-        // holds it).
-        drop(timeout(deadline, phase.wait_for(|phase| phase.is_closed())).await);
-        self.stop()
-    }
-
-    /// As [`Queue::stop`], and resolves every [`Queue::aborted`].
-    pub fn abort(&self) -> CloseReport<K> {
-        self.with(State::abort)
-    }
-
-    /// Resolves when the queue is aborted (at once if it was), or no longer exists. Workers await it beside
-    /// their run.
-    ///
-    /// # Cancel safety
-    /// A dropped future changes nothing.
-    pub fn aborted(&self) -> impl Future<Output = ()> + Send + use<K> {
-        let mut phase = self.shared.phase.subscribe();
-        async move {
-            // An error means that the queue is gone, which ends its work as well.
-            drop(phase.wait_for(|phase| *phase == ShutdownPhase::Aborted).await);
-        }
-    }
-
-    /// Returns the phase of the shutdown.
-    pub fn phase(&self) -> ShutdownPhase {
-        self.with(|state, _| state.phase())
-    }
-
-    /// Returns how many keys are ready.
-    pub fn len(&self) -> usize {
-        self.counts().ready
-    }
-
-    /// Returns whether no key is ready.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Returns how many more keys the queue can take now. Existing keys need no capacity.
-    pub fn remaining_capacity(&self) -> u64 {
-        self.with(|state, _| state.remaining_capacity())
-    }
-
-    /// Returns how many keys are in each state.
-    pub fn counts(&self) -> KeyCounts {
-        self.with(State::counts)
-    }
-
-    /// Returns the counters since the queue was created.
-    pub fn counters(&self) -> Counters {
-        self.with(|state, _| state.counters())
-    }
-
-    /// Returns the ages of the ready and running keys.
-    pub fn ages(&self) -> Ages {
-        self.with(State::ages)
-    }
-
-    /// Returns the state of a key; `None` for an unknown key.
-    pub fn state(&self, key: &K) -> Option<KeyState> {
-        self.with(|state, now| state.state(now, key))
-    }
-
-    /// Returns the details of one key.
-    pub fn entry(&self, key: &K) -> Option<Entry<K>> {
-        self.with(|state, now| state.entry(now, key))
-    }
-
-    /// Returns up to `limit` keys: the running ones, longest first; the ready ones in the order of their
-    /// bands; the waiting ones by due time; the parked ones.
-    ///
-    /// Takes time in proportion to `limit`. If the result includes waiting keys, also in proportion to their
-    /// number.
-    pub fn inspect(&self, limit: usize) -> Vec<Entry<K>> {
-        self.with(|state, now| state.entries(now, limit))
-    }
-
     #[inline]
-    pub(crate) fn finish(&self, slot: u32, next: Next) -> FinishOutcome {
+    fn finish(&self, slot: u32, next: Next) -> FinishOutcome {
         // `Done` and `Drop` need no clock: the state uses the latest time that it was given.
         let timeless = matches!(next, Next::Done | Next::Drop);
         let now = if timeless { Moment::ZERO } else { self.shared.now() };
@@ -338,7 +219,7 @@ impl<K: Key> Queue<K> {
 
     /// Finishes the held entry, and replaces it with the next claim.
     #[inline]
-    pub(crate) fn finish_and_claim(&self, slot: u32, next: Next, held: &mut Option<ClaimToken<K>>) -> FinishOutcome {
+    fn finish_and_claim(&self, slot: u32, next: Next, held: &mut Option<ClaimToken<K>>) -> FinishOutcome {
         let (now, mut locked) = (self.shared.now(), self.shared.lock());
         let finished = locked.finish(now, slot, next);
         *held = locked.state.claim(now);
@@ -346,12 +227,12 @@ impl<K: Key> Queue<K> {
         finished
     }
 
-    pub(crate) fn give_back(&self, claimed: ClaimToken<K>) {
+    fn give_back(&self, claimed: ClaimToken<K>) {
         self.with(|state, now| state.give_back(now, claimed));
     }
 
     /// Applies a change to the state, and wakes the claimers that it concerns.
-    fn with<R>(&self, act: impl FnOnce(&mut State<K>, Moment) -> R) -> R {
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut State<K>, Moment) -> R) -> R {
         let (now, mut locked) = (self.shared.now(), self.shared.lock());
         let result = act(&mut locked.state, now);
         self.shared.release(locked);
@@ -407,6 +288,142 @@ impl<K: Key> LockedState<K> {
         let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         mixed ^ (mixed >> 31)
+    }
+}
+
+/// A claimed key. No other worker gets the key while this exists.
+///
+/// [`Claim::finish`] decides the next state of the key, and cannot be called twice. A claim that is dropped
+/// instead, by a panic or a cancelled future, returns the key: it is ready again at the tail of its band, and
+/// its failures are kept.
+///
+/// ```compile_fail,E0382
+/// # use homeostat_workqueue::{Next, Priority, Queue};
+/// # let queue = Queue::<&str>::default();
+/// # queue.add("web", Priority::NORMAL).expect("it is open");
+/// let claim = queue.try_claim().expect("a key is ready");
+/// claim.finish(Next::Done);
+/// claim.finish(Next::Done);
+/// ```
+#[must_use = "dropping a claim returns its key to the queue"]
+pub struct Claim<K: Key> {
+    queue: Queue<K>,
+    /// `None` once the claim is finished.
+    claimed: Option<ClaimToken<K>>,
+}
+
+impl<K: Key> Claim<K> {
+    #[inline]
+    fn new(queue: Queue<K>, claimed: ClaimToken<K>) -> Claim<K> {
+        Claim { queue, claimed: Some(claimed) }
+    }
+
+    /// Returns the key.
+    pub fn key(&self) -> &K {
+        &self.claimed().key
+    }
+
+    /// Returns the key's failures in a row before this run.
+    pub fn failures(&self) -> u32 {
+        self.claimed().failures
+    }
+
+    /// Returns the band that the key was in.
+    pub fn priority(&self) -> Priority {
+        self.claimed().priority
+    }
+
+    /// Returns whether only [`Queue::add_without_event`] asked for this run: no event, no timer and no
+    /// person.
+    pub fn is_without_event(&self) -> bool {
+        self.claimed().without_event
+    }
+
+    /// Returns how long the key was ready before this claim: since its add, or since its due time.
+    pub fn queued_for(&self) -> Duration {
+        self.claimed().queued_for
+    }
+
+    /// Ends the run and decides the next state of the key. Adds of the key during the run are merged in the
+    /// same critical section, so none is lost.
+    #[inline]
+    pub fn finish(mut self, next: Next) -> FinishOutcome {
+        let finished = self.queue.finish(self.claimed().slot, next);
+        self.claimed = None;
+        finished
+    }
+
+    /// As [`Claim::finish`], and claims the next key, if there is one: one lock and one clock reading for
+    /// both. A key that runs again at once queues behind the keys that are already ready.
+    ///
+    /// It never waits. A worker that loops on it has to yield to other tasks of its thread by itself.
+    #[inline]
+    pub fn finish_and_claim(mut self, next: Next) -> (FinishOutcome, Option<Claim<K>>) {
+        let finished = self.queue.finish_and_claim(self.claimed().slot, next, &mut self.claimed);
+        (finished, self.claimed.is_some().then_some(self))
+    }
+
+    fn claimed(&self) -> &ClaimToken<K> {
+        self.claimed.as_ref().expect("only finishing takes it, and that takes the claim too")
+    }
+}
+
+impl<K: Key> Drop for Claim<K> {
+    fn drop(&mut self) {
+        if let Some(claimed) = self.claimed.take() {
+            self.queue.give_back(claimed);
+        }
+    }
+}
+
+impl<K: Key + fmt::Debug> fmt::Debug for Claim<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Claim").field("key", self.key()).field("failures", &self.failures()).finish_non_exhaustive()
+    }
+}
+
+/// The one lock of a queue, a mutex without poisoning. A panic inside the lock can only come from the
+/// `clone`, `eq` or `hash` of a key; at worst that key loses its entry.
+///
+/// In tests, the schedules of several threads branch here: before the lock is taken and after it is released.
+/// No other point of the queue has effects that another thread can see.
+struct Lock<T>(Mutex<T>);
+
+/// The guard of the lock; releases it on drop.
+struct LockGuard<'a, T> {
+    guard: MutexGuard<'a, T>,
+    /// Declared after the guard, so that it is dropped after the guard.
+    #[cfg(test)]
+    _branch: schedule::Branch,
+}
+
+impl<T> Lock<T> {
+    fn new(value: T) -> Lock<T> {
+        Lock(Mutex::new(value))
+    }
+
+    fn lock(&self) -> LockGuard<'_, T> {
+        #[cfg(test)]
+        schedule::branch();
+        LockGuard {
+            guard: self.0.lock().unwrap_or_else(PoisonError::into_inner),
+            #[cfg(test)]
+            _branch: schedule::Branch,
+        }
+    }
+}
+
+impl<T> Deref for LockGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T> DerefMut for LockGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
     }
 }
 

@@ -4,29 +4,28 @@
 //! that one. Every method first makes the due keys ready, in the order of their due times. The caller then
 //! reads from [`State::claimable`], [`State::next_due`] and [`State::phase`] which claimers to wake.
 //!
-//! The submodules hold the rest: [`finish`](State::finish), closing, suspending, moves between states,
-//! failures, and queries.
+//! This file has the life of a key: it is added, claimed and finished. The submodules hold the rest: a key
+//! that runs again, changes of queued keys, closing, suspending, failures, and queries.
 //!
 //! **Invariants.** An entry is in exactly one place: the timers, the list of its band, the list of running
 //! keys, or the list of parked keys. Its key is in the index for as long as the entry exists. An entry exists
 //! only for a key that has a run or has failed.
 
+mod change;
 mod closing;
-mod finish;
 mod holding;
 mod inspect;
-mod places;
+mod requeue;
 mod trouble;
 
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    AddError, AddOutcome, ChangeOutcome, Counters, DuringDelay, Key, Moment, Options, Priority, SharedCapacity,
+    AddError, AddOutcome, Counters, DuringDelay, FinishOutcome, Key, Moment, Next, Options, Priority, SharedCapacity,
     ShutdownPhase,
     bands::{Bands, IntrusiveList},
     capacity::CapacityUse,
-    index::{Hash, Index},
-    item::{Item, ItemState, NextRun},
+    item::{Hash, Index, Item, ItemState, NextRun},
     slab::Slab,
     timers::{Timer, Timers},
 };
@@ -296,112 +295,6 @@ impl<K: Key> State<K> {
         if matches!(self.slab[slot].stage, ItemState::Ready { .. }) { AddOutcome::Ready } else { otherwise }
     }
 
-    /// Moves a queued key's due time to `delay` from `now`, earlier or later. For a running key, moves its
-    /// next run. A parked key stays parked.
-    pub fn postpone(&mut self, now: Moment, key: &K, delay: Duration) -> ChangeOutcome {
-        let now = self.tick(now);
-        let due = now.after(delay);
-        let Some(slot) = self.find(key) else { return ChangeOutcome::Absent };
-        match &mut self.slab[slot].stage {
-            ItemState::Waiting { .. } | ItemState::Ready { .. } => self.reschedule(slot, due),
-            ItemState::Running { dirty: Some(dirty), .. } => dirty.due = due,
-            ItemState::Running { dirty: None, .. } | ItemState::Parked => return ChangeOutcome::Unchanged,
-        }
-        self.stop_if_drained();
-        ChangeOutcome::Done
-    }
-
-    /// Removes a key from the queue, parked or not, and resets its failures. For a running key, cancels its
-    /// next run.
-    pub fn cancel(&mut self, now: Moment, key: &K) -> ChangeOutcome {
-        self.tick(now);
-        let Some(slot) = self.find(key) else { return ChangeOutcome::Absent };
-        match &mut self.slab[slot].stage {
-            ItemState::Waiting { .. } | ItemState::Ready { .. } | ItemState::Parked => {
-                self.detach(slot);
-                self.remove(slot);
-            }
-            ItemState::Running { dirty: dirty @ Some(_), .. } => {
-                *dirty = None;
-                self.dirty -= 1;
-            }
-            ItemState::Running { dirty: None, .. } => return ChangeOutcome::Unchanged,
-        }
-        self.counters.cancelled += 1;
-        self.stop_if_drained();
-        ChangeOutcome::Done
-    }
-
-    /// Makes a waiting, ready or parked key ready in the highest band and discards its delay; failures are
-    /// kept. For a running key, expedites its next run.
-    pub fn expedite(&mut self, now: Moment, key: &K) -> ChangeOutcome {
-        let now = self.tick(now);
-        let Some(slot) = self.find(key) else { return ChangeOutcome::Absent };
-        let item = &mut self.slab[slot];
-        match &mut item.stage {
-            ItemState::Waiting { .. } | ItemState::Parked => {
-                item.without_event = false;
-                item.priority = Priority::HIGHEST;
-                self.reschedule(slot, now);
-            }
-            ItemState::Ready { .. } if item.priority == Priority::HIGHEST => return ChangeOutcome::Unchanged,
-            ItemState::Ready { .. } => self.change_band(slot, Priority::HIGHEST),
-            ItemState::Running { dirty: Some(dirty), .. } => {
-                *dirty = NextRun { due: now, priority: Priority::HIGHEST, without_event: false }
-            }
-            ItemState::Running { dirty: None, .. } => return ChangeOutcome::Unchanged,
-        }
-        ChangeOutcome::Done
-    }
-
-    /// Moves a key to another band, up or down, in any state. A ready key goes to the tail of the new band;
-    /// in its own band it keeps its place. For a running key, moves its next run too.
-    pub fn prioritize(&mut self, now: Moment, key: &K, priority: Priority) -> ChangeOutcome {
-        self.tick(now);
-        let Some(slot) = self.find(key) else { return ChangeOutcome::Absent };
-        let item = &mut self.slab[slot];
-        let stays = item.priority == priority;
-        match &mut item.stage {
-            ItemState::Running { dirty: Some(dirty), .. } if dirty.priority != priority => dirty.priority = priority,
-            _ if stays => return ChangeOutcome::Unchanged,
-            ItemState::Ready { .. } => {
-                self.change_band(slot, priority);
-                self.stop_if_drained();
-                return ChangeOutcome::Done;
-            }
-            ItemState::Waiting { .. } | ItemState::Running { .. } | ItemState::Parked => {}
-        }
-        self.slab[slot].priority = priority;
-        ChangeOutcome::Done
-    }
-
-    /// Resets the failures of a key. A parked or waiting key is ready now, in its band. A running key runs
-    /// once more.
-    pub fn retry(&mut self, now: Moment, key: &K) -> ChangeOutcome {
-        let now = self.tick(now);
-        let Some(slot) = self.find(key) else { return ChangeOutcome::Absent };
-        let item = &mut self.slab[slot];
-        let priority = item.priority;
-        match &mut item.stage {
-            ItemState::Running { .. } if self.phase.is_closed() => return ChangeOutcome::Unchanged,
-            // Even if delays are floors.
-            ItemState::Running { dirty: Some(dirty), .. } => {
-                *dirty =
-                    NextRun { due: dirty.due.min(now), priority: dirty.priority.max(priority), without_event: false };
-            }
-            ItemState::Running { dirty: None, .. } => {
-                self.add_known(slot, now, priority, false);
-            }
-            ItemState::Ready { .. } => self.forget_failures(slot),
-            ItemState::Waiting { .. } | ItemState::Parked => {
-                self.forget_failures(slot);
-                self.slab[slot].without_event = false;
-                self.reschedule(slot, now);
-            }
-        }
-        ChangeOutcome::Done
-    }
-
     /// Claims the next key; `None` when no key is ready and allowed to run.
     #[inline]
     pub fn claim(&mut self, now: Moment) -> Option<ClaimToken<K>> {
@@ -427,6 +320,39 @@ impl<K: Key> State<K> {
             queued_for: now.since(since),
             without_event: item.without_event,
         })
+    }
+
+    /// Ends a run. `next` decides the next state of the key. `random` is any 64 bits, for the jitter of the
+    /// backoff.
+    pub fn finish(&mut self, now: Moment, claimed: ClaimToken<K>, next: Next, random: u64) -> FinishOutcome {
+        self.finish_slot(now, claimed.slot, next, random)
+    }
+
+    /// As [`State::finish`], for callers that keep the token.
+    pub(crate) fn finish_slot(&mut self, now: Moment, slot: u32, next: Next, random: u64) -> FinishOutcome {
+        let now = self.tick(now);
+        let (began, dirty) = self.end_run(slot);
+        self.closing.finished += u64::from(self.phase != ShutdownPhase::Open);
+        if matches!(next, Next::Done) && dirty.is_none() {
+            // The common case: no run to merge and no failure to record.
+            self.counters.finished.done += 1;
+            self.remove(slot);
+            self.stop_if_drained();
+            return FinishOutcome { state: None, failures: 0, due_in: None, dropped: false };
+        }
+        self.requeue_after(now, slot, next, (began, dirty), random)
+    }
+
+    /// Removes the key from the running keys. Returns the start of its run, and the next run that was added
+    /// meanwhile.
+    fn end_run(&mut self, slot: u32) -> (Moment, Option<NextRun>) {
+        let ItemState::Running { since, dirty } = self.slab[slot].stage else {
+            unreachable!("a claimed key is running until its claim ends")
+        };
+        self.running.remove(&mut self.slab, slot);
+        self.running_since -= u128::from(since.nanos());
+        self.dirty -= usize::from(dirty.is_some());
+        (since, dirty)
     }
 
     /// Returns how many keys could be claimed now, by as many workers.
@@ -463,6 +389,29 @@ impl<K: Key> State<K> {
             let priority = item.priority;
             self.bands.push(&mut self.slab, timer.slot, priority);
         }
+    }
+
+    /// Puts a detached entry in its band or, if it is not due yet, in the timers.
+    #[inline]
+    fn enqueue(&mut self, slot: u32, due: Moment) {
+        if due <= self.now {
+            let item = &mut self.slab[slot];
+            item.stage = ItemState::Ready { since: due };
+            let priority = item.priority;
+            self.bands.push(&mut self.slab, slot, priority);
+        } else {
+            let order = self.timers.push(due, slot);
+            self.slab[slot].stage = ItemState::Waiting { due, order };
+        }
+    }
+
+    /// Removes a detached entry.
+    #[inline]
+    fn remove(&mut self, slot: u32) {
+        self.release_error(slot);
+        self.capacity.release_key();
+        self.index.remove(self.slab[slot].hash, slot);
+        self.slab.remove(slot);
     }
 
     fn find(&self, key: &K) -> Option<u32> {

@@ -13,8 +13,10 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
+use tokio::time::timeout;
+
 use super::*;
-use crate::Backoff;
+use crate::{Ages, Backoff, CloseReport, Counters, KeyCounts, KeyState};
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)

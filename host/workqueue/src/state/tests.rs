@@ -14,7 +14,7 @@ mod verbs;
 use std::{collections::HashMap, num::NonZeroU32, time::Duration};
 
 use super::*;
-use crate::{Backoff, FinishOutcome, KeyState, Next};
+use crate::{Backoff, ChangeOutcome, KeyState};
 
 /// A state machine, its clock, and the held claims.
 struct Desk {

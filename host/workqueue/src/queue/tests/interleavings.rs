@@ -19,7 +19,7 @@ use tokio::runtime::Runtime;
 use super::*;
 use crate::{
     DuringDelay,
-    lock::schedule::{branch, exploring},
+    queue::schedule::{branch, exploring},
 };
 
 /// Schedules of each kind per test.

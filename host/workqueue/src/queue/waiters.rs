@@ -11,20 +11,36 @@
 //!
 //! The cost of no operation grows with the number of sleeping claimers.
 
-use std::task::{Context, Waker};
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    task::{Context, Poll, Waker, ready},
+    time::Duration,
+};
 
+use tokio::{
+    task::coop::poll_proceed,
+    time::{Instant, Sleep, sleep_until},
+};
+
+use super::{LockedState, Shared};
 use crate::{
-    Moment,
+    Key, Moment,
     bands::{IntrusiveList, Links, ListNode},
     slab::Slab,
+    state::State,
 };
+
+/// The longest sleep. A claimer that wakes too early checks and sleeps again, so a delay of years needs no
+/// timer of years.
+const SLEEP_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Identifies one claimer for as long as it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WaiterId(u32);
+pub(super) struct WaiterId(u32);
 
 /// All claimers that wait for a key.
-pub(crate) struct Waiters {
+pub(super) struct Waiters {
     slots: Slab<WaiterSlot>,
     /// The sleeping claimers, in the order of falling asleep.
     asleep: IntrusiveList,
@@ -52,7 +68,7 @@ impl ListNode for WaiterSlot {
 /// The wakers to call once the lock is released. The first one needs no allocation.
 #[derive(Debug, Default)]
 #[must_use = "claimers that were removed from the list sleep on unless they are woken"]
-pub(crate) struct Wake {
+pub(super) struct Wake {
     first: Option<Waker>,
     others: Vec<Waker>,
 }
@@ -65,29 +81,29 @@ impl Wake {
         }
     }
 
-    pub(crate) fn wake(self) {
+    pub(super) fn wake(self) {
         self.first.into_iter().chain(self.others).for_each(Waker::wake);
     }
 }
 
 impl Waiters {
-    pub(crate) fn new() -> Waiters {
+    pub(super) fn new() -> Waiters {
         Waiters { slots: Slab::new(), asleep: IntrusiveList::new(), awake: 0, timer_owner: None }
     }
 
     /// Returns whether no claimer sleeps.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.asleep.len() == 0
     }
 
     /// Records that a claimer checks for a key, whether it was woken or not.
-    pub(crate) fn mark_awake(&mut self, ticket: Option<WaiterId>) {
+    pub(super) fn mark_awake(&mut self, ticket: Option<WaiterId>) {
         let woken = ticket.is_some_and(|WaiterId(seat)| self.slots[seat].waker.is_none());
         self.awake -= usize::from(woken);
     }
 
     /// Puts a claimer to sleep that has just [checked](Waiters::mark_awake), and returns its id.
-    pub(crate) fn sleep(&mut self, ticket: Option<WaiterId>, cx: &Context<'_>) -> WaiterId {
+    pub(super) fn sleep(&mut self, ticket: Option<WaiterId>, cx: &Context<'_>) -> WaiterId {
         let ticket =
             ticket.unwrap_or_else(|| WaiterId(self.slots.insert(WaiterSlot { waker: None, links: Links::default() })));
         match &mut self.slots[ticket.0].waker {
@@ -101,7 +117,7 @@ impl Waiters {
     }
 
     /// Returns when the timer of a sleeping claimer is due, if it owns the timer.
-    pub(crate) fn take_timer(&mut self, ticket: WaiterId, due: Option<Moment>) -> Option<Moment> {
+    pub(super) fn take_timer(&mut self, ticket: WaiterId, due: Option<Moment>) -> Option<Moment> {
         match self.timer_owner {
             Some((keeper, _)) if keeper != ticket => None,
             _ => {
@@ -112,7 +128,7 @@ impl Waiters {
     }
 
     /// Removes a claimer that has just [checked](Waiters::mark_awake), or is gone.
-    pub(crate) fn remove(&mut self, ticket: Option<WaiterId>) {
+    pub(super) fn remove(&mut self, ticket: Option<WaiterId>) {
         let Some(WaiterId(seat)) = ticket else { return };
         if self.slots[seat].waker.is_some() {
             self.asleep.remove(&mut self.slots, seat);
@@ -125,7 +141,7 @@ impl Waiters {
 
     /// Restores the rule after a change: `claimable` keys can be claimed, and the next one is due at
     /// `next_due`.
-    pub(crate) fn wake_for(&mut self, claimable: usize, next_due: impl FnOnce() -> Option<Moment>) -> Wake {
+    pub(super) fn wake_for(&mut self, claimable: usize, next_due: impl FnOnce() -> Option<Moment>) -> Wake {
         let mut wake = Wake::default();
         while self.awake < claimable
             && let Some(first) = self.asleep.first()
@@ -148,7 +164,7 @@ impl Waiters {
     }
 
     /// Wakes all claimers, for good.
-    pub(crate) fn wake_all(&mut self) -> Wake {
+    pub(super) fn wake_all(&mut self) -> Wake {
         let mut wake = Wake::default();
         while let Some(first) = self.asleep.first() {
             self.wake_one(first, &mut wake);
@@ -166,17 +182,91 @@ impl Waiters {
 
     /// Returns the due time of the armed timer.
     #[cfg(test)]
-    pub(crate) fn armed(&self) -> Option<Moment> {
+    pub(super) fn armed(&self) -> Option<Moment> {
         self.timer_owner.map(|(_, due)| due)
     }
 
     #[cfg(test)]
-    pub(crate) fn asleep(&self) -> usize {
+    pub(super) fn asleep(&self) -> usize {
         self.asleep.len()
     }
 
     #[cfg(test)]
-    pub(crate) fn capacity(&self) -> usize {
+    pub(super) fn capacity(&self) -> usize {
         self.slots.capacity()
+    }
+}
+
+/// A claimer on the wait list, or about to join it. Dropping it leaves the list and passes a wake-up on.
+pub(super) struct WaitingClaimer<'a, K: Key> {
+    shared: &'a Shared<K>,
+    ticket: Option<WaiterId>,
+    /// The timer, while this claimer owns it.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl<'a, K: Key> WaitingClaimer<'a, K> {
+    pub(super) fn new(shared: &'a Shared<K>) -> WaitingClaimer<'a, K> {
+        WaitingClaimer { shared, ticket: None, timer: None }
+    }
+
+    /// Waits until `look` returns a value; `None` when the queue is closed.
+    pub(super) async fn until<R>(mut self, mut look: impl FnMut(&mut State<K>, Moment) -> Option<R>) -> Option<R> {
+        poll_fn(|cx| self.poll(cx, &mut look)).await
+    }
+
+    fn poll<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        look: &mut impl FnMut(&mut State<K>, Moment) -> Option<R>,
+    ) -> Poll<Option<R>> {
+        // A worker that always finds a key yields to the other tasks of its thread now and then.
+        let budget = ready!(poll_proceed(cx));
+        loop {
+            let (now, mut locked) = (self.shared.now(), self.shared.lock());
+            let LockedState { state, waiters, .. } = &mut *locked;
+            waiters.mark_awake(self.ticket);
+            let found = look(state, now);
+            if found.is_some() || state.phase().is_closed() {
+                waiters.remove(self.ticket.take());
+                self.shared.release(locked);
+                budget.made_progress();
+                return Poll::Ready(found);
+            }
+            let ticket = waiters.sleep(self.ticket, cx);
+            self.ticket = Some(ticket);
+            let until = waiters.take_timer(ticket, state.next_due());
+            drop(locked);
+            ready!(self.poll_timer(cx, until));
+        }
+    }
+
+    /// Pending until the timer fires. The waker is already on the list, so no wake-up in between is lost.
+    fn poll_timer(&mut self, cx: &mut Context<'_>, until: Option<Moment>) -> Poll<()> {
+        let Some(until) = until else {
+            self.timer = None;
+            return Poll::Pending;
+        };
+        // Counted from the origin, not from now: the clock may have advanced since the queue was asked, and
+        // the key would be late by as much.
+        let deadline = (Instant::now() + SLEEP_MAX).min(self.shared.origin + until.since(Moment::ZERO));
+        let timer = match &mut self.timer {
+            Some(timer) => {
+                timer.as_mut().reset(deadline);
+                timer
+            }
+            none => none.insert(Box::pin(sleep_until(deadline))),
+        };
+        timer.as_mut().poll(cx)
+    }
+}
+
+impl<K: Key> Drop for WaitingClaimer<'_, K> {
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket.take() else { return };
+        let mut locked = self.shared.lock();
+        locked.waiters.mark_awake(Some(ticket));
+        locked.waiters.remove(Some(ticket));
+        self.shared.release(locked);
     }
 }

@@ -1,4 +1,5 @@
-//! The end of a claim: the next state of its key.
+//! A key that runs again: after a delay or a failure, or because it was added during its run; and a key that
+//! is parked or dropped.
 
 use std::time::Duration;
 
@@ -17,24 +18,16 @@ enum NextPlace {
 }
 
 impl<K: Key> State<K> {
-    /// Ends a run. `next` decides the next state of the key. `random` is any 64 bits, for the jitter of the
-    /// backoff.
-    pub fn finish(&mut self, now: Moment, claimed: ClaimToken<K>, next: Next, random: u64) -> FinishOutcome {
-        self.finish_slot(now, claimed.slot, next, random)
-    }
-
-    /// As [`State::finish`], for callers that keep the token.
-    pub(crate) fn finish_slot(&mut self, now: Moment, slot: u32, next: Next, random: u64) -> FinishOutcome {
-        let now = self.tick(now);
-        let (began, dirty) = self.end_run(slot);
-        self.closing.finished += u64::from(self.phase != ShutdownPhase::Open);
-        if matches!(next, Next::Done) && dirty.is_none() {
-            // The common case: no run to merge and no failure to record.
-            self.counters.finished.done += 1;
-            self.remove(slot);
-            self.stop_if_drained();
-            return FinishOutcome { state: None, failures: 0, due_in: None, dropped: false };
-        }
+    /// Ends a run whose key is not done, or was added meanwhile. `run` has its start and the run that was
+    /// added.
+    pub(super) fn requeue_after(
+        &mut self,
+        now: Moment,
+        slot: u32,
+        next: Next,
+        (began, dirty): (Moment, Option<NextRun>),
+        random: u64,
+    ) -> FinishOutcome {
         let was_dirty = dirty.is_some();
         let (plan, dropped) = match next {
             Next::Drop => {
@@ -78,18 +71,6 @@ impl<K: Key> State<K> {
         let priority = dirty.map_or(priority, |dirty| dirty.priority.max(priority));
         let is_look = is_look && dirty.is_none_or(|dirty| dirty.without_event);
         self.requeue(slot, NextPlace::Queue { due: now, priority, without_event: is_look });
-    }
-
-    /// Removes the key from the running keys. Returns the start of its run, and the next run that was added
-    /// meanwhile.
-    fn end_run(&mut self, slot: u32) -> (Moment, Option<NextRun>) {
-        let ItemState::Running { since, dirty } = self.slab[slot].stage else {
-            unreachable!("a claimed key is running until its claim ends")
-        };
-        self.running.remove(&mut self.slab, slot);
-        self.running_since -= u128::from(since.nanos());
-        self.dirty -= usize::from(dirty.is_some());
-        (since, dirty)
     }
 
     fn after_success(&mut self, now: Moment, slot: u32, next: Next) -> NextPlace {
