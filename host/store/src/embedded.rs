@@ -36,7 +36,6 @@ mod backup;
 mod checkpointer;
 mod codec;
 mod defragment;
-mod feed;
 mod files;
 mod fsck;
 mod io_failure;
@@ -69,20 +68,18 @@ use tokio::sync::{self, OwnedRwLockReadGuard, mpsc, oneshot, watch};
 
 use crate::history::{Bounds, History, check_start};
 use crate::listing::changes_since::ChangesSinceCache;
-use crate::revision_notifier::RevisionNotifier;
 use crate::schema::Schemas;
-use crate::watch::WatchCursor;
+use crate::watch::{RevisionNotifier, WatchCursor};
 use crate::{
     ClockAndIds, Error, Key, Kind, Options, Page, Query, Request, Resource, Result, Revision, Scope, Store, Watch,
     WriteResponse,
 };
 pub use backup::{BackupError, BackupReport, RestoreOptions, RestoreReport, backup, restore};
-use feed::FileChangeLog;
 pub use fsck::{CutOff, Fsck, PROBLEMS_MAX, Problem, fsck};
 use location::{Location, OpenFile, OpenStore};
 pub use memory_bounds::{Memory, MemoryBound, memory_bounds};
 pub use open::OpenError;
-use read::Snapshot;
+use read::{FileChangeLog, Snapshot};
 use reopen::OutOfSpace;
 use wal::WriteAheadLog;
 use writer::WriteJob;

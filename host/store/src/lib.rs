@@ -24,7 +24,6 @@ mod numbers;
 mod ownership;
 mod patch;
 mod path;
-mod revision_notifier;
 pub mod schema;
 mod selector;
 pub mod semantics;

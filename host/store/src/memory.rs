@@ -11,10 +11,9 @@ use crate::history::{Bounds, History, check_start};
 use crate::listing::changes_since::ChangesSinceCache;
 use crate::listing::{self, PastRow, Start};
 use crate::model::{Path, owner_prefix};
-use crate::revision_notifier::RevisionNotifier;
 use crate::schema::Schemas;
 use crate::semantics::{self, Decision, WritePlan};
-use crate::watch::{ChangeLog, LogBatch, WatchCursor};
+use crate::watch::{ChangeLog, LogBatch, RevisionNotifier, WatchCursor};
 use crate::{
     ClockAndIds, Error, Event, EventType, Key, Kind, Options, Page, Query, Request, Resource, Result, Revision, Scope,
     Store, Watch, WriteResponse,

@@ -1,10 +1,13 @@
 //! Reads a snapshot of the file.
 
+use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use redb::{Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, TableError};
 
+use super::SharedStore;
 use super::codec::{
     self, LOG, LogRow, META, META_COMPACTED, META_ID, META_MEASURE, META_REVISION, Measure, Meta, OWNERS, RESOURCES,
     TIMES,
@@ -14,8 +17,8 @@ use crate::history::check_start;
 use crate::listing::changes_since::ChangesSinceCache;
 use crate::listing::{self, PastRow, Start};
 use crate::model::{Path, owner_prefix};
-use crate::watch::LogBatch;
-use crate::{Error, Key, Kind, Page, Query, Resource, Result, Revision, Scope};
+use crate::watch::{ChangeLog, LogBatch, RevisionNotifier};
+use crate::{Error, Event, Key, Kind, Page, Query, Resource, Result, Revision, Scope};
 
 /// Log rows that one read of a watch scans at most.
 const LOG_ROWS_MAX: usize = 1024;
@@ -230,4 +233,23 @@ fn missing_revision(revision: Revision) -> Error {
 
 fn unreadable(error: impl Into<redb::Error>) -> Error {
     Error::unavailable(format!("reading the file failed: {}", error.into()))
+}
+
+/// The history of the file, as watches read it: recent events from memory, older ones from the change log.
+pub(super) struct FileChangeLog(pub(super) Arc<SharedStore>);
+
+#[async_trait]
+impl ChangeLog for FileChangeLog {
+    fn recall(&self, scope: &Scope, after: Revision, events: &mut VecDeque<Event>) -> Option<Revision> {
+        self.0.recent.read().expect("no thread panics while holding the events").read(scope, after, events).ok()
+    }
+
+    async fn read(&self, scope: &Scope, after: Revision) -> Result<LogBatch> {
+        let scope = scope.clone();
+        self.0.read(move |snapshot| snapshot.log(&scope, after)).await
+    }
+
+    fn tip(&self) -> &RevisionNotifier {
+        &self.0.tip
+    }
 }

@@ -1,3 +1,5 @@
+mod notifier;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -7,9 +9,8 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use serde_json::json;
 
-use super::{ChangeLog, Changes, Event, EventType, LogBatch, Scope, WatchCursor};
+use super::{ChangeLog, Changes, Event, EventType, LogBatch, RevisionNotifier, Scope, WatchCursor};
 use crate::history::{Bounds, History};
-use crate::revision_notifier::RevisionNotifier;
 use crate::{Kind, Resource, Result, Revision};
 
 /// A history with its last two events in memory; it counts its reads.

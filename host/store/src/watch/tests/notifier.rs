@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use super::{GROUPS, RevisionNotifier};
+use super::super::{GROUPS, RevisionNotifier};
 use crate::{Error, Result, Revision};
 
 /// Counts wake-ups.
