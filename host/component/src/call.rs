@@ -8,25 +8,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use homeostat_store::Key;
+use homeostat_store::{Key, Resource, View};
 use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, sleep_until};
 use wasmtime::component::{Instance, InstancePre, ResourceTableError};
 use wasmtime::{Store, Trap, format_err};
 
 use crate::bindings::types;
-use crate::call_context::CallContext;
-use crate::call_session::ExecutionPermit;
-use crate::code::ReloadError;
-use crate::effect::{Call, Effects, EntryPoint};
-use crate::imports::convert;
+use crate::call_context::{CallContext, State};
+use crate::code::{LinkedCode, ReloadError, ResidentCode};
+use crate::component::{Component, LoadedComponent};
+use crate::effect::{Call, Effects, EntryPoint, ResourceData};
+use crate::imports::store::{from_key, to_key, to_resource};
+use crate::instances::{CallSession, ExecutionPermit, Machine};
 use crate::layers::LimitHit;
 use crate::limits::LimitName;
 use crate::limits::{Limits, STACK_BYTES_MAX, contract, cut};
-use crate::machine::Machine;
+use crate::link::link;
 use crate::millis;
 use crate::outcome::{CallReport, Cost, Fault, Outcome, Retry};
-use crate::state::State;
 
 mod trap;
 
@@ -34,6 +34,165 @@ mod trap;
 const TOO_MANY_MEMORIES: &str = "memory count too high";
 /// The time that the last lines of a stopped guest may take to reach the log.
 const LAST_LINES_WAIT_MAX: Duration = Duration::from_millis(100);
+
+impl Component {
+    /// Brings the world one step closer to the desired state of the resource `key`.
+    ///
+    /// *Cancel safety*: dropping the future stops the guest at once. Effects performed so far remain.
+    pub async fn reconcile(
+        &self,
+        caller: &mut CallSession,
+        key: &Key,
+        limits: &Limits,
+        effects: Arc<dyn Effects>,
+    ) -> CallReport<Outcome> {
+        let call = new_call(caller.controller(), EntryPoint::Reconcile, Some(key.clone()));
+        let report = {
+            let (leave, hand) = caller.acquire(&self.0.code.machine, &self.0.engine.0.instances).await;
+            let sandbox = Sandbox::new(leave, call, limits, effects);
+            let key = to_key(key);
+            // Pinned here: the future is large, and this call must be fast.
+            let guest = pin!(async {
+                let ready = hand.ready(&self.0.code, self.0.engine.codes())?;
+                let LinkedCode { pre, entries } = self.0.linked(ready)?;
+                let (mut store, instance) = sandbox.open(pre).await?;
+                let guest = entries.reconciler.load(&mut store, &instance)?;
+                guest.call_reconcile(&mut store, &key).await
+            });
+            sandbox.run(guest).await
+        };
+        caller.yield_permit();
+        CallReport { result: report.result.map(outcome), cost: report.cost }
+    }
+
+    /// Returns the keys that the change of `changed`, seen by the watch of this name, affects. They may be of
+    /// any kind.
+    ///
+    /// A component without a mapper returns none. At most 10 000 keys, otherwise `Fault::Limit`.
+    /// *Cancel safety*: as `reconcile`.
+    pub async fn map(
+        &self,
+        controller: &Arc<str>,
+        watch: &str,
+        changed: &Resource,
+        limits: &Limits,
+        effects: Arc<dyn Effects>,
+    ) -> CallReport<Vec<Key>> {
+        if !self.0.exports.mapper {
+            return CallReport::empty(Vec::new());
+        }
+        let call = new_call(controller, EntryPoint::Map, None);
+        let leave = self.0.permit(controller).await;
+        let sandbox = Sandbox::new(&leave, call, limits, effects);
+        let changed = to_resource(ResourceData::new(changed, View::Whole));
+        let report = sandbox.run(async {
+            let ready = self.0.ready()?;
+            let LinkedCode { pre, entries } = self.0.linked(&ready)?;
+            let (mut store, instance) = sandbox.open(pre).await?;
+            let mapper = entries.mapper.as_ref().ok_or(ReloadError)?;
+            let guest = mapper.load(&mut store, &instance)?;
+            let answer = guest.call_map(&mut store, watch, &changed).await?;
+            keys(&store.data().context, answer, contract::MAP_KEYS_MAX)
+        });
+        report.await
+    }
+
+    /// Returns the keys to reconcile now, from the guest's poller.
+    ///
+    /// A component without a poller returns none. At most 100 000 keys, otherwise `Fault::Limit`.
+    /// *Cancel safety*: as `reconcile`.
+    pub async fn poll(
+        &self,
+        controller: &Arc<str>,
+        limits: &Limits,
+        effects: Arc<dyn Effects>,
+    ) -> CallReport<Vec<Key>> {
+        if !self.0.exports.poller {
+            return CallReport::empty(Vec::new());
+        }
+        let call = new_call(controller, EntryPoint::Poll, None);
+        let leave = self.0.permit(controller).await;
+        let sandbox = Sandbox::new(&leave, call, limits, effects);
+        let report = sandbox.run(async {
+            let ready = self.0.ready()?;
+            let LinkedCode { pre, entries } = self.0.linked(&ready)?;
+            let (mut store, instance) = sandbox.open(pre).await?;
+            let poller = entries.poller.as_ref().ok_or(ReloadError)?;
+            let guest = poller.load(&mut store, &instance)?;
+            let answer = guest.call_poll(&mut store).await?;
+            keys(&store.data().context, answer, contract::POLL_KEYS_MAX)
+        });
+        report.await
+    }
+
+    /// Calls `lifecycle.start`, which runs before the first reconcile. No-op for a component without this
+    /// export.
+    ///
+    /// *Cancel safety*: as `reconcile`.
+    pub async fn start(&self, controller: &Arc<str>, limits: &Limits, effects: Arc<dyn Effects>) -> CallReport<()> {
+        if !self.0.exports.lifecycle {
+            return CallReport::empty(());
+        }
+        let call = new_call(controller, EntryPoint::Start, None);
+        let leave = self.0.permit(controller).await;
+        let sandbox = Sandbox::new(&leave, call, limits, effects);
+        let report = sandbox.run(async {
+            let ready = self.0.ready()?;
+            let LinkedCode { pre, entries } = self.0.linked(&ready)?;
+            let (mut store, instance) = sandbox.open(pre).await?;
+            let lifecycle = entries.lifecycle.as_ref().ok_or(ReloadError)?;
+            let guest = lifecycle.load(&mut store, &instance)?;
+            guest.call_start(&mut store).await
+        });
+        report.await
+    }
+
+    /// Calls `lifecycle.stop`, which runs after the last reconcile. No-op for a component without this
+    /// export.
+    ///
+    /// *Cancel safety*: as `reconcile`.
+    pub async fn stop(&self, controller: &Arc<str>, limits: &Limits, effects: Arc<dyn Effects>) -> CallReport<()> {
+        if !self.0.exports.lifecycle {
+            return CallReport::empty(());
+        }
+        let call = new_call(controller, EntryPoint::Stop, None);
+        let leave = self.0.permit(controller).await;
+        let sandbox = Sandbox::new(&leave, call, limits, effects);
+        let report = sandbox.run(async {
+            let ready = self.0.ready()?;
+            let LinkedCode { pre, entries } = self.0.linked(&ready)?;
+            let (mut store, instance) = sandbox.open(pre).await?;
+            let lifecycle = entries.lifecycle.as_ref().ok_or(ReloadError)?;
+            let guest = lifecycle.load(&mut store, &instance)?;
+            guest.call_stop(&mut store).await.map(Ok)
+        });
+        report.await
+    }
+}
+
+impl LoadedComponent {
+    /// Waits for a permit to call the component once.
+    async fn permit(&self, controller: &Arc<str>) -> ExecutionPermit {
+        ExecutionPermit::acquire(&self.code.machine, &self.engine.0.instances, controller).await
+    }
+
+    /// Returns the code for one call. The code stays in memory while the result is held.
+    fn ready(&self) -> Result<Arc<ResidentCode>, ReloadError> {
+        self.code.ready(self.engine.codes())
+    }
+
+    fn linked<'a>(&self, ready: &'a ResidentCode) -> Result<&'a LinkedCode, ReloadError> {
+        // The same code was linked before, so linking it again cannot fail for another reason.
+        ready.linked(|component| link(&self.code.machine, component, self.exports).map_err(|_| ReloadError))
+    }
+}
+
+fn outcome(outcome: types::Outcome) -> Outcome {
+    match outcome {
+        types::Outcome::Settled => Outcome::Settled,
+        types::Outcome::AgainAfter(delay_ms) => Outcome::AgainAfter(delay(delay_ms)),
+    }
+}
 
 /// The sandbox of one call.
 pub(crate) struct Sandbox<'a> {
@@ -164,7 +323,7 @@ pub(crate) fn keys(
         return Err(port.hit(LimitName::Result, format!("keys of {bytes} bytes returned, {bytes_max} allowed")));
     }
     let keys = keys.into_iter().enumerate();
-    let keys = keys.map(|(at, key)| convert::key(key).map_err(|error| format_err!("key {at} of the answer: {error}")));
+    let keys = keys.map(|(at, key)| from_key(key).map_err(|error| format_err!("key {at} of the answer: {error}")));
     keys.collect::<wasmtime::Result<_>>().map(Ok)
 }
 

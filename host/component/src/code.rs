@@ -13,8 +13,8 @@ use wasmtime::component::{Component, InstancePre};
 
 use crate::bindings::{lifecycle, mapper, poller, reconciler};
 use crate::cache::{self, Entry, TrustedBytes};
-use crate::machine::Machine;
-use crate::state::State;
+use crate::call_context::State;
+use crate::instances::Machine;
 
 /// Machine code, and the machine that runs it.
 pub(crate) struct Code {

@@ -13,8 +13,7 @@ use crate::cache::Cache;
 use crate::code::CodeTable;
 use crate::compiler::{CompilationCounts, Compilations};
 use crate::error::Error;
-use crate::instances::Instances;
-use crate::machine::Machine;
+use crate::instances::{Instances, Machine};
 use crate::options::{EngineOptions, INSTANCES_BOUNDS, config, pool};
 
 /// The lower bound of [`EngineOptions::rest_after`].

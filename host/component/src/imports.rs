@@ -10,12 +10,11 @@ use wasmtime::component::{HasData, HasSelf, Linker, ResourceTable};
 use wasmtime_wasi::p2::bindings::io;
 
 use crate::bindings;
-use crate::state::State;
+use crate::call_context::State;
 
 mod cli;
 mod clock;
 mod config;
-pub(crate) mod convert;
 mod events;
 mod filesystem;
 mod http;
@@ -23,7 +22,7 @@ mod inert;
 mod log;
 mod random;
 mod sockets;
-mod store;
+pub(crate) mod store;
 mod watches;
 
 pub(crate) use http::HttpHooks;

@@ -1,26 +1,138 @@
-//! Bounds the number of guests that run at once, and schedules waiting calls fairly.
+//! The right to run one guest: a permit, a machine with a running epoch clock, and the session that keeps both
+//! between calls.
 //!
-//! A guest may hold its permit for long, for example while it waits for the network. So no controller gets
-//! more than three quarters of the permits, and waiting controllers take turns, regardless of how many calls
-//! each has.
+//! **Permits** bound the number of guests that run at once. A guest may hold its permit for long, for example
+//! while it waits for the network. So no controller gets more than three quarters of the permits, and waiting
+//! controllers take turns, regardless of how many calls each has.
+//!
+//! **The epoch clock** makes guests yield: a thread that advances an engine's epoch every millisecond. It sleeps
+//! while no guest runs, holds the engine weakly, and ends with it.
+//!
+//! **A session** exists because a permit, a running clock and code in memory each have a counter that all threads
+//! share, and a cache line that two processors write in turn costs up to a microsecond per call. So a session
+//! that calls repeatedly registers once. Other callers may wait for the permit that it holds: its owner must
+//! drop the session before it waits for anything but a guest.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::Thread;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
+use wasmtime::component::Linker;
+use wasmtime::{Config, EngineWeak};
+
+use crate::call_context::State;
+use crate::code::{Code, CodeTable, ReloadError, ResidentCode};
+use crate::error::Error;
+use crate::imports;
+
+/// The length of one tick.
+pub(crate) const TICK: Duration = Duration::from_millis(1);
+
+/// Ticks without a running guest before the thread sleeps. Waking it costs a system call, so it should not
+/// sleep between two calls of a busy host.
+const IDLE_TICKS_MAX: u32 = 200;
+
+/// A session that calls guests on behalf of one controller, one at a time.
+///
+/// Between calls it keeps its permit, unless other callers wait for one, and the code of the last call, which
+/// is not evicted meanwhile. Dropping the session releases both.
+pub struct CallSession {
+    /// A private copy, so that its reference count is not shared with other threads.
+    controller: Arc<str>,
+    permit: Option<ExecutionPermit>,
+    code: CachedCode,
+}
+
+/// A permit to run guests on one machine, one at a time, until it is dropped.
+pub(crate) struct ExecutionPermit {
+    machine: Arc<Machine>,
+    permit: Permit,
+    _running: Option<TickGuard>,
+}
+
+/// The code of the last call.
+#[derive(Default)]
+pub(crate) struct CachedCode(Option<(Arc<Code>, Arc<ResidentCode>)>);
+
+impl std::fmt::Debug for CallSession {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Caller").field(&self.controller).finish()
+    }
+}
+
+impl CallSession {
+    /// Creates a session that holds nothing yet.
+    pub fn new(controller: &str) -> Self {
+        Self { controller: controller.into(), permit: None, code: CachedCode::default() }
+    }
+
+    pub(crate) fn controller(&self) -> &Arc<str> {
+        &self.controller
+    }
+
+    /// Returns a permit to call a component, and the code of the last call. Waits only if it holds no permit,
+    /// or if others wait for the one it holds.
+    pub(crate) async fn acquire(
+        &mut self,
+        machine: &Arc<Machine>,
+        instances: &Arc<Instances>,
+    ) -> (&ExecutionPermit, &mut CachedCode) {
+        let Self { controller, permit: leave, code: hand } = self;
+        let kept = leave.take().filter(|kept| Arc::ptr_eq(&kept.machine, machine) && !kept.permit.has_waiters());
+        let kept = match kept {
+            Some(kept) => kept,
+            None => ExecutionPermit::acquire(machine, instances, controller).await,
+        };
+        (leave.insert(kept), hand)
+    }
+
+    /// Releases the permit if other callers wait for one.
+    pub(crate) fn yield_permit(&mut self) {
+        self.permit.take_if(|leave| leave.permit.has_waiters());
+    }
+}
+
+impl ExecutionPermit {
+    /// Waits for a permit to run one more guest on a machine.
+    pub(crate) async fn acquire(machine: &Arc<Machine>, instances: &Arc<Instances>, controller: &Arc<str>) -> Self {
+        let permit = instances.acquire(controller).await;
+        Self { machine: Arc::clone(machine), permit, _running: machine.ticker.as_ref().map(Ticker::keep_ticking) }
+    }
+
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.machine
+    }
+}
+
+impl CachedCode {
+    /// Returns the code of a component, and replaces the cached code.
+    ///
+    /// # Errors
+    /// [`ReloadError`].
+    pub(crate) fn ready(&mut self, code: &Arc<Code>, codes: &CodeTable) -> Result<&ResidentCode, ReloadError> {
+        let kept = match self.0.take().filter(|(kept, _)| Arc::ptr_eq(kept, code)) {
+            Some(kept) => kept,
+            None => (Arc::clone(code), code.ready(codes)?),
+        };
+        let (_, ready) = self.0.insert(kept);
+        Ok(ready)
+    }
+}
 
 /// The permits of one engine.
 pub(crate) struct Instances {
-    state: Mutex<State>,
+    state: Mutex<Permits>,
     /// The number of waiting calls. Changes only together with the state, but is read without its lock.
     waiting: AtomicUsize,
     /// The maximum permits of one controller.
     per_controller_max: u32,
 }
 
-struct State {
+struct Permits {
     free: u32,
     holders: HashMap<Arc<str>, Holder>,
     /// The waiting controllers that may have another permit, in their order of turns.
@@ -45,7 +157,7 @@ pub(crate) struct Permit {
 impl Instances {
     pub(crate) fn new(instances_max: u32) -> Arc<Self> {
         let each_max = (instances_max - instances_max.div_ceil(4)).max(1);
-        let state = State { free: instances_max, holders: HashMap::new(), ring: VecDeque::new() };
+        let state = Permits { free: instances_max, holders: HashMap::new(), ring: VecDeque::new() };
         Arc::new(Self { state: Mutex::new(state), waiting: AtomicUsize::new(0), per_controller_max: each_max })
     }
 
@@ -68,7 +180,7 @@ impl Instances {
     /// Takes a permit, or joins the queue for one.
     fn try_acquire(&self, controller: &Arc<str>) -> Result<(), oneshot::Receiver<Permit>> {
         let mut state = self.state.lock();
-        let State { free, holders, ring } = &mut *state;
+        let Permits { free, holders, ring } = &mut *state;
         let holder = match holders.get_mut(controller) {
             Some(holder) => holder,
             None => holders.entry(controller.clone()).or_default(),
@@ -111,7 +223,7 @@ impl Instances {
 
 /// **Invariant.** A controller is in the ring exactly if it has waiting calls and less than its maximum of
 /// permits. While the ring is not empty, no permit is free.
-impl State {
+impl Permits {
     fn hand_over(&mut self, controller: &Arc<str>, each_max: u32) -> Option<(Arc<str>, oneshot::Sender<Permit>)> {
         self.free += 1;
         let holder = self.holders.get_mut(controller).expect("who has a place is known");
@@ -147,6 +259,103 @@ impl Drop for Permit {
     fn drop(&mut self) {
         if self.is_held {
             self.instances.release(&self.controller);
+        }
+    }
+}
+
+/// A wasmtime engine with its linked imports and its epoch clock.
+pub(crate) struct Machine {
+    pub(crate) engine: wasmtime::Engine,
+    pub(crate) linker: Linker<State>,
+    /// `None` if guests are not interrupted.
+    pub(crate) ticker: Option<Ticker>,
+}
+
+impl Machine {
+    pub(crate) fn start(config: &Config, preemption: bool) -> Result<Self, Error> {
+        let engine = wasmtime::Engine::new(config).map_err(|error| Error::Engine(error.into()))?;
+        let mut linker = Linker::new(&engine);
+        imports::link(&mut linker).map_err(|error| Error::Engine(error.into()))?;
+        let ticker = preemption.then(|| Ticker::start(&engine)).transpose().map_err(Error::Ticker)?;
+        Ok(Self { engine, linker, ticker })
+    }
+}
+
+/// The running clock of one engine.
+#[derive(Debug)]
+pub(crate) struct Ticker {
+    shared: Arc<TickerState>,
+    thread: Thread,
+}
+
+#[derive(Debug, Default)]
+struct TickerState {
+    running: AtomicUsize,
+    asleep: AtomicBool,
+    ended: AtomicBool,
+}
+
+/// Registration of a caller that runs guests; the clock ticks while there is one.
+#[derive(Debug)]
+pub(crate) struct TickGuard(Arc<TickerState>);
+
+impl Ticker {
+    /// Starts the clock of `engine`.
+    pub(crate) fn start(engine: &wasmtime::Engine) -> std::io::Result<Self> {
+        let shared = Arc::new(TickerState::default());
+        let engine = engine.weak();
+        let handle = std::thread::Builder::new().name("homeostat-epoch".to_owned()).spawn({
+            let shared = Arc::clone(&shared);
+            move || tick(&engine, &shared)
+        })?;
+        Ok(Self { shared, thread: handle.thread().clone() })
+    }
+
+    /// Keeps the clock ticking until the result is dropped.
+    pub(crate) fn keep_ticking(&self) -> TickGuard {
+        self.shared.running.fetch_add(1, Ordering::SeqCst);
+        if self.shared.asleep.load(Ordering::SeqCst) {
+            self.thread.unpark();
+        }
+        TickGuard(Arc::clone(&self.shared))
+    }
+}
+
+impl Drop for TickGuard {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        self.shared.ended.store(true, Ordering::SeqCst);
+        self.thread.unpark();
+    }
+}
+
+fn tick(engine: &EngineWeak, shared: &TickerState) {
+    let mut idle_ticks = 0;
+    while !shared.ended.load(Ordering::SeqCst) {
+        #[expect(clippy::disallowed_methods, reason = "this thread does nothing else")]
+        std::thread::sleep(TICK);
+        let Some(engine) = engine.upgrade() else { return };
+        engine.increment_epoch();
+        drop(engine);
+        if shared.running.load(Ordering::SeqCst) > 0 {
+            idle_ticks = 0;
+            continue;
+        }
+        idle_ticks += 1;
+        if idle_ticks >= IDLE_TICKS_MAX {
+            // A caller that registers after this line sees `asleep`; a caller that registered before it is
+            // seen by the check of `running`.
+            shared.asleep.store(true, Ordering::SeqCst);
+            if shared.running.load(Ordering::SeqCst) == 0 && !shared.ended.load(Ordering::SeqCst) {
+                std::thread::park();
+            }
+            shared.asleep.store(false, Ordering::SeqCst);
+            idle_ticks = 0;
         }
     }
 }

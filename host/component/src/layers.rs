@@ -9,21 +9,15 @@
 mod effect_counter;
 mod empty_world;
 mod granted;
-mod headers;
 mod http;
 mod limited;
-mod observed;
 mod recorder;
-mod roles;
 mod world;
 
 pub(crate) use effect_counter::{EffectCounter, EffectTotals};
 pub use empty_world::EmptyWorld;
-pub use granted::Granted;
-pub use headers::{Headers, Secrets};
+pub use granted::{DenialObserver, Granted, Observed, Roles};
 pub use http::HttpClient;
 pub(crate) use limited::{LimitHit, Limited};
-pub use observed::{DenialObserver, Observed};
 pub use recorder::Recorder;
-pub use roles::Roles;
-pub use world::{FollowTarget, GuestEvent, GuestLogLine, Sink, World};
+pub use world::{FollowTarget, GuestEvent, GuestLogLine, Headers, Secrets, Sink, World};

@@ -25,7 +25,6 @@ mod bindings;
 mod cache;
 mod call;
 mod call_context;
-mod call_session;
 mod catalog;
 mod code;
 mod compiler;
@@ -45,9 +44,6 @@ mod limits;
 mod link;
 mod load;
 mod load_error;
-mod loaded;
-mod machine;
-mod meter;
 mod millis;
 mod missing;
 mod options;
@@ -55,13 +51,10 @@ mod outcome;
 mod output;
 mod result_serde;
 mod spec;
-mod state;
-mod ticker;
 
-pub use call_session::CallSession;
 pub use catalog::{Amount, FixedBound, fixed as fixed_bounds};
 pub use compiler::{CompilationCounts, CompileTask, Compiler, CompilerExit};
-pub use component::Component;
+pub use component::{Component, ComponentInfo, Exports};
 pub use effect::{
     Answer, Blob, Call, Effect, EffectClass, Effects, EntryPoint, Exchange, HttpError, HttpRequest, HttpResponse,
     Level, PageData, ResourceData, Severity, StoreError, WasiResource, WriteData,
@@ -73,9 +66,9 @@ pub use grants::{
     NEEDS_BYTES_MAX, Needs, NeedsSnapshot, ResourceGrant, ResourceNeed, Verb, is_secret_name,
 };
 pub use homeostat_digest::Digest;
+pub use instances::CallSession;
 pub use limits::{LimitName, Limits};
 pub use load_error::{LoadError, Reason};
-pub use loaded::{ComponentInfo, Exports};
 pub use options::{COMPILE_MEMORY_BYTES_BOUNDS, COMPILE_TIME_BOUNDS, EngineOptions, INSTANCES_BOUNDS};
 pub use outcome::{CallReport, Cost, EffectCounts, Fault, Outcome, Retry};
 pub use spec::{BackoffSpec, Changes, ControllerSpec, DuringDelay, KindDeclaration, Mapping, Role, Watch};

@@ -2,10 +2,10 @@
 
 use crate::bindings::{lifecycle, mapper, poller, reconciler};
 use crate::code::{ExportIndices, LinkedCode};
+use crate::component::Exports;
 use crate::contract;
+use crate::instances::Machine;
 use crate::load_error::{LoadError, Reason};
-use crate::loaded::Exports;
-use crate::machine::Machine;
 
 /// Links code to the imports of its machine, and looks up the exports.
 ///

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use homeostat_digest::Digest;
 
 use crate::code::Code;
-use crate::component::Component;
+use crate::component::{Component, ComponentInfo, Exports, LoadedComponent};
 use crate::contract;
 use crate::engine::Engine;
 use crate::limits::Limits;
 use crate::link::link;
 use crate::load_error::{LoadError, Reason};
-use crate::loaded::{ComponentInfo, Exports, LoadedComponent};
+
 use crate::missing;
 
 mod bytes;

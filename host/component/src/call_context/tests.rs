@@ -1,3 +1,6 @@
+mod meter;
+mod state;
+
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;

@@ -10,10 +10,10 @@ use homeostat_store::{Key, Kind};
 
 use super::Component;
 use crate::call::new_call;
-use crate::call_session::CallSession;
 use crate::effect::{Answer, Call, Effect, Effects, EntryPoint};
 use crate::engine::Engine;
 use crate::fixture;
+use crate::instances::CallSession;
 use crate::limits::LimitName;
 use crate::limits::Limits;
 use crate::load_error::Reason;

@@ -13,8 +13,8 @@ use wasmtime_wasi::p2::{
 
 use super::WASI_VERSION;
 use crate::call_context::CallContext;
+use crate::call_context::State;
 use crate::effect::Level;
-use crate::state::State;
 
 /// The maximum bytes of one write.
 const WRITE_BYTES_MAX: usize = 64 << 10;

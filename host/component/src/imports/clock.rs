@@ -11,8 +11,8 @@ use wasmtime_wasi::p2::{DynPollable, Pollable, subscribe};
 
 use super::{WASI_VERSION, answer};
 use crate::call_context::CallContext;
+use crate::call_context::State;
 use crate::effect::Effect;
-use crate::state::State;
 
 const NANOSECONDS: u64 = 1_000_000_000;
 

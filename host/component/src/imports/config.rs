@@ -2,8 +2,8 @@
 
 use super::answer;
 use crate::bindings::config as wit;
+use crate::call_context::State;
 use crate::effect::{Answer, Effect};
-use crate::state::State;
 
 impl wit::Host for State {
     async fn get(&mut self, key: String) -> wasmtime::Result<Result<Option<String>, wit::Error>> {

@@ -7,8 +7,8 @@ use wasmtime::component::{Linker, Resource, ResourceType, Val};
 
 use super::WASI_VERSION;
 use super::inert::{link_constant, link_error, unnamed};
+use crate::call_context::State;
 use crate::effect::WasiResource;
-use crate::state::State;
 
 /// Functions that take a path and return the error for missing files.
 const LOOKS: [&str; 6] =

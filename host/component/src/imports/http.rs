@@ -11,8 +11,8 @@ use http_body_util::{BodyExt, Full, Limited};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpCtxView, WasiHttpHooks, WasiHttpView};
 
 use crate::call_context::CallContext;
+use crate::call_context::State;
 use crate::effect::{Answer, Blob, Effect, HttpError, HttpRequest, HttpResponse, Level};
-use crate::state::State;
 
 /// Sends the requests of one instance.
 pub(crate) struct HttpHooks {

@@ -9,8 +9,8 @@ use wasmtime::{StoreContextMut, bail};
 use super::answer;
 use super::filesystem::Folder;
 use super::sockets::{Network, Tcp, Udp};
+use crate::call_context::State;
 use crate::effect::{Effect, WasiResource};
-use crate::state::State;
 
 /// Derives from the arguments the object that the guest tried to use; `None` if they do not name it.
 pub(super) type Named = fn(&[Val]) -> Option<WasiResource>;

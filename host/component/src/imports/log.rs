@@ -1,12 +1,12 @@
 //! `homeostat:reconciler/log`: the controller's log.
 
 use crate::bindings::log as wit;
+use crate::call_context::State;
 use crate::effect::{Effect, Level};
 use crate::limits::contract::{
     LOG_FIELD_NAME_BYTES_MAX, LOG_FIELD_VALUE_BYTES_MAX, LOG_FIELDS_MAX, LOG_MESSAGE_BYTES_MAX,
 };
 use crate::limits::cut;
-use crate::state::State;
 
 impl wit::Host for State {
     async fn write(

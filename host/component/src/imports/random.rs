@@ -8,9 +8,9 @@ use wasmtime::component::Linker;
 
 use super::{WASI_VERSION, answer};
 use crate::call_context::CallContext;
+use crate::call_context::State;
 use crate::effect::Effect;
 use crate::limits::contract::RANDOM_BYTES_MAX;
-use crate::state::State;
 
 pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     for (interface, prefix) in [("random", "get-random"), ("insecure", "get-insecure-random")] {

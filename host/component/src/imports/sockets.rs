@@ -7,8 +7,8 @@ use wasmtime_wasi::p2::bindings::sockets::network::{ErrorCode, IpAddressFamily};
 
 use super::inert::{link_constant, link_error, unnamed};
 use super::{WASI_VERSION, clock};
+use crate::call_context::State;
 use crate::effect::WasiResource;
-use crate::state::State;
 
 /// The error of functions that need the network.
 const DENIED: &str = "access-denied";

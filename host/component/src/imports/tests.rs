@@ -12,9 +12,9 @@ use super::HttpHooks;
 use crate::bindings::{events as wit_events, log as wit_log, store as wit_store, types};
 use crate::call::new_call;
 use crate::call_context::CallContext;
+use crate::call_context::State;
 use crate::effect::{Answer, Call, Effect, Effects, EntryPoint, HttpResponse, Level, PageData, Severity};
 use crate::limits::{Limits, contract};
-use crate::state::State;
 
 /// Records effects, and answers requests with the given number of bytes.
 #[derive(Default)]

@@ -1,3 +1,5 @@
+mod session;
+
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 

@@ -1,23 +1,143 @@
-//! Checks the effects of a guest against the grants of its controller.
+//! Checks the effects of a guest against the rights of its controller, in three layers. [`Roles`] refuses writes
+//! to kinds that are read-only, [`Observed`] records accesses and denials, and [`Granted`] checks the grants.
 //!
 //! An answer discloses no more than the grants allow: a list omits all other resources without a trace, and a
 //! write shows the stored document only with the grant `get` or `list`. Without any grant a guest may use its
 //! own settings, the log, events about granted resources, clocks and randomness. Files and sockets are never
 //! granted. Deliberately absent: quantities.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use homeostat_store::{PAGE_BYTES_MAX, Query, View, Write, continue_after};
+use homeostat_store::{Kind, PAGE_BYTES_MAX, Query, View, Write, continue_after};
 
 use crate::effect::{Answer, Call, Effect, Effects, HttpError, PageData, ResourceData, StoreError};
-use crate::grants::{AccessRequest, Attempt, Disclosure, Grants, Verb, missing_http};
+use crate::grants::{AccessRequest, Attempt, Capability, Disclosure, Grants, Needs, Verb, missing_http};
 use crate::limits::contract::EVENT_MESSAGE_BYTES_MAX;
 use crate::limits::cut;
+use crate::spec::{ControllerSpec, Role};
 
 mod redaction;
 
 use redaction::WrittenDocument;
+
+/// Passes on everything except writes to the kinds that the component declares as read-only: watches with the
+/// role `tertiary`.
+///
+/// Lies outside of [`Granted`], so that no grant overrides a role, and a refused write is not recorded as a need.
+/// Deliberately absent: a role of the managed kind, which a controller may write as its grants allow.
+pub struct Roles<E> {
+    /// Read-only kinds, each with the name of the watch that declares it.
+    read_only: Vec<(Kind, Arc<str>)>,
+    witness: Arc<dyn DenialObserver>,
+    inner: E,
+}
+
+impl<E: Effects> Roles<E> {
+    /// Enforces the roles that `spec` declares before `inner`.
+    pub fn new(spec: &ControllerSpec, witness: Arc<dyn DenialObserver>, inner: E) -> Self {
+        let tertiary = spec.watches.iter().filter(|watch| watch.role == Role::Tertiary);
+        let read_only = tertiary.map(|watch| (watch.of.kind.clone(), watch.name.as_str().into())).collect();
+        Self { read_only, witness, inner }
+    }
+
+    /// Returns the reason why a write is refused, if it is. A document without a valid target is refused as
+    /// invalid by inner layers.
+    fn refusal(&self, write: &Write) -> Option<String> {
+        if self.read_only.is_empty() {
+            return None;
+        }
+        let target = write.target().ok()?;
+        let (kind, watch) = self.read_only.iter().find(|(kind, _)| kind.same_type(&target.kind))?;
+        Some(format!(
+            "the component only reads {kind}: its watch {watch:?} has the role `tertiary`, and no grant lets it write that kind; \
+             a component that writes it declares the watch `secondary`"
+        ))
+    }
+}
+
+#[async_trait]
+impl<E: Effects> Effects for Roles<E> {
+    async fn perform(&self, call: &Call, effect: Effect) -> Answer {
+        let refusal = match &effect {
+            Effect::Write(write) => self.refusal(write),
+            _ => None,
+        };
+        let Some(refusal) = refusal else { return self.inner.perform(call, effect).await };
+        if let Some(capability) = Attempt::of(&effect).ok().and_then(|ask| ask.capability()) {
+            self.witness.denied(call, capability, &refusal);
+        }
+        Answer::Written(Err(StoreError::Forbidden(refusal)))
+    }
+}
+
+/// Receives every denial, while the guest waits. Implementations must not block.
+pub trait DenialObserver: Send + Sync + 'static {
+    /// Receives one denial. `missing` names the missing grant, with the lines that would grant it. It names
+    /// no resource, so that it is the same for all resources of a kind and a namespace.
+    fn denied(&self, call: &Call, capability: Capability, missing: &str);
+}
+
+/// Records attempted accesses, and reports denials. Changes nothing.
+///
+/// Belongs directly around [`Granted`], to distinguish its refusals from other failures.
+pub struct Observed<E> {
+    needs: Arc<Needs>,
+    witness: Arc<dyn DenialObserver>,
+    inner: E,
+}
+
+impl<E: Effects> Observed<E> {
+    /// Observes the effects that go to `inner`. Several layers may share one record: for example the layers
+    /// of a controller's earlier versions.
+    pub fn new(needs: Arc<Needs>, witness: Arc<dyn DenialObserver>, inner: E) -> Self {
+        Self { needs, witness, inner }
+    }
+}
+
+#[async_trait]
+impl<E: Effects> Effects for Observed<E> {
+    async fn perform(&self, call: &Call, effect: Effect) -> Answer {
+        // A document without a valid target cannot be matched with a grant; it is refused as invalid.
+        let Ok(ask) = Attempt::of(&effect) else { return self.inner.perform(call, effect).await };
+        if ask == Attempt::Telemetry {
+            return self.inner.perform(call, effect).await;
+        }
+        let beside = Attempt::beside(&effect);
+        let answer = self.inner.perform(call, effect).await;
+        let denial = denial(&answer);
+        self.needs.record(&ask, denial.is_some());
+        // If all alternatives are missing, one is proposed; if some are granted, they are kept.
+        for other in beside.iter().take(if denial.is_some() { 1 } else { beside.len() }) {
+            self.needs.record(other, denial.is_some());
+        }
+        if let (Some(text), Some(capability)) = (denial, ask.capability()) {
+            self.witness.denied(call, capability, &without_name(&ask, text));
+        }
+        answer
+    }
+}
+
+/// Returns a denial without the name of the resource, if it stems from the missing grant, so that equal
+/// denials become one event.
+fn without_name<'a>(ask: &Attempt, text: &'a str) -> Cow<'a, str> {
+    match ask.request() {
+        Some(request) if request.missing() == text => AccessRequest { name: None, ..request }.missing().into(),
+        _ => text.into(),
+    }
+}
+
+fn denial(answer: &Answer) -> Option<&str> {
+    match answer {
+        Answer::Resource(Err(StoreError::Forbidden(text)))
+        | Answer::Page(Err(StoreError::Forbidden(text)))
+        | Answer::Written(Err(StoreError::Forbidden(text)))
+        | Answer::Done(Err(StoreError::Forbidden(text)))
+        | Answer::Http(Err(HttpError::Forbidden(text))) => Some(text),
+        _ => None,
+    }
+}
 
 /// Passes on granted effects, and answers `forbidden` to all others, naming the missing grant.
 pub struct Granted<E> {

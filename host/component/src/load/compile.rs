@@ -9,8 +9,8 @@ use crate::cache::{self, AuthenticBytes, Entry, EntryName, TrustedBytes};
 use crate::code::{Code, Origin};
 use crate::compiler::CompiledCode;
 use crate::engine::Engine;
+use crate::instances::Machine;
 use crate::load_error::Reason;
-use crate::machine::Machine;
 
 /// Reads the code of a component from the cache, or compiles and caches it.
 ///

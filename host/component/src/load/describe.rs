@@ -8,16 +8,16 @@ use async_trait::async_trait;
 
 use crate::bindings::reconciler as wit;
 use crate::call::{self, Sandbox, new_call};
-use crate::call_session::ExecutionPermit;
 use crate::code::LinkedCode;
 use crate::contract;
 use crate::effect::{Answer, Blob, Call, Effect, Effects, EntryPoint, HttpError, StoreError};
 use crate::engine::Engine;
-use crate::imports::convert;
+use crate::imports::store::from_kind;
+use crate::instances::ExecutionPermit;
+use crate::instances::Machine;
 use crate::limits::LimitName;
 use crate::limits::Limits;
 use crate::load_error::{LoadError, Reason};
-use crate::machine::Machine;
 use crate::outcome::Fault;
 use crate::spec::{BackoffSpec, Changes, ControllerSpec, DuringDelay, KindDeclaration, Mapping, Role, Watch};
 
@@ -52,7 +52,7 @@ pub(super) async fn describe(
     let sealed = Arc::new(DescribeWorld::default());
     let call = new_call(&Arc::from(""), EntryPoint::Describe, None);
     let effects: Arc<dyn Effects> = sealed.clone();
-    let leave = ExecutionPermit::acquire_on(machine, engine, &call.controller).await;
+    let leave = ExecutionPermit::acquire(machine, &engine.0.instances, &call.controller).await;
     let sandbox = Sandbox::new(&leave, call, limits, effects);
     let report = sandbox.run(async {
         let (mut store, instance) = sandbox.open(pre).await?;
@@ -291,7 +291,7 @@ impl SpecChecker {
         let schema = schema
             .map_err(|error| self.that(&format!("{path}.schema"), false, || format!("not JSON: {error}")))
             .unwrap_or_default();
-        match convert::kind(kind) {
+        match from_kind(kind) {
             Ok(kind) => Some(KindDeclaration { kind, plural, namespaced, keys_only, schema }),
             Err(error) => {
                 self.that(&format!("{path}.kind"), false, || error.to_string());

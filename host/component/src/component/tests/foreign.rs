@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 use homeostat_store::{Key, Kind};
 
 use super::engine;
-use crate::call_session::CallSession;
 use crate::component::Component;
 use crate::effect::{Call, Effects};
 use crate::fixture::Guest;
 use crate::grants::{Capability, Needs};
+use crate::instances::CallSession;
 use crate::layers::{DenialObserver, EmptyWorld, Granted, Observed};
 use crate::limits::LimitName;
 use crate::limits::Limits;

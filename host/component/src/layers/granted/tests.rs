@@ -11,7 +11,9 @@ use crate::effect::{
 };
 use crate::grants::Grants;
 
+mod observed;
 mod over_store;
+mod roles;
 
 /// Answers a list with one item in each of two namespaces, and all other effects with `Answer::Unit`.
 #[derive(Default)]

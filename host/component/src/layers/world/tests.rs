@@ -1,3 +1,5 @@
+mod headers;
+
 use std::sync::{Arc, Mutex};
 
 use homeostat_store::memory::MemoryStore;

@@ -2,7 +2,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 
-use super::{Headers, Secrets};
+use super::super::{Headers, Secrets};
 use crate::call::new_call;
 use crate::effect::{Answer, Blob, Call, Effect, Effects, EntryPoint, HttpError, HttpRequest};
 use crate::grants::Grants;

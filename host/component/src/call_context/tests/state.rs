@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use wasmtime::ResourceLimiter;
 use wasmtime::component::ResourceTableError;
 
-use super::State;
+use super::super::State;
 use crate::call::new_call;
 use crate::call_context::CallContext;
 use crate::effect::{Answer, Call, Effect, Effects, EntryPoint};

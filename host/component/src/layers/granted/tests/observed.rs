@@ -2,7 +2,7 @@ use std::sync::{Arc, Mutex};
 
 use homeostat_store::{Key, Kind, Query, Selector, View};
 
-use super::{DenialObserver, Observed};
+use super::super::{DenialObserver, Observed};
 use crate::call::new_call;
 use crate::effect::{Answer, Call, Effect, Effects, EntryPoint, Level, StoreError};
 use crate::grants::{Capability, Grants, Needs, Verb};

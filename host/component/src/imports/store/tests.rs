@@ -1,6 +1,6 @@
 use homeostat_store::{Key, Kind, LabelRequirement, Revision};
 
-use super::{key, precondition, selector, to_error, to_key};
+use super::{from_key, from_precondition, from_selector, to_error, to_key};
 use crate::bindings::types as wit;
 use crate::effect::StoreError;
 
@@ -19,21 +19,21 @@ fn path_of<T: std::fmt::Debug>(result: Result<T, StoreError>) -> String {
 #[test]
 fn a_key_is_the_same_there_and_back() {
     let own = Key::new(Kind::new("apps", "v1", "Deployment"), "default", "web");
-    assert_eq!(key(to_key(&own)).unwrap(), own);
+    assert_eq!(from_key(to_key(&own)).unwrap(), own);
 }
 
 #[test]
 fn a_key_out_of_bounds_is_invalid_and_names_the_field() {
-    assert_eq!(path_of(key(wit_key("default", ""))), "name");
-    assert_eq!(path_of(key(wit_key("default", &"n".repeat(254)))), "name");
-    assert_eq!(path_of(key(wit_key(&"n".repeat(64), "web"))), "namespace");
+    assert_eq!(path_of(from_key(wit_key("default", ""))), "name");
+    assert_eq!(path_of(from_key(wit_key("default", &"n".repeat(254)))), "name");
+    assert_eq!(path_of(from_key(wit_key(&"n".repeat(64), "web"))), "namespace");
     let mut long = wit_key("default", "web");
     long.kind.group = "g".repeat(254);
-    assert_eq!(path_of(key(long)), "kind.group");
+    assert_eq!(path_of(from_key(long)), "kind.group");
     let mut nameless = wit_key("default", "web");
     nameless.kind.name = String::new();
-    assert_eq!(path_of(key(nameless)), "kind.name");
-    assert!(key(wit_key("", &"n".repeat(253))).is_ok());
+    assert_eq!(path_of(from_key(nameless)), "kind.name");
+    assert!(from_key(wit_key("", &"n".repeat(253))).is_ok());
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn every_label_requirement_has_its_counterpart() {
         wit::LabelRequirement::Exists("a".into()),
         wit::LabelRequirement::Absent("a".into()),
     ];
-    let own = selector(wit::Selector { namespace: None, labels, fields: Vec::new(), owner: None }).unwrap();
+    let own = from_selector(wit::Selector { namespace: None, labels, fields: Vec::new(), owner: None }).unwrap();
     let texts: Vec<String> = own.labels.iter().map(LabelRequirement::to_string).collect();
     assert_eq!(texts, ["a=b", "a!=b", "a in (b)", "a notin (b)", "a", "!a"]);
 }
@@ -56,12 +56,15 @@ fn every_label_requirement_has_its_counterpart() {
 #[test]
 fn a_selector_beyond_the_bounds_is_invalid() {
     let labels = vec![wit::LabelRequirement::Exists("a".into()); 65];
-    assert_eq!(path_of(selector(wit::Selector { namespace: None, labels, fields: Vec::new(), owner: None })), "labels");
+    assert_eq!(
+        path_of(from_selector(wit::Selector { namespace: None, labels, fields: Vec::new(), owner: None })),
+        "labels"
+    );
 }
 
 #[test]
 fn a_revision_that_no_store_gave_is_invalid() {
-    let with = |text: &str| precondition(wit::Precondition { uid: None, revision: Some(text.to_owned()) });
+    let with = |text: &str| from_precondition(wit::Precondition { uid: None, revision: Some(text.to_owned()) });
     assert_eq!(with("17").unwrap().revision, Some(Revision(17)));
     assert_eq!(path_of(with("")), "precondition.revision");
     assert_eq!(path_of(with("-1")), "precondition.revision");

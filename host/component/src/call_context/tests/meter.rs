@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use super::Meter;
+use super::super::Meter;
 
 fn work(duration: Duration) {
     let started = Instant::now();

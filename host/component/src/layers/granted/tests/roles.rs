@@ -3,7 +3,7 @@ use std::sync::Mutex;
 use homeostat_store::{Change, Key, Precondition, Propagation, Query, View};
 use serde_json::json;
 
-use super::*;
+use super::super::*;
 use crate::call::new_call;
 use crate::effect::EntryPoint;
 use crate::grants::{Capability, Grants, Needs, Verb};
