@@ -1,8 +1,8 @@
-//! The context of one call, and the state of its instance. Every effect of the call passes through the context on
-//! its way to the layers.
+//! The context of one call, and the state of its instance. Every effect of the call passes through the
+//! context on its way to the layers.
 //!
-//! The instance and its HTTP requests in flight share the context. Invariant: the first limit that is hit is final; a
-//! call that hit one ends with that limit, regardless of the guest's answer.
+//! The instance and its HTTP requests in flight share the context. Invariant: the first limit that is hit is
+//! final; a call that hit one ends with that limit, regardless of the guest's answer.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -16,7 +16,7 @@ use wasmtime_wasi_http::WasiHttpCtx;
 
 use crate::effect::{Answer, Call, Effect, Effects, Level};
 use crate::imports::HttpHooks;
-use crate::layers::{EffectCounter, EffectTotals, LimitHit, Limited};
+use crate::layers::{EffectTotals, LimitHit, Limited};
 use crate::limits::LimitName;
 use crate::limits::{Limits, contract};
 use crate::options::POOLED_TABLE_ELEMENTS_MAX;
@@ -28,8 +28,8 @@ pub(crate) struct CallContext {
     pub(crate) call: Call,
     pub(crate) limits: Limits,
     pub(crate) meter: Meter,
-    /// The layers of this call, around those of its controller.
-    effects: Limited<EffectCounter<Arc<dyn Effects>>>,
+    /// The layer of this call, around those of its controller.
+    effects: Limited<Arc<dyn Effects>>,
     memory_bytes_max: AtomicU64,
     hit: OnceLock<LimitHit>,
     output: Mutex<Output>,
@@ -41,7 +41,7 @@ impl CallContext {
             call,
             limits: limits.clone(),
             meter: Meter::new(),
-            effects: Limited::new(limits.clone(), EffectCounter::new(effects)),
+            effects: Limited::new(limits.clone(), effects),
             memory_bytes_max: AtomicU64::new(0),
             hit: OnceLock::new(),
             output: Mutex::new(Output::default()),
@@ -125,7 +125,7 @@ impl CallContext {
 
     /// Returns the cost of the call so far.
     pub(crate) fn cost(&self) -> Cost {
-        let EffectTotals { effects, bytes_out, bytes_in } = self.effects.inner().totals();
+        let EffectTotals { effects, bytes_out, bytes_in } = self.effects.totals();
         Cost {
             cpu: self.meter.spent(),
             wall: self.meter.wall(),

@@ -1,5 +1,5 @@
-//! The right to run one guest: a permit, a machine with a running epoch clock, and the session that keeps both
-//! between calls.
+//! The right to run one guest: a permit, a machine with a running epoch clock, and the session that keeps
+//! both between calls.
 //!
 //! **Permits** bound the number of guests that run at once. A guest may hold its permit for long, for example
 //! while it waits for the network. So no controller gets more than three quarters of the permits, and waiting

@@ -1,5 +1,5 @@
-//! `homeostat:reconciler/store`: resources, and their form in the contract. Invalid values from a guest become
-//! `invalid`, with the path of the field.
+//! `homeostat:reconciler/store`: resources, and their form in the contract. Invalid values from a guest
+//! become `invalid`, with the path of the field.
 
 use homeostat_store::{
     Change, Key, Kind, LabelRequirement, Precondition, Propagation, Query, Revision, Selector, View, Write,

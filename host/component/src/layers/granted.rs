@@ -1,5 +1,6 @@
-//! Checks the effects of a guest against the rights of its controller, in three layers. [`Roles`] refuses writes
-//! to kinds that are read-only, [`Observed`] records accesses and denials, and [`Granted`] checks the grants.
+//! Checks the effects of a guest against the rights of its controller, in three layers. [`Roles`] refuses
+//! writes to kinds that are read-only, [`Observed`] records accesses and denials, and [`Granted`] checks the
+//! grants.
 //!
 //! An answer discloses no more than the grants allow: a list omits all other resources without a trace, and a
 //! write shows the stored document only with the grant `get` or `list`. Without any grant a guest may use its
@@ -25,8 +26,8 @@ use redaction::WrittenDocument;
 /// Passes on everything except writes to the kinds that the component declares as read-only: watches with the
 /// role `tertiary`.
 ///
-/// Lies outside of [`Granted`], so that no grant overrides a role, and a refused write is not recorded as a need.
-/// Deliberately absent: a role of the managed kind, which a controller may write as its grants allow.
+/// Lies outside of [`Granted`], so that no grant overrides a role, and a refused write is not recorded as a
+/// need. Deliberately absent: a role of the managed kind, which a controller may write as its grants allow.
 pub struct Roles<E> {
     /// Read-only kinds, each with the name of the watch that declares it.
     read_only: Vec<(Kind, Arc<str>)>,

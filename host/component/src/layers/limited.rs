@@ -1,4 +1,5 @@
-//! Ends a call at its limits of effects, writes, events, follows, and bytes.
+//! Ends a call at its limits of effects, writes, events, follows, and bytes, and counts what passes: effects
+//! by class, and bytes in both directions.
 //!
 //! Each call has its own, which starts at zero. Memory, time, stack and handles are no effects, and are
 //! checked where they grow. Log lines are charged when they are written ([`Limited::charge_log`]), because
@@ -8,11 +9,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 
-use crate::effect::{Answer, Call, Effect, Effects, StoreError};
+use crate::effect::{Answer, Call, Effect, EffectClass, Effects, StoreError};
 use crate::limits::LimitName;
 use crate::limits::{Limits, contract};
+use crate::outcome::EffectCounts;
 
-/// Passes on effects within the limits, and answers [`Answer::Limit`] to the rest.
+/// Passes on effects within the limits and counts them, and answers [`Answer::Limit`] to the rest, which it
+/// does not count.
 pub(crate) struct Limited<E> {
     limits: Limits,
     effects: AtomicU32,
@@ -22,7 +25,19 @@ pub(crate) struct Limited<E> {
     effect_bytes: AtomicU64,
     log_bytes: AtomicU64,
     log_lines: AtomicU32,
+    /// The effects that passed, in the order of [`EffectClass::ALL`].
+    passed: [AtomicU32; EffectClass::ALL.len()],
+    bytes_out: AtomicU64,
+    bytes_in: AtomicU64,
     inner: E,
+}
+
+/// The effects that passed so far.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct EffectTotals {
+    pub(crate) effects: EffectCounts,
+    pub(crate) bytes_out: u64,
+    pub(crate) bytes_in: u64,
 }
 
 /// A limit that stopped a call.
@@ -44,13 +59,21 @@ impl<E> Limited<E> {
             effect_bytes: AtomicU64::new(0),
             log_bytes: AtomicU64::new(0),
             log_lines: AtomicU32::new(0),
+            passed: std::array::from_fn(|_| AtomicU32::new(0)),
+            bytes_out: AtomicU64::new(0),
+            bytes_in: AtomicU64::new(0),
             inner,
         }
     }
 
-    /// Returns the layer below.
-    pub(crate) fn inner(&self) -> &E {
-        &self.inner
+    /// Returns the counts so far.
+    pub(crate) fn totals(&self) -> EffectTotals {
+        let counts = self.passed.each_ref().map(|count| count.load(Ordering::Relaxed));
+        EffectTotals {
+            effects: EffectCounts::new(counts),
+            bytes_out: self.bytes_out.load(Ordering::Relaxed),
+            bytes_in: self.bytes_in.load(Ordering::Relaxed),
+        }
     }
 
     /// Charges bytes and lines of the log, from any source.
@@ -83,8 +106,9 @@ impl<E> Limited<E> {
         })
     }
 
-    fn charge_answer(&self, answer: &Answer) -> Result<(), LimitHit> {
-        let (bytes, bytes_max) = (answer.size_bytes(), self.limits.transfer_bytes_max);
+    /// Counts the bytes of an answer, which the guest receives at once.
+    fn charge_answer(&self, bytes: u64) -> Result<(), LimitHit> {
+        let bytes_max = self.limits.transfer_bytes_max;
         if bytes > bytes_max {
             let message = format!("an answer to the guest has {bytes} bytes, {bytes_max} are allowed at once");
             return Err(LimitHit::new(LimitName::Transfer, message));
@@ -121,11 +145,16 @@ impl<E: Effects> Effects for Limited<E> {
         if let Some(refused) = self.refuse_follow(&effect) {
             return refused;
         }
-        if let Err(hit) = self.charge_effect(&effect).and_then(|()| self.charge_effect_bytes(effect.size_bytes())) {
+        let bytes_out = effect.size_bytes();
+        if let Err(hit) = self.charge_effect(&effect).and_then(|()| self.charge_effect_bytes(bytes_out)) {
             return hit.into();
         }
+        self.passed[effect.class() as usize].fetch_add(1, Ordering::Relaxed);
+        self.bytes_out.fetch_add(bytes_out, Ordering::Relaxed);
         let answer = self.inner.perform(call, effect).await;
-        self.charge_answer(&answer).err().map_or(answer, Answer::from)
+        let bytes_in = answer.size_bytes();
+        self.bytes_in.fetch_add(bytes_in, Ordering::Relaxed);
+        self.charge_answer(bytes_in).err().map_or(answer, Answer::from)
     }
 }
 

@@ -1,5 +1,5 @@
-//! The innermost layers: [`World`] performs effects, and [`Headers`] completes HTTP requests before. Outer layers
-//! have decided whether to.
+//! The innermost layers: [`World`] performs effects, and [`Headers`] completes HTTP requests before. Outer
+//! layers have decided whether to.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -166,11 +166,11 @@ pub trait Secrets: Send + Sync + 'static {
     async fn get(&self, name: &str) -> Result<Blob, String>;
 }
 
-/// Adds the manifest's headers to HTTP requests, including secrets: sets the headers of the grant that covers a
-/// request, and replaces headers of the guest with the same names.
+/// Adds the manifest's headers to HTTP requests, including secrets: sets the headers of the grant that covers
+/// a request, and replaces headers of the guest with the same names.
 ///
-/// Belongs directly around [`World`]: recording layers must lie outside of it, so that no secret is ever recorded.
-/// Missing grants are not this layer's concern.
+/// Belongs directly around [`World`]: recording layers must lie outside of it, so that no secret is ever
+/// recorded. Missing grants are not this layer's concern.
 pub struct Headers<E> {
     grants: Arc<Grants>,
     secrets: Arc<dyn Secrets>,
