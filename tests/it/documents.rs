@@ -1,11 +1,15 @@
-//! The documents name files that exist.
+//! The documents name files that exist, and the journey of a key passes few of them.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use homeostat_tests::repository;
 
 /// The folders that a path in a document may start with. ARCHITECTURE.md writes paths below `host` without it.
 const FOLDERS: [&str; 8] = ["host", "tests", "guest-sdk", "wit", "docs", "examples", "dashboards", ".ci"];
+
+/// The maximum number of files with a step of a key's journey.
+const JOURNEY_FILES_MAX: usize = 24;
 
 /// Returns the documents below a folder, without what builds and tools leave there.
 fn documents(folder: &Path) -> Vec<PathBuf> {
@@ -74,6 +78,28 @@ fn the_map_names_only_modules_that_exist() {
     for path in quoted {
         assert!(repository().join("host").join(path).exists(), "ARCHITECTURE.md names host/{path}");
     }
+}
+
+/// Returns the source files that the first table after a heading names.
+fn files_of_table<'a>(text: &'a str, heading: &str) -> BTreeSet<&'a str> {
+    let section = text.split_once(heading).expect("the map has the heading").1;
+    let table = section.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+    let quoted = table.flat_map(|row| row.split('`').skip(1).step_by(2));
+    quoted.filter(|path| path.contains("/src/") && path.ends_with(".rs")).collect()
+}
+
+#[test]
+fn the_journey_of_a_key_passes_at_most_24_files() {
+    let text = std::fs::read_to_string(repository().join("ARCHITECTURE.md")).unwrap();
+    let files = files_of_table(&text, "## The journey of a key");
+    assert!(files.len() > 12, "the map writes the journey in another way: {files:?}");
+    assert!(files.len() <= JOURNEY_FILES_MAX, "{} files have a step of the journey: {files:?}", files.len());
+}
+
+#[test]
+fn only_the_first_table_after_a_heading_is_read() {
+    let text = "`z/src/z.rs`\n# A\n`y/src/y.rs`\n\n| `Type` | `a/src/a.rs`, `b/src/b.rs` |\n| x | `a/src/a.rs` |\n\n| `c/src/c.rs` |";
+    assert_eq!(files_of_table(text, "# A").into_iter().collect::<Vec<_>>(), ["a/src/a.rs", "b/src/b.rs"]);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::rollout::{
     Analysis, Comparison, Gate, KeySplit, RunRecord, RunResult, RunTotals, Share, Track, analyse, key_hash,
 };
-use crate::version::LoadedVersion;
+use crate::slot::LoadedVersion;
 
 /// A guest that asks to run again before this delay counts as running again at once.
 const REQUEUE_SOON_MAX: Duration = Duration::from_secs(1);

@@ -13,18 +13,17 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::context::Context;
-use crate::costs::Costs;
+use crate::costs::{Costs, Recorder};
 use crate::failures::FailureLog;
 use crate::feeder_set::FeederSet;
 use crate::feeders::DELETIONS_BAND;
 use crate::follows::Follows;
 use crate::observations::Observations;
-use crate::observer::Recorder;
 use crate::scheduler::Tenant;
+use crate::slot::LoadedVersion;
 use crate::slot::Slot;
-use crate::stats::{Stats, Workers};
+use crate::stats::Stats;
 use crate::status::{ControllerState, ControllerStatus, QueueCounts};
-use crate::version::LoadedVersion;
 use crate::{Definition, Settings, Suspend, effect_stack};
 
 mod canary;
@@ -37,6 +36,7 @@ mod worker;
 pub use change::SwapReport;
 pub use removal::{RemovalReport, RemovedCounts};
 use shadow::{Shadow, ShadowReport};
+use worker::Workers;
 
 /// The backoff of a failing start hook: the first wait, and the maximum.
 const START_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
@@ -304,7 +304,7 @@ impl Controller {
             message,
             digest: loaded.component().digest().to_string(),
             generation: loaded.generation,
-            answered: self.stats.answered(),
+            answered: self.slot.answered(),
             manages: spec.manages.kind.clone(),
             watches: spec.watches.iter().map(|watch| watch.of.kind.clone()).collect(),
             concurrency: loaded.settings.concurrency,

@@ -1,14 +1,16 @@
-//! Costs of a controller's reconciles: sums, the last minute, and the most expensive keys. Pure except for
-//! its locks.
+//! Costs of a controller's reconciles: sums, the last minute, and the most expensive keys; and the observers
+//! that hear of each finished reconcile. Pure except for its locks.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use homeostat_component::{Cost, EffectClass};
+use homeostat_component::{Cost, EffectClass, Fault, Outcome};
 use homeostat_store::Key;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::ShardedSum;
+use crate::settle::Label;
 use crate::sharded_sum::SHARDS;
 
 mod minute;
@@ -186,6 +188,53 @@ impl Serialize for EffectSums {
 
 fn micros<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
+}
+
+/// Called for every controller that starts: the seam for metrics, traces and measurements.
+pub trait Observer: Send + Sync + 'static {
+    /// Returns the recorder of this controller's reconciles. It is dropped when the last of them has ended.
+    ///
+    /// A name can be reused after its controller was removed; reconciles of the earlier controller still go
+    /// to its own recorder. The host's list of controllers is locked during the call: an implementation must
+    /// neither block nor call the host.
+    fn controller(&self, name: &Arc<str>) -> Arc<dyn Recorder>;
+}
+
+/// Called for every finished reconcile of one controller, on the worker that ran it. Must not block.
+pub trait Recorder: Send + Sync + 'static {
+    /// Records one reconcile.
+    fn record(&self, reconciled: &ReconcileRecord<'_>);
+}
+
+/// One finished reconcile.
+#[derive(Clone, Copy, Debug)]
+pub struct ReconcileRecord<'a> {
+    /// The key.
+    pub key: &'a Key,
+    /// Time from the key's due time to the claim.
+    pub queued_for: Duration,
+    /// Time from the claim to the end, without waiting for the first lists. [`Cost::wall`] is the time of the
+    /// guest call alone.
+    pub worked_for: Duration,
+    /// The result of the guest.
+    pub result: &'a Result<Outcome, Fault>,
+    /// The result as one word.
+    pub label: Label,
+    /// The resources that it used.
+    pub cost: Cost,
+}
+
+/// An observer that does nothing.
+pub(crate) struct NoopObserver;
+
+impl Observer for NoopObserver {
+    fn controller(&self, _: &Arc<str>) -> Arc<dyn Recorder> {
+        Arc::new(Self)
+    }
+}
+
+impl Recorder for NoopObserver {
+    fn record(&self, _: &ReconcileRecord<'_>) {}
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@
 //! ensures that. The kind stays served while finalizers of its resources are pending, and a restarted host
 //! continues.
 
-mod checked;
 mod ending;
 mod establish;
 mod follow;
@@ -25,7 +24,6 @@ use serde_json::json;
 
 use crate::listing::for_each_listed;
 use crate::{Error, KindInfo, Kinds};
-pub(crate) use checked::ValidatingStore;
 pub(crate) use follow::follow;
 
 /// The wait before a failed watch is opened again, and before resources with pending finalizers are checked

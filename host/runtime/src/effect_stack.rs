@@ -10,10 +10,9 @@ use homeostat_component::{Call, Effects, Needs, StoreError};
 use crate::Definition;
 use crate::clock::now;
 use crate::context::Context;
-use crate::definitions::ValidatingStore;
 use crate::events::{EventSource, NewEvent};
 use crate::follows::{Follows, Target};
-use crate::known_kinds::KnownKinds;
+use crate::known_kinds::{KnownKinds, ValidatingStore};
 use crate::logs::LogLine;
 use crate::observations::{DenialReporter, Observations};
 

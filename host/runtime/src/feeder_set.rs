@@ -20,8 +20,8 @@ use crate::follows::Follows;
 use crate::mapping::ManagedKind;
 use crate::rollout::Track;
 use crate::scheduler::Tenant;
+use crate::slot::LoadedVersion;
 use crate::slot::Slot;
-use crate::version::LoadedVersion;
 
 pub(crate) struct FeederSet {
     controller: Arc<str>,
@@ -32,7 +32,8 @@ pub(crate) struct FeederSet {
     account: Tenant,
     deletions: Arc<SuspendFilter>,
     manages: ManagedKind,
-    barrier: SyncBarrier,
+    /// The sync barrier of the stable version's feeders.
+    pub(crate) barrier: SyncBarrier,
     /// The sync barrier of feeders that only a canary needs. They hold back only the canary.
     canary_barrier: SyncBarrier,
     tasks: TaskTracker,
@@ -109,11 +110,6 @@ impl FeederSet {
             () = self.barrier.wait_for_sync() => true,
             () = self.end.cancelled() => false,
         }
-    }
-
-    /// Returns whether every watch had its first full list.
-    pub(crate) fn has_synced(&self) -> bool {
-        self.barrier.has_synced()
     }
 
     /// Returns whether every watch that only a canary needs had its first full list.

@@ -1,17 +1,23 @@
-//! A layer that admits only known kinds. Guests can name kinds that are declared and not reserved by the
-//! host. Namespaced resources need a namespace, others must have none.
+//! Checks the kinds in the effects of guests, in two places: [`KnownKinds`] is a layer that admits only known
+//! kinds, [`ValidatingStore`] is the store below the layers, which validates definitions of kinds.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use homeostat_component::{Answer, Call, Effect, Effects, StoreError};
-use homeostat_store::{Key, Kind, Write};
+use homeostat_store::schema::Schemas;
+use homeostat_store::{
+    Error, Key, Kind, Page, Query, Request, Resource, Revision, Scope, Store, Watch, Write, WriteResponse,
+};
 use serde_json::Value;
 
 use crate::Kinds;
+use crate::definitions;
 use crate::host_kinds::is_reserved;
 use crate::kinds::{kind_of, place};
 
+/// Admits only known kinds. Guests can name kinds that are declared and not reserved by the host. Namespaced
+/// resources need a namespace, others must have none.
 pub(crate) struct KnownKinds<E> {
     kinds: Arc<Kinds>,
     inner: E,
@@ -102,6 +108,66 @@ impl<E: Effects> Effects for KnownKinds<E> {
             Some(answer) => answer,
             None => self.inner.perform(call, effect).await,
         }
+    }
+}
+
+/// The store as guests write to it: it validates definitions like those of people, and refuses those that are
+/// malformed or contradict a declared kind.
+pub(crate) struct ValidatingStore {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) kinds: Arc<Kinds>,
+}
+
+#[async_trait]
+impl Store for ValidatingStore {
+    async fn submit(&self, request: Request) -> homeostat_store::Result<WriteResponse> {
+        if !definitions::declares(&request.write)? {
+            return self.store.submit(request).await;
+        }
+        definitions::write(&*self.store, &self.kinds, request).await.map_err(|error| match error {
+            crate::Error::Store(error) => error,
+            error => Error::Invalid { path: "spec".to_owned(), reason: error.to_string() },
+        })
+    }
+
+    async fn get(&self, key: &Key) -> homeostat_store::Result<Arc<Resource>> {
+        self.store.get(key).await
+    }
+
+    async fn list(&self, query: &Query) -> homeostat_store::Result<Page> {
+        self.store.list(query).await
+    }
+
+    fn schemas(&self) -> &Schemas {
+        self.store.schemas()
+    }
+
+    async fn watch(&self, scope: Scope, from: Revision) -> homeostat_store::Result<Watch> {
+        self.store.watch(scope, from).await
+    }
+
+    fn revision(&self) -> Revision {
+        self.store.revision()
+    }
+
+    fn id(&self) -> &str {
+        self.store.id()
+    }
+
+    fn health(&self) -> homeostat_store::Result<()> {
+        self.store.health()
+    }
+
+    async fn close(&self) {
+        self.store.close().await;
+    }
+
+    async fn kinds(&self) -> homeostat_store::Result<Vec<Kind>> {
+        self.store.kinds().await
+    }
+
+    async fn dependents(&self, owner: &str) -> homeostat_store::Result<Vec<Arc<Resource>>> {
+        self.store.dependents(owner).await
     }
 }
 

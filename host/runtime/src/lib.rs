@@ -13,7 +13,6 @@
 //! embedder adds its own event sources by implementing [`Feeder`].
 
 mod admission;
-mod audience;
 pub mod bounds;
 mod canary_step;
 mod clock;
@@ -42,7 +41,6 @@ pub mod logs;
 pub mod manifest;
 pub mod mapping;
 mod observations;
-mod observer;
 mod options;
 mod quantity;
 pub mod reasons;
@@ -57,12 +55,11 @@ mod slot;
 mod stats;
 mod status;
 mod suspend;
-mod version;
 
 pub use code::CodeSource;
 pub use controller::shadow;
 pub use controller::{RemovalReport, RemovedCounts, STOP_HOOK_MAX, SwapReport};
-pub use costs::{ControllerCosts, EffectSums, KeyUsage, RecentUsage, Usage};
+pub use costs::{ControllerCosts, EffectSums, KeyUsage, Observer, RecentUsage, ReconcileRecord, Recorder, Usage};
 pub use definition::{Definition, Overrides};
 pub use error::Error;
 pub use events::EventLog;
@@ -71,7 +68,6 @@ pub use homeostat_workqueue::{Ages, Counters, KeyCounts, Priority};
 pub use host::{Host, KeyVerb, Put, ShutdownReport};
 pub use kinds::{KindInfo, Kinds, ScalePaths};
 pub use logs::LogBook;
-pub use observer::{Observer, ReconcileRecord, Recorder};
 pub use options::{CONTROLLERS_MAX, Options, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX};
 pub use settings::Settings;
 pub use sharded_sum::ShardedSum;

@@ -40,11 +40,6 @@ impl ManagedKind {
             (false, _) => Some(Key::new(self.kind.clone(), "", name)),
         }
     }
-
-    /// Returns whether a key fits the scope of the kind: with a namespace or without one.
-    pub fn has_place_of(&self, key: &Key) -> bool {
-        self.namespaced != key.namespace().is_empty()
-    }
 }
 
 /// Returns the keys of `managed` that a change of `changed` affects.

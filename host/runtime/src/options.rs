@@ -8,7 +8,7 @@ use homeostat_component::layers::Secrets;
 use homeostat_store::Store;
 
 use crate::Observer;
-use crate::observer::NoopObserver;
+use crate::costs::NoopObserver;
 use crate::secrets::NoSecrets;
 
 /// Default bound on the keys of all queues together.

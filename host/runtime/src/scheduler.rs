@@ -3,8 +3,8 @@
 //! Each poll of a task is one quantum. A worker yields after [`QUANTUM`], and a computing guest at the next
 //! tick of the epoch clock, so a quantum takes at most a millisecond. There are as many slots for quanta as
 //! threads. Tasks without a slot wait here, not in tokio's queue, and the tenant with the least processor
-//! time goes next ([`thread_cpu_time`], [`fair_queue`]). So a tenant with little work waits for one quantum
-//! to end, however many keys and workers others have. Short tasks have their own slots ([`task_classifier`]).
+//! time goes next ([`cost`], [`fair_queue`]). So a tenant with little work waits for one quantum
+//! to end, however many keys and workers others have. Short tasks have their own slots ([`TaskClassifier`]).
 //! Batch tasks, whose guests keep computing, never occupy the last slot: a computing thread serves neither
 //! sockets nor timers, and the thread that interrupts it needs a processor itself.
 //!
@@ -22,11 +22,8 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 mod fair_queue;
-mod task_classifier;
-mod thread_cpu_time;
 
 use fair_queue::{FairQueue, TaskClass};
-use task_classifier::TaskClassifier;
 
 /// The time after which a worker yields. Long enough that yielding costs a hundredth of it, and a quarter of
 /// a computing guest's quantum.
@@ -39,11 +36,30 @@ const QUANTUM_INTERACTIVE: Duration = Duration::from_micros(50);
 /// number of tasks from a socket to a worker.
 const YIELDS_MAX: u8 = 8;
 
+/// Processor time of a quantum that only the epoch clock has ended: more than that of a yielding worker, less
+/// than a tick.
+const BATCH_QUANTUM_NS: u64 = 600_000;
+
+/// CPU score above which a task counts as batch. A guest may compute for some milliseconds on every thread,
+/// but not keep on computing.
+const BATCH_CPU_NS_MIN: u64 = 5_000_000;
+
+/// Maximum CPU score.
+const CPU_SCORE_NS_MAX: u64 = 20_000_000;
+
+/// Minimum decay of the CPU score per short quantum. It is small, so that a guest that interleaves tiny calls
+/// with computation still counts as batch, and a worker that has computed once recovers within some thousand
+/// short quanta.
+const DECAY_NS_MIN: u64 = 10_000;
+
+/// A shorter quantum costs its wall time: another system call would cost more than the possible error.
+const TAKEN: Duration = Duration::from_micros(500);
+
 /// The scheduler of one host.
 pub(crate) struct Scheduler {
     state: Mutex<State>,
     origin: Instant,
-    processor: thread_cpu_time::CpuClock,
+    processor: CpuClock,
 }
 
 struct State {
@@ -107,10 +123,10 @@ pub(crate) struct ScheduledFuture<F> {
 impl Scheduler {
     /// Returns a scheduler for `threads` threads.
     pub(crate) fn new(threads: usize) -> Arc<Self> {
-        Self::with(threads, thread_cpu_time::clock)
+        Self::with(threads, thread_cpu_time)
     }
 
-    fn with(threads: usize, processor: thread_cpu_time::CpuClock) -> Arc<Self> {
+    fn with(threads: usize, processor: CpuClock) -> Arc<Self> {
         let state = State { queue: FairQueue::new(threads), tasks: Vec::new(), vacant: Vec::new() };
         Arc::new(Self { state: Mutex::new(state), origin: Instant::now(), processor })
     }
@@ -201,7 +217,7 @@ impl<F: Future> Future for ScheduledFuture<F> {
         let (began, computed) = (Instant::now(), (turns.processor)());
         task.over_ns.store(turns.ns_at(began + may_last), Ordering::Relaxed);
         let polled = future.as_mut().poll(&mut Context::from_waker(waker));
-        let cost = thread_cpu_time::cost(began.elapsed(), computed, turns.processor);
+        let cost = cost(began.elapsed(), computed, turns.processor);
         let cost_ns = u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX);
         let QuantumEnd { again, next } = turns.state.lock().end(task.number, cost_ns, polled.is_ready());
         if let Some(next) = next {
@@ -372,6 +388,63 @@ impl State {
     fn entry(&mut self, number: usize) -> &mut Entry {
         self.tasks[number].as_mut().expect("a task is known until it leaves")
     }
+}
+
+/// Classifies a task by its past quanta.
+#[derive(Debug, Default)]
+struct TaskClassifier {
+    /// The CPU score: processor time of long quanta, minus decay by short ones.
+    computed_ns: u64,
+    /// The last quantum took its full time, or a full interactive one with more work left.
+    lasted: bool,
+}
+
+impl TaskClassifier {
+    /// Records the end of a quantum, and whether the task goes on at once.
+    fn record(&mut self, cost_ns: u64, goes_on: bool) {
+        self.computed_ns = if cost_ns >= BATCH_QUANTUM_NS {
+            self.computed_ns.saturating_add(cost_ns).min(CPU_SCORE_NS_MAX)
+        } else {
+            self.computed_ns.saturating_sub(cost_ns.max(DECAY_NS_MIN))
+        };
+        self.lasted = Duration::from_nanos(cost_ns) >= if goes_on { QUANTUM_INTERACTIVE } else { QUANTUM };
+    }
+
+    /// Returns the expected class of the next quantum.
+    fn class(&self) -> TaskClass {
+        match self {
+            Self { computed_ns: BATCH_CPU_NS_MIN.., .. } => TaskClass::Batch,
+            Self { lasted: true, .. } => TaskClass::Normal,
+            Self { .. } => TaskClass::Interactive,
+        }
+    }
+}
+
+/// Returns the processor time of the calling thread; `None` if the system does not report it.
+type CpuClock = fn() -> Option<Duration>;
+
+/// Reads the thread's CPU clock.
+#[cfg(target_os = "linux")]
+fn thread_cpu_time() -> Option<Duration> {
+    rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).try_into().ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn thread_cpu_time() -> Option<Duration> {
+    None
+}
+
+/// Returns the cost of a quantum: the processor time of its thread, not the wall time. A thread also waits
+/// for a processor, when the machine is busy or the host's CPU quota is used up. A tenant that happens to
+/// have the quantum must not pay for that with many milliseconds of its share.
+///
+/// The quantum had the wall time `took`; `before` is the processor time at its start.
+fn cost(took: Duration, before: Option<Duration>, clock: CpuClock) -> Duration {
+    if took <= TAKEN {
+        return took;
+    }
+    let computed = before.and_then(|before| Some(clock()?.saturating_sub(before)));
+    computed.map_or(took, |computed| computed.min(took))
 }
 
 #[cfg(test)]

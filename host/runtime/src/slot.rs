@@ -1,23 +1,24 @@
 //! The slot of a controller: its current version (component, grants, limits and settings, replaced together),
-//! and the canary beside it during a rollout.
+//! and the canary beside it during a rollout. It decides which version reconciles a key.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use arc_swap::ArcSwap;
-use homeostat_component::{Disclosure, Effects};
+use arc_swap::{ArcSwap, ArcSwapOption};
+use homeostat_component::{Component, Disclosure, Effects};
 use homeostat_store::Key;
 
-use crate::audience::Audience;
 use crate::canary_step::CanaryStep;
-use crate::rollout::Track;
-use crate::version::LoadedVersion;
+use crate::rollout::{RunResult, RunTotals, Track};
+use crate::{Definition, Settings, ShardedSum, VersionInfo};
 
 /// Reads never block. A worker that took a [`LoadedVersion`] finishes its key on it.
 pub(crate) struct Slot {
     versions: ArcSwap<SlotVersions>,
     /// The highest generation so far.
     generation_max: AtomicU64,
+    /// The version that the last reconcile ran on.
+    answered: ArcSwapOption<VersionInfo>,
 }
 
 /// The stable version and the canary. Both are replaced together, so that every key has exactly one.
@@ -69,6 +70,7 @@ impl Slot {
         Self {
             versions: ArcSwap::from_pointee(SlotVersions { current: Arc::new(first), canary: None }),
             generation_max,
+            answered: ArcSwapOption::empty(),
         }
     }
 
@@ -98,6 +100,23 @@ impl Slot {
         }
         let known = kept.take().filter(|known| Arc::ptr_eq(&known.loaded, loaded));
         Some(Assignment { cached: kept.insert(known.unwrap_or_else(|| CachedVersion::of(loaded))), canary: trial })
+    }
+
+    /// Records the version that a reconcile ran on.
+    pub(crate) fn answered_by(&self, by: &LoadedVersion) {
+        let is_known = |answered: &VersionInfo| {
+            answered.generation == by.generation
+                && answered.revision == by.revision()
+                && answered.digest == by.component().digest().as_str()
+        };
+        if !self.answered.load().as_deref().is_some_and(is_known) {
+            self.answered.store(Some(Arc::new(by.version_info())));
+        }
+    }
+
+    /// Returns the version that the last reconcile ran on.
+    pub(crate) fn answered(&self) -> Option<VersionInfo> {
+        self.answered.load().as_deref().cloned()
     }
 
     /// Installs another version for all keys, and drops the canary.
@@ -130,6 +149,72 @@ impl Slot {
             if is_candidates { (&trial.loaded, Track::Canary) } else { (&sides.current, Track::Stable) };
         CallTarget { loaded: loaded.clone(), canary: Some((trial.clone(), side)) }
     }
+}
+
+/// One definition, ready to run.
+pub(crate) struct LoadedVersion {
+    pub(crate) definition: Definition,
+    pub(crate) settings: Settings,
+    /// The effect layers of its sandboxes.
+    pub(crate) effects: Arc<dyn Effects>,
+    /// Its number among the components that this slot has held, from 1; canaries count too.
+    pub(crate) generation: u64,
+    /// Its revision number in the controller's history, from 1; 0 while unknown.
+    revision: AtomicU64,
+    /// Totals of its reconciles.
+    totals: ShardedSum<RunTotals>,
+}
+
+impl LoadedVersion {
+    pub(crate) fn new(definition: Definition, settings: Settings, effects: Arc<dyn Effects>, generation: u64) -> Self {
+        Self { definition, settings, effects, generation, revision: AtomicU64::new(0), totals: ShardedSum::default() }
+    }
+
+    /// Returns its revision number in the controller's history; `None` if it has none or it is not known yet.
+    pub(crate) fn revision(&self) -> Option<u64> {
+        Some(self.revision.load(Ordering::Relaxed)).filter(|revision| *revision > 0)
+    }
+
+    /// Records the result of a reconcile.
+    pub(crate) fn record(&self, end: RunResult) {
+        self.totals.local().record(end);
+    }
+
+    /// Returns the totals of its reconciles.
+    pub(crate) fn past(&self) -> RunTotals {
+        let mut past = RunTotals::default();
+        self.totals.shards().for_each(|part| past.merge(*part));
+        past
+    }
+
+    /// Sets its revision number. A definition that is installed again gets a new one.
+    pub(crate) fn set_revision(&self, number: u64) {
+        self.revision.store(number, Ordering::Relaxed);
+    }
+
+    /// Returns the status entry for reconciles on this version.
+    pub(crate) fn version_info(&self) -> VersionInfo {
+        let digest = self.component().digest().to_string();
+        VersionInfo { digest, generation: self.generation, revision: self.revision() }
+    }
+
+    pub(crate) fn component(&self) -> &Component {
+        &self.definition.component
+    }
+}
+
+/// The versions that reconcile the keys of a controller, for their feeders. Must not block.
+///
+/// All versions of a controller share a feeder, and grants change while it runs. So no grant is stored with a
+/// key: it is checked when the key is added, and again when it runs.
+pub(crate) trait Audience: Send + Sync + 'static {
+    /// Returns whether the version that would reconcile `key` now may receive it: its grants cover a watch of
+    /// it.
+    fn may_get(&self, key: &Key) -> bool;
+
+    /// Returns whether the version that would reconcile `key` now may receive it because `of` has changed,
+    /// which reveals `reveals` of `of`.
+    fn may_learn(&self, key: &Key, of: &Key, reveals: Disclosure) -> bool;
 }
 
 impl Audience for Slot {

@@ -1,17 +1,13 @@
 //! Counters of a controller, and all measures of a host.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
-use arc_swap::ArcSwapOption;
 use homeostat_component::{Capability, CompilationCounts};
 use homeostat_workqueue::{Ages, Counters, KeyCounts};
 use parking_lot::Mutex;
 
 use crate::costs::Usage;
-use crate::status::{ControllerStatus, SwapRecord, VersionInfo};
-use crate::version::LoadedVersion;
+use crate::status::{ControllerStatus, SwapRecord};
 
 /// The measures of a host at one moment.
 #[derive(Clone, Debug)]
@@ -87,7 +83,6 @@ pub struct ControllerMeasures {
 
 #[derive(Default)]
 pub(crate) struct Stats {
-    answered: ArcSwapOption<VersionInfo>,
     last_swap: Mutex<Option<SwapRecord>>,
     pub(crate) swaps: AtomicU64,
     pub(crate) refusals: AtomicU64,
@@ -158,22 +153,6 @@ impl Stats {
         self.shadowed[what as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Records the version that a reconcile ran on.
-    pub(crate) fn answered_by(&self, by: &LoadedVersion) {
-        let is_known = |answered: &VersionInfo| {
-            answered.generation == by.generation
-                && answered.revision == by.revision()
-                && answered.digest == by.component().digest().as_str()
-        };
-        if !self.answered.load().as_deref().is_some_and(is_known) {
-            self.answered.store(Some(Arc::new(by.version_info())));
-        }
-    }
-
-    pub(crate) fn answered(&self) -> Option<VersionInfo> {
-        self.answered.load().as_deref().cloned()
-    }
-
     /// Counts a swap and keeps its record.
     pub(crate) fn swapped(&self, record: SwapRecord) {
         self.swaps.fetch_add(1, Ordering::Relaxed);
@@ -194,30 +173,3 @@ impl Stats {
         self.last_swap.lock().clone()
     }
 }
-
-/// The number of running workers. It grows to the configured concurrency at once, and shrinks as workers
-/// finish their keys.
-#[derive(Default)]
-pub(crate) struct Workers(AtomicU32);
-
-impl Workers {
-    /// Raises the count to `wanted` and returns how many workers to start.
-    pub(crate) fn missing(&self, wanted: u32) -> u32 {
-        wanted.saturating_sub(self.0.fetch_max(wanted, Ordering::SeqCst))
-    }
-
-    /// Returns whether there are more workers than `wanted`.
-    pub(crate) fn are_surplus(&self, wanted: u32) -> bool {
-        self.0.load(Ordering::Relaxed) > wanted
-    }
-
-    /// Counts the calling worker out if there are more than `wanted`. Returns whether it must stop.
-    pub(crate) fn leave_if_surplus(&self, wanted: u32) -> bool {
-        self.0
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |running| (running > wanted).then(|| running - 1))
-            .is_ok()
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -11,7 +11,7 @@ use super::Controller;
 use super::change::{KeyFilter, ResetParked, SwapReport};
 use crate::canary_step::CanaryStep;
 use crate::rollout::{CanaryPlan, DEALT_MAX, Deal, Gate, KeySplit, PinnedKeys, Share, Track, even_salt, key_hash};
-use crate::version::LoadedVersion;
+use crate::slot::LoadedVersion;
 use crate::{Definition, Error};
 
 /// Page size when listing the resources that labels select.

@@ -12,13 +12,13 @@ use homeostat_workqueue::{AddError, Priority, Queue};
 use parking_lot::Mutex;
 
 use super::Controller;
-use crate::audience::Audience;
 use crate::clock::now;
 use crate::feeders::{Feeder, FeederError, Intake, SuspendFilter};
 use crate::listing::for_each_listed;
+use crate::slot::Audience;
+use crate::slot::LoadedVersion;
 use crate::slot::Slot;
 use crate::status::SwapRecord;
-use crate::version::LoadedVersion;
 use crate::{Definition, Error, Settings, effect_stack};
 
 /// The report of a swap.

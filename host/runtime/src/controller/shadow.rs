@@ -25,7 +25,7 @@ use super::Controller;
 use crate::context::Context;
 use crate::observations::DenialReporter;
 use crate::rollout::CompareResult;
-use crate::version::LoadedVersion;
+use crate::slot::LoadedVersion;
 use crate::{Definition, Error, effect_stack, stats};
 
 mod compare;

@@ -3,6 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -14,11 +15,10 @@ use tokio::time::Instant;
 use super::Controller;
 use super::shadow::Capture;
 use crate::canary_step::run_result;
-use crate::observer::ReconcileRecord;
+use crate::costs::ReconcileRecord;
 use crate::scheduler::Quantum;
 use crate::settle::{Label, settle};
-use crate::slot::{Assignment, CachedVersion};
-use crate::version::LoadedVersion;
+use crate::slot::{Assignment, CachedVersion, LoadedVersion};
 
 /// The pause of a worker that panicked, so that a key that panics repeatedly does not keep a processor busy.
 const PANIC_PAUSE: Duration = Duration::from_secs(1);
@@ -74,10 +74,10 @@ impl WorkerCache {
 
 /// Waits for the first list of every watch, then for a key. Returns `None` when there are no more.
 async fn next(controller: &Controller) -> Option<Claim<Key>> {
-    while controller.feeders.wait_for_sync().await {
+    while controller.feeders.barrier.has_synced() || controller.feeders.wait_for_sync().await {
         let claim = controller.queue.claim().await?;
         // A swap may have added a watch that has not listed. Dropping the claim returns the key.
-        if controller.feeders.has_synced() {
+        if controller.feeders.barrier.has_synced() {
             return Some(claim);
         }
     }
@@ -126,7 +126,7 @@ async fn run_one(
     let (queued_for, ended) = (claim.queued_for(), Instant::now());
     let pauses = turn.is_over(ended)
         || controller.workers.are_surplus(controller.slot.concurrency())
-        || !controller.feeders.has_synced();
+        || !controller.feeders.barrier.has_synced();
     let (finished, claimed) = if pauses { (claim.finish(next), None) } else { claim.finish_and_claim(next) };
     if let Some(seat) = seat {
         seat.settled(&key, &result);
@@ -187,11 +187,35 @@ impl Controller {
     }
 
     fn note_end(&self, loaded: &LoadedVersion, key: &Key, label: Label) {
-        self.stats.answered_by(loaded);
+        self.slot.answered_by(loaded);
         if label == Label::Dropped {
             let message = "all retries are used up: parked until the resource changes or a person retries it";
             self.context.event(&self.name, Some(key.clone()), Severity::Warning, "RetriesUsedUp", message);
         }
+    }
+}
+
+/// The number of running workers. It grows to the configured concurrency at once, and shrinks as workers
+/// finish their keys.
+#[derive(Default)]
+pub(crate) struct Workers(AtomicU32);
+
+impl Workers {
+    /// Raises the count to `wanted` and returns how many workers to start.
+    pub(crate) fn missing(&self, wanted: u32) -> u32 {
+        wanted.saturating_sub(self.0.fetch_max(wanted, Ordering::SeqCst))
+    }
+
+    /// Returns whether there are more workers than `wanted`.
+    pub(crate) fn are_surplus(&self, wanted: u32) -> bool {
+        self.0.load(Ordering::Relaxed) > wanted
+    }
+
+    /// Counts the calling worker out if there are more than `wanted`. Returns whether it must stop.
+    pub(crate) fn leave_if_surplus(&self, wanted: u32) -> bool {
+        self.0
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |running| (running > wanted).then(|| running - 1))
+            .is_ok()
     }
 }
 

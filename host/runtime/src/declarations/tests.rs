@@ -302,7 +302,8 @@ async fn a_definition_of_a_guest_is_checked_as_one_of_a_person() {
     let store = stored();
     let context = context(store.clone());
     context.declare("web", &managing(sites("v1"))).await.unwrap();
-    let checked = definitions::ValidatingStore { store: store.clone(), kinds: Arc::<Kinds>::clone(&context.kinds) };
+    let checked =
+        crate::known_kinds::ValidatingStore { store: store.clone(), kinds: Arc::<Kinds>::clone(&context.kinds) };
     for bad in [
         definition("example.com", "Cluster", &["v1"]),
         definition("example.com", "Namespaced", &["v2"]),

@@ -12,8 +12,8 @@ use parking_lot::Mutex;
 
 use super::{Capacity, Intake, IntakeError, add_answered};
 use crate::context::Context;
+use crate::slot::LoadedVersion;
 use crate::slot::{CallTarget, Slot};
-use crate::version::LoadedVersion;
 
 /// Maximum number of keys remembered for one resource while the queue has no room for all keys of its
 /// versions.

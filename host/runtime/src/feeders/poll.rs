@@ -9,8 +9,8 @@ use tokio::time::MissedTickBehavior;
 
 use super::{Feeder, FeederError, Intake, add_answered};
 use crate::context::Context;
+use crate::slot::LoadedVersion;
 use crate::slot::{CallTarget, Slot};
-use crate::version::LoadedVersion;
 
 pub(crate) struct PollFeeder {
     pub(crate) controller: Arc<str>,

@@ -1,13 +1,15 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use homeostat_component::Grants;
+use homeostat_component::{Disclosure, Grants};
 use homeostat_store::memory::MemoryStore;
-use homeostat_store::{Precondition, Propagation, Resource, Store, Write};
-use homeostat_workqueue::Options;
+use homeostat_store::{Key, Kind, Precondition, Propagation, Resource, Store, Write};
+use homeostat_workqueue::{Options, Priority, Queue};
 use serde_json::json;
 
 use super::*;
+use crate::mapping::ManagedKind;
 use crate::shared_watches::SharedWatches;
+use crate::slot::Audience;
 
 mod audience;
 

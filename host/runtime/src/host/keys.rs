@@ -6,8 +6,8 @@ use homeostat_store::Key;
 use homeostat_workqueue::{AddError, ChangeOutcome, KeyState, Priority, Queue};
 
 use super::Host;
-use crate::audience::Audience;
 use crate::controller::Controller;
+use crate::slot::Audience;
 use crate::status::QueueEntry;
 use crate::{Error, Suspend};
 

@@ -1,10 +1,11 @@
+mod classifier;
+
 use std::sync::atomic::AtomicUsize;
 
 use homeostat_workqueue::{Next, Priority, Queue};
 use tokio::sync::Notify;
 use tokio::task::yield_now;
 
-use super::task_classifier::BATCH_QUANTUM_NS;
 use super::*;
 
 /// The fewest batch quanta that make a task a batch task: one shorter quantum ends that.
@@ -299,17 +300,13 @@ fn task_states_match_the_queue_after_any_sequence_of_operations() {
 #[test]
 fn a_preempted_thread_does_not_charge_its_tenant() {
     let (short, long) = (Duration::from_micros(300), Duration::from_millis(30));
-    let clock: thread_cpu_time::CpuClock = || Some(Duration::from_micros(1200));
+    let clock: CpuClock = || Some(Duration::from_micros(1200));
     let before = Some(Duration::from_micros(1000));
-    assert_eq!(thread_cpu_time::cost(short, before, || panic!("it is not asked")), short);
-    assert_eq!(thread_cpu_time::cost(long, before, clock), Duration::from_micros(200), "what it computed");
-    assert_eq!(
-        thread_cpu_time::cost(long, before, || Some(Duration::from_secs(1))),
-        long,
-        "and never more than it took"
-    );
-    assert_eq!(thread_cpu_time::cost(long, None, clock), long);
-    assert_eq!(thread_cpu_time::cost(long, before, || None), long);
+    assert_eq!(cost(short, before, || panic!("it is not asked")), short);
+    assert_eq!(cost(long, before, clock), Duration::from_micros(200), "what it computed");
+    assert_eq!(cost(long, before, || Some(Duration::from_secs(1))), long, "and never more than it took");
+    assert_eq!(cost(long, None, clock), long);
+    assert_eq!(cost(long, before, || None), long);
 }
 
 /// P5

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::work;
+use super::{Workers, work};
 use crate::controller::Controller;
 use crate::scheduler::Quantum;
 
@@ -13,4 +13,15 @@ fn size_of_future<F: Future>(_: impl FnOnce(Arc<Controller>, Quantum) -> F) -> u
 fn a_worker_that_waits_for_a_key_keeps_no_memory_for_a_reconcile() {
     let bytes = size_of_future(work);
     assert!(bytes <= 1024, "{bytes} bytes, and each controller has four workers");
+}
+
+#[test]
+fn workers_follow_the_number_that_is_wanted() {
+    let workers = Workers::default();
+    assert_eq!(workers.missing(4), 4);
+    assert_eq!(workers.missing(4), 0);
+    assert!(workers.leave_if_surplus(2));
+    assert!(workers.leave_if_surplus(2));
+    assert!(!workers.leave_if_surplus(2), "two are wanted and two run");
+    assert_eq!(workers.missing(3), 1);
 }

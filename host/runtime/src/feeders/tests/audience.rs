@@ -19,13 +19,13 @@ use tokio::task::JoinHandle;
 
 use super::super::guest_map::Guest;
 use super::{managed, ticket};
-use crate::audience::Audience;
 use crate::feeders::{
     Feeder, FollowFeeder, GuestMap, Intake, KeyMapper, ResyncFeeder, SuspendFilter, SyncBarrier, WatchFeeder,
 };
 use crate::follows::{Follows, Target};
 use crate::mapping::ManagedKind;
 use crate::shared_watches::SharedWatches;
+use crate::slot::Audience;
 
 const CASES: u32 = 10_000;
 const PERIOD: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-use super::*;
+use super::super::*;
 
 const TICK_NS: u64 = 1_000_000;
 const SHORT_NS: u64 = 300_000;

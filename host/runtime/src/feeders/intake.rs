@@ -1,0 +1,483 @@
+//! The intake: the way of a key from a feeder to the queue. It decides which keys enter, in which band, and
+//! from when on workers may claim them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use homeostat_component::{Disclosure, Severity};
+use homeostat_store::{Key, Kind, Revision};
+use homeostat_workqueue::{AddError, AddOutcome, KeyState, Priority, Queue};
+use parking_lot::RwLock;
+use tokio::sync::watch;
+
+use super::{Capacity, FeederError, RoomWait};
+use crate::context::Context;
+use crate::mapping::ManagedKind;
+use crate::slot::Audience;
+
+/// The priority band of the keys that may run during the suspension.
+pub(crate) const DELETIONS_BAND: Priority = Priority::HIGHEST;
+
+/// Why a key was not queued.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum IntakeError {
+    /// No managed resource can have the key: its kind differs, or its namespace does not fit the kind's
+    /// scope.
+    #[error("no managed resource can have this key")]
+    OtherKind,
+    /// The controller is ending.
+    #[error("the queue is closed")]
+    Closed,
+    /// The queue, or all queues of the host together, are full, and the key is not queued yet.
+    /// [`Intake::wait_for_room`] waits.
+    #[error("limit keys: the queue is full")]
+    Full,
+}
+
+/// The way from a feeder to the queue.
+#[derive(Clone)]
+pub struct Intake {
+    pub(super) deletions: Arc<SuspendFilter>,
+    audience: Arc<dyn Audience>,
+    manages: ManagedKind,
+    barrier: SyncBarrier,
+    id: FeederId,
+    /// The controller, and where to record its events.
+    told: Option<(Arc<str>, Arc<Context>)>,
+}
+
+impl Intake {
+    pub(crate) fn new(
+        deletions: Arc<SuspendFilter>,
+        audience: Arc<dyn Audience>,
+        manages: ManagedKind,
+        gate: SyncBarrier,
+        ticket: FeederId,
+    ) -> Self {
+        Self { deletions, audience, manages, barrier: gate, id: ticket, told: None }
+    }
+
+    /// Returns the same intake, which records an event of the controller when the queue is full.
+    pub(crate) fn telling(self, controller: Arc<str>, context: Arc<Context>) -> Self {
+        Self { told: Some((controller, context)), ..self }
+    }
+
+    /// Returns the managed kind.
+    pub fn manages(&self) -> &Kind {
+        &self.manages.kind
+    }
+
+    /// Adds one key. While the controller is suspended except for deletions, the highest priority is reserved
+    /// for their keys.
+    ///
+    /// # Errors
+    /// [`IntakeError::OtherKind`] if no managed resource can have the key. That includes a key without a
+    /// namespace for a namespaced kind, and a key with one for a cluster-scoped kind. After
+    /// [`IntakeError::Full`] the feeder must add the key again later: wait for [`Intake::wait_for_room`], or
+    /// list again after a while.
+    pub fn add(&self, key: Key, priority: Priority) -> Result<(), IntakeError> {
+        self.put(key, priority, |queue, key, priority| queue.add(key, priority))
+    }
+
+    /// Adds one key that becomes due after `delay`, counted from now. Otherwise as [`Intake::add`].
+    ///
+    /// # Errors
+    /// As [`Intake::add`].
+    pub fn add_after(&self, key: Key, delay: Duration, priority: Priority) -> Result<(), IntakeError> {
+        self.put(key, priority, |queue, key, priority| queue.add_after(key, delay, priority))
+    }
+
+    /// Requeues a key without an event: a waiting or parked key stays as it is. Otherwise as [`Intake::add`].
+    ///
+    /// # Errors
+    /// As [`Intake::add`].
+    pub fn resync(&self, key: Key, priority: Priority) -> Result<(), IntakeError> {
+        self.put(key, priority, |queue, key, priority| queue.add_without_event(key, priority, false))
+    }
+
+    /// Waits until the queue has enough room for new keys to retry those that were refused.
+    ///
+    /// *Cancel safety*: nothing is lost.
+    pub async fn wait_for_room(&self) {
+        RoomWait::begin().wait(|| vec![self.place()]).await;
+        self.mark_healthy();
+    }
+
+    pub(super) fn place(&self) -> Capacity {
+        self.deletions.place()
+    }
+
+    fn put(
+        &self,
+        key: Key,
+        priority: Priority,
+        add: impl FnOnce(&Queue<Key>, Key, Priority) -> Result<AddOutcome, AddError>,
+    ) -> Result<(), IntakeError> {
+        let key = self.ours(key).ok_or(IntakeError::OtherKind)?;
+        self.deletions.add(key, priority, add).map(drop).map_err(|refused| match refused {
+            AddError::Closed => IntakeError::Closed,
+            AddError::Full => IntakeError::Full,
+        })
+    }
+
+    /// Reports a full queue in an event and in the controller's status.
+    pub(crate) fn report_full(&self) {
+        let feeder = &self.id.feeder;
+        let why = "limit keys: the queue is full and refuses new keys; the feeder adds them again when there is room";
+        self.barrier.mark_failed(&self.id, why);
+        self.emit_event(Severity::Warning, "LimitExceeded", &format!("{feeder}: {why}"));
+    }
+
+    pub(super) fn emit_event(&self, severity: Severity, reason: &str, message: &str) {
+        if let Some((controller, context)) = &self.told {
+            context.event(controller, None, severity, reason, message);
+        }
+    }
+
+    /// Returns whether the grants of the controller let it receive this key because `of` has changed.
+    pub(super) fn may_learn(&self, key: &Key, of: &Key, reveals: Disclosure) -> bool {
+        self.audience.may_learn(key, of, reveals)
+    }
+
+    /// Records whether a managed resource is being deleted.
+    pub(super) fn record_deletion(&self, key: &Key, revision: Revision, fate: DeletionState) {
+        if let Some(key) = self.ours(key.clone()) {
+            self.deletions.record(&key, revision, fate);
+        }
+    }
+
+    /// Lets the key of a managed resource that is gone run while only deletions may run.
+    pub(super) fn mark_deleted(&self, key: &Key) {
+        if let Some(key) = self.ours(key.clone()) {
+            self.deletions.mark_deleted(&key);
+        }
+    }
+
+    /// Returns the key in the managed version of the kind. Keys that differ only in the version are one key.
+    fn ours(&self, key: Key) -> Option<Key> {
+        if self.refusal(&key).is_some() {
+            return None;
+        }
+        let kind = &self.manages.kind;
+        Some(if key.kind() == kind { key } else { Key::new(kind.clone(), key.namespace(), key.name()) })
+    }
+
+    /// Returns why a key is rejected: no managed resource can have it, or the version that would reconcile it
+    /// has no grant for it.
+    pub(super) fn refusal(&self, key: &Key) -> Option<String> {
+        let ManagedKind { kind, namespaced } = &self.manages;
+        if !key.kind().same_type(kind) {
+            Some(format!("a key of {}, not of {kind}", key.kind()))
+        } else if *namespaced == key.namespace().is_empty() {
+            Some(if *namespaced {
+                format!("a key of {kind} without a namespace, but the kind is namespaced")
+            } else {
+                format!("a key of {kind} with a namespace, but the kind is cluster-scoped")
+            })
+        } else if !self.audience.may_get(key) {
+            let place = key.namespace();
+            Some(format!("a key of {kind} in namespace {place:?}, which no grant lets the controller watch"))
+        } else {
+            None
+        }
+    }
+
+    /// Reports that the first full list is queued. Repeating it does nothing.
+    pub fn listed(&self) {
+        self.barrier.mark_synced(&self.id);
+    }
+
+    pub(super) fn mark_failed(&self, error: &FeederError) {
+        self.barrier.mark_failed(&self.id, &error.0);
+    }
+
+    pub(super) fn mark_healthy(&self) {
+        self.barrier.mark_healthy(&self.id);
+    }
+}
+
+/// Adds keys that a guest returned. Drops keys that no managed resource can have or that no grant covers, and
+/// reports them to `refuse`. Returns whether the queue had room for all others; a full queue is reported.
+///
+/// `of` is the resource whose document the keys were made from. The version that would get a key must be
+/// allowed to read it.
+pub(super) fn add_answered(
+    intake: &Intake,
+    keys: impl IntoIterator<Item = Key>,
+    of: Option<&Key>,
+    asked: &str,
+    refuse: impl Fn(&str),
+) -> bool {
+    let mut fits = true;
+    for key in keys {
+        if let Some(refusal) = intake.refusal(&key) {
+            refuse(&format!("{asked} answered {refusal}: it is dropped"));
+        } else if of.is_none_or(|of| intake.may_learn(&key, of, Disclosure::Content)) {
+            // Keys after a refused one may be queued already.
+            fits &= intake.add(key, Priority::NORMAL) != Err(IntakeError::Full);
+        }
+    }
+    if fits {
+        intake.mark_healthy()
+    } else {
+        intake.report_full()
+    }
+    fits
+}
+
+/// The suspension filter: which managed resources are being deleted, and whether only their keys may run.
+/// Shared by all feeders of a controller.
+///
+/// The watch of the managed kind records deletions. While only deletions may run, keys of resources that are
+/// being deleted or gone are in a band of their own, [`DELETIONS_BAND`]. That holds for keys of all feeders:
+/// a finalizer often waits for other resources, whose changes come from other watches. No other key is in
+/// this band, so a queue that serves only this band runs nothing else. A waiting key keeps its due time, and
+/// a parked key stays parked until it is added again.
+pub(crate) struct SuspendFilter {
+    queue: Queue<Key>,
+    /// Read-locked while a key is added, so that the state cannot change in between.
+    known: RwLock<FilterState>,
+    let_through: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct FilterState {
+    let_through: bool,
+    /// Resources being deleted, with the revision that showed it. Two feeders may report the same resource,
+    /// one later than the other.
+    deleting: BTreeMap<Key, Revision>,
+}
+
+/// The deletion state of a managed resource.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum DeletionState {
+    /// It exists and is not being deleted.
+    Live,
+    /// It is being deleted and has finalizers.
+    Deleting,
+    /// It is gone.
+    Deleted,
+}
+
+impl SuspendFilter {
+    /// Returns a filter that is off.
+    pub(crate) fn of(queue: Queue<Key>) -> Self {
+        Self { queue, known: RwLock::default(), let_through: watch::Sender::new(false) }
+    }
+
+    /// Returns the queue's free room and its number of keys.
+    pub(crate) fn place(&self) -> Capacity {
+        Capacity { room: self.queue.remaining_capacity(), used: self.queue.counts().keys() as u64 }
+    }
+
+    /// Adds a key by `add`, in the band that the filter chooses.
+    pub(crate) fn add<R>(&self, key: Key, priority: Priority, add: impl FnOnce(&Queue<Key>, Key, Priority) -> R) -> R {
+        let known = self.known.read();
+        let priority = match known.let_through {
+            false => priority,
+            true if known.deleting.contains_key(&key) => DELETIONS_BAND,
+            true => priority.min(Priority::HIGH),
+        };
+        let added = add(&self.queue, key, priority);
+        drop(known);
+        added
+    }
+
+    /// Records the deletion state of a managed resource, before its key is added. After the key of a resource
+    /// that is gone was added, [`Self::mark_deleted`] releases it: released earlier, it could run before it
+    /// is added, and the addition would then hold back a second run until the suspension ends.
+    pub(crate) fn record(&self, key: &Key, revision: Revision, fate: DeletionState) {
+        let mut known = self.known.write();
+        match fate {
+            DeletionState::Deleting => {
+                known.deleting.insert(key.clone(), revision);
+            }
+            DeletionState::Deleted => {
+                known.deleting.remove(key);
+            }
+            DeletionState::Live if known.deleting.get(key).is_some_and(|at| *at < revision) => {
+                known.deleting.remove(key);
+            }
+            DeletionState::Live => {}
+        }
+        if known.let_through {
+            match fate {
+                DeletionState::Deleted => {}
+                DeletionState::Deleting => drop(self.queue.prioritize(key, DELETIONS_BAND)),
+                DeletionState::Live => self.hold_back(key),
+            }
+        }
+        drop(known);
+    }
+
+    /// Turns the filter on or off.
+    ///
+    /// Turning it on requires a suspended queue. Afterwards exactly the keys of resources being deleted are
+    /// in [`DELETIONS_BAND`].
+    pub(crate) fn set_deletions_only(&self, yes: bool) {
+        let mut known = self.known.write();
+        if known.let_through == yes {
+            return;
+        }
+        known.let_through = yes;
+        if yes {
+            for entry in self.queue.inspect(usize::MAX) {
+                if known.deleting.contains_key(&entry.key) {
+                    self.queue.prioritize(&entry.key, DELETIONS_BAND);
+                } else if entry.priority == DELETIONS_BAND || entry.state == KeyState::Dirty {
+                    self.hold_back(&entry.key);
+                }
+            }
+        }
+        drop(known);
+        self.let_through.send_replace(yes);
+    }
+
+    /// Returns a receiver of the filter's state.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<bool> {
+        self.let_through.subscribe()
+    }
+
+    /// Returns the queued keys that are held back and for which `known` returns false: their resources may be
+    /// gone.
+    pub(crate) fn held_back_keys(&self, known: impl Fn(&Key) -> bool) -> Vec<Key> {
+        let entries = self.queue.inspect(usize::MAX).into_iter();
+        entries.filter(|entry| entry.priority != DELETIONS_BAND && !known(&entry.key)).map(|entry| entry.key).collect()
+    }
+
+    /// Releases a queued key because its resource is gone. Does nothing while all keys may run.
+    pub(crate) fn mark_deleted(&self, key: &Key) {
+        let known = self.known.read();
+        if known.let_through {
+            self.queue.prioritize(key, DELETIONS_BAND);
+        }
+        drop(known);
+    }
+
+    /// Moves a key out of the deletions band. The priority of a pending re-run cannot be queried, so keys
+    /// with one are lowered too.
+    fn hold_back(&self, key: &Key) {
+        if let Some(entry) = self.queue.entry(key)
+            && (entry.priority == DELETIONS_BAND || entry.state == KeyState::Dirty)
+        {
+            self.queue.prioritize(key, entry.priority.min(Priority::HIGH));
+        }
+    }
+}
+
+/// The sync barrier: workers wait until every feeder that lists first has listed. Reconciles are
+/// level-triggered, and acting on half a list would delete the rest.
+///
+/// It also records which feeders fail, for the status. Clones share one barrier.
+#[derive(Clone)]
+pub(crate) struct SyncBarrier(Arc<BarrierState>);
+
+struct BarrierState {
+    feeders: watch::Sender<FeederStates>,
+    /// True when no feeder is waited for. Updated together with `feeders`; read for every key, without their
+    /// lock.
+    has_synced: AtomicBool,
+}
+
+#[derive(Default)]
+struct FeederStates {
+    /// Feeders without a first list.
+    unsynced: BTreeSet<FeederId>,
+    /// Feeders that failed and have not recovered, with the error.
+    failing: BTreeMap<FeederId, String>,
+}
+
+/// One run of a feeder.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct FeederId {
+    pub(crate) feeder: Arc<str>,
+    pub(crate) round: u64,
+}
+
+impl SyncBarrier {
+    /// Returns a barrier without feeders, which holds nothing back.
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(BarrierState {
+            feeders: watch::Sender::new(FeederStates::default()),
+            has_synced: AtomicBool::new(true),
+        }))
+    }
+
+    /// Closes the barrier until this feeder has listed or is gone.
+    pub(crate) fn register(&self, ticket: FeederId) {
+        self.0.feeders.send_if_modified(|feeders| {
+            self.0.has_synced.store(false, Ordering::SeqCst);
+            feeders.unsynced.insert(ticket)
+        });
+    }
+
+    /// Records that a feeder has listed or is gone. It counts as healthy.
+    pub(crate) fn mark_synced(&self, ticket: &FeederId) {
+        self.0.feeders.send_if_modified(|feeders| {
+            feeders.failing.remove(ticket);
+            let listed = feeders.unsynced.remove(ticket);
+            self.0.has_synced.store(feeders.unsynced.is_empty(), Ordering::SeqCst);
+            listed
+        });
+    }
+
+    /// Records the error of a feeder.
+    pub(crate) fn mark_failed(&self, ticket: &FeederId, error: &str) {
+        self.0.feeders.send_if_modified(|feeders| {
+            feeders.failing.insert(ticket.clone(), error.to_owned());
+            false
+        });
+    }
+
+    /// Records that a feeder has recovered or is gone.
+    pub(crate) fn mark_healthy(&self, ticket: &FeederId) {
+        self.0.feeders.send_if_modified(|feeders| {
+            feeders.failing.remove(ticket);
+            false
+        });
+    }
+
+    /// Returns the feeders without a first list, with their errors.
+    pub(crate) fn unsynced(&self) -> Vec<Arc<str>> {
+        let feeders = self.0.feeders.borrow();
+        let say = |ticket: &FeederId| match feeders.failing.get(ticket) {
+            Some(error) => format!("{} (which failed: {error})", ticket.feeder).into(),
+            None => ticket.feeder.clone(),
+        };
+        feeders.unsynced.iter().map(say).collect()
+    }
+
+    /// Returns the failing feeders, with their errors.
+    pub(crate) fn failing(&self) -> Vec<String> {
+        let say = |(ticket, error): (&FeederId, &String)| format!("{} failed: {error}", ticket.feeder);
+        self.0.feeders.borrow().failing.iter().map(say).collect()
+    }
+
+    /// Waits until this feeder has listed or is gone.
+    pub(crate) async fn wait_for_feeder(&self, ticket: &FeederId) {
+        self.until(|feeders| !feeders.unsynced.contains(ticket)).await;
+    }
+
+    /// Returns whether every feeder has listed.
+    pub(crate) fn has_synced(&self) -> bool {
+        self.0.has_synced.load(Ordering::SeqCst)
+    }
+
+    /// Waits until every feeder has listed.
+    pub(crate) async fn wait_for_sync(&self) {
+        if !self.has_synced() {
+            self.until(|feeders| feeders.unsynced.is_empty()).await;
+        }
+    }
+
+    async fn until(&self, condition: impl FnMut(&FeederStates) -> bool) {
+        let mut receiver = self.0.feeders.subscribe();
+        // The sender lives as long as `self`, so the wait cannot fail.
+        drop(receiver.wait_for(condition).await);
+    }
+}
+
+#[cfg(test)]
+mod tests;
