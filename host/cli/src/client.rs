@@ -1,24 +1,15 @@
 //! The client of a host's API: one request per connection, JSON in both directions.
 
-use std::fmt;
+use std::error::Error;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use homeostat_api::Address;
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1;
-use hyper::header::{HeaderMap, HeaderValue};
-use hyper::{Method, Request, Response, header};
-use hyper_util::rt::TokioIo;
+use reqwest::header::{self, HeaderMap, HeaderValue};
+use reqwest::{Body, Method, RequestBuilder, Response, Url};
 use serde_json::Value;
-use tokio::net::{TcpStream, UnixStream};
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::ClientConfig;
-use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::address;
 use crate::exit;
@@ -74,8 +65,7 @@ pub(crate) struct Client {
     address: Address,
     /// The header with the token; `None` without a token.
     authorization: Option<HeaderValue>,
-    /// For an `https` address.
-    tls: Option<Arc<ClientConfig>>,
+    http: reqwest::Client,
 }
 
 /// The response to a successful request.
@@ -93,9 +83,8 @@ impl Client {
     pub(crate) fn new(global: &Global) -> anyhow::Result<Self> {
         let address = address::server(global)?;
         let authorization = token(global, &address)?.map(|token| trust::authorization(&token)).transpose()?;
-        let is_tls = matches!(address, Address::Tls { .. });
-        let tls = is_tls.then(|| trust::tls(global.certificate_authority.as_deref())).transpose()?;
-        Ok(Self { address, authorization, tls })
+        let http = trust::http_client(&address, global.certificate_authority.as_deref())?;
+        Ok(Self { address, authorization, http })
     }
 
     /// Reads one document.
@@ -111,7 +100,7 @@ impl Client {
     /// # Errors
     /// [`Unreachable`] and [`ApiError`].
     pub(crate) async fn get_as(&self, format: ResponseFormat, path: &str) -> anyhow::Result<Value> {
-        self.json(self.request(Method::GET, path, headers(format, ""), Bytes::new()).await?).await
+        self.json(self.request(Method::GET, path, headers(format, ""), "").await?).await
     }
 
     /// Sends a request. An empty `content_type` means no body.
@@ -123,7 +112,7 @@ impl Client {
         method: Method,
         path: &str,
         content_type: &'static str,
-        body: Bytes,
+        body: impl Into<Body>,
     ) -> anyhow::Result<ApiResponse> {
         let response = self.request(method, path, headers(ResponseFormat::Documents, content_type), body).await?;
         let change = response
@@ -135,8 +124,8 @@ impl Client {
         Ok(ApiResponse { document: self.json(response).await?, change })
     }
 
-    async fn json(&self, response: Response<Incoming>) -> anyhow::Result<Value> {
-        let bytes = response.into_body().collect().await.map_err(|error| self.unreachable(&error))?.to_bytes();
+    async fn json(&self, response: Response) -> anyhow::Result<Value> {
+        let bytes = response.bytes().await.map_err(|error| self.unreachable(&error))?;
         serde_json::from_slice(&bytes).context("the host's answer is not JSON: is it a Homeostat host?")
     }
 
@@ -149,22 +138,18 @@ impl Client {
         if file.symlink_metadata().is_ok() {
             return Err(exit::failed(format!("{} already exists; choose another file", file.display())));
         }
-        let response = self.request_within(BACKUP_TIMEOUT, Method::GET, path, HeaderMap::new(), Bytes::new()).await?;
-        let length =
-            response.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let request = self.http.get(self.url(path)?);
+        let mut response = self.request_within(BACKUP_TIMEOUT, request).await?;
+        let length = response.content_length();
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut draft =
             tempfile::NamedTempFile::new_in(folder).with_context(|| format!("cannot write in {}", folder.display()))?;
-        let mut body = response.into_body();
         let mut saved = 0;
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| self.unreachable(&error))?;
-            if let Ok(bytes) = frame.into_data() {
-                draft.write_all(&bytes).with_context(|| format!("{} cannot be written", file.display()))?;
-                saved += bytes.len() as u64;
-            }
+        while let Some(bytes) = response.chunk().await.map_err(|error| self.unreachable(&error))? {
+            draft.write_all(&bytes).with_context(|| format!("{} cannot be written", file.display()))?;
+            saved += bytes.len() as u64;
         }
-        if length.is_some_and(|length: u64| length != saved) {
+        if length.is_some_and(|length| length != saved) {
             return Err(exit::failed(format!("the host closed the connection after {saved} bytes: nothing was saved")));
         }
         draft.as_file().sync_all().with_context(|| format!("{} cannot be written", file.display()))?;
@@ -185,8 +170,8 @@ impl Client {
     /// # Errors
     /// [`Unreachable`] and [`ApiError`].
     pub(crate) async fn lines_as(&self, format: ResponseFormat, path: &str) -> anyhow::Result<LineStream> {
-        let response = self.request(Method::GET, path, headers(format, ""), Bytes::new()).await?;
-        Ok(LineStream { body: response.into_body(), buffer: Vec::new(), address: self.address.clone() })
+        let response = self.request(Method::GET, path, headers(format, ""), "").await?;
+        Ok(LineStream { response, buffer: Vec::new(), address: self.address.clone() })
     }
 
     /// Sends a request. Returns the response if its status is a success.
@@ -195,40 +180,34 @@ impl Client {
         method: Method,
         path: &str,
         headers: HeaderMap,
-        body: Bytes,
-    ) -> anyhow::Result<Response<Incoming>> {
-        self.request_within(RESPONSE_TIMEOUT, method, path, headers, body).await
+        body: impl Into<Body>,
+    ) -> anyhow::Result<Response> {
+        let request = self.http.request(method, self.url(path)?).headers(headers).body(body);
+        self.request_within(RESPONSE_TIMEOUT, request).await
     }
 
-    async fn request_within(
-        &self,
-        answer_max: Duration,
-        method: Method,
-        path: &str,
-        headers: HeaderMap,
-        body: Bytes,
-    ) -> anyhow::Result<Response<Incoming>> {
-        let mut request = Request::builder().method(method).uri(path).header(header::HOST, self.host());
+    async fn request_within(&self, answer_max: Duration, mut request: RequestBuilder) -> anyhow::Result<Response> {
         if let Some(authorization) = &self.authorization {
             request = request.header(header::AUTHORIZATION, authorization);
         }
-        let request = request.body(Full::new(body));
-        let mut request = request.context("a name has a character that is not allowed in a URL")?;
-        request.headers_mut().extend(headers);
-        let response = tokio::select! {
-            answer = self.exchange(request) => answer?,
+        let mut response = tokio::select! {
+            answer = request.send() => answer.map_err(|error| self.unreachable(&error))?,
             () = tokio::time::sleep(answer_max) => {
-                return Err(self.unreachable(&format!("it did not answer within {} s", answer_max.as_secs())).into());
+                let why = format!("it did not answer within {} s", answer_max.as_secs());
+                return Err(Unreachable::Gone { address: self.address.clone(), why }.into());
             }
             () = self.until_unresponsive() => return Err(Unreachable::Silent { address: self.address.clone() }.into()),
         };
         if response.status().is_success() {
             return Ok(response);
         }
-        let code = response.status().as_u16();
-        let body = http_body_util::Limited::new(response.into_body(), LINE_BYTES_MAX).collect().await;
-        let bytes = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-        Err(api_error(code, &bytes).into())
+        let (code, mut body) = (response.status().as_u16(), Vec::new());
+        while let Ok(Some(bytes)) = response.chunk().await
+            && body.len() + bytes.len() <= LINE_BYTES_MAX
+        {
+            body.extend_from_slice(&bytes);
+        }
+        Err(api_error(code, &body).into())
     }
 
     /// Returns when the host does not answer `/livez` in time. A host that answers may take long for the
@@ -237,47 +216,25 @@ impl Client {
         let mut has_answered = true;
         while has_answered {
             tokio::time::sleep(LIVENESS_TIMEOUT).await;
-            let lives = Request::get("/livez").header(header::HOST, self.host()).body(Full::default());
-            let lives = lives.expect("the name of a host is a header");
+            let Ok(url) = self.url("/livez") else { return };
             // Any answer will do: if the probe fails with an error, the request fails with it as well.
-            has_answered = tokio::time::timeout(LIVENESS_TIMEOUT, self.exchange(lives)).await.is_ok();
+            has_answered = tokio::time::timeout(LIVENESS_TIMEOUT, self.http.get(url).send()).await.is_ok();
         }
     }
 
-    async fn exchange(&self, request: Request<Full<Bytes>>) -> anyhow::Result<Response<Incoming>> {
-        let stream = self.connect().await.map_err(|error| {
-            trust::explain(&self.address, &error).unwrap_or_else(|| self.unreachable(&no_connection(&error)).into())
-        })?;
-        let (mut sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.unreachable(&error))?;
-        // The connection ends with the response, which also reports its errors.
-        drop(tokio::spawn(connection));
-        Ok(sender.send_request(request).await.map_err(|error| self.unreachable(&error))?)
+    /// Returns the URL of a path. The path is sent as it is: a URL would resolve `..`, and escape characters.
+    fn url(&self, path: &str) -> anyhow::Result<Url> {
+        let host = match &self.address {
+            Address::Unix(_) => "http://localhost".to_owned(),
+            address => address.to_string(),
+        };
+        let url = Url::parse(&format!("{host}{path}")).ok();
+        url.filter(|url| url.as_str().ends_with(path) && url.fragment().is_none())
+            .context("a name has a character that is not allowed in a URL")
     }
 
-    async fn connect(&self) -> io::Result<Box<dyn Stream>> {
-        match (&self.address, &self.tls) {
-            (Address::Unix(path), _) => Ok(Box::new(UnixStream::connect(path).await?)),
-            (Address::Tcp(address), _) => Ok(Box::new(TcpStream::connect(address).await?)),
-            (Address::Tls { host, port }, tls) => {
-                let config = tls.clone().ok_or(io::ErrorKind::Unsupported)?;
-                let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
-                let stream = TcpStream::connect((host.as_str(), *port)).await?;
-                Ok(Box::new(TlsConnector::from(config).connect(name, stream).await?))
-            }
-        }
-    }
-
-    /// Returns the `Host` header. Local hosts ignore its value.
-    fn host(&self) -> String {
-        match &self.address {
-            Address::Unix(_) | Address::Tcp(_) => "localhost".to_owned(),
-            address @ Address::Tls { .. } => address.to_string().replace("https://", ""),
-        }
-    }
-
-    fn unreachable(&self, why: &dyn fmt::Display) -> Unreachable {
-        Unreachable::Gone { address: self.address.clone(), why: why.to_string() }
+    fn unreachable(&self, error: &reqwest::Error) -> anyhow::Error {
+        unreachable(&self.address, error)
     }
 }
 
@@ -290,17 +247,32 @@ fn headers(format: ResponseFormat, content_type: &'static str) -> HeaderMap {
     headers
 }
 
-trait Stream: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin {}
-impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin> Stream for S {}
+/// Explains a failed request.
+fn unreachable(address: &Address, error: &reqwest::Error) -> anyhow::Error {
+    let gone = || Unreachable::Gone { address: address.clone(), why: reason(error) }.into();
+    trust::explain(address, error).unwrap_or_else(gone)
+}
 
-/// Explains a failed connection.
-fn no_connection(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::NotFound => "there is no such socket".to_owned(),
-        io::ErrorKind::ConnectionRefused => "nothing is listening there".to_owned(),
-        io::ErrorKind::PermissionDenied => "this user may not connect to it".to_owned(),
-        _ => error.to_string(),
+/// Returns why a connection failed.
+fn reason(error: &(dyn Error + 'static)) -> String {
+    let system = causes(error).filter_map(|cause| cause.downcast_ref::<io::Error>()).last();
+    match system.map(io::Error::kind) {
+        Some(io::ErrorKind::NotFound) => "there is no such socket".to_owned(),
+        Some(io::ErrorKind::ConnectionRefused) => "nothing is listening there".to_owned(),
+        Some(io::ErrorKind::PermissionDenied) => "this user may not connect to it".to_owned(),
+        _ => causes(error).last().map(ToString::to_string).unwrap_or_default(),
     }
+}
+
+/// Returns an error and its causes, the outermost first. `source` of an [`io::Error`] skips the error that it
+/// wraps; this list has it.
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error| -> Option<&'a (dyn Error + 'static)> {
+        match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(wrapped) => Some(wrapped),
+            None => error.source(),
+        }
+    })
 }
 
 /// Reads an error response: a `Status` document, or a body of any other kind.
@@ -315,7 +287,7 @@ fn api_error(code: u16, body: &[u8]) -> ApiError {
 
 /// A stream of JSON documents, one for each line.
 pub(crate) struct LineStream {
-    body: Incoming,
+    response: Response,
     buffer: Vec<u8>,
     address: Address,
 }
@@ -334,40 +306,20 @@ impl LineStream {
             if self.buffer.len() > LINE_BYTES_MAX {
                 return Err(exit::internal(format!("the host sent a line of more than {} MiB", LINE_BYTES_MAX >> 20)));
             }
-            let Some(frame) = self.body.frame().await else { return Ok(None) };
-            let frame =
-                frame.map_err(|error| Unreachable::Gone { address: self.address.clone(), why: error.to_string() })?;
-            if let Ok(data) = frame.into_data() {
-                self.buffer.extend_from_slice(&data);
-            }
+            let bytes = self.response.chunk().await.map_err(|error| unreachable(&self.address, &error))?;
+            let Some(bytes) = bytes else { return Ok(None) };
+            self.buffer.extend_from_slice(&bytes);
         }
     }
 }
 
 /// Appends a query to `path`: the pairs that have a value, escaped.
 pub(crate) fn with_query(path: &str, pairs: &[(&str, Option<&str>)]) -> String {
-    let mut address = path.to_owned();
-    let mut mark = '?';
-    for (name, value) in pairs {
-        if let Some(value) = value {
-            address.push(mark);
-            address.push_str(name);
-            address.push('=');
-            escape(&mut address, value);
-            mark = '&';
-        }
-    }
-    address
-}
-
-/// Appends `text`, percent-encoded for any part of a URL.
-fn escape(address: &mut String, text: &str) {
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
-            address.push(char::from(byte));
-        } else {
-            address.push_str(&format!("%{byte:02X}"));
-        }
+    let mut url = Url::parse("http://localhost").expect("it is a URL");
+    url.query_pairs_mut().extend_pairs(pairs.iter().filter_map(|(name, value)| Some((name, (*value)?))));
+    match url.query() {
+        Some(query) if !query.is_empty() => format!("{path}?{query}"),
+        _ => path.to_owned(),
     }
 }
 

@@ -56,7 +56,7 @@ async fn a_host_that_answers_livez_may_take_long_for_a_request() {
 #[test]
 fn connection_errors_are_explained_in_words() {
     for (code, words) in [(2, "no such socket"), (111, "nothing is listening"), (13, "may not connect")] {
-        let why = no_connection(&io::Error::from_raw_os_error(code));
+        let why = reason(&io::Error::other(io::Error::from_raw_os_error(code)));
         assert!(why.contains(words) && !why.contains("os error"), "{why}");
     }
 }
@@ -65,10 +65,7 @@ fn connection_errors_are_explained_in_words() {
 fn a_query_has_only_what_has_a_value_and_is_escaped() {
     let pairs =
         [("labelSelector", Some("a in (b, c)")), ("limit", None), ("key", Some("apps/v1/Deployment default/web"))];
-    assert_eq!(
-        with_query("/x", &pairs),
-        "/x?labelSelector=a%20in%20%28b%2C%20c%29&key=apps/v1/Deployment%20default/web"
-    );
+    assert_eq!(with_query("/x", &pairs), "/x?labelSelector=a+in+%28b%2C+c%29&key=apps%2Fv1%2FDeployment+default%2Fweb");
     assert_eq!(with_query("/x", &[("a", None)]), "/x");
 }
 
@@ -95,4 +92,15 @@ async fn a_missing_host_is_unreachable_and_the_error_explains_how_to_start_one()
     let error = Client::new(&global).unwrap().get("/livez").await.unwrap_err();
     assert_eq!(exit::reason_of(&error), exit::ExitReason::Unavailable);
     assert!(error.to_string().contains("homeostat run"), "{error}");
+}
+
+#[tokio::test]
+async fn a_name_that_a_url_would_change_is_not_sent() {
+    let (_folder, global) = host(|_| std::future::ready((200, "{}".to_owned())));
+    let client = Client::new(&global).unwrap();
+    assert!(client.get("/api/v1/pods/web").await.is_ok());
+    for name in [".", "..", "%2e%2E", "a b", "a#b", "a\\b", "a\tb"] {
+        let error = client.get(&format!("/api/v1/pods/{name}")).await.unwrap_err();
+        assert!(error.to_string().contains("not allowed in a URL"), "{name}: {error}");
+    }
 }

@@ -1,23 +1,23 @@
 //! Authentication of both sides: the token that is sent to a host, and the certificates that the client
 //! trusts.
 
+use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use homeostat_api::{Address, validity};
-use hyper::header::HeaderValue;
-use rustls_platform_verifier::BuilderVerifierExt;
-use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use tokio_rustls::rustls::client::{WebPkiServerVerifier, verify_server_name};
-use tokio_rustls::rustls::crypto::aws_lc_rs;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use tokio_rustls::rustls::server::ParsedCertificate;
-use tokio_rustls::rustls::{
-    self, CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
-};
+use reqwest::header::{HOST, HeaderMap, HeaderValue};
+use reqwest::redirect::Policy;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
+use super::causes;
 use crate::exit;
 use crate::global::Global;
 
@@ -62,21 +62,35 @@ pub(super) fn authorization(token: &str) -> anyhow::Result<HeaderValue> {
     Ok(header)
 }
 
-/// Returns the TLS configuration. It trusts the certificates in `authority`, or those that this machine
-/// trusts.
+/// Returns a client that connects to `address` for every request, without a proxy. For an `https` address it
+/// trusts the certificates in `authority`, or those that this machine trusts.
 ///
 /// # Errors
-/// When the file cannot be read or contains no certificate.
-pub(super) fn tls(authority: Option<&Path>) -> anyhow::Result<Arc<ClientConfig>> {
+/// When the file cannot be read or contains no certificate, or this machine's certificates cannot be read.
+pub(super) fn http_client(address: &Address, authority: Option<&Path>) -> anyhow::Result<reqwest::Client> {
+    let builder = reqwest::Client::builder().http1_only().pool_max_idle_per_host(0);
+    let builder = builder.no_proxy().redirect(Policy::none()).retry(reqwest::retry::never());
+    let builder = match (address, authority) {
+        // Without TLS, the certificates of this machine are not read. It may have none.
+        (Address::Unix(path), _) => builder.tls_certs_only([]).unix_socket(path.as_path()),
+        // The host answers requests for this machine alone, also through a forwarded port.
+        (Address::Tcp(_), _) => builder
+            .tls_certs_only([])
+            .default_headers(HeaderMap::from_iter([(HOST, HeaderValue::from_static("localhost"))])),
+        (Address::Tls { .. }, Some(path)) => builder.tls_backend_preconfigured(tls(path)?),
+        (Address::Tls { .. }, None) => builder,
+    };
+    builder.build().context("this machine's certificates cannot be read")
+}
+
+/// Returns the TLS configuration that trusts the certificates in `authority`.
+fn tls(authority: &Path) -> anyhow::Result<ClientConfig> {
     let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().context("TLS is not available")?;
-    let builder = match authority {
-        Some(path) => builder.dangerous().with_custom_certificate_verifier(PinnedCertificates::verifier(path)?),
-        None => builder.with_platform_verifier().context("this machine's certificates cannot be read")?,
-    };
-    let mut config = builder.with_no_client_auth();
+    let verifier = PinnedCertificates::verifier(authority)?;
+    let mut config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
+    Ok(config)
 }
 
 /// Trusts the certificates in a file: the certificates themselves, and those that they have signed.
@@ -158,8 +172,8 @@ impl ServerCertVerifier for PinnedCertificates {
 }
 
 /// Explains a failed TLS handshake and suggests a fix.
-pub(super) fn explain(address: &Address, error: &std::io::Error) -> Option<anyhow::Error> {
-    let cause = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+pub(super) fn explain(address: &Address, error: &(dyn Error + 'static)) -> Option<anyhow::Error> {
+    let cause = causes(error).find_map(|cause| cause.downcast_ref::<rustls::Error>())?;
     let what = match cause {
         rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
             "its certificate is not trusted: pass it, or that of its issuer, with --certificate-authority; a host \

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use hyper::Method;
+use reqwest::Method;
 
 use crate::client::{ApiResource, ApiResponse, Client, Kinds, with_query};
 use crate::exit::{self, ExitReason, Failures};
@@ -86,7 +86,7 @@ impl Apply<'_> {
             Ok((_, path)) => with_query(&path, &[("fieldManager", Some(MANAGER)), ("force", Some("true"))]),
             Err(problem) => return Ok(Err((problem, ExitReason::Failed))),
         };
-        let body = document.value.to_string().into();
+        let body = document.value.to_string();
         match self.client.send(Method::PATCH, &path, "application/apply-patch+yaml", body).await {
             Ok(answer) => self.print(document, &answer).map(Ok),
             Err(error) if error.is::<Unreachable>() => Err(error),

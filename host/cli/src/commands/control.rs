@@ -2,10 +2,9 @@
 
 use std::process::ExitCode;
 
-use hyper::Method;
-use hyper::body::Bytes;
-
 use super::resource_args;
+use reqwest::Method;
+
 use crate::client::Client;
 use crate::global::{Format, Global};
 use crate::output;
@@ -37,7 +36,7 @@ pub(crate) async fn resume(args: ControllerArgs, global: &Global) -> anyhow::Res
 async fn post_verb(controller: &str, verb: &str, done: &str, global: &Global) -> anyhow::Result<ExitCode> {
     global.format(&[Format::Table])?;
     let path = format!("{}/{verb}", path(controller));
-    Client::new(global)?.send(Method::POST, &path, "application/json", Bytes::new()).await?;
+    Client::new(global)?.send(Method::POST, &path, "application/json", "").await?;
     output::print(&format!("controller.homeostat.dev/{controller} {done}\n"))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use hyper::Method;
-use hyper::body::Bytes;
+use reqwest::Method;
 use serde_json::Value;
 
 use super::apply;
@@ -145,7 +144,7 @@ impl Delete<'_> {
 
     async fn delete_one(&mut self, known: &ApiResource, path: &str, name: &str) -> anyhow::Result<()> {
         let path = with_query(path, &[("propagationPolicy", Some(self.args.cascade.policy()))]);
-        match self.client.send(Method::DELETE, &path, "", Bytes::new()).await {
+        match self.client.send(Method::DELETE, &path, "", "").await {
             Ok(answer) if self.format == Format::Name => {
                 drop(answer);
                 output::print(&format!("{}\n", known.qualified_name(name)))

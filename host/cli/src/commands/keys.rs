@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use homeostat_api::age;
 use homeostat_runtime::manifest::Span;
-use hyper::Method;
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{control, queue, resource_args};
@@ -189,7 +189,7 @@ impl TargetKey<'_> {
         body["namespace"] = namespace.into();
         body["name"] = self.name.into();
         let path = format!("{}/queue/{verb}", control::path(controller));
-        Ok(client.send(Method::POST, &path, "application/json", body.to_string().into()).await?.document)
+        Ok(client.send(Method::POST, &path, "application/json", body.to_string()).await?.document)
     }
 
     fn print(&self, queues: &[Value], done: &str, format: Format) -> anyhow::Result<ExitCode> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use homeostat_api::age;
 use homeostat_runtime::manifest::Span;
-use hyper::Method;
 use jiff::Timestamp;
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::control::path;
@@ -226,7 +226,7 @@ async fn history(client: &Client, controller: &str, global: &Global) -> anyhow::
 
 async fn undo(client: &Client, controller: &str, to: Option<u64>, global: &Global) -> anyhow::Result<ExitCode> {
     global.format(&[Format::Table])?;
-    let body = json!({ "revision": to }).to_string().into();
+    let body = json!({ "revision": to }).to_string();
     let answer = client.send(Method::POST, &format!("{}/undo", path(controller)), "application/json", body).await?;
     let number = &answer.document["details"]["revision"];
     output::print(&format!("controller.homeostat.dev/{controller} rolled back to revision {number}\n"))?;
@@ -242,7 +242,7 @@ async fn patch(
 ) -> anyhow::Result<ExitCode> {
     global.format(&[Format::Table])?;
     let path = with_query(&path(controller), &[("fieldManager", Some(MANAGER))]);
-    client.send(Method::PATCH, &path, "application/merge-patch+json", change.to_string().into()).await?;
+    client.send(Method::PATCH, &path, "application/merge-patch+json", change.to_string()).await?;
     output::print(&format!("controller.homeostat.dev/{controller} {done}\n"))?;
     Ok(ExitCode::SUCCESS)
 }

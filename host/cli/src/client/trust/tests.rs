@@ -43,8 +43,8 @@ fn a_file_without_a_token_or_a_certificate_is_refused() {
     let (_folder, path) = file("\n");
     let here = "unix:/host.sock".parse().unwrap();
     assert!(token(&global(path.clone()), &here).unwrap_err().to_string().contains("no token in"));
-    assert!(tls(Some(&path)).unwrap_err().to_string().contains("no certificate in"));
-    assert!(tls(Some(Path::new("/nonexistent"))).unwrap_err().to_string().contains("cannot be read"));
+    assert!(tls(&path).unwrap_err().to_string().contains("no certificate in"));
+    assert!(tls(Path::new("/nonexistent")).unwrap_err().to_string().contains("cannot be read"));
 }
 
 #[test]
@@ -52,9 +52,9 @@ fn an_unknown_certificate_error_suggests_the_option() {
     let folder = tempfile::tempdir().unwrap();
     let address = "https://localhost:1".parse().unwrap();
     let made = Certificate::load_or_generate(folder.path(), &address).unwrap().certificate;
-    assert!(tls(Some(&made.chain)).is_ok());
+    assert!(tls(&made.chain).is_ok());
     let unknown = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
-    let error = explain(&address, &std::io::Error::other(unknown)).unwrap();
+    let error = explain(&address, &std::io::Error::other(std::io::Error::other(unknown))).unwrap();
     assert!(error.to_string().contains("--certificate-authority"), "{error}");
     assert!(explain(&address, &std::io::Error::from(std::io::ErrorKind::ConnectionRefused)).is_none());
 }

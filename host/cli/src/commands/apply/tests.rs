@@ -1,4 +1,4 @@
-use hyper::StatusCode;
+use reqwest::StatusCode;
 use serde_json::json;
 
 use super::*;

@@ -6,8 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use homeostat_component::{Grants, LearnedGrants, NeedsSnapshot, ResourceNeed};
 use homeostat_runtime::manifest::Span;
-use hyper::Method;
-use hyper::body::Bytes;
+use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -81,7 +80,7 @@ pub(super) async fn run(args: LearnArgs, global: &Global) -> anyhow::Result<Exit
     })?;
     if reset {
         let path = format!("{}/needs/forget", control::path(&controller));
-        client.send(Method::POST, &path, "application/json", Bytes::new()).await?;
+        client.send(Method::POST, &path, "application/json", "").await?;
     }
     Ok(ExitCode::SUCCESS)
 }
