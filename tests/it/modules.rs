@@ -3,6 +3,9 @@
 //! A module is a file beside `lib.rs` or `main.rs`, with all files in the folder of its name. It imports
 //! another module by a path from `crate` or `super`. A name that the root of the crate re-exports counts as
 //! an import of its module. Tests may import any module.
+//!
+//! A module in [`TREES`] is the root of its own tree: each of its files is a module, and it re-exports their
+//! names. Who imports the root itself imports all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,6 +14,9 @@ use homeostat_tests::repository;
 
 /// The maximum number of modules that import each other.
 const CIRCLE_MAX: usize = 3;
+
+/// The modules that are trees, as crate and module: their files lie on different floors.
+const TREES: [(&str, &str); 1] = [("runtime", "rollout")];
 
 /// The modules of a crate, each with the modules that it imports.
 type Arrows = BTreeMap<String, BTreeSet<String>>;
@@ -76,44 +82,72 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the module that a path starts with, either itself or the origin of a name that the root
-/// re-exports.
-fn module_of(name: &str, modules: &BTreeSet<String>, exported: &BTreeMap<String, String>) -> Option<String> {
-    if modules.contains(name) { Some(name.to_owned()) } else { exported.get(name).cloned() }
-}
-
-/// Returns the imports between the modules of a crate. `files` are pairs of a path below `src` and its code.
-fn arrows(files: &[(String, String)]) -> Arrows {
-    let is_root = |path: &str| path == "lib.rs" || path == "main.rs";
-    let top = |path: &str| path.split('/').next().unwrap().trim_end_matches(".rs").to_owned();
-    let modules: BTreeSet<String> =
-        files.iter().filter(|(path, _)| !is_root(path)).map(|(path, _)| top(path)).collect();
-    let root = files.iter().find(|(path, _)| is_root(path)).map_or("", |(_, code)| code.as_str());
-    let mut exported = BTreeMap::new();
-    for path in imports(root) {
-        let (path, alias) = path.split_once(" as ").map_or((path.as_str(), None), |(path, alias)| (path, Some(alias)));
-        let path = path.trim_start_matches("crate::").trim_start_matches("self::");
-        let (first, last) = (path.split("::").next().unwrap(), path.rsplit("::").next().unwrap());
-        if modules.contains(first) {
-            exported.insert(alias.unwrap_or(last).to_owned(), first.to_owned());
+/// Returns the modules that a path leads to, itself or through a name that a root re-exports.
+fn modules_of(path: &str, modules: &BTreeSet<String>, exported: &BTreeMap<String, String>) -> Vec<String> {
+    let mut parts = path.split("::");
+    let first = parts.next().unwrap();
+    let both = parts.next().map(|second| format!("{first}::{second}"));
+    for name in both.into_iter().chain([first.to_owned()]) {
+        if modules.contains(&name) {
+            return vec![name];
+        }
+        if let Some(origin) = exported.get(&name) {
+            return modules_of(origin, modules, exported);
         }
     }
+    modules.iter().filter(|module| module.starts_with(&format!("{first}::"))).cloned().collect()
+}
+
+/// Returns the names that a root re-exports, each with the path of its origin. `prefix` is the path of the
+/// root, empty for that of the crate.
+fn exports(prefix: &str, code: &str) -> Vec<(String, String)> {
+    let export = |path: String| {
+        let (path, alias) = path.split_once(" as ").map_or((path.as_str(), None), |(path, alias)| (path, Some(alias)));
+        let path = path.trim_start_matches("crate::").trim_start_matches("self::");
+        let name = alias.unwrap_or(path.rsplit("::").next().unwrap());
+        (format!("{prefix}{name}"), format!("{prefix}{path}"))
+    };
+    imports(code).into_iter().map(export).filter(|(name, origin)| name != origin).collect()
+}
+
+/// Returns the imports between the modules of a crate. `files` are pairs of a path below `src` and its code;
+/// `trees` are the modules whose files are modules.
+fn arrows(files: &[(String, String)], trees: &[&str]) -> Arrows {
+    let tree_of = |path: &str| trees.iter().find(|tree| path.trim_end_matches(".rs").split('/').next() == Some(**tree));
+    let root_of = |path: &str| match tree_of(path) {
+        Some(tree) if path == format!("{tree}.rs") => Some(format!("{tree}::")),
+        None if path == "lib.rs" || path == "main.rs" => Some(String::new()),
+        _ => None,
+    };
+    let module_of = |path: &str| {
+        let parts = path.trim_end_matches(".rs").split('/').take(if tree_of(path).is_some() { 2 } else { 1 });
+        parts.collect::<Vec<_>>().join("::")
+    };
+    let inner = || files.iter().filter(|(path, _)| root_of(path).is_none());
+    let modules: BTreeSet<String> = inner().map(|(path, _)| module_of(path)).collect();
+    let roots = files.iter().filter_map(|(path, code)| Some((root_of(path)?, code)));
+    let exported: BTreeMap<String, String> = roots.flat_map(|(prefix, code)| exports(&prefix, code)).collect();
     let mut arrows: Arrows = modules.iter().map(|module| (module.clone(), BTreeSet::new())).collect();
-    for (path, code) in files.iter().filter(|(path, _)| !is_root(path)) {
-        let (from, level) = (top(path), path.split('/').count());
+    for (path, code) in inner() {
+        let (from, level) = (module_of(path), path.split('/').count());
         let inline = code.match_indices("crate::").map(|(at, _)| code[at..].to_owned());
         for import in imports(code).into_iter().chain(inline) {
             let ups = import.split("::").take_while(|part| *part == "super").count();
-            let below = match import.strip_prefix("crate::") {
-                Some(below) => below,
+            let below = match (import.strip_prefix("crate::"), tree_of(path)) {
+                (Some(below), _) => below.to_owned(),
                 // As many `super` as the file is deep lead to the root.
-                None if ups >= level => &import[ups * "super::".len()..],
-                None => continue,
+                (None, _) if ups >= level => import[ups * "super::".len()..].to_owned(),
+                (None, Some(tree)) if ups + 1 == level => format!("{tree}::{}", &import[ups * "super::".len()..]),
+                (None, _) => continue,
             };
-            let end = below.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap_or(below.len());
-            if let Some(to) = module_of(&below[..end], &modules, &exported).filter(|to| *to != from) {
-                arrows.get_mut(&from).unwrap().insert(to);
+            let end = below.find(|letter: char| !letter.is_alphanumeric() && !"_:".contains(letter));
+            let (below, rest) = below.split_at(end.unwrap_or(below.len()));
+            if rest.starts_with('{') {
+                // It is among the imports too, with its braces expanded.
+                continue;
             }
+            let to = modules_of(below, &modules, &exported);
+            arrows.get_mut(&from).unwrap().extend(to.into_iter().filter(|to| *to != from));
         }
     }
     arrows
@@ -153,7 +187,11 @@ fn modules_of_a_crate_import_each_other_in_circles_of_three_at_most() {
     let crates: Vec<PathBuf> = host.chain([repository().join("guest-sdk")]).collect();
     assert!(crates.len() > 8, "the crates are in another folder");
     for folder in crates {
-        let arrows = arrows(&read(&folder.join("src")));
+        let name = folder.file_name().unwrap().to_str().unwrap();
+        let trees: Vec<&str> = TREES.iter().filter(|(of, _)| *of == name).map(|(_, tree)| *tree).collect();
+        let arrows = arrows(&read(&folder.join("src")), &trees);
+        let is_missing = |tree: &&str| !arrows.keys().any(|module| module.starts_with(&format!("{tree}::")));
+        assert!(!trees.iter().any(is_missing), "{name} has no tree {trees:?}");
         assert!(
             !arrows.is_empty() || folder.ends_with("digest") || folder.ends_with("files") || folder.ends_with("text")
         );
@@ -178,15 +216,44 @@ fn an_import_is_detected_in_every_form() {
         "use crate::Renamed;",
         "fn f() { crate::b::f() }",
     ] {
-        assert!(arrows(&files(code))["a"].contains("b"), "{code}");
+        assert!(arrows(&files(code), &[])["a"].contains("b"), "{code}");
     }
-    assert!(arrows(&files("use b::X; let because crate_b = 1;"))["a"].is_empty());
+    assert!(arrows(&files("use b::X; let because crate_b = 1;"), &[])["a"].is_empty());
+}
+
+#[test]
+fn a_tree_is_checked_file_by_file() {
+    let files = |code: &str, below: &str| {
+        let roots = [
+            ("lib.rs", "pub use tree::high;\npub use low::Low;"),
+            ("tree.rs", "pub use high::High;\npub use deep::Deep;"),
+        ];
+        let rest = [("low.rs", code), ("tree/high.rs", "use crate::low::X;"), ("tree/deep.rs", "")];
+        let files = roots.into_iter().chain(rest).chain([("tree/high/below.rs", below)]);
+        files.map(|(path, code)| (path.to_owned(), code.to_owned())).collect::<Vec<_>>()
+    };
+    let of = |from: &str, code: &str, below: &str| arrows(&files(code, below), &["tree"])[from].clone();
+    let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    for code in [
+        "use crate::tree::High;",
+        "use crate::tree::high::Y;",
+        "use crate::high::Y;",
+        "use super::tree::High;",
+        "use crate::tree::{High};",
+    ] {
+        assert_eq!(of("low", code, ""), set(&["tree::high"]), "{code}");
+    }
+    assert_eq!(of("low", "use crate::tree;", ""), set(&["tree::deep", "tree::high"]));
+    for below in ["use super::super::Deep;", "use super::super::deep::Y;", "use crate::tree::Deep;"] {
+        assert_eq!(of("tree::high", "", below), set(&["low", "tree::deep"]), "{below}");
+    }
+    assert_eq!(of("tree::high", "", "use super::super::super::Low;"), set(&["low"]));
 }
 
 #[test]
 fn a_circle_of_four_modules_is_detected() {
     let files = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a"), ("e", "a")]
         .map(|(from, to)| (format!("{from}.rs"), format!("use crate::{to}::X;")));
-    let circle = largest_circle(&arrows(&files));
+    let circle = largest_circle(&arrows(&files, &[]));
     assert_eq!(circle.into_iter().collect::<Vec<_>>(), ["a", "b", "c", "d"]);
 }

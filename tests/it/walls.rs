@@ -38,7 +38,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
 ];
 
 /// Pure files: time and randomness are arguments.
-const PURE: [&str; 11] = [
+const PURE: [&str; 20] = [
     "host/workqueue/src/state.rs",
     "host/workqueue/src/state",
     "host/workqueue/src/backoff.rs",
@@ -47,6 +47,15 @@ const PURE: [&str; 11] = [
     "host/workqueue/src/slab.rs",
     "host/workqueue/src/item.rs",
     "host/runtime/src/settle.rs",
+    "host/runtime/src/rollout/plan.rs",
+    "host/runtime/src/rollout/machine.rs",
+    "host/runtime/src/rollout/gate.rs",
+    "host/runtime/src/rollout/figures.rs",
+    "host/runtime/src/rollout/deal.rs",
+    "host/runtime/src/rollout/key_split.rs",
+    "host/runtime/src/rollout/pinned_keys.rs",
+    "host/runtime/src/rollout/share.rs",
+    "host/runtime/src/rollout/shadow_report.rs",
     "host/runtime/src/mapping.rs",
     "host/store/src/semantics.rs",
     "host/cli/src/file_debouncer.rs",

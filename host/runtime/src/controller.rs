@@ -19,6 +19,8 @@ use crate::feeder_set::FeederSet;
 use crate::feeders::DELETIONS_BAND;
 use crate::follows::Follows;
 use crate::observations::Observations;
+use crate::rollout::ShadowReport;
+use crate::rollout::shadow::Shadow;
 use crate::scheduler::Tenant;
 use crate::slot::LoadedVersion;
 use crate::slot::Slot;
@@ -30,12 +32,10 @@ mod canary;
 mod change;
 mod measures;
 mod removal;
-pub mod shadow;
 mod worker;
 
 pub use change::SwapReport;
 pub use removal::{RemovalReport, RemovedCounts};
-use shadow::{Shadow, ShadowReport};
 use worker::Workers;
 
 /// The backoff of a failing start hook: the first wait, and the maximum.

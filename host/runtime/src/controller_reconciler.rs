@@ -30,7 +30,6 @@ mod compilation_tracker;
 mod desired;
 mod grant_reduction;
 mod history;
-mod record;
 mod report;
 mod spec_error;
 mod sync;
@@ -62,7 +61,7 @@ const STARTUP_MAX: Duration = Duration::from_secs(10);
 /// The annotation of an operator's suspension: `"true"` keeps the keys and runs none.
 pub const SUSPENDED: &str = "homeostat.dev/suspended";
 /// The annotation that restarts a controller: any text; each new text is a new restart.
-const RESTARTED: &str = "homeostat.dev/restartedAt";
+pub(crate) const RESTARTED: &str = "homeostat.dev/restartedAt";
 /// A work item.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 enum Job {

@@ -10,7 +10,6 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::canary_step::CanaryStep;
 use crate::context::Context;
 use crate::feeders::{
     Feeder, FeederId, FollowFeeder, GuestMap, Intake, KeyMapper, PollFeeder, ResyncFeeder, SlotGuest, SuspendFilter,
@@ -18,7 +17,7 @@ use crate::feeders::{
 };
 use crate::follows::Follows;
 use crate::mapping::ManagedKind;
-use crate::rollout::Track;
+use crate::rollout::{CanaryStep, Track};
 use crate::scheduler::Tenant;
 use crate::slot::LoadedVersion;
 use crate::slot::Slot;

@@ -14,7 +14,6 @@
 
 mod admission;
 pub mod bounds;
-mod canary_step;
 mod clock;
 mod code;
 mod context;
@@ -57,7 +56,6 @@ mod status;
 mod suspend;
 
 pub use code::CodeSource;
-pub use controller::shadow;
 pub use controller::{RemovalReport, RemovedCounts, STOP_HOOK_MAX, SwapReport};
 pub use costs::{ControllerCosts, EffectSums, KeyUsage, Observer, RecentUsage, ReconcileRecord, Recorder, Usage};
 pub use definition::{Definition, Overrides};
@@ -69,6 +67,7 @@ pub use host::{Host, KeyVerb, Put, ShutdownReport};
 pub use kinds::{KindInfo, Kinds, ScalePaths};
 pub use logs::LogBook;
 pub use options::{CONTROLLERS_MAX, Options, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX};
+pub use rollout::shadow;
 pub use settings::Settings;
 pub use sharded_sum::ShardedSum;
 pub use stats::{ControllerMeasures, HostCapacity, Measures, RolloutResult, ShadowOutcome};

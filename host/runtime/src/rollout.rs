@@ -1,113 +1,42 @@
 //! Rollouts: how a new definition of a controller replaces the stable one, on a share of the keys first, with
-//! automatic rollback.
+//! automatic rollback. The whole of a rollout lies here.
 //!
-//! Everything here is pure: plan, statistics and time are arguments. Deliberately absent: how statistics are
-//! collected and how actions are performed.
+//! * The rules are pure; statistics and time are their arguments. `plan` has the steps, `machine` decides the
+//!   next action, `gate` judges the `figures` of both versions, `deal` and `key_split` give each key its
+//!   version, and `shadow_report` judges a shadow.
+//! * `canary_step` collects the figures of one step, and `shadow` runs a canary whose effects are not applied.
+//! * `status` is the rollout in the status of its controller.
+//!
+//! Deliberately absent: the versions of a controller (`slot`), and when a rollout starts
+//! (`controller_reconciler`).
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
+mod canary_step;
 mod deal;
 mod figures;
 mod gate;
 mod key_split;
 mod machine;
 mod pinned_keys;
-mod shadow;
+mod plan;
+pub mod shadow;
+mod shadow_report;
 mod share;
+mod status;
 
+pub(crate) use canary_step::{CanaryStep, run_result};
 pub(crate) use deal::{DEALT_MAX, Deal, even_salt};
 pub(crate) use figures::{
     BYTES_MAX as FIGURES_BYTES_MAX, Comparison, KEYS_MAX, RunRecord, RunResult, RunTotals, VersionStats,
 };
 pub(crate) use gate::{Analysis, analyse};
 pub(crate) use key_split::{KeySplit, Track, key_hash};
-pub(crate) use machine::{Action, CanaryMachine, Observation, STEP_TIMEOUT_FACTOR};
+pub(crate) use machine::{Action, CanaryMachine, Observation};
 pub(crate) use pinned_keys::{BYTES_MAX as CHOSEN_BYTES_MAX, PINNED_KEYS_MAX, PinnedKeys};
-pub(crate) use shadow::CompareResult;
-pub use shadow::{
-    DifferenceCount, DifferenceLimit, ReconcileDifference, ShadowPlan, ShadowReport, ShadowVerdict, UnfitReason,
-};
+pub use plan::{CanaryPlan, DifferenceLimit, Gate, Plan, ShadowPlan};
+pub(crate) use shadow_report::CompareResult;
+pub use shadow_report::{DifferenceCount, ReconcileDifference, ShadowReport, ShadowVerdict, UnfitReason};
 pub use share::{Factor, Share};
-
-/// How a definition is rolled out.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Plan {
-    /// For all keys at once.
-    Immediate,
-    /// On some keys first.
-    Canary(CanaryPlan),
-}
-
-/// The steps of a canary and its gate. Without a step it gets all keys at once.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CanaryPlan {
-    /// The shares of the keys, each greater than the previous one. After the last one the canary is promoted.
-    /// The first is 0% if labels select the keys of the first step.
-    pub steps: Vec<Share>,
-    /// The labels of the keys that the canary gets from the first step on, in addition to its share.
-    pub labels: BTreeMap<String, String>,
-    /// The gate of each step.
-    pub gate: Gate,
-    /// The shadow phase before it has keys; no effect of a shadow is applied.
-    pub shadow: Option<ShadowPlan>,
-}
-
-/// The limits of a canary relative to the stable version in the same time.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Gate {
-    /// The canary's additional share of failed reconciles.
-    pub errors: Share,
-    /// Traps in a step.
-    pub traps: u32,
-    /// Calls in a step that hit a limit.
-    pub limits: u32,
-    /// Geometric mean of the reconcile durations, relative to the stable version.
-    pub duration: Factor,
-    /// Writes for each reconcile of a key that ran before in the step, relative to the stable version.
-    pub writes: Factor,
-    /// Consecutive reconciles of one key that each wrote or asked to run again within a second, relative to
-    /// the stable version.
-    pub hot_loops: Factor,
-    /// Minimum duration of a step.
-    pub lasts: Duration,
-    /// Minimum number of the canary's reconciles in a step, unless there is nothing to reconcile.
-    pub reconciles: u32,
-}
-
-impl CanaryPlan {
-    /// Returns the share of the next step; `None` for all keys.
-    pub(crate) fn next_step(&self, share: Option<Share>) -> Option<Share> {
-        self.steps.iter().copied().find(|step| share.is_none_or(|share| *step > share))
-    }
-
-    /// Returns the number of the step with this share, from 1; 0 before the first.
-    pub(crate) fn step(&self, share: Option<Share>) -> usize {
-        share.map_or(0, |share| self.steps.iter().filter(|step| **step <= share).count())
-    }
-}
-
-impl Default for Gate {
-    fn default() -> Self {
-        Self {
-            errors: Share::percent(1),
-            traps: 0,
-            limits: 0,
-            duration: Factor::hundredths(125),
-            writes: Factor::times(2),
-            hot_loops: Factor::times(10),
-            lasts: Duration::from_secs(60),
-            reconciles: 20,
-        }
-    }
-}
-
-impl Default for CanaryPlan {
-    fn default() -> Self {
-        let steps = vec![Share::percent(10), Share::percent(50)];
-        Self { steps, labels: BTreeMap::new(), gate: Gate::default(), shadow: None }
-    }
-}
+pub(crate) use status::{RolloutPhase, RolloutStatus};
 
 #[cfg(test)]
 mod tests;

@@ -8,8 +8,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use homeostat_component::{Component, Disclosure, Effects};
 use homeostat_store::Key;
 
-use crate::canary_step::CanaryStep;
-use crate::rollout::{RunResult, RunTotals, Track};
+use crate::rollout::{CanaryStep, RunResult, RunTotals, Track};
 use crate::{Definition, Settings, ShardedSum, VersionInfo};
 
 /// Reads never block. A worker that took a [`LoadedVersion`] finishes its key on it.

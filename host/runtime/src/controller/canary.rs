@@ -9,8 +9,9 @@ use homeostat_store::{Key, Kind, LabelRequirement, Query, Resource, Selector};
 
 use super::Controller;
 use super::change::{KeyFilter, ResetParked, SwapReport};
-use crate::canary_step::CanaryStep;
-use crate::rollout::{CanaryPlan, DEALT_MAX, Deal, Gate, KeySplit, PinnedKeys, Share, Track, even_salt, key_hash};
+use crate::rollout::{
+    CanaryPlan, CanaryStep, DEALT_MAX, Deal, Gate, KeySplit, PinnedKeys, Share, Track, even_salt, key_hash,
+};
 use crate::slot::LoadedVersion;
 use crate::{Definition, Error};
 

@@ -13,9 +13,9 @@ use homeostat_workqueue::{Claim, Next, Queue};
 use tokio::time::Instant;
 
 use super::Controller;
-use super::shadow::Capture;
-use crate::canary_step::run_result;
 use crate::costs::ReconcileRecord;
+use crate::rollout::run_result;
+use crate::rollout::shadow::Capture;
 use crate::scheduler::Quantum;
 use crate::settle::{Label, settle};
 use crate::slot::{Assignment, CachedVersion, LoadedVersion};

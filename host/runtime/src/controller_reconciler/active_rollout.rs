@@ -15,13 +15,12 @@ use serde_json::Value;
 
 use super::grant_reduction::DesiredGrants;
 use super::history::{self, ControllerRevision};
-use super::record::RolloutStatus;
 use super::sync::{LoadedDefinition, SyncError};
 use super::sync_results::SyncOutcome;
 use super::{AppliedState, ControllerReconciler, Job, RESTARTED, desired, report, wake_when_ready};
 use crate::controller::Controller;
 use crate::reasons::{chain, list};
-use crate::rollout::{self, Action, CanaryMachine, KeySplit, Observation, PinnedKeys, Plan, Share};
+use crate::rollout::{self, Action, CanaryMachine, KeySplit, Observation, PinnedKeys, Plan, RolloutStatus, Share};
 use crate::stats::RolloutResult;
 use crate::{Definition, Error, Host, Suspend};
 

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use homeostat_store::{Precondition, Resource, Store, Write};
 use serde_json::{Map, Value, json};
 
-use super::record::{RolloutPhase, RolloutStatus};
 use super::sync_results::SyncOutcome;
-use crate::rollout::Share;
+use crate::rollout::{RolloutPhase, RolloutStatus, Share};
 use crate::{ControllerState, ControllerStatus, SwapRecord};
 
 /// The inputs of a status.

@@ -11,13 +11,12 @@ use super::active_rollout::{RolloutProgress, needs_rollout};
 use super::desired::{self, DesiredController};
 use super::grant_reduction::DesiredGrants;
 use super::history::{self, ControllerRevision};
-use super::record::{RolloutPhase, RolloutStatus};
 use super::report::{self, StatusInputs};
 use super::sync_results::SyncOutcome;
 use super::{AppliedState, ControllerReconciler, RESTARTED, STARTUP_MAX, key, tell_refused, wake_when_ready};
 use crate::manifest::{ComponentSource, ValidSpec};
 use crate::reasons::{chain, list};
-use crate::rollout::Plan;
+use crate::rollout::{Plan, RolloutPhase, RolloutStatus};
 use crate::{Definition, Error, Host, Put, Suspend};
 
 /// Why a definition was not installed.

@@ -4,8 +4,8 @@ use homeostat_store::{Precondition, Resource, Write};
 use serde_json::{Value, json};
 
 use super::history::{self, ControllerRevision};
-use super::record::{RolloutPhase, RolloutStatus};
 use super::{desired, key};
+use crate::rollout::{RolloutPhase, RolloutStatus};
 use crate::{Error, Host};
 
 /// The field manager of an undo, if no other manager applies the definition.

@@ -3,11 +3,8 @@
 use std::time::Duration;
 
 use super::gate::{Analysis, analyse, is_conclusive};
-use super::{CanaryPlan, Comparison, Share};
-use super::{ShadowPlan, ShadowReport, ShadowVerdict};
-
-/// A step that has not ended after this many times its minimum duration is decided anyway.
-pub(crate) const STEP_TIMEOUT_FACTOR: u32 = 4;
+use super::plan::STEP_TIMEOUT_FACTOR;
+use super::{CanaryPlan, Comparison, ShadowPlan, ShadowReport, ShadowVerdict, Share};
 
 /// Resyncs of the keys in a step's minimum duration, including the one at its start.
 const STEP_RESYNCS: u128 = 2;

@@ -1,246 +1,250 @@
-//! The report of a shadow, and its verdict. Pure.
+//! Shadows: a candidate gets the same keys and answers as the stable version, and none of its effects is
+//! applied.
+//!
+//! While a shadow is on, the worker captures the effects and answers of each reconcile, within a bound.
+//! Afterwards the shadow's task runs the candidate for the same key (`layer.rs`). Answers of the stable
+//! version are replayed; other reads go to the store; writes, requests, events and follows are suppressed.
+//! Both runs are compared (`compare.rs`) and counted (`ShadowReport`).
+//!
+//! One reconcile at a time runs as a shadow, as part of the controller's tenant, and one more waits; others
+//! are skipped and counted. So a shadow never delays a key.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
-use serde::Serialize;
+use futures_util::FutureExt;
+use homeostat_component::layers::{Headers, Recorder, World};
+use homeostat_component::{CallSession, Effects, Fault, Needs, Outcome};
+use homeostat_store::{Key, Kind, Revision, Scope, Store};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
-use homeostat_store::Key;
+use super::CompareResult;
+use crate::context::Context;
+use crate::controller::Controller;
+use crate::observations::DenialReporter;
+use crate::slot::LoadedVersion;
+use crate::{Definition, Error, effect_stack, stats};
 
-use super::{STEP_TIMEOUT_FACTOR, Share};
-use crate::stats::ShadowOutcome;
+mod compare;
+mod layer;
+mod replay_state;
+mod run;
 
-/// Maximum number of differences in a status.
-const BRIEF: usize = 8;
-/// Maximum number of differences kept in addition to the counts.
-const DIFFERENCES_MAX: usize = 64;
+pub use super::{
+    DifferenceCount, DifferenceLimit, ReconcileDifference, ShadowPlan, ShadowReport, ShadowVerdict, UnfitReason,
+};
 
-/// One difference of the candidate.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ReconcileDifference {
-    /// The resource that is written or mentioned, else the reconciled key.
-    pub key: Key,
-    /// The verb of a write, or `reconcile` (its result), `http`, `emit`, `follow` or `grants` (a denial of
-    /// the candidate).
-    pub verb: String,
-    /// The path of the field. Empty for a write as a whole.
-    pub field: String,
-    /// The value of the stable version, at most 120 bytes; `None` if missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub old: Option<String>,
-    /// The value of the candidate, at most 120 bytes; `None` if missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub new: Option<String>,
+use layer::{NullSink, ShadowEffects};
+use replay_state::{Before, ReplayState};
+use run::{DenialCollector, Run};
+
+/// Maximum bytes captured of one reconcile, counted like the limit `effect-bytes`.
+const RECORDING_BYTES_MAX: u64 = 4 << 20;
+
+/// A candidate that runs as a shadow of the stable version.
+pub(crate) struct Shadow {
+    /// The stable version.
+    stable: Arc<LoadedVersion>,
+    /// The layers that perform the stable version's effects.
+    outside: Arc<Headers<World>>,
+    candidate: Definition,
+    inbox: mpsc::Sender<Box<CapturedReconcile>>,
+    report: Mutex<ShadowReport>,
+    /// Cancelled when the shadow ends.
+    over: CancellationToken,
 }
 
-/// The duration of a shadow and the differences that it may have.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ShadowPlan {
-    /// Minimum duration.
-    pub lasts: Duration,
-    /// Minimum number of compared reconciles, unless four times the duration has passed.
-    pub reconciles: u64,
-    /// The allowed differences.
-    pub allowed: DifferenceLimit,
+/// A captured reconcile of the stable version.
+struct CapturedReconcile {
+    key: Key,
+    result: Result<Outcome, Fault>,
+    denials: Arc<DenialCollector>,
+    recorder: Arc<Recorder<Arc<Headers<World>>>>,
 }
 
-/// The maximum number of reconciles that differ.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum DifferenceLimit {
-    /// Any number.
-    Any,
-    /// A number.
-    Count(u64),
-    /// A share of the compared reconciles.
-    Share(Share),
+/// The capture of a running reconcile, with a reserved place in the shadow's queue.
+pub(crate) struct Capture {
+    permit: mpsc::OwnedPermit<Box<CapturedReconcile>>,
+    denials: Arc<DenialCollector>,
+    recorder: Arc<Recorder<Arc<Headers<World>>>>,
+    effects: Arc<dyn Effects>,
 }
 
-/// Why two runs could not be compared.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum UnfitReason {
-    /// The stable run exceeds the bound of a capture.
-    TooLong,
-    /// The candidate has no grant for the key.
-    NotGranted,
-    /// A trap or limit ended the stable run.
-    OldStopped,
-    /// The history before the stable version's write was compacted.
-    PastIsGone,
-    /// The candidate listed resources in pages that one of the versions had changed.
-    ListOfChanged,
-    /// The store could not be read.
-    StoreFailed,
-    /// The host failed.
-    HostFailed,
-}
+impl Capture {
+    /// Returns the effect layers of the stable version that capture.
+    pub(crate) fn effects(&self) -> Arc<dyn Effects> {
+        self.effects.clone()
+    }
 
-/// The result of comparing two runs.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum CompareResult {
-    /// Both versions did the same.
-    Equal,
-    /// The versions differ.
-    Differing {
-        /// The differences.
-        differences: Vec<ReconcileDifference>,
-        /// The candidate failed and the stable version did not.
-        failed_alone: bool,
-    },
-    /// They could not be compared.
-    Unfit(UnfitReason),
-}
-
-impl Default for ShadowPlan {
-    fn default() -> Self {
-        Self { lasts: Duration::from_secs(60), reconciles: 100, allowed: DifferenceLimit::Count(0) }
+    /// Hands the capture to the shadow once the key is settled.
+    pub(crate) fn settled(self, key: &Key, result: &Result<Outcome, Fault>) {
+        let Self { permit, denials, recorder, effects: _ } = self;
+        permit.send(Box::new(CapturedReconcile { key: key.clone(), result: result.clone(), denials, recorder }));
     }
 }
 
-impl CompareResult {
-    /// Returns the label value in metrics.
-    pub(crate) fn in_one_word(&self) -> ShadowOutcome {
-        match self {
-            Self::Equal => ShadowOutcome::Equal,
-            Self::Differing { failed_alone: false, .. } => ShadowOutcome::Differing,
-            Self::Differing { failed_alone: true, .. } => ShadowOutcome::Error,
-            Self::Unfit(_) => ShadowOutcome::Unfit,
-        }
-    }
-}
-
-/// The report of a shadow so far.
-#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ShadowReport {
-    /// Compared reconciles.
-    pub compared: u64,
-    /// Compared reconciles without differences.
-    pub equal: u64,
-    /// Compared reconciles with differences.
-    pub differing: u64,
-    /// Compared reconciles in which only the candidate failed, trapped or hit a limit.
-    pub errors: u64,
-    /// Reconciles that could not be compared.
-    pub unfit: u64,
-    /// The same by reason.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub unfit_because: BTreeMap<UnfitReason, u64>,
-    /// Reconciles of the stable version that were not captured because the shadow was busy.
-    pub skipped: u64,
-    /// The first 64 differences by resource and field.
-    pub differences: Vec<DifferenceCount>,
-    /// Occurrences of further differences.
-    pub left_out: u64,
-}
-
-/// A difference and its number of occurrences.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DifferenceCount {
-    /// The first occurrence.
-    #[serde(flatten)]
-    pub first: ReconcileDifference,
-    /// How often this field of this resource differed.
-    pub times: u64,
-}
-
-/// The verdict on a candidate.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum ShadowVerdict {
-    /// There is not enough data yet.
-    Inconclusive,
-    /// The candidate passed.
-    Passed,
-    /// The candidate failed, for this reason.
-    Failed(String),
-}
-
-impl ShadowReport {
-    pub(crate) fn note(&mut self, compared: CompareResult) {
-        match compared {
-            CompareResult::Equal => {
-                self.compared += 1;
-                self.equal += 1;
-            }
-            CompareResult::Differing { differences, failed_alone } => {
-                self.compared += 1;
-                self.differing += 1;
-                self.errors += u64::from(failed_alone);
-                for difference in differences {
-                    self.keep(difference);
-                }
-            }
-            CompareResult::Unfit(why) => {
-                self.unfit += 1;
-                *self.unfit_because.entry(why).or_default() += 1;
-            }
-        }
-    }
-
-    fn keep(&mut self, found: ReconcileDifference) {
-        let is_same = |known: &&mut DifferenceCount| {
-            let ReconcileDifference { key, verb, field, old: _, new: _ } = &known.first;
-            (key, verb, field) == (&found.key, &found.verb, &found.field)
-        };
-        let has_room = self.differences.len() < DIFFERENCES_MAX;
-        match self.differences.iter_mut().find(is_same) {
-            Some(known) => known.times += 1,
-            None if has_room => {
-                self.differences.push(DifferenceCount { first: found, times: 1 });
-            }
-            None => self.left_out += 1,
-        }
-    }
-
-    /// Returns the verdict under a plan.
+impl Controller {
+    /// Starts a shadow.
     ///
-    /// Exceeding an allowed number fails at once; a share is known only at the end. After four times its
-    /// duration a shadow ends even with too few reconciles: there are no more.
-    pub fn verdict(&self, plan: &ShadowPlan, lasted: Duration) -> ShadowVerdict {
-        let ShadowPlan { lasts, reconciles, allowed } = *plan;
-        let is_late = lasted >= lasts * STEP_TIMEOUT_FACTOR;
-        let is_over = is_late || lasted >= lasts && self.compared >= reconciles;
-        let is_beyond = match allowed {
-            DifferenceLimit::Any => false,
-            DifferenceLimit::Count(most) => self.differing > most,
-            DifferenceLimit::Share(most) => {
-                is_over && self.differing * 10_000 > u64::from(most.of_ten_thousand()) * self.compared
-            }
-        };
-        if is_beyond {
-            ShadowVerdict::Failed(self.reason())
-        } else if !is_over {
-            ShadowVerdict::Inconclusive
-        } else if self.compared == 0 && self.unfit > 0 {
-            ShadowVerdict::Failed(format!("none of {} reconciles could be compared", self.unfit))
-        } else {
-            ShadowVerdict::Passed
+    /// # Errors
+    /// As [`Host::begin_shadow`](crate::Host::begin_shadow).
+    pub(crate) async fn begin_shadow(self: &Arc<Self>, new: Definition) -> Result<(), Error> {
+        self.fits(&self.slot.current(), &new).await?;
+        self.end_shadow();
+        let (inbox, arrivals) = mpsc::channel(1);
+        let old = self.slot.current();
+        let shadow = Arc::new(Shadow {
+            outside: Arc::new(effect_stack::outside(&self.context, &self.follows, &old.definition)),
+            stable: old,
+            candidate: new,
+            inbox,
+            report: Mutex::default(),
+            over: CancellationToken::new(),
+        });
+        self.shadow.store(Some(shadow.clone()));
+        let (controller, beside) = (self.clone(), shadow.clone());
+        self.spawn_in_turns(async move { beside.run(&controller, arrivals).await });
+        Ok(())
+    }
+
+    /// Returns the report of the running shadow, `None` without one.
+    pub(crate) fn shadow_report(&self) -> Option<ShadowReport> {
+        self.shadow.load().as_ref().map(|shadow| shadow.report())
+    }
+
+    /// Ends the shadow, if there is one.
+    pub(crate) fn end_shadow(&self) {
+        if let Some(shadow) = self.shadow.swap(None) {
+            shadow.over.cancel();
+            *self.last_shadow.lock() = Some(shadow.report());
         }
     }
 
-    /// Returns the report with only the first eight differences, for a status.
-    #[must_use]
-    pub fn brief(&self) -> Self {
-        let mut brief = self.clone();
-        let cut = brief.differences.split_off(brief.differences.len().min(BRIEF));
-        brief.left_out += cut.iter().map(|counted| counted.times).sum::<u64>();
-        brief
-    }
-
-    /// Returns a text with the number of differing reconciles and the first differences.
-    fn reason(&self) -> String {
-        const TOLD: usize = 3;
-        let told: Vec<String> = self.differences.iter().take(TOLD).map(|counted| counted.first.to_string()).collect();
-        let more = if self.differences.len() > TOLD || self.left_out > 0 { "; and more" } else { "" };
-        let Self { differing, compared, .. } = self;
-        format!(
-            "{differing} of {compared} reconciles differ from those of the stable version: {}{more}",
-            told.join("; ")
-        )
+    /// Starts the capture of a reconcile. Returns `None` if no shadow is on or it is busy.
+    pub(crate) fn start_capture(&self, loaded: &Arc<LoadedVersion>) -> Option<Capture> {
+        let shadow = self.shadow.load();
+        let shadow = shadow.as_ref()?;
+        if !Arc::ptr_eq(loaded, &shadow.stable) || shadow.is_over() {
+            return None;
+        }
+        let Ok(permit) = shadow.inbox.clone().try_reserve_owned() else {
+            shadow.report.lock().skipped += 1;
+            self.stats.shadowed(stats::ShadowOutcome::Skipped);
+            return None;
+        };
+        let told = DenialReporter { context: self.context.clone(), observations: self.observations.clone() };
+        let denials = DenialCollector::before(Some(Arc::new(told)));
+        let recorder = Arc::new(Recorder::within(RECORDING_BYTES_MAX, shadow.outside.clone()));
+        let (needs, definition) = (self.observations.needs.clone(), &loaded.definition);
+        let effects = effect_stack::within(&self.context, needs, denials.clone(), definition, recorder.clone());
+        Some(Capture { permit, denials, recorder, effects })
     }
 }
 
-#[cfg(test)]
-mod tests;
+impl Shadow {
+    /// Returns the report so far.
+    pub(crate) fn report(&self) -> ShadowReport {
+        self.report.lock().clone()
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.is_cancelled()
+    }
+
+    /// Compares captured reconciles one after the other.
+    async fn run(&self, controller: &Controller, mut arrivals: mpsc::Receiver<Box<CapturedReconcile>>) {
+        let compared = async {
+            while let Some(recorded) = arrivals.recv().await {
+                let compared = AssertUnwindSafe(self.compare(controller, *recorded)).catch_unwind().await;
+                let compared = compared.unwrap_or_else(|_| {
+                    controller.note_panic();
+                    CompareResult::Unfit(UnfitReason::HostFailed)
+                });
+                controller.stats.shadowed(compared.in_one_word());
+                self.report.lock().note(compared);
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.over.cancelled() => {}
+            () = controller.feeders.stopped() => controller.end_shadow(),
+            () = compared => {}
+        }
+    }
+
+    /// Runs the candidate for a captured key and compares both runs.
+    async fn compare(&self, controller: &Controller, recorded: CapturedReconcile) -> CompareResult {
+        let CapturedReconcile { key, result, denials, recorder } = recorded;
+        if !self.candidate.may_get(&key) {
+            return CompareResult::Unfit(UnfitReason::NotGranted);
+        }
+        let Some(exchanges) = recorder.take() else { return CompareResult::Unfit(UnfitReason::TooLong) };
+        if matches!(result, Err(Fault::Trap { .. } | Fault::Limit { .. })) {
+            return CompareResult::Unfit(UnfitReason::OldStopped);
+        }
+        let context = &controller.context;
+        let scene = match build_replay_state(&*context.store, &exchanges).await {
+            Ok(scene) => scene,
+            Err(unfit) => return CompareResult::Unfit(unfit),
+        };
+        let old = Run { exchanges, result, denials: denials.take() };
+        match self.run_new(controller, &key, scene).await {
+            Ok(new) => compared(&key, &old, &new),
+            Err(unfit) => CompareResult::Unfit(unfit),
+        }
+    }
+
+    /// Runs the candidate for a key in the state that the stable version found.
+    async fn run_new(&self, controller: &Controller, key: &Key, scene: ReplayState) -> Result<Run, UnfitReason> {
+        let context: &Context = &controller.context;
+        let world = effect_stack::world(context, NullSink, &self.candidate);
+        let shadowed = Arc::new(ShadowEffects::new(scene, context.store.clone(), world));
+        let recorder = Arc::new(Recorder::new(shadowed.clone()));
+        let denials = DenialCollector::before(None);
+        let needs = Arc::<Needs>::default();
+        let effects = effect_stack::within(context, needs, denials.clone(), &self.candidate, recorder.clone());
+        let mut caller = CallSession::new(&controller.name);
+        let report = self.candidate.component.reconcile(&mut caller, key, &self.candidate.limits, effects).await;
+        if let Some(unfit) = shadowed.unfit() {
+            return Err(unfit);
+        }
+        // The limits of the candidate bound its exchanges.
+        let exchanges = recorder.take().ok_or(UnfitReason::TooLong)?;
+        Ok(Run { exchanges, result: report.result, denials: denials.take() })
+    }
+}
+
+/// Reads the state before the stable version's writes and builds the replay state.
+async fn build_replay_state(
+    store: &dyn Store,
+    exchanges: &[homeostat_component::Exchange],
+) -> Result<ReplayState, UnfitReason> {
+    let mut before: Before = BTreeMap::new();
+    for (kind, revision) in ReplayState::unobserved_changes(exchanges) {
+        before.insert(revision, read_previous(store, kind, revision).await?);
+    }
+    ReplayState::set(exchanges.to_vec(), &before)
+}
+
+/// Reads from the store's history the version of a resource before this revision.
+async fn read_previous(
+    store: &dyn Store,
+    kind: Kind,
+    revision: Revision,
+) -> Result<Option<Arc<homeostat_store::Resource>>, UnfitReason> {
+    let from = Revision(revision.0.saturating_sub(1));
+    let mut watch = store.watch(Scope::Kind(kind), from).await.map_err(|_| UnfitReason::PastIsGone)?;
+    let event = watch.next().await.map_err(|_| UnfitReason::PastIsGone)?;
+    if event.revision == revision { Ok(event.previous) } else { Err(UnfitReason::PastIsGone) }
+}
+
+fn compared(key: &Key, old: &Run, new: &Run) -> CompareResult {
+    let differences = compare::differences(key, old, new);
+    if differences.is_empty() {
+        return CompareResult::Equal;
+    }
+    CompareResult::Differing { differences, failed_alone: old.result.is_ok() && new.result.is_err() }
+}

@@ -2,6 +2,7 @@ use homeostat_store::{Key, Kind};
 use proptest::prelude::*;
 
 use super::*;
+use crate::rollout::Share;
 
 fn difference(name: &str, field: &str) -> ReconcileDifference {
     let key = Key::new(Kind::new("demo.dev", "v1", "App"), "default", name);

@@ -4,15 +4,14 @@ use homeostat_store::Resource;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::RESTARTED;
-use super::sync_results::SyncOutcome;
+use super::{CanaryPlan, Share};
 use crate::clock::now;
-use crate::rollout::{CanaryPlan, Share};
+use crate::controller_reconciler::{RESTARTED, SyncOutcome};
 
 /// The phase of a rollout.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum RolloutPhase {
+pub(crate) enum RolloutPhase {
     /// The canary has no keys: its watches have not had their first lists.
     Listing,
     /// The canary has no keys and runs as a shadow.
@@ -28,7 +27,7 @@ pub(super) enum RolloutPhase {
 
 impl RolloutPhase {
     /// Returns whether the phase has a canary.
-    pub(super) fn is_tried(self) -> bool {
+    pub(crate) fn is_tried(self) -> bool {
         matches!(self, Self::Listing | Self::Shadow | Self::Canary)
     }
 }
@@ -36,43 +35,43 @@ impl RolloutPhase {
 /// A rollout, as serialised in `status.rollout`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct RolloutStatus {
-    pub(super) phase: RolloutPhase,
+pub(crate) struct RolloutStatus {
+    pub(crate) phase: RolloutPhase,
     /// The stable revision.
-    pub(super) from: u64,
+    pub(crate) from: u64,
     /// The canary's revision.
-    pub(super) to: u64,
+    pub(crate) to: u64,
     /// The canary's share of the keys.
-    pub(super) share: Share,
+    pub(crate) share: Share,
     /// The salt that deals the keys. `None` if no key was dealt yet, or an earlier version of the host dealt
     /// them by the revision number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) salt: Option<u64>,
+    pub(crate) salt: Option<u64>,
     /// The current step, and the number of steps.
-    pub(super) step: usize,
-    pub(super) steps: usize,
+    pub(crate) step: usize,
+    pub(crate) steps: usize,
     /// Start of the phase or step.
-    pub(super) since: String,
+    pub(crate) since: String,
     /// Generation of the resource that desires the canary.
-    pub(super) generation: Option<u64>,
+    pub(crate) generation: Option<u64>,
     /// The resource's restart annotation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) restarted: Option<String>,
+    pub(crate) restarted: Option<String>,
     /// The report of the shadow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) shadow: Option<Value>,
+    pub(crate) shadow: Option<Value>,
     /// The reason of the rollback.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) reason: Option<String>,
+    pub(crate) reason: Option<String>,
 }
 
 impl RolloutStatus {
     /// Reads the rollout from the status of a controller.
-    pub(super) fn of(resource: &Resource) -> Option<Self> {
+    pub(crate) fn of(resource: &Resource) -> Option<Self> {
         serde_json::from_value(resource.status().get("rollout")?.clone()).ok()
     }
 
-    pub(super) fn begin(from: u64, to: u64, plan: &CanaryPlan, resource: &Resource) -> Self {
+    pub(crate) fn begin(from: u64, to: u64, plan: &CanaryPlan, resource: &Resource) -> Self {
         Self {
             phase: RolloutPhase::Listing,
             from,
@@ -89,40 +88,40 @@ impl RolloutStatus {
         }
     }
 
-    pub(super) fn listing(&self) -> Self {
+    pub(crate) fn listing(&self) -> Self {
         Self { phase: RolloutPhase::Listing, since: now(), ..self.clone() }
     }
 
-    pub(super) fn shadow(&self) -> Self {
+    pub(crate) fn shadow(&self) -> Self {
         Self { phase: RolloutPhase::Shadow, since: now(), ..self.clone() }
     }
 
-    pub(super) fn at_share(&self, share: Share, plan: &CanaryPlan) -> Self {
+    pub(crate) fn at_share(&self, share: Share, plan: &CanaryPlan) -> Self {
         let (step, steps) = (plan.step(Some(share)), plan.steps.len());
         Self { phase: RolloutPhase::Canary, share, step, steps, since: now(), ..self.clone() }
     }
 
-    pub(super) fn complete(&self) -> Self {
+    pub(crate) fn complete(&self) -> Self {
         Self { phase: RolloutPhase::Complete, share: Share::ALL, since: now(), ..self.clone() }
     }
 
-    pub(super) fn roll_back(&mut self, reason: String) {
+    pub(crate) fn roll_back(&mut self, reason: String) {
         (self.phase, self.share, self.since) = (RolloutPhase::RolledBack, Share::NONE, now());
         self.reason = Some(reason);
     }
 
     /// Returns the share with which the canary resumes after a restart; `None` if it had no keys.
-    pub(super) fn resumes(&self) -> Option<Share> {
+    pub(crate) fn resumes(&self) -> Option<Share> {
         (self.phase == RolloutPhase::Canary).then_some(self.share)
     }
 
     /// Returns the salt that deals the keys.
-    pub(super) fn salt(&self) -> u64 {
+    pub(crate) fn salt(&self) -> u64 {
         self.salt.unwrap_or(self.to)
     }
 
     /// Returns the sync outcome of this status.
-    pub(super) fn outcome(&self) -> SyncOutcome {
+    pub(crate) fn outcome(&self) -> SyncOutcome {
         match &self.reason {
             Some(reason) if self.phase == RolloutPhase::RolledBack => SyncOutcome::RolledBack(reason.clone()),
             _ => SyncOutcome::RollingOut { from: self.from, to: self.to, share: self.resumes() },
@@ -130,7 +129,7 @@ impl RolloutStatus {
     }
 
     /// Returns the reason if the resource's current definition was rolled back.
-    pub(super) fn rejects(&self, resource: &Resource) -> Option<String> {
+    pub(crate) fn rejects(&self, resource: &Resource) -> Option<String> {
         let is_same = self.generation == Some(resource.generation())
             && self.restarted.as_deref() == resource.annotation(RESTARTED);
         (self.phase == RolloutPhase::RolledBack && is_same).then(|| self.reason.clone().unwrap_or_default())

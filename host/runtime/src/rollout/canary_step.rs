@@ -10,9 +10,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::rollout::{
-    Analysis, Comparison, Gate, KeySplit, RunRecord, RunResult, RunTotals, Share, Track, analyse, key_hash,
-};
+use super::{Analysis, Comparison, Gate, KeySplit, RunRecord, RunResult, RunTotals, Share, Track, analyse, key_hash};
 use crate::slot::LoadedVersion;
 
 /// A guest that asks to run again before this delay counts as running again at once.
