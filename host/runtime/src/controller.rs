@@ -28,13 +28,13 @@ use crate::stats::Stats;
 use crate::status::{ControllerState, ControllerStatus, QueueCounts};
 use crate::{Definition, Settings, Suspend, effect_stack};
 
-mod canary;
 mod change;
 mod measures;
 mod removal;
 mod worker;
 
 pub use change::SwapReport;
+pub(crate) use change::{KeyFilter, ResetParked};
 pub use removal::{RemovalReport, RemovedCounts};
 use worker::Workers;
 

@@ -21,11 +21,10 @@ use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::controller::Controller;
 use crate::listing::for_each_listed;
+use crate::rollout::RolloutState;
 use crate::{CodeSource, Error, Host, RemovedCounts};
 
-mod active_rollout;
 mod compilation_tracker;
 mod desired;
 mod grant_reduction;
@@ -36,13 +35,14 @@ mod sync;
 mod sync_results;
 mod undo;
 
-use active_rollout::ActiveRollout;
 pub(crate) use compilation_tracker::CompilationTracker;
-use grant_reduction::DesiredGrants;
 
 pub(crate) use crate::host_kinds::controllers;
 pub use crate::host_kinds::{REVISION_KIND, revisions};
-pub(crate) use desired::write;
+pub(crate) use desired::{DesiredController, suspension, write};
+pub(crate) use grant_reduction::DesiredGrants;
+pub(crate) use history::REPLACED;
+pub(crate) use sync::{ControllerSync, LoadedDefinition, SyncError};
 pub(crate) use sync_results::{GONE_BYTES, GONE_MAX, REASON_BYTES_MAX, SyncResults};
 pub use sync_results::{SyncOutcome, SyncResult};
 pub(crate) use undo::undo;
@@ -60,8 +60,6 @@ const SWEEP_AFTER: Duration = Duration::from_secs(60);
 const STARTUP_MAX: Duration = Duration::from_secs(10);
 /// The annotation of an operator's suspension: `"true"` keeps the keys and runs none.
 pub const SUSPENDED: &str = "homeostat.dev/suspended";
-/// The annotation that restarts a controller: any text; each new text is a new restart.
-pub(crate) const RESTARTED: &str = "homeostat.dev/restartedAt";
 /// A work item.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 enum Job {
@@ -73,13 +71,13 @@ enum Job {
 
 /// The installed state of a name.
 #[derive(Clone, Debug)]
-struct AppliedState {
+pub(crate) struct AppliedState {
     /// Uid of the `Controller` resource.
     uid: String,
     /// Generation of the resource whose definition is installed; `None` if an older definition runs.
     generation: Option<u64>,
     /// Revision number of the installed definition.
-    revision: u64,
+    pub(crate) revision: u64,
     /// The restart annotation at the last restart.
     restarted: Option<String>,
 }
@@ -93,7 +91,7 @@ pub(crate) struct ControllerReconciler {
     queue: Queue<Job>,
     applied: Mutex<BTreeMap<String, AppliedState>>,
     /// Rollouts in progress.
-    rollouts: Mutex<BTreeMap<String, ActiveRollout>>,
+    rollouts: Mutex<BTreeMap<String, RolloutState>>,
     /// Controllers that have run before but of which no version runs, with the reason.
     down: Mutex<BTreeMap<String, String>>,
     /// The grants in the desired definition of each controller.
@@ -266,26 +264,6 @@ impl ControllerReconciler {
             None => host.verdicts().record(name, seen, seen, SyncOutcome::Removed(RemovedCounts::default())),
         }
     }
-}
-
-/// Enqueues a controller when it becomes ready, and when that takes long, so that its status is updated.
-fn wake_when_ready(host: &Host, keeper: &ControllerReconciler, name: &str, controller: Arc<Controller>) {
-    let (queue, name) = (keeper.queue.clone(), Arc::<str>::from(name));
-    host.spawn(async move {
-        let look = || {
-            let _ = queue.add(Job::Reconcile(name.clone()), Priority::LOW);
-        };
-        let is_ready = match tokio::time::timeout(STARTUP_MAX, controller.is_ready()).await {
-            Ok(is_ready) => is_ready,
-            Err(_) => {
-                look();
-                controller.is_ready().await
-            }
-        };
-        if is_ready {
-            look();
-        }
-    });
 }
 
 /// Returns whether a change left everything except the status as it was.

@@ -14,6 +14,9 @@ pub const PLURAL: &str = "controllers";
 /// Replaces header values wherever a controller is shown. Refused in manifests.
 pub const HIDDEN: &str = "***";
 
+/// The annotation that restarts a controller: any text; each new text is a new restart.
+pub(crate) const RESTARTED: &str = "homeostat.dev/restartedAt";
+
 /// The name of the kind of revisions.
 pub const REVISION_KIND: &str = "ControllerRevision";
 

@@ -5,11 +5,15 @@
 //!   next action, `gate` judges the `figures` of both versions, `deal` and `key_split` give each key its
 //!   version, and `shadow_report` judges a shadow.
 //! * `canary_step` collects the figures of one step, and `shadow` runs a canary whose effects are not applied.
-//! * `status` is the rollout in the status of its controller.
+//! * `canary` gives a running controller's canary its keys and takes them back.
+//! * `status` is the rollout in the status of its controller. `active_rollout` performs the next action of the
+//!   machine, with the status written first.
 //!
 //! Deliberately absent: the versions of a controller (`slot`), and when a rollout starts
 //! (`controller_reconciler`).
 
+mod active_rollout;
+mod canary;
 mod canary_step;
 mod deal;
 mod figures;
@@ -23,8 +27,9 @@ mod shadow_report;
 mod share;
 mod status;
 
+pub(crate) use active_rollout::{ActiveRollout, RolloutState, needs_rollout};
 pub(crate) use canary_step::{CanaryStep, run_result};
-pub(crate) use deal::{DEALT_MAX, Deal, even_salt};
+pub(crate) use deal::Deal;
 pub(crate) use figures::{
     BYTES_MAX as FIGURES_BYTES_MAX, Comparison, KEYS_MAX, RunRecord, RunResult, RunTotals, VersionStats,
 };

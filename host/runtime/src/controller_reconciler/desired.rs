@@ -17,11 +17,11 @@ use crate::{CodeSource, Error, Suspend};
 pub(super) const FIELDS_NOT_IN_REVISIONS: [&str; 4] = ["paused", "revisionHistoryLimit", "rollout", "suspend"];
 
 /// The desired state of one controller.
-pub(super) struct DesiredController {
-    pub(super) spec: Spec,
-    pub(super) checked: ValidSpec,
+pub(crate) struct DesiredController {
+    pub(crate) spec: Spec,
+    pub(crate) checked: ValidSpec,
     /// The definition for the history, without the digest.
-    pub(super) document: Value,
+    pub(crate) document: Value,
 }
 
 impl DesiredController {
@@ -29,7 +29,7 @@ impl DesiredController {
     ///
     /// # Errors
     /// All violations, by field.
-    pub(super) fn read(document: &Value) -> Result<Self, Vec<Violation>> {
+    pub(crate) fn read(document: &Value) -> Result<Self, Vec<Violation>> {
         let spec: Spec =
             serde_json::from_value(document.clone()).map_err(|error| vec![locate_spec_error(document, &error)])?;
         let checked = spec.check().map_err(|problems| {
@@ -50,7 +50,7 @@ impl DesiredController {
 
 impl DesiredController {
     /// Pins an unresolved tag to the digest of the last revision, if nothing else differs.
-    pub(super) fn pin(&mut self, recorded: &Value) {
+    pub(crate) fn pin(&mut self, recorded: &Value) {
         let mut same = recorded.clone();
         let digest = same.pointer_mut("/component").and_then(Value::as_object_mut).and_then(|it| it.remove("digest"));
         let digest = digest.as_ref().and_then(Value::as_str).and_then(Digest::parse);
@@ -70,7 +70,7 @@ impl DesiredController {
 
     /// Returns whether the definition differs from a recorded one, as far as that is known before loading the
     /// code.
-    pub(super) fn differs_from(&self, recorded: &Value) -> bool {
+    pub(crate) fn differs_from(&self, recorded: &Value) -> bool {
         let (mut wanted, known) = (self.document.clone(), &recorded["component"]["digest"]);
         wanted["component"]["digest"] =
             self.checked.digest.as_ref().map_or(known.clone(), |digest| digest.as_str().into());
@@ -85,7 +85,7 @@ impl DesiredController {
 
 /// Returns the suspension: the stricter of the operator's annotation and the spec. It applies at once, even
 /// if the rest of the spec is refused.
-pub(super) fn suspension(resource: &Resource) -> Suspend {
+pub(crate) fn suspension(resource: &Resource) -> Suspend {
     let of_person = if resource.annotation(SUSPENDED) == Some("true") { Suspend::Yes } else { Suspend::No };
     let of_spec = resource.document()["spec"].get("suspend").cloned();
     of_person.and(of_spec.and_then(|word| serde_json::from_value(word).ok()).unwrap_or_default())

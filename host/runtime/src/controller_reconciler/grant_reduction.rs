@@ -13,7 +13,7 @@ use crate::manifest::ValidSpec;
 /// some keys: the current version keeps only grants that the new definition has too. A definition that also
 /// changes code, limits or configuration is another version with its own grants: the current version may
 /// still need a grant that it drops.
-pub(super) struct DesiredGrants {
+pub(crate) struct DesiredGrants {
     digest: Digest,
     limits: Limits,
     config: BTreeMap<String, String>,
@@ -27,12 +27,12 @@ impl DesiredGrants {
     }
 
     /// Reads a checked spec. Returns `None` if it does not name its code by digest.
-    pub(super) fn said(ValidSpec { digest, grants, limits, config, .. }: ValidSpec) -> Option<Self> {
+    pub(crate) fn said(ValidSpec { digest, grants, limits, config, .. }: ValidSpec) -> Option<Self> {
         Some(Self { digest: digest?, limits, config, grants })
     }
 
     /// Revokes the grants that a running definition no longer has.
-    pub(super) fn reduce(&self, running: &mut Definition) {
+    pub(crate) fn reduce(&self, running: &mut Definition) {
         let Definition { component, limits, config, .. } = &running;
         if *component.digest() == self.digest && *limits == self.limits && *config == self.config {
             running.grants = running.grants.limited_to(&self.grants);

@@ -19,23 +19,23 @@ pub(super) const CAUSE: &str = "kubernetes.io/change-cause";
 pub(super) const ROLLED_BACK: &str = "homeostat.dev/wentBack";
 
 /// The reason when another definition ended a rollout.
-pub(super) const REPLACED: &str = "another definition replaced it before it had all keys";
+pub(crate) const REPLACED: &str = "another definition replaced it before it had all keys";
 
 /// Maximum bytes of a component's description in a revision, so that the definition still fits.
 const SAID_BYTES_MAX: usize = 256 << 10;
 
 /// One revision.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct ControllerRevision {
+pub(crate) struct ControllerRevision {
     /// Name of the `ControllerRevision` resource.
-    pub(super) name: String,
-    pub(super) number: u64,
+    pub(crate) name: String,
+    pub(crate) number: u64,
     /// The definition, with the digest of its code.
-    pub(super) spec: Value,
+    pub(crate) spec: Value,
     /// Whether it was rolled back or replaced before it had all keys.
-    pub(super) rolled_back: bool,
+    pub(crate) rolled_back: bool,
     /// The keys pinned by labels at its last rollout.
-    pub(super) pinned: PinnedKeys,
+    pub(crate) pinned: PinnedKeys,
 }
 
 impl ControllerRevision {
@@ -50,13 +50,13 @@ impl ControllerRevision {
 
 /// The change of the history when a definition is installed.
 #[derive(Debug, PartialEq)]
-pub(super) struct RevisionPlan {
+pub(crate) struct RevisionPlan {
     /// The revision number of the definition.
-    pub(super) number: u64,
+    pub(crate) number: u64,
     /// Whether a revision must be written.
-    pub(super) is_new: bool,
+    pub(crate) is_new: bool,
     /// The number of an older revision with the same definition.
-    pub(super) was: Option<u64>,
+    pub(crate) was: Option<u64>,
 }
 
 /// Returns the revision for a definition, given the history in order. A definition that was there before gets

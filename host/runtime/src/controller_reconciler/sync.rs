@@ -1,27 +1,29 @@
 //! The reconcile of one `Controller`: from the resource to the installed version.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use homeostat_component::{Component, Severity};
-use homeostat_store::{Resource, Store};
-use homeostat_workqueue::Next;
+use homeostat_store::{Resource, Revision};
+use homeostat_workqueue::{Next, Priority};
 use serde_json::Value;
 
-use super::active_rollout::{RolloutProgress, needs_rollout};
 use super::desired::{self, DesiredController};
 use super::grant_reduction::DesiredGrants;
-use super::history::{self, ControllerRevision};
+use super::history::{self, ControllerRevision, RevisionPlan};
 use super::report::{self, StatusInputs};
 use super::sync_results::SyncOutcome;
-use super::{AppliedState, ControllerReconciler, RESTARTED, STARTUP_MAX, key, tell_refused, wake_when_ready};
+use super::{AppliedState, ControllerReconciler, Job, STARTUP_MAX, key, tell_refused};
+use crate::controller::Controller;
+use crate::host_kinds::RESTARTED;
 use crate::manifest::{ComponentSource, ValidSpec};
 use crate::reasons::{chain, list};
-use crate::rollout::{Plan, RolloutPhase, RolloutStatus};
+use crate::rollout::{ActiveRollout, PinnedKeys, Plan, RolloutPhase, RolloutState, RolloutStatus, needs_rollout};
 use crate::{Definition, Error, Host, Put, Suspend};
 
 /// Why a definition was not installed.
 #[derive(Debug)]
-pub(super) enum SyncError {
+pub(crate) enum SyncError {
     /// The definition was refused, with the reason.
     Refused(String),
     /// The store failed.
@@ -37,16 +39,24 @@ impl From<homeostat_store::Error> for SyncError {
 }
 
 /// A loaded definition, and its document for the history.
-pub(super) struct LoadedDefinition {
-    pub(super) definition: Definition,
-    pub(super) document: Value,
+pub(crate) struct LoadedDefinition {
+    pub(crate) definition: Definition,
+    pub(crate) document: Value,
 }
 
 impl AppliedState {
-    pub(super) fn of(resource: &Resource, generation: Option<u64>, revision: u64) -> Self {
+    fn of(resource: &Resource, generation: Option<u64>, revision: u64) -> Self {
         let restarted = resource.annotation(RESTARTED).map(str::to_owned);
         Self { uid: resource.uid().to_owned(), generation, revision, restarted }
     }
+}
+
+/// One reconcile of one `Controller`.
+pub(crate) struct ControllerSync<'r> {
+    reconciler: &'r ControllerReconciler,
+    pub(crate) host: &'r Host,
+    /// The resource, as last read or written.
+    pub(crate) resource: Arc<Resource>,
 }
 
 impl ControllerReconciler {
@@ -59,7 +69,7 @@ impl ControllerReconciler {
     pub(super) async fn reconcile(&self, host: &Host, name: &str) -> Result<Next, String> {
         // Taken before the read, so that a later deletion is reported again.
         let seen = host.store().revision();
-        let mut resource = match host.store().get(&key(name)).await {
+        let resource = match host.store().get(&key(name)).await {
             Ok(resource) if !resource.is_deleting() => resource,
             Ok(_) | Err(homeostat_store::Error::NotFound { .. }) => {
                 self.remove(host, name, seen);
@@ -67,206 +77,222 @@ impl ControllerReconciler {
             }
             Err(error) => return Err(chain(&error)),
         };
-        if self.applied(name).is_some_and(|taken| taken.uid != resource.uid()) {
+        let sync = ControllerSync { reconciler: self, host, resource };
+        if sync.applied().is_some_and(|applied| applied.uid != sync.resource.uid()) {
             // A new resource has the same name.
             self.remove(host, name, seen);
         }
-        let looked_at = resource.revision();
-        let (outcome, error) = match self.sync(host, &mut resource).await {
+        sync.run().await
+    }
+}
+
+impl ControllerSync<'_> {
+    fn name(&self) -> &str {
+        self.resource.key().name()
+    }
+
+    /// Returns the running controller, `None` if there is none.
+    pub(crate) fn controller(&self) -> Option<Arc<Controller>> {
+        self.host.controller(self.name()).ok()
+    }
+
+    /// Returns the time since the reconciler began, the origin of all rollouts.
+    pub(crate) fn now(&self) -> Duration {
+        self.reconciler.began.elapsed()
+    }
+
+    /// Returns a call that enqueues this controller again. A closed queue means that the host is ending.
+    pub(crate) fn waker(&self, priority: Priority) -> impl Fn() + Send + 'static + use<> {
+        let (queue, job) = (self.reconciler.queue.clone(), Job::Reconcile(self.name().into()));
+        move || {
+            let _ = queue.add(job.clone(), priority);
+        }
+    }
+
+    /// Enqueues the controller when it becomes ready, and when that takes long, so that its status is updated.
+    pub(crate) fn wake_when_ready(&self, controller: Arc<Controller>) {
+        let wake = self.waker(Priority::LOW);
+        self.host.spawn(async move {
+            let is_ready = match tokio::time::timeout(STARTUP_MAX, controller.is_ready()).await {
+                Ok(is_ready) => is_ready,
+                Err(_) => {
+                    wake();
+                    controller.is_ready().await
+                }
+            };
+            if is_ready {
+                wake();
+            }
+        });
+    }
+
+    pub(crate) fn applied(&self) -> Option<AppliedState> {
+        self.reconciler.applied.lock().get(self.name()).cloned()
+    }
+
+    /// Records the installed state of the name.
+    pub(crate) fn set_applied(&self, generation: Option<u64>, revision: u64) {
+        self.set_revision(revision);
+        let applied = AppliedState::of(&self.resource, generation, revision);
+        self.reconciler.applied.lock().insert(self.name().to_owned(), applied);
+    }
+
+    /// Sets the revision of the current version.
+    fn set_revision(&self, revision: u64) {
+        if let Some(controller) = self.controller() {
+            controller.slot.current().set_revision(revision);
+        }
+    }
+
+    /// Takes the rollout of the name until [`ControllerSync::keep_rollout`].
+    pub(crate) fn take_rollout(&self) -> Option<RolloutState> {
+        self.reconciler.rollouts.lock().remove(self.name())
+    }
+
+    pub(crate) fn keep_rollout(&self, rollout: RolloutState) {
+        self.reconciler.rollouts.lock().insert(self.name().to_owned(), rollout);
+    }
+
+    /// Installs the desired definition, or the next best, and reports the outcome. Returns when to reconcile
+    /// again.
+    async fn run(mut self) -> Result<Next, String> {
+        let (name, looked_at) = (self.name().to_owned(), self.resource.revision());
+        let (outcome, error) = match self.sync().await {
             Ok(outcome) => (outcome, None),
             Err(SyncError::Refused(reason)) => (SyncOutcome::Refused(reason.clone()), Some(reason)),
             Err(SyncError::Store(error)) => return Err(chain(&error)),
             Err(SyncError::Stopping) => return Ok(Next::Done),
         };
-        if !matches!(outcome, SyncOutcome::Put(_)) && host.controller(name).is_err() {
-            let has_run = self.install_fallback(host, &resource).await?;
-            self.note_down(host, name, has_run, &outcome);
+        if !matches!(outcome, SyncOutcome::Put(_)) && self.controller().is_none() {
+            let has_run = self.install_fallback().await?;
+            self.note_down(has_run, &outcome);
         } else {
-            self.down.lock().remove(name);
+            self.reconciler.down.lock().remove(&name);
         }
-        let (next, holds) = match self.rollouts.lock().get(name) {
-            Some(trying) => (trying.next(), trying.holds()),
+        let (next, holds) = match self.reconciler.rollouts.lock().get(&name) {
+            Some(rollout) => (rollout.next(), rollout.holds()),
             None => (Next::Done, false),
         };
-        host.hold(name, if holds { Suspend::Yes } else { desired::suspension(&resource) });
-        let seen = self.report(host, &resource, &outcome).await?;
+        self.host.hold(&name, if holds { Suspend::Yes } else { desired::suspension(&self.resource) });
+        let seen = self.report(&outcome).await?;
         if let SyncOutcome::Refused(reason) = &outcome {
-            tell_refused(host, name, reason);
+            tell_refused(self.host, &name, reason);
         }
-        host.verdicts().record(name, looked_at, seen, outcome);
+        self.host.verdicts().record(&name, looked_at, seen, outcome);
         error.map_or(Ok(next), Err)
     }
 
-    pub(super) fn applied(&self, name: &str) -> Option<AppliedState> {
-        self.applied.lock().get(name).cloned()
-    }
-
-    /// Records the installed state of a name.
-    pub(super) fn set_applied(&self, host: &Host, name: &str, taken: AppliedState) {
-        if let Ok(controller) = host.controller(name) {
-            controller.slot.current().set_revision(taken.revision);
-        }
-        self.applied.lock().insert(name.to_owned(), taken);
-    }
-
     /// Installs the desired definition, unless it is installed or being rolled out.
-    async fn sync(&self, host: &Host, resource: &mut Arc<Resource>) -> Result<SyncOutcome, SyncError> {
-        let name = resource.key().name().to_owned();
-        let record = RolloutStatus::of(resource);
+    async fn sync(&mut self) -> Result<SyncOutcome, SyncError> {
+        let record = RolloutStatus::of(&self.resource);
         let mut cannot_resume = None;
         if let Some(record) = record.clone().filter(|record| record.phase != RolloutPhase::Complete)
-            && host.controller(&name).is_err()
+            && self.controller().is_none()
         {
             // A rollout that cannot be resumed is treated as if there had been none.
-            match self.resume(host, resource, record).await {
+            match ActiveRollout::resume(self, record).await {
                 Err(SyncError::Store(error)) => return Err(SyncError::Store(error)),
                 Err(SyncError::Refused(reason)) => cannot_resume = Some(reason),
                 Ok(()) | Err(SyncError::Stopping) => {}
             }
         }
-        let trying = self.rollouts.lock().remove(&name);
-        if let Some(mut trying) = trying {
-            match self.step_rollout(host, resource, &mut trying).await {
-                // The desired definition has changed since.
-                Ok(RolloutProgress::Finished(SyncOutcome::RolledBack(_)))
-                    if trying.record.rejects(resource).is_none() => {}
-                Ok(RolloutProgress::Finished(outcome)) => return Ok(outcome),
-                Ok(RolloutProgress::InProgress(outcome)) => {
-                    self.rollouts.lock().insert(name, trying);
-                    return Ok(outcome);
-                }
-                Ok(RolloutProgress::Superseded) => {
-                    if let Err(error) = self.abandon_rollout(host, &name, &trying).await {
-                        self.rollouts.lock().insert(name, trying);
-                        return Err(error.into());
-                    }
-                    // Written first, because loading the new definition may take long.
-                    let status = self.status(host, resource, &SyncOutcome::Replaced, None);
-                    *resource = report::write(&*host.store(), resource, status).await?;
-                }
-                Err(failed) => {
-                    self.rollouts.lock().insert(name, trying);
-                    return Err(failed);
-                }
-            }
+        if let Some(outcome) = ActiveRollout::check(self).await? {
+            return Ok(outcome);
         }
-        if let Some(reason) = record.and_then(|record| record.rejects(resource)) {
+        if let Some(reason) = record.and_then(|record| record.rejects(&self.resource)) {
             // After a rollback only the previous version may run. Its error is reported, and it is retried.
             return cannot_resume.map_or(Ok(SyncOutcome::RolledBack(reason)), |reason| Err(SyncError::Refused(reason)));
         }
-        let generation = Some(resource.generation());
-        if let Some(taken) = self.applied(&name).filter(|taken| taken.generation == generation) {
-            return self.restart(host, resource, taken).await.map(SyncOutcome::Put);
+        let generation = Some(self.resource.generation());
+        if let Some(applied) = self.applied().filter(|applied| applied.generation == generation) {
+            return self.restart(applied).await.map(SyncOutcome::Put);
         }
-        let mut wanted = read(&resource.document()["spec"])?;
+        let mut wanted = read(&self.resource.document()["spec"])?;
         if wanted.spec.paused {
             return Ok(SyncOutcome::Paused);
         }
         if wanted.is_to_be_resolved()
-            && let Some(last) = history::read(&*host.store(), resource.uid()).await?.last()
+            && let Some(last) = self.history().await?.last()
         {
             wanted.pin(&last.spec);
         }
         let (old_max, plan) = (wanted.checked.old_revisions, wanted.checked.plan.clone());
-        let loaded = self.load(host, &name, wanted).await?;
-        self.desired_grants.lock().insert(name.clone(), DesiredGrants::of(&loaded.definition));
-        if plan != Plan::Immediate && host.controller(&name).is_err() {
-            self.install_previous(host, resource, &loaded.document).await?;
+        let loaded = self.load(wanted).await?;
+        let grants = DesiredGrants::of(&loaded.definition);
+        self.reconciler.desired_grants.lock().insert(self.name().to_owned(), grants);
+        if plan != Plan::Immediate && self.controller().is_none() {
+            self.install_previous(&loaded.document).await?;
         }
-        if let (Plan::Canary(plan), Some(running)) = (plan, host.definition(&name))
+        if let (Plan::Canary(plan), Some(running)) = (plan, self.host.definition(self.name()))
             && needs_rollout(&running, &loaded.definition)
         {
-            self.apply_grant_reduction(host, resource).await?;
-            return match self.start_rollout(host, resource, loaded, plan, old_max).await? {
-                RolloutProgress::InProgress(outcome) | RolloutProgress::Finished(outcome) => Ok(outcome),
-                RolloutProgress::Superseded => Err(SyncError::Stopping),
-            };
+            self.apply_grant_reduction().await?;
+            return ActiveRollout::start(self, loaded, plan, old_max).await;
         }
-        let put = self.put(host, resource, loaded, old_max).await;
+        let put = self.put(loaded, old_max).await;
         if let Err(SyncError::Refused(_)) = put {
-            self.apply_grant_reduction(host, resource).await?;
+            self.apply_grant_reduction().await?;
         }
         let (put, revision) = put?;
-        self.set_applied(host, &name, AppliedState::of(resource, generation, revision));
+        self.set_applied(generation, revision);
         Ok(SyncOutcome::Put(put))
     }
 
     /// Restarts the current version if the restart annotation has changed.
-    async fn restart(&self, host: &Host, resource: &Resource, taken: AppliedState) -> Result<Put, SyncError> {
-        let now = AppliedState::of(resource, taken.generation, taken.revision);
-        if now.restarted == taken.restarted {
+    async fn restart(&self, applied: AppliedState) -> Result<Put, SyncError> {
+        let now = AppliedState::of(&self.resource, applied.generation, applied.revision);
+        if now.restarted == applied.restarted {
             return Ok(Put::Unchanged);
         }
-        let name = resource.key().name();
-        let Ok(controller) = host.controller(name) else { return Err(SyncError::Stopping) };
+        let Some(controller) = self.controller() else { return Err(SyncError::Stopping) };
         let renewed = controller.restart().await.map_err(|error| SyncError::Refused(list(&[chain(&error)])))?;
-        self.applied.lock().insert(name.to_owned(), now);
-        wake_when_ready(host, self, name, controller);
+        self.reconciler.applied.lock().insert(self.name().to_owned(), now);
+        self.wake_when_ready(controller);
         Ok(Put::Changed(renewed))
     }
 
     /// Fetches and compiles the code of a definition, unless it already runs.
-    pub(super) async fn load(
-        &self,
-        host: &Host,
-        name: &str,
-        wanted: DesiredController,
-    ) -> Result<LoadedDefinition, SyncError> {
+    pub(crate) async fn load(&self, wanted: DesiredController) -> Result<LoadedDefinition, SyncError> {
         let DesiredController { spec, checked, mut document } = wanted;
-        let running = host.definition(name).filter(|running| {
+        let running = self.host.definition(self.name()).filter(|running| {
             checked.digest.as_ref() == Some(running.component.digest()) && checked.grants == running.grants
         });
         let component = match running {
             Some(running) => running.component,
-            None => self.component(host, name, &spec.component, &checked).await?,
+            None => self.component(&spec.component, &checked).await?,
         };
         document["component"]["digest"] = component.digest().as_str().into();
         let ValidSpec { grants, limits, config, overrides, suspend: _, digest: _, old_revisions: _, plan: _ } = checked;
         // The suspension belongs to the controller, not to a definition.
-        let suspend = Suspend::No;
-        let definition = Definition { name: name.to_owned(), component, grants, limits, config, overrides, suspend };
+        let (name, suspend) = (self.name().to_owned(), Suspend::No);
+        let definition = Definition { name, component, grants, limits, config, overrides, suspend };
         Ok(LoadedDefinition { definition, document })
     }
 
-    async fn component(
-        &self,
-        host: &Host,
-        name: &str,
-        source: &ComponentSource,
-        checked: &ValidSpec,
-    ) -> Result<Component, SyncError> {
+    async fn component(&self, source: &ComponentSource, checked: &ValidSpec) -> Result<Component, SyncError> {
+        let host = self.host;
         let refused = |refused: homeostat_component::LoadError| SyncError::Refused(list(&refused.reasons));
         if let Some(digest) = &checked.digest
             && let Some(loaded) = host.load_again(digest, &checked.limits).await
         {
             return loaded.map_err(refused);
         }
-        let bytes = self.code.fetch(source).await.map_err(|reason| SyncError::Refused(list(&[reason])))?;
+        let fetched = self.reconciler.code.fetch(source).await;
+        let bytes = fetched.map_err(|reason| SyncError::Refused(list(&[reason])))?;
         // Boxed: the future is large, and most reconciles load nothing.
         let loading = Box::pin(host.load_within(bytes, checked.digest.as_ref(), &checked.limits));
-        host.compilations().watched(host, name, loading).await.map_err(refused)
+        host.compilations().watched(host, self.name(), loading).await.map_err(refused)
     }
 
     /// Records a definition as a revision and installs it. Returns the revision number too.
-    async fn put(
-        &self,
-        host: &Host,
-        resource: &Resource,
-        LoadedDefinition { definition, document }: LoadedDefinition,
-        old_max: u32,
-    ) -> Result<(Put, u64), SyncError> {
-        let (store, name) = (host.store(), resource.key().name());
-        let history = history::read(&*store, resource.uid()).await?;
-        let step = history::plan_revision(&history, &document);
-        if step.is_new {
-            history::write(&*store, resource, &document, &definition.component, &step).await?;
-        }
-        let put = match self.install(host, definition, desired::suspension(resource)).await {
+    async fn put(&self, loaded: LoadedDefinition, old_max: u32) -> Result<(Put, u64), SyncError> {
+        let (history, step) = self.record_revision(&loaded).await?;
+        let put = match self.install(loaded.definition, desired::suspension(&self.resource)).await {
             Err(Error::Stopping) => return Err(SyncError::Stopping),
             Err(error) => {
                 if step.is_new {
                     // The revision never ran.
-                    history::remove(&*store, &history::name(name, step.number)).await?;
+                    self.remove_revision(step.number).await?;
                 }
                 return Err(SyncError::Refused(list(&[chain(&error)])));
             }
@@ -274,62 +300,99 @@ impl ControllerReconciler {
         };
         if history.iter().any(|recorded| recorded.number == step.number && recorded.rolled_back) {
             // The revision has all keys now.
-            history::mark_rolled_back(&*store, &history::name(name, step.number), None).await?;
+            self.mark_rolled_back(step.number, None).await?;
         }
-        self.prune_history(&*store, resource.uid(), step.number, old_max).await;
+        self.prune_history(step.number, old_max).await;
         Ok((put, step.number))
     }
 
+    /// Returns the revisions of the controller, in order.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn history(&self) -> homeostat_store::Result<Vec<ControllerRevision>> {
+        history::read(&*self.host.store(), self.resource.uid()).await
+    }
+
+    /// Records a definition as a revision, unless it is the newest one. Returns the history before it too.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn record_revision(
+        &self,
+        LoadedDefinition { definition, document }: &LoadedDefinition,
+    ) -> homeostat_store::Result<(Vec<ControllerRevision>, RevisionPlan)> {
+        let history = self.history().await?;
+        let step = history::plan_revision(&history, document);
+        if step.is_new {
+            history::write(&*self.host.store(), &self.resource, document, &definition.component, &step).await?;
+        }
+        Ok((history, step))
+    }
+
+    /// Deletes a revision. Errors: as [`history::remove`].
+    pub(crate) async fn remove_revision(&self, number: u64) -> homeostat_store::Result<()> {
+        history::remove(&*self.host.store(), &history::name(self.name(), number)).await
+    }
+
+    /// Marks a revision as rolled back, or removes the mark. Errors: as [`history::mark_rolled_back`].
+    pub(crate) async fn mark_rolled_back(&self, number: u64, why: Option<&str>) -> homeostat_store::Result<()> {
+        history::mark_rolled_back(&*self.host.store(), &history::name(self.name(), number), why).await
+    }
+
+    /// Stores the pinned keys in a revision. Errors: as [`history::pin_keys`].
+    pub(crate) async fn pin_keys(&self, number: u64, pinned: &PinnedKeys) -> homeostat_store::Result<()> {
+        history::pin_keys(&*self.host.store(), &history::name(self.name(), number), pinned).await
+    }
+
     /// Deletes revisions beyond the history limit. A failed deletion is retried the next time.
-    pub(super) async fn prune_history(&self, store: &dyn Store, uid: &str, current: u64, old_max: u32) {
+    pub(crate) async fn prune_history(&self, current: u64, old_max: u32) {
         let cut = async {
-            let surplus = history::surplus(&history::read(store, uid).await?, current, old_max);
+            let surplus = history::surplus(&self.history().await?, current, old_max);
             for name in &surplus {
-                history::remove(store, name).await?;
+                history::remove(&*self.host.store(), name).await?;
             }
             Ok::<bool, homeostat_store::Error>(!surplus.is_empty())
         };
         match cut.await {
-            Ok(true) => self.sweep_later(),
+            Ok(true) => self.reconciler.sweep_later(),
             Ok(false) => {}
             Err(error) => tracing::warn!(%error, "cannot delete old revisions, it is retried later"),
         }
     }
 
-    pub(super) async fn install(&self, host: &Host, definition: Definition, held: Suspend) -> Result<Put, Error> {
-        let name = definition.name.clone();
-        let put = host.put_held(definition, held).await?;
-        if let (Ok(controller), true) = (host.controller(&name), put != Put::Unchanged) {
-            wake_when_ready(host, self, &name, controller);
+    pub(crate) async fn install(&self, definition: Definition, held: Suspend) -> Result<Put, Error> {
+        let put = self.host.put_held(definition, held).await?;
+        if let (Some(controller), true) = (self.controller(), put != Put::Unchanged) {
+            self.wake_when_ready(controller);
         }
         Ok(put)
     }
 
     /// Reduces the grants of the current version to the desired ones, if the desired definition cannot be
     /// installed or is only on some keys. See [`DesiredGrants`].
-    async fn apply_grant_reduction(&self, host: &Host, resource: &Resource) -> Result<(), SyncError> {
-        let name = resource.key().name();
-        let Some(running) = host.definition(name) else { return Ok(()) };
+    async fn apply_grant_reduction(&self) -> Result<(), SyncError> {
+        let Some(running) = self.host.definition(self.name()) else { return Ok(()) };
         let kept = self.reduce_grants(running.clone());
         if kept.grants == running.grants {
             return Ok(());
         }
-        match self.install(host, kept, desired::suspension(resource)).await {
+        match self.install(kept, desired::suspension(&self.resource)).await {
             Err(Error::Stopping) => return Err(SyncError::Stopping),
             Err(error) => return Err(SyncError::Refused(list(&[chain(&error)]))),
             Ok(_) => {}
         }
-        if let Some(taken) = self.applied(name) {
-            self.set_applied(host, name, taken);
+        if let Some(applied) = self.applied() {
+            self.set_revision(applied.revision);
         }
         let message = "the current version keeps running, with only those of its grants that the manifest still has";
-        host.emit_event(name, Severity::Warning, "GrantsReduced", message);
+        self.host.emit_event(self.name(), Severity::Warning, "GrantsReduced", message);
         Ok(())
     }
 
     /// Returns an older definition with the grants that it may still have.
     fn reduce_grants(&self, mut definition: Definition) -> Definition {
-        if let Some(wanted) = self.desired_grants.lock().get(&definition.name) {
+        if let Some(wanted) = self.reconciler.desired_grants.lock().get(&definition.name) {
             wanted.reduce(&mut definition);
         }
         definition
@@ -337,111 +400,117 @@ impl ControllerReconciler {
 
     /// After a restart, installs the previous version if it differs from the desired one, which is then
     /// rolled out beside it.
-    async fn install_previous(&self, host: &Host, resource: &Resource, wanted: &Value) -> Result<(), SyncError> {
-        let history = history::read(&*host.store(), resource.uid()).await?;
-        let ran = history.iter().find(|recorded| Some(recorded.number) == ran(resource));
+    async fn install_previous(&self, wanted: &Value) -> Result<(), SyncError> {
+        let history = self.history().await?;
+        let ran = history.iter().find(|recorded| self.has_run(recorded));
         if let Some(recorded) = ran.filter(|recorded| recorded.spec != *wanted) {
             // If it does not load, there is no stable version to roll out beside.
-            self.install_revision(host, resource, recorded).await;
+            self.install_revision(recorded).await;
         }
         Ok(())
     }
 
     /// Updates the list of controllers that have run before but of which no version runs.
-    fn note_down(&self, host: &Host, name: &str, has_run: bool, outcome: &SyncOutcome) {
-        let mut down = self.down.lock();
-        if has_run && host.controller(name).is_err() {
+    fn note_down(&self, has_run: bool, outcome: &SyncOutcome) {
+        let mut down = self.reconciler.down.lock();
+        if has_run && self.controller().is_none() {
             let reason =
                 if let SyncOutcome::Refused(reason) = outcome { reason } else { "none of its revisions can run" };
-            down.insert(name.to_owned(), reason.to_owned());
+            down.insert(self.name().to_owned(), reason.to_owned());
         } else {
-            down.remove(name);
+            down.remove(self.name());
         }
     }
 
     /// After a restart, if the desired definition fails to load, installs the previous revision, else the
     /// newest that loads. Returns whether any revision has ever run.
-    async fn install_fallback(&self, host: &Host, resource: &Resource) -> Result<bool, String> {
-        let history = history::read(&*host.store(), resource.uid()).await.map_err(|error| chain(&error))?;
-        let has_run = |recorded: &&ControllerRevision| Some(recorded.number) == ran(resource);
+    async fn install_fallback(&self) -> Result<bool, String> {
+        let history = self.history().await.map_err(|error| chain(&error))?;
         // Rolled-back revisions are not tried again automatically.
-        let others = history.iter().rev().filter(|recorded| !recorded.rolled_back && !has_run(recorded));
-        for recorded in history.iter().filter(has_run).chain(others) {
-            if self.install_revision(host, resource, recorded).await {
+        let others = history.iter().rev().filter(|recorded| !recorded.rolled_back && !self.has_run(recorded));
+        for recorded in history.iter().filter(|recorded| self.has_run(recorded)).chain(others) {
+            if self.install_revision(recorded).await {
                 break;
             }
         }
         Ok(!history.is_empty())
     }
 
+    /// Returns whether a revision is the one in the last written status.
+    fn has_run(&self, recorded: &ControllerRevision) -> bool {
+        self.resource.status()["revision"].as_u64() == Some(recorded.number)
+    }
+
     /// Installs a revision when nothing runs. Returns whether it loads.
-    async fn install_revision(
-        &self,
-        host: &Host,
-        resource: &Resource,
-        ControllerRevision { number, spec, .. }: &ControllerRevision,
-    ) -> bool {
-        let name = resource.key().name();
+    async fn install_revision(&self, ControllerRevision { number, spec, .. }: &ControllerRevision) -> bool {
         let Ok(wanted) = read(spec) else { return false };
-        let Ok(LoadedDefinition { definition, .. }) = self.load(host, name, wanted).await else { return false };
-        if self.install(host, self.reduce_grants(definition), desired::suspension(resource)).await.is_err() {
+        let Ok(LoadedDefinition { definition, .. }) = self.load(wanted).await else { return false };
+        if self.install(self.reduce_grants(definition), desired::suspension(&self.resource)).await.is_err() {
             return false;
         }
-        self.set_applied(host, name, AppliedState::of(resource, None, *number));
+        self.set_applied(None, *number);
         true
     }
 
-    /// Writes the status of a controller if it has changed. Returns the resource's revision afterwards.
-    async fn report(
-        &self,
-        host: &Host,
-        resource: &Arc<Resource>,
-        outcome: &SyncOutcome,
-    ) -> Result<homeostat_store::Revision, String> {
-        let rollout = self.rollout(resource.key().name(), resource, outcome);
-        let status = self.status(host, resource, outcome, rollout);
-        if status == *resource.status() {
-            return Ok(resource.revision());
-        }
-        match report::write(&*host.store(), resource, status).await {
+    /// Writes the status after a reconcile. Returns the resource's revision afterwards.
+    async fn report(&mut self, outcome: &SyncOutcome) -> Result<Revision, String> {
+        let rollout = self.rollout(outcome);
+        match self.write_status(outcome, rollout).await {
             // The concurrent change is reconciled next.
-            Err(homeostat_store::Error::Conflict { .. } | homeostat_store::Error::NotFound { .. }) => {
-                Ok(resource.revision())
+            Ok(()) | Err(homeostat_store::Error::Conflict { .. } | homeostat_store::Error::NotFound { .. }) => {
+                Ok(self.resource.revision())
             }
-            written => written.map(|written| written.revision()).map_err(|error| chain(&error)),
+            Err(error) => Err(chain(&error)),
         }
     }
 
-    /// Returns the status of a controller.
-    pub(super) fn status(
-        &self,
-        host: &Host,
-        resource: &Resource,
+    /// Writes the rollout into the controller's status.
+    ///
+    /// # Errors
+    /// As [`ControllerSync::write_status`].
+    pub(crate) async fn write_rollout(&mut self, record: &RolloutStatus) -> homeostat_store::Result<()> {
+        let outcome = match &record.reason {
+            Some(reason) if record.phase == RolloutPhase::RolledBack => SyncOutcome::RolledBack(reason.clone()),
+            _ => SyncOutcome::RollingOut { from: record.from, to: record.to, share: record.resumes() },
+        };
+        self.write_status(&outcome, Some(record.clone())).await
+    }
+
+    /// Writes the status of the controller if it has changed, and takes the written resource.
+    ///
+    /// # Errors
+    /// Those of the store; `Conflict` if the resource has changed meanwhile.
+    pub(crate) async fn write_status(
+        &mut self,
         outcome: &SyncOutcome,
         rollout: Option<RolloutStatus>,
-    ) -> Value {
-        let name = resource.key().name();
-        let controller = host.controller(name).ok();
-        let facts = StatusInputs {
-            generation: resource.generation(),
+    ) -> homeostat_store::Result<()> {
+        let controller = self.controller();
+        let is_new = |controller: &Arc<Controller>| controller.began.elapsed() < STARTUP_MAX;
+        let inputs = StatusInputs {
+            generation: self.resource.generation(),
             outcome,
-            wanted: resource.document().pointer("/spec/component/digest").and_then(Value::as_str),
-            running: controller.as_ref().map(|controller| controller.status()),
-            is_new: controller.is_some_and(|controller| controller.began.elapsed() < STARTUP_MAX),
-            revision: self.applied(name).map(|taken| taken.revision),
-            cause: resource.annotation(history::CAUSE),
+            wanted: self.resource.document().pointer("/spec/component/digest").and_then(Value::as_str),
+            is_new: controller.as_ref().is_some_and(is_new),
+            running: controller.map(|controller| controller.status()),
+            revision: self.applied().map(|applied| applied.revision),
+            cause: self.resource.annotation(history::CAUSE),
             rollout,
         };
-        report::status(resource.status(), &facts, &crate::clock::now())
+        let status = report::status(self.resource.status(), &inputs, &crate::clock::now());
+        if status != *self.resource.status() {
+            self.resource = report::write(&*self.host.store(), &self.resource, status).await?;
+        }
+        Ok(())
     }
 
     /// Returns the rollout for the status: the current one, or the last one while it is still relevant.
-    fn rollout(&self, name: &str, resource: &Resource, outcome: &SyncOutcome) -> Option<RolloutStatus> {
-        if let Some(trying) = self.rollouts.lock().get(name) {
-            return Some(trying.record.clone());
+    fn rollout(&self, outcome: &SyncOutcome) -> Option<RolloutStatus> {
+        if let Some(rollout) = self.reconciler.rollouts.lock().get(self.name()) {
+            return Some(rollout.record.clone());
         }
-        let current = self.applied(name).map(|taken| taken.revision);
-        let record = RolloutStatus::of(resource)?;
+        let current = self.applied().map(|applied| applied.revision);
+        let record = RolloutStatus::of(&self.resource)?;
         match record.phase {
             // The rollout has just been promoted.
             RolloutPhase::Canary if current == Some(record.to) => Some(record.complete()),
@@ -450,15 +519,10 @@ impl ControllerReconciler {
                 Some(record)
             }
             // The rolled-back revision is not tried again even if the previous one fails to load.
-            RolloutPhase::RolledBack if record.rejects(resource).is_some() => Some(record),
+            RolloutPhase::RolledBack if record.rejects(&self.resource).is_some() => Some(record),
             _ => None,
         }
     }
-}
-
-/// Returns the revision number in the last written status.
-fn ran(resource: &Resource) -> Option<u64> {
-    resource.status()["revision"].as_u64()
 }
 
 fn read(spec: &Value) -> Result<DesiredController, SyncError> {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{CanaryPlan, Share};
 use crate::clock::now;
-use crate::controller_reconciler::{RESTARTED, SyncOutcome};
+use crate::host_kinds::RESTARTED;
 
 /// The phase of a rollout.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -118,14 +118,6 @@ impl RolloutStatus {
     /// Returns the salt that deals the keys.
     pub(crate) fn salt(&self) -> u64 {
         self.salt.unwrap_or(self.to)
-    }
-
-    /// Returns the sync outcome of this status.
-    pub(crate) fn outcome(&self) -> SyncOutcome {
-        match &self.reason {
-            Some(reason) if self.phase == RolloutPhase::RolledBack => SyncOutcome::RolledBack(reason.clone()),
-            _ => SyncOutcome::RollingOut { from: self.from, to: self.to, share: self.resumes() },
-        }
     }
 
     /// Returns the reason if the resource's current definition was rolled back.

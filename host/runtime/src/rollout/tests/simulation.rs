@@ -8,6 +8,7 @@ use std::collections::BinaryHeap;
 use homeostat_store::{Key, Kind};
 
 use super::*;
+use crate::rollout::deal::even_salt;
 
 /// Rollouts under each load.
 const ROLLOUTS: u64 = 200;

@@ -1,4 +1,4 @@
-//! How a running controller tries a canary: on some keys, then on more, then on all, or on none again.
+//! The canary of a running controller: it gets some keys, then more, then all, or none again.
 //!
 //! As with a swap, the queue stays the same: failures, due times and suspensions survive promotion and
 //! rollback. A claim picks one version, and no other worker has the key meanwhile.
@@ -7,60 +7,73 @@ use std::sync::Arc;
 
 use homeostat_store::{Key, Kind, LabelRequirement, Query, Resource, Selector};
 
-use super::Controller;
-use super::change::{KeyFilter, ResetParked, SwapReport};
-use crate::rollout::{
-    CanaryPlan, CanaryStep, DEALT_MAX, Deal, Gate, KeySplit, PinnedKeys, Share, Track, even_salt, key_hash,
-};
+use super::deal::{DEALT_MAX, even_salt};
+use super::{CanaryPlan, CanaryStep, Deal, Gate, KeySplit, PinnedKeys, Share, Track, key_hash};
+use crate::controller::{Controller, KeyFilter, ResetParked, SwapReport};
 use crate::slot::LoadedVersion;
 use crate::{Definition, Error};
 
 /// Page size when listing the resources that labels select.
 const PAGE_ITEMS: usize = 500;
 
-impl Controller {
+/// A canary, by the controller that runs it. Its step lies in the controller's slot.
+pub(super) struct Canary {
+    pub(super) controller: Arc<Controller>,
+}
+
+impl Canary {
     /// Prepares a canary without keys: makes every check that can refuse it, runs its start hook, and starts
     /// its watches.
     ///
-    /// `part` decides its keys once it has a share. A canary that is a shadow first runs its start hook
-    /// later, in [`Controller::end_canary_shadow`], because no effect of a shadow is applied.
+    /// `split` decides its keys once it has a share. A canary that is a shadow first runs its start hook
+    /// later, in [`Canary::end_shadow`], because no effect of a shadow is applied.
     ///
     /// # Errors
     /// As for a swap. The stable version keeps running.
-    pub(crate) async fn start_canary(
-        self: &Arc<Self>,
+    pub(super) async fn start(
+        controller: Arc<Controller>,
         definition: Definition,
         gate: Gate,
-        part: KeySplit,
+        split: KeySplit,
         is_shadow: bool,
-    ) -> Result<Arc<CanaryStep>, Error> {
-        let changing = self.changing.lock().await;
-        if self.is_stopping() {
-            return Err(Error::UnknownController(self.name.to_string()));
+    ) -> Result<(Self, Arc<CanaryStep>), Error> {
+        let changing = controller.changing.lock().await;
+        if controller.is_stopping() {
+            return Err(Error::UnknownController(controller.name.to_string()));
         }
-        let before = self.slot.current();
+        let before = controller.slot.current();
         let loaded = match is_shadow {
-            true => self.load(&before, definition, false).await?,
-            false => self.prepare(&before, definition, false).await?,
+            true => controller.load(&before, definition, false).await?,
+            false => controller.prepare(&before, definition, false).await?,
         };
-        let trial = Arc::new(CanaryStep::begin(loaded, part, gate, is_shadow, before.past()));
-        self.slot.set_canary(Some(trial.clone()));
-        self.apply_suspension();
-        self.feeders.sync_feeders();
+        let step = Arc::new(CanaryStep::begin(loaded, split, gate, is_shadow, before.past()));
+        controller.slot.set_canary(Some(step.clone()));
+        controller.apply_suspension();
+        controller.feeders.sync_feeders();
         drop(changing);
-        Ok(trial)
+        Ok((Self { controller }, step))
+    }
+
+    /// Returns whether this controller runs it.
+    pub(super) fn runs_in(&self, running: Option<Arc<Controller>>) -> bool {
+        running.is_some_and(|running| Arc::ptr_eq(&running, &self.controller))
+    }
+
+    /// Returns its current step; `None` once a swap or a rollback has removed it.
+    pub(super) fn step(&self) -> Option<Arc<CanaryStep>> {
+        self.controller.slot.canary()
     }
 
     /// Sets the canary's share of the keys, in addition to its pinned keys, and requeues the keys that it
     /// gains. `deal` replaces the split of the keys before the canary has its first key. Does nothing without
     /// a canary.
-    pub(crate) async fn set_canary_share(&self, share: Share, deal: Option<Deal>, gate: Gate) {
-        let changing = self.changing.lock().await;
-        let Some(before) = self.slot.canary() else { return };
+    pub(super) async fn set_share(&self, share: Share, deal: Option<Deal>, gate: Gate) {
+        let changing = self.controller.changing.lock().await;
+        let Some(before) = self.step() else { return };
         let was = before.split.clone();
         let Deal { salt, pinned } = deal.unwrap_or_else(|| Deal { salt: was.salt, pinned: was.pinned.clone() });
         let now = KeySplit { share: Some(share), pinned, salt };
-        self.slot.set_canary(Some(Arc::new(before.next(now.clone(), gate))));
+        self.controller.slot.set_canary(Some(Arc::new(before.next(now.clone(), gate))));
         // Also requeues the keys that the canary already had, so that both versions get the same share of
         // resyncs.
         let look = KeyFilter::at(move |key| match (was.track_of(key), now.track_of(key)) {
@@ -68,7 +81,7 @@ impl Controller {
             (Track::Canary, Track::Canary) => Some(ResetParked::No),
             _ => now.is_in_control_group(key).then_some(ResetParked::No),
         });
-        self.resync(look).await;
+        self.controller.resync(look).await;
         drop(changing);
     }
 
@@ -76,10 +89,10 @@ impl Controller {
     ///
     /// # Errors
     /// As for a swap.
-    pub(crate) async fn start_canary_shadow(self: &Arc<Self>) -> Result<(), Error> {
-        let Some(trial) = self.slot.canary() else { return Ok(()) };
-        self.begin_shadow(trial.loaded.definition.clone()).await?;
-        self.resync_canary().await;
+    pub(super) async fn start_shadow(&self) -> Result<(), Error> {
+        let Some(trial) = self.step() else { return Ok(()) };
+        self.controller.begin_shadow(trial.loaded.definition.clone()).await?;
+        self.resync().await;
         Ok(())
     }
 
@@ -87,17 +100,17 @@ impl Controller {
     ///
     /// # Errors
     /// [`Error::StartHook`].
-    pub(crate) async fn end_canary_shadow(&self) -> Result<(), Error> {
-        self.end_shadow();
-        let Some(trial) = self.slot.canary() else { return Ok(()) };
-        if trial.loaded.generation != self.slot.current().generation {
-            self.run_start_hook(&trial.loaded).await.map_err(Error::StartHook)?;
+    pub(super) async fn end_shadow(&self) -> Result<(), Error> {
+        self.controller.end_shadow();
+        let Some(trial) = self.step() else { return Ok(()) };
+        if trial.loaded.generation != self.controller.slot.current().generation {
+            self.controller.run_start_hook(&trial.loaded).await.map_err(Error::StartHook)?;
         }
-        let changing = self.changing.lock().await;
+        let changing = self.controller.changing.lock().await;
         // A swap may have replaced the canary meanwhile.
-        if self.slot.canary().is_some_and(|now| Arc::ptr_eq(&now, &trial)) {
-            self.slot.set_canary(Some(Arc::new(trial.after_shadow())));
-            self.feeders.sync_feeders();
+        if self.step().is_some_and(|now| Arc::ptr_eq(&now, &trial)) {
+            self.controller.slot.set_canary(Some(Arc::new(trial.after_shadow())));
+            self.controller.feeders.sync_feeders();
         }
         drop(changing);
         Ok(())
@@ -105,32 +118,33 @@ impl Controller {
 
     /// Requeues the canary's keys and as many keys of the control group; all keys while the canary is a
     /// shadow.
-    pub(crate) async fn resync_canary(&self) {
-        if self.shadow.load().is_some() {
-            self.resync(KeyFilter::at(|_| Some(ResetParked::No))).await;
+    pub(super) async fn resync(&self) {
+        if self.controller.shadow.load().is_some() {
+            self.controller.resync(KeyFilter::at(|_| Some(ResetParked::No))).await;
             return;
         }
-        let Some(trial) = self.slot.canary() else { return };
+        let Some(trial) = self.step() else { return };
         let part = trial.split.clone();
         let is_meant = move |key: &Key| part.track_of(key) == Track::Canary || part.is_in_control_group(key);
-        self.resync(KeyFilter::at(move |key| is_meant(key).then_some(ResetParked::No))).await;
+        self.controller.resync(KeyFilter::at(move |key| is_meant(key).then_some(ResetParked::No))).await;
     }
 
     /// Promotes the canary to stable and requeues the keys that it did not have. Returns `None` if there is
     /// no canary or it has failed meanwhile.
-    pub(crate) async fn promote(self: &Arc<Self>) -> Option<SwapReport> {
-        let changing = self.changing.lock().await;
-        let trial = self.slot.canary().filter(|trial| trial.failure().is_none())?;
-        let before = self.slot.current();
-        self.install(trial.loaded.clone());
+    pub(super) async fn promote(&self) -> Option<SwapReport> {
+        let changing = self.controller.changing.lock().await;
+        let trial = self.step().filter(|trial| trial.failure().is_none())?;
+        let before = self.controller.slot.current();
+        self.controller.install(trial.loaded.clone());
         let part = trial.split.clone();
         let keys = self
+            .controller
             .resync(KeyFilter::at(move |key| (part.track_of(key) == Track::Stable).then_some(ResetParked::Yes)))
             .await;
         let (from, to) = (before.component().digest().to_string(), trial.loaded.component().digest().to_string());
         let swapped = SwapReport { generation: trial.loaded.generation, from, to, keys };
         if swapped.generation != before.generation {
-            self.report_swap(&swapped);
+            self.controller.report_swap(&swapped);
         }
         drop(changing);
         Some(swapped)
@@ -138,16 +152,18 @@ impl Controller {
 
     /// Rolls back: takes all keys from the canary and requeues those that it had. Returns `false` if a swap
     /// has already removed it.
-    pub(crate) async fn roll_back(&self) -> bool {
-        let changing = self.changing.lock().await;
-        let Some(trial) = self.slot.canary() else { return false };
+    pub(super) async fn roll_back(&self) -> bool {
+        let changing = self.controller.changing.lock().await;
+        let Some(trial) = self.step() else { return false };
         trial.finish();
-        self.end_shadow();
-        self.slot.set_canary(None);
-        self.apply_suspension();
-        self.feeders.sync_feeders();
+        self.controller.end_shadow();
+        self.controller.slot.set_canary(None);
+        self.controller.apply_suspension();
+        self.controller.feeders.sync_feeders();
         let part = trial.split.clone();
-        self.resync(KeyFilter::at(move |key| (part.track_of(key) == Track::Canary).then_some(ResetParked::Yes))).await;
+        self.controller
+            .resync(KeyFilter::at(move |key| (part.track_of(key) == Track::Canary).then_some(ResetParked::Yes)))
+            .await;
         drop(changing);
         true
     }
@@ -160,15 +176,15 @@ impl Controller {
     ///
     /// # Errors
     /// Those of the store.
-    pub(crate) async fn deal(&self, canary: &CanaryPlan, revision: u64) -> homeostat_store::Result<Deal> {
-        let manages = self.slot.current().component().describe().manages.clone();
+    pub(super) async fn deal(&self, plan: &CanaryPlan, revision: u64) -> homeostat_store::Result<Deal> {
+        let manages = self.controller.slot.current().component().describe().manages.clone();
         if manages.keys_only {
-            return Ok(Deal { salt: even_salt(revision, &canary.steps, &[]), pinned: PinnedKeys::default() });
+            return Ok(Deal { salt: even_salt(revision, &plan.steps, &[]), pinned: PinnedKeys::default() });
         }
-        let labels = canary.labels.iter().map(|(name, value)| LabelRequirement::Equals(name.clone(), value.clone()));
+        let labels = plan.labels.iter().map(|(name, value)| LabelRequirement::Equals(name.clone(), value.clone()));
         let chosen = Some(Selector { labels: labels.collect(), ..Selector::default() });
         let chosen = chosen.filter(|selector| !selector.labels.is_empty());
-        let salt = even_salt(revision, &canary.steps, &self.keys_to_deal(&manages.kind, chosen.as_ref()).await?);
+        let salt = even_salt(revision, &plan.steps, &self.keys_to_deal(&manages.kind, chosen.as_ref()).await?);
         let pinned = match chosen {
             Some(selector) => self.pinned_keys(manages.kind, selector, salt).await?,
             None => PinnedKeys::default(),
@@ -178,7 +194,7 @@ impl Controller {
 
     /// Returns the first [`DEALT_MAX`] keys that both versions may receive and labels do not pin.
     async fn keys_to_deal(&self, kind: &Kind, chosen: Option<&Selector>) -> homeostat_store::Result<Vec<Key>> {
-        let (current, trial) = (self.slot.current(), self.slot.canary());
+        let (current, trial) = (self.controller.slot.current(), self.step());
         let is_dealt = |resource: &Resource| {
             let key = resource.key();
             let may_get = |loaded: &LoadedVersion| loaded.definition.may_get(key);
@@ -188,7 +204,7 @@ impl Controller {
         };
         let (mut keys, mut query) = (Vec::new(), Query { limit: Some(PAGE_ITEMS), ..Query::all(kind.clone()) });
         loop {
-            let page = self.context.store.list(&query).await?;
+            let page = self.controller.context.store.list(&query).await?;
             let room = DEALT_MAX - keys.len();
             keys.extend(
                 page.items.iter().filter(|resource| is_dealt(resource)).take(room).map(|item| item.key().clone()),
@@ -205,7 +221,7 @@ impl Controller {
         let mut chosen = PinnedKeys::default();
         let mut query = Query { selector, limit: Some(PAGE_ITEMS), ..Query::all(kind) };
         loop {
-            let page = self.context.store.list(&query).await?;
+            let page = self.controller.context.store.list(&query).await?;
             chosen = chosen.and(page.items.iter().map(|resource| key_hash(resource.key(), salt)));
             match page.next {
                 Some(next) => query.from = Some(next),

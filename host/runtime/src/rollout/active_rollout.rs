@@ -1,0 +1,415 @@
+//! A rollout that is under way: moves a canary from some keys to all, step by step, or rolls it back.
+//!
+//! The status is written before a step takes effect and after a rollback takes effect. After a crash in
+//! between, the host recovers with one stable version and continues the rollout, or repeats the rollback. The
+//! last step gives the canary all keys; its promotion is written afterwards. Each update writes the whole
+//! status at once, so phase and conditions always match.
+
+use std::time::Duration;
+
+use homeostat_component::Severity;
+use homeostat_workqueue::{Next, Priority};
+use serde_json::Value;
+
+use super::canary::Canary;
+use super::{
+    Action, CanaryMachine, CanaryPlan, CanaryStep, KeySplit, Observation, PinnedKeys, Plan, RolloutStatus, Share,
+};
+use crate::controller_reconciler::{
+    ControllerSync, DesiredController, DesiredGrants, LoadedDefinition, REPLACED, SyncError, SyncOutcome, suspension,
+};
+use crate::host_kinds::RESTARTED;
+use crate::reasons::{chain, list};
+use crate::stats::RolloutResult;
+use crate::{Definition, Error, Put, Suspend};
+
+/// The interval between two checks of a rollout: a tenth of a step, within these bounds. A failed analysis is
+/// noticed at once.
+const POLL_INTERVAL: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+
+/// The state of a rollout between two reconciles of its controller.
+pub(crate) struct RolloutState {
+    pub(crate) record: RolloutStatus,
+    canary: Canary,
+    machine: CanaryMachine,
+    /// The canary's definition, as recorded in its revision.
+    document: Value,
+    old_max: u32,
+    /// Rolled back, but not yet in the status.
+    is_over: bool,
+}
+
+/// A rollout while its controller is reconciled: the host and the resource in `sync`; the controller, the
+/// record and the machine in `state`.
+pub(crate) struct ActiveRollout<'s, 'r> {
+    sync: &'s mut ControllerSync<'r>,
+    state: RolloutState,
+}
+
+/// The result of a check of a rollout.
+enum Progress {
+    /// The rollout continues.
+    InProgress(SyncOutcome),
+    /// The rollout has ended.
+    Finished(SyncOutcome),
+    /// The canary is no longer the desired definition.
+    Superseded,
+}
+
+/// Returns whether a change needs a rollout. A change of queue settings alone does not, because both versions
+/// share one queue.
+pub(crate) fn needs_rollout(running: &Definition, wanted: &Definition) -> bool {
+    running.component.digest() != wanted.component.digest()
+        || !running.grants.has_lines_of(&wanted.grants)
+        || running.limits != wanted.limits
+        || running.config != wanted.config
+}
+
+impl RolloutState {
+    /// Returns when to check next.
+    pub(crate) fn next(&self) -> Next {
+        Next::After((self.machine.lasts() / 10).clamp(POLL_INTERVAL.0, POLL_INTERVAL.1))
+    }
+
+    /// Returns whether all keys must wait: after a restart the canary is not ready for its keys yet.
+    pub(crate) fn holds(&self) -> bool {
+        self.machine.share().is_none() && self.record.resumes().is_some()
+    }
+
+    /// Prepares a canary without keys. `pinned` are the keys pinned by labels before a restart.
+    async fn prepare(
+        sync: &ControllerSync<'_>,
+        LoadedDefinition { definition, document }: LoadedDefinition,
+        record: RolloutStatus,
+        machine: CanaryMachine,
+        pinned: PinnedKeys,
+        old_max: u32,
+    ) -> Result<Self, SyncError> {
+        let Some(controller) = sync.controller() else { return Err(SyncError::Stopping) };
+        let split = KeySplit { share: None, pinned, salt: record.salt() };
+        let (gate, is_shadow) = (machine.plan().gate.clone(), machine.shadow().is_some());
+        let (canary, step) = match Canary::start(controller.clone(), definition, gate, split, is_shadow).await {
+            Ok(started) => started,
+            Err(Error::Stopping | Error::UnknownController(_)) => return Err(SyncError::Stopping),
+            Err(error) => return Err(SyncError::Refused(list(&[chain(&error)]))),
+        };
+        step.loaded.set_revision(record.to);
+        let wake = sync.waker(Priority::HIGH);
+        sync.host.spawn(async move {
+            tokio::select! {
+                biased;
+                () = step.finished() => wake(),
+                () = controller.feeders.stopped() => {}
+            }
+        });
+        Ok(Self { record, canary, machine, document, old_max, is_over: false })
+    }
+}
+
+impl<'s, 'r> ActiveRollout<'s, 'r> {
+    /// Starts a rollout: records the revision and the status, and prepares the canary.
+    pub(crate) async fn start(
+        sync: &'s mut ControllerSync<'r>,
+        loaded: LoadedDefinition,
+        plan: CanaryPlan,
+        old_max: u32,
+    ) -> Result<SyncOutcome, SyncError> {
+        let Some(from) = sync.applied().map(|applied| applied.revision) else { return Err(SyncError::Stopping) };
+        let (_, revision) = sync.record_revision(&loaded).await?;
+        let record = RolloutStatus::begin(from, revision.number, &plan, &sync.resource);
+        sync.write_rollout(&record).await?;
+        let machine = CanaryMachine::new(plan, None, sync.now());
+        let state = match RolloutState::prepare(sync, loaded, record, machine, PinnedKeys::default(), old_max).await {
+            Err(SyncError::Refused(reason)) if revision.is_new => {
+                // The revision never ran.
+                sync.remove_revision(revision.number).await?;
+                return Err(SyncError::Refused(reason));
+            }
+            prepared => prepared?,
+        };
+        // The history keeps the canary in addition to the stable version and the usual number of old
+        // revisions.
+        sync.prune_history(from, old_max.saturating_add(1)).await;
+        let mut rollout = Self { sync, state };
+        match rollout.advance(false).await {
+            Ok(Progress::Finished(outcome)) => Ok(outcome),
+            Ok(Progress::InProgress(outcome)) => rollout.keep(Ok(outcome)),
+            Ok(Progress::Superseded) => rollout.keep(Err(SyncError::Stopping)),
+            Err(error) => rollout.keep(Err(error)),
+        }
+    }
+
+    /// Resumes a rollout after a restart: installs the stable version and prepares the canary again.
+    pub(crate) async fn resume(sync: &'s mut ControllerSync<'r>, record: RolloutStatus) -> Result<(), SyncError> {
+        let history = sync.history().await?;
+        let find = |number: u64| history.iter().find(|recorded| recorded.number == number);
+        let Some(stable) = find(record.from) else { return Ok(()) };
+        let stable = DesiredController::read(&stable.spec).map_err(|wrong| SyncError::Refused(list(&wrong)))?;
+        let mut base = sync.load(stable).await?.definition;
+        let tried = find(record.to).and_then(|to| DesiredController::read(&to.spec).ok());
+        if let Some(tried) = tried.and_then(|tried| DesiredGrants::said(tried.checked)) {
+            tried.reduce(&mut base);
+        }
+        // No key runs until the version of each key is known.
+        sync.install(base, Suspend::Yes).await.map_err(|error| SyncError::Refused(list(&[chain(&error)])))?;
+        sync.set_applied(None, record.from);
+        let Some(tried) = find(record.to).filter(|_| record.phase.is_tried()) else { return Ok(()) };
+        let Ok(canary) = DesiredController::read(&tried.spec) else { return Ok(()) };
+        let old_max = canary.checked.old_revisions;
+        // Revisions do not contain the rollout settings.
+        let now = DesiredController::read(&sync.resource.document()["spec"]).ok();
+        let Some(Plan::Canary(plan)) = now.map(|now| now.checked.plan) else { return Ok(()) };
+        let loaded = sync.load(canary).await?;
+        let machine = CanaryMachine::new(plan, record.resumes(), sync.now());
+        let state = RolloutState::prepare(sync, loaded, record, machine, tried.pinned.clone(), old_max).await?;
+        Self { sync, state }.keep(Ok(()))
+    }
+
+    /// Checks the rollout of a controller and performs its next action. Returns the outcome of the reconcile;
+    /// `None` if there is no rollout or another definition has superseded it.
+    pub(crate) async fn check(sync: &'s mut ControllerSync<'r>) -> Result<Option<SyncOutcome>, SyncError> {
+        let Some(state) = sync.take_rollout() else { return Ok(None) };
+        let mut rollout = Self { sync, state };
+        match rollout.step().await {
+            // The desired definition has changed since.
+            Ok(Progress::Finished(SyncOutcome::RolledBack(_)))
+                if rollout.state.record.rejects(&rollout.sync.resource).is_none() =>
+            {
+                Ok(None)
+            }
+            Ok(Progress::Finished(outcome)) => Ok(Some(outcome)),
+            Ok(Progress::InProgress(outcome)) => rollout.keep(Ok(Some(outcome))),
+            Ok(Progress::Superseded) => {
+                if let Err(error) = rollout.abandon().await {
+                    return rollout.keep(Err(error.into()));
+                }
+                // Written first, because loading the new definition may take long.
+                rollout.sync.write_status(&SyncOutcome::Replaced, None).await?;
+                Ok(None)
+            }
+            Err(error) => rollout.keep(Err(error)),
+        }
+    }
+
+    /// Keeps the rollout for the next reconcile.
+    fn keep<R>(self, result: Result<R, SyncError>) -> Result<R, SyncError> {
+        self.sync.keep_rollout(self.state);
+        result
+    }
+
+    async fn step(&mut self) -> Result<Progress, SyncError> {
+        if self.state.is_over {
+            return self.report_rollback().await;
+        }
+        let Some(step) = self.state.canary.step().filter(|_| self.state.canary.runs_in(self.sync.controller())) else {
+            return Ok(Progress::Superseded);
+        };
+        let (resource, record) = (&self.sync.resource, &self.state.record);
+        let is_same_try = resource.annotation(RESTARTED) == record.restarted.as_deref();
+        let is_same = Some(resource.generation()) == record.generation && is_same_try;
+        let is_paused = match is_same {
+            true => false,
+            false => match self.adopt_spec(&step, is_same_try).await? {
+                Some(is_paused) => is_paused,
+                None => return Ok(Progress::Superseded),
+            },
+        };
+        Ok(match self.advance(is_paused).await? {
+            Progress::InProgress(_) if is_paused => Progress::InProgress(SyncOutcome::Paused),
+            progress => progress,
+        })
+    }
+
+    /// Adopts the plan of a changed spec. Returns whether the spec pauses the rollout; `None` if the canary is
+    /// no longer the desired definition.
+    async fn adopt_spec(&mut self, step: &CanaryStep, is_same_try: bool) -> Result<Option<bool>, SyncError> {
+        let Ok(mut desired) = DesiredController::read(&self.sync.resource.document()["spec"]) else { return Ok(None) };
+        desired.pin(&self.state.document);
+        if desired.spec.paused {
+            return Ok(Some(true));
+        }
+        if desired.differs_from(&self.state.document) {
+            return Ok(None);
+        }
+        let (plan, old_max) = (desired.checked.plan.clone(), desired.checked.old_revisions);
+        let loaded = match self.sync.load(desired).await {
+            Err(SyncError::Refused(_)) => return Ok(None),
+            loaded => loaded?,
+        };
+        let Plan::Canary(plan) = plan else { return Ok(None) };
+        if loaded.document != self.state.document || !is_same_try {
+            return Ok(None);
+        }
+        step.set_gate(plan.gate.clone());
+        self.state.machine.set_plan(plan);
+        self.state.record.generation = Some(self.sync.resource.generation());
+        self.state.old_max = old_max;
+        Ok(Some(false))
+    }
+
+    async fn advance(&mut self, is_paused: bool) -> Result<Progress, SyncError> {
+        let controller = &self.state.canary.controller;
+        let Some(step) = self.state.canary.step() else { return Ok(Progress::Superseded) };
+        let (comparison, shadow) = (step.comparison(), controller.shadow_report());
+        let observation = Observation {
+            now: self.sync.now(),
+            is_paused: is_paused || suspension(&self.sync.resource) != Suspend::No,
+            has_synced: controller.feeders.has_canary_synced(),
+            comparison: &comparison,
+            failed: step.failure(),
+            shadow: shadow.as_ref(),
+        };
+        let failure = match self.state.machine.step(observation) {
+            Action::Wait => None,
+            Action::StartShadow => self.start_shadow().await?,
+            Action::EndShadow => self.end_shadow().await?,
+            Action::Resync => {
+                self.state.canary.resync().await;
+                None
+            }
+            Action::SetShare(share) => {
+                self.set_share(share).await?;
+                None
+            }
+            Action::Promote => return self.promote().await,
+            Action::RollBack(reason) => Some(reason),
+        };
+        match failure {
+            Some(reason) => self.roll_back(reason).await,
+            None => Ok(self.in_progress()),
+        }
+    }
+
+    fn in_progress(&self) -> Progress {
+        let RolloutStatus { from, to, .. } = self.state.record;
+        Progress::InProgress(SyncOutcome::RollingOut { from, to, share: self.state.machine.share() })
+    }
+
+    /// Writes the next phase into the status, before it takes effect.
+    async fn enter(&mut self, record: RolloutStatus) -> Result<(), SyncError> {
+        self.sync.write_rollout(&record).await?;
+        self.state.record = record;
+        Ok(())
+    }
+
+    /// Starts the canary's shadow. Returns why that failed.
+    async fn start_shadow(&mut self) -> Result<Option<String>, SyncError> {
+        self.enter(self.state.record.shadow()).await?;
+        if let Err(error) = self.state.canary.start_shadow().await {
+            return Ok(Some(chain(&error)));
+        }
+        let RolloutStatus { from, to, .. } = self.state.record;
+        self.report_step("Shadow", &format!("revision {to} is a shadow of revision {from}"));
+        Ok(None)
+    }
+
+    /// Ends the canary's shadow. Returns why that failed.
+    async fn end_shadow(&mut self) -> Result<Option<String>, SyncError> {
+        self.save_shadow_report();
+        self.enter(self.state.record.listing()).await?;
+        if let Err(error) = self.state.canary.end_shadow().await {
+            return Ok(Some(chain(&error)));
+        }
+        self.state.machine.shadow_finished(self.sync.now());
+        Ok(None)
+    }
+
+    /// Saves the report of a shadow that is about to end.
+    fn save_shadow_report(&mut self) {
+        if let Some(report) = self.state.canary.controller.shadow_report() {
+            self.state.record.shadow = Some(serde_json::json!(report.brief()));
+        }
+    }
+
+    async fn set_share(&mut self, share: Share) -> Result<(), SyncError> {
+        let RolloutState { record, machine, canary, .. } = &self.state;
+        let plan = machine.plan().clone();
+        // Dealt once, and stored before it takes effect: new keys, later label changes or a restart move no
+        // key.
+        let deal = if machine.share().is_none() && record.resumes().is_none() {
+            let deal = canary.deal(&plan, record.to).await?;
+            self.sync.pin_keys(record.to, &deal.pinned).await?;
+            Some(deal)
+        } else {
+            None
+        };
+        let salt = deal.as_ref().map_or_else(|| record.salt(), |deal| deal.salt);
+        self.enter(RolloutStatus { salt: Some(salt), ..record.at_share(share, &plan) }).await?;
+        self.state.canary.set_share(share, deal, plan.gate).await;
+        self.state.machine.step_started(share, self.sync.now());
+        let chosen = if plan.labels.is_empty() { "" } else { " and the keys that labels select" };
+        let RolloutStatus { from, to, .. } = self.state.record;
+        self.report_step(
+            "Canary",
+            &format!("revision {to} has {share} of the keys{chosen}, revision {from} the others"),
+        );
+        Ok(())
+    }
+
+    async fn promote(&mut self) -> Result<Progress, SyncError> {
+        let record = self.state.record.at_share(Share::ALL, self.state.machine.plan());
+        self.sync.write_rollout(&record).await?;
+        self.sync.mark_rolled_back(record.to, None).await?;
+        // It failed while the status was written; the next check rolls it back.
+        let Some(swapped) = self.state.canary.promote().await else { return Ok(self.in_progress()) };
+        let RolloutStatus { from, to, generation, .. } = record;
+        self.state.canary.controller.stats.rollout(RolloutResult::Promoted);
+        self.report_step("Promoted", &format!("revision {to} has all keys, it replaces revision {from}"));
+        self.sync.set_applied(generation, to);
+        self.sync.prune_history(to, self.state.old_max).await;
+        self.sync.wake_when_ready(self.state.canary.controller.clone());
+        Ok(Progress::Finished(SyncOutcome::Put(Put::Changed(swapped))))
+    }
+
+    /// Rolls the canary back and reports it.
+    async fn roll_back(&mut self, reason: String) -> Result<Progress, SyncError> {
+        self.save_shadow_report();
+        self.state.canary.roll_back().await;
+        self.state.canary.controller.stats.rollout(RolloutResult::RolledBack);
+        self.sync.set_applied(None, self.state.record.from);
+        self.state.record.roll_back(reason);
+        self.state.is_over = true;
+        self.report_rollback().await
+    }
+
+    /// Reports a rollback: in the revision, in the status and as an event.
+    async fn report_rollback(&mut self) -> Result<Progress, SyncError> {
+        let RolloutStatus { from, to, ref reason, .. } = self.state.record;
+        let reason = reason.clone().unwrap_or_default();
+        self.sync.mark_rolled_back(to, Some(&reason)).await?;
+        self.sync.write_rollout(&self.state.record).await?;
+        if let Some(controller) = self.sync.controller() {
+            let message = format!("revision {to} was rolled back to revision {from}: {reason}");
+            controller.context.event(&controller.name, None, Severity::Warning, "RolledBack", &message);
+            tracing::info!("controller/{} rolled back: {message}", controller.name);
+        }
+        Ok(Progress::Finished(SyncOutcome::RolledBack(reason)))
+    }
+
+    /// Takes all keys from a canary that is no longer desired.
+    ///
+    /// # Errors
+    /// Those of the store; the canary keeps its keys then.
+    async fn abandon(&self) -> homeostat_store::Result<()> {
+        if self.sync.controller().is_none() {
+            return Ok(());
+        }
+        let RolloutStatus { from, to, .. } = self.state.record;
+        self.sync.mark_rolled_back(to, Some(REPLACED)).await?;
+        let had_keys_taken = self.state.canary.roll_back().await;
+        self.state.canary.controller.stats.rollout(RolloutResult::Replaced);
+        let message = match had_keys_taken {
+            true => format!("revision {to} was replaced by another definition: revision {from} has all keys"),
+            false => format!("revision {to} was dropped: another component was installed directly"),
+        };
+        self.report_step("CanaryEnded", &message);
+        Ok(())
+    }
+
+    /// Reports a step as an event and in the log.
+    fn report_step(&self, reason: &str, message: &str) {
+        let controller = &self.state.canary.controller;
+        controller.context.event(&controller.name, None, Severity::Normal, reason, message);
+        tracing::info!("controller/{} rollout: {message}", controller.name);
+    }
+}
