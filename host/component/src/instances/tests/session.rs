@@ -120,7 +120,7 @@ async fn a_caller_goes_to_another_machine_and_back_with_one_place() {
         assert_eq!(call(component, &mut caller).await, Ok(Outcome::Settled));
         let leave = caller.permit.as_ref().unwrap();
         let is_for = |component: &Component| std::ptr::eq(leave.machine(), &*component.0.code.machine);
-        assert!(is_for(component) && !is_for(&other), "it is kept for calls on its own machine");
+        assert!(is_for(component) && !is_for(other), "it is kept for calls on its own machine");
         assert_eq!(engine.instances_free(), 1);
     }
 }
