@@ -43,21 +43,22 @@ pub(crate) async fn read(
         return Err(too_long());
     }
     // A body without a declared length may be as long as the limit allows.
-    let said = length.upper().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(limits.body_bytes_max);
-    let mut reading =
-        BodyReader { body, read: BytesMut::new(), taken: 0, held: None, pace: BodyDeadline::begin(limits) };
-    while let Some(data) = reading.next().await? {
-        let bytes = reading.read.len() + data.len();
+    let declared = length.upper().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(limits.body_bytes_max);
+    let mut reader =
+        BodyReader { body, read: BytesMut::new(), reserved: 0, permit: None, deadline: BodyDeadline::begin(limits) };
+    while let Some(data) = reader.next().await? {
+        let bytes = reader.read.len() + data.len();
         if bytes > limits.body_bytes_max {
             return Err(too_long());
         }
-        if bytes > reading.taken {
-            let all = if bytes <= BEGINNING_BYTES.min(limits.beginning_bytes_max) { bytes } else { said.max(bytes) };
-            reading.reserve(client, limits, all).await?;
+        if bytes > reader.reserved {
+            let all =
+                if bytes <= BEGINNING_BYTES.min(limits.beginning_bytes_max) { bytes } else { declared.max(bytes) };
+            reader.reserve(client, limits, all).await?;
         }
-        reading.read.extend_from_slice(&data);
+        reader.read.extend_from_slice(&data);
     }
-    Ok((reading.read.freeze(), reading.held))
+    Ok((reader.read.freeze(), reader.permit))
 }
 
 /// Reads one body, frame by frame.
@@ -65,17 +66,17 @@ struct BodyReader {
     body: Body,
     read: BytesMut,
     /// Bytes that are reserved.
-    taken: usize,
-    held: Option<LimiterPermit>,
-    pace: BodyDeadline,
+    reserved: usize,
+    permit: Option<LimiterPermit>,
+    deadline: BodyDeadline,
 }
 
 impl BodyReader {
     /// Returns the next data frame; `None` at the end.
     async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
-            let frame = tokio::time::timeout_at(self.pace.due(self.read.len()), self.body.frame()).await;
-            match frame.map_err(|_| self.pace.failure())? {
+            let frame = tokio::time::timeout_at(self.deadline.due(self.read.len()), self.body.frame()).await;
+            match frame.map_err(|_| self.deadline.failure())? {
                 None => return Ok(None),
                 Some(Err(error)) => return Err(Failure::bad_request(format!("the body could not be read: {error}"))),
                 Some(Ok(frame)) => {
@@ -89,13 +90,13 @@ impl BodyReader {
 
     /// Reserves so many bytes in total.
     async fn reserve(&mut self, client: &Client, limits: &Limits, bytes: usize) -> Result<(), Failure> {
-        let asked = Instant::now();
-        let more = limits.bodies.acquire(client, bytes - self.taken).await?;
+        let started = Instant::now();
+        let more = limits.bodies.acquire(client, bytes - self.reserved).await?;
         // While it waits for memory, the server does not read, so the time does not count against the client.
-        self.pace.began += asked.elapsed();
-        self.taken = bytes;
-        match &mut self.held {
-            Some(held) => held.add(more),
+        self.deadline.began += started.elapsed();
+        self.reserved = bytes;
+        match &mut self.permit {
+            Some(permit) => permit.add(more),
             none => *none = Some(more),
         }
         Ok(())

@@ -26,7 +26,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// The body of a request, of which the handler may have read a part.
 pub(crate) struct UnreadBody {
-    lent: Option<Arc<Mutex<SharedBody>>>,
+    shared: Option<Arc<Mutex<SharedBody>>>,
     /// The client sent `Expect: 100-continue`: it sends the body only after the handler starts to read it.
     expects_continue: bool,
 }
@@ -44,14 +44,14 @@ impl UnreadBody {
     pub(crate) fn of(request: Request<Incoming>) -> (Request<Body>, Self) {
         let has_none = hyper::body::Body::is_end_stream(request.body());
         if has_none || request.version() > Version::HTTP_11 {
-            return (request.map(Body::new), Self { lent: None, expects_continue: false });
+            return (request.map(Body::new), Self { shared: None, expects_continue: false });
         }
-        let waits = request.headers().contains_key(header::EXPECT);
+        let expects_continue = request.headers().contains_key(header::EXPECT);
         let (parts, body) = request.into_parts();
-        let lent = Arc::new(Mutex::new(SharedBody { body, is_begun: false, is_over: false }));
+        let shared = Arc::new(Mutex::new(SharedBody { body, is_begun: false, is_over: false }));
         (
-            Request::from_parts(parts, Body::new(BodyHandle(Arc::clone(&lent)))),
-            Self { lent: Some(lent), expects_continue: waits },
+            Request::from_parts(parts, Body::new(BodyHandle(Arc::clone(&shared)))),
+            Self { shared: Some(shared), expects_continue },
         )
     }
 
@@ -59,13 +59,13 @@ impl UnreadBody {
     ///
     /// *Cancel safety*: bytes that were read are lost, as all bytes will be.
     pub(crate) async fn drain(self) {
-        let Some(lent) = self.lent else { return };
-        if !lent.lock().is_worth_reading(self.expects_continue) {
+        let Some(shared) = self.shared else { return };
+        if !shared.lock().is_worth_reading(self.expects_continue) {
             return;
         }
         let mut left = BYTES_MAX;
         let reading = async {
-            while let Ok(Some(Ok(frame))) = tokio::time::timeout(PAUSE_MAX, next(&lent)).await {
+            while let Ok(Some(Ok(frame))) = tokio::time::timeout(PAUSE_MAX, next(&shared)).await {
                 let length = frame.data_ref().map_or(0, |data| data.len() as u64);
                 let Some(rest) = left.checked_sub(length) else { return };
                 left = rest;
@@ -77,11 +77,11 @@ impl UnreadBody {
 }
 
 impl SharedBody {
-    fn is_worth_reading(&self, waits: bool) -> bool {
+    fn is_worth_reading(&self, expects_continue: bool) -> bool {
         let body = &self.body;
         let is_over = self.is_over || hyper::body::Body::is_end_stream(body);
         let is_too_long = hyper::body::Body::size_hint(body).lower() > BYTES_MAX;
-        !(is_over || is_too_long || (waits && !self.is_begun))
+        !(is_over || is_too_long || (expects_continue && !self.is_begun))
     }
 
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
@@ -92,8 +92,8 @@ impl SharedBody {
     }
 }
 
-async fn next(lent: &Mutex<SharedBody>) -> Option<Result<Frame<Bytes>, hyper::Error>> {
-    std::future::poll_fn(|context| lent.lock().poll_frame(context)).await
+async fn next(shared: &Mutex<SharedBody>) -> Option<Result<Frame<Bytes>, hyper::Error>> {
+    std::future::poll_fn(|context| shared.lock().poll_frame(context)).await
 }
 
 /// The body, as the handler has it.
@@ -108,8 +108,8 @@ impl hyper::body::Body for BodyHandle {
     }
 
     fn is_end_stream(&self) -> bool {
-        let lent = self.0.lock();
-        lent.is_over || hyper::body::Body::is_end_stream(&lent.body)
+        let shared = self.0.lock();
+        shared.is_over || hyper::body::Body::is_end_stream(&shared.body)
     }
 
     fn size_hint(&self) -> SizeHint {

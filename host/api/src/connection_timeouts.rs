@@ -47,7 +47,7 @@ pub(crate) enum CloseReason {
 
 /// The requests and timeouts of one connection.
 pub(crate) struct ConnectionTimeouts {
-    bounds: TimeoutOptions,
+    options: TimeoutOptions,
     state: Mutex<State>,
 }
 
@@ -55,29 +55,29 @@ pub(crate) struct ConnectionTimeouts {
 #[derive(Debug)]
 struct State {
     /// The number of requests so far.
-    asked: u64,
+    requests: u64,
     /// The number of requests in flight.
-    answering: usize,
+    in_flight: usize,
     /// When the last response ended, or the connection opened.
     idle_since: Instant,
     /// When the client's turn ends, by request.
-    offered: BTreeMap<u64, Instant>,
+    turn_ends: BTreeMap<u64, Instant>,
 }
 
 impl State {
     /// Returns the time of the next check, or why the connection must be closed.
-    fn next_check(&self, bounds: &TimeoutOptions, now: Instant) -> Result<Instant, CloseReason> {
-        let TimeoutOptions { first, idle, stall } = *bounds;
-        let unused = if self.asked == 0 { first } else { idle };
-        let stalled = self.offered.values().min().map(|until| (*until, CloseReason::Stalled));
-        let unused = (self.answering == 0).then(|| (self.idle_since + unused, CloseReason::Idle));
+    fn next_check(&self, options: &TimeoutOptions, now: Instant) -> Result<Instant, CloseReason> {
+        let TimeoutOptions { first, idle, stall } = *options;
+        let unused = if self.requests == 0 { first } else { idle };
+        let stalled = self.turn_ends.values().min().map(|until| (*until, CloseReason::Stalled));
+        let unused = (self.in_flight == 0).then(|| (self.idle_since + unused, CloseReason::Idle));
         let due = [stalled, unused].into_iter().flatten().min_by_key(|(at, _)| *at);
         match due {
             Some((at, end)) if at <= now => Err(end),
             // Turns and pauses that start after this check end after this time. Only the turn of a client
             // that lags can end earlier.
             due => {
-                let later = if self.answering == 0 { idle.min(stall) } else { idle.min(stall).min(CHECK_INTERVAL_MAX) };
+                let later = if self.in_flight == 0 { idle.min(stall) } else { idle.min(stall).min(CHECK_INTERVAL_MAX) };
                 Ok((now + later).min(due.map_or(now + idle, |(at, _)| at)))
             }
         }
@@ -85,9 +85,9 @@ impl State {
 }
 
 impl ConnectionTimeouts {
-    pub(crate) fn new(bounds: TimeoutOptions) -> Arc<Self> {
-        let state = State { asked: 0, answering: 0, idle_since: Instant::now(), offered: BTreeMap::new() };
-        Arc::new(Self { bounds, state: Mutex::new(state) })
+    pub(crate) fn new(options: TimeoutOptions) -> Arc<Self> {
+        let state = State { requests: 0, in_flight: 0, idle_since: Instant::now(), turn_ends: BTreeMap::new() };
+        Arc::new(Self { options, state: Mutex::new(state) })
     }
 
     /// Waits until the connection must be closed.
@@ -95,8 +95,8 @@ impl ConnectionTimeouts {
     /// *Cancel safety*: nothing is lost.
     pub(crate) async fn expired(&self) -> CloseReason {
         loop {
-            let looked = self.state.lock().next_check(&self.bounds, Instant::now());
-            match looked {
+            let check = self.state.lock().next_check(&self.options, Instant::now());
+            match check {
                 Ok(again) => tokio::time::sleep_until(again).await,
                 Err(end) => return end,
             }
@@ -106,16 +106,16 @@ impl ConnectionTimeouts {
     /// Registers a request as in flight until the result is dropped.
     pub(crate) fn begin_request(self: &Arc<Self>) -> InFlightRequest {
         let mut state = self.state.lock();
-        state.asked += 1;
-        state.answering += 1;
+        state.requests += 1;
+        state.in_flight += 1;
         let pace = Pace { behind: Duration::ZERO, bytes: 0, turn_since: Instant::now() };
-        InFlightRequest { traffic: self.clone(), number: state.asked, pace }
+        InFlightRequest { timeouts: self.clone(), number: state.requests, pace }
     }
 }
 
 /// A request in flight.
 pub(crate) struct InFlightRequest {
-    traffic: Arc<ConnectionTimeouts>,
+    timeouts: Arc<ConnectionTimeouts>,
     number: u64,
     pace: Pace,
 }
@@ -158,18 +158,18 @@ impl InFlightRequest {
     /// Returns a body that tracks the turns. It is the client's turn from now on.
     pub(crate) fn body(mut self, body: Body) -> StallGuardBody {
         self.begin_client_turn(0);
-        StallGuardBody { body, rest: Bytes::new(), answering: self }
+        StallGuardBody { body, rest: Bytes::new(), request: self }
     }
 
     /// Begins the client's turn with so many bytes.
     fn begin_client_turn(&mut self, bytes: usize) {
-        let until = self.pace.begin_turn(Instant::now(), bytes, self.traffic.bounds.stall);
-        self.traffic.state.lock().offered.insert(self.number, until);
+        let until = self.pace.begin_turn(Instant::now(), bytes, self.timeouts.options.stall);
+        self.timeouts.state.lock().turn_ends.insert(self.number, until);
     }
 
     /// Ends the client's turn.
     fn end_client_turn(&mut self) {
-        if self.traffic.state.lock().offered.remove(&self.number).is_some() {
+        if self.timeouts.state.lock().turn_ends.remove(&self.number).is_some() {
             self.pace.end_turn(Instant::now());
         }
     }
@@ -177,9 +177,9 @@ impl InFlightRequest {
 
 impl Drop for InFlightRequest {
     fn drop(&mut self) {
-        let mut state = self.traffic.state.lock();
-        state.offered.remove(&self.number);
-        state.answering -= 1;
+        let mut state = self.timeouts.state.lock();
+        state.turn_ends.remove(&self.number);
+        state.in_flight -= 1;
         state.idle_since = Instant::now();
     }
 }
@@ -189,7 +189,7 @@ pub(crate) struct StallGuardBody {
     body: Body,
     /// The rest of the last frame of the body.
     rest: Bytes,
-    answering: InFlightRequest,
+    request: InFlightRequest,
 }
 
 impl hyper::body::Body for StallGuardBody {
@@ -197,8 +197,8 @@ impl hyper::body::Body for StallGuardBody {
     type Error = axum::Error;
 
     fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let Self { body, rest, answering } = self.get_mut();
-        answering.end_client_turn();
+        let Self { body, rest, request } = self.get_mut();
+        request.end_client_turn();
         if rest.is_empty() {
             match ready!(Pin::new(body).poll_frame(context)) {
                 Some(Ok(frame)) => match frame.into_data() {
@@ -209,7 +209,7 @@ impl hyper::body::Body for StallGuardBody {
             }
         }
         let piece = rest.split_to(rest.len().min(PIECE_BYTES));
-        answering.begin_client_turn(piece.len());
+        request.begin_client_turn(piece.len());
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 

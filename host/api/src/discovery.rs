@@ -56,8 +56,8 @@ pub(crate) fn group(kinds: &[KindInfo], name: &str) -> Result<Response, Failure>
 }
 
 pub(crate) fn resources(kinds: &[KindInfo], group: &str, version: &str) -> Result<Response, Failure> {
-    let wanted = kinds.iter().filter(|info| info.kind.group == group && info.kind.version == version);
-    let resources: Vec<Value> = wanted.flat_map(resource_documents).collect();
+    let served = kinds.iter().filter(|info| info.kind.group == group && info.kind.version == version);
+    let resources: Vec<Value> = served.flat_map(resource_documents).collect();
     if resources.is_empty() && !(group.is_empty() && version == "v1") {
         return Err(Failure::not_found(format!("there is no {group}/{version}")));
     }
@@ -151,26 +151,26 @@ fn discovery_entries(info: &KindInfo) -> Vec<DiscoveryEntry<'_>> {
     if info.keys_only {
         return Vec::new();
     }
-    let mut told = vec![DiscoveryEntry { info, subresource: "", kind: own, verbs: verbs(info) }];
+    let mut entries = vec![DiscoveryEntry { info, subresource: "", kind: own, verbs: verbs(info) }];
     if !verbs(info).contains(&"update") {
-        return told;
+        return entries;
     }
-    told.push(DiscoveryEntry { info, subresource: "status", kind: own, verbs: &PART_VERBS });
+    entries.push(DiscoveryEntry { info, subresource: "status", kind: own, verbs: &PART_VERBS });
     if info.scale.is_some() {
-        told.push(DiscoveryEntry {
+        entries.push(DiscoveryEntry {
             info,
             subresource: "scale",
             kind: ("autoscaling", "v1", "Scale"),
             verbs: &PART_VERBS,
         });
     }
-    told
+    entries
 }
 
 /// Returns a kind and its subresources in the form of `APIResourceList`.
 fn resource_documents(info: &KindInfo) -> Vec<Value> {
-    let document = |told: DiscoveryEntry<'_>| {
-        let DiscoveryEntry { info, subresource: part, kind: (group, version, kind), verbs } = told;
+    let document = |entry: DiscoveryEntry<'_>| {
+        let DiscoveryEntry { info, subresource: part, kind: (group, version, kind), verbs } = entry;
         let KindInfo { plural, singular, short_names, categories, namespaced, .. } = info;
         if part.is_empty() {
             return json!({
@@ -212,16 +212,16 @@ fn discovered(info: &KindInfo) -> Value {
         |(group, version, kind): (&str, &str, &str)| json!({ "group": group, "version": version, "kind": kind });
     let mut own = Value::Null;
     let mut parts = Vec::new();
-    for told in discovery_entries(info) {
-        if told.subresource.is_empty() {
+    for entry in discovery_entries(info) {
+        if entry.subresource.is_empty() {
             own = json!({
-                "resource": info.plural, "responseKind": response(told.kind),
+                "resource": info.plural, "responseKind": response(entry.kind),
                 "scope": if info.namespaced { "Namespaced" } else { "Cluster" },
-                "singularResource": info.singular, "verbs": told.verbs, "shortNames": info.short_names, "categories": info.categories,
+                "singularResource": info.singular, "verbs": entry.verbs, "shortNames": info.short_names, "categories": info.categories,
             });
         } else {
             parts.push(
-                json!({ "subresource": told.subresource, "responseKind": response(told.kind), "verbs": told.verbs }),
+                json!({ "subresource": entry.subresource, "responseKind": response(entry.kind), "verbs": entry.verbs }),
             );
         }
     }

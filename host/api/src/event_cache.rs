@@ -28,7 +28,7 @@ struct EncodedEvents {
 pub(crate) struct EventCacheKey {
     pub(crate) revision: Revision,
     /// `ADDED`, `MODIFIED` or `DELETED`, which depends on the selector of the watch.
-    pub(crate) word: &'static str,
+    pub(crate) event_type: &'static str,
     /// The event has only the metadata of the resource.
     pub(crate) metadata: bool,
     /// The version of the kind.
@@ -37,28 +37,28 @@ pub(crate) struct EventCacheKey {
 
 impl EncodedEventCache {
     /// Returns the cached encoding of an event, or encodes the event and caches it.
-    pub(crate) fn get_or_encode(&self, about: EventCacheKey, write: impl FnOnce() -> Bytes) -> Bytes {
-        if let Some(line) = self.0.lock().find(&about) {
+    pub(crate) fn get_or_encode(&self, key: EventCacheKey, encode: impl FnOnce() -> Bytes) -> Bytes {
+        if let Some(line) = self.0.lock().find(&key) {
             return line;
         }
         // Outside of the lock, because a document may be long. A concurrent caller encodes the same bytes.
-        let line = write();
-        let mut kept = self.0.lock();
-        if kept.find(&about).is_none() {
-            kept.push(about, line.clone());
+        let line = encode();
+        let mut cache = self.0.lock();
+        if cache.find(&key).is_none() {
+            cache.push(key, line.clone());
         }
         line
     }
 }
 
 impl EncodedEvents {
-    fn find(&self, wanted: &EventCacheKey) -> Option<Bytes> {
-        self.lines.iter().rev().find(|(about, _)| about == wanted).map(|(_, line)| line.clone())
+    fn find(&self, key: &EventCacheKey) -> Option<Bytes> {
+        self.lines.iter().rev().find(|(cached, _)| cached == key).map(|(_, line)| line.clone())
     }
 
-    fn push(&mut self, about: EventCacheKey, line: Bytes) {
+    fn push(&mut self, key: EventCacheKey, line: Bytes) {
         self.bytes += line.len();
-        self.lines.push_back((about, line));
+        self.lines.push_back((key, line));
         while self.lines.len() > LINES_MAX || self.bytes > BYTES_MAX {
             let Some((_, line)) = self.lines.pop_front() else { return };
             self.bytes -= line.len();

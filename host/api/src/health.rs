@@ -26,7 +26,7 @@ pub(crate) async fn live(uri: Uri) -> Result<Response, Failure> {
 
 /// Answers whether the store accepts writes and every controller has its first lists.
 pub(crate) async fn ready(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Failure> {
-    let wanted = HealthQuery::read(&uri)?;
+    let query = HealthQuery::read(&uri)?;
     let store = api.host.store().health().map_err(|error| error.to_string());
     let mut checked = vec![CheckResult { name: "store".into(), result: store }];
     checked.extend(api.checks.iter().map(|check| CheckResult { name: check.name.into(), result: (check.holds)() }));
@@ -35,7 +35,7 @@ pub(crate) async fn ready(State(api): State<Arc<Api>>, uri: Uri) -> Result<Respo
         name: format!("controller/{name}"),
         result: Err(format!("it ran before and cannot be loaded: {}", in_one_line(&reason))),
     }));
-    Ok(wanted.answer("readyz", checked))
+    Ok(query.answer("readyz", checked))
 }
 
 fn in_one_line(text: &str) -> String {
@@ -81,15 +81,15 @@ impl HealthQuery {
     fn read(uri: &Uri) -> Result<Self, Failure> {
         let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri);
         let Query(pairs) = pairs.map_err(|error| Failure::bad_request(error.body_text()))?;
-        let mut wanted = Self::default();
+        let mut query = Self::default();
         for (name, value) in pairs {
             match name.as_str() {
-                "verbose" => wanted.verbose = parse_bool(&name, &value)?.is_on(),
-                "exclude" => wanted.exclude.push(value),
+                "verbose" => query.verbose = parse_bool(&name, &value)?.is_on(),
+                "exclude" => query.exclude.push(value),
                 _ => {}
             }
         }
-        Ok(wanted)
+        Ok(query)
     }
 
     fn answer(&self, endpoint: &str, checked: Vec<CheckResult>) -> Response {

@@ -31,7 +31,7 @@ const WAITING_OF_ONE_MAX: usize = WAITING_MAX / 4;
 /// A limiter of one kind. Clones share their permits.
 #[derive(Clone)]
 pub(crate) struct Limiter {
-    scarce: LimitKind,
+    kind: LimitKind,
     shared: Arc<SharedLimiter>,
     wait: Duration,
     metrics: Metrics,
@@ -48,7 +48,7 @@ struct SharedLimiter {
 struct State {
     free: usize,
     /// A client that holds permits may reach this factor times the free permits.
-    times: usize,
+    client_factor: usize,
     waiting: usize,
     /// The clients that hold permits or wait.
     clients: BTreeMap<Client, ClientQueue>,
@@ -68,49 +68,49 @@ struct ClientQueue {
 #[derive(Debug)]
 struct Waiter {
     number: u64,
-    parts: usize,
+    permits: usize,
     grant: oneshot::Sender<()>,
 }
 
 impl State {
     /// Returns whether a client's share allows so many more permits.
-    fn is_fair(&self, client: &Client, parts: usize) -> bool {
-        let held = self.clients.get(client).map_or(0, |line| line.held);
-        held == 0 || held + parts <= self.free.saturating_mul(self.times)
+    fn is_fair(&self, client: &Client, permits: usize) -> bool {
+        let held = self.clients.get(client).map_or(0, |queue| queue.held);
+        held == 0 || held + permits <= self.free.saturating_mul(self.client_factor)
     }
 
     /// Takes permits at once, if they are free and no request waits.
-    fn try_acquire(&mut self, client: &Client, parts: usize) -> bool {
-        let takes = self.waiting == 0 && parts <= self.free && self.is_fair(client, parts);
-        if takes {
-            self.free -= parts;
-            self.clients.entry(client.clone()).or_default().held += parts;
+    fn try_acquire(&mut self, client: &Client, permits: usize) -> bool {
+        let is_free = self.waiting == 0 && permits <= self.free && self.is_fair(client, permits);
+        if is_free {
+            self.free -= permits;
+            self.clients.entry(client.clone()).or_default().held += permits;
         }
-        takes
+        is_free
     }
 
     /// Queues a request of a client. Returns `None` if too many requests wait.
-    fn enqueue(&mut self, client: &Client, parts: usize) -> Option<(u64, oneshot::Receiver<()>)> {
-        let of_one = self.clients.get(client).map_or(0, |line| line.waiting.len());
+    fn enqueue(&mut self, client: &Client, permits: usize) -> Option<(u64, oneshot::Receiver<()>)> {
+        let of_one = self.clients.get(client).map_or(0, |queue| queue.waiting.len());
         if self.waiting >= WAITING_MAX || of_one >= WAITING_OF_ONE_MAX {
             return None;
         }
-        let (told, hears) = oneshot::channel();
+        let (grant, granted) = oneshot::channel();
         (self.number, self.waiting) = (self.number + 1, self.waiting + 1);
-        let waiter = Waiter { number: self.number, parts, grant: told };
+        let waiter = Waiter { number: self.number, permits, grant };
         self.clients.entry(client.clone()).or_default().waiting.push_back(waiter);
         if of_one == 0 {
             self.turns.push_back(client.clone());
         }
         self.grant_waiting();
-        Some((self.number, hears))
+        Some((self.number, granted))
     }
 
     /// Returns permits.
-    fn release(&mut self, client: &Client, parts: usize) {
-        self.free += parts;
-        if let Some(line) = self.clients.get_mut(client) {
-            line.held -= parts;
+    fn release(&mut self, client: &Client, permits: usize) {
+        self.free += permits;
+        if let Some(queue) = self.clients.get_mut(client) {
+            queue.held -= permits;
         }
         self.forget(client);
         self.grant_waiting();
@@ -118,11 +118,11 @@ impl State {
 
     /// Removes a waiting request. Returns `false` if it is not waiting any more, because it was granted.
     fn dequeue(&mut self, client: &Client, number: u64) -> bool {
-        let Some(line) = self.clients.get_mut(client) else { return false };
-        let before = line.waiting.len();
-        line.waiting.retain(|waiter| waiter.number != number);
-        let (left, is_empty) = (line.waiting.len() < before, line.waiting.is_empty());
-        if left {
+        let Some(queue) = self.clients.get_mut(client) else { return false };
+        let before = queue.waiting.len();
+        queue.waiting.retain(|waiter| waiter.number != number);
+        let (was_waiting, is_empty) = (queue.waiting.len() < before, queue.waiting.is_empty());
+        if was_waiting {
             self.waiting -= 1;
             if is_empty {
                 self.turns.retain(|waits| waits != client);
@@ -130,7 +130,7 @@ impl State {
             self.forget(client);
             self.grant_waiting();
         }
-        left
+        was_waiting
     }
 
     /// Grants permits in the order of turns.
@@ -141,24 +141,25 @@ impl State {
         let mut passed = 0;
         while passed < self.turns.len() {
             let Some(client) = self.turns.pop_front() else { return };
-            let parts = self.clients.get(&client).and_then(|line| line.waiting.front()).map_or(0, |next| next.parts);
-            if !self.is_fair(&client, parts) {
+            let permits =
+                self.clients.get(&client).and_then(|queue| queue.waiting.front()).map_or(0, |next| next.permits);
+            if !self.is_fair(&client, permits) {
                 self.turns.push_back(client);
                 passed += 1;
                 continue;
             }
-            if parts > self.free {
+            if permits > self.free {
                 self.turns.push_front(client);
                 return;
             }
-            let line = self.clients.entry(client.clone()).or_default();
-            let told = line.waiting.pop_front().is_some_and(|next| next.grant.send(()).is_ok());
+            let queue = self.clients.entry(client.clone()).or_default();
+            let is_received = queue.waiting.pop_front().is_some_and(|next| next.grant.send(()).is_ok());
             self.waiting -= 1;
-            if told {
-                self.free -= parts;
-                line.held += parts;
+            if is_received {
+                self.free -= permits;
+                queue.held += permits;
             }
-            match line.waiting.is_empty() {
+            match queue.waiting.is_empty() {
                 true => self.forget(&client),
                 false => self.turns.push_back(client),
             }
@@ -168,11 +169,11 @@ impl State {
 
     /// Removes a client that neither holds permits nor waits.
     fn forget(&mut self, client: &Client) {
-        if let Entry::Occupied(line) = self.clients.entry(client.clone())
-            && line.get().held == 0
-            && line.get().waiting.is_empty()
+        if let Entry::Occupied(queue) = self.clients.entry(client.clone())
+            && queue.get().held == 0
+            && queue.get().waiting.is_empty()
         {
-            line.remove();
+            queue.remove();
         }
     }
 }
@@ -181,19 +182,19 @@ impl State {
 pub(crate) struct LimiterPermit {
     shared: Arc<SharedLimiter>,
     client: Client,
-    parts: usize,
+    permits: usize,
 }
 
 impl LimiterPermit {
     /// Merges other permits of the same limiter and client into these.
     pub(crate) fn add(&mut self, mut other: Self) {
-        self.parts += std::mem::take(&mut other.parts);
+        self.permits += std::mem::take(&mut other.permits);
     }
 }
 
 impl Drop for LimiterPermit {
     fn drop(&mut self) {
-        self.shared.state.lock().release(&self.client, self.parts);
+        self.shared.state.lock().release(&self.client, self.permits);
     }
 }
 
@@ -201,7 +202,7 @@ impl std::fmt::Debug for LimiterPermit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LimiterPermit")
             .field("client", &self.client)
-            .field("parts", &self.parts)
+            .field("permits", &self.permits)
             .finish_non_exhaustive()
     }
 }
@@ -210,35 +211,35 @@ impl std::fmt::Debug for LimiterPermit {
 struct PendingAcquire<'r> {
     shared: &'r Arc<SharedLimiter>,
     client: &'r Client,
-    parts: usize,
+    permits: usize,
     number: u64,
     granted: oneshot::Receiver<()>,
-    has_taken: bool,
+    is_received: bool,
 }
 
 impl Drop for PendingAcquire<'_> {
     fn drop(&mut self) {
-        if self.has_taken {
+        if self.is_received {
             return;
         }
         let mut state = self.shared.state.lock();
         if !state.dequeue(self.client, self.number) && self.granted.try_recv().is_ok() {
             // Granted, and dropped before the grant was received.
-            state.release(self.client, self.parts);
+            state.release(self.client, self.permits);
         }
     }
 }
 
 impl Limiter {
     /// Makes a limiter of `size` permits. A request waits for at most `wait`.
-    pub(crate) fn new(scarce: LimitKind, size: usize, wait: Duration, metrics: Metrics) -> Self {
-        let state = Mutex::new(State { free: size, times: 1, ..State::default() });
-        Self { scarce, shared: Arc::new(SharedLimiter { size, state }), wait, metrics }
+    pub(crate) fn new(kind: LimitKind, size: usize, wait: Duration, metrics: Metrics) -> Self {
+        let state = Mutex::new(State { free: size, client_factor: 1, ..State::default() });
+        Self { kind, shared: Arc::new(SharedLimiter { size, state }), wait, metrics }
     }
 
     /// Sets the factor between the free permits and one client's share.
-    pub(crate) fn with_client_factor(self, times: usize) -> Self {
-        self.shared.state.lock().times = times;
+    pub(crate) fn with_client_factor(self, client_factor: usize) -> Self {
+        self.shared.state.lock().client_factor = client_factor;
         self
     }
 
@@ -248,31 +249,31 @@ impl Limiter {
     ///
     /// # Errors
     /// 429 if the permits are not free in time.
-    pub(crate) async fn acquire(&self, client: &Client, parts: usize) -> Result<LimiterPermit, Failure> {
+    pub(crate) async fn acquire(&self, client: &Client, permits: usize) -> Result<LimiterPermit, Failure> {
         let Self { shared, wait, .. } = self;
-        let parts = parts.min(shared.size);
-        let held = || LimiterPermit { shared: shared.clone(), client: client.clone(), parts };
-        let waits = {
+        let permits = permits.min(shared.size);
+        let permit = || LimiterPermit { shared: shared.clone(), client: client.clone(), permits };
+        let enqueued = {
             let mut state = shared.state.lock();
-            if state.try_acquire(client, parts) {
-                return Ok(held());
+            if state.try_acquire(client, permits) {
+                return Ok(permit());
             }
-            state.enqueue(client, parts)
+            state.enqueue(client, permits)
         };
-        let Some((number, hears)) = waits else { return Err(self.refusal()) };
-        let mut waiting = PendingAcquire { shared, client, parts, number, granted: hears, has_taken: false };
-        match tokio::time::timeout(*wait, &mut waiting.granted).await {
+        let Some((number, granted)) = enqueued else { return Err(self.refusal()) };
+        let mut pending = PendingAcquire { shared, client, permits, number, granted, is_received: false };
+        match tokio::time::timeout(*wait, &mut pending.granted).await {
             Ok(Ok(())) => {
-                waiting.has_taken = true;
-                Ok(held())
+                pending.is_received = true;
+                Ok(permit())
             }
             _ => Err(self.refusal()),
         }
     }
 
     fn refusal(&self) -> Failure {
-        self.metrics.refused(self.scarce);
-        let what = match self.scarce {
+        self.metrics.refused(self.kind);
+        let what = match self.kind {
             LimitKind::Watches => "the limit of watches is reached",
             LimitKind::Requests => "the limit of concurrent requests is reached",
             LimitKind::Lists => "the limit of concurrent lists is reached",

@@ -73,15 +73,16 @@ impl RequestClass {
         // All pairs, so that a repeated parameter cannot mean one thing here and another to the handler. The
         // handler refuses a query that does not parse.
         let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri).map_or(Vec::new(), |Query(pairs)| pairs);
-        let says = |wanted: &str| {
-            let mut said = pairs.iter().filter(|(name, _)| name == wanted).map(|(name, value)| parse_bool(name, value));
-            said.try_fold(false, |is_on, said| said.map(|said| is_on | said.is_on()))
+        let is_set = |parameter: &str| {
+            let mut values =
+                pairs.iter().filter(|(name, _)| name == parameter).map(|(name, value)| parse_bool(name, value));
+            values.try_fold(false, |is_on, value| value.map(|value| is_on | value.is_on()))
         };
         let mut times = pairs.iter().filter(|(name, _)| name == "timeoutSeconds");
         Ok(match () {
             () if method != Method::GET => Self::Answer,
-            () if says("watch")? => Self::Watch(times.next().map_or(Ok(None), |(_, seconds)| time(seconds))?),
-            () if says("follow")? => Self::RecordStream,
+            () if is_set("watch")? => Self::Watch(times.next().map_or(Ok(None), |(_, seconds)| time(seconds))?),
+            () if is_set("follow")? => Self::RecordStream,
             () => Self::Answer,
         })
     }
@@ -110,33 +111,33 @@ pub(crate) async fn bound(
         Ok(RequestClass::Probe) => return within(answer_max, request, next).await,
         Ok(RequestClass::Answer) => {
             return match requests.acquire(&client, 1).await {
-                Ok(one) => hold_until_sent(within(answer_max, request, next).await, one),
+                Ok(permit) => hold_until_sent(within(answer_max, request, next).await, permit),
                 Err(failure) => failure.into_response(),
             };
         }
         Ok(RequestClass::Watch(time)) => Some(time.unwrap_or_else(|| between_half_and_all(watch_max))),
         Ok(RequestClass::RecordStream) => None,
     };
-    let one = match watches.acquire(&client, 1).await {
-        Ok(one) => one,
+    let permit = match watches.acquire(&client, 1).await {
+        Ok(permit) => permit,
         Err(failure) => return failure.into_response(),
     };
-    let pass = request.extensions().get::<AuthenticatedCaller>().cloned();
+    let caller = request.extensions().get::<AuthenticatedCaller>().cloned();
     let response = within(answer_max, request, next).await;
     if !response.status().is_success() {
         return response;
     }
-    hold_until_sent(response.map(|body| until(stream_end(stopped.clone(), time, pass), body)), one)
+    hold_until_sent(response.map(|body| until(stream_end(stopped.clone(), time, caller), body)), permit)
 }
 
 /// Waits for the end of a stream: the server stops, its time is over, or its token is revoked.
 ///
 /// *Cancel safety*: nothing is lost.
-async fn stream_end(stopped: CancellationToken, time: Option<Duration>, pass: Option<AuthenticatedCaller>) {
+async fn stream_end(stopped: CancellationToken, time: Option<Duration>, caller: Option<AuthenticatedCaller>) {
     tokio::select! {
         () = stopped.cancelled() => {}
         Some(()) = OptionFuture::from(time.map(tokio::time::sleep)) => {}
-        Some(()) = OptionFuture::from(pass.as_ref().map(AuthenticatedCaller::revoked)) => {}
+        Some(()) = OptionFuture::from(caller.as_ref().map(AuthenticatedCaller::revoked)) => {}
     }
 }
 

@@ -48,7 +48,7 @@ pub struct Metrics(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     /// By controller. If a name is reused, the entry belongs to the new controller.
-    talliers: Mutex<BTreeMap<Arc<str>, Weak<ReconcileRecorder>>>,
+    recorders: Mutex<BTreeMap<Arc<str>, Weak<ReconcileRecorder>>>,
     /// The newest event sequence at the last scrape.
     events: AtomicU64,
     refusals: Refusals,
@@ -79,19 +79,19 @@ struct ControllerSample {
 
 impl Observer for Metrics {
     fn controller(&self, name: &Arc<str>) -> Arc<dyn Recorder> {
-        let tallier = Arc::<ReconcileRecorder>::default();
-        let mut talliers = self.0.talliers.lock();
+        let recorder = Arc::<ReconcileRecorder>::default();
+        let mut recorders = self.0.recorders.lock();
         // Removed controllers leave their names behind.
-        talliers.retain(|_, known| known.strong_count() > 0);
-        talliers.insert(name.clone(), Arc::downgrade(&tallier));
-        tallier
+        recorders.retain(|_, known| known.strong_count() > 0);
+        recorders.insert(name.clone(), Arc::downgrade(&recorder));
+        recorder
     }
 }
 
 impl Metrics {
     /// Counts a request that was refused because a limit was reached.
-    pub(crate) fn refused(&self, for_want_of: LimitKind) {
-        self.0.refusals.room(for_want_of).fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn refused(&self, limit: LimitKind) {
+        self.0.refusals.limit(limit).fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a changed file that could not be used.
@@ -111,9 +111,9 @@ impl Metrics {
     }
 
     /// Returns the current metrics of `host`.
-    pub(crate) fn render(&self, host: &Host, form: ExpositionFormat) -> String {
+    pub(crate) fn render(&self, host: &Host, format: ExpositionFormat) -> String {
         let scrape = self.scrape(host);
-        let mut text = TextEncoder::new(form);
+        let mut text = TextEncoder::new(format);
         for family in &FAMILIES {
             text.start_family(family);
             (family.samples)(&scrape, &mut text);
@@ -123,11 +123,11 @@ impl Metrics {
 
     fn scrape(&self, host: &Host) -> Scrape {
         let Measures { controllers, instances_running, instances_free, room, compiled } = host.measure();
-        let talliers = self.0.talliers.lock();
-        let tally = |name: &str| talliers.get(name).and_then(Weak::upgrade).map(|tallier| tallier.tally());
+        let recorders = self.0.recorders.lock();
+        let tally = |name: &str| recorders.get(name).and_then(Weak::upgrade).map(|recorder| recorder.tally());
         let one = |measures: ControllerMeasures| ControllerSample { tally: tally(&measures.status.name), measures };
         let controllers = controllers.into_iter().map(one).collect();
-        drop(talliers);
+        drop(recorders);
         Scrape {
             controllers,
             instances_running,

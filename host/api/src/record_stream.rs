@@ -55,9 +55,9 @@ pub(crate) async fn events(State(api): State<Arc<Api>>, uri: Uri) -> Result<Resp
 }
 
 pub(crate) async fn logs(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Failure> {
-    let mut wanted: RecordQuery = params(&uri)?;
-    wanted.lines.get_or_insert(LINES);
-    RecordStream::new(RecordSource::Logs(api.host.logs()), wanted).map(RecordStream::response)
+    let mut query: RecordQuery = params(&uri)?;
+    query.lines.get_or_insert(LINES);
+    RecordStream::new(RecordSource::Logs(api.host.logs()), query).map(RecordStream::response)
 }
 
 /// Selects costs.
@@ -169,8 +169,8 @@ struct RecordStream {
 }
 
 impl RecordStream {
-    fn new(source: RecordSource, wanted: RecordQuery) -> Result<Self, Failure> {
-        let RecordQuery { controller, key, after, lines, follow } = wanted;
+    fn new(source: RecordSource, query: RecordQuery) -> Result<Self, Failure> {
+        let RecordQuery { controller, key, after, lines, follow } = query;
         let unreadable =
             |text: &str| Failure::bad_request(format!("key: `{text}` is not like `apps/v1/Deployment default/web`"));
         let key = key.map(|text| read_key(&text).ok_or_else(|| unreadable(&text))).transpose()?;
@@ -212,11 +212,11 @@ impl RecordStream {
         let controller = self.controller.as_deref();
         let records = self.source.read(controller.filter(|_| !self.follow), self.after);
         self.after = records.last().map_or(self.after, |record| record.sequence);
-        let is_wanted = |record: &&RecordLine| {
+        let matches = |record: &&RecordLine| {
             controller.is_none_or(|name| name == &*record.controller) && (self.key.is_none() || record.key == self.key)
         };
-        let wanted: Vec<&RecordLine> = records.iter().filter(is_wanted).collect();
-        let lines = &wanted[wanted.len().saturating_sub(count)..];
+        let found: Vec<&RecordLine> = records.iter().filter(matches).collect();
+        let lines = &found[found.len().saturating_sub(count)..];
         lines.iter().flat_map(|record| record.line.iter().copied()).collect()
     }
 }

@@ -28,25 +28,25 @@ pub(crate) async fn answer(
     loop {
         let resource = api.host.store().get(&key).await?;
         let scale = document(&resource, paths);
-        let wanted = match *ask.method {
+        let desired = match *ask.method {
             Method::GET => return Ok(Json(scale).into_response()),
             Method::PUT => ask.document()?,
             Method::PATCH => apply_patch(&scale, ask)?,
             _ => return Err(not_allowed(ask)),
         };
-        let text = |pointer| wanted.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
-        let asked = text("/metadata/resourceVersion").map(str::parse).transpose()?;
+        let text = |pointer| desired.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let required = text("/metadata/resourceVersion").map(str::parse).transpose()?;
         // A patch was computed from this revision, so the write requires it.
-        let revision = if ask.method == Method::PATCH { asked.or(Some(resource.revision())) } else { asked };
+        let revision = if ask.method == Method::PATCH { required.or(Some(resource.revision())) } else { required };
         let precondition = Precondition { uid: text("/metadata/uid").map(str::to_owned), revision };
-        let change = Change::Merge(nested(&paths.spec, replicas(&wanted)?.into()));
+        let change = Change::Merge(nested(&paths.spec, replicas(&desired)?.into()));
         let request = ask.request(Write::Patch { key: key.clone(), change, precondition }, params)?;
         tries -= 1;
         match api.host.write(request).await.map_err(Failure::from) {
             Ok(written) => return Ok(Json(document(&written.resource, paths)).into_response()),
             Err(failure) => {
-                let came_between = ask.method == Method::PATCH && revision == Some(resource.revision());
-                if !(failure.is_conflict() && came_between && tries > 0) {
+                let is_outdated = ask.method == Method::PATCH && revision == Some(resource.revision());
+                if !(failure.is_conflict() && is_outdated && tries > 0) {
                     return Err(failure);
                 }
             }

@@ -147,16 +147,16 @@ pub async fn serve(options: Options, served: impl Into<ServerBackend>) -> Result
     let address = listener.address().map_err(|source| Error::Bind { address, source })?;
     let stopped = CancellationToken::new();
     let (request_max, stall) = (Duration::from_millis(request_ms_max), Duration::from_millis(stall_ms_max));
-    let room = |scarce, size, wait| Limiter::new(scarce, size, wait, metrics.clone());
+    let limiter = |kind, size, wait| Limiter::new(kind, size, wait, metrics.clone());
     let connections =
-        room(LimitKind::Connections, connections_max, Duration::ZERO).with_client_factor(CONNECTIONS_OF_ONE);
+        limiter(LimitKind::Connections, connections_max, Duration::ZERO).with_client_factor(CONNECTIONS_OF_ONE);
     let limits = Limits {
         // A watch is refused at once, because watches may take long to end.
-        watches: room(LimitKind::Watches, watches_max.min(connections_max / 2), Duration::ZERO)
+        watches: limiter(LimitKind::Watches, watches_max.min(connections_max / 2), Duration::ZERO)
             .with_client_factor(WATCHES_OF_ONE),
-        requests: room(LimitKind::Requests, requests_max, request_max),
-        lists: room(LimitKind::Lists, lists_max, request_max),
-        bodies: room(LimitKind::Bodies, bodies_bytes_max.max(body_bytes_max), request_max),
+        requests: limiter(LimitKind::Requests, requests_max, request_max),
+        lists: limiter(LimitKind::Lists, lists_max, request_max),
+        bodies: limiter(LimitKind::Bodies, bodies_bytes_max.max(body_bytes_max), request_max),
         body_bytes_max,
         // The first parts of all bodies together fit into half of the limit.
         beginning_bytes_max: bodies_bytes_max.max(body_bytes_max) / 2 / requests_max.max(1),
@@ -184,16 +184,16 @@ pub async fn serve(options: Options, served: impl Into<ServerBackend>) -> Result
         event_cache: EncodedEventCache::default(),
     };
     let fingerprint = identity.as_ref().map(|identity| identity.last_value().fingerprint.clone());
-    let opened =
-        ConnectionHandler { identity, door: ApiService::new(api), stopped: stopped.clone(), request_max, stall };
-    let server = Server { listener, opened, permits: Arc::new(Semaphore::new(connections_max)), connections };
+    let handler =
+        ConnectionHandler { identity, api: ApiService::new(api), stopped: stopped.clone(), request_max, stall };
+    let server = Server { listener, handler, permits: Arc::new(Semaphore::new(connections_max)), connections };
     let accepting = Arc::new(Mutex::new(Some(tokio::spawn(server.accept()))));
     Ok(Handle { address, fingerprint, stopped, accepting })
 }
 
 struct Server {
     listener: Listener,
-    opened: ConnectionHandler,
+    handler: ConnectionHandler,
     /// One permit per connection. Further connections wait in the system's backlog.
     permits: Arc<Semaphore>,
     /// The same limit by client, checked after the accept: connections beyond a client's share are closed.
@@ -212,14 +212,14 @@ impl Server {
             };
             let (permit, stream) = tokio::select! {
                 biased;
-                () = self.opened.stopped.cancelled() => return connections,
+                () = self.handler.stopped.cancelled() => return connections,
                 next = next => next,
             };
             match stream {
                 Ok((stream, client)) => {
                     // Without waiting; the client learns of the refusal when its connection closes.
                     let Ok(held) = self.connections.acquire(&client, 1).await else { continue };
-                    let connection = self.opened.clone().serve(stream, client);
+                    let connection = self.handler.clone().serve(stream, client);
                     connections.spawn(async move {
                         connection.await;
                         drop((held, permit));
@@ -239,7 +239,7 @@ impl Server {
 struct ConnectionHandler {
     /// `None` for plain HTTP.
     identity: Option<Arc<ReloadingFile<TlsIdentity>>>,
-    door: ApiService,
+    api: ApiService,
     stopped: CancellationToken,
     request_max: Duration,
     stall: Duration,
@@ -248,28 +248,28 @@ struct ConnectionHandler {
 impl ConnectionHandler {
     /// Serves one connection until the client disconnects, a timeout closes it, or the server stops.
     async fn serve(self, stream: Box<dyn Stream>, client: Client) {
-        let Some(identity) = &self.identity else { return self.speak(stream, client).await };
-        let agree = async {
+        let Some(identity) = &self.identity else { return self.serve_http(stream, client).await };
+        let handshake = async {
             let identity = identity.current().await;
             identity.warn_if_invalid();
             identity.acceptor.accept(stream).await
         };
-        let agreed = tokio::select! {
-            agreed = tokio::time::timeout(self.request_max, agree) => agreed,
+        let result = tokio::select! {
+            result = tokio::time::timeout(self.request_max, handshake) => result,
             () = self.stopped.cancelled() => return,
         };
-        match agreed {
-            Ok(Ok(stream)) => self.speak(stream, client).await,
+        match result {
+            Ok(Ok(stream)) => self.serve_http(stream, client).await,
             Ok(Err(error)) => tracing::debug!(%error, "the TLS handshake failed"),
             Err(_) => tracing::debug!("the TLS handshake timed out"),
         }
     }
 
     /// Serves HTTP/1 or HTTP/2, as the client chooses.
-    async fn speak(self, stream: impl Stream + 'static, client: Client) {
-        let Self { identity: _, door, stopped, request_max, stall } = self;
-        let traffic = ConnectionTimeouts::new(TimeoutOptions { first: request_max, idle: IDLE_MAX, stall });
-        let service = service(door, traffic.clone(), client);
+    async fn serve_http(self, stream: impl Stream + 'static, client: Client) {
+        let Self { identity: _, api, stopped, request_max, stall } = self;
+        let timeouts = ConnectionTimeouts::new(TimeoutOptions { first: request_max, idle: IDLE_MAX, stall });
+        let service = service(api, timeouts.clone(), client);
         let builder = builder(request_max);
         let connection = builder.serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
@@ -279,7 +279,7 @@ impl ConnectionHandler {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
-            end = traffic.expired() => match end {
+            end = timeouts.expired() => match end {
                 CloseReason::Idle => {
                     connection.as_mut().graceful_shutdown();
                     // A client that does not read the shutdown either is cut off.
@@ -299,19 +299,19 @@ impl ConnectionHandler {
 
 /// Returns the service of one connection, which tracks its requests and responses.
 fn service(
-    door: ApiService,
-    traffic: Arc<ConnectionTimeouts>,
+    api: ApiService,
+    timeouts: Arc<ConnectionTimeouts>,
     client: Client,
 ) -> impl Service<Request<Incoming>, Response = Response<StallGuardBody>, Error = Infallible, Future: Send> {
     service_fn(move |request: Request<Incoming>| {
-        let (asked, door, client) = (traffic.begin_request(), door.clone(), client.clone());
+        let (in_flight, api, client) = (timeouts.begin_request(), api.clone(), client.clone());
         async move {
             let (mut request, unread) = UnreadBody::of(request);
             // A client with a token replaces this one.
             request.extensions_mut().insert(client);
-            let response = door.answer(request).await;
+            let response = api.answer(request).await;
             unread.drain().await;
-            Ok(response.map(|body| asked.body(body)))
+            Ok(response.map(|body| in_flight.body(body)))
         }
     })
 }

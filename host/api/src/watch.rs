@@ -173,30 +173,30 @@ impl WatchStream {
                 }
             };
             self.seen = event.revision;
-            if let Some(word) = visible_change(&event, &self.selector) {
-                return Ok(self.shared_event_line(word, &event));
+            if let Some(event_type) = visible_change(&event, &self.selector) {
+                return Ok(self.shared_event_line(event_type, &event));
             }
         }
     }
 
     /// Returns the line of an event, which all watches of the same form share.
-    fn shared_event_line(&mut self, word: &'static str, event: &Event) -> Bytes {
+    fn shared_event_line(&mut self, event_type: &'static str, event: &Event) -> Bytes {
         let Event { revision, resource, .. } = event;
         match self.shared.clone().filter(|_| self.encoder.is_deterministic()) {
             Some((cache, version)) => {
                 let metadata = matches!(self.encoder.format, ResponseFormat::Metadata);
-                let key = EventCacheKey { revision: *revision, word, metadata, version };
-                cache.get_or_encode(key, || self.event_line(word, resource, *revision))
+                let key = EventCacheKey { revision: *revision, event_type, metadata, version };
+                cache.get_or_encode(key, || self.event_line(event_type, resource, *revision))
             }
-            None => self.event_line(word, resource, *revision),
+            None => self.event_line(event_type, resource, *revision),
         }
     }
 
     /// Returns the line of an event. Its resource has the revision of the event, so that a client can resume
     /// from there. The first table has the columns, further ones do not.
-    fn event_line(&mut self, word: &str, resource: &Resource, revision: Revision) -> Bytes {
+    fn event_line(&mut self, event_type: &str, resource: &Resource, revision: Revision) -> Bytes {
         let knows_columns = std::mem::replace(&mut self.knows_columns, true);
-        line(word, |text| {
+        line(event_type, |text| {
             if resource.revision() == revision {
                 return self.encoder.append(resource, knows_columns, text);
             }
@@ -227,8 +227,8 @@ fn visible_change(event: &Event, selector: &Selector) -> Option<&'static str> {
 }
 
 /// Returns one line of a watch.
-fn line(word: &str, append_object: impl FnOnce(&mut Vec<u8>)) -> Bytes {
-    let mut line = format!("{{\"type\":\"{word}\",\"object\":").into_bytes();
+fn line(event_type: &str, append_object: impl FnOnce(&mut Vec<u8>)) -> Bytes {
+    let mut line = format!("{{\"type\":\"{event_type}\",\"object\":").into_bytes();
     append_object(&mut line);
     line.extend_from_slice(b"}\n");
     line.into()

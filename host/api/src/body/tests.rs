@@ -11,7 +11,7 @@ const KIB: usize = 1024;
 
 /// Limits with bodies of 2 MiB, and permits for four of them.
 fn limits() -> Limits {
-    let room = |scarce, size| Limiter::new(scarce, size, Duration::from_secs(10), Metrics::default());
+    let room = |kind, size| Limiter::new(kind, size, Duration::from_secs(10), Metrics::default());
     Limits {
         watches: room(LimitKind::Watches, 1),
         requests: room(LimitKind::Requests, 1),

@@ -5,7 +5,7 @@ const BOUNDS: TimeoutOptions =
     TimeoutOptions { first: SECOND, idle: Duration::from_secs(10), stall: Duration::from_secs(3) };
 
 fn state(now: Instant) -> State {
-    State { asked: 0, answering: 0, idle_since: now, offered: BTreeMap::new() }
+    State { requests: 0, in_flight: 0, idle_since: now, turn_ends: BTreeMap::new() }
 }
 
 #[test]
@@ -14,7 +14,7 @@ fn a_connection_has_less_time_for_its_first_request_than_between_two() {
     let mut state = state(opened);
     assert_eq!(state.next_check(&BOUNDS, opened), Ok(opened + SECOND));
     assert_eq!(state.next_check(&BOUNDS, opened + SECOND), Err(CloseReason::Idle));
-    state.asked = 1;
+    state.requests = 1;
     assert_eq!(state.next_check(&BOUNDS, opened + 9 * SECOND), Ok(opened + 10 * SECOND));
     assert_eq!(state.next_check(&BOUNDS, opened + 10 * SECOND), Err(CloseReason::Idle));
 }
@@ -22,9 +22,9 @@ fn a_connection_has_less_time_for_its_first_request_than_between_two() {
 #[test]
 fn slow_response_is_kept_while_the_client_reads() {
     let opened = Instant::now();
-    let mut state = State { asked: 2, answering: 2, ..state(opened) };
+    let mut state = State { requests: 2, in_flight: 2, ..state(opened) };
     assert_eq!(state.next_check(&BOUNDS, opened + 100 * SECOND), Ok(opened + 103 * SECOND));
-    state.offered = BTreeMap::from([(1, opened + 103 * SECOND), (2, opened + 102 * SECOND)]);
+    state.turn_ends = BTreeMap::from([(1, opened + 103 * SECOND), (2, opened + 102 * SECOND)]);
     assert_eq!(state.next_check(&BOUNDS, opened + 100 * SECOND), Ok(opened + 102 * SECOND));
     assert_eq!(state.next_check(&BOUNDS, opened + 102 * SECOND), Err(CloseReason::Stalled));
 }
@@ -34,19 +34,19 @@ async fn a_body_is_handed_on_in_pieces_and_notes_whose_turn_it_is() {
     use http_body_util::BodyExt;
     use hyper::body::Body as _;
 
-    let traffic = ConnectionTimeouts::new(BOUNDS);
+    let timeouts = ConnectionTimeouts::new(BOUNDS);
     let long = vec![b'x'; 2 * PIECE_BYTES + 1];
-    let mut body = traffic.begin_request().body(Body::from(long.clone()));
+    let mut body = timeouts.begin_request().body(Body::from(long.clone()));
     assert_eq!(body.size_hint().exact(), Some(long.len() as u64));
     let mut lengths = Vec::new();
     while let Some(frame) = body.frame().await {
         lengths.push(frame.unwrap().into_data().unwrap().len());
-        assert_eq!(traffic.state.lock().offered.len(), 1, "it is the client's turn");
+        assert_eq!(timeouts.state.lock().turn_ends.len(), 1, "it is the client's turn");
     }
     assert_eq!(lengths, [PIECE_BYTES, PIECE_BYTES, 1]);
-    assert!(body.is_end_stream() && traffic.state.lock().offered.is_empty());
+    assert!(body.is_end_stream() && timeouts.state.lock().turn_ends.is_empty());
     drop(body);
-    assert_eq!(traffic.state.lock().answering, 0);
+    assert_eq!(timeouts.state.lock().in_flight, 0);
 }
 
 /// Returns the seconds until a client that reads one piece at this interval is cut off, within ten minutes.

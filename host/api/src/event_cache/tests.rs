@@ -1,20 +1,20 @@
 use super::*;
 
-fn about(revision: u64, word: &'static str, metadata: bool, version: &str) -> EventCacheKey {
-    EventCacheKey { revision: Revision(revision), word, metadata, version: version.into() }
+fn key(revision: u64, event_type: &'static str, metadata: bool, version: &str) -> EventCacheKey {
+    EventCacheKey { revision: Revision(revision), event_type, metadata, version: version.into() }
 }
 
 #[test]
 fn event_is_encoded_once_for_all_watches() {
     let lines = EncodedEventCache::default();
-    let first = lines.get_or_encode(about(1, "ADDED", false, "v1"), || Bytes::from(vec![b'a'; 64]));
-    let again = lines.clone().get_or_encode(about(1, "ADDED", false, "v1"), || panic!("it is written a second time"));
+    let first = lines.get_or_encode(key(1, "ADDED", false, "v1"), || Bytes::from(vec![b'a'; 64]));
+    let again = lines.clone().get_or_encode(key(1, "ADDED", false, "v1"), || panic!("it is written a second time"));
     assert_eq!(first.as_ptr(), again.as_ptr());
     for other in [
-        about(2, "ADDED", false, "v1"),
-        about(1, "MODIFIED", false, "v1"),
-        about(1, "ADDED", true, "v1"),
-        about(1, "ADDED", false, "v2"),
+        key(2, "ADDED", false, "v1"),
+        key(1, "MODIFIED", false, "v1"),
+        key(1, "ADDED", true, "v1"),
+        key(1, "ADDED", false, "v2"),
     ] {
         assert_eq!(lines.get_or_encode(other.clone(), || "other".into()), "other", "{other:?}");
     }
@@ -23,16 +23,16 @@ fn event_is_encoded_once_for_all_watches() {
 #[test]
 fn cache_is_bounded_in_events_and_bytes() {
     let lines = EncodedEventCache::default();
-    let kept = || {
-        let kept = lines.0.lock();
-        (kept.lines.len(), kept.bytes)
+    let size = || {
+        let cache = lines.0.lock();
+        (cache.lines.len(), cache.bytes)
     };
     let add =
-        |revision, bytes| drop(lines.get_or_encode(about(revision, "ADDED", false, "v1"), || vec![0; bytes].into()));
+        |revision, bytes| drop(lines.get_or_encode(key(revision, "ADDED", false, "v1"), || vec![0; bytes].into()));
     (0..1000).for_each(|revision| add(revision, 1));
-    assert_eq!(kept(), (LINES_MAX, LINES_MAX));
+    assert_eq!(size(), (LINES_MAX, LINES_MAX));
     (1000..1010).for_each(|revision| add(revision, BYTES_MAX / 4));
-    assert_eq!(kept(), (4, BYTES_MAX));
+    assert_eq!(size(), (4, BYTES_MAX));
     add(2000, BYTES_MAX + 1);
-    assert_eq!(kept(), (0, 0));
+    assert_eq!(size(), (0, 0));
 }

@@ -25,11 +25,11 @@ async fn request_without_a_permit_waits_and_is_refused_in_the_end() {
     let held = room.acquire(&client(1), 8).await.unwrap();
     assert_eq!(room.acquire(&client(2), 3).await.unwrap_err().code(), 429);
     let other = client(2);
-    let (taken, ()) = tokio::join!(room.acquire(&other, 3), async {
+    let (granted, ()) = tokio::join!(room.acquire(&other, 3), async {
         tokio::time::sleep(WAIT / 2).await;
         drop(held);
     });
-    assert!(taken.is_ok(), "there was room before the wait was over");
+    assert!(granted.is_ok(), "there was room before the wait was over");
 }
 
 #[tokio::test(start_paused = true)]

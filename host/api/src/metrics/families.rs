@@ -294,9 +294,9 @@ pub(super) const FAMILIES: [Family; 47] = [
         "homeostat_api_refusals",
         "Requests and connections that the API refused, by the limit that was reached.",
         |scrape, text| {
-            for scarce in LimitKind::ALL {
-                let count = scrape.refusals.room(scarce).load(Ordering::Relaxed);
-                text.sample(&[("room", scarce.as_str())], count);
+            for limit in LimitKind::ALL {
+                let count = scrape.refusals.limit(limit).load(Ordering::Relaxed);
+                text.sample(&[("room", limit.as_str())], count);
             }
         },
     ),

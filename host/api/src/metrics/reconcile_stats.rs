@@ -86,13 +86,13 @@ impl ReconcileStats {
     }
 
     /// Returns how often this limit was hit.
-    pub(super) fn hits(&self, wanted: LimitName) -> u64 {
-        LimitName::ALL.iter().zip(self.limits).filter(|(name, _)| **name == wanted).map(|(_, hits)| hits).sum()
+    pub(super) fn hits(&self, limit: LimitName) -> u64 {
+        LimitName::ALL.iter().zip(self.limits).filter(|(name, _)| **name == limit).map(|(_, hits)| hits).sum()
     }
 
-    /// Returns how many reconciles had a result that `wanted` accepts.
-    pub(super) fn results(&self, wanted: impl Fn(Label) -> bool) -> u64 {
-        RESULTS.iter().zip(self.results).filter(|(label, _)| wanted(**label)).map(|(_, count)| count).sum()
+    /// Returns how many reconciles had a result that `matches` accepts.
+    pub(super) fn results(&self, matches: impl Fn(Label) -> bool) -> u64 {
+        RESULTS.iter().zip(self.results).filter(|(label, _)| matches(**label)).map(|(_, count)| count).sum()
     }
 }
 

@@ -58,13 +58,13 @@ pub(super) struct Refusals(Arc<RefusalCounters>);
 
 #[derive(Default)]
 struct RefusalCounters {
-    rooms: [AtomicU64; LimitKind::ALL.len()],
+    limits: [AtomicU64; LimitKind::ALL.len()],
     files: [AtomicU64; FileKind::ALL.len()],
 }
 
 impl Refusals {
-    pub(super) fn room(&self, scarce: LimitKind) -> &AtomicU64 {
-        &self.0.rooms[scarce as usize]
+    pub(super) fn limit(&self, limit: LimitKind) -> &AtomicU64 {
+        &self.0.limits[limit as usize]
     }
 
     pub(super) fn file(&self, file: FileKind) -> &AtomicU64 {

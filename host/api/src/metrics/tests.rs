@@ -18,12 +18,12 @@ fn record(recorder: &dyn Recorder, label: Label, result: &Result<Outcome, Fault>
 
 #[test]
 fn a_reconcile_is_counted_once_wherever_it_belongs() {
-    let tallier = ReconcileRecorder::default();
+    let recorder = ReconcileRecorder::default();
     let limit = Fault::Limit { limit: LimitName::EffectBytes, message: String::new() };
-    record(&tallier, Label::Success, &Ok(Outcome::Settled));
-    record(&tallier, Label::Error, &Err(limit));
-    record(&tallier, Label::Dropped, &Err(Fault::Trap { message: String::new() }));
-    let tally = tallier.tally();
+    record(&recorder, Label::Success, &Ok(Outcome::Settled));
+    record(&recorder, Label::Error, &Err(limit));
+    record(&recorder, Label::Dropped, &Err(Fault::Trap { message: String::new() }));
+    let tally = recorder.tally();
     assert_eq!(tally.results, [1, 0, 0, 1, 0, 1]);
     assert_eq!(tally.results(Label::is_failure), 2);
     assert_eq!((tally.traps, tally.hits(LimitName::EffectBytes), tally.limits.iter().sum::<u64>()), (1, 1, 1));
@@ -36,8 +36,8 @@ fn a_reconcile_is_counted_once_wherever_it_belongs() {
 fn a_name_that_is_used_again_starts_anew_and_names_that_are_gone_are_forgotten() {
     let metrics = Metrics::default();
     let count = |name: &str| {
-        let talliers = metrics.0.talliers.lock();
-        talliers.get(name).and_then(Weak::upgrade).map(|tallier| tallier.tally().results(|_| true))
+        let recorders = metrics.0.recorders.lock();
+        recorders.get(name).and_then(Weak::upgrade).map(|recorder| recorder.tally().results(|_| true))
     };
     let old = metrics.controller(&"a".into());
     record(&*old, Label::Success, &Ok(Outcome::Settled));
@@ -47,7 +47,7 @@ fn a_name_that_is_used_again_starts_anew_and_names_that_are_gone_are_forgotten()
     assert_eq!(count("a"), Some(0), "what the old one still runs is not the new one's");
     drop((old, new));
     let _other = metrics.controller(&"b".into());
-    assert_eq!(metrics.0.talliers.lock().len(), 1);
+    assert_eq!(metrics.0.recorders.lock().len(), 1);
 }
 
 #[test]

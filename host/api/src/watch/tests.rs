@@ -16,7 +16,7 @@ fn web() -> Selector {
     Selector { labels: Selector::parse_labels("app=web").unwrap(), ..Selector::default() }
 }
 
-fn word(kind: EventType, previous: Option<Arc<Resource>>, resource: Arc<Resource>) -> Option<&'static str> {
+fn event_type(kind: EventType, previous: Option<Arc<Resource>>, resource: Arc<Resource>) -> Option<&'static str> {
     let event = Event { kind, revision: resource.revision(), resource, previous };
     visible_change(&event, &web())
 }
@@ -25,19 +25,19 @@ fn word(kind: EventType, previous: Option<Arc<Resource>>, resource: Arc<Resource
 fn a_resource_that_enters_the_selector_is_added_and_one_that_leaves_it_is_deleted() {
     let (web, other) =
         (|revision| pod(json!({ "app": "web" }), revision), |revision| pod(json!({ "app": "db" }), revision));
-    assert_eq!(word(EventType::Modified, Some(other(1)), web(2)), Some("ADDED"));
-    assert_eq!(word(EventType::Modified, Some(web(1)), other(2)), Some("DELETED"));
-    assert_eq!(word(EventType::Modified, Some(web(1)), web(2)), Some("MODIFIED"));
-    assert_eq!(word(EventType::Modified, Some(other(1)), other(2)), None);
+    assert_eq!(event_type(EventType::Modified, Some(other(1)), web(2)), Some("ADDED"));
+    assert_eq!(event_type(EventType::Modified, Some(web(1)), other(2)), Some("DELETED"));
+    assert_eq!(event_type(EventType::Modified, Some(web(1)), web(2)), Some("MODIFIED"));
+    assert_eq!(event_type(EventType::Modified, Some(other(1)), other(2)), None);
 }
 
 #[test]
 fn event_outside_the_selector_is_not_sent() {
     let (web, other) = (pod(json!({ "app": "web" }), 2), pod(json!({}), 2));
-    assert_eq!(word(EventType::Added, None, web.clone()), Some("ADDED"));
-    assert_eq!(word(EventType::Added, None, other.clone()), None);
-    assert_eq!(word(EventType::Deleted, Some(other.clone()), other), None);
-    assert_eq!(word(EventType::Deleted, Some(web.clone()), web), Some("DELETED"));
+    assert_eq!(event_type(EventType::Added, None, web.clone()), Some("ADDED"));
+    assert_eq!(event_type(EventType::Added, None, other.clone()), None);
+    assert_eq!(event_type(EventType::Deleted, Some(other.clone()), other), None);
+    assert_eq!(event_type(EventType::Deleted, Some(web.clone()), web), Some("DELETED"));
 }
 
 fn encoder(version: &str) -> ResourceEncoder {
