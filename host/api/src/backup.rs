@@ -29,7 +29,8 @@ const RETRY_AFTER_S: u32 = 10;
 
 /// Responds with a backup of the store.
 pub(crate) async fn answer(State(api): State<Arc<Api>>) -> Result<Response, Failure> {
-    let no_file = || refused(StatusCode::NOT_IMPLEMENTED, "this host's store has no file to back up");
+    let no_file =
+        || Failure::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", "this host's store has no file to back up");
     let store = api.backups.clone().ok_or_else(no_file)?;
     let path = store.path().ok_or_else(no_file)?.to_owned();
     let Ok(one) = api.backup_lock.clone().try_lock_owned() else {
@@ -37,8 +38,7 @@ pub(crate) async fn answer(State(api): State<Arc<Api>>) -> Result<Response, Fail
     };
     // This task outlives a client that disconnects, so the copy is always removed.
     let making = tokio::spawn(async move { Ok::<_, Failure>((make(&store, &path).await?, one)) });
-    let ((file, report), one) =
-        making.await.map_err(|_| refused(StatusCode::SERVICE_UNAVAILABLE, "the backup task failed"))??;
+    let ((file, report), one) = making.await.map_err(|_| Failure::unavailable("the backup task failed"))??;
     let BackupReport { revision, resources, bytes, .. } = report;
     // The lock is held until the copy is read: the unlinked file occupies disk space for as long.
     // If the file ends early, the response is shorter than its `Content-Length`.
@@ -81,17 +81,8 @@ fn beside(path: &Path) -> PathBuf {
 }
 
 fn failed(error: BackupError) -> Failure {
-    let message = match std::error::Error::source(&error) {
+    Failure::unavailable(match std::error::Error::source(&error) {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),
-    };
-    refused(StatusCode::SERVICE_UNAVAILABLE, message)
-}
-
-fn refused(code: StatusCode, message: impl Into<String>) -> Failure {
-    let reason = match code {
-        StatusCode::NOT_IMPLEMENTED => "NotImplemented",
-        _ => "ServiceUnavailable",
-    };
-    Failure::new(code, reason, message)
+    })
 }

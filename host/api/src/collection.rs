@@ -6,42 +6,36 @@
 
 use axum::response::Response;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use homeostat_runtime::{Error, Host, KindInfo};
+use homeostat_runtime::{Error, Host};
 use homeostat_store::{Precondition, Propagation, Resource, Write};
 use jiff::Timestamp;
 
 use crate::encoder::ResourceEncoder;
 use crate::list::{self, PageItems, PageSource, PagedList};
-use crate::params::Params;
-use crate::request::{RequestContext, WriteOptions, not_allowed};
-use crate::state::Api;
+use crate::request::{ResourceRequest, WriteOptions};
 use crate::status::Failure;
 
 /// Concurrent deletes. The store commits concurrent writes in one batch.
 const DELETES_MAX: usize = 64;
 
 /// Deletes the resources that the selectors match, and responds with them.
-pub(crate) async fn delete(
-    api: &Api,
-    info: &KindInfo,
-    ask: &RequestContext<'_>,
-    params: &Params,
-) -> Result<Response, Failure> {
-    if info.namespaced && ask.target.namespace.is_none() {
-        return Err(not_allowed(ask));
+pub(crate) async fn delete(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
+    let ResourceRequest { http, info, params } = request;
+    if info.namespaced && http.target.namespace.is_none() {
+        return Err(http.not_allowed());
     }
     params.check_list()?;
-    let deletion = ask.deletion(params)?;
-    let mut author = ask.write_options(params)?;
+    let deletion = request.deletion()?;
+    let mut author = request.write_options()?;
     author.dry_run |= deletion.is_dry_run()?;
-    let query = params.query(info.kind.clone(), ask.target.namespace)?;
+    let query = request.query()?;
     let began = Timestamp::now();
-    let (list, first) = PagedList::open((&api.limits.lists, ask.client), api.host.store(), query).await?;
+    let (list, first) = PagedList::open((&http.api.limits.lists, http.client), http.api.host.store(), query).await?;
     let metadata = list.metadata();
     let deleting =
-        CollectionDeletion { host: api.host.clone(), author, propagation: deletion.propagation()?, list, began };
+        CollectionDeletion { host: http.api.host.clone(), author, propagation: deletion.propagation()?, list, began };
     let first = deleting.delete(first).await?;
-    Ok(list::send(ResourceEncoder::of_documents(info, ask), &metadata, deleting, first))
+    Ok(list::send(ResourceEncoder::of_documents(request), &metadata, deleting, first))
 }
 
 /// A list whose items are deleted before they are sent.

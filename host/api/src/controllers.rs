@@ -13,7 +13,7 @@ use crate::key_verbs;
 use crate::request::RequestContext;
 use crate::resources;
 use crate::state::Api;
-use crate::status::Failure;
+use crate::status::{Failure, success};
 
 /// Keys of one queue in one response, by default and at most.
 const ENTRIES: usize = 500;
@@ -25,14 +25,15 @@ const LOOKED_AT_MAX: usize = 100_000;
 const STATES: [&str; 5] = ["waiting", "ready", "running", "dirty", "parked"];
 
 /// Answers one request about controllers.
-pub(crate) async fn answer(api: &Api, ask: &RequestContext<'_>) -> Result<Response, Failure> {
+pub(crate) async fn answer(ask: &RequestContext<'_>) -> Result<Response, Failure> {
+    let api = ask.api;
     match (ask.method, ask.target.name, ask.target.subresource) {
         (&Method::GET, Some(name), Some("queue")) => queue(api, name, &ask.params()?),
         (&Method::GET, Some(name), Some("shadow")) => shadow(api, name),
         (&Method::GET, Some(name), Some("needs")) => Ok(needs(&api.host, name, &*api.host.needs(name)?)),
         (&Method::POST, Some(name), Some("needs/forget")) => {
             api.host.needs(name)?.clear();
-            Ok(done())
+            Ok(success(None))
         }
         (&Method::POST, Some(name), Some(part)) if key_verbs::is_verb(part) => {
             key_verbs::answer(api, name, part, &ask.body)
@@ -40,7 +41,7 @@ pub(crate) async fn answer(api: &Api, ask: &RequestContext<'_>) -> Result<Respon
         (&Method::POST, Some(name), Some("suspend")) => suspend(api, name, true).await,
         (&Method::POST, Some(name), Some("resume")) => suspend(api, name, false).await,
         (&Method::POST, Some(name), Some("undo")) => undo(api, name, &ask.body).await,
-        _ => resources::answer(api, ask).await,
+        _ => resources::answer(ask).await,
     }
 }
 
@@ -142,7 +143,7 @@ fn shadow(api: &Api, name: &str) -> Result<Response, Failure> {
 
 async fn suspend(api: &Api, name: &str, yes: bool) -> Result<Response, Failure> {
     api.host.suspend_for_good(name, yes).await?;
-    Ok(done())
+    Ok(success(None))
 }
 
 /// The body of an undo.
@@ -157,12 +158,7 @@ async fn undo(api: &Api, name: &str, body: &[u8]) -> Result<Response, Failure> {
     let body: UndoBody = serde_json::from_slice(body)
         .map_err(|error| Failure::bad_request(format!("the body is not an undo request: {error}")))?;
     let revision = api.host.undo(name, body.revision).await?;
-    Ok(Json(json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": { "revision": revision } }))
-        .into_response())
-}
-
-fn done() -> Response {
-    Json(json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success" })).into_response()
+    Ok(success(Some(json!({ "revision": revision }))))
 }
 
 #[cfg(test)]

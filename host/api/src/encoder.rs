@@ -2,15 +2,13 @@
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use homeostat_runtime::KindInfo;
 use homeostat_store::{Kind, Resource, Revision};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::negotiate::{ResponseFormat, response_format};
-use crate::params::Params;
 use crate::presentation::{Presentation, only_metadata};
-use crate::request::RequestContext;
+use crate::request::ResourceRequest;
 use crate::table::Table;
 
 /// The initial capacity for the text of a list, in bytes.
@@ -29,15 +27,16 @@ pub(crate) struct ResourceEncoder {
 
 impl ResourceEncoder {
     /// Returns an encoder for the requested format.
-    pub(crate) fn of(info: &KindInfo, ask: &RequestContext<'_>, params: &Params) -> Self {
-        let format = response_format(ask.headers, || Table::of(info, params.included()));
-        Self { format, ..Self::of_documents(info, ask) }
+    pub(crate) fn of(request: &ResourceRequest<'_>) -> Self {
+        let ResourceRequest { http, info, params } = request;
+        let format = response_format(http.headers, || Table::of(info, params.included()));
+        Self { format, ..Self::of_documents(request) }
     }
 
     /// Returns an encoder of whole documents, whatever the client requested.
-    pub(crate) fn of_documents(info: &KindInfo, ask: &RequestContext<'_>) -> Self {
-        let presentation = Presentation::of(info, ask.host);
-        Self { format: ResponseFormat::Document, presentation, kind: info.kind.clone() }
+    pub(crate) fn of_documents(request: &ResourceRequest<'_>) -> Self {
+        let presentation = Presentation::of(request.info, &request.http.api.host);
+        Self { format: ResponseFormat::Document, presentation, kind: request.info.kind.clone() }
     }
 
     /// Returns whether a resource has the same encoding in each response. Otherwise it has columns, ages or

@@ -19,9 +19,7 @@ use homeostat_store::{Changes, Error, EventType, Resource, Revision, Selector, W
 use serde_json::{Value, json};
 
 use crate::encoder::ResourceEncoder;
-use crate::params::Params;
-use crate::request::RequestContext;
-use crate::state::Api;
+use crate::request::{RequestContext, ResourceRequest};
 use crate::status::Failure;
 use crate::watch::{self, InitialEvents, WatchStream};
 
@@ -31,40 +29,34 @@ pub(crate) const PLURAL: &str = "events";
 const DEFAULT_NAMESPACE: &str = "default";
 
 /// Answers one request about events.
-pub(crate) async fn answer(api: &Api, info: &KindInfo, ask: &RequestContext<'_>) -> Result<Response, Failure> {
-    if ask.method != Method::GET {
+pub(crate) async fn answer(http: &RequestContext<'_>, info: &KindInfo) -> Result<Response, Failure> {
+    if http.method != Method::GET {
         return Err(Failure::method_not_allowed("events are read-only: the host and its controllers write them"));
     }
-    if let Some(part) = ask.target.subresource {
+    if let Some(part) = http.target.subresource {
         return Err(Failure::not_found(format!("events have no subresource {part}")));
     }
-    let params: Params = ask.params()?;
-    let selector = selector(&params, ask)?;
-    let log = api.host.events();
-    if params.is_watch() && ask.target.name.is_none() {
-        params.check_watch()?;
-        return watch(log, selector, info, ask, &params);
+    let request = ResourceRequest::new(http, info)?;
+    let mut selector = request.selector()?;
+    selector.fields.retain(|(pointer, _)| pointer != "/involvedObject/uid");
+    let log = http.api.host.events();
+    if request.params.is_watch() && http.target.name.is_none() {
+        request.params.check_watch()?;
+        return watch(log, selector, &request);
     }
     let (mut events, through) = read(&log, 0)?;
     events.retain(|event| selector.matches(&event.resource));
-    let encoder = ResourceEncoder::of(info, ask, &params);
-    if let Some(name) = ask.target.name {
+    let encoder = ResourceEncoder::of(&request);
+    if let Some(name) = http.target.name {
         let found = events.iter().find(|event| event.resource.key().name() == name);
         let event = found.ok_or_else(|| Failure::not_found(format!("events \"{name}\" not found")))?;
         return Ok(encoder.response(&event.resource));
     }
     let revision = revision(&log, through);
-    params.check_list()?;
-    params.check_revision(revision)?;
+    request.params.check_list()?;
+    request.params.check_revision(revision)?;
     let metadata = json!({ "resourceVersion": revision.to_string() });
     Ok(encoder.list_response(&metadata, events.iter().map(|event| &*event.resource)))
-}
-
-/// Returns the selector of the events that a request asks for.
-fn selector(params: &Params, ask: &RequestContext<'_>) -> Result<Selector, Failure> {
-    let mut selector = params.selector(ask.target.namespace)?;
-    selector.fields.retain(|(pointer, _)| pointer != "/involvedObject/uid");
-    Ok(selector)
 }
 
 /// Returns the events after a sequence as changes of a store, and the newest sequence of the log. A repeated
@@ -141,14 +133,8 @@ fn uid(log: &EventLog, first_sequence: u64) -> String {
 }
 
 /// Responds with a watch, from the requested revision or from all current events.
-fn watch(
-    log: Arc<EventLog>,
-    selector: Selector,
-    info: &KindInfo,
-    ask: &RequestContext<'_>,
-    params: &Params,
-) -> Result<Response, Failure> {
-    let (initial_events, after) = match params.watch_after()? {
+fn watch(log: Arc<EventLog>, selector: Selector, request: &ResourceRequest<'_>) -> Result<Response, Failure> {
+    let (initial_events, after) = match request.params.watch_after()? {
         Some(revision) => match sequence(&log, revision) {
             Ok(after) => (None, after),
             Err(error) => return Ok(watch::error_response(&error)),
@@ -160,9 +146,9 @@ fn watch(
             (Some(InitialEvents::new(resources, None)), through)
         }
     };
-    let (encoder, revision) = (ResourceEncoder::of(info, ask, params), revision(&log, after));
+    let (encoder, revision) = (ResourceEncoder::of(request), revision(&log, after));
     let watch = Watch::new(EventLogChanges { log, after, pending: VecDeque::new() });
-    Ok(WatchStream::new(watch, revision, initial_events, selector, encoder, params).response())
+    Ok(WatchStream::new(watch, revision, initial_events, selector, encoder, &request.params).response())
 }
 
 /// Returns the sequence of a revision.

@@ -10,12 +10,12 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use homeostat_runtime::{ControllerState, ControllerStatus};
 
-use crate::params::parse_bool;
+use crate::params::{self, parse_bool};
 use crate::state::Api;
 use crate::status::Failure;
 
@@ -79,8 +79,7 @@ struct HealthQuery {
 
 impl HealthQuery {
     fn read(uri: &Uri) -> Result<Self, Failure> {
-        let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri);
-        let Query(pairs) = pairs.map_err(|error| Failure::bad_request(error.body_text()))?;
+        let pairs: Vec<(String, String)> = params::parse(uri)?;
         let mut query = Self::default();
         for (name, value) in pairs {
             match name.as_str() {

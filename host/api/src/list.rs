@@ -11,16 +11,13 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
-use homeostat_runtime::KindInfo;
 use homeostat_store::{Error, Page, Query, Resource, Revision, Store};
 use serde_json::{Value, json};
 
 use crate::client::Client;
 use crate::encoder::{LIST_END, ResourceEncoder, json_response};
 use crate::limiter::{Limiter, LimiterPermit};
-use crate::params::Params;
-use crate::request::RequestContext;
-use crate::state::Api;
+use crate::request::ResourceRequest;
 use crate::status::Failure;
 
 /// Resources per page if the client sets no limit; fewer if they are large
@@ -31,18 +28,14 @@ const ITEMS_MAX: usize = 500;
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// Responds with a list in the requested format.
-pub(crate) async fn answer(
-    api: &Api,
-    info: &KindInfo,
-    ask: &RequestContext<'_>,
-    params: &Params,
-) -> Result<Response, Failure> {
-    params.check_list()?;
-    params.check_revision(api.host.store().revision())?;
-    let query = params.query(info.kind.clone(), ask.target.namespace)?;
-    let (list, first) = PagedList::open((&api.limits.lists, ask.client), api.host.store(), query).await?;
+pub(crate) async fn answer(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
+    let api = request.http.api;
+    request.params.check_list()?;
+    request.params.check_revision(api.host.store().revision())?;
+    let query = request.query()?;
+    let (list, first) = PagedList::open((&api.limits.lists, request.http.client), api.host.store(), query).await?;
     let metadata = list.metadata();
-    Ok(send(ResourceEncoder::of(info, ask, params), &metadata, list, first))
+    Ok(send(ResourceEncoder::of(request), &metadata, list, first))
 }
 
 /// Streams a list while it is read.

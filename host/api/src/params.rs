@@ -2,8 +2,11 @@
 
 use std::str::FromStr;
 
+use axum::extract::Query as UriQuery;
+use axum::http::Uri;
 use homeostat_store::{FieldValidation, Kind, Precondition, Propagation, Query, Revision, Selector};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::status::Failure;
@@ -242,6 +245,14 @@ impl DeleteOptions {
             .map_err(|_| Failure::bad_request("preconditions.resourceVersion: not a revision of this store"))?;
         Ok(Precondition { uid: uid.clone(), revision })
     }
+}
+
+/// Parses the query of a request.
+///
+/// # Errors
+/// 400 if a parameter has a value of another type, or appears twice.
+pub(crate) fn parse<P: DeserializeOwned>(uri: &Uri) -> Result<P, Failure> {
+    UriQuery::try_from_uri(uri).map(|UriQuery(params)| params).map_err(|error| Failure::bad_request(error.body_text()))
 }
 
 fn no_dry_run(other: &str) -> Failure {

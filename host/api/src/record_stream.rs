@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Query, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -17,12 +17,11 @@ use futures_util::stream;
 use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::{EventLog, LogBook};
 use homeostat_store::{Key, Kind};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::params::BoolParam;
+use crate::params::{self, BoolParam};
 use crate::presentation::redacted;
 use crate::state::Api;
 use crate::status::Failure;
@@ -51,11 +50,11 @@ pub(crate) async fn kinds(State(api): State<Arc<Api>>) -> Json<Value> {
 }
 
 pub(crate) async fn events(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Failure> {
-    RecordStream::new(RecordSource::Events(api.host.events()), params(&uri)?).map(RecordStream::response)
+    RecordStream::new(RecordSource::Events(api.host.events()), params::parse(&uri)?).map(RecordStream::response)
 }
 
 pub(crate) async fn logs(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Failure> {
-    let mut query: RecordQuery = params(&uri)?;
+    let mut query: RecordQuery = params::parse(&uri)?;
     query.lines.get_or_insert(LINES);
     RecordStream::new(RecordSource::Logs(api.host.logs()), query).map(RecordStream::response)
 }
@@ -72,7 +71,7 @@ struct CostParams {
 
 /// Responds with the costs of reconciles, and with the components that are being compiled.
 pub(crate) async fn costs(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<Value>, Failure> {
-    let CostParams { controller, keys } = params(&uri)?;
+    let CostParams { controller, keys } = params::parse(&uri)?;
     let costs = match controller {
         Some(name) => vec![api.host.costs_of(&name)?],
         None => api.host.costs(keys.is_on()),
@@ -90,15 +89,11 @@ struct DependentParams {
 
 /// Responds with the resources of any kind that name an owner.
 pub(crate) async fn dependents(State(api): State<Arc<Api>>, request: Request) -> Result<Json<Value>, Failure> {
-    let DependentParams { uid } = params(request.uri())?;
+    let DependentParams { uid } = params::parse(request.uri())?;
     let _held = api.limits.lists.acquire(&Client::of(request.extensions()), 1).await?;
     let found = api.host.store().dependents(&uid).await?;
     let shown = found.iter().map(|resource| redacted(resource.document(), resource.key().kind()));
     Ok(Json(json!({ "items": shown.collect::<Vec<_>>() })))
-}
-
-fn params<P: DeserializeOwned>(uri: &Uri) -> Result<P, Failure> {
-    Query::try_from_uri(uri).map(|Query(params)| params).map_err(|error| Failure::bad_request(error.body_text()))
 }
 
 /// Parses a key in its printed form.

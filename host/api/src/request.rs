@@ -1,17 +1,18 @@
 //! One request for resources: its target, parameters and body.
 
-use axum::extract::Query as UriQuery;
 use axum::http::{HeaderMap, Method, Uri, header};
 use bytes::Bytes;
-use homeostat_runtime::Host;
-use homeostat_store::{Change, FieldValidation, Request, Write};
+use homeostat_runtime::KindInfo;
+use homeostat_store::{Change, FieldValidation, Query, Request, Selector, Write};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::client::Client;
 use crate::duplicates::duplicates;
-use crate::params::{DeleteOptions, Params};
+use crate::params::{self, DeleteOptions, Params};
 use crate::path::Target;
 use crate::protobuf;
+use crate::state::Api;
 use crate::status::Failure;
 
 /// The encoding in which clients send built-in kinds.
@@ -22,21 +23,19 @@ const MANAGER_CHARS_MAX: usize = 128;
 
 /// One request for resources.
 pub(crate) struct RequestContext<'r> {
+    pub(crate) api: &'r Api,
     pub(crate) method: &'r Method,
     pub(crate) target: Target<'r>,
     pub(crate) uri: &'r Uri,
     pub(crate) headers: &'r HeaderMap,
     pub(crate) body: Bytes,
-    /// The host, which has the live status of controllers.
-    pub(crate) host: &'r Host,
     /// The client, for the limits.
     pub(crate) client: &'r Client,
 }
 
 impl RequestContext<'_> {
-    pub(crate) fn params<P: serde::de::DeserializeOwned>(&self) -> Result<P, Failure> {
-        let params = UriQuery::<P>::try_from_uri(self.uri).map_err(|error| Failure::bad_request(error.body_text()))?;
-        Ok(params.0)
+    pub(crate) fn params<P: DeserializeOwned>(&self) -> Result<P, Failure> {
+        params::parse(self.uri)
     }
 
     /// Parses the body as JSON or YAML, or as protobuf for a Namespace.
@@ -60,55 +59,97 @@ impl RequestContext<'_> {
         read.map_err(|error| Failure::bad_request(format!("the body is {language}: {error}")))
     }
 
+    /// Returns whether the request is a server-side apply.
+    pub(crate) fn applies(&self) -> bool {
+        self.content_type().starts_with("application/apply-patch+")
+    }
+
+    /// Parses the patch in the body.
+    pub(crate) fn change(&self) -> Result<Change, Failure> {
+        match self.content_type() {
+            "application/merge-patch+json" => Ok(Change::Merge(self.document()?)),
+            "application/strategic-merge-patch+json" => Ok(Change::Strategic(self.document()?)),
+            "application/json-patch+json" => Ok(Change::Json(self.document()?)),
+            other => Err(Failure::unsupported_media_type(format!(
+                "a patch of the type `{other}` is not supported here: use application/merge-patch+json, application/json-patch+json, \
+                 application/strategic-merge-patch+json or application/apply-patch+yaml"
+            ))),
+        }
+    }
+
+    /// Returns the refusal of a method that the path does not have.
+    pub(crate) fn not_allowed(&self) -> Failure {
+        Failure::method_not_allowed(format!("{} is not supported at {}", self.method, self.uri.path()))
+    }
+
+    fn content_type(&self) -> &str {
+        let value = self.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        value.split(';').next().unwrap_or_default().trim()
+    }
+}
+
+/// One request for resources of a known kind.
+pub(crate) struct ResourceRequest<'r> {
+    pub(crate) http: &'r RequestContext<'r>,
+    /// The kind, in the version that the client requested.
+    pub(crate) info: &'r KindInfo,
+    pub(crate) params: Params,
+}
+
+impl<'r> ResourceRequest<'r> {
+    pub(crate) fn new(http: &'r RequestContext<'r>, info: &'r KindInfo) -> Result<Self, Failure> {
+        Ok(Self { http, info, params: http.params()? })
+    }
+
+    /// Returns the selector of the resources that the request asks for.
+    pub(crate) fn selector(&self) -> Result<Selector, Failure> {
+        self.params.selector(self.http.target.namespace)
+    }
+
+    /// Returns the query of a list.
+    pub(crate) fn query(&self) -> Result<Query, Failure> {
+        self.params.query(self.info.kind.clone(), self.http.target.namespace)
+    }
+
     /// Parses the options of a deletion, from the body, which may be protobuf, or from the query.
-    pub(crate) fn deletion(&self, params: &Params) -> Result<DeleteOptions, Failure> {
-        let body = match self.content_type() {
-            _ if self.body.is_empty() => None,
-            PROTOBUF => Some(protobuf::delete_options(&self.body).map_err(|error| {
+    pub(crate) fn deletion(&self) -> Result<DeleteOptions, Failure> {
+        let body = match self.http.content_type() {
+            _ if self.http.body.is_empty() => None,
+            PROTOBUF => Some(protobuf::delete_options(&self.http.body).map_err(|error| {
                 Failure::bad_request(format!("the body is not DeleteOptions in protobuf: {error}"))
             })?),
-            _ => Some(self.document()?),
+            _ => Some(self.http.document()?),
         };
-        DeleteOptions::read(body, params)
+        DeleteOptions::read(body, &self.params)
     }
 
     /// Returns a write with the options of this request.
-    pub(crate) fn request(&self, write: Write, params: &Params) -> Result<Request, Failure> {
-        Ok(self.write_options(params)?.request(write))
+    pub(crate) fn write(&self, write: Write) -> Result<Request, Failure> {
+        Ok(self.write_options()?.request(write))
     }
 
     /// Returns the options of all writes of this request. The manager is the `fieldManager` parameter, or
     /// else the program in `User-Agent`.
-    pub(crate) fn write_options(&self, params: &Params) -> Result<WriteOptions, Failure> {
-        let agent = self.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+    pub(crate) fn write_options(&self) -> Result<WriteOptions, Failure> {
+        let agent = self.http.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
         let program = agent.split(['/', ' ']).next().filter(|program| !program.is_empty()).unwrap_or("unknown");
-        let manager = params.field_manager.as_deref().filter(|manager| !manager.is_empty()).unwrap_or(program);
+        let manager = self.params.field_manager.as_deref().filter(|manager| !manager.is_empty()).unwrap_or(program);
         let manager = manager.chars().take(MANAGER_CHARS_MAX).collect();
-        Ok(WriteOptions { manager, dry_run: params.is_dry_run()?, unknown: params.unknown()? })
+        Ok(WriteOptions { manager, dry_run: self.params.is_dry_run()?, unknown: self.params.unknown()? })
     }
 
     /// Returns the paths of duplicate fields in the body; none if field validation is `Ignore`.
     ///
     /// # Errors
     /// 400 if field validation is `Strict` and the body has duplicate fields.
-    pub(crate) fn duplicates(&self, params: &Params) -> Result<Vec<String>, Failure> {
-        let unknown = params.unknown()?;
-        let found = if unknown == FieldValidation::Ignore { Vec::new() } else { duplicates(&self.body) };
+    pub(crate) fn duplicates(&self) -> Result<Vec<String>, Failure> {
+        let unknown = self.params.unknown()?;
+        let found = if unknown == FieldValidation::Ignore { Vec::new() } else { duplicates(&self.http.body) };
         if unknown == FieldValidation::Strict && !found.is_empty() {
             let said: Vec<String> = found.iter().map(|path| format!("duplicate field {path:?}")).collect();
             return Err(Failure::bad_request(format!("strict decoding error: {}", said.join(", "))));
         }
         Ok(found)
-    }
-
-    /// Returns whether the request is a server-side apply.
-    pub(crate) fn applies(&self) -> bool {
-        self.content_type().starts_with("application/apply-patch+")
-    }
-
-    fn content_type(&self) -> &str {
-        let value = self.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        value.split(';').next().unwrap_or_default().trim()
     }
 }
 
@@ -124,27 +165,5 @@ impl WriteOptions {
     pub(crate) fn request(&self, write: Write) -> Request {
         let Self { manager, dry_run, unknown } = self.clone();
         Request { write, manager, dry_run, field_validation: unknown }
-    }
-}
-
-pub(crate) fn not_allowed(ask: &RequestContext<'_>) -> Failure {
-    Failure::method_not_allowed(format!("{} is not supported at {}", ask.method, ask.uri.path()))
-}
-
-/// Applies the patch in the body to a document.
-pub(crate) fn apply_patch(document: &Value, ask: &RequestContext<'_>) -> Result<Value, Failure> {
-    Ok(change(ask)?.apply(document)?)
-}
-
-/// Parses the patch in the body.
-pub(crate) fn change(ask: &RequestContext<'_>) -> Result<Change, Failure> {
-    match ask.content_type() {
-        "application/merge-patch+json" => Ok(Change::Merge(ask.document()?)),
-        "application/strategic-merge-patch+json" => Ok(Change::Strategic(ask.document()?)),
-        "application/json-patch+json" => Ok(Change::Json(ask.document()?)),
-        other => Err(Failure::unsupported_media_type(format!(
-            "a patch of the type `{other}` is not supported here: use application/merge-patch+json, application/json-patch+json, \
-             application/strategic-merge-patch+json or application/apply-patch+yaml"
-        ))),
     }
 }

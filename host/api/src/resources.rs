@@ -1,6 +1,5 @@
 //! Reads and writes resources: one function per verb, each one call of the store or the host.
 
-use axum::Json;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use homeostat_runtime::KindInfo;
@@ -8,11 +7,10 @@ use homeostat_store::{EventType, Key, Precondition, Write, WriteResponse};
 use serde_json::{Map, Value, json};
 
 use crate::encoder::ResourceEncoder;
-use crate::params::Params;
 use crate::path::Target;
-use crate::request::{RequestContext, change, not_allowed};
+use crate::request::{RequestContext, ResourceRequest};
 use crate::state::Api;
-use crate::status::Failure;
+use crate::status::{Failure, success};
 use crate::{collection, events, health, list, scale, watch};
 
 /// Reports the result of a write, which Kubernetes does not: `created`, `configured` or `unchanged`.
@@ -22,46 +20,45 @@ const CHANGE: HeaderName = HeaderName::from_static("homeostat-change");
 const WARNING_BYTES_MAX: usize = 4096;
 
 /// Answers one request.
-pub(crate) async fn answer(api: &Api, ask: &RequestContext<'_>) -> Result<Response, Failure> {
-    let target = &ask.target;
-    let info = kind(api, target)?;
+pub(crate) async fn answer(http: &RequestContext<'_>) -> Result<Response, Failure> {
+    let info = kind(http.api, &http.target)?;
     if info.kind.group.is_empty() && info.plural == events::PLURAL {
-        return events::answer(api, &info, ask).await;
+        return events::answer(http, &info).await;
     }
-    let params: Params = ask.params()?;
-    let mut answer = answer_of(api, &info, ask, &params).await?;
+    let mut answer = answer_of(&ResourceRequest::new(http, &info)?).await?;
     warn(&mut answer, info.deprecation.into_iter());
     Ok(answer)
 }
 
 /// Answers one request for resources of a known kind.
-async fn answer_of(api: &Api, info: &KindInfo, ask: &RequestContext<'_>, params: &Params) -> Result<Response, Failure> {
-    let target = &ask.target;
+async fn answer_of(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
+    let ResourceRequest { http, info, params } = request;
+    let target = &http.target;
     let Some(name) = target.name else {
-        return match *ask.method {
-            Method::GET if params.is_watch() => watch::answer(api, info, ask, params).await,
-            Method::GET => list::answer(api, info, ask, params).await,
-            Method::POST => create(api, info, ask, params).await,
-            Method::DELETE => collection::delete(api, info, ask, params).await,
-            _ => Err(not_allowed(ask)),
+        return match *http.method {
+            Method::GET if params.is_watch() => watch::answer(request).await,
+            Method::GET => list::answer(request).await,
+            Method::POST => create(request).await,
+            Method::DELETE => collection::delete(request).await,
+            _ => Err(http.not_allowed()),
         };
     };
     if info.namespaced && target.namespace.is_none() {
         return Err(Failure::not_found(format!("{} are namespaced: add a namespace to the path", info.plural)));
     }
     let key = Key::new(info.kind.clone(), target.namespace.unwrap_or_default(), name);
-    match (ask.method, target.subresource) {
+    match (http.method, target.subresource) {
         (&Method::GET, None | Some("status")) => {
-            let resource = api.host.store().get(&key).await?;
-            Ok(ResourceEncoder::of(info, ask, params).response(&resource))
+            let resource = http.api.host.store().get(&key).await?;
+            Ok(ResourceEncoder::of(request).response(&resource))
         }
-        (&Method::PUT, None) => update(api, info, &key, ask, params).await,
-        (&Method::PUT, Some("status")) => update_status(api, info, key, ask, params).await,
-        (&Method::PATCH, None) => patch(api, info, key, ask, params).await,
-        (&Method::PATCH, Some("status")) => patch_status(api, info, key, ask, params).await,
-        (&Method::DELETE, None) => delete(api, info, key, ask, params).await,
-        (_, Some("scale")) => scale::answer(api, info, key, ask, params).await,
-        (_, None | Some("status")) => Err(not_allowed(ask)),
+        (&Method::PUT, None) => update(request, &key).await,
+        (&Method::PUT, Some("status")) => update_status(request, key).await,
+        (&Method::PATCH, None) => patch(request, key).await,
+        (&Method::PATCH, Some("status")) => patch_status(request, key).await,
+        (&Method::DELETE, None) => delete(request, key).await,
+        (_, Some("scale")) => scale::answer(request, key).await,
+        (_, None | Some("status")) => Err(http.not_allowed()),
         (_, Some(part)) => Err(Failure::not_found(format!("resources have no subresource {part}"))),
     }
 }
@@ -81,137 +78,95 @@ fn kind(api: &Api, target: &Target<'_>) -> Result<KindInfo, Failure> {
     Ok(info)
 }
 
-async fn create(api: &Api, info: &KindInfo, ask: &RequestContext<'_>, params: &Params) -> Result<Response, Failure> {
-    let mut document = ask.document()?;
-    if info.namespaced && ask.target.namespace.is_none() {
+async fn create(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
+    let ResourceRequest { http, info, .. } = request;
+    let mut document = http.document()?;
+    if info.namespaced && http.target.namespace.is_none() {
         return Err(Failure::method_not_allowed(format!(
             "{} are namespaced: add a namespace to the path",
             info.plural
         )));
     }
-    if api.host.kinds().is_ending(&info.kind) {
+    if http.api.host.kinds().is_ending(&info.kind) {
         return Err(Failure::method_not_allowed("create not allowed while custom resource definition is terminating"));
     }
-    fill_in(&mut document, info, ask, ask.target.namespace, None)?;
-    write(api, info, Write::Create { document }, ask, params).await
+    fill_in(&mut document, request, http.target.namespace, None)?;
+    write(request, Write::Create { document }).await
 }
 
-async fn update(
-    api: &Api,
-    info: &KindInfo,
-    key: &Key,
-    ask: &RequestContext<'_>,
-    params: &Params,
-) -> Result<Response, Failure> {
-    let mut document = ask.document()?;
-    fill_in(&mut document, info, ask, namespace(key), Some(key.name()))?;
-    write(api, info, Write::Update { document, precondition: Precondition::default() }, ask, params).await
+async fn update(request: &ResourceRequest<'_>, key: &Key) -> Result<Response, Failure> {
+    let mut document = request.http.document()?;
+    fill_in(&mut document, request, namespace(key), Some(key.name()))?;
+    write(request, Write::Update { document, precondition: Precondition::default() }).await
 }
 
-async fn update_status(
-    api: &Api,
-    info: &KindInfo,
-    key: Key,
-    ask: &RequestContext<'_>,
-    params: &Params,
-) -> Result<Response, Failure> {
-    let mut document = ask.document()?;
-    fill_in(&mut document, info, ask, namespace(&key), Some(key.name()))?;
+async fn update_status(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Failure> {
+    let mut document = request.http.document()?;
+    fill_in(&mut document, request, namespace(&key), Some(key.name()))?;
     let text = |pointer| document.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
     let revision = text("/metadata/resourceVersion").map(str::parse).transpose()?;
     let precondition = Precondition { uid: text("/metadata/uid").map(str::to_owned), revision };
     let status = document.get("status").cloned().unwrap_or(Value::Null);
-    write(api, info, Write::UpdateStatus { key, status, precondition }, ask, params).await
+    write(request, Write::UpdateStatus { key, status, precondition }).await
 }
 
 /// Patches or applies a status. The rest of the body is ignored.
-async fn patch_status(
-    api: &Api,
-    info: &KindInfo,
-    key: Key,
-    ask: &RequestContext<'_>,
-    params: &Params,
-) -> Result<Response, Failure> {
-    if ask.applies() {
-        let (document, manager) = read_apply(info, &key, ask, params)?;
-        return write(api, info, Write::ApplyStatus { document, manager, force: params.forces() }, ask, params).await;
+async fn patch_status(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Failure> {
+    if request.http.applies() {
+        let (document, manager) = read_apply(request, &key)?;
+        return write(request, Write::ApplyStatus { document, manager, force: request.params.forces() }).await;
     }
-    write(api, info, Write::PatchStatus { key, change: change(ask)? }, ask, params).await
+    write(request, Write::PatchStatus { key, change: request.http.change()? }).await
 }
 
-async fn patch(
-    api: &Api,
-    info: &KindInfo,
-    key: Key,
-    ask: &RequestContext<'_>,
-    params: &Params,
-) -> Result<Response, Failure> {
-    if ask.applies() {
-        let (document, manager) = read_apply(info, &key, ask, params)?;
-        return write(api, info, Write::Apply { document, manager, force: params.forces() }, ask, params).await;
+async fn patch(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Failure> {
+    if request.http.applies() {
+        let (document, manager) = read_apply(request, &key)?;
+        return write(request, Write::Apply { document, manager, force: request.params.forces() }).await;
     }
-    let change = change(ask)?;
-    write(api, info, Write::Patch { key, change, precondition: Precondition::default() }, ask, params).await
+    let change = request.http.change()?;
+    write(request, Write::Patch { key, change, precondition: Precondition::default() }).await
 }
 
 /// Parses an applied document, and returns it with its field manager.
-fn read_apply(
-    info: &KindInfo,
-    key: &Key,
-    ask: &RequestContext<'_>,
-    params: &Params,
-) -> Result<(Value, String), Failure> {
-    let mut document = ask.document()?;
-    let manager = params.field_manager.clone().filter(|manager| !manager.is_empty());
+fn read_apply(request: &ResourceRequest<'_>, key: &Key) -> Result<(Value, String), Failure> {
+    let mut document = request.http.document()?;
+    let manager = request.params.field_manager.clone().filter(|manager| !manager.is_empty());
     let manager = manager.ok_or_else(|| Failure::bad_request("fieldManager: required for apply"))?;
-    fill_in(&mut document, info, ask, namespace(key), Some(key.name()))?;
+    fill_in(&mut document, request, namespace(key), Some(key.name()))?;
     if document.pointer("/metadata/managedFields").is_some_and(|owners| !owners.is_null()) {
         return Err(Failure::bad_request("metadata.managedFields must be nil"));
     }
     Ok((document, manager))
 }
 
-async fn delete(
-    api: &Api,
-    info: &KindInfo,
-    key: Key,
-    ask: &RequestContext<'_>,
-    params: &Params,
-) -> Result<Response, Failure> {
-    let deletion = ask.deletion(params)?;
+async fn delete(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Failure> {
+    let deletion = request.deletion()?;
     let (precondition, propagation) = (deletion.precondition()?, deletion.propagation()?);
     let kind = key.kind().clone();
-    let mut request = ask.request(Write::Delete { key, precondition, propagation }, params)?;
-    request.dry_run |= deletion.is_dry_run()?;
-    let WriteResponse { resource, change, unknown_fields: _ } = api.host.write(request).await?;
+    let mut write = request.write(Write::Delete { key, precondition, propagation })?;
+    write.dry_run |= deletion.is_dry_run()?;
+    let WriteResponse { resource, change, unknown_fields: _ } = request.http.api.host.write(write).await?;
     if change != Some(EventType::Deleted) {
         // The resource waits for its finalizers.
-        return Ok(ResourceEncoder::of(info, ask, params).response(&resource));
+        return Ok(ResourceEncoder::of(request).response(&resource));
     }
     let details =
         json!({ "name": resource.key().name(), "group": kind.group, "kind": kind.name, "uid": resource.uid() });
-    Ok(Json(json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details }))
-        .into_response())
+    Ok(success(Some(details)))
 }
 
 /// Writes, and responds with the resulting resource.
-async fn write(
-    api: &Api,
-    info: &KindInfo,
-    write: Write,
-    ask: &RequestContext<'_>,
-    params: &Params,
-) -> Result<Response, Failure> {
-    let duplicates = ask.duplicates(params)?;
+async fn write(request: &ResourceRequest<'_>, write: Write) -> Result<Response, Failure> {
+    let duplicates = request.duplicates()?;
     let WriteResponse { resource, change, unknown_fields: unknown } =
-        api.host.write(ask.request(write, params)?).await?;
+        request.http.api.host.write(request.write(write)?).await?;
     let (code, word) = match change {
         Some(EventType::Added) => (StatusCode::CREATED, "created"),
         Some(_) => (StatusCode::OK, "configured"),
         None => (StatusCode::OK, "unchanged"),
     };
-    let mut response =
-        (code, [(CHANGE, word)], ResourceEncoder::of(info, ask, params).response(&resource)).into_response();
+    let mut response = (code, [(CHANGE, word)], ResourceEncoder::of(request).response(&resource)).into_response();
     let duplicates = duplicates.iter().map(|path| format!("duplicate field {path:?}"));
     let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
     warn(&mut response, duplicates.chain(unknown));
@@ -239,14 +194,14 @@ fn namespace(key: &Key) -> Option<&str> {
 /// path or has no kind.
 fn fill_in(
     document: &mut Value,
-    info: &KindInfo,
-    ask: &RequestContext<'_>,
+    request: &ResourceRequest<'_>,
     namespace: Option<&str>,
     name: Option<&str>,
 ) -> Result<(), Failure> {
+    let info = request.info;
     let fields = document.as_object_mut().ok_or_else(|| Failure::bad_request("the body is not an object"))?;
     let (api_version, kind) = (info.kind.api_version(), &info.kind.name);
-    if ask.applies() || !is_compiled_in(&info.kind.group) {
+    if request.http.applies() || !is_compiled_in(&info.kind.group) {
         require_text(fields, "kind")?;
         require_text(fields, "apiVersion")?;
     }

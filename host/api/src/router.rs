@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
@@ -92,10 +92,7 @@ async fn metrics(State(api): State<Arc<Api>>, headers: HeaderMap) -> Result<Resp
     let format = ExpositionFormat::choose(&headers);
     // With many controllers rendering takes long, so it runs on a blocking thread.
     let rendered = tokio::task::spawn_blocking(move || api.metrics.render(&api.host, format)).await;
-    let text = rendered.map_err(|error| {
-        let message = format!("the metrics could not be rendered: {error}");
-        Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
-    })?;
+    let text = rendered.map_err(|error| Failure::internal(format!("the metrics could not be rendered: {error}")))?;
     Ok(([(header::CONTENT_TYPE, format.content_type())], text).into_response())
 }
 
@@ -109,10 +106,9 @@ async fn kubernetes_api(api: &Api, request: Request) -> Result<Response, Failure
         let is_bare = parts.method.is_safe();
         let (body, _held) = if is_bare { (Bytes::new(), None) } else { body::read(body, client, &api.limits).await? };
         let (method, uri, headers) = (&parts.method, &parts.uri, &parts.headers);
-        let ask = RequestContext { method, target, uri, headers, body, host: &api.host, client };
+        let ask = RequestContext { api, method, target, uri, headers, body, client };
         let is_controllers = target.group == manifest::GROUP && target.plural == manifest::PLURAL;
-        let answer =
-            if is_controllers { controllers::answer(api, &ask).await } else { resources::answer(api, &ask).await };
+        let answer = if is_controllers { controllers::answer(&ask).await } else { resources::answer(&ask).await };
         return answer.map_err(|failure| failure.about(&target));
     }
     let kinds = api.host.kinds().list();

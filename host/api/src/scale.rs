@@ -3,49 +3,42 @@
 use axum::Json;
 use axum::http::Method;
 use axum::response::{IntoResponse, Response};
-use homeostat_runtime::{KindInfo, ScalePaths};
+use homeostat_runtime::ScalePaths;
 use homeostat_store::{Change, Key, Precondition, Resource, Write};
 use serde_json::{Map, Value, json};
 
-use crate::params::Params;
-use crate::request::{RequestContext, apply_patch, not_allowed};
-use crate::state::Api;
+use crate::request::ResourceRequest;
 use crate::status::Failure;
 
 /// How often a patch of a scale is tried when other clients write the resource meanwhile.
 const PATCH_TRIES: u32 = 5;
 
 /// Answers one request about the scale of a resource.
-pub(crate) async fn answer(
-    api: &Api,
-    info: &KindInfo,
-    key: Key,
-    ask: &RequestContext<'_>,
-    params: &Params,
-) -> Result<Response, Failure> {
+pub(crate) async fn answer(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Failure> {
+    let ResourceRequest { http, info, .. } = request;
     let paths = info.scale.as_ref().ok_or_else(|| Failure::not_found(format!("{} have no scale", info.plural)))?;
     let mut tries = PATCH_TRIES;
     loop {
-        let resource = api.host.store().get(&key).await?;
+        let resource = http.api.host.store().get(&key).await?;
         let scale = document(&resource, paths);
-        let desired = match *ask.method {
+        let desired = match *http.method {
             Method::GET => return Ok(Json(scale).into_response()),
-            Method::PUT => ask.document()?,
-            Method::PATCH => apply_patch(&scale, ask)?,
-            _ => return Err(not_allowed(ask)),
+            Method::PUT => http.document()?,
+            Method::PATCH => http.change()?.apply(&scale)?,
+            _ => return Err(http.not_allowed()),
         };
         let text = |pointer| desired.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
         let required = text("/metadata/resourceVersion").map(str::parse).transpose()?;
         // A patch was computed from this revision, so the write requires it.
-        let revision = if ask.method == Method::PATCH { required.or(Some(resource.revision())) } else { required };
+        let revision = if http.method == Method::PATCH { required.or(Some(resource.revision())) } else { required };
         let precondition = Precondition { uid: text("/metadata/uid").map(str::to_owned), revision };
         let change = Change::Merge(nested(&paths.spec, replicas(&desired)?.into()));
-        let request = ask.request(Write::Patch { key: key.clone(), change, precondition }, params)?;
+        let write = request.write(Write::Patch { key: key.clone(), change, precondition })?;
         tries -= 1;
-        match api.host.write(request).await.map_err(Failure::from) {
+        match http.api.host.write(write).await.map_err(Failure::from) {
             Ok(written) => return Ok(Json(document(&written.resource, paths)).into_response()),
             Err(failure) => {
-                let is_outdated = ask.method == Method::PATCH && revision == Some(resource.revision());
+                let is_outdated = http.method == Method::PATCH && revision == Some(resource.revision());
                 if !(failure.is_conflict() && is_outdated && tries > 0) {
                     return Err(failure);
                 }

@@ -1,4 +1,4 @@
-//! Every refusal, as the `Status` document that Kubernetes clients understand.
+//! Every refusal, as the `Status` document that Kubernetes clients understand, and the same of a success.
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -74,10 +74,18 @@ impl Failure {
 
     /// Refuses a request that needs a host which is ready.
     pub(crate) fn unready(message: impl Into<String>) -> Self {
-        let mut failure = Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message);
+        let mut failure = Self::unavailable(message);
         failure.details["retryAfterSeconds"] = UNREADY_S.into();
         failure.retry_after_s = Some(UNREADY_S);
         failure
+    }
+
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message)
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
     }
 
     /// Adds the target of the request. A missing or existing resource is named in the words of Kubernetes.
@@ -118,6 +126,15 @@ impl Failure {
     pub(crate) fn code(&self) -> u16 {
         self.code.as_u16()
     }
+}
+
+/// Responds with the `Status` document of a success that has no resource.
+pub(crate) fn success(details: Option<Value>) -> Response {
+    let mut document = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success" });
+    if let Some(details) = details {
+        document["details"] = details;
+    }
+    axum::Json(document).into_response()
 }
 
 impl IntoResponse for Failure {
@@ -174,10 +191,8 @@ impl From<homeostat_store::Error> for Failure {
                     json!([{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }]);
                 failure
             }
-            Error::Unavailable { .. } | Error::Closed => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message)
-            }
-            _ => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message),
+            Error::Unavailable { .. } | Error::Closed => Self::unavailable(message),
+            _ => Self::internal(message),
         }
     }
 }
@@ -189,7 +204,7 @@ impl From<homeostat_runtime::Error> for Failure {
         match error {
             Error::UnknownController(_) | Error::UnknownKey(_) | Error::UnknownKind { .. } => Self::not_found(message),
             Error::NoRoom(_) | Error::TooManyControllers(_) => Self::too_many(1, message),
-            Error::Stopping => Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message),
+            Error::Stopping => Self::unavailable(message),
             Error::NoRevision { .. } => Self::not_found(message),
             Error::ReservedKind(_) => Self::forbidden(message),
             Error::ManagedKindChanged { .. }
@@ -204,9 +219,7 @@ impl From<homeostat_runtime::Error> for Failure {
             Error::NotManaged { .. } => Self::bad_request(message),
             Error::BadDocument(_) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message),
             Error::Store(error) => error.into(),
-            Error::Component(error) => {
-                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", format!("{message}: {error}"))
-            }
+            Error::Component(error) => Self::internal(format!("{message}: {error}")),
         }
     }
 }

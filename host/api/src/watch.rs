@@ -10,7 +10,6 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::future::OptionFuture;
 use futures_util::stream;
-use homeostat_runtime::KindInfo;
 use homeostat_store::{Error, Event, EventType, Query, Resource, Revision, Scope, Selector, Watch};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
@@ -20,27 +19,23 @@ use crate::event_cache::{EncodedEventCache, EventCacheKey};
 use crate::list::{PageItems, PageSource, PagedList};
 use crate::negotiate::ResponseFormat;
 use crate::params::Params;
-use crate::request::RequestContext;
-use crate::state::Api;
+use crate::request::ResourceRequest;
 use crate::status::Failure;
 
 /// The interval of bookmarks.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Responds with a watch, from the requested revision or from all current resources.
-pub(crate) async fn answer(
-    api: &Api,
-    info: &KindInfo,
-    ask: &RequestContext<'_>,
-    params: &Params,
-) -> Result<Response, Failure> {
+pub(crate) async fn answer(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
+    let ResourceRequest { http, info, params } = request;
+    let api = http.api;
     params.check_watch()?;
-    let selector = params.selector(ask.target.namespace)?;
+    let selector = request.selector()?;
     let (initial_events, after) = match params.watch_after()? {
         Some(revision) => (None, revision),
         None => {
             let query = Query { selector: selector.clone(), ..Query::all(info.kind.clone()) };
-            let (list, items) = PagedList::open((&api.limits.lists, ask.client), api.host.store(), query).await?;
+            let (list, items) = PagedList::open((&api.limits.lists, http.client), api.host.store(), query).await?;
             let revision = list.revision();
             (Some(InitialEvents::new(items, Some(list))), revision)
         }
@@ -50,7 +45,7 @@ pub(crate) async fn answer(
         Err(error @ (Error::Expired { .. } | Error::FutureRevision { .. })) => return Ok(error_response(&error)),
         Err(error) => return Err(error.into()),
     };
-    let encoder = ResourceEncoder::of(info, ask, params);
+    let encoder = ResourceEncoder::of(request);
     let shared = Some((api.event_cache.clone(), info.kind.version.as_str().into()));
     let watch = WatchStream::new(watch, after, initial_events, selector, encoder, params);
     Ok(WatchStream { shared, ..watch }.response())
