@@ -150,13 +150,13 @@ fn refuse_foreign_page(scheme: &str, method: &Method, uri: &Uri, headers: &Heade
 fn is_from_here(scheme: &str, uri: &Uri, headers: &HeaderMap) -> bool {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     // HTTP/2 carries the authority in the URI instead of a `Host` header.
-    let asked = [uri.authority().map(Authority::as_str), text(header::HOST)];
+    let hosts = [uri.authority().map(Authority::as_str), text(header::HOST)];
     let is_same = |origin: &str| {
         let authority =
             origin.split_once("://").filter(|(spoken, _)| *spoken == scheme).map(|(_, authority)| authority);
-        authority.is_some_and(|authority| asked.iter().flatten().all(|asked| asked.eq_ignore_ascii_case(authority)))
+        authority.is_some_and(|authority| hosts.iter().flatten().all(|host| host.eq_ignore_ascii_case(authority)))
     };
-    asked.into_iter().flatten().all(is_loopback)
+    hosts.into_iter().flatten().all(is_loopback)
         && text(header::ORIGIN).is_none_or(is_same)
         // This also covers requests without an origin, such as images. A page on another port is `same-site`,
         // not `same-origin`.

@@ -107,11 +107,11 @@ fn queue(api: &Api, name: &str, params: &QueueParams) -> Result<Response, Failur
 
 /// Counts the keys that the response leaves out: matching keys, and keys that were not searched. Without a
 /// filter every key matches.
-fn cut(params: &QueueParams, wanted: usize, unseen: usize) -> Value {
+fn cut(params: &QueueParams, matching: usize, unseen: usize) -> Value {
     if params.is_everything() {
-        json!({ "wanted": wanted + unseen, "notLookedAt": 0 })
+        json!({ "wanted": matching + unseen, "notLookedAt": 0 })
     } else {
-        json!({ "wanted": wanted, "notLookedAt": unseen })
+        json!({ "wanted": matching, "notLookedAt": unseen })
     }
 }
 

@@ -36,7 +36,7 @@ struct FileSnapshot<T> {
     checked_at: Instant,
     /// The stamps at the last check.
     stamps: Stamps,
-    said: Arc<T>,
+    value: Arc<T>,
 }
 
 /// Inode number, length, mtime and ctime in nanoseconds. A changed file differs in at least one.
@@ -64,14 +64,14 @@ impl<T: Send + Sync + 'static> ReloadingFile<T> {
     ) -> Result<Self, Error> {
         // In this order: a write in between changes the stamps, so the files are read again.
         let stamps = stamps(&paths);
-        let said = Arc::new(read()?);
-        let known = Mutex::new(FileSnapshot { checked_at: Instant::now(), stamps, said });
+        let value = Arc::new(read()?);
+        let known = Mutex::new(FileSnapshot { checked_at: Instant::now(), stamps, value });
         Ok(Self { file, paths, read: Box::new(read), metrics, snapshot: known })
     }
 
     /// Returns the last good value, without a check.
     pub(crate) fn last_value(&self) -> Arc<T> {
-        self.snapshot.lock().said.clone()
+        self.snapshot.lock().value.clone()
     }
 
     /// Returns the current value, after a check if one is due.
@@ -103,9 +103,9 @@ impl<T: Send + Sync + 'static> ReloadingFile<T> {
         }
         let (file, path) = (self.file.as_str(), self.paths.first().map(|path| path.display().to_string()));
         match (self.read)() {
-            Ok(said) => {
+            Ok(value) => {
                 tracing::info!(file, path, "a file changed and was reloaded");
-                self.snapshot.lock().said = Arc::new(said);
+                self.snapshot.lock().value = Arc::new(value);
             }
             Err(error) => {
                 let why = error.source().map(ToString::to_string).unwrap_or_default();

@@ -146,8 +146,8 @@ impl<'r> ResourceRequest<'r> {
         let unknown = self.params.unknown()?;
         let found = if unknown == FieldValidation::Ignore { Vec::new() } else { duplicates(&self.http.body) };
         if unknown == FieldValidation::Strict && !found.is_empty() {
-            let said: Vec<String> = found.iter().map(|path| format!("duplicate field {path:?}")).collect();
-            return Err(Failure::bad_request(format!("strict decoding error: {}", said.join(", "))));
+            let fields: Vec<String> = found.iter().map(|path| format!("duplicate field {path:?}")).collect();
+            return Err(Failure::bad_request(format!("strict decoding error: {}", fields.join(", "))));
         }
         Ok(found)
     }

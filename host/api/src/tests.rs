@@ -406,8 +406,8 @@ async fn a_definition_declares_its_kind_at_once() {
     assert_eq!(server.ask("POST", sites, &site(json!({ "name": "main" }))).await.code, 201);
     let misplaced = server.ask("POST", sites, &site(json!({ "name": "b", "namespace": "default" }))).await;
     assert_eq!(misplaced.code, 400, "{}", misplaced.body);
-    let says = misplaced.body["message"].as_str().unwrap();
-    assert!(says.starts_with("metadata.namespace:"), "{says}");
+    let message = misplaced.body["message"].as_str().unwrap();
+    assert!(message.starts_with("metadata.namespace:"), "{message}");
     assert_eq!(server.ask("GET", "/apis/example.com/v1/namespaces/default/sites", &Value::Null).await.code, 404);
 }
 

@@ -103,7 +103,7 @@ pub(crate) struct TlsIdentity {
     /// The validity period of the server's own certificate; `None` if it cannot be read.
     valid: Option<RangeInclusive<Timestamp>>,
     /// An invalid period was logged.
-    is_told: AtomicBool,
+    warned: AtomicBool,
 }
 
 impl TlsIdentity {
@@ -127,7 +127,7 @@ impl TlsIdentity {
         let (fingerprint, valid) = (fingerprint(&certificates[0]), validity(&certificates[0]));
         let failed = |source| Error::Certificate { path: key.clone(), source };
         let config = private_file::read(key).and_then(|key| config(certificates, &key)).map_err(failed)?;
-        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), fingerprint, valid, is_told: AtomicBool::new(false) })
+        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), fingerprint, valid, warned: AtomicBool::new(false) })
     }
 
     /// Returns why clients refuse the certificate now, if they do.
@@ -144,7 +144,7 @@ impl TlsIdentity {
     /// Logs once that clients refuse the certificate.
     pub(crate) fn warn_if_invalid(&self) {
         if let Err(why) = self.check(Timestamp::now())
-            && !self.is_told.swap(true, Ordering::Relaxed)
+            && !self.warned.swap(true, Ordering::Relaxed)
         {
             tracing::warn!("{why}: clients that verify it do not connect; replace its file, which is reloaded at once");
         }

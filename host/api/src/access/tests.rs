@@ -55,8 +55,8 @@ fn body_types_without_a_preflight_are_refused() {
         }
         refuse_foreign_page("http", &Method::POST, &"/api".parse().unwrap(), &headers)
     };
-    for taken in ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"] {
-        assert!(post(&[taken]).is_ok(), "{taken}");
+    for content_type in ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"] {
+        assert!(post(&[content_type]).is_ok(), "{content_type}");
     }
     let form = "multipart/form-data; boundary=x";
     for refused in [&["text/plain"][..], &["Text/Plain ; charset=utf-8"], &[form], &["application/json", "text/plain"]]
@@ -78,14 +78,14 @@ fn a_post_without_a_type_is_taken_from_programs_and_not_from_pages_of_others() {
     assert!(post(&[]), "a program says nothing of itself");
     assert!(post(&[(header::ORIGIN, "http://localhost:8080"), (FETCH_SITE, "same-origin")]));
     // A browser sends at least one of these with every POST, and a page cannot remove them.
-    for said in [
+    for headers in [
         (header::ORIGIN, "https://site.example"),
         (header::ORIGIN, "http://localhost:3000"),
         (header::ORIGIN, "null"),
         (FETCH_SITE, "cross-site"),
         (FETCH_SITE, "same-site"),
     ] {
-        assert!(!post(std::slice::from_ref(&said)), "{said:?}");
+        assert!(!post(std::slice::from_ref(&headers)), "{headers:?}");
     }
 }
 
@@ -98,7 +98,7 @@ fn an_authority_in_place_of_the_header_is_checked_too() {
 #[test]
 fn read_only_caller_is_refused_in_the_words_of_kubernetes() {
     let alice = Caller { name: "alice".into(), access: Access::Read };
-    let said =
+    let message =
         |method, uri: &str| may(&alice, &method, &uri.parse().unwrap()).unwrap_err().document()["message"].clone();
     for (method, uri, words) in [
         (
@@ -118,7 +118,7 @@ fn read_only_caller_is_refused_in_the_words_of_kubernetes() {
         ),
         (Method::POST, "/metrics", "forbidden: User \"alice\" cannot post path \"/metrics\": the token is read-only"),
     ] {
-        assert_eq!(said(method, uri), words);
+        assert_eq!(message(method, uri), words);
     }
 }
 

@@ -11,12 +11,12 @@ const KIB: usize = 1024;
 
 /// Limits with bodies of 2 MiB, and permits for four of them.
 fn limits() -> Limits {
-    let room = |kind, size| Limiter::new(kind, size, Duration::from_secs(10), Metrics::default());
+    let limiter = |kind, size| Limiter::new(kind, size, Duration::from_secs(10), Metrics::default());
     Limits {
-        watches: room(LimitKind::Watches, 1),
-        requests: room(LimitKind::Requests, 1),
-        lists: room(LimitKind::Lists, 1),
-        bodies: room(LimitKind::Bodies, 8192 * KIB),
+        watches: limiter(LimitKind::Watches, 1),
+        requests: limiter(LimitKind::Requests, 1),
+        lists: limiter(LimitKind::Lists, 1),
+        bodies: limiter(LimitKind::Bodies, 8192 * KIB),
         body_bytes_max: 2048 * KIB,
         beginning_bytes_max: 64 * KIB,
         request_max: Duration::from_secs(30),
@@ -30,7 +30,7 @@ fn client(number: u32) -> Client {
 }
 
 /// A body that declares so many bytes, and sends its pieces one each second.
-fn drips(says: usize, pieces: impl IntoIterator<Item = usize, IntoIter: Send + 'static>) -> Body {
+fn drips(length: usize, frames: impl IntoIterator<Item = usize, IntoIter: Send + 'static>) -> Body {
     struct Says(Body, u64);
     impl hyper::body::Body for Says {
         type Data = Bytes;
@@ -45,13 +45,13 @@ fn drips(says: usize, pieces: impl IntoIterator<Item = usize, IntoIter: Send + '
             hyper::body::SizeHint::with_exact(self.1)
         }
     }
-    let pieces = stream::iter(pieces.into_iter().enumerate()).then(async |(at, bytes)| {
+    let frames = stream::iter(frames.into_iter().enumerate()).then(async |(at, bytes)| {
         if at > 0 {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
         Ok::<_, Infallible>(vec![b'x'; bytes])
     });
-    Body::new(Says(Body::from_stream(pieces), says as u64))
+    Body::new(Says(Body::from_stream(frames), length as u64))
 }
 
 /// A body without a declared length.
@@ -70,11 +70,11 @@ async fn slow_bodies_delay_no_other_client_and_time_out() {
     let slow = futures_util::future::join_all((0..40).map(|_| code(drips(2048 * KIB, vec![1; 3600]), 1, &limits)));
     let others = async {
         for second in 0..30 {
-            let asked = Instant::now();
+            let started = Instant::now();
             for body in [Body::from(vec![b'x'; 2048 * KIB]), Body::from("small"), unmeasured(100 * KIB)] {
                 assert_eq!(code(body, 2, &limits).await, 200, "after {second} s");
             }
-            assert_eq!(asked.elapsed(), Duration::ZERO, "nobody waited after {second} s");
+            assert_eq!(started.elapsed(), Duration::ZERO, "nobody waited after {second} s");
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     };
@@ -91,9 +91,9 @@ async fn bodies_that_stop_half_way_leave_room_for_other_clients_and_end() {
         (0..40).map(|_| code(drips(2048 * KIB, [100 * KIB, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]), 1, &limits));
     let others = async {
         tokio::time::sleep(Duration::from_secs(2)).await;
-        let asked = Instant::now();
+        let started = Instant::now();
         assert_eq!(code(Body::from(vec![b'x'; 2048 * KIB]), 2, &limits).await, 200);
-        assert_eq!(asked.elapsed(), Duration::ZERO);
+        assert_eq!(started.elapsed(), Duration::ZERO);
     };
     let (codes, ()) = tokio::join!(futures_util::future::join_all(slow), others);
     assert!(codes.iter().all(|code| [408, 429].contains(code)), "{codes:?}");
@@ -128,9 +128,9 @@ async fn a_body_holds_the_room_of_its_bytes_until_it_is_answered() {
 async fn a_body_comes_as_fast_as_it_must_or_not_at_all() {
     let limits = limits();
     assert_eq!(code(drips(512 * KIB, vec![20 * KIB; 25]), 1, &limits).await, 200, "20 KiB/s");
-    let asked = Instant::now();
+    let started = Instant::now();
     assert_eq!(code(drips(512 * KIB, vec![8 * KIB; 64]), 1, &limits).await, 408, "8 KiB/s");
-    assert!(asked.elapsed() < Duration::from_secs(12), "{:?}", asked.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(12), "{:?}", started.elapsed());
 }
 
 #[tokio::test]

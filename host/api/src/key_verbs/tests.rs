@@ -20,11 +20,11 @@ fn verb_accepts_only_its_own_arguments() {
     assert_eq!(verb("queue/enqueue", &both), Ok(soon));
     assert_eq!(verb("queue/postpone", &after), Ok(KeyVerb::Postpone(day)));
     assert_eq!(verb("queue/postpone", &json!({})), Err(400), "it must say until when");
-    for (part, wanted) in
+    for (part, expected) in
         [("queue/retry", KeyVerb::Retry), ("queue/cancel", KeyVerb::Cancel), ("queue/expedite", KeyVerb::Expedite)]
     {
         assert!(is_verb(part));
-        assert_eq!(verb(part, &json!({})), Ok(wanted));
+        assert_eq!(verb(part, &json!({})), Ok(expected));
         assert_eq!((verb(part, &after), verb(part, &json!({ "priority": "low" }))), (Err(400), Err(400)), "{part}");
     }
     assert!(!is_verb("queue/destroy") && !is_verb("queue"));

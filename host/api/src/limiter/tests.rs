@@ -6,7 +6,7 @@ use crate::limits::hold_until_sent;
 
 const WAIT: Duration = Duration::from_secs(30);
 
-fn room(size: usize) -> Limiter {
+fn limiter(size: usize) -> Limiter {
     Limiter::new(LimitKind::Bodies, size, WAIT, Metrics::default())
 }
 
@@ -15,17 +15,17 @@ fn client(number: u32) -> Client {
 }
 
 /// The number of free permits.
-fn free(room: &Limiter) -> usize {
-    room.shared.state.lock().free
+fn free(limiter: &Limiter) -> usize {
+    limiter.shared.state.lock().free
 }
 
 #[tokio::test(start_paused = true)]
 async fn request_without_a_permit_waits_and_is_refused_in_the_end() {
-    let room = room(10);
-    let held = room.acquire(&client(1), 8).await.unwrap();
-    assert_eq!(room.acquire(&client(2), 3).await.unwrap_err().code(), 429);
+    let limiter = limiter(10);
+    let held = limiter.acquire(&client(1), 8).await.unwrap();
+    assert_eq!(limiter.acquire(&client(2), 3).await.unwrap_err().code(), 429);
     let other = client(2);
-    let (granted, ()) = tokio::join!(room.acquire(&other, 3), async {
+    let (granted, ()) = tokio::join!(limiter.acquire(&other, 3), async {
         tokio::time::sleep(WAIT / 2).await;
         drop(held);
     });
@@ -34,41 +34,42 @@ async fn request_without_a_permit_waits_and_is_refused_in_the_end() {
 
 #[tokio::test(start_paused = true)]
 async fn request_above_the_limit_takes_all_permits() {
-    let room = room(10);
-    let held = room.acquire(&client(1), usize::MAX).await.unwrap();
-    assert!(room.acquire(&client(2), 1).await.is_err());
+    let limiter = limiter(10);
+    let held = limiter.acquire(&client(1), usize::MAX).await.unwrap();
+    assert!(limiter.acquire(&client(2), 1).await.is_err());
     drop(held);
-    assert!(room.acquire(&client(1), 10).await.is_ok());
+    assert!(limiter.acquire(&client(1), 10).await.is_ok());
 }
 
 /// However many permits one client requests, the next client finds some free.
 #[tokio::test(start_paused = true)]
 async fn a_client_takes_no_more_than_it_leaves_and_the_next_one_finds_some() {
-    let room = room(64);
+    let limiter = limiter(64);
     let mut held = Vec::new();
     for (number, share) in [(1, 32), (2, 16), (3, 8)] {
-        while let Ok(one) = tokio::time::timeout(Duration::from_secs(1), room.acquire(&client(number), 1)).await {
+        while let Ok(one) = tokio::time::timeout(Duration::from_secs(1), limiter.acquire(&client(number), 1)).await {
             held.push(one.unwrap());
         }
         assert_eq!(held.iter().filter(|one| one.client == client(number)).count(), share);
     }
-    assert!(room.acquire(&client(4), 1).await.is_ok());
+    assert!(limiter.acquire(&client(4), 1).await.is_ok());
     drop(held);
-    assert_eq!(free(&room), 64);
-    assert!(room.shared.state.lock().clients.is_empty(), "who has nothing is forgotten");
+    assert_eq!(free(&limiter), 64);
+    assert!(limiter.shared.state.lock().clients.is_empty(), "who has nothing is forgotten");
 }
 
 /// A hundred requests of one client wait. Each request of another client waits for at most one of them.
 #[tokio::test(start_paused = true)]
 async fn clients_that_wait_take_turns_however_many_requests_they_have() {
-    let room = room(2);
-    let (first, second) = (room.acquire(&client(8), 1).await.unwrap(), room.acquire(&client(9), 1).await.unwrap());
+    let limiter = limiter(2);
+    let (first, second) =
+        (limiter.acquire(&client(8), 1).await.unwrap(), limiter.acquire(&client(9), 1).await.unwrap());
     let order = Arc::<Mutex<Vec<u32>>>::default();
     let wait = |number: u32, count: usize| -> Vec<_> {
         let one = || {
-            let (room, order) = (room.clone(), order.clone());
+            let (limiter, order) = (limiter.clone(), order.clone());
             tokio::spawn(async move {
-                let held = room.acquire(&client(number), 1).await.unwrap();
+                let held = limiter.acquire(&client(number), 1).await.unwrap();
                 order.lock().push(number);
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 drop(held);
@@ -77,11 +78,11 @@ async fn clients_that_wait_take_turns_however_many_requests_they_have() {
         (0..count).map(|_| one()).collect()
     };
     let mut tasks = wait(1, 100);
-    while room.shared.state.lock().waiting < 100 {
+    while limiter.shared.state.lock().waiting < 100 {
         tokio::task::yield_now().await;
     }
     tasks.extend(wait(2, 3));
-    while room.shared.state.lock().waiting < 103 {
+    while limiter.shared.state.lock().waiting < 103 {
         tokio::task::yield_now().await;
     }
     drop((first, second));
@@ -91,72 +92,72 @@ async fn clients_that_wait_take_turns_however_many_requests_they_have() {
     let order = order.lock();
     let places: Vec<usize> = order.iter().enumerate().filter(|(_, by)| **by == 2).map(|(at, _)| at).collect();
     assert!(places.len() == 3 && places[2] <= 6, "{places:?}");
-    assert_eq!(free(&room), 2);
+    assert_eq!(free(&limiter), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn small_requests_do_not_starve_a_large_one() {
-    let room = room(10);
-    let small = room.acquire(&client(1), 1).await.unwrap();
+    let limiter = limiter(10);
+    let small = limiter.acquire(&client(1), 1).await.unwrap();
     let other = client(2);
-    let (large, late) = tokio::join!(room.acquire(&other, 10), async {
-        let late = tokio::time::timeout(Duration::from_secs(1), room.acquire(&client(3), 1)).await;
+    let (large, late) = tokio::join!(limiter.acquire(&other, 10), async {
+        let late = tokio::time::timeout(Duration::from_secs(1), limiter.acquire(&client(3), 1)).await;
         drop(small);
         late
     });
     assert!(late.is_err(), "it came later");
     drop(large.unwrap());
-    assert_eq!(free(&room), 10);
+    assert_eq!(free(&limiter), 10);
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_more_than_so_many_wait_of_one_client_and_of_all() {
-    let room = room(1);
-    let held = room.acquire(&client(0), 1).await.unwrap();
+    let limiter = limiter(1);
+    let held = limiter.acquire(&client(0), 1).await.unwrap();
     let clients = u32::try_from(WAITING_MAX / WAITING_OF_ONE_MAX).unwrap();
     let mut waiting = Vec::new();
     for number in 1..=clients {
         waiting.extend((0..WAITING_OF_ONE_MAX).map(|_| {
-            let room = room.clone();
-            tokio::spawn(async move { room.acquire(&client(number), 1).await.is_ok() })
+            let limiter = limiter.clone();
+            tokio::spawn(async move { limiter.acquire(&client(number), 1).await.is_ok() })
         }));
         let expected = WAITING_OF_ONE_MAX * number as usize;
-        while room.shared.state.lock().waiting < expected {
+        while limiter.shared.state.lock().waiting < expected {
             tokio::task::yield_now().await;
         }
-        let asked = tokio::time::Instant::now();
-        assert!(room.acquire(&client(number), 1).await.is_err());
-        assert_eq!(asked.elapsed(), Duration::ZERO, "it was refused at once");
+        let started = tokio::time::Instant::now();
+        assert!(limiter.acquire(&client(number), 1).await.is_err());
+        assert_eq!(started.elapsed(), Duration::ZERO, "it was refused at once");
     }
-    assert!(room.acquire(&client(clients + 1), 1).await.is_err());
+    assert!(limiter.acquire(&client(clients + 1), 1).await.is_err());
     waiting.iter().for_each(|task| task.abort());
     for task in waiting {
         assert!(task.await.is_err());
     }
     drop(held);
-    assert_eq!((free(&room), room.shared.state.lock().waiting), (1, 0));
+    assert_eq!((free(&limiter), limiter.shared.state.lock().waiting), (1, 0));
 }
 
 /// A waiting request that is dropped while it is granted returns its permits.
 #[tokio::test]
 async fn request_dropped_while_granted_returns_its_permits() {
-    let (room, other) = (room(1), client(2));
+    let (limiter, other) = (limiter(1), client(2));
     for _ in 0..100 {
-        let held = room.acquire(&client(1), 1).await.unwrap();
-        let mut waits = Box::pin(room.acquire(&other, 1));
+        let held = limiter.acquire(&client(1), 1).await.unwrap();
+        let mut waits = Box::pin(limiter.acquire(&other, 1));
         assert!(futures_util::poll!(waits.as_mut()).is_pending());
         drop(held);
         drop(waits);
-        assert_eq!(free(&room), 1);
+        assert_eq!(free(&limiter), 1);
     }
 }
 
 #[tokio::test]
 async fn an_answer_holds_its_room_until_it_is_sent_and_keeps_its_length() {
-    let room = room(1);
-    let response = hold_until_sent(Response::new(Body::from("abc")), room.acquire(&client(1), 1).await.unwrap());
+    let limiter = limiter(1);
+    let response = hold_until_sent(Response::new(Body::from("abc")), limiter.acquire(&client(1), 1).await.unwrap());
     assert_eq!(hyper::body::Body::size_hint(response.body()).exact(), Some(3));
-    assert_eq!(free(&room), 0);
+    assert_eq!(free(&limiter), 0);
     assert_eq!(to_bytes(response.into_body(), 10).await.unwrap(), "abc");
-    assert_eq!(free(&room), 1);
+    assert_eq!(free(&limiter), 1);
 }

@@ -46,16 +46,16 @@ fn a_repetition_hides_no_watch() {
 
 #[tokio::test(start_paused = true)]
 async fn stream_ends_in_time_even_with_more_to_send() {
-    let says = futures_util::stream::repeat_with(|| Ok::<_, std::convert::Infallible>("more"));
-    let says = says.then(async |word| {
+    let words = futures_util::stream::repeat_with(|| Ok::<_, std::convert::Infallible>("more"));
+    let words = words.then(async |word| {
         tokio::time::sleep(Duration::from_millis(10)).await;
         word
     });
     let (held, left) = tokio::sync::oneshot::channel::<()>();
     let end = stream_end(CancellationToken::new(), Some(Duration::from_secs(1)), None);
-    let body = hold_until_sent(Response::new(until(end, Body::from_stream(says))), held).into_body();
-    let said = tokio::time::timeout(Duration::from_secs(60), axum::body::to_bytes(body, usize::MAX)).await;
-    assert!((90 * 4..=100 * 4).contains(&said.expect("it ends").unwrap().len()));
+    let body = hold_until_sent(Response::new(until(end, Body::from_stream(words))), held).into_body();
+    let sent = tokio::time::timeout(Duration::from_secs(60), axum::body::to_bytes(body, usize::MAX)).await;
+    assert!((90 * 4..=100 * 4).contains(&sent.expect("it ends").unwrap().len()));
     assert!(left.await.is_err(), "what it held is free");
 }
 

@@ -37,34 +37,34 @@ async fn store(count: usize) -> Arc<dyn Store> {
 #[tokio::test]
 async fn a_list_without_a_limit_is_sent_in_small_pieces_of_one_moment() {
     let store = store(2 * ITEMS_MAX + 1).await;
-    let (pieces, first) = begin(&store, maps()).await;
-    assert_eq!((first.len(), &pieces.metadata()["continue"]), (ITEMS_MAX, &json!("")));
-    let mut writing = ListStream::begin(encoder(), &pieces.metadata(), pieces, first);
-    let mut text = writing.next().await.unwrap().unwrap().to_vec();
+    let (list, first) = begin(&store, maps()).await;
+    assert_eq!((first.len(), &list.metadata()["continue"]), (ITEMS_MAX, &json!("")));
+    let mut stream = ListStream::begin(encoder(), &list.metadata(), list, first);
+    let mut text = stream.next().await.unwrap().unwrap().to_vec();
     // A change during the list is not in the list.
     let last = Key::new(maps().kind, "", &format!("map-{:05}", 2 * ITEMS_MAX));
     let write =
         Write::Delete { key: last, precondition: Precondition::default(), propagation: Propagation::Background };
     store.write(write).await.unwrap();
-    while let Some(chunk) = writing.next().await.unwrap() {
+    while let Some(chunk) = stream.next().await.unwrap() {
         assert!(chunk.len() < CHUNK_BYTES + 4096, "{} bytes", chunk.len());
-        assert!(writing.items.len() <= ITEMS_MAX);
+        assert!(stream.items.len() <= ITEMS_MAX);
         text.extend_from_slice(&chunk);
     }
     let list: Value = serde_json::from_slice(&text).unwrap();
     assert_eq!(list["metadata"], json!({ "resourceVersion": (2 * ITEMS_MAX + 1).to_string(), "continue": "" }));
     let names: Vec<&str> =
         list["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap()).collect();
-    let wanted: Vec<String> = (0..=2 * ITEMS_MAX).map(|at| format!("map-{at:05}")).collect();
-    assert_eq!(names, wanted);
+    let expected: Vec<String> = (0..=2 * ITEMS_MAX).map(|at| format!("map-{at:05}")).collect();
+    assert_eq!(names, expected);
 }
 
 #[tokio::test]
 async fn a_client_that_names_a_limit_gets_that_many_and_reads_on_itself() {
     let store = store(3).await;
-    let (mut pieces, first) = begin(&store, Query { limit: Some(2), ..maps() }).await;
-    assert_eq!((first.len(), pieces.metadata()["continue"] == ""), (2, false));
-    assert_eq!(pieces.next_page().await.unwrap(), None);
+    let (mut list, first) = begin(&store, Query { limit: Some(2), ..maps() }).await;
+    assert_eq!((first.len(), list.metadata()["continue"] == ""), (2, false));
+    assert_eq!(list.next_page().await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -78,13 +78,13 @@ async fn a_list_whose_moment_is_forgotten_breaks_off() {
     for at in 0..=ITEMS_MAX {
         create(&format!("map-{at:05}")).await;
     }
-    let (pieces, first) = begin(&store, maps()).await;
-    let mut writing = ListStream::begin(encoder(), &json!({}), pieces, first);
+    let (list, first) = begin(&store, maps()).await;
+    let mut stream = ListStream::begin(encoder(), &json!({}), list, first);
     for at in 0..1000 {
         create(&format!("late-{at}")).await;
     }
     let end = loop {
-        match writing.next().await {
+        match stream.next().await {
             Ok(Some(_)) => {}
             end => break end,
         }

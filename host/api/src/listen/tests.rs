@@ -84,13 +84,13 @@ async fn a_folder_that_others_write_is_refused() {
 
 #[tokio::test]
 async fn port_that_other_machines_reach_is_refused_with_a_remedy() {
-    for (address, has_tokens, says) in [
+    for (address, has_tokens, message) in [
         ("0.0.0.0:0", false, "use https://0.0.0.0:0 with `--tokens FILE`"),
         ("0.0.0.0:0", true, "use https://0.0.0.0:0 with `--tokens FILE`"),
         ("https://0.0.0.0:0", false, "set `--tokens FILE`"),
     ] {
         let Err(error) = Listener::bind(&address.parse().unwrap(), has_tokens).await else { panic!("it listens") };
-        assert!(error.to_string().contains(says), "{error}");
+        assert!(error.to_string().contains(message), "{error}");
     }
 }
 

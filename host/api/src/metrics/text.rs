@@ -162,9 +162,9 @@ mod tests {
             text.start_family(&family("x_seconds", Type::Histogram));
             text.histogram(&[("name", "a")], &histogram);
         };
-        let lines = |form, wanted: &str| {
+        let lines = |form, expected: &str| {
             let text = written(form, write);
-            assert!(text.contains(wanted), "{wanted} is not in {text}");
+            assert!(text.contains(expected), "{expected} is not in {text}");
         };
         for line in [
             "x_seconds_bucket{name=\"a\",le=\"1e-08\"} 0\n",

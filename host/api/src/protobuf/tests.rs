@@ -33,11 +33,11 @@ fn a_namespace_as_kubectl_sends_it_is_understood() {
         field(12, &[field(1, b"note"), field(2, long.as_bytes())].concat()),
     ];
     let read = namespace(&body(&metadata.concat(), &[field(2, b""), field(3, &field(1, b""))].concat())).unwrap();
-    let wanted = json!({
+    let expected = json!({
         "apiVersion": "v1", "kind": "Namespace",
         "metadata": { "name": "red", "generateName": "", "labels": { "team": "a" }, "annotations": { "note": long } },
     });
-    assert_eq!(read, wanted);
+    assert_eq!(read, expected);
 }
 
 #[test]
@@ -51,9 +51,9 @@ fn unparsed_protobuf_field_is_refused() {
         (body(&name, &field(9, b"new")), "field 9 of the namespace"),
         ([&body(&name, b"")[..], &field(3, b"gzip")].concat(), "field 3 of the envelope"),
     ];
-    for (body, wanted) in cases {
+    for (body, expected) in cases {
         let refused = namespace(&body).unwrap_err();
-        assert!(refused.contains(wanted), "{refused}");
+        assert!(refused.contains(expected), "{refused}");
     }
 }
 
@@ -90,11 +90,11 @@ fn delete_options_are_parsed() {
         field(5, b"All"),
         vec![6 << 3, 0],
     ];
-    let wanted = json!({
+    let expected = json!({
         "apiVersion": "v1", "kind": "DeleteOptions", "orphanDependents": true, "propagationPolicy": "Orphan", "dryRun": ["All"],
         "preconditions": { "uid": "u1", "resourceVersion": "7" },
     });
-    assert_eq!(delete_options(&options(&raw.concat())).unwrap(), wanted);
+    assert_eq!(delete_options(&options(&raw.concat())).unwrap(), expected);
     assert_eq!(delete_options(&options(b"")).unwrap()["dryRun"], json!([]));
 }
 

@@ -30,12 +30,12 @@ async fn fill(server: &Server) {
 
 /// Sends requests until one is accepted again.
 async fn until_there_is_room(server: &Server) {
-    let asked = async {
+    let answered = async {
         while server.send("GET", WATCH, "", "").await.status() != 200 {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, asked).await.expect("there is room again");
+    tokio::time::timeout(PATIENCE, answered).await.expect("there is room again");
 }
 
 #[tokio::test]
@@ -116,14 +116,14 @@ async fn an_answer_that_does_not_begin_in_time_is_a_timeout() {
         "POST {DEPLOYMENTS} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).await.unwrap();
-    let mut told = Vec::new();
-    let text = |told: &[u8]| String::from_utf8_lossy(told).into_owned();
-    while !text(&told).contains("\"reason\":\"Timeout\"") {
-        let read = tokio::time::timeout(PATIENCE, stream.read_buf(&mut told)).await.unwrap().unwrap();
-        assert_ne!(read, 0, "{}", text(&told));
+    let mut received = Vec::new();
+    let text = |received: &[u8]| String::from_utf8_lossy(received).into_owned();
+    while !text(&received).contains("\"reason\":\"Timeout\"") {
+        let read = tokio::time::timeout(PATIENCE, stream.read_buf(&mut received)).await.unwrap().unwrap();
+        assert_ne!(read, 0, "{}", text(&received));
     }
-    let told = text(&told);
-    assert!(told.starts_with("HTTP/1.1 504 "), "{told}");
+    let received = text(&received);
+    assert!(received.starts_with("HTTP/1.1 504 "), "{received}");
 }
 
 #[tokio::test]
@@ -133,9 +133,9 @@ async fn a_client_that_does_not_read_its_list_loses_its_connection() {
     let mut stream = ask_and_read_nothing(&server, DEPLOYMENTS).await;
     // There was only this connection, so it was cut off.
     assert_eq!(server.get("/livez").await, "ok");
-    let mut told = Vec::new();
-    stream.read_to_end(&mut told).await.unwrap();
-    assert!(told.len() < 4 * LONG, "it got everything: {} bytes", told.len());
+    let mut received = Vec::new();
+    stream.read_to_end(&mut received).await.unwrap();
+    assert!(received.len() < 4 * LONG, "it got everything: {} bytes", received.len());
 }
 
 #[tokio::test]
@@ -143,11 +143,11 @@ async fn a_client_that_reads_slowly_gets_everything() {
     let server = Server::with(Options { connections_max: 1, stall_ms_max: 10_000, ..Options::default() }).await;
     fill(&server).await;
     let mut stream = ask_and_read_nothing(&server, DEPLOYMENTS).await;
-    let (mut told, mut piece) = (0, vec![0; 16 * 1024]);
-    while told < 4 * LONG {
+    let (mut received, mut piece) = (0, vec![0; 16 * 1024]);
+    while received < 4 * LONG {
         let read = tokio::time::timeout(PATIENCE, stream.read(&mut piece)).await.unwrap().unwrap();
-        assert_ne!(read, 0, "cut after {told} bytes");
-        told += read;
+        assert_ne!(read, 0, "cut after {received} bytes");
+        received += read;
         tokio::task::yield_now().await;
     }
 }

@@ -73,9 +73,9 @@ async fn invalid_revision_match_is_refused() {
 async fn a_bookmark_of_metadata_is_metadata() {
     let server = Server::start().await;
     let form = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json";
-    let asked = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    let query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
     for path in [DEPLOYMENTS, "/api/v1/events"] {
-        let response = server.send("GET", &format!("{path}?{asked}"), form, "").await;
+        let response = server.send("GET", &format!("{path}?{query}"), form, "").await;
         let mut lines = Lines { body: response.into_body(), buffer: String::new() };
         let mark = lines.next().await.unwrap();
         assert_eq!(mark["type"], "BOOKMARK", "{mark}");
@@ -210,13 +210,13 @@ async fn send_all(server: &Server, head: &str, body: &[u8]) -> UnixStream {
 }
 
 /// Reads until a text has arrived.
-async fn read_until(stream: &mut UnixStream, wanted: &str) -> String {
-    let mut told = Vec::new();
-    while !String::from_utf8_lossy(&told).contains(wanted) {
-        let read = tokio::time::timeout(PATIENCE, stream.read_buf(&mut told)).await.unwrap().unwrap();
-        assert_ne!(read, 0, "{}", String::from_utf8_lossy(&told));
+async fn read_until(stream: &mut UnixStream, expected: &str) -> String {
+    let mut received = Vec::new();
+    while !String::from_utf8_lossy(&received).contains(expected) {
+        let read = tokio::time::timeout(PATIENCE, stream.read_buf(&mut received)).await.unwrap().unwrap();
+        assert_ne!(read, 0, "{}", String::from_utf8_lossy(&received));
     }
-    String::from_utf8(told).unwrap()
+    String::from_utf8(received).unwrap()
 }
 
 #[tokio::test]
@@ -229,15 +229,15 @@ async fn a_client_that_sends_a_body_that_is_too_long_gets_its_answer() {
         (head("content-type: application/json\r\ntransfer-encoding: chunked"), chunked),
     ] {
         let mut stream = send_all(&server, &head, &body).await;
-        let told = read_until(&mut stream, "RequestEntityTooLarge").await;
-        assert!(told.starts_with("HTTP/1.1 413 "), "{told}");
+        let received = read_until(&mut stream, "RequestEntityTooLarge").await;
+        assert!(received.starts_with("HTTP/1.1 413 "), "{received}");
         // No byte of the body is left to be taken for the next request.
         stream.write_all(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
         assert!(read_until(&mut stream, "\r\n\r\nok").await.contains("HTTP/1.1 200 "));
     }
     let page = head(&format!("origin: https://site.example\r\ncontent-length: {LONG}"));
-    let told = read_until(&mut send_all(&server, &page, &vec![b'x'; LONG]).await, "Forbidden").await;
-    assert!(told.starts_with("HTTP/1.1 403 "), "{told}");
+    let received = read_until(&mut send_all(&server, &page, &vec![b'x'; LONG]).await, "Forbidden").await;
+    assert!(received.starts_with("HTTP/1.1 403 "), "{received}");
 }
 
 #[tokio::test]
@@ -247,8 +247,8 @@ async fn a_client_that_waits_to_send_its_body_is_refused_without_it() {
         "POST {DEPLOYMENTS} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {LONG}\r\n\
          expect: 100-continue\r\n\r\n"
     );
-    let told = read_until(&mut send_all(&server, &head, b"").await, "RequestEntityTooLarge").await;
-    assert!(told.starts_with("HTTP/1.1 413 "), "{told}");
+    let received = read_until(&mut send_all(&server, &head, b"").await, "RequestEntityTooLarge").await;
+    assert!(received.starts_with("HTTP/1.1 413 "), "{received}");
 }
 
 #[tokio::test]
@@ -257,8 +257,8 @@ async fn unknown_metadata_is_refused_and_numbers_are_stored_as_in_kubernetes() {
     let mut document = deployment("web", "web", 1);
     document["metadata"]["colour"] = "red".into();
     let strict = server.ask("POST", &format!("{DEPLOYMENTS}?fieldValidation=Strict"), &document).await;
-    let said = json!("strict decoding error: unknown field \"metadata.colour\"");
-    assert_eq!((strict.code, &strict.body["message"]), (400, &said));
+    let message = json!("strict decoding error: unknown field \"metadata.colour\"");
+    assert_eq!((strict.code, &strict.body["message"]), (400, &message));
     let warned =
         server.send("POST", &format!("{DEPLOYMENTS}?dryRun=All"), "application/json", &document.to_string()).await;
     assert_eq!(warned.headers()["warning"], r#"299 - "unknown field \"metadata.colour\"""#);

@@ -237,12 +237,12 @@ async fn unknown_and_duplicate_fields_are_warned_about_or_refused() {
     assert_eq!(refused.body["message"], "strict decoding error: duplicate field \"spec.host\"");
     assert_eq!(server.get(SITES).await["items"], json!([]));
     let (warnings, created) = send("POST", "dryRun=All", body).await;
-    let told = [
+    let expected = [
         r#"299 - "duplicate field \"spec.host\"""#,
         r#"299 - "unknown field \"spec.a\\\"b\"""#,
         r#"299 - "unknown field \"spec.color\"""#,
     ];
-    assert_eq!((created.code, warnings), (201, told.map(str::to_owned).to_vec()));
+    assert_eq!((created.code, warnings), (201, expected.map(str::to_owned).to_vec()));
     let (warnings, created) = send("POST", "fieldValidation=Ignore", body).await;
     assert_eq!((created.code, warnings.len(), &created.body["spec"]["host"]), (201, 0, &json!("b")));
 
@@ -354,11 +354,11 @@ async fn events_of_another_process_or_of_a_future_cannot_be_watched_from() {
     note(&server, "Scaled");
     let revision = |list: Value| list["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap();
     let (old, now) = (revision(before.get(EVENTS).await), revision(server.get(EVENTS).await));
-    for asked in [1, old, now + 1] {
-        let mut watch = server.follow(&format!("{EVENTS}?watch=1&resourceVersion={asked}")).await;
-        let told = watch.next().await.unwrap();
-        assert_eq!((&told["type"], &told["object"]["code"]), (&json!("ERROR"), &json!(410)), "{asked}");
-        assert!(watch.next().await.is_none(), "{asked}");
+    for revision in [1, old, now + 1] {
+        let mut watch = server.follow(&format!("{EVENTS}?watch=1&resourceVersion={revision}")).await;
+        let line = watch.next().await.unwrap();
+        assert_eq!((&line["type"], &line["object"]["code"]), (&json!("ERROR"), &json!(410)), "{revision}");
+        assert!(watch.next().await.is_none(), "{revision}");
     }
 }
 
@@ -370,8 +370,8 @@ async fn a_watch_of_events_that_misses_some_says_so() {
     assert_eq!(watch.next().await.unwrap()["type"], "ADDED");
     // No other task runs meanwhile: the watch reads none of the events before the first are evicted.
     (0..homeostat_runtime::events::EVENTS_MAX + 1).for_each(|count| note(&server, &format!("Another{count}")));
-    let told = watch.next().await.unwrap();
-    assert_eq!((&told["type"], &told["object"]["code"]), (&json!("ERROR"), &json!(410)));
+    let line = watch.next().await.unwrap();
+    assert_eq!((&line["type"], &line["object"]["code"]), (&json!("ERROR"), &json!(410)));
     assert!(watch.next().await.is_none());
 }
 
@@ -465,8 +465,8 @@ async fn terminating_kind_refuses_creates_and_accepts_updates() {
     };
     let refused = tokio::time::timeout(PATIENCE, refused).await.expect("it is refused");
     assert_eq!((refused.code, &refused.body["reason"]), (405, &json!("MethodNotAllowed")));
-    let says = "create not allowed while custom resource definition is terminating";
-    assert_eq!(refused.body["message"], says);
+    let message = "create not allowed while custom resource definition is terminating";
+    assert_eq!(refused.body["message"], message);
     let free = json!({ "metadata": { "finalizers": [] } }).to_string();
     let freed = server.send("PATCH", &format!("{SITES}/one"), "application/merge-patch+json", &free).await;
     assert_eq!(freed.status(), 200);

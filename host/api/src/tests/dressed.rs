@@ -34,9 +34,9 @@ async fn header_values_are_redacted_for_writers_and_readers() {
         document["metadata"]["labels"] = json!({ "a": "b" });
         let updated = server.ask("PUT", &one, &document).await;
         assert_eq!(updated.code, 200, "{}", updated.body);
-        for told in [created.body, updated.body, server.get(&one).await] {
-            let told = told.to_string();
-            assert!(told.contains("***") && !told.contains("hush"), "{told}");
+        for shown in [created.body, updated.body, server.get(&one).await] {
+            let shown = shown.to_string();
+            assert!(shown.contains("***") && !shown.contains("hush"), "{shown}");
         }
     }
 }
@@ -49,11 +49,11 @@ async fn header_values_are_redacted_in_watches_and_collection_deletes() {
         server.host.store().write(Write::Create { document }).await.unwrap();
         for watch in 0..2 {
             let mut lines = server.follow(&format!("{path}?watch=true&resourceVersion={after}")).await;
-            let told = lines.next().await.unwrap().to_string();
-            assert!(told.contains("***") && !told.contains("hush"), "watch {watch}: {told}");
+            let shown = lines.next().await.unwrap().to_string();
+            assert!(shown.contains("***") && !shown.contains("hush"), "watch {watch}: {shown}");
         }
         let deleted = server.ask("DELETE", path, &Value::Null).await;
-        let told = deleted.body.to_string();
-        assert!(deleted.code == 200 && told.contains("***") && !told.contains("hush"), "{told}");
+        let shown = deleted.body.to_string();
+        assert!(deleted.code == 200 && shown.contains("***") && !shown.contains("hush"), "{shown}");
     }
 }

@@ -109,8 +109,8 @@ async fn stream_ends_when_its_token_is_revoked_and_others_continue() {
     for path in [&*watch, "/api/v1/events?watch=1", "/homeostat/v1/logs?follow=1", "/homeostat/v1/events?follow=1"] {
         ends.push(follow(path, "alice-may-only-read").await);
     }
-    let kept: String = TOKENS.split_inclusive('\n').filter(|line| line.contains("bob")).collect();
-    std::fs::write(folder.path().join("tokens.yaml"), kept).unwrap();
+    let remaining: String = TOKENS.split_inclusive('\n').filter(|line| line.contains("bob")).collect();
+    std::fs::write(folder.path().join("tokens.yaml"), remaining).unwrap();
     for lines in &mut ends {
         assert!(lines.next().await.is_none(), "it ends");
     }
@@ -232,10 +232,10 @@ async fn a_request_with_two_hosts_is_refused_with_and_without_tokens() {
             let bearer = "authorization: Bearer alice-may-only-read";
             let request = format!("GET {DEPLOYMENTS} HTTP/1.1\r\n{hosts}{bearer}\r\nconnection: close\r\n\r\n");
             stream.write_all(request.as_bytes()).await.unwrap();
-            let mut told = Vec::new();
-            tokio::time::timeout(PATIENCE, stream.read_to_end(&mut told)).await.unwrap().unwrap();
-            let told = String::from_utf8(told).unwrap();
-            assert!(told.starts_with(&format!("HTTP/1.1 {code} ")), "{hosts}: {told}");
+            let mut received = Vec::new();
+            tokio::time::timeout(PATIENCE, stream.read_to_end(&mut received)).await.unwrap().unwrap();
+            let received = String::from_utf8(received).unwrap();
+            assert!(received.starts_with(&format!("HTTP/1.1 {code} ")), "{hosts}: {received}");
         }
     }
 }

@@ -125,9 +125,9 @@ async fn resources_are_brought_into_the_version_that_is_stored_from_now_on() {
         assert_eq!(server.ask("POST", V1, &site("v1", name)).await.code, 201);
     }
     let path = format!("{DEFINITIONS}/sites.example.com");
-    let stored_versions = async |wanted: Value| {
+    let stored_versions = async |expected: Value| {
         let waiting = async {
-            while server.get(&path).await["status"]["storedVersions"] != wanted {
+            while server.get(&path).await["status"]["storedVersions"] != expected {
                 tokio::task::yield_now().await;
             }
         };

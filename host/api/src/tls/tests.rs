@@ -59,7 +59,7 @@ fn a_changed_certificate_is_shown_and_one_that_cannot_be_used_is_not() {
     let [one, other] = folders.each_ref().map(|folder| {
         Certificate::load_or_generate(folder.path(), &address("https://localhost:1")).unwrap().certificate
     });
-    let (metrics, wanted) = (Metrics::default(), TlsIdentity::load(&other).unwrap().fingerprint);
+    let (metrics, expected) = (Metrics::default(), TlsIdentity::load(&other).unwrap().fingerprint);
     let followed = TlsIdentity::open(one.clone(), metrics.clone()).unwrap();
     let first = followed.last_value().fingerprint.clone();
     let look = || {
@@ -70,9 +70,9 @@ fn a_changed_certificate_is_shown_and_one_that_cannot_be_used_is_not() {
     fs::rename(&other.chain, &one.chain).unwrap();
     assert_eq!(look(), (first, 1), "the key is still the other one's");
     fs::rename(&other.key, &one.key).unwrap();
-    assert_eq!(look(), (wanted.clone(), 1));
+    assert_eq!(look(), (expected.clone(), 1));
     fs::write(&one.chain, "broken").unwrap();
-    assert_eq!(look(), (wanted, 2));
+    assert_eq!(look(), (expected, 2));
 }
 
 /// Like a certificate of `openssl req -x509`, except for the dates.
@@ -104,7 +104,7 @@ fn a_certificate_out_of_its_validity_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let certificate = Certificate { chain: folder.path().join("tls.crt"), key: folder.path().join("tls.key") };
     let metrics = Metrics::default();
-    for (from, until, says) in
+    for (from, until, message) in
         [(1999, 2020, "expired at 2020"), (2390, 2399, "not valid before 2390"), (2020, 2399, "")]
     {
         let (made, key) = lasting(from, until);
@@ -112,8 +112,8 @@ fn a_certificate_out_of_its_validity_is_reported() {
         write(&certificate.key, folder.path(), &key.serialize_pem()).unwrap();
         let identity = TlsIdentity::open(certificate.clone(), metrics.clone()).unwrap().last_value();
         let why = identity.check(Timestamp::now()).err().unwrap_or_default();
-        assert!(why.contains(says) && why.is_empty() == says.is_empty(), "{why}");
+        assert!(why.contains(message) && why.is_empty() == message.is_empty(), "{why}");
         identity.warn_if_invalid();
-        assert_eq!(identity.is_told.load(Ordering::Relaxed), !says.is_empty());
+        assert_eq!(identity.warned.load(Ordering::Relaxed), !message.is_empty());
     }
 }

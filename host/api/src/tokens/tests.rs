@@ -18,8 +18,8 @@ fn file(text: &str, mode: u32) -> tempfile::NamedTempFile {
 }
 
 fn open(file: &tempfile::NamedTempFile) -> Result<Tokens, String> {
-    let said = |error: Error| std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-    Tokens::open(file.path().into(), Metrics::default()).map_err(said)
+    let reason = |error: Error| std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+    Tokens::open(file.path().into(), Metrics::default()).map_err(reason)
 }
 
 fn headers(value: &str) -> HeaderMap {
@@ -53,7 +53,7 @@ fn a_file_that_others_can_read_is_refused() {
 fn invalid_token_file_is_refused_by_position_and_never_quoted() {
     let secret = "SECRET-SECRET-SECRET";
     let twice = entry("alice", ALICE, "read");
-    for (text, says) in [
+    for (text, message) in [
         (format!("- {{name: alice, token: {secret}}}\n"), "line 1"),
         (twice.clone() + &format!("- {{name: bob, token: {secret}, access: admin}}\n"), "line 2"),
         (twice.clone() + &format!("- {{name: bob, token: {secret}, access: read, more: {secret}}}\n"), "line 2"),
@@ -69,7 +69,7 @@ fn invalid_token_file_is_refused_by_position_and_never_quoted() {
         (twice + &entry("bob", ALICE, "write"), "bob has the same token as alice"),
     ] {
         let error = parse(&text).unwrap_err().to_string();
-        assert!(error.contains(says), "{text}: {error}");
+        assert!(error.contains(message), "{text}: {error}");
         let is_quoted = [secret, ALICE, BOB].into_iter().any(|token| error.contains(token));
         assert!(!is_quoted, "{error}");
     }
