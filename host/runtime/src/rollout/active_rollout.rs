@@ -47,7 +47,7 @@ pub(crate) struct ActiveRollout<'s, 'r> {
 }
 
 /// The result of a check of a rollout.
-enum Progress {
+enum StepOutcome {
     /// The rollout continues.
     InProgress(SyncOutcome),
     /// The rollout has ended.
@@ -132,9 +132,9 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
         sync.prune_history(from, old_max.saturating_add(1)).await;
         let mut rollout = Self { sync, state };
         match rollout.advance(false).await {
-            Ok(Progress::Finished(outcome)) => Ok(outcome),
-            Ok(Progress::InProgress(outcome)) => rollout.keep(Ok(outcome)),
-            Ok(Progress::Superseded) => rollout.keep(Err(SyncError::Stopping)),
+            Ok(StepOutcome::Finished(outcome)) => Ok(outcome),
+            Ok(StepOutcome::InProgress(outcome)) => rollout.keep(Ok(outcome)),
+            Ok(StepOutcome::Superseded) => rollout.keep(Err(SyncError::Stopping)),
             Err(error) => rollout.keep(Err(error)),
         }
     }
@@ -172,14 +172,14 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
         let mut rollout = Self { sync, state };
         match rollout.step().await {
             // The desired definition has changed since.
-            Ok(Progress::Finished(SyncOutcome::RolledBack(_)))
+            Ok(StepOutcome::Finished(SyncOutcome::RolledBack(_)))
                 if rollout.state.record.rejects(&rollout.sync.resource).is_none() =>
             {
                 Ok(None)
             }
-            Ok(Progress::Finished(outcome)) => Ok(Some(outcome)),
-            Ok(Progress::InProgress(outcome)) => rollout.keep(Ok(Some(outcome))),
-            Ok(Progress::Superseded) => {
+            Ok(StepOutcome::Finished(outcome)) => Ok(Some(outcome)),
+            Ok(StepOutcome::InProgress(outcome)) => rollout.keep(Ok(Some(outcome))),
+            Ok(StepOutcome::Superseded) => {
                 if let Err(error) = rollout.abandon().await {
                     return rollout.keep(Err(error.into()));
                 }
@@ -197,12 +197,12 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
         result
     }
 
-    async fn step(&mut self) -> Result<Progress, SyncError> {
+    async fn step(&mut self) -> Result<StepOutcome, SyncError> {
         if self.state.is_over {
             return self.report_rollback().await;
         }
         let Some(step) = self.state.canary.step().filter(|_| self.state.canary.runs_in(self.sync.controller())) else {
-            return Ok(Progress::Superseded);
+            return Ok(StepOutcome::Superseded);
         };
         let (resource, record) = (&self.sync.resource, &self.state.record);
         let is_same_try = resource.annotation(RESTARTED) == record.restarted.as_deref();
@@ -211,11 +211,11 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
             true => false,
             false => match self.adopt_spec(&step, is_same_try).await? {
                 Some(is_paused) => is_paused,
-                None => return Ok(Progress::Superseded),
+                None => return Ok(StepOutcome::Superseded),
             },
         };
         Ok(match self.advance(is_paused).await? {
-            Progress::InProgress(_) if is_paused => Progress::InProgress(SyncOutcome::Paused),
+            StepOutcome::InProgress(_) if is_paused => StepOutcome::InProgress(SyncOutcome::Paused),
             progress => progress,
         })
     }
@@ -247,9 +247,9 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
         Ok(Some(false))
     }
 
-    async fn advance(&mut self, is_paused: bool) -> Result<Progress, SyncError> {
+    async fn advance(&mut self, is_paused: bool) -> Result<StepOutcome, SyncError> {
         let controller = &self.state.canary.controller;
-        let Some(step) = self.state.canary.step() else { return Ok(Progress::Superseded) };
+        let Some(step) = self.state.canary.step() else { return Ok(StepOutcome::Superseded) };
         let (comparison, shadow) = (step.comparison(), controller.shadow_report());
         let observation = Observation {
             now: self.sync.now(),
@@ -280,9 +280,9 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
         }
     }
 
-    fn in_progress(&self) -> Progress {
+    fn in_progress(&self) -> StepOutcome {
         let RolloutStatus { from, to, .. } = self.state.record;
-        Progress::InProgress(SyncOutcome::RollingOut { from, to, share: self.state.machine.share() })
+        StepOutcome::InProgress(SyncOutcome::RollingOut { from, to, share: self.state.machine.share() })
     }
 
     /// Writes the next phase into the status, before it takes effect.
@@ -346,7 +346,7 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
         Ok(())
     }
 
-    async fn promote(&mut self) -> Result<Progress, SyncError> {
+    async fn promote(&mut self) -> Result<StepOutcome, SyncError> {
         let record = self.state.record.at_share(Share::ALL, self.state.machine.plan());
         self.sync.write_rollout(&record).await?;
         self.sync.mark_rolled_back(record.to, None).await?;
@@ -358,11 +358,11 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
         self.sync.set_applied(generation, to);
         self.sync.prune_history(to, self.state.old_max).await;
         self.sync.wake_when_ready(self.state.canary.controller.clone());
-        Ok(Progress::Finished(SyncOutcome::Put(Put::Changed(swapped))))
+        Ok(StepOutcome::Finished(SyncOutcome::Put(Put::Changed(swapped))))
     }
 
     /// Rolls the canary back and reports it.
-    async fn roll_back(&mut self, reason: String) -> Result<Progress, SyncError> {
+    async fn roll_back(&mut self, reason: String) -> Result<StepOutcome, SyncError> {
         self.save_shadow_report();
         self.state.canary.roll_back().await;
         self.state.canary.controller.stats.rollout(RolloutResult::RolledBack);
@@ -373,7 +373,7 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
     }
 
     /// Reports a rollback: in the revision, in the status and as an event.
-    async fn report_rollback(&mut self) -> Result<Progress, SyncError> {
+    async fn report_rollback(&mut self) -> Result<StepOutcome, SyncError> {
         let RolloutStatus { from, to, ref reason, .. } = self.state.record;
         let reason = reason.clone().unwrap_or_default();
         self.sync.mark_rolled_back(to, Some(&reason)).await?;
@@ -383,7 +383,7 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
             controller.context.event(&controller.name, None, Severity::Warning, "RolledBack", &message);
             tracing::info!("controller/{} rolled back: {message}", controller.name);
         }
-        Ok(Progress::Finished(SyncOutcome::RolledBack(reason)))
+        Ok(StepOutcome::Finished(SyncOutcome::RolledBack(reason)))
     }
 
     /// Takes all keys from a canary that is no longer desired.
