@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use homeostat_component::Digest;
 use homeostat_store::{
     Change, Event, EventType, Key, Precondition, Query, Request, Resource, Revision, Scope, Selector, Store, Write,
@@ -22,6 +23,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::listing::for_each_listed;
+use crate::native_controller::{self, NativeReconciler};
 use crate::rollout::RolloutState;
 use crate::{CodeSource, Error, Host, RemovedCounts};
 
@@ -48,12 +50,8 @@ pub use sync_results::{SyncOutcome, SyncResult};
 pub(crate) use undo::undo;
 pub use undo::{MANAGED_BY, UNDONE_TO};
 
-/// Concurrent reconciles. Compiling has threads of its own.
-const WORKERS: usize = 4;
 /// The backoff of refused definitions: the first wait, and the maximum.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
-/// The wait before a failed watch is opened again.
-const PAUSE: Duration = Duration::from_secs(1);
 /// The delay of a sweep of unused code, so that the garbage collector runs first.
 const SWEEP_AFTER: Duration = Duration::from_secs(60);
 /// How long a starting controller may take before its status reports it as not ready.
@@ -124,24 +122,12 @@ impl ControllerReconciler {
         (names, from): ControllerRevisions,
         end: CancellationToken,
     ) {
-        for _ in 0..WORKERS {
-            let (keeper, host, end) = (self.clone(), host.clone(), end.clone());
-            host.clone().spawn(async move {
-                tokio::select! {
-                    biased;
-                    () = end.cancelled() => {}
-                    () = keeper.work(&host) => {}
-                }
-            });
+        for (name, _) in &names {
+            // A closed queue means that the host is ending.
+            let _ = self.queue.add(Job::Reconcile(name.as_str().into()), Priority::NORMAL);
         }
-        let (keeper, following) = (self, host.clone());
-        host.spawn(async move {
-            tokio::select! {
-                biased;
-                () = end.cancelled() => {}
-                () = keeper.watch(&following, from) => {}
-            }
-        });
+        let (queue, stored) = (self.queue.clone(), StoredControllers { host: host.clone(), reconciler: self });
+        host.spawn(native_controller::run(Arc::new(stored), host.store(), queue, Some(from), end));
         for (name, revision) in names {
             host.sync_result(&name, revision).await;
         }
@@ -158,77 +144,18 @@ impl ControllerReconciler {
         self.queue.abort();
     }
 
-    /// Enqueues every existing and every installed controller. Returns the existing ones and the revision to
-    /// watch from.
-    pub(crate) async fn enqueue_all(&self, store: &dyn Store) -> homeostat_store::Result<ControllerRevisions> {
+    /// Lists the existing controllers.
+    pub(crate) async fn list(store: &dyn Store) -> homeostat_store::Result<ControllerRevisions> {
         let mut names = Vec::new();
         let from = for_each_listed(store, &controllers(), |resource| {
             names.push((resource.key().name().to_owned(), resource.revision()));
         })
         .await?;
-        names.iter().for_each(|(name, _)| self.enqueue(name));
-        let taken: Vec<String> = self.applied.lock().keys().cloned().collect();
-        taken.iter().for_each(|name| self.enqueue(name));
         Ok((names, from))
-    }
-
-    fn enqueue(&self, name: &str) {
-        // A closed queue means that the host is ending.
-        let _ = self.queue.add(Job::Reconcile(name.into()), Priority::NORMAL);
     }
 
     fn sweep_later(&self) {
         let _ = self.queue.add_after(Job::Sweep, SWEEP_AFTER, Priority::LOW);
-    }
-
-    /// Watches the `Controller` resources.
-    async fn watch(&self, host: &Host, mut from: Revision) {
-        loop {
-            match self.watch_once(host, &mut from).await {
-                homeostat_store::Error::Closed => return,
-                homeostat_store::Error::Expired { .. } => match self.enqueue_all(&*host.store()).await {
-                    Ok((_, revision)) => from = revision,
-                    Err(error) => tracing::warn!(%error, "cannot list the controllers"),
-                },
-                error => tracing::warn!(%error, "cannot watch the controllers"),
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
-    }
-
-    /// Watches until the watch fails, and returns its error.
-    async fn watch_once(&self, host: &Host, from: &mut Revision) -> homeostat_store::Error {
-        let mut watch = match host.store().watch(Scope::Kind(controllers()), *from).await {
-            Ok(watch) => watch,
-            Err(error) => return error,
-        };
-        loop {
-            match watch.next().await {
-                Ok(event) => {
-                    *from = event.revision;
-                    let name = event.resource.key().name();
-                    // Status changes need no reconcile; most are written here.
-                    match event.previous.as_deref().filter(|previous| is_status_alone(&event, previous)) {
-                        Some(previous) => host.verdicts().see(name, previous.revision(), event.revision),
-                        None => self.enqueue(name),
-                    }
-                }
-                Err(error) => return error,
-            }
-        }
-    }
-
-    async fn work(&self, host: &Host) {
-        while let Some(claim) = self.queue.claim().await {
-            let done = match claim.key().clone() {
-                Job::Reconcile(name) => self.reconcile(host, &name).await,
-                Job::Sweep => match self.sweep(&*host.store()).await {
-                    Ok(()) => Ok(Next::Done),
-                    Err(error) => Err(error.to_string()),
-                },
-            };
-            claim.finish(done.unwrap_or_else(|error| Next::Retry { at_least: None, error: error.into() }));
-        }
     }
 
     /// Deletes code that no controller and no revision names.
@@ -262,6 +189,50 @@ impl ControllerReconciler {
                 });
             }
             None => host.verdicts().record(name, seen, seen, SyncOutcome::Removed(RemovedCounts::default())),
+        }
+    }
+}
+
+/// The reconciler with its host, as the loop runs it.
+struct StoredControllers {
+    host: Host,
+    reconciler: Arc<ControllerReconciler>,
+}
+
+#[async_trait]
+impl NativeReconciler for StoredControllers {
+    type Item = Job;
+    const NAME: &'static str = "controllers";
+    /// Compiling has threads of its own.
+    const CONCURRENCY_MAX: usize = 4;
+
+    fn scope(&self) -> Option<Scope> {
+        Some(Scope::Kind(controllers()))
+    }
+
+    fn items(&self, event: &Event) -> Vec<Job> {
+        let name = event.resource.key().name();
+        // Status changes need no reconcile; most are written here.
+        match event.previous.as_deref().filter(|previous| is_status_alone(event, previous)) {
+            Some(previous) => {
+                self.host.verdicts().see(name, previous.revision(), event.revision);
+                Vec::new()
+            }
+            None => vec![Job::Reconcile(name.into())],
+        }
+    }
+
+    fn tracked(&self) -> Vec<Job> {
+        self.reconciler.applied.lock().keys().map(|name| Job::Reconcile(name.as_str().into())).collect()
+    }
+
+    async fn reconcile(&self, job: &Job) -> Result<Next, String> {
+        match job {
+            Job::Reconcile(name) => self.reconciler.reconcile(&self.host, name).await,
+            Job::Sweep => {
+                let swept = self.reconciler.sweep(&*self.host.store()).await;
+                swept.map(|()| Next::Done).map_err(|error| error.to_string())
+            }
         }
     }
 }

@@ -14,16 +14,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use homeostat_component::{ControllerSpec, KindDeclaration, Severity};
 use homeostat_store::{Error as StoreError, Key, Kind, Precondition, Propagation, Resource, Write};
+use homeostat_workqueue::{Next, Priority, Queue};
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
 use crate::host_kinds::{self, API_VERSION, DECLARATION_KIND};
 use crate::kinds::{KindId, Review, id_of};
 use crate::listing::for_each_listed;
+use crate::native_controller::{self, NativeReconciler};
 use crate::{Error, KindInfo, definitions};
 
 /// The period in which unneeded declarations are looked up.
@@ -33,12 +36,18 @@ const PRUNE_INTERVAL: Duration = Duration::from_secs(30);
 const ENDING: Duration = Duration::from_secs(1);
 
 /// The declarations of the store.
-#[derive(Default)]
 pub(crate) struct Declarations {
     /// One for each stored kind. Locked while one is written, so that two controllers cannot declare one kind
     /// differently at the same time.
     stored: Mutex<BTreeMap<KindId, StoredDeclaration>>,
-    prune: Notify,
+    queue: Queue<Prune>,
+}
+
+impl Default for Declarations {
+    fn default() -> Self {
+        let queue = native_controller::queue(PRUNE_INTERVAL, PRUNE_INTERVAL, None);
+        Self { stored: Mutex::default(), queue }
+    }
 }
 
 /// One stored declaration.
@@ -99,7 +108,8 @@ impl Context {
     /// Records that a controller was removed. Its declarations stay for as long as they are needed.
     pub(crate) fn withdraw(&self, controller: &str) {
         self.kinds.withdraw(&source(controller));
-        self.declarations.prune.notify_one();
+        // A closed queue means that the host is ending.
+        let _ = self.declarations.queue.add(Prune, Priority::NORMAL);
     }
 
     /// Declares the kinds of a component. The store has them when this returns, so the kinds outlive the
@@ -266,30 +276,32 @@ pub(crate) fn check_owner(spec: &ControllerSpec) -> Result<(), Error> {
 }
 
 /// Deletes unneeded declarations periodically until the host ends.
-pub(crate) async fn follow(context: Arc<Context>, end: CancellationToken) {
-    let followed = async {
-        loop {
-            tokio::select! {
-                () = tokio::time::sleep(PRUNE_INTERVAL) => {}
-                () = context.declarations.prune.notified() => {}
-            }
-            loop {
-                match context.prune_declarations().await {
-                    Ok(true) => tokio::time::sleep(ENDING).await,
-                    Ok(false) => break,
-                    Err(StoreError::Closed) => return,
-                    Err(error) => {
-                        tracing::warn!(%error, "cannot check the declarations of kinds");
-                        break;
-                    }
-                }
+pub(crate) async fn run(context: Arc<Context>, end: CancellationToken) {
+    let (store, queue) = (context.store.clone(), context.declarations.queue.clone());
+    let _ = queue.add_after(Prune, PRUNE_INTERVAL, Priority::NORMAL);
+    native_controller::run(Arc::new(DeclarationReconciler(context)), store, queue, None, end).await;
+}
+
+/// The one item of the declarations' queue: look up which declarations are needed.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+struct Prune;
+
+struct DeclarationReconciler(Arc<Context>);
+
+#[async_trait]
+impl NativeReconciler for DeclarationReconciler {
+    type Item = Prune;
+    const NAME: &'static str = "declarations";
+    const CONCURRENCY_MAX: usize = 1;
+
+    async fn reconcile(&self, _: &Prune) -> Result<Next, String> {
+        match self.0.prune_declarations().await {
+            Ok(is_any_ending) => Ok(Next::After(if is_any_ending { ENDING } else { PRUNE_INTERVAL })),
+            Err(error) => {
+                tracing::warn!(%error, "cannot check the declarations of kinds");
+                Err(error.to_string())
             }
         }
-    };
-    tokio::select! {
-        biased;
-        () = end.cancelled() => {}
-        () = followed => {}
     }
 }
 

@@ -13,7 +13,7 @@
 
 mod ending;
 mod establish;
-mod follow;
+mod reconciler;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,9 +24,9 @@ use serde_json::json;
 
 use crate::listing::for_each_listed;
 use crate::{Error, KindInfo, Kinds};
-pub(crate) use follow::follow;
+pub(crate) use reconciler::run;
 
-/// The wait before a failed watch is opened again, and before resources with pending finalizers are checked
+/// The wait before a failed definition is retried, and before resources with pending finalizers are checked
 /// again.
 const PAUSE: Duration = Duration::from_secs(1);
 

@@ -13,10 +13,8 @@ use tokio_util::task::TaskTracker;
 use crate::context::Context;
 use crate::controller::{Controller, RemovalReport, SwapReport};
 use crate::controller_reconciler::{CompilationTracker, ControllerReconciler, SyncResults};
-use crate::declarations;
-use crate::definitions;
 use crate::feeders::Feeder;
-use crate::{Definition, Error, Options, Suspend};
+use crate::{Definition, Error, Options, Suspend, declarations, definitions, garbage};
 
 mod keys;
 mod queries;
@@ -98,12 +96,10 @@ impl Host {
             end: CancellationToken::new(),
         };
         let host = Self { inner: Arc::new(inner) };
-        let (store, end) = (host.store(), host.inner.end.clone());
-        host.inner.tasks.spawn(async move { homeostat_store::garbage::collect(store, end.cancelled_owned()).await });
-        let (context, end) = (host.inner.context.clone(), host.inner.end.clone());
-        host.inner.tasks.spawn(definitions::follow(context, end));
-        let (context, end) = (host.inner.context.clone(), host.inner.end.clone());
-        host.inner.tasks.spawn(declarations::follow(context, end));
+        let (context, end) = (&host.inner.context, &host.inner.end);
+        host.spawn(garbage::run(context.store.clone(), end.clone()));
+        host.spawn(definitions::run(context.clone(), end.clone()));
+        host.spawn(declarations::run(context.clone(), end.clone()));
         let (engine, end) = (host.inner.context.engine.clone(), host.inner.end.clone());
         host.inner.tasks.spawn(async move { end.run_until_cancelled(engine.evict_idle()).await });
         Ok(host)

@@ -7,18 +7,20 @@ use homeostat_store::{Error, EventType, Kind, Precondition, Propagation, Resourc
 use serde_json::{Value, json};
 
 use super::establish::{condition, set_finalizers};
-use super::{CLEANUP, PAUSE, found};
+use super::{CLEANUP, found};
 use crate::KindInfo;
 use crate::context::Context;
 use crate::listing::for_each_listed;
 
-/// Deletes the resources of a definition that is being deleted, waits until they are gone, and removes the
-/// finalizer.
-pub(super) async fn finalize(context: &Context, definition: &Resource) -> Result<()> {
+/// Deletes the resources of a definition that is being deleted, and removes its finalizer once they are gone.
+/// Returns `false` if some are left.
+pub(super) async fn finalize(context: &Context, definition: &Resource) -> Result<bool> {
     say_terminating(context, definition).await?;
     let info = KindInfo::from_definition(definition.document()).ok().filter(|info| context.kinds.goes_with(info));
-    if let Some(info) = &info {
-        remove_kind(context, definition, info).await?;
+    if let Some(info) = &info
+        && !remove_kind(context, definition, info).await?
+    {
+        return Ok(false);
     }
     while let Some(current) = found(context.store.get(definition.key()).await)? {
         let finalizers: Vec<&str> = current.finalizers().filter(|name| *name != CLEANUP).collect();
@@ -27,7 +29,7 @@ pub(super) async fn finalize(context: &Context, definition: &Resource) -> Result
             break;
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Sets the condition `Terminating` of a definition.
@@ -73,34 +75,31 @@ async fn delete_resources(context: &Context, kind: &Kind) -> Result<usize> {
     Ok(left)
 }
 
-/// Removes a kind and its resources after its definition was deleted without the finalizer. While resources
-/// wait for their own finalizers, the kind stays served, and nothing new of it can be created.
-pub(super) async fn clean_up_deleted(context: &Context, definition: &Resource, revision: Revision) -> Result<()> {
-    let Ok(info) = KindInfo::from_definition(definition.document()) else { return Ok(()) };
-    let info = info.said_at(revision);
-    // A new definition may have the same name.
-    if found(context.store.get(definition.key()).await)?.is_some() {
-        return Ok(());
-    }
+/// Removes a kind and its resources after its definition was deleted without the finalizer. Returns `false`
+/// while resources wait for their own finalizers: the kind stays served, and nothing new of it can be created.
+/// The definition did not exist at revision `seen`.
+pub(super) async fn clean_up_deleted(context: &Context, definition: &Resource, seen: Revision) -> Result<bool> {
+    let Ok(info) = KindInfo::from_definition(definition.document()) else { return Ok(true) };
+    let info = info.said_at(seen);
     if context.kinds.goes_with(&info) {
         context.kinds.end(&info);
         remove_kind(context, definition, &info).await
     } else {
         context.kinds.remove_definition(&info);
-        Ok(())
+        Ok(true)
     }
 }
 
-/// Deletes the resources of a kind that only a definition declares, waits until they are gone, and removes
-/// the kind.
-async fn remove_kind(context: &Context, definition: &Resource, info: &KindInfo) -> Result<()> {
-    while delete_resources(context, &info.kind).await? > 0 {
-        tokio::time::sleep(PAUSE).await;
+/// Deletes the resources of a kind that only a definition declares, and removes the kind once they are gone.
+/// Returns `false` if some are left.
+async fn remove_kind(context: &Context, definition: &Resource, info: &KindInfo) -> Result<bool> {
+    if delete_resources(context, &info.kind).await? > 0 {
+        return Ok(false);
     }
     context.kinds.remove_definition(info);
     // Resources created just before the removal.
     delete_resources(context, &info.kind).await?;
     let message = format!("the kind {} and its resources were deleted with their definition", info.kind);
     context.event(&"homeostat".into(), Some(definition.key().clone()), Severity::Normal, "KindRemoved", &message);
-    Ok(())
+    Ok(true)
 }

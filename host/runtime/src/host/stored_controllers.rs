@@ -21,7 +21,7 @@ impl Host {
         // A second call finds it set and does nothing.
         drop(self.inner.context.code.set(code.clone()));
         let keeper = ControllerReconciler::new(code, self.inner.context.seed("homeostat"));
-        let listed = keeper.enqueue_all(&*self.store()).await?;
+        let listed = ControllerReconciler::list(&*self.store()).await?;
         if self.inner.reconciler.set(keeper.clone()).is_ok() {
             keeper.start(self, listed, self.inner.end.clone()).await;
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::is_foreground;
+use super::{Check, is_foreground};
 use crate::{
     Change, Error, FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Key, OwnerReference, Precondition, Propagation, Query,
     Resource, Result, Selector, Store, Write,
@@ -17,7 +17,8 @@ const WRITES_MAX: usize = 64;
 /// Ancestors visited at most in the search for a cycle of owners.
 const ANCESTORS_MAX: usize = 1000;
 
-pub(super) struct GarbageCollector {
+/// Makes the checks of garbage collection.
+pub struct GarbageCollector {
     store: Arc<dyn Store>,
 }
 
@@ -30,43 +31,34 @@ enum OwnerState {
 }
 
 impl GarbageCollector {
-    pub(super) fn new(store: &Arc<dyn Store>) -> Self {
-        Self { store: Arc::clone(store) }
+    /// Returns a collector of this store. It holds no state.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store }
     }
 
-    /// Checks a resource, both as a dependent and as an owner.
-    pub(super) async fn check(&self, seen: &Resource) -> Result<()> {
-        let concerns = !seen.owners().is_empty() || seen.is_deleting();
-        self.check_if(seen, concerns).await
-    }
-
-    pub(super) async fn check_if(&self, seen: &Resource, concerns: bool) -> Result<()> {
-        if !concerns {
-            return Ok(());
-        }
-        match self.current(seen).await? {
-            None => Ok(()),
-            Some(now) if now.is_deleting() => self.advance_deletion(&now).await,
-            Some(now) => self.check_dependent(&now).await,
-        }
-    }
-
-    /// Checks the dependents of a resource that is gone.
-    pub(super) async fn check_dependents(&self, owner: &Resource) -> Result<()> {
-        let dependents = self.store.dependents(owner.uid()).await?;
-        self.each(dependents, |steps, dependent| async move { steps.check_dependent(&dependent).await }).await
-    }
-
-    /// Checks owners that may have waited for this resource to go, or to drop its reference.
-    pub(super) async fn check_waiting_owners(&self, owners: &[OwnerReference], dependent: &Resource) -> Result<()> {
-        for owner in owners {
-            if let Some(owner) = self.owner(owner, dependent).await?
-                && owner.is_deleting()
-            {
-                self.advance_deletion(&owner).await?;
+    /// Makes a check against the current state of the store.
+    ///
+    /// # Errors
+    /// Those of the store, `Conflict` if another writer was first. The check can be repeated.
+    ///
+    /// # Cancel safety
+    /// The same check finishes what a dropped one has left.
+    pub async fn check(&self, check: &Check) -> Result<()> {
+        match check {
+            Check::Resource(key) => match self.get(key).await? {
+                None => Ok(()),
+                Some(now) if now.is_deleting() => self.advance_deletion(&now).await,
+                Some(now) => self.check_dependent(&now).await,
+            },
+            Check::DependentsOf(uid) => {
+                let dependents = self.store.dependents(uid).await?;
+                self.each(dependents, |steps, dependent| async move { steps.check_dependent(&dependent).await }).await
             }
+            Check::WaitingOwner { owner, namespace } => match self.find(owner, namespace).await? {
+                Some(owner) if owner.is_deleting() => self.advance_deletion(&owner).await,
+                _ => Ok(()),
+            },
         }
-        Ok(())
     }
 
     /// Deletes a resource if all its owners are gone, or wait for it to be deleted.
@@ -144,15 +136,11 @@ impl GarbageCollector {
     }
 
     async fn owner_state(&self, reference: &OwnerReference, dependent: &Resource) -> Result<OwnerState> {
-        Ok(match self.owner(reference, dependent).await? {
+        Ok(match self.find(reference, dependent.key().namespace()).await? {
             None => OwnerState::Gone,
             Some(owner) if is_foreground(&owner) => OwnerState::Deleting,
             Some(_) => OwnerState::Living,
         })
-    }
-
-    async fn owner(&self, reference: &OwnerReference, dependent: &Resource) -> Result<Option<Arc<Resource>>> {
-        self.find(reference, dependent.key().namespace()).await
     }
 
     /// Returns the owner of a reference: in the namespace of the dependent, or cluster-scoped.
@@ -183,12 +171,6 @@ impl GarbageCollector {
         let selector = Selector { fields, ..Selector::default() };
         let query = Query { selector, limit: Some(1), ..Query::all(kind.clone()) };
         Ok(self.store.list(&query).await?.items.pop())
-    }
-
-    /// Returns the current state of a resource; `None` when it is gone, or when another resource has its
-    /// name.
-    async fn current(&self, seen: &Resource) -> Result<Option<Arc<Resource>>> {
-        Ok(self.get(seen.key()).await?.filter(|now| now.uid() == seen.uid()))
     }
 
     async fn get(&self, key: &Key) -> Result<Option<Arc<Resource>>> {
@@ -253,7 +235,7 @@ impl GarbageCollector {
             {
                 note(done);
             }
-            under_way.spawn(step(Self::new(&self.store), resource));
+            under_way.spawn(step(Self::new(Arc::clone(&self.store)), resource));
         }
         while let Some(done) = under_way.join_next().await {
             note(done);

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use homeostat_store::garbage::collect;
-use homeostat_store::{Propagation, Resource, Store};
+use homeostat_store::garbage::{GarbageCollector, checks};
+use homeostat_store::{Error, Event, EventType, Propagation, Query, Resource, Scope, Store};
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::{Make, create, delete, is_gone, key, on_every_store, thing, until, until_gone, update, with_metadata};
@@ -27,21 +26,39 @@ on_every_store!(
 );
 
 /// A garbage collector that runs until it is stopped.
-struct Collector {
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<()>,
-}
+struct Collector(JoinHandle<()>);
 
 impl Collector {
     fn start(store: &Arc<dyn Store>) -> Self {
-        let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(collect(Arc::clone(store), stopped));
-        Self { stop, task }
+        Self(tokio::spawn(collect(Arc::clone(store))))
     }
 
     async fn stop(self) {
-        drop(self.stop);
-        self.task.await.unwrap();
+        self.0.abort();
+        assert!(self.0.await.is_err_and(|ended| ended.is_cancelled()), "it has not failed");
+    }
+}
+
+/// Checks all resources, and follows the changes.
+async fn collect(store: Arc<dyn Store>) {
+    let mut watch = store.watch(Scope::Everything, store.revision()).await.unwrap();
+    for kind in store.kinds().await.unwrap() {
+        for resource in store.list(&Query::all(kind)).await.unwrap().items {
+            let revision = resource.revision();
+            check(&store, &Event { kind: EventType::Added, resource, previous: None, revision }).await;
+        }
+    }
+    loop {
+        check(&store, &watch.next().await.unwrap()).await;
+    }
+}
+
+async fn check(store: &Arc<dyn Store>, event: &Event) {
+    let collector = GarbageCollector::new(Arc::clone(store));
+    for check in checks(event) {
+        while let Err(error) = collector.check(&check).await {
+            assert!(matches!(error, Error::Conflict { .. }), "{error}");
+        }
     }
 }
 

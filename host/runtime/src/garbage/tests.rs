@@ -1,0 +1,104 @@
+use std::sync::Arc;
+
+use homeostat_store::memory::MemoryStore;
+use homeostat_store::{Error, Key, Kind, Precondition, Resource, Revision, Scope, Store, Write};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::run;
+use crate::native_controller::tests::Flaky;
+
+fn key(name: &str) -> Key {
+    Key::new(Kind::new("", "v1", "Pod"), "default", name)
+}
+
+async fn create(store: &MemoryStore, name: &str, owner: Option<&Resource>) -> Arc<Resource> {
+    let reference =
+        |owner: &Resource| json!([{"apiVersion": "v1", "kind": "Pod", "name": owner.key().name(), "uid": owner.uid()}]);
+    let owners = owner.map_or(Value::Null, reference);
+    let metadata = json!({"name": name, "namespace": "default", "ownerReferences": owners});
+    let document = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata});
+    store.write(Write::Create { document }).await.expect("well formed").resource
+}
+
+async fn delete(store: &MemoryStore, name: &str) {
+    let propagation = Default::default();
+    let delete = Write::Delete { key: key(name), precondition: Precondition::default(), propagation };
+    store.write(delete).await.expect("it is there");
+}
+
+async fn until_gone(store: &MemoryStore, name: &str) {
+    let gone = async {
+        let mut watch = store.watch(Scope::Everything, store.revision()).await.expect("from now");
+        while store.get(&key(name)).await.is_ok() {
+            watch.next().await.expect("the store is open");
+        }
+    };
+    // A day of the paused clock.
+    let bound = std::time::Duration::from_secs(24 * 60 * 60);
+    tokio::time::timeout(bound, gone).await.expect("it should have been collected");
+}
+
+fn unavailable() -> Error {
+    Error::unavailable("not now")
+}
+
+fn start(flaky: &Arc<Flaky>, end: &CancellationToken) -> JoinHandle<()> {
+    tokio::spawn(run(Arc::clone(flaky) as Arc<dyn Store>, end.clone()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_goes_on_when_the_store_is_available_again() {
+    let flaky = Flaky::new(std::iter::repeat_n(unavailable(), 200));
+    let root = create(&flaky.inner, "root", None).await;
+    create(&flaky.inner, "leaf", Some(&root)).await;
+    delete(&flaky.inner, "root").await;
+    let collector = start(&flaky, &CancellationToken::new());
+    until_gone(&flaky.inner, "leaf").await;
+    // Again, while it follows changes.
+    for error in [unavailable(), unavailable(), Error::Expired { oldest: Revision(1) }, unavailable()] {
+        let root = create(&flaky.inner, "root", None).await;
+        create(&flaky.inner, "leaf", Some(&root)).await;
+        flaky.errors.lock().push_back(error);
+        delete(&flaky.inner, "root").await;
+        until_gone(&flaky.inner, "leaf").await;
+    }
+    flaky.close().await;
+    collector.await.expect("it ends with the store");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unavailable_store_is_asked_less_and_less_often() {
+    let flaky = Flaky::new(std::iter::repeat_n(unavailable(), 1000));
+    let end = CancellationToken::new();
+    let collector = start(&flaky, &end);
+    tokio::time::advance(std::time::Duration::ZERO).await;
+    let left = || flaky.errors.lock().len();
+    let clock = tokio::time::Instant::now();
+    while left() > 980 {
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    }
+    // 50 ms doubled ten times is past the cap of 30 s: twenty tries take minutes.
+    assert!(clock.elapsed() > std::time::Duration::from_secs(200), "{:?}", clock.elapsed());
+    assert!(clock.elapsed() < std::time::Duration::from_secs(600), "{:?}", clock.elapsed());
+    end.cancel();
+    collector.await.expect("it ends when it is told");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_cannot_be_deleted_does_not_stop_the_others() {
+    let flaky = Flaky::new([]);
+    let root = create(&flaky.inner, "root", None).await;
+    create(&flaky.inner, "one", Some(&root)).await;
+    create(&flaky.inner, "two", Some(&root)).await;
+    let collector = start(&flaky, &CancellationToken::new());
+    let other = create(&flaky.inner, "other", None).await;
+    create(&flaky.inner, "leaf", Some(&other)).await;
+    flaky.errors.lock().push_back(Error::invalid("spec", "is forbidden by somebody"));
+    delete(&flaky.inner, "root").await;
+    delete(&flaky.inner, "other").await;
+    until_gone(&flaky.inner, "leaf").await;
+    flaky.close().await;
+    collector.await.expect("it ends with the store");
+}
