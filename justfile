@@ -25,6 +25,10 @@ campaign name *options:
 fuzz target *options:
     cargo run --release -p homeostat-fuzz -- {{target}} {{options}}
 
+# The same, guided by coverage: inputs that reach new code become the sources of others. The crates of the host are built for it, the others are not.
+fuzz-guided target *options:
+    RUSTC_WORKSPACE_WRAPPER=tests/fuzz/rustc-coverage.sh cargo run --release -p homeostat-fuzz -- {{target}} {{options}}
+
 # Builds and opens the documentation of every crate.
 docs:
     cargo doc --workspace --no-deps --open

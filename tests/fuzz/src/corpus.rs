@@ -11,11 +11,16 @@ use serde_json::Value;
 use crate::target::Target;
 use crate::targets::{compiled, component, file};
 
+/// Maximum bytes of all inputs that a run adds.
+const ADDED_BYTES_MAX: usize = 256 << 20;
+
 /// Inputs, and the words in them.
 #[derive(Debug)]
 pub(crate) struct Corpus {
-    /// At least one.
+    /// At least one. First the given ones, then those that the run added.
     pub(crate) inputs: Vec<Vec<u8>>,
+    /// The number of the given ones.
+    pub(crate) given: usize,
     /// Field names and strings in the JSON inputs.
     pub(crate) words: Vec<String>,
 }
@@ -35,7 +40,15 @@ impl Corpus {
                 collect(&value, &mut words);
             }
         }
-        Ok(Self { inputs, words: words.into_iter().collect() })
+        Ok(Self { given: inputs.len(), inputs, words: words.into_iter().collect() })
+    }
+
+    /// Adds an input that reached new code, unless it is there already or the bound is reached.
+    pub(crate) fn add(&mut self, input: Vec<u8>) {
+        let added: usize = self.inputs[self.given..].iter().map(Vec::len).sum();
+        if added + input.len() <= ADDED_BYTES_MAX && !self.inputs.contains(&input) {
+            self.inputs.push(input);
+        }
     }
 }
 

@@ -6,10 +6,13 @@
 //! panics are caught ([`judge`]). The last line on standard output has the counts. The exit code is 0 only if
 //! every property held.
 //!
-//! Deliberately absent: any knowledge of a parser's implementation, and coverage feedback. The same seed and
-//! number make the same input.
+//! In an ordinary build the same seed and number make the same input. In a build that counts edges
+//! ([`coverage`]), inputs that reach new code join the inputs that all others are derived from.
+//!
+//! Deliberately absent: any knowledge of a parser's implementation.
 
 mod corpus;
+mod coverage;
 #[path = "../../src/dice.rs"]
 mod dice;
 mod judge;
@@ -44,12 +47,15 @@ struct Arguments {
     /// Seed of the inputs
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Derive inputs from the given ones alone, also in a build that counts edges
+    #[arg(long)]
+    blind: bool,
 }
 
 fn main() -> Result<ExitCode> {
-    let Arguments { target, minutes, inputs, seed } = Arguments::parse();
+    let Arguments { target, minutes, inputs, seed, blind } = Arguments::parse();
     let length = inputs.map_or(RunLength::Time(Duration::from_secs(minutes.saturating_mul(60))), RunLength::Inputs);
-    let count = run::run(target, &length, seed)?;
+    let count = run::run(target, &length, seed, blind)?;
     writeln!(stdout(), "{count}")?;
     Ok(if count.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

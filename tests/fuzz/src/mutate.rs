@@ -14,9 +14,9 @@ pub(crate) const INPUT_BYTES_MAX: usize = 64 << 10;
 /// Maximum number of mutations of one input.
 const CHANGES_MAX: usize = 5;
 
-/// Makes input number `number` of a seed. The first inputs are the corpus itself.
+/// Makes input number `number` of a seed. The first inputs are the given ones of the corpus.
 pub(crate) fn input(corpus: &Corpus, seed: u64, number: u64) -> Vec<u8> {
-    if let Some(input) = usize::try_from(number).ok().and_then(|number| corpus.inputs.get(number)) {
+    if let Some(input) = usize::try_from(number).ok().and_then(|number| corpus.inputs[..corpus.given].get(number)) {
         return input.clone();
     }
     let mut dice = Dice::new(seed, number);

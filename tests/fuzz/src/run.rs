@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::corpus::Corpus;
+use crate::coverage::Coverage;
 use crate::judge::{Judge, Verdict};
 use crate::mutate;
 use crate::target::{Acceptance, Target};
@@ -46,8 +47,8 @@ pub(crate) struct Count {
 /// Runs a target.
 ///
 /// Each input is written to a file before it is judged, so that an input that aborts the process is not lost.
-pub(crate) fn run(target: Target, length: &RunLength, seed: u64) -> Result<Count> {
-    let corpus = Corpus::of(target)?;
+pub(crate) fn run(target: Target, length: &RunLength, seed: u64, is_blind: bool) -> Result<Count> {
+    let (mut corpus, mut coverage) = (Corpus::of(target)?, Coverage::new());
     // redb panics on some damage, and the store turns the panics into errors.
     panic::set_hook(Box::new(|_| {}));
     let judge = Judge::start(move |input| target.judge(input), TIME_MAX)?;
@@ -72,7 +73,17 @@ pub(crate) fn run(target: Target, length: &RunLength, seed: u64) -> Result<Count
             let kept = keep(&input)?;
             writeln!(stderr(), "{verdict}: seed {seed}, input {number}; kept: {}", kept.display())?;
         }
+        // Almost everything that derives from a refused input is refused at once.
+        let is_source = verdict == Verdict::Passed(Acceptance::Accepted) && !is_blind;
+        if coverage.grows() && is_source {
+            corpus.add(input);
+        }
     }
+    writeln!(
+        stderr(),
+        "{coverage}; {} inputs that reached new ones became sources of others",
+        corpus.inputs.len() - corpus.given
+    )?;
     Ok(count)
 }
 

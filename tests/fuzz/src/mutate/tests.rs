@@ -7,7 +7,7 @@ use crate::corpus::Corpus;
 
 fn corpus() -> Corpus {
     let inputs = vec![json!({"a": [1, "b"], "c": {"d": null}}).to_string().into_bytes(), b"no JSON".to_vec()];
-    Corpus { inputs, words: vec!["a".to_owned(), "b".to_owned()] }
+    Corpus { given: inputs.len(), inputs, words: vec!["a".to_owned(), "b".to_owned()] }
 }
 
 #[test]
@@ -36,6 +36,6 @@ fn inputs_are_bounded_and_some_are_json_and_some_nested_too_deeply() {
 
 #[test]
 fn an_empty_input_can_be_changed() {
-    let empty = Corpus { inputs: vec![Vec::new()], words: Vec::new() };
+    let empty = Corpus { given: 1, inputs: vec![Vec::new()], words: Vec::new() };
     assert!((0..200).any(|number| !input(&empty, 1, number).is_empty()));
 }
