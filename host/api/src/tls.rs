@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use aws_lc_rs::digest::{SHA256, digest};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::client::verify_server_name;
-use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::server::ParsedCertificate;
@@ -154,7 +154,7 @@ impl TlsIdentity {
 fn config(chain: Vec<CertificateDer<'static>>, key: &[u8]) -> Result<ServerConfig, BadFile> {
     // The parser's error is dropped, because nothing of a key may be printed.
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| content("it has no private key in PEM"))?;
-    let builder = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+    let builder = ServerConfig::builder_with_provider(Arc::new(default_provider()));
     let builder = builder.with_safe_default_protocol_versions().map_err(|error| content(error.to_string()))?;
     let config = builder.with_no_client_auth().with_single_cert(chain, key);
     let mut config = config.map_err(|error| match error {
@@ -178,8 +178,8 @@ fn content(what: impl Into<String>) -> BadFile {
 }
 
 fn fingerprint(certificate: &CertificateDer<'_>) -> String {
-    let digest = Sha256::digest(certificate);
-    digest.iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join(":")
+    let digest = digest(&SHA256, certificate);
+    digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join(":")
 }
 
 /// Returns the host that clients connect to, if the address names one.

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use axum::http::{HeaderMap, header};
 use serde::Deserialize;
 use serde_saphyr::{Location, Spanned};
-use sha2::{Digest, Sha256};
 
 use crate::metrics::FileKind;
 use crate::private_file::{self, BadFile};
@@ -87,10 +87,17 @@ impl Tokens {
 
     /// Returns the caller of a request; `None` if it has no token or an unknown one.
     pub(crate) async fn authenticate(self: &Arc<Self>, headers: &HeaderMap) -> Option<AuthenticatedCaller> {
-        let digest: [u8; 32] = Sha256::digest(bearer(headers)?).into();
+        let digest = sha256(bearer(headers)?);
         let caller = self.0.current().await.get(&digest).cloned()?;
         Some(AuthenticatedCaller { caller, tokens: self.clone(), digest })
     }
+}
+
+/// Returns the digest by which memory knows a token.
+fn sha256(token: &[u8]) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(digest(&SHA256, token).as_ref());
+    bytes
 }
 
 /// Returns the token that a request carries.
@@ -128,8 +135,7 @@ fn parse(text: &str) -> Result<Callers, BadFile> {
         if !names.insert(name.clone()) {
             return Err(bad(place, &format!("the name `{name}` appears twice")));
         }
-        let digest = Sha256::digest(&token).into();
-        if let Some(other) = callers.insert(digest, Arc::new(Caller { name: name.clone(), access })) {
+        if let Some(other) = callers.insert(sha256(token.as_bytes()), Arc::new(Caller { name: name.clone(), access })) {
             return Err(bad(place, &format!("{name} has the same token as {}: give each its own", other.name)));
         }
     }

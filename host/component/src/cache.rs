@@ -114,7 +114,7 @@ impl Cache {
         if (compiled.len() + TAG_BYTES) as u64 > self.bytes_max {
             return Ok(());
         }
-        self.blobs.put_evicting(&name.0, &[&self.key.tag(name, compiled), compiled], self.bytes_max)
+        self.blobs.put_evicting(&name.0, &[self.key.tag(name, compiled).as_ref(), compiled], self.bytes_max)
     }
 }
 

@@ -5,8 +5,8 @@
 
 use std::fmt;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 /// A digest: `sha256:` and 64 hexadecimal digits in lower case. Cheap to compare; takes 71 bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -16,7 +16,7 @@ pub struct Digest(String);
 impl Digest {
     /// Computes the digest of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
-        Self(format!("sha256:{}", to_hex(&Sha256::digest(bytes))))
+        Self(format!("sha256:{}", to_hex(digest(&SHA256, bytes).as_ref())))
     }
 
     /// Parses a digest; `None` for malformed text and for another algorithm.

@@ -2,12 +2,11 @@
 
 use std::fmt;
 
+use aws_lc_rs::hmac::{self, HMAC_SHA256};
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use hmac::{Hmac, KeyInit, Mac};
 use homeostat_digest::to_hex;
-use sha2::Sha256;
 
 use crate::error::Error;
 
@@ -106,10 +105,9 @@ impl PublicKey {
 
     /// Source: `attach_default_key_id` of wasmsign2.
     pub(crate) fn id_bytes(&self) -> [u8; ID_BYTES] {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("every length is one of a key");
-        mac.update(b"key_id");
+        let mac = hmac::sign(&hmac::Key::new(HMAC_SHA256, &self.0), b"key_id");
         let mut id = [0; ID_BYTES];
-        id.copy_from_slice(&mac.finalize().into_bytes()[..ID_BYTES]);
+        id.copy_from_slice(&mac.as_ref()[..ID_BYTES]);
         id
     }
 

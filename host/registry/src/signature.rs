@@ -4,8 +4,8 @@
 //! Only signatures of the whole component count. The format also allows signatures of the first sections.
 //! With those, a component that was cut off after the signed part would still verify.
 
+use aws_lc_rs::digest::{SHA256, digest};
 use homeostat_digest::to_hex;
-use sha2::{Digest as _, Sha256};
 
 use crate::error::Error;
 use crate::keys::SecretKey;
@@ -47,16 +47,17 @@ struct Signature {
 /// be read.
 pub fn sign(component: &[u8], key: &SecretKey) -> Result<Vec<u8>, Error> {
     let (header, sections) = split(component)?;
-    let hash = Sha256::digest(sections);
+    let hash = digest(&SHA256, sections);
+    let hash = hash.as_ref();
     let mut sets = header.map_or(Ok(Vec::new()), read)?;
-    sets.retain(|set| set.hashes == hash[..]);
+    sets.retain(|set| set.hashes == hash);
     let key_id = key.public().id_bytes().to_vec();
     let mut signatures: Vec<Signature> = sets.into_iter().flat_map(|set| set.signatures).collect();
     signatures.retain(|signature| signature.key_id != key_id);
     if signatures.len() == SIGNATURES_MAX {
         return Err(Error::Signature("it has as many signatures as fit"));
     }
-    signatures.push(Signature { key_id, bytes: key.sign(&message(&hash)) });
+    signatures.push(Signature { key_id, bytes: key.sign(&message(hash)) });
     let content = write(&SignatureSet { hashes: hash.to_vec(), signatures });
     Ok(wasm::prepend_section(&CustomSection { name: SECTION, content: &content }, sections))
 }
@@ -69,7 +70,7 @@ pub fn sign(component: &[u8], key: &SecretKey) -> Result<Vec<u8>, Error> {
 pub fn verify<'a>(component: &[u8], trusted: &'a [TrustedKey]) -> Result<Vec<&'a str>, Error> {
     let (header, sections) = split(component)?;
     let sets = read(header.ok_or(Error::Unsigned)?)?;
-    let hash = Sha256::digest(sections);
+    let hash = digest(&SHA256, sections);
     let (mut signers, mut altered) = (Vec::new(), None);
     for TrustedKey { name, key } in trusted {
         let id = key.id_bytes();
@@ -79,7 +80,7 @@ pub fn verify<'a>(component: &[u8], trusted: &'a [TrustedKey]) -> Result<Vec<&'a
             set.signatures.iter().filter(may_be).any(|signature| key.verifies(&message, &signature.bytes))
         };
         let signed: Vec<&SignatureSet> = sets.iter().filter(has_signed).collect();
-        if signed.iter().any(|set| set.hashes.ends_with(&hash)) {
+        if signed.iter().any(|set| set.hashes.ends_with(hash.as_ref())) {
             signers.push(name.as_str());
         } else if !signed.is_empty() {
             altered = Some(name);

@@ -5,9 +5,9 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use hmac::{Hmac, KeyInit, Mac};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::hmac::{self, HMAC_SHA256, Tag};
 use homeostat_files::BlobFolder;
-use sha2::Sha256;
 
 use super::{EntryName, OTHERS};
 
@@ -57,22 +57,21 @@ impl MacKey {
         Ok(key)
     }
 
-    /// Returns the MAC of `compiled` under `name`.
-    pub(super) fn tag(&self, name: &EntryName, compiled: &[u8]) -> [u8; TAG_BYTES] {
-        self.mac(name, compiled).finalize().into_bytes().into()
+    /// Returns the MAC of `compiled` under `name`, [`TAG_BYTES`] long.
+    ///
+    /// All names have the same length, so no bytes of a name can pass for bytes of an entry.
+    pub(super) fn tag(&self, name: &EntryName, compiled: &[u8]) -> Tag {
+        let mut mac = hmac::Context::with_key(&hmac::Key::new(HMAC_SHA256, &self.0));
+        mac.update(name.0.digits().as_bytes());
+        mac.update(compiled);
+        mac.sign()
     }
 
     /// Verifies the MAC of an entry. Returns its bytes, or `None` if it does not match.
     pub(super) fn open(&self, name: &EntryName, sealed: Vec<u8>) -> Option<AuthenticBytes> {
         let (tag, compiled) = sealed.split_at_checked(TAG_BYTES)?;
-        self.mac(name, compiled).verify_slice(tag).ok()?;
+        verify_slices_are_equal(self.tag(name, compiled).as_ref(), tag).ok()?;
         Some(AuthenticBytes { sealed })
-    }
-
-    /// All names have the same length, so no bytes of a name can pass for bytes of an entry.
-    fn mac(&self, name: &EntryName, compiled: &[u8]) -> Hmac<Sha256> {
-        let mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
-        mac.chain_update(name.0.digits().as_bytes()).chain_update(compiled)
     }
 }
 
