@@ -4,25 +4,28 @@
 //! Controllers without the label stay unchanged, even if the folder has one of the same name. An edit of a
 //! managed controller stays until its file changes.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::Duration;
 
 use homeostat_component::Digest;
 use homeostat_runtime::controller_reconciler::{MANAGED_BY, SyncOutcome, SyncResult, UNDONE_TO};
 use homeostat_runtime::manifest::{API_VERSION, KIND, Manifest};
 use homeostat_runtime::reasons::{chain, list};
-use homeostat_runtime::{Error, Put};
+use homeostat_runtime::{Error, Host, Put};
 use homeostat_store::{
     Key, Kind, LabelRequirement, Precondition, Propagation, Query, Resource, Revision, Selector, Write,
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::folder_controller::{FolderController, Rejection, RejectionCause, Stage};
+use super::manifests::Manifests;
 use super::resources::MANAGER;
-use super::{Document, FileChange, Folder, RETRY, WRITE_GRACE};
-use crate::components;
+use super::{DELETION_GRACE, DeletionGrace, Document, FileChange, RETRY, WRITE_GRACE};
+use crate::components::{self, Components};
 use crate::manifest::TextPosition;
+use crate::terminal::Screen;
 
 /// How long the folder waits for the host's result on a controller: a start hook may take long.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(60);
@@ -37,44 +40,18 @@ const WRITE_TRIES: u32 = 5;
 /// nothing is applied again, so that later edits by others stay.
 const SOURCE: &str = "homeostat.dev/source";
 
-/// A controller of the folder, and the state of its installation.
-pub(super) struct FolderController {
-    manifest: Box<Manifest>,
-    manifest_file: PathBuf,
-    /// The position of its name in that file.
-    place: TextPosition,
-    /// `None`: the manifest names its component by digest or OCI reference.
-    file: Option<PathBuf>,
-    /// The revision of the last write.
-    written: Option<Revision>,
-    refused: Option<Rejection>,
-}
-
-/// The current manifest and component were rejected.
-struct Rejection {
-    since: Instant,
-    why: RejectionCause,
-    told: bool,
-}
-
-/// The rejected component and the reason. Equal causes are reported once.
-#[derive(PartialEq)]
-struct RejectionCause {
-    /// `None`: the component could not be read.
-    digest: Option<Digest>,
-    reason: String,
-    stage: Stage,
-}
-
-/// The stage at which a controller was rejected.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Stage {
-    /// The component could not be read or stored.
-    Read,
-    /// The resource could not be written.
-    Write,
-    /// The host refused to run it.
-    Run,
+/// Writes the controllers of a folder and reports what becomes of them.
+pub(super) struct ControllerInstaller {
+    host: Host,
+    screen: Screen,
+    /// The store of components.
+    code: Components,
+    controllers: BTreeMap<String, FolderController>,
+    /// The host runs the controllers in the store.
+    has_started: bool,
+    /// Controllers in the store that the folder managed before this process started.
+    managed: BTreeSet<String>,
+    absent: DeletionGrace<String>,
 }
 
 /// The result of writing a controller.
@@ -86,63 +63,43 @@ struct ControllerWrite {
     ends_undo_to: Option<String>,
 }
 
-impl Rejection {
-    /// Returns a rejection for the current files. `before` is the rejection of the previous attempt.
-    fn after(before: Option<Self>, why: RejectionCause, now: Instant) -> Self {
-        let told = before.is_some_and(|before| before.told && before.why == why);
-        Self { since: now, why, told }
-    }
-}
-
-impl FolderController {
-    fn new(document: &Document, manifest: &Manifest) -> Self {
-        let folder = document.file.parent().unwrap_or(Path::new("."));
-        Self {
-            file: manifest.spec.component.file.as_ref().map(|file| folder.join(file)),
-            manifest: Box::new(manifest.clone()),
-            manifest_file: document.file.clone(),
-            place: document.name_place,
-            written: None,
-            refused: None,
-        }
+impl ControllerInstaller {
+    pub(super) fn new(host: Host, screen: Screen, code: Components) -> Self {
+        let (controllers, managed) = Default::default();
+        let absent = DeletionGrace::new(DELETION_GRACE);
+        Self { host, screen, code, controllers, has_started: false, managed, absent }
     }
 
-    /// Returns the component's file.
-    pub(super) fn file(&self) -> Option<&Path> {
-        self.file.as_deref()
+    /// Returns the files of the components.
+    pub(super) fn files(&self) -> impl Iterator<Item = &Path> + Clone {
+        self.controllers.values().filter_map(|installed| installed.file.as_deref())
     }
 
-    /// Returns the manifest's file.
-    pub(super) fn manifest_file(&self) -> &Path {
-        &self.manifest_file
+    /// Returns whether a rejection has not been reported yet.
+    pub(super) fn are_suspect(&self) -> bool {
+        self.controllers.values().any(FolderController::is_suspect)
     }
 
-    /// Returns whether the current files were rejected.
-    pub(super) fn is_refused(&self) -> bool {
-        self.refused.is_some()
+    /// Returns the number of controllers whose current files are refused.
+    pub(super) fn refused(&self) -> usize {
+        self.controllers.values().filter(|installed| installed.refused.is_some()).count()
     }
 
-    /// Returns whether it was rejected and that has not been reported yet.
-    pub(super) fn is_suspect(&self) -> bool {
-        self.refused.as_ref().is_some_and(|refusal| !refusal.told)
+    /// Returns whether no work is left until the next change.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.has_started && !self.are_suspect() && self.absent.is_empty()
     }
 
-    /// Returns whether its component could be read and its resource could not be written.
-    fn is_unwritten(&self) -> bool {
-        self.refused.as_ref().is_some_and(|refusal| refusal.why.stage == Stage::Write)
-    }
-}
-
-impl Folder {
     /// Writes the controllers whose manifest or component is new or changed, and waits until each runs or is
     /// refused. With `retry`, also writes those that the store rejected before. Returns whether any of them
-    /// runs.
+    /// runs, and sets when to retry.
     pub(super) async fn install(
         &mut self,
         documents: &[Document],
         changes: &[FileChange],
         retry: bool,
         now: Instant,
+        retry_at: &mut Option<Instant>,
     ) -> bool {
         let mut tried = Vec::new();
         for document in documents {
@@ -152,7 +109,7 @@ impl Folder {
             let known = self.controllers.remove(name);
             if let Some(known) = known {
                 let same = known.manifest == next.manifest && known.file == next.file;
-                let touched = changes.iter().any(|change| Some(change.path()) == known.file());
+                let touched = changes.iter().any(|change| Some(change.path()) == known.file.as_deref());
                 if same && !touched && !(retry && known.is_unwritten()) {
                     self.controllers.insert(
                         name.clone(),
@@ -165,14 +122,14 @@ impl Folder {
                 tried.push((self.write_controller(document, &next).await, next, None));
             }
         }
-        self.start_controllers().await;
+        self.start(retry_at).await;
         let mut put = false;
         for (written, mut next, known) in tried {
             let name = next.manifest.metadata.name.clone();
             let judged = match written {
                 Ok((written, digest)) => {
                     next.written = Some(written.revision);
-                    let is_news = written.is_change || known.as_ref().is_none_or(FolderController::is_refused);
+                    let is_news = written.is_change || known.as_ref().is_none_or(|known| known.refused.is_some());
                     self.wait_for_result(&name, written.revision, digest, is_news).await
                 }
                 Err(why) => Err(why),
@@ -182,7 +139,7 @@ impl Folder {
                 Err(why) => next.refused = Some(Rejection::after(known.and_then(|known| known.refused), why, now)),
             }
             if next.is_unwritten() {
-                self.retry_at = Some(now + RETRY);
+                *retry_at = Some(now + RETRY);
             }
             self.controllers.insert(name, next);
         }
@@ -190,8 +147,8 @@ impl Folder {
     }
 
     /// Starts the controllers in the store, once the folder's own have been written. Records which of them
-    /// the folder managed before.
-    pub(super) async fn start_controllers(&mut self) {
+    /// the folder managed before. Sets when to retry a failure.
+    pub(super) async fn start(&mut self, retry_at: &mut Option<Instant>) {
         if self.has_started {
             return;
         }
@@ -209,7 +166,7 @@ impl Folder {
             Ok(()) => self.has_started = true,
             Err(error) => {
                 self.screen.warn(&format!("cannot run the controllers in the store: {}", chain(&error)));
-                self.retry_at = Some(Instant::now() + RETRY);
+                *retry_at = Some(Instant::now() + RETRY);
             }
         }
     }
@@ -369,8 +326,15 @@ impl Folder {
         self.controllers = controllers;
     }
 
+    /// Deletes the controllers that have left the folder for long enough.
+    pub(super) async fn remove_absent(&mut self, now: Instant, manifests: &Manifests) {
+        for name in self.absent.due(now, self.gone(manifests)) {
+            self.uninstall(&name).await;
+        }
+    }
+
     /// Deletes a controller, if the folder manages it.
-    pub(super) async fn uninstall(&mut self, name: &str) {
+    async fn uninstall(&mut self, name: &str) {
         self.controllers.remove(name);
         self.managed.remove(name);
         let revision = match retry_on_conflict(|| self.delete(name)).await {
@@ -415,16 +379,15 @@ impl Folder {
     }
 
     /// Returns the controllers that are missing from the folder, without those whose files cannot be read.
-    pub(super) fn gone_controllers(&self) -> Vec<String> {
-        // A file that cannot be read may still contain the missing controller.
-        let readable = |file: &Path| self.manifests.get(file).is_none_or(|manifests| manifests.problems.is_empty());
-        let all_readable = self.has_started && self.manifests.values().all(|manifests| manifests.problems.is_empty());
-        let files: BTreeMap<&String, &Path> =
-            self.controllers.iter().map(|(name, installed)| (name, installed.manifest_file())).collect();
-        let names =
-            self.controllers.keys().chain(&self.managed).filter(|name| !self.content.controllers.contains(*name));
-        let gone = names.filter(|name| files.get(name).map_or(all_readable, |file| readable(file)));
-        gone.cloned().collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+    fn gone(&self, manifests: &Manifests) -> Vec<String> {
+        let all_readable = self.has_started && manifests.are_readable();
+        let is_gone = |name: &&String| match self.controllers.get(*name) {
+            Some(installed) => manifests.is_readable(&installed.manifest_file),
+            None => all_readable,
+        };
+        let names: BTreeSet<&String> = self.controllers.keys().chain(&self.managed).collect();
+        let missing = names.into_iter().filter(|name| !manifests.content().controllers.contains(*name));
+        missing.filter(is_gone).cloned().collect()
     }
 }
 

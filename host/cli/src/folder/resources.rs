@@ -1,15 +1,19 @@
 //! Applies the resources of a folder, except controllers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use homeostat_component::Digest;
 use homeostat_runtime::reasons::chain;
-use homeostat_runtime::{Error, Kinds};
+use homeostat_runtime::{Error, Host, Kinds};
 use homeostat_store::{EventType, Kind};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
-use super::{Document, Folder, Problem};
+use super::manifests::Manifests;
+use super::{DELETION_GRACE, DeletionGrace, Document, Problem, ResourceId};
+use crate::terminal::Screen;
 
 /// The field manager of everything that comes from a folder.
 pub(super) const MANAGER: &str = "homeostat-folder";
@@ -50,7 +54,40 @@ fn is_defined(document: &Document, kinds: &Kinds) -> bool {
     text("kind") == "Namespace" || kind.and_then(|kind| kinds.served(&kind)).is_some_and(|info| info.is_of_definition())
 }
 
-impl Folder {
+/// Applies the resources of a folder.
+pub(super) struct ResourceApplier {
+    host: Host,
+    screen: Screen,
+    /// The applied documents, by resource: the file, and the digest of the text.
+    applied: HashMap<ResourceId, (PathBuf, Digest)>,
+    absent: DeletionGrace<ResourceId>,
+}
+
+impl ResourceApplier {
+    pub(super) fn new(host: Host, screen: Screen) -> Self {
+        Self { host, screen, applied: HashMap::new(), absent: DeletionGrace::new(DELETION_GRACE) }
+    }
+
+    /// Returns whether no resource is missing.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.absent.is_empty()
+    }
+
+    /// Reports the resources that have left the folder for long enough.
+    pub(super) fn report_absent(&mut self, now: Instant, manifests: &Manifests) {
+        let known = &manifests.content().resources;
+        let missing = self
+            .applied
+            .iter()
+            .filter(|(identity, (file, _))| !known.contains(identity) && manifests.is_readable(file));
+        let gone = missing.map(|(identity, _)| identity.clone()).collect();
+        for identity in self.absent.due(now, gone) {
+            self.applied.remove(&identity);
+            let namespace = &identity.namespace;
+            self.screen.info(&format!("{identity} is no longer in the folder and stays in the store; `homeostat delete {identity} -n {namespace}` deletes it"));
+        }
+    }
+
     /// Applies the new and changed documents of one phase, namespaces first. Returns a problem for each
     /// failure.
     pub(super) async fn apply(&mut self, documents: &[Document], phase: Phase) -> Vec<Problem> {

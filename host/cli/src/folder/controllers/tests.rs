@@ -86,17 +86,20 @@ fn of_somebody() -> Value {
 }
 
 /// A folder whose host has a store with concurrent writes by others.
-async fn folder(scratch: &Path) -> (Folder, Arc<FaultyStore>) {
+async fn folder(scratch: &Path) -> (ControllerInstaller, Arc<FaultyStore>) {
     let store = FaultyStore::over(Arc::new(MemoryStore::new(homeostat_store::Options::default())));
     let engine = Engine::new(EngineOptions::default()).unwrap();
     let host = Host::start(homeostat_runtime::Options::new(engine, store.clone())).await.unwrap();
     let registry = Registry::new(homeostat_registry::Options::default()).unwrap();
     let code = Components::new(scratch.join("components"), scratch.to_owned(), registry, None);
-    (Folder::new(scratch, host, Screen::new(Style::Lines), code), store)
+    (ControllerInstaller::new(host, Screen::new(Style::Lines), code), store)
 }
 
 /// Writes the folder's document. Returns the result, and the concurrency in the store afterwards.
-async fn written(folder: &Folder, (document, source): &(Value, String)) -> (Option<ControllerWrite>, Value) {
+async fn written(
+    folder: &ControllerInstaller,
+    (document, source): &(Value, String),
+) -> (Option<ControllerWrite>, Value) {
     let written = retry_on_conflict(|| folder.write_if_changed("a", document, source)).await.unwrap();
     let stored = folder.host.store().get(&key("a")).await.unwrap();
     (written, stored.document()["spec"]["concurrency"].clone())
