@@ -1,42 +1,42 @@
-//! One running controller: its queue, its slot, and the tasks around them.
+//! One running controller.
+//!
+//! Feeders bring its keys to the queue, and the suspension says which of them may run. The slot has the
+//! version that runs a key, the shadow one that runs beside it. The lifecycle has the tasks, and the telemetry
+//! what they report. `worker` runs keys, and `change` replaces the definition.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
 use homeostat_component::Severity;
 use homeostat_store::Key;
 use homeostat_workqueue::Queue;
-use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::context::Context;
-use crate::costs::{Costs, Recorder};
-use crate::failures::FailureLog;
 use crate::feeder_set::FeederSet;
-use crate::feeders::DELETIONS_BAND;
 use crate::follows::Follows;
 use crate::observations::Observations;
-use crate::rollout::ShadowReport;
-use crate::rollout::shadow::Shadow;
-use crate::scheduler::Tenant;
-use crate::slot::LoadedVersion;
-use crate::slot::Slot;
-use crate::stats::Stats;
+use crate::rollout::shadow::ShadowSlot;
+use crate::slot::{LoadedVersion, Slot};
+use crate::stats::ControllerMeasures;
 use crate::status::{ControllerState, ControllerStatus, QueueCounts};
 use crate::{Definition, Settings, Suspend, effect_stack};
 
 mod change;
-mod measures;
+mod lifecycle;
 mod removal;
+mod suspension;
+mod telemetry;
 mod worker;
 
 pub use change::SwapReport;
 pub(crate) use change::{KeyFilter, ResetParked};
+use lifecycle::Lifecycle;
 pub use removal::{RemovalReport, RemovedCounts};
-use worker::Workers;
+use suspension::Suspension;
+use telemetry::Telemetry;
 
 /// The backoff of a failing start hook: the first wait, and the maximum.
 const START_RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
@@ -48,35 +48,13 @@ pub(crate) struct Controller {
     pub(crate) name: Arc<str>,
     pub(crate) context: Arc<Context>,
     pub(crate) queue: Queue<Key>,
-    pub(crate) slot: Arc<Slot>,
     pub(crate) feeders: FeederSet,
+    pub(crate) suspension: Suspension,
+    pub(crate) slot: Arc<Slot>,
     pub(crate) follows: Arc<Follows>,
-    pub(crate) observations: Arc<Observations>,
-    pub(crate) costs: Costs,
-    /// When the controller was added.
-    pub(crate) began: Instant,
-    pub(crate) stats: Stats,
-    pub(crate) failures: FailureLog,
-    pub(crate) recorder: Arc<dyn Recorder>,
-    pub(crate) workers: Workers,
-    /// The shadow that runs beside it.
-    pub(crate) shadow: ArcSwapOption<Shadow>,
-    /// The report of the last shadow that ended.
-    pub(crate) last_shadow: Mutex<Option<ShadowReport>>,
-    /// Its tenant in the scheduler.
-    tenant: Tenant,
-    /// Held while the definition changes: one change at a time.
-    pub(crate) changing: tokio::sync::Mutex<()>,
-    /// Cancelled when the start hook has succeeded.
-    started: CancellationToken,
-    /// The operator's suspension, independent of the definition's. Locked while either is applied to the
-    /// queue.
-    held: Mutex<Suspend>,
-    /// Cancelled when the previous controller of this name has ended.
-    before: Option<CancellationToken>,
-    /// Cancelled when nothing runs under this name any more.
-    pub(crate) ended: CancellationToken,
-    tasks: TaskTracker,
+    pub(crate) shadow: Arc<ShadowSlot>,
+    pub(crate) lifecycle: Lifecycle,
+    pub(crate) telemetry: Telemetry,
 }
 
 impl Controller {
@@ -100,38 +78,27 @@ impl Controller {
         let observations = Arc::<Observations>::default();
         let effects = effect_stack::build(&context, &follows, &observations, &definition);
         let slot = Arc::new(Slot::new(LoadedVersion::new(definition, settings, effects, 1)));
-        let (tasks, account) = (TaskTracker::new(), context.scheduler.tenant());
-        let feeding = {
-            let (name, context, slot, account) = (name.clone(), context.clone(), slot.clone(), account.clone());
-            FeederSet::start(name, context, slot, account, queue.clone(), tasks.clone())
+        let (tasks, tenant, shadow) = (TaskTracker::new(), context.scheduler.tenant(), Arc::<ShadowSlot>::default());
+        let feeders = {
+            let (name, context, slot, tenant) = (name.clone(), context.clone(), slot.clone(), tenant.clone());
+            FeederSet::start(name, context, slot, tenant, queue.clone(), tasks.clone())
         };
+        let deletions = feeders.deletions().clone();
         let controller = Arc::new(Self {
-            recorder: context.observer.controller(&name),
-            feeders: feeding,
+            suspension: Suspension::new(queue.clone(), slot.clone(), deletions, shadow.clone(), held),
+            lifecycle: Lifecycle::new(tenant, tasks, before),
+            telemetry: Telemetry::new(observations, context.observer.controller(&name)),
             name,
             context,
             queue,
+            feeders,
             slot,
             follows,
-            observations,
-            costs: Costs::default(),
-            began: Instant::now(),
-            stats: Stats::default(),
-            failures: FailureLog::default(),
-            workers: Workers::default(),
-            shadow: ArcSwapOption::empty(),
-            last_shadow: Mutex::default(),
-            tenant: account,
-            changing: tokio::sync::Mutex::default(),
-            started: CancellationToken::new(),
-            held: Mutex::new(held),
-            before,
-            ended: CancellationToken::new(),
-            tasks,
+            shadow,
         });
         controller.tell_missing_grants();
-        controller.apply_suspension();
-        controller.tasks.spawn(controller.tenant.run(|_| controller.clone().hook_then_work()));
+        controller.suspension.apply();
+        controller.lifecycle.spawn(|_| controller.clone().hook_then_work());
         controller
     }
 
@@ -139,7 +106,7 @@ impl Controller {
     /// starts the workers.
     async fn hook_then_work(self: Arc<Self>) {
         let started = async {
-            self.before_has_ended().await;
+            self.lifecycle.wait_for_previous().await;
             let (mut delay, delay_max) = START_RETRY;
             while let Err(reason) = self.run_start_hook(&self.slot.current()).await {
                 self.context.event(&self.name, None, Severity::Warning, "StartFailed", &reason);
@@ -152,22 +119,16 @@ impl Controller {
             () = started => {}
             () = self.feeders.stopped() => return,
         }
-        self.started.cancel();
-        self.spawn_workers();
+        self.lifecycle.started.cancel();
+        worker::spawn_missing(&self);
     }
 
     /// Waits until the controller reconciles. Returns `false` if it is being removed.
     pub(crate) async fn is_ready(&self) -> bool {
         tokio::select! {
             biased;
-            () = self.started.cancelled() => self.feeders.wait_for_sync().await,
+            () = self.lifecycle.started.cancelled() => self.feeders.wait_for_sync().await,
             () = self.feeders.stopped() => false,
-        }
-    }
-
-    async fn before_has_ended(&self) {
-        if let Some(before) = &self.before {
-            before.cancelled().await;
         }
     }
 
@@ -178,20 +139,6 @@ impl Controller {
         }
         let report = loaded.component().start(&self.name, &loaded.definition.limits, loaded.effects.clone()).await;
         report.result.map_err(|fault| fault.to_string())
-    }
-
-    /// Starts missing workers, once the start hook has succeeded.
-    pub(crate) fn spawn_workers(self: &Arc<Self>) {
-        if self.started.is_cancelled() {
-            for _ in 0..self.workers.missing(self.slot.concurrency()) {
-                self.tasks.spawn(self.tenant.run(|turn| worker::work(self.clone(), turn)));
-            }
-        }
-    }
-
-    /// Runs a task under the scheduler until the controller has ended.
-    pub(crate) fn spawn_in_turns(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn(self.tenant.run(|_| task));
     }
 
     /// Stops a controller in order: feeders, queue, stop hook.
@@ -206,66 +153,20 @@ impl Controller {
             self.queue.drain(deadline).await;
         }
         self.queue.stop();
-        self.tasks.close();
+        self.lifecycle.tasks.close();
         // The report names the reconciles that still run at the deadline.
-        drop(tokio::time::timeout_at(end, self.tasks.wait()).await);
+        drop(tokio::time::timeout_at(end, self.lifecycle.tasks.wait()).await);
         let left = self.queue.abort();
-        self.tasks.wait().await;
+        self.lifecycle.tasks.wait().await;
         drop(tokio::time::timeout(STOP_HOOK_MAX, self.run_stop_hook()).await);
-        self.before_has_ended().await;
-        self.ended.cancel();
+        self.lifecycle.wait_for_previous().await;
+        self.lifecycle.ended.cancel();
         RemovalReport { finished: left.finished, dropped: left.dropped, interrupted: left.running }
     }
 
     /// Returns whether the controller is being removed or the host is stopping.
     pub(crate) fn is_stopping(&self) -> bool {
         self.feeders.is_stopped()
-    }
-
-    /// Sets the operator's suspension.
-    pub(crate) fn hold(&self, hold: Suspend) {
-        let mut held = self.held.lock();
-        *held = hold;
-        self.suspend_by(*held);
-    }
-
-    /// Applies the suspension of the definition and of the operator to the queue.
-    pub(crate) fn apply_suspension(&self) {
-        let held = self.held.lock();
-        self.suspend_by(*held);
-    }
-
-    /// The caller keeps `held` locked.
-    fn suspend_by(&self, held: Suspend) {
-        let deletions = self.feeders.deletions();
-        match self.suspension(held) {
-            Suspend::No => {
-                deletions.set_deletions_only(false);
-                self.queue.resume();
-            }
-            Suspend::Yes => {
-                self.end_shadow();
-                self.queue.suspend();
-                deletions.set_deletions_only(false);
-            }
-            Suspend::ExceptDeletes => {
-                // Suspended completely first, so that no key slips through while the bands are reordered.
-                self.queue.suspend();
-                deletions.set_deletions_only(true);
-                self.queue.suspend_below(DELETIONS_BAND);
-            }
-        }
-    }
-
-    /// Calls `act` with the effective suspension, which cannot change meanwhile.
-    pub(crate) fn with_suspension<R>(&self, act: impl FnOnce(Suspend) -> R) -> R {
-        let held = self.held.lock();
-        act(self.suspension(*held))
-    }
-
-    /// Returns the effective suspension: the stricter of the operator's and the definition's.
-    fn suspension(&self, held: Suspend) -> Suspend {
-        held.and(self.slot.current().definition.suspend)
     }
 
     /// Reports the grants that the component will need and does not have.
@@ -283,12 +184,17 @@ impl Controller {
 
     async fn run_stop_hook(&self) {
         let loaded = self.slot.current();
-        if loaded.component().exports().lifecycle && self.started.is_cancelled() {
+        if loaded.component().exports().lifecycle && self.lifecycle.has_started() {
             let report = loaded.component().stop(&self.name, &loaded.definition.limits, loaded.effects.clone()).await;
             if let Err(fault) = report.result {
                 self.context.event(&self.name, None, Severity::Warning, "StopFailed", &fault.to_string());
             }
         }
+    }
+
+    /// Returns all measures.
+    pub(crate) fn measure(&self) -> ControllerMeasures {
+        self.telemetry.measure(self.status(), &self.queue, &self.slot)
     }
 
     /// Returns the current status.
@@ -297,7 +203,7 @@ impl Controller {
         let spec = loaded.component().describe();
         let counts = self.queue.counts();
         let (state, message) = self.state();
-        let spent = self.costs.spent();
+        let spent = self.telemetry.costs.spent();
         ControllerStatus {
             name: self.name.to_string(),
             state,
@@ -316,7 +222,7 @@ impl Controller {
             },
             reconciles: spent.runs,
             failures: spent.failures,
-            last_swap: self.stats.last_swap(),
+            last_swap: self.telemetry.stats.last_swap(),
         }
     }
 
@@ -326,15 +232,14 @@ impl Controller {
 
     fn readiness(&self) -> (ControllerState, Option<String>) {
         let unlisted = self.feeders.unsynced();
-        if !self.started.is_cancelled() {
+        if !self.lifecycle.has_started() {
             (ControllerState::Starting, Some("the start hook has not succeeded yet".into()))
         } else if !unlisted.is_empty() {
             (ControllerState::Syncing, Some(format!("waits for the first list of {}", unlisted.join(", "))))
         } else {
-            let held = *self.held.lock();
             let failing = self.feeders.failing();
             let failing = (!failing.is_empty()).then(|| failing.join("; "));
-            match self.suspension(held) {
+            match self.suspension.with(|suspension| suspension) {
                 Suspend::No => (ControllerState::Ready, failing),
                 Suspend::Yes => (ControllerState::Suspended, None),
                 Suspend::ExceptDeletes => (ControllerState::Suspended, Some("only deletions run".into())),

@@ -212,7 +212,7 @@ impl Host {
     /// Records that a new version of a controller was refused. The current version keeps running.
     pub fn refused(&self, name: &str, reason: &str) {
         if let Ok(controller) = self.controller(name) {
-            controller.stats.refused();
+            controller.telemetry.stats.refused();
         }
         self.inner.context.event(&name.into(), None, Severity::Warning, "Refused", reason);
     }
@@ -231,7 +231,7 @@ impl Host {
     pub(crate) fn detach(&self, name: &str) -> Result<Arc<Controller>, Error> {
         let mut controllers = self.inner.controllers.write();
         let taken = controllers.by_name.remove(name).ok_or_else(|| Error::UnknownController(name.into()))?;
-        controllers.leaving.insert(name.to_owned(), taken.ended.clone());
+        controllers.leaving.insert(name.to_owned(), taken.lifecycle.ended.clone());
         drop(controllers);
         self.inner.context.logs.forget(name);
         Ok(taken)
@@ -259,7 +259,7 @@ impl Host {
     /// # Errors
     /// [`Error::UnknownController`].
     pub fn suspend(&self, name: &str, suspend: bool) -> Result<(), Error> {
-        self.controller(name)?.hold(if suspend { Suspend::Yes } else { Suspend::No });
+        self.controller(name)?.suspension.hold(if suspend { Suspend::Yes } else { Suspend::No });
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use homeostat_store::{Key, Kind, Store};
 use homeostat_workqueue::{AddError, Priority, Queue};
 use parking_lot::Mutex;
 
-use super::Controller;
+use super::{Controller, worker};
 use crate::clock::now;
 use crate::feeders::{Feeder, FeederError, Intake, SuspendFilter};
 use crate::listing::for_each_listed;
@@ -37,7 +37,7 @@ pub struct SwapReport {
 impl Controller {
     /// Swaps the component; everything else stays.
     pub(crate) async fn swap(self: &Arc<Self>, component: Component) -> Result<SwapReport, Error> {
-        let changing = self.changing.lock().await;
+        let changing = self.lifecycle.changing.lock().await;
         let definition = Definition { component, ..self.slot.current().definition.clone() };
         let swapped = self.replace(definition, false).await;
         drop(changing);
@@ -46,7 +46,7 @@ impl Controller {
 
     /// Restarts the current definition as if its component had changed.
     pub(crate) async fn restart(self: &Arc<Self>) -> Result<SwapReport, Error> {
-        let changing = self.changing.lock().await;
+        let changing = self.lifecycle.changing.lock().await;
         let swapped = self.replace(self.slot.current().definition.clone(), true).await;
         drop(changing);
         swapped
@@ -54,7 +54,7 @@ impl Controller {
 
     /// Changes the definition. Returns `None` if it is already the current one.
     pub(crate) async fn change(self: &Arc<Self>, definition: Definition) -> Result<Option<SwapReport>, Error> {
-        let changing = self.changing.lock().await;
+        let changing = self.lifecycle.changing.lock().await;
         if self.is_stopping() {
             return Err(Error::UnknownController(self.name.to_string()));
         }
@@ -87,7 +87,7 @@ impl Controller {
         if let Some(trial) = self.slot.canary() {
             trial.finish();
         }
-        self.end_shadow();
+        self.shadow.end();
         self.slot.replace(next);
         self.tell_missing_grants();
         self.apply_settings();
@@ -117,7 +117,7 @@ impl Controller {
         self.fits(before, &definition).await?;
         let is_swap = anew || before.component().digest() != definition.component.digest();
         let settings = Settings::merge(definition.component.describe(), &definition.overrides);
-        let effects = effect_stack::build(&self.context, &self.follows, &self.observations, &definition);
+        let effects = effect_stack::build(&self.context, &self.follows, &self.telemetry.observations, &definition);
         let generation = if is_swap { self.slot.next_generation() } else { before.generation };
         Ok(LoadedVersion::new(definition, settings, effects, generation))
     }
@@ -137,8 +137,8 @@ impl Controller {
     fn apply_settings(self: &Arc<Self>) {
         let current = self.slot.current();
         self.queue.configure(current.settings.queue_options(&current.definition.limits));
-        self.apply_suspension();
-        self.spawn_workers();
+        self.suspension.apply();
+        worker::spawn_missing(self);
         self.feeders.sync_feeders();
     }
 
@@ -175,7 +175,7 @@ impl Controller {
         let message = format!("generation {generation}: {to} replaces {from}, {keys} keys were requeued");
         self.context.event(&self.name, None, Severity::Normal, "Swapped", &message);
         tracing::info!(controller = %self.name, generation, %from, %to, keys, "swapped");
-        self.stats.swapped(SwapRecord { time: now(), from, to, generation });
+        self.telemetry.stats.swapped(SwapRecord { time: now(), from, to, generation });
     }
 }
 

@@ -18,16 +18,26 @@ use crate::rollout::run_result;
 use crate::rollout::shadow::Capture;
 use crate::scheduler::Quantum;
 use crate::settle::{Label, settle};
-use crate::slot::{Assignment, CachedVersion, LoadedVersion};
+use crate::slot::{Assignment, CachedVersion};
 
 /// The pause of a worker that panicked, so that a key that panics repeatedly does not keep a processor busy.
 const PANIC_PAUSE: Duration = Duration::from_secs(1);
+
+/// Starts missing workers, once the start hook has succeeded.
+pub(crate) fn spawn_missing(controller: &Arc<Controller>) {
+    let lifecycle = &controller.lifecycle;
+    if lifecycle.has_started() {
+        for _ in 0..lifecycle.workers.missing(controller.slot.concurrency()) {
+            lifecycle.spawn(|turn| work(controller.clone(), turn));
+        }
+    }
+}
 
 /// Claims and runs keys until the queue closes, or there are more workers than needed.
 pub(crate) async fn work(controller: Arc<Controller>, turn: Quantum) {
     let mut aborted = pin!(controller.queue.aborted());
     while let Some(claim) = next(&controller).await {
-        if controller.leaves() {
+        if leaves(&controller) {
             // The concurrency was lowered while it slept: dropping the claim returns the key to another
             // worker.
             return;
@@ -38,7 +48,7 @@ pub(crate) async fn work(controller: Arc<Controller>, turn: Quantum) {
             controller.note_panic();
             tokio::time::sleep(PANIC_PAUSE).await;
         }
-        if controller.leaves() {
+        if leaves(&controller) {
             return;
         }
         turn.yield_if_expired().await;
@@ -118,24 +128,29 @@ async fn run_one(
     kept.loaded.record(run_result(&report.result));
     let CallReport { result, cost } = report;
     let (next, label) = settle(&result);
-    if controller.commit_follows(&key, &result, claim.failures()) {
+    if commit_follows(controller, &key, &result, claim.failures()) {
         // It follows other resources than before; the key runs once more to cover changes until now.
         let again = |queue: &Queue<Key>, key, priority| queue.add(key, priority);
         let _ = controller.feeders.deletions().add(key.clone(), claim.priority(), again);
     }
     let (queued_for, ended) = (claim.queued_for(), Instant::now());
     let pauses = turn.is_over(ended)
-        || controller.workers.are_surplus(controller.slot.concurrency())
+        || controller.lifecycle.workers.are_surplus(controller.slot.concurrency())
         || !controller.feeders.barrier.has_synced();
     let (finished, claimed) = if pauses { (claim.finish(next), None) } else { claim.finish_and_claim(next) };
     if let Some(seat) = seat {
         seat.settled(&key, &result);
     }
+    let telemetry = &controller.telemetry;
     let label = if finished.dropped { Label::Dropped } else { label };
-    controller.costs.note(&key, &cost, label.is_failure(), ended - controller.began);
-    controller.note_end(&kept.loaded, &key, label);
+    telemetry.costs.note(&key, &cost, label.is_failure(), ended - telemetry.began);
+    controller.slot.answered_by(&kept.loaded);
+    if label == Label::Dropped {
+        let message = "all retries are used up: parked until the resource changes or a person retries it";
+        controller.context.event(&controller.name, Some(key.clone()), Severity::Warning, "RetriesUsedUp", message);
+    }
     let worked_for = ended - began;
-    controller.recorder.record(&ReconcileRecord { key: &key, queued_for, worked_for, result: &result, label, cost });
+    telemetry.recorder.record(&ReconcileRecord { key: &key, queued_for, worked_for, result: &result, label, cost });
     claimed
 }
 
@@ -148,51 +163,41 @@ async fn reconcile<'a>(
 ) -> Option<(Assignment<'a>, CallReport<Outcome>, Option<Capture>)> {
     let taken = controller.slot.assign(key, kept)?;
     let CachedVersion { loaded, effects } = taken.cached;
-    let seat = controller.start_capture(loaded);
+    let seat = controller.shadow.capture(controller, loaded);
     let effects = seat.as_ref().map_or_else(|| effects.clone(), Capture::effects);
     let report = loaded.component().reconcile(caller, key, &loaded.definition.limits, effects).await;
     Some((taken, report, seat))
 }
 
-impl Controller {
-    /// Returns whether the calling worker must stop because there are more than the slot needs.
-    fn leaves(&self) -> bool {
-        self.workers.leave_if_surplus(self.slot.concurrency())
-    }
+/// Returns whether the calling worker must stop because there are more than the slot needs.
+fn leaves(controller: &Controller) -> bool {
+    controller.lifecycle.workers.leave_if_surplus(controller.slot.concurrency())
+}
 
-    /// Commits the followed resources of a successful reconcile, or reports a failure at certain counts in a
-    /// row. Returns whether the key follows other resources than before.
-    fn commit_follows(&self, key: &Key, result: &Result<Outcome, Fault>, failures_before: u32) -> bool {
-        let Err(fault) = result else {
-            let changed = self.follows.keep(key);
-            if changed {
-                self.feeders.watch_followed(&self.follows);
-            }
-            return changed;
-        };
-        self.follows.roll_back(key);
-        let reason = match fault {
-            Fault::Failure { .. } => "ReconcileFailed",
-            Fault::Trap { .. } => "Trapped",
-            Fault::Limit { .. } => "LimitExceeded",
-        };
-        let (fault, failures) = (fault.to_string(), failures_before.saturating_add(1));
-        if let Some(hidden) = self.failures.note(Instant::now(), failures) {
-            // Guests choose the error text, and some the name of the key: both are quoted.
-            let (key, error) = (key.to_string(), &fault);
-            tracing::warn!(controller = %self.name, ?key, reason, failures, hidden, ?error, "reconcile failed");
+/// Commits the followed resources of a successful reconcile, or reports a failure at certain counts in a row.
+/// Returns whether the key follows other resources than before.
+fn commit_follows(controller: &Controller, key: &Key, result: &Result<Outcome, Fault>, failures_before: u32) -> bool {
+    let Err(fault) = result else {
+        let changed = controller.follows.keep(key);
+        if changed {
+            controller.feeders.watch_followed(&controller.follows);
         }
-        self.context.event(&self.name, Some(key.clone()), Severity::Warning, reason, &fault);
-        false
+        return changed;
+    };
+    controller.follows.roll_back(key);
+    let reason = match fault {
+        Fault::Failure { .. } => "ReconcileFailed",
+        Fault::Trap { .. } => "Trapped",
+        Fault::Limit { .. } => "LimitExceeded",
+    };
+    let (fault, failures) = (fault.to_string(), failures_before.saturating_add(1));
+    if let Some(hidden) = controller.telemetry.failures.note(Instant::now(), failures) {
+        // Guests choose the error text, and some the name of the key: both are quoted.
+        let (key, error) = (key.to_string(), &fault);
+        tracing::warn!(controller = %controller.name, ?key, reason, failures, hidden, ?error, "reconcile failed");
     }
-
-    fn note_end(&self, loaded: &LoadedVersion, key: &Key, label: Label) {
-        self.slot.answered_by(loaded);
-        if label == Label::Dropped {
-            let message = "all retries are used up: parked until the resource changes or a person retries it";
-            self.context.event(&self.name, Some(key.clone()), Severity::Warning, "RetriesUsedUp", message);
-        }
-    }
+    controller.context.event(&controller.name, Some(key.clone()), Severity::Warning, reason, &fault);
+    false
 }
 
 /// The number of running workers. It grows to the configured concurrency at once, and shrinks as workers

@@ -3,6 +3,8 @@
 //! Each definition is recorded before it is installed, so a crash in between leaves the history complete.
 //! Pure functions decide the changes.
 
+use std::sync::Arc;
+
 use homeostat_component::Component;
 use homeostat_store::{Change, EventType, Key, Precondition, Propagation, Resource, Store, Write};
 use serde_json::{Value, json};
@@ -16,7 +18,7 @@ use crate::host_kinds::{API_VERSION, KIND};
 pub(super) const CAUSE: &str = "kubernetes.io/change-cause";
 
 /// The annotation of a revision that was rolled back, with the reason.
-pub(super) const ROLLED_BACK: &str = "homeostat.dev/wentBack";
+const ROLLED_BACK: &str = "homeostat.dev/wentBack";
 
 /// The reason when another definition ended a rollout.
 pub(crate) const REPLACED: &str = "another definition replaced it before it had all keys";
@@ -27,8 +29,6 @@ const SAID_BYTES_MAX: usize = 256 << 10;
 /// One revision.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ControllerRevision {
-    /// Name of the `ControllerRevision` resource.
-    pub(crate) name: String,
     pub(crate) number: u64,
     /// The definition, with the digest of its code.
     pub(crate) spec: Value,
@@ -41,10 +41,10 @@ pub(crate) struct ControllerRevision {
 impl ControllerRevision {
     fn of(resource: &Resource) -> Option<Self> {
         let spec = &resource.document()["spec"];
-        let (name, number) = (resource.key().name().to_owned(), spec["number"].as_u64()?);
+        let number = spec["number"].as_u64()?;
         let went_back = resource.annotation(ROLLED_BACK).is_some();
         let chosen = spec["chosen"].as_str().and_then(PinnedKeys::parse).unwrap_or_default();
-        Some(Self { name, number, spec: spec.get("spec")?.clone(), rolled_back: went_back, pinned: chosen })
+        Some(Self { number, spec: spec.get("spec")?.clone(), rolled_back: went_back, pinned: chosen })
     }
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct RevisionPlan {
 
 /// Returns the revision for a definition, given the history in order. A definition that was there before gets
 /// a new number.
-pub(super) fn plan_revision(history: &[ControllerRevision], spec: &Value) -> RevisionPlan {
+fn plan_revision(history: &[ControllerRevision], spec: &Value) -> RevisionPlan {
     match history.last() {
         Some(last) if last.spec == *spec => RevisionPlan { number: last.number, is_new: false, was: None },
         last => {
@@ -73,7 +73,7 @@ pub(super) fn plan_revision(history: &[ControllerRevision], spec: &Value) -> Rev
 
 /// Returns the revisions to delete besides the current one: duplicates of later ones, and the oldest above
 /// the limit.
-pub(super) fn surplus(history: &[ControllerRevision], current: u64, old_max: u32) -> Vec<String> {
+fn surplus(history: &[ControllerRevision], current: u64, old_max: u32) -> Vec<u64> {
     let is_same_as_later =
         |at: usize, recorded: &ControllerRevision| history[at + 1..].iter().any(|later| later.spec == recorded.spec);
     let (mut surplus, mut old): (Vec<&ControllerRevision>, Vec<&ControllerRevision>) = (Vec::new(), Vec::new());
@@ -81,56 +81,120 @@ pub(super) fn surplus(history: &[ControllerRevision], current: u64, old_max: u32
         if is_same_as_later(at, recorded) { surplus.push(recorded) } else { old.push(recorded) }
     }
     surplus.extend(&old[..old.len().saturating_sub(old_max as usize)]);
-    surplus.into_iter().map(|recorded| recorded.name.clone()).collect()
+    surplus.into_iter().map(|recorded| recorded.number).collect()
 }
 
-/// Reads the history of a controller in order.
-///
-/// # Errors
-/// Those of the store.
-pub(super) async fn read(store: &dyn Store, uid: &str) -> homeostat_store::Result<Vec<ControllerRevision>> {
-    let page = store.list(&revisions_of(uid)).await?;
-    let mut history: Vec<ControllerRevision> =
-        page.items.iter().filter_map(|resource| ControllerRevision::of(resource)).collect();
-    history.sort_by_key(|recorded| recorded.number);
-    Ok(history)
+/// The stored revisions of one controller. Every method has the errors of the store.
+pub(crate) struct History {
+    store: Arc<dyn Store>,
+    controller: Arc<Resource>,
 }
 
-/// Writes a revision. Replaces one that an earlier controller of the name has left.
-///
-/// # Errors
-/// Those of the store.
-pub(super) async fn write(
-    store: &dyn Store,
-    controller: &Resource,
-    spec: &Value,
-    code: &Component,
-    RevisionPlan { number, is_new: _, was }: &RevisionPlan,
-) -> homeostat_store::Result<()> {
-    let owner = controller.key().name();
-    let cause = controller.annotation(CAUSE).map(str::to_owned);
-    let cause = was.map(|was| format!("as revision {was}")).or(cause);
-    let annotations = cause.map(|cause| json!({ CAUSE: cause })).unwrap_or_else(|| json!({}));
-    let document = json!({
-        "apiVersion": API_VERSION, "kind": REVISION_KIND,
-        "metadata": {
-            "name": name(owner, *number), "annotations": annotations,
-            "ownerReferences": [{
-                "apiVersion": API_VERSION, "kind": KIND, "name": owner, "uid": controller.uid(),
-                "controller": true, "blockOwnerDeletion": true,
-            }],
-        },
-        "spec": {
-            "controller": owner, "number": number, "digest": spec["component"]["digest"], "spec": spec,
-            "component": said_by(code),
-        },
-    });
-    match store.write(Write::Create { document: document.clone() }).await {
-        Err(homeostat_store::Error::AlreadyExists { .. }) => {
-            remove(store, &name(owner, *number)).await?;
-            store.write(Write::Create { document }).await.map(drop)
+impl History {
+    pub(crate) fn of(store: Arc<dyn Store>, controller: Arc<Resource>) -> Self {
+        Self { store, controller }
+    }
+
+    /// Reads the revisions in order.
+    pub(crate) async fn read(&self) -> homeostat_store::Result<Vec<ControllerRevision>> {
+        let page = self.store.list(&revisions_of(self.controller.uid())).await?;
+        let mut history: Vec<ControllerRevision> =
+            page.items.iter().filter_map(|resource| ControllerRevision::of(resource)).collect();
+        history.sort_by_key(|recorded| recorded.number);
+        Ok(history)
+    }
+
+    /// Records a definition as a revision, unless it is the newest one. Returns the revisions before it too.
+    pub(crate) async fn record(
+        &self,
+        spec: &Value,
+        code: &Component,
+    ) -> homeostat_store::Result<(Vec<ControllerRevision>, RevisionPlan)> {
+        let history = self.read().await?;
+        let revision = plan_revision(&history, spec);
+        if revision.is_new {
+            self.write(spec, code, &revision).await?;
         }
-        written => written.map(drop),
+        Ok((history, revision))
+    }
+
+    /// Writes a revision. Replaces one that an earlier controller of the name has left.
+    async fn write(
+        &self,
+        spec: &Value,
+        code: &Component,
+        RevisionPlan { number, is_new: _, was }: &RevisionPlan,
+    ) -> homeostat_store::Result<()> {
+        let owner = self.controller.key().name();
+        let cause = self.controller.annotation(CAUSE).map(str::to_owned);
+        let cause = was.map(|was| format!("as revision {was}")).or(cause);
+        let annotations = cause.map(|cause| json!({ CAUSE: cause })).unwrap_or_else(|| json!({}));
+        let document = json!({
+            "apiVersion": API_VERSION, "kind": REVISION_KIND,
+            "metadata": {
+                "name": name(owner, *number), "annotations": annotations,
+                "ownerReferences": [{
+                    "apiVersion": API_VERSION, "kind": KIND, "name": owner, "uid": self.controller.uid(),
+                    "controller": true, "blockOwnerDeletion": true,
+                }],
+            },
+            "spec": {
+                "controller": owner, "number": number, "digest": spec["component"]["digest"], "spec": spec,
+                "component": said_by(code),
+            },
+        });
+        match self.store.write(Write::Create { document: document.clone() }).await {
+            Err(homeostat_store::Error::AlreadyExists { .. }) => {
+                self.remove(*number).await?;
+                self.store.write(Write::Create { document }).await.map(drop)
+            }
+            written => written.map(drop),
+        }
+    }
+
+    /// Deletes a revision, if it is there.
+    pub(crate) async fn remove(&self, number: u64) -> homeostat_store::Result<()> {
+        let (key, precondition) = (self.key(number), Precondition::default());
+        match self.store.write(Write::Delete { key, precondition, propagation: Propagation::Background }).await {
+            Ok(written) => {
+                debug_assert!(written.change == Some(EventType::Deleted) || written.resource.is_deleting());
+                Ok(())
+            }
+            Err(homeostat_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes the revisions beyond the limit. Returns whether there were any.
+    pub(crate) async fn prune(&self, current: u64, old_max: u32) -> homeostat_store::Result<bool> {
+        let surplus = surplus(&self.read().await?, current, old_max);
+        for number in &surplus {
+            self.remove(*number).await?;
+        }
+        Ok(!surplus.is_empty())
+    }
+
+    /// Marks a revision as rolled back, with the reason, if it is there; `None` removes the mark.
+    pub(crate) async fn mark_rolled_back(&self, number: u64, why: Option<&str>) -> homeostat_store::Result<()> {
+        match self.merge(number, json!({ "metadata": { "annotations": { ROLLED_BACK: why } } })).await {
+            Ok(()) | Err(homeostat_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Stores the pinned keys in a revision.
+    pub(crate) async fn pin_keys(&self, number: u64, pinned: &PinnedKeys) -> homeostat_store::Result<()> {
+        let text = Some(pinned.text()).filter(|text| !text.is_empty());
+        self.merge(number, json!({ "spec": { "chosen": text } })).await
+    }
+
+    async fn merge(&self, number: u64, change: Value) -> homeostat_store::Result<()> {
+        let (key, precondition) = (self.key(number), Precondition::default());
+        self.store.write(Write::Patch { key, change: Change::Merge(change), precondition }).await.map(drop)
+    }
+
+    fn key(&self, number: u64) -> Key {
+        Key::new(revisions(), "", &name(self.controller.key().name(), number))
     }
 }
 
@@ -140,49 +204,8 @@ fn said_by(code: &Component) -> Value {
     if said.to_string().len() > SAID_BYTES_MAX { json!({}) } else { said }
 }
 
-/// Deletes a revision.
-///
-/// # Errors
-/// Those of the store, except that it is missing.
-pub(super) async fn remove(store: &dyn Store, name: &str) -> homeostat_store::Result<()> {
-    let key = Key::new(revisions(), "", name);
-    let (precondition, propagation) = (Precondition::default(), Propagation::Background);
-    match store.write(Write::Delete { key, precondition, propagation }).await {
-        Ok(written) => {
-            debug_assert!(written.change == Some(EventType::Deleted) || written.resource.is_deleting());
-            Ok(())
-        }
-        Err(homeostat_store::Error::NotFound { .. }) => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-/// Marks a revision as rolled back, with the reason; `None` removes the mark.
-///
-/// # Errors
-/// Those of the store, except that it is missing.
-pub(super) async fn mark_rolled_back(store: &dyn Store, name: &str, why: Option<&str>) -> homeostat_store::Result<()> {
-    let change = Change::Merge(json!({ "metadata": { "annotations": { ROLLED_BACK: why } } }));
-    let (key, precondition) = (Key::new(revisions(), "", name), Precondition::default());
-    match store.write(Write::Patch { key, change, precondition }).await {
-        Ok(_) | Err(homeostat_store::Error::NotFound { .. }) => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-/// Stores the pinned keys in a revision.
-///
-/// # Errors
-/// Those of the store.
-pub(super) async fn pin_keys(store: &dyn Store, name: &str, chosen: &PinnedKeys) -> homeostat_store::Result<()> {
-    let text = Some(chosen.text()).filter(|text| !text.is_empty());
-    let change = Change::Merge(json!({ "spec": { "chosen": text } }));
-    let (key, precondition) = (Key::new(revisions(), "", name), Precondition::default());
-    store.write(Write::Patch { key, change, precondition }).await.map(drop)
-}
-
 /// Returns the name of a revision.
-pub(super) fn name(controller: &str, number: u64) -> String {
+fn name(controller: &str, number: u64) -> String {
     format!("{controller}-{number}")
 }
 
@@ -192,7 +215,6 @@ mod tests {
 
     fn history(specs: &[(u64, &str)]) -> Vec<ControllerRevision> {
         let recorded = |(number, spec): &(u64, &str)| ControllerRevision {
-            name: name("a", *number),
             number: *number,
             spec: json!(spec),
             rolled_back: false,
@@ -213,10 +235,10 @@ mod tests {
     #[test]
     fn history_keeps_the_current_revision_and_the_newest_old_ones_without_duplicates() {
         let some = history(&[(1, "x"), (2, "y"), (3, "z"), (4, "x")]);
-        assert_eq!(surplus(&some, 4, 10), ["a-1"], "the same stands at the top");
-        assert_eq!(surplus(&some, 4, 1), ["a-1", "a-2"]);
-        assert_eq!(surplus(&some, 4, 0), ["a-1", "a-2", "a-3"]);
-        assert_eq!(surplus(&history(&[(1, "x")]), 1, 0), [""; 0]);
-        assert_eq!(surplus(&history(&[(1, "x"), (2, "y")]), 1, 0), ["a-2"], "one that never ran does not stay");
+        assert_eq!(surplus(&some, 4, 10), [1], "the same stands at the top");
+        assert_eq!(surplus(&some, 4, 1), [1, 2]);
+        assert_eq!(surplus(&some, 4, 0), [1, 2, 3]);
+        assert_eq!(surplus(&history(&[(1, "x")]), 1, 0), [0; 0]);
+        assert_eq!(surplus(&history(&[(1, "x"), (2, "y")]), 1, 0), [2], "one that never ran does not stay");
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::desired::{self, DesiredController};
 use super::grant_reduction::DesiredGrants;
-use super::history::{self, ControllerRevision, RevisionPlan};
+use super::history::{CAUSE, ControllerRevision, History};
 use super::report::{self, StatusInputs};
 use super::sync_results::SyncOutcome;
 use super::{AppliedState, ControllerReconciler, Job, STARTUP_MAX, key, tell_refused};
@@ -18,7 +18,7 @@ use crate::controller::Controller;
 use crate::host_kinds::RESTARTED;
 use crate::manifest::{ComponentSource, ValidSpec};
 use crate::reasons::{chain, list};
-use crate::rollout::{ActiveRollout, PinnedKeys, Plan, RolloutPhase, RolloutState, RolloutStatus, needs_rollout};
+use crate::rollout::{ActiveRollout, Plan, RolloutPhase, RolloutState, RolloutStatus, Share, needs_rollout};
 use crate::{Definition, Error, Host, Put, Suspend};
 
 /// Why a definition was not installed.
@@ -212,7 +212,7 @@ impl ControllerSync<'_> {
             return Ok(SyncOutcome::Paused);
         }
         if wanted.is_to_be_resolved()
-            && let Some(last) = self.history().await?.last()
+            && let Some(last) = self.history().read().await?.last()
         {
             wanted.pin(&last.spec);
         }
@@ -286,13 +286,13 @@ impl ControllerSync<'_> {
 
     /// Records a definition as a revision and installs it. Returns the revision number too.
     async fn put(&self, loaded: LoadedDefinition, old_max: u32) -> Result<(Put, u64), SyncError> {
-        let (history, step) = self.record_revision(&loaded).await?;
+        let (history, step) = self.history().record(&loaded.document, &loaded.definition.component).await?;
         let put = match self.install(loaded.definition, desired::suspension(&self.resource)).await {
             Err(Error::Stopping) => return Err(SyncError::Stopping),
             Err(error) => {
                 if step.is_new {
                     // The revision never ran.
-                    self.remove_revision(step.number).await?;
+                    self.history().remove(step.number).await?;
                 }
                 return Err(SyncError::Refused(list(&[chain(&error)])));
             }
@@ -300,61 +300,19 @@ impl ControllerSync<'_> {
         };
         if history.iter().any(|recorded| recorded.number == step.number && recorded.rolled_back) {
             // The revision has all keys now.
-            self.mark_rolled_back(step.number, None).await?;
+            self.history().mark_rolled_back(step.number, None).await?;
         }
         self.prune_history(step.number, old_max).await;
         Ok((put, step.number))
     }
 
-    /// Returns the revisions of the controller, in order.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub(crate) async fn history(&self) -> homeostat_store::Result<Vec<ControllerRevision>> {
-        history::read(&*self.host.store(), self.resource.uid()).await
-    }
-
-    /// Records a definition as a revision, unless it is the newest one. Returns the history before it too.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub(crate) async fn record_revision(
-        &self,
-        LoadedDefinition { definition, document }: &LoadedDefinition,
-    ) -> homeostat_store::Result<(Vec<ControllerRevision>, RevisionPlan)> {
-        let history = self.history().await?;
-        let step = history::plan_revision(&history, document);
-        if step.is_new {
-            history::write(&*self.host.store(), &self.resource, document, &definition.component, &step).await?;
-        }
-        Ok((history, step))
-    }
-
-    /// Deletes a revision. Errors: as [`history::remove`].
-    pub(crate) async fn remove_revision(&self, number: u64) -> homeostat_store::Result<()> {
-        history::remove(&*self.host.store(), &history::name(self.name(), number)).await
-    }
-
-    /// Marks a revision as rolled back, or removes the mark. Errors: as [`history::mark_rolled_back`].
-    pub(crate) async fn mark_rolled_back(&self, number: u64, why: Option<&str>) -> homeostat_store::Result<()> {
-        history::mark_rolled_back(&*self.host.store(), &history::name(self.name(), number), why).await
-    }
-
-    /// Stores the pinned keys in a revision. Errors: as [`history::pin_keys`].
-    pub(crate) async fn pin_keys(&self, number: u64, pinned: &PinnedKeys) -> homeostat_store::Result<()> {
-        history::pin_keys(&*self.host.store(), &history::name(self.name(), number), pinned).await
+    pub(crate) fn history(&self) -> History {
+        History::of(self.host.store(), self.resource.clone())
     }
 
     /// Deletes revisions beyond the history limit. A failed deletion is retried the next time.
     pub(crate) async fn prune_history(&self, current: u64, old_max: u32) {
-        let cut = async {
-            let surplus = history::surplus(&self.history().await?, current, old_max);
-            for name in &surplus {
-                history::remove(&*self.host.store(), name).await?;
-            }
-            Ok::<bool, homeostat_store::Error>(!surplus.is_empty())
-        };
-        match cut.await {
+        match self.history().prune(current, old_max).await {
             Ok(true) => self.reconciler.sweep_later(),
             Ok(false) => {}
             Err(error) => tracing::warn!(%error, "cannot delete old revisions, it is retried later"),
@@ -401,7 +359,7 @@ impl ControllerSync<'_> {
     /// After a restart, installs the previous version if it differs from the desired one, which is then
     /// rolled out beside it.
     async fn install_previous(&self, wanted: &Value) -> Result<(), SyncError> {
-        let history = self.history().await?;
+        let history = self.history().read().await?;
         let ran = history.iter().find(|recorded| self.has_run(recorded));
         if let Some(recorded) = ran.filter(|recorded| recorded.spec != *wanted) {
             // If it does not load, there is no stable version to roll out beside.
@@ -425,7 +383,7 @@ impl ControllerSync<'_> {
     /// After a restart, if the desired definition fails to load, installs the previous revision, else the
     /// newest that loads. Returns whether any revision has ever run.
     async fn install_fallback(&self) -> Result<bool, String> {
-        let history = self.history().await.map_err(|error| chain(&error))?;
+        let history = self.history().read().await.map_err(|error| chain(&error))?;
         // Rolled-back revisions are not tried again automatically.
         let others = history.iter().rev().filter(|recorded| !recorded.rolled_back && !self.has_run(recorded));
         for recorded in history.iter().filter(|recorded| self.has_run(recorded)).chain(others) {
@@ -486,7 +444,7 @@ impl ControllerSync<'_> {
         rollout: Option<RolloutStatus>,
     ) -> homeostat_store::Result<()> {
         let controller = self.controller();
-        let is_new = |controller: &Arc<Controller>| controller.began.elapsed() < STARTUP_MAX;
+        let is_new = |controller: &Arc<Controller>| controller.telemetry.began.elapsed() < STARTUP_MAX;
         let inputs = StatusInputs {
             generation: self.resource.generation(),
             outcome,
@@ -494,7 +452,7 @@ impl ControllerSync<'_> {
             is_new: controller.as_ref().is_some_and(is_new),
             running: controller.map(|controller| controller.status()),
             revision: self.applied().map(|applied| applied.revision),
-            cause: self.resource.annotation(history::CAUSE),
+            cause: self.resource.annotation(CAUSE),
             rollout,
         };
         let status = report::status(self.resource.status(), &inputs, &crate::clock::now());
@@ -513,7 +471,9 @@ impl ControllerSync<'_> {
         let record = RolloutStatus::of(&self.resource)?;
         match record.phase {
             // The rollout has just been promoted.
-            RolloutPhase::Canary if current == Some(record.to) => Some(record.complete()),
+            RolloutPhase::Canary if current == Some(record.to) => {
+                Some(RolloutStatus { share: Share::ALL, ..record.enter(RolloutPhase::Complete) })
+            }
             RolloutPhase::Complete if current == Some(record.to) => Some(record),
             RolloutPhase::RolledBack if matches!(outcome, SyncOutcome::RolledBack(_) | SyncOutcome::Paused) => {
                 Some(record)

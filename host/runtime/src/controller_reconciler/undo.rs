@@ -3,7 +3,7 @@
 use homeostat_store::{Precondition, Resource, Write};
 use serde_json::{Value, json};
 
-use super::history::{self, ControllerRevision};
+use super::history::{ControllerRevision, History};
 use super::{desired, key};
 use crate::rollout::{RolloutPhase, RolloutStatus};
 use crate::{Error, Host};
@@ -32,7 +32,7 @@ pub(crate) async fn undo(host: &Host, name: &str, to: Option<u64>) -> Result<u64
     if spec["paused"] == true {
         return Err(Error::Paused(name.to_owned()));
     }
-    let history = history::read(&*store, resource.uid()).await?;
+    let history = History::of(store, resource.clone()).read().await?;
     let current = resource.status()["revision"].as_u64();
     // Undoing an unfinished or rolled-back rollout means the stable revision.
     let to = to.or_else(|| {
@@ -105,7 +105,6 @@ mod tests {
     #[test]
     fn the_one_before_is_meant_unless_a_number_says_otherwise() {
         let recorded = |number: u64| ControllerRevision {
-            name: String::new(),
             number,
             spec: Value::Null,
             rolled_back: number == 5,

@@ -48,13 +48,13 @@ impl Host {
     /// there is no entry to move.
     pub fn act_on(&self, name: &str, key: &Key, verb: KeyVerb) -> Result<Option<QueueEntry>, Error> {
         let controller = self.controller(name)?;
-        let (key, queue) = (controller.own(key)?, &controller.queue);
+        let (key, queue) = (own(&controller, key)?, &controller.queue);
         let verdict = match verb {
             KeyVerb::Enqueue { after, priority } => self.enqueue(&controller, &key, after, priority)?,
             KeyVerb::Retry => queue.retry(&key),
             KeyVerb::Cancel => queue.cancel(&key),
             KeyVerb::Postpone(delay) => queue.postpone(&key, delay),
-            KeyVerb::Expedite => controller.unless_deletions_go_first(|| queue.expedite(&key))?,
+            KeyVerb::Expedite => expedite(&controller, &key)?,
         };
         let entry = queue.entry(&key);
         match (verdict, entry.as_ref().map(|entry| entry.state)) {
@@ -108,22 +108,20 @@ impl Host {
     }
 }
 
-impl Controller {
-    /// Returns the key in the managed version of the kind.
-    fn own(&self, key: &Key) -> Result<Key, Error> {
-        let manages = self.slot.current().component().describe().manages.kind.clone();
-        if !key.kind().same_type(&manages) {
-            let (controller, asked) = (self.name.to_string(), key.kind().to_string());
-            return Err(Error::NotManaged { controller, manages: manages.to_string(), asked });
-        }
-        Ok(Key::new(manages, key.namespace(), key.name()))
+/// Returns a key in the managed version of the controller's kind.
+fn own(controller: &Controller, key: &Key) -> Result<Key, Error> {
+    let manages = controller.slot.current().component().describe().manages.kind.clone();
+    if !key.kind().same_type(&manages) {
+        let (controller, asked) = (controller.name.to_string(), key.kind().to_string());
+        return Err(Error::NotManaged { controller, manages: manages.to_string(), asked });
     }
+    Ok(Key::new(manages, key.namespace(), key.name()))
+}
 
-    /// Runs `act`, which puts a key first, unless that band is reserved for deletions.
-    fn unless_deletions_go_first<R>(&self, act: impl FnOnce() -> R) -> Result<R, Error> {
-        self.with_suspension(|suspension| match suspension {
-            Suspend::ExceptDeletes => Err(Error::DeletionsFirst(self.name.to_string())),
-            Suspend::No | Suspend::Yes => Ok(act()),
-        })
-    }
+/// Makes a key the first, unless that band is reserved for deletions.
+fn expedite(controller: &Controller, key: &Key) -> Result<ChangeOutcome, Error> {
+    controller.suspension.with(|suspension| match suspension {
+        Suspend::ExceptDeletes => Err(Error::DeletionsFirst(controller.name.to_string())),
+        Suspend::No | Suspend::Yes => Ok(controller.queue.expedite(key)),
+    })
 }

@@ -41,7 +41,7 @@ impl Host {
 
     /// Returns the costs of all controllers, by name; with their most expensive keys if `with_keys`.
     pub fn costs(&self, with_keys: bool) -> Vec<ControllerCosts> {
-        self.running().iter().map(|controller| controller.account(with_keys)).collect()
+        self.running().iter().map(|controller| controller.telemetry.account(&controller.name, with_keys)).collect()
     }
 
     /// Returns the costs of one controller, with its most expensive keys.
@@ -49,7 +49,8 @@ impl Host {
     /// # Errors
     /// [`Error::UnknownController`].
     pub fn costs_of(&self, name: &str) -> Result<ControllerCosts, Error> {
-        Ok(self.controller(name)?.account(true))
+        let controller = self.controller(name)?;
+        Ok(controller.telemetry.account(&controller.name, true))
     }
 
     /// Returns the capabilities that a controller has used or asked for, since it was added or since they
@@ -58,7 +59,7 @@ impl Host {
     /// # Errors
     /// [`Error::UnknownController`].
     pub fn needs(&self, name: &str) -> Result<Arc<Needs>, Error> {
-        Ok(self.controller(name)?.observations.needs.clone())
+        Ok(self.controller(name)?.telemetry.observations.needs.clone())
     }
 
     /// Returns the current definition of a controller.

@@ -1,7 +1,7 @@
 //! Shadows of controllers.
 
 use super::Host;
-use crate::shadow::ShadowReport;
+use crate::rollout::shadow::{ShadowReport, ShadowSlot};
 use crate::{Definition, Error};
 
 impl Host {
@@ -13,7 +13,7 @@ impl Host {
     /// [`Error::UnknownController`], [`Error::ManagedKindChanged`], [`Error::Refused`],
     /// [`Error::KindDiffers`].
     pub async fn begin_shadow(&self, definition: Definition) -> Result<(), Error> {
-        self.controller(&definition.name)?.begin_shadow(definition).await
+        ShadowSlot::begin(&self.controller(&definition.name)?, definition).await
     }
 
     /// Ends the shadow of a controller, if there is one.
@@ -21,7 +21,7 @@ impl Host {
     /// # Errors
     /// [`Error::UnknownController`].
     pub fn end_shadow(&self, name: &str) -> Result<(), Error> {
-        self.controller(name)?.end_shadow();
+        self.controller(name)?.shadow.end();
         Ok(())
     }
 
@@ -31,6 +31,6 @@ impl Host {
     /// [`Error::UnknownController`].
     pub fn shadow_report(&self, name: &str) -> Result<Option<ShadowReport>, Error> {
         let controller = self.controller(name)?;
-        Ok(controller.shadow_report().or_else(|| controller.last_shadow.lock().clone()))
+        Ok(controller.shadow.report().or_else(|| controller.shadow.last_report()))
     }
 }

@@ -93,7 +93,7 @@ impl Host {
     /// Suspends or resumes a controller, if it runs.
     pub(crate) fn hold(&self, name: &str, held: Suspend) {
         if let Ok(controller) = self.controller(name) {
-            controller.hold(held);
+            controller.suspension.hold(held);
         }
     }
 

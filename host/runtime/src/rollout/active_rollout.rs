@@ -13,7 +13,8 @@ use serde_json::Value;
 
 use super::canary::Canary;
 use super::{
-    Action, CanaryMachine, CanaryPlan, CanaryStep, KeySplit, Observation, PinnedKeys, Plan, RolloutStatus, Share,
+    Action, CanaryMachine, CanaryPlan, CanaryStep, KeySplit, Observation, PinnedKeys, Plan, RolloutPhase,
+    RolloutStatus, Share,
 };
 use crate::controller_reconciler::{
     ControllerSync, DesiredController, DesiredGrants, LoadedDefinition, REPLACED, SyncError, SyncOutcome, suspension,
@@ -115,14 +116,14 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
         old_max: u32,
     ) -> Result<SyncOutcome, SyncError> {
         let Some(from) = sync.applied().map(|applied| applied.revision) else { return Err(SyncError::Stopping) };
-        let (_, revision) = sync.record_revision(&loaded).await?;
+        let (_, revision) = sync.history().record(&loaded.document, &loaded.definition.component).await?;
         let record = RolloutStatus::begin(from, revision.number, &plan, &sync.resource);
         sync.write_rollout(&record).await?;
         let machine = CanaryMachine::new(plan, None, sync.now());
         let state = match RolloutState::prepare(sync, loaded, record, machine, PinnedKeys::default(), old_max).await {
             Err(SyncError::Refused(reason)) if revision.is_new => {
                 // The revision never ran.
-                sync.remove_revision(revision.number).await?;
+                sync.history().remove(revision.number).await?;
                 return Err(SyncError::Refused(reason));
             }
             prepared => prepared?,
@@ -141,7 +142,7 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
 
     /// Resumes a rollout after a restart: installs the stable version and prepares the canary again.
     pub(crate) async fn resume(sync: &'s mut ControllerSync<'r>, record: RolloutStatus) -> Result<(), SyncError> {
-        let history = sync.history().await?;
+        let history = sync.history().read().await?;
         let find = |number: u64| history.iter().find(|recorded| recorded.number == number);
         let Some(stable) = find(record.from) else { return Ok(()) };
         let stable = DesiredController::read(&stable.spec).map_err(|wrong| SyncError::Refused(list(&wrong)))?;
@@ -250,7 +251,7 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
     async fn advance(&mut self, is_paused: bool) -> Result<StepOutcome, SyncError> {
         let controller = &self.state.canary.controller;
         let Some(step) = self.state.canary.step() else { return Ok(StepOutcome::Superseded) };
-        let (comparison, shadow) = (step.comparison(), controller.shadow_report());
+        let (comparison, shadow) = (step.comparison(), controller.shadow.report());
         let observation = Observation {
             now: self.sync.now(),
             is_paused: is_paused || suspension(&self.sync.resource) != Suspend::No,
@@ -294,7 +295,7 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
 
     /// Starts the canary's shadow. Returns why that failed.
     async fn start_shadow(&mut self) -> Result<Option<String>, SyncError> {
-        self.enter(self.state.record.shadow()).await?;
+        self.enter(self.state.record.enter(RolloutPhase::Shadow)).await?;
         if let Err(error) = self.state.canary.start_shadow().await {
             return Ok(Some(chain(&error)));
         }
@@ -306,7 +307,7 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
     /// Ends the canary's shadow. Returns why that failed.
     async fn end_shadow(&mut self) -> Result<Option<String>, SyncError> {
         self.save_shadow_report();
-        self.enter(self.state.record.listing()).await?;
+        self.enter(self.state.record.enter(RolloutPhase::Listing)).await?;
         if let Err(error) = self.state.canary.end_shadow().await {
             return Ok(Some(chain(&error)));
         }
@@ -316,7 +317,7 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
 
     /// Saves the report of a shadow that is about to end.
     fn save_shadow_report(&mut self) {
-        if let Some(report) = self.state.canary.controller.shadow_report() {
+        if let Some(report) = self.state.canary.controller.shadow.report() {
             self.state.record.shadow = Some(serde_json::json!(report.brief()));
         }
     }
@@ -328,7 +329,7 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
         // key.
         let deal = if machine.share().is_none() && record.resumes().is_none() {
             let deal = canary.deal(&plan, record.to).await?;
-            self.sync.pin_keys(record.to, &deal.pinned).await?;
+            self.sync.history().pin_keys(record.to, &deal.pinned).await?;
             Some(deal)
         } else {
             None
@@ -349,11 +350,11 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
     async fn promote(&mut self) -> Result<StepOutcome, SyncError> {
         let record = self.state.record.at_share(Share::ALL, self.state.machine.plan());
         self.sync.write_rollout(&record).await?;
-        self.sync.mark_rolled_back(record.to, None).await?;
+        self.sync.history().mark_rolled_back(record.to, None).await?;
         // It failed while the status was written; the next check rolls it back.
         let Some(swapped) = self.state.canary.promote().await else { return Ok(self.in_progress()) };
         let RolloutStatus { from, to, generation, .. } = record;
-        self.state.canary.controller.stats.rollout(RolloutResult::Promoted);
+        self.state.canary.controller.telemetry.stats.rollout(RolloutResult::Promoted);
         self.report_step("Promoted", &format!("revision {to} has all keys, it replaces revision {from}"));
         self.sync.set_applied(generation, to);
         self.sync.prune_history(to, self.state.old_max).await;
@@ -365,7 +366,7 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
     async fn roll_back(&mut self, reason: String) -> Result<StepOutcome, SyncError> {
         self.save_shadow_report();
         self.state.canary.roll_back().await;
-        self.state.canary.controller.stats.rollout(RolloutResult::RolledBack);
+        self.state.canary.controller.telemetry.stats.rollout(RolloutResult::RolledBack);
         self.sync.set_applied(None, self.state.record.from);
         self.state.record.roll_back(reason);
         self.state.is_over = true;
@@ -376,7 +377,7 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
     async fn report_rollback(&mut self) -> Result<StepOutcome, SyncError> {
         let RolloutStatus { from, to, ref reason, .. } = self.state.record;
         let reason = reason.clone().unwrap_or_default();
-        self.sync.mark_rolled_back(to, Some(&reason)).await?;
+        self.sync.history().mark_rolled_back(to, Some(&reason)).await?;
         self.sync.write_rollout(&self.state.record).await?;
         if let Some(controller) = self.sync.controller() {
             let message = format!("revision {to} was rolled back to revision {from}: {reason}");
@@ -395,9 +396,9 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
             return Ok(());
         }
         let RolloutStatus { from, to, .. } = self.state.record;
-        self.sync.mark_rolled_back(to, Some(REPLACED)).await?;
+        self.sync.history().mark_rolled_back(to, Some(REPLACED)).await?;
         let had_keys_taken = self.state.canary.roll_back().await;
-        self.state.canary.controller.stats.rollout(RolloutResult::Replaced);
+        self.state.canary.controller.telemetry.stats.rollout(RolloutResult::Replaced);
         let message = match had_keys_taken {
             true => format!("revision {to} was replaced by another definition: revision {from} has all keys"),
             false => format!("revision {to} was dropped: another component was installed directly"),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use homeostat_store::{Key, Kind, LabelRequirement, Query, Resource, Selector};
 
 use super::deal::{DEALT_MAX, even_salt};
+use super::shadow::ShadowSlot;
 use super::{CanaryPlan, CanaryStep, Deal, Gate, KeySplit, PinnedKeys, Share, Track, key_hash};
 use crate::controller::{Controller, KeyFilter, ResetParked, SwapReport};
 use crate::slot::LoadedVersion;
@@ -37,7 +38,7 @@ impl Canary {
         split: KeySplit,
         is_shadow: bool,
     ) -> Result<(Self, Arc<CanaryStep>), Error> {
-        let changing = controller.changing.lock().await;
+        let changing = controller.lifecycle.changing.lock().await;
         if controller.is_stopping() {
             return Err(Error::UnknownController(controller.name.to_string()));
         }
@@ -48,7 +49,7 @@ impl Canary {
         };
         let step = Arc::new(CanaryStep::begin(loaded, split, gate, is_shadow, before.past()));
         controller.slot.set_canary(Some(step.clone()));
-        controller.apply_suspension();
+        controller.suspension.apply();
         controller.feeders.sync_feeders();
         drop(changing);
         Ok((Self { controller }, step))
@@ -68,7 +69,7 @@ impl Canary {
     /// gains. `deal` replaces the split of the keys before the canary has its first key. Does nothing without
     /// a canary.
     pub(super) async fn set_share(&self, share: Share, deal: Option<Deal>, gate: Gate) {
-        let changing = self.controller.changing.lock().await;
+        let changing = self.controller.lifecycle.changing.lock().await;
         let Some(before) = self.step() else { return };
         let was = before.split.clone();
         let Deal { salt, pinned } = deal.unwrap_or_else(|| Deal { salt: was.salt, pinned: was.pinned.clone() });
@@ -91,7 +92,7 @@ impl Canary {
     /// As for a swap.
     pub(super) async fn start_shadow(&self) -> Result<(), Error> {
         let Some(trial) = self.step() else { return Ok(()) };
-        self.controller.begin_shadow(trial.loaded.definition.clone()).await?;
+        ShadowSlot::begin(&self.controller, trial.loaded.definition.clone()).await?;
         self.resync().await;
         Ok(())
     }
@@ -101,12 +102,12 @@ impl Canary {
     /// # Errors
     /// [`Error::StartHook`].
     pub(super) async fn end_shadow(&self) -> Result<(), Error> {
-        self.controller.end_shadow();
+        self.controller.shadow.end();
         let Some(trial) = self.step() else { return Ok(()) };
         if trial.loaded.generation != self.controller.slot.current().generation {
             self.controller.run_start_hook(&trial.loaded).await.map_err(Error::StartHook)?;
         }
-        let changing = self.controller.changing.lock().await;
+        let changing = self.controller.lifecycle.changing.lock().await;
         // A swap may have replaced the canary meanwhile.
         if self.step().is_some_and(|now| Arc::ptr_eq(&now, &trial)) {
             self.controller.slot.set_canary(Some(Arc::new(trial.after_shadow())));
@@ -119,7 +120,7 @@ impl Canary {
     /// Requeues the canary's keys and as many keys of the control group; all keys while the canary is a
     /// shadow.
     pub(super) async fn resync(&self) {
-        if self.controller.shadow.load().is_some() {
+        if self.controller.shadow.is_on() {
             self.controller.resync(KeyFilter::at(|_| Some(ResetParked::No))).await;
             return;
         }
@@ -132,7 +133,7 @@ impl Canary {
     /// Promotes the canary to stable and requeues the keys that it did not have. Returns `None` if there is
     /// no canary or it has failed meanwhile.
     pub(super) async fn promote(&self) -> Option<SwapReport> {
-        let changing = self.controller.changing.lock().await;
+        let changing = self.controller.lifecycle.changing.lock().await;
         let trial = self.step().filter(|trial| trial.failure().is_none())?;
         let before = self.controller.slot.current();
         self.controller.install(trial.loaded.clone());
@@ -153,12 +154,12 @@ impl Canary {
     /// Rolls back: takes all keys from the canary and requeues those that it had. Returns `false` if a swap
     /// has already removed it.
     pub(super) async fn roll_back(&self) -> bool {
-        let changing = self.controller.changing.lock().await;
+        let changing = self.controller.lifecycle.changing.lock().await;
         let Some(trial) = self.step() else { return false };
         trial.finish();
-        self.controller.end_shadow();
+        self.controller.shadow.end();
         self.controller.slot.set_canary(None);
-        self.controller.apply_suspension();
+        self.controller.suspension.apply();
         self.controller.feeders.sync_feeders();
         let part = trial.split.clone();
         self.controller

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use arc_swap::ArcSwapOption;
 use futures_util::FutureExt;
 use homeostat_component::layers::{Headers, Recorder, World};
 use homeostat_component::{CallSession, Effects, Fault, Needs, Outcome};
@@ -45,7 +46,7 @@ use run::{DenialCollector, Run};
 const RECORDING_BYTES_MAX: u64 = 4 << 20;
 
 /// A candidate that runs as a shadow of the stable version.
-pub(crate) struct Shadow {
+struct Shadow {
     /// The stable version.
     stable: Arc<LoadedVersion>,
     /// The layers that perform the stable version's effects.
@@ -86,67 +87,85 @@ impl Capture {
     }
 }
 
-impl Controller {
-    /// Starts a shadow.
+/// The shadow of a controller, and the report of the last one.
+#[derive(Default)]
+pub(crate) struct ShadowSlot {
+    running: ArcSwapOption<Shadow>,
+    last: Mutex<Option<ShadowReport>>,
+}
+
+impl ShadowSlot {
+    /// Starts a shadow in the slot of a controller.
     ///
     /// # Errors
     /// As [`Host::begin_shadow`](crate::Host::begin_shadow).
-    pub(crate) async fn begin_shadow(self: &Arc<Self>, new: Definition) -> Result<(), Error> {
-        self.fits(&self.slot.current(), &new).await?;
-        self.end_shadow();
+    pub(crate) async fn begin(controller: &Arc<Controller>, new: Definition) -> Result<(), Error> {
+        controller.fits(&controller.slot.current(), &new).await?;
+        controller.shadow.end();
         let (inbox, arrivals) = mpsc::channel(1);
-        let old = self.slot.current();
+        let old = controller.slot.current();
         let shadow = Arc::new(Shadow {
-            outside: Arc::new(effect_stack::outside(&self.context, &self.follows, &old.definition)),
+            outside: Arc::new(effect_stack::outside(&controller.context, &controller.follows, &old.definition)),
             stable: old,
             candidate: new,
             inbox,
             report: Mutex::default(),
             over: CancellationToken::new(),
         });
-        self.shadow.store(Some(shadow.clone()));
-        let (controller, beside) = (self.clone(), shadow.clone());
-        self.spawn_in_turns(async move { beside.run(&controller, arrivals).await });
+        controller.shadow.running.store(Some(shadow.clone()));
+        let beside = controller.clone();
+        controller.lifecycle.spawn(|_| async move { shadow.run(&beside, arrivals).await });
         Ok(())
     }
 
+    /// Returns whether a shadow runs.
+    pub(crate) fn is_on(&self) -> bool {
+        self.running.load().is_some()
+    }
+
     /// Returns the report of the running shadow, `None` without one.
-    pub(crate) fn shadow_report(&self) -> Option<ShadowReport> {
-        self.shadow.load().as_ref().map(|shadow| shadow.report())
+    pub(crate) fn report(&self) -> Option<ShadowReport> {
+        self.running.load().as_ref().map(|shadow| shadow.report())
+    }
+
+    /// Returns the report of the last shadow that ended.
+    pub(crate) fn last_report(&self) -> Option<ShadowReport> {
+        self.last.lock().clone()
     }
 
     /// Ends the shadow, if there is one.
-    pub(crate) fn end_shadow(&self) {
-        if let Some(shadow) = self.shadow.swap(None) {
+    pub(crate) fn end(&self) {
+        if let Some(shadow) = self.running.swap(None) {
             shadow.over.cancel();
-            *self.last_shadow.lock() = Some(shadow.report());
+            *self.last.lock() = Some(shadow.report());
         }
     }
 
     /// Starts the capture of a reconcile. Returns `None` if no shadow is on or it is busy.
-    pub(crate) fn start_capture(&self, loaded: &Arc<LoadedVersion>) -> Option<Capture> {
-        let shadow = self.shadow.load();
+    pub(crate) fn capture(&self, controller: &Controller, loaded: &Arc<LoadedVersion>) -> Option<Capture> {
+        let shadow = self.running.load();
         let shadow = shadow.as_ref()?;
         if !Arc::ptr_eq(loaded, &shadow.stable) || shadow.is_over() {
             return None;
         }
+        let (context, observations) = (&controller.context, &controller.telemetry.observations);
         let Ok(permit) = shadow.inbox.clone().try_reserve_owned() else {
             shadow.report.lock().skipped += 1;
-            self.stats.shadowed(stats::ShadowOutcome::Skipped);
+            controller.telemetry.stats.shadowed(stats::ShadowOutcome::Skipped);
             return None;
         };
-        let told = DenialReporter { context: self.context.clone(), observations: self.observations.clone() };
+        let told = DenialReporter { context: context.clone(), observations: observations.clone() };
         let denials = DenialCollector::before(Some(Arc::new(told)));
         let recorder = Arc::new(Recorder::within(RECORDING_BYTES_MAX, shadow.outside.clone()));
-        let (needs, definition) = (self.observations.needs.clone(), &loaded.definition);
-        let effects = effect_stack::within(&self.context, needs, denials.clone(), definition, recorder.clone());
+        let (needs, definition) = (observations.needs.clone(), &loaded.definition);
+        let effects = effect_stack::within(context, needs, denials.clone(), definition, recorder.clone());
         Some(Capture { permit, denials, recorder, effects })
     }
 }
 
 impl Shadow {
     /// Returns the report so far.
-    pub(crate) fn report(&self) -> ShadowReport {
+    fn report(&self) -> ShadowReport {
         self.report.lock().clone()
     }
 
@@ -163,14 +182,14 @@ impl Shadow {
                     controller.note_panic();
                     CompareResult::Unfit(UnfitReason::HostFailed)
                 });
-                controller.stats.shadowed(compared.in_one_word());
+                controller.telemetry.stats.shadowed(compared.in_one_word());
                 self.report.lock().note(compared);
             }
         };
         tokio::select! {
             biased;
             () = self.over.cancelled() => {}
-            () = controller.feeders.stopped() => controller.end_shadow(),
+            () = controller.feeders.stopped() => controller.shadow.end(),
             () = compared => {}
         }
     }

@@ -88,21 +88,14 @@ impl RolloutStatus {
         }
     }
 
-    pub(crate) fn listing(&self) -> Self {
-        Self { phase: RolloutPhase::Listing, since: now(), ..self.clone() }
-    }
-
-    pub(crate) fn shadow(&self) -> Self {
-        Self { phase: RolloutPhase::Shadow, since: now(), ..self.clone() }
+    /// Returns the rollout in another phase, from now on.
+    pub(crate) fn enter(&self, phase: RolloutPhase) -> Self {
+        Self { phase, since: now(), ..self.clone() }
     }
 
     pub(crate) fn at_share(&self, share: Share, plan: &CanaryPlan) -> Self {
         let (step, steps) = (plan.step(Some(share)), plan.steps.len());
-        Self { phase: RolloutPhase::Canary, share, step, steps, since: now(), ..self.clone() }
-    }
-
-    pub(crate) fn complete(&self) -> Self {
-        Self { phase: RolloutPhase::Complete, share: Share::ALL, since: now(), ..self.clone() }
+        Self { share, step, steps, ..self.enter(RolloutPhase::Canary) }
     }
 
     pub(crate) fn roll_back(&mut self, reason: String) {
