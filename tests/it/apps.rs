@@ -8,7 +8,8 @@ use homeostat_component::Grants;
 use homeostat_runtime::manifest::Manifest;
 use homeostat_runtime::{ControllerState, Definition};
 use homeostat_store::{Change, Key, Kind, Propagation, Query, Resource, Write};
-use homeostat_tests::{TestHost, eventually, guest, repository};
+use homeostat_testing::eventually;
+use homeostat_tests::{TestHost, guest, repository};
 use serde_json::{Value, json};
 
 fn key() -> Key {

@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use homeostat_component::Digest;
-use homeostat_tests::{HostProcess, eventually_built, guest, run};
+use homeostat_testing::eventually_built;
+use homeostat_tests::{HostProcess, guest, run};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

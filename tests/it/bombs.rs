@@ -8,11 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use homeostat_component::{CompilationCounts, Compiler, Engine, EngineOptions, LimitName, Reason};
+use homeostat_fixtures::{demo, demo_key, memory_store};
 use homeostat_runtime::{Definition, Options};
-use homeostat_store::memory::MemoryStore;
-use homeostat_tests::{
-    HostProcess, TestHost, all_resources, demo, demo_key, eventually_blocking, eventually_built, guest, homeostat,
-};
+use homeostat_testing::{eventually_blocking, eventually_built};
+use homeostat_tests::{HostProcess, TestHost, all_resources, guest, homeostat};
 use serde_json::json;
 
 use crate::metrics::scrape::Scrape;
@@ -74,7 +73,7 @@ fn time_bomb() -> Vec<u8> {
 }
 
 async fn host(options: EngineOptions) -> TestHost {
-    let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
+    let store = memory_store();
     let engine = Engine::new(options).unwrap();
     let test = TestHost::with(store, |options| Options { engine, ..options }).await;
     let component = test.load(&guest("greeter")).await;

@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use homeostat_component::{Digest, Engine, EngineOptions};
+use homeostat_fixtures::{demo, demo_key, memory_store};
 use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::manifest::ComponentSource;
 use homeostat_runtime::{CodeSource, ControllerState, Options};
 use homeostat_store::embedded::EmbeddedStore;
-use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Change, Key, Kind, Precondition, Query, Revision, Store, Write};
-use homeostat_tests::{TestHost, demo, demo_key, eventually, guest};
+use homeostat_testing::eventually;
+use homeostat_tests::{TestHost, guest};
 use serde_json::{Value, json};
 
 /// The number of keys. The number of every twentieth key is a multiple of twenty.
@@ -95,7 +96,7 @@ struct World {
 
 impl World {
     async fn start(keys: u64) -> Self {
-        Self::over(Arc::new(MemoryStore::new(homeostat_store::Options::default())), keys).await
+        Self::over(memory_store(), keys).await
     }
 
     async fn over(store: Arc<dyn Store>, keys: u64) -> Self {
@@ -123,7 +124,7 @@ impl World {
     /// As [`World::start`], in virtual time.
     async fn in_virtual_time(keys: u64) -> Self {
         let engine = Engine::new(EngineOptions { preemption: false, ..EngineOptions::default() }).unwrap();
-        let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
+        let store = memory_store();
         let test = TestHost::with(store, |options| Options { seed: Some(7), engine, ..options }).await;
         test.host.run_controllers(Arc::new(FickleCode)).await.unwrap();
         let world = Self { test };
@@ -404,7 +405,7 @@ async fn keys_pinned_by_labels_stay_pinned_over_a_restart_and_a_change_of_labels
 /// Failures in a row and due times belong to the queue, not to a version.
 #[tokio::test(flavor = "multi_thread")]
 async fn failures_and_due_times_survive_a_rollback_and_a_promotion() {
-    let world = World::again(Arc::new(MemoryStore::new(homeostat_store::Options::default()))).await;
+    let world = World::again(memory_store()).await;
     let slow = |mut version: Value| {
         version["spec"]["backoff"] = json!({ "base": "1h", "max": "1h" });
         version

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use homeostat_tests::{HostProcess, copy_of_sources, eventually_blocking, guest, homeostat, repository, run};
+use homeostat_testing::eventually_blocking;
+use homeostat_tests::{HostProcess, copy_of_sources, guest, homeostat, repository, run};
 use serde_json::json;
 
 use crate::rollout::with_memory;
@@ -231,7 +232,7 @@ fn a_file_that_is_not_a_component_is_refused_and_the_running_one_keeps_running()
     ];
     for (refusals, (what, bytes)) in (1..).zip(cases) {
         std::fs::write(folder.path().join("greeter.wasm"), bytes).unwrap();
-        homeostat_tests::eventually_built(&format!("{what} to be refused"), || {
+        homeostat_testing::eventually_built(&format!("{what} to be refused"), || {
             let events = host.json(&["events"]);
             let refused = |event: &&serde_json::Value| event["reason"] == "Refused";
             let count = events["items"].as_array()?.iter().filter(refused).count();

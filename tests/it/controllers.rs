@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use homeostat_component::Limits;
+use homeostat_fixtures::{Fault, FaultyStore, On, demo, demo_key, memory_store};
 use homeostat_runtime::events::{Event, EventFilter};
 use homeostat_runtime::{ControllerState, Definition, Options, Overrides, QueueEntry, Suspend};
-use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Key, Kind, Precondition, Propagation, Write};
-use homeostat_tests::{Fault, FaultyStore, On, TestHost, demo, demo_key, eventually, guest};
+use homeostat_testing::eventually;
+use homeostat_tests::{TestHost, guest};
 use serde_json::{Value, json};
 
 pub(crate) async fn event(test: &TestHost, name: &str, reason: &str) -> Event {
@@ -32,7 +33,7 @@ pub(crate) async fn hostile(limits: Limits, overrides: Overrides) -> TestHost {
 /// world.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_key_is_reconciled_before_every_watch_has_listed_once() {
-    let store = FaultyStore::over(Arc::new(MemoryStore::new(homeostat_store::Options::default())));
+    let store = FaultyStore::over(memory_store());
     store.fault(On::List, "Note", Fault::Wait);
     let test = TestHost::over(store.clone()).await;
     let definition = test.definition("follower", &guest("guest-follower")).await;
@@ -100,7 +101,7 @@ async fn a_removal_finishes_running_reconciles_and_drops_queued_keys() {
 /// C2: A removal interrupts and reports the reconciles that still run at its deadline.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_removal_interrupts_and_reports_reconciles_at_its_deadline() {
-    let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
+    let store = memory_store();
     let deadline = Duration::from_millis(100);
     let test = TestHost::with(store, |options| Options { drain_deadline: deadline, ..options }).await;
     let definition = test.definition("hostile", &guest("guest-hostile")).await;
@@ -350,7 +351,7 @@ async fn a_failing_map_is_reported_and_delays_no_other_change() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_controller_above_the_limit_is_refused_until_another_one_is_removed() {
-    let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
+    let store = memory_store();
     let test = TestHost::with(store, |options| Options { controllers_max: 2, ..options }).await;
     for name in ["a", "b"] {
         test.add(name, &guest("guest-moody")).await;

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use homeostat_tests::{HostProcess, eventually_blocking, guest};
+use homeostat_testing::eventually_blocking;
+use homeostat_tests::{HostProcess, guest};
 use serde_json::{Value, json};
 
 use crate::metrics::scrape::Scrape;

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use homeostat_tests::{HostProcess, copy_of_sources, eventually_blocking, eventually_built, guest, repository};
+use homeostat_testing::{eventually_blocking, eventually_built};
+use homeostat_tests::{HostProcess, copy_of_sources, guest, repository};
 use serde_json::{Value, json};
 
 /// Writes the three controllers and a deployment of five pods, which take this long to start.

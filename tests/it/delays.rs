@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use homeostat_component::{BackoffSpec, DuringDelay, Limits};
+use homeostat_fixtures::{demo, demo_key};
 use homeostat_runtime::{Definition, Overrides};
-use homeostat_tests::{demo, demo_key, eventually};
+use homeostat_testing::eventually;
 use serde_json::json;
 
 use crate::controllers::{entry, event, hostile};

@@ -8,7 +8,7 @@ use homeostat_component::layers::{FollowTarget, Granted, GuestEvent, GuestLogLin
 use homeostat_component::{
     Answer, Call, Component, Effect, Effects, Engine, EngineOptions, Grants, Limits, Outcome, StoreError,
 };
-use homeostat_store::memory::MemoryStore;
+use homeostat_fixtures::memory_store;
 use homeostat_store::{Key, Kind, Options, Store, Write};
 use homeostat_tests::{all_resources, guest};
 use homeostat_verify::{Trace, TraceDifference, difference, record, replay};
@@ -46,7 +46,7 @@ fn web_key() -> Key {
 
 /// Records the first reconcile of a deployment, as it creates its replica set.
 async fn recorded(engine: &Engine) -> Trace {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Options::default()));
+    let store: Arc<dyn Store> = memory_store();
     store.write(Write::Create { document: web() }).await.unwrap();
     let http = HttpClient::new(Limits::default().http_body_bytes_max).unwrap();
     let world = World::new(store, Arc::new(Nowhere), Arc::new(BTreeMap::new()), http);
@@ -128,12 +128,12 @@ async fn a_layer_injects_a_fault_as_an_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_denial_is_an_answer_in_the_trace() {
     let engine = engine();
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Options::default()));
+    let store: Arc<dyn Store> = memory_store();
     let http = HttpClient::new(1 << 20).unwrap();
     let world = World::new(store, Arc::new(Nowhere), Arc::new(BTreeMap::new()), http);
     let effects = Arc::new(Granted::new(Arc::new(Grants::default()), world));
     let component = load(&engine, "guest-noop").await;
-    let key = homeostat_tests::demo_key("Noop", "a");
+    let key = homeostat_fixtures::demo_key("Noop", "a");
     let trace = record(&component, &"noop".into(), &key, &Limits::default(), effects.clone()).await;
     assert_eq!(trace.result, Ok(Outcome::Settled), "it asks for nothing");
     let component = load(&engine, "deployments").await;

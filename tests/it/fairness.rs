@@ -8,8 +8,10 @@ use std::time::Instant;
 
 use homeostat_api::{Handle, Options, serve};
 use homeostat_component::KindDeclaration;
+use homeostat_fixtures::{demo, demo_key};
 use homeostat_runtime::KindInfo;
-use homeostat_tests::{BOUND, TestHost, demo, demo_key, eventually};
+use homeostat_testing::{eventually, soon};
+use homeostat_tests::TestHost;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -138,7 +140,7 @@ async fn connect(world: &World, from: &str) -> Option<TcpStream> {
         stream.read_exact(&mut [0; 12]).await?;
         std::io::Result::Ok(stream)
     };
-    tokio::time::timeout(BOUND, asked).await.expect("it is answered, or closed").ok()
+    soon(asked).await.ok()
 }
 
 /// An address that opens as many connections as it can, and keeps them, does not get all of them.

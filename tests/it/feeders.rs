@@ -6,16 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use homeostat_component::Limits;
+use homeostat_fixtures::{Fault, FaultyStore, On, demo, demo_key, memory_store};
 use homeostat_runtime::events::{Event, EventFilter};
 use homeostat_runtime::{ControllerState, Definition, Overrides};
 use homeostat_store::embedded::EmbeddedStore;
-use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Options, Precondition, Propagation, Resource, Store, Write};
-use homeostat_tests::{Fault, FaultyStore, On, TestHost, demo, demo_key, eventually, guest};
+use homeostat_testing::eventually;
+use homeostat_tests::{TestHost, guest};
 use serde_json::{Value, json};
 
 fn memory() -> Arc<dyn Store> {
-    Arc::new(MemoryStore::new(Options::default()))
+    memory_store()
 }
 
 /// Waits for an event with this reason and at least this count, and returns it.

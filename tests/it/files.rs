@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use homeostat_tests::{HostProcess, eventually_blocking, run};
+use homeostat_testing::eventually_blocking;
+use homeostat_tests::{HostProcess, run};
 use rustix::fs::{CWD, Mode};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::json;

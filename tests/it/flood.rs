@@ -5,7 +5,8 @@ use std::fs;
 
 use homeostat_runtime::events::EVENTS_MAX;
 use homeostat_runtime::logs::BYTES_MAX;
-use homeostat_tests::{HostProcess, eventually_blocking, guest};
+use homeostat_testing::eventually_blocking;
+use homeostat_tests::{HostProcess, guest};
 use tempfile::TempDir;
 
 use crate::metrics::scrape::{Scrape, get};

@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use homeostat_component::{Digest, Grants};
+use homeostat_fixtures::demo;
 use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::manifest::ComponentSource;
 use homeostat_runtime::{CodeSource, Definition, Error};
 use homeostat_store::embedded::EmbeddedStore;
-use homeostat_tests::{TestHost, demo, eventually, guest};
+use homeostat_testing::eventually;
+use homeostat_tests::{TestHost, guest};
 use serde_json::{Value, json};
 
 const NAME: &str = "nosy";

@@ -9,10 +9,11 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use homeostat_component::{Component, Engine, EngineOptions, Grants, LimitName, Limits};
+use homeostat_fixtures::{demo, demo_key, memory_store};
 use homeostat_runtime::events::{Event, EventFilter};
 use homeostat_runtime::{ControllerState, Definition, Options, Overrides};
-use homeostat_store::memory::MemoryStore;
-use homeostat_tests::{HostProcess, TestHost, all_resources, demo, demo_key, eventually, eventually_blocking, guest};
+use homeostat_testing::{eventually, eventually_blocking};
+use homeostat_tests::{HostProcess, TestHost, all_resources, guest};
 use serde_json::json;
 use tokio::sync::OnceCell;
 
@@ -41,7 +42,7 @@ async fn arena() -> &'static Arena {
 /// Starts a host with the controller `greeter`, which behaves well.
 async fn host() -> TestHost {
     let arena = arena().await;
-    let store = std::sync::Arc::new(MemoryStore::new(homeostat_store::Options::default()));
+    let store = memory_store();
     let test = TestHost::with(store, |options| Options { engine: arena.engine.clone(), ..options }).await;
     let greeter = Definition { grants: all_resources(), ..Definition::new("greeter", arena.greeter.clone()) };
     test.host.put(greeter).await.unwrap();

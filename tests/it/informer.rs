@@ -5,9 +5,11 @@ use std::process::Stdio;
 
 use homeostat_api::{Options, serve};
 use homeostat_component::KindDeclaration;
+use homeostat_fixtures::{demo, demo_key};
 use homeostat_runtime::KindInfo;
 use homeostat_store::{Change, Kind, Precondition, Propagation, Write};
-use homeostat_tests::{BOUND, TestHost, demo, demo_key, informer};
+use homeostat_testing::soon;
+use homeostat_tests::{TestHost, informer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
@@ -40,7 +42,7 @@ impl InformerOutput {
     }
 
     async fn line(&mut self) -> Value {
-        let line = tokio::time::timeout(BOUND, self.lines.next_line()).await.expect("a line comes").unwrap();
+        let line = soon(self.lines.next_line()).await.unwrap();
         serde_json::from_str(&line.expect("the informer keeps running")).unwrap()
     }
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use homeostat_component::{BackoffSpec, Limits};
+use homeostat_fixtures::{Fault, FaultyStore, On, demo, demo_key, memory_store};
 use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::{Definition, KeyVerb, Overrides};
-use homeostat_store::memory::MemoryStore;
-use homeostat_tests::{BOUND, Fault, FaultyStore, On, TestHost, demo, demo_key, eventually, guest};
+use homeostat_testing::{BOUND, eventually};
+use homeostat_tests::{TestHost, guest};
 use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -313,7 +314,7 @@ async fn a_followed_resource_requeues_the_key_until_another_one_is_followed() {
 /// key.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_reconcile_leaves_the_follows_of_its_key_unchanged() {
-    let store = FaultyStore::over(Arc::new(MemoryStore::new(homeostat_store::Options::default())));
+    let store = FaultyStore::over(memory_store());
     let test = TestHost::over(store.clone()).await;
     let definition = test.definition("follower", &guest("guest-follower")).await;
     let second = Duration::from_secs(1);

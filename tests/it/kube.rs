@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use homeostat_api::{Handle, Options, serve};
 use homeostat_component::KindDeclaration;
+use homeostat_fixtures::{demo, demo_key};
 use homeostat_runtime::KindInfo;
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Change, Kind, Precondition, Propagation, Write};
-use homeostat_tests::{BOUND, TestHost, demo, demo_key, kube};
+use homeostat_testing::soon;
+use homeostat_tests::{TestHost, kube};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
@@ -66,7 +68,7 @@ impl Notes {
         document.as_object_mut().unwrap().extend(content.as_object().unwrap().clone());
         let mut command = self.command("apply", &self.served.address().to_string());
         let ended = command.args([manager, part, force, &document.to_string()]).output();
-        let output = tokio::time::timeout(BOUND, ended).await.expect("it ends").unwrap();
+        let output = soon(ended).await.unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
     }
@@ -97,7 +99,7 @@ struct WatcherOutput {
 impl WatcherOutput {
     /// Returns event, name and text of the next line that is not an error.
     async fn next(&mut self) -> (String, String, String) {
-        tokio::time::timeout(BOUND, self.next_event()).await.expect("an event comes")
+        soon(self.next_event()).await
     }
 
     async fn next_event(&mut self) -> (String, String, String) {

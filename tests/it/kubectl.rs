@@ -7,7 +7,8 @@ use homeostat_api::{Handle, Options, serve};
 use homeostat_component::Severity;
 use homeostat_runtime::events::{EventSource, NewEvent};
 use homeostat_store::{Key, Kind, Write};
-use homeostat_tests::{BOUND, TestHost, eventually, kubectl};
+use homeostat_testing::{BOUND, eventually, soon};
+use homeostat_tests::{TestHost, kubectl};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -191,7 +192,7 @@ async fn kubectl_watches_and_deletes() {
     cluster.done(&["rollout", "status", "deploy/web"]).await;
     let mut watch = cluster.command(&["get", "deploy", "-w", "--no-headers"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
-    let mut line = async || tokio::time::timeout(BOUND, lines.next_line()).await.unwrap().unwrap().unwrap();
+    let mut line = async || soon(lines.next_line()).await.unwrap().unwrap();
     assert_eq!(cells(&line().await)[..2], ["web", "1/1"]);
     cluster.done(&["scale", "deploy/web", "--replicas=2"]).await;
     while cells(&line().await)[1] != "2/2" {}
@@ -256,7 +257,7 @@ async fn kubectl_shows_events_of_a_resource_and_follows_them() {
 
     let mut watch = cluster.command(&["get", "events", "-w", "--no-headers"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
-    let mut line = async || tokio::time::timeout(BOUND, lines.next_line()).await.unwrap().unwrap().unwrap();
+    let mut line = async || soon(lines.next_line()).await.unwrap().unwrap();
     while !line().await.contains("ScalingReplicaSet") {}
     let key = Key::new(Kind::new("apps", "v1", "Deployment"), "default", "web");
     for _ in 0..2 {
@@ -317,7 +318,7 @@ async fn kubectl_reads_and_writes_every_served_version_of_a_kind() {
     let mut watch = watch.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
     let mut told = async |wanted: &str| {
-        while !tokio::time::timeout(BOUND, lines.next_line()).await.unwrap().unwrap().unwrap().contains(wanted) {}
+        while !soon(lines.next_line()).await.unwrap().unwrap().contains(wanted) {}
     };
     told("stable.example.com/v1beta1").await;
     cluster.done(&["delete", "-f", "old.yaml"]).await;

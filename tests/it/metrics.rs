@@ -5,7 +5,8 @@ pub(crate) mod scrape;
 
 use std::path::Path;
 
-use homeostat_tests::{HostProcess, eventually_blocking, guest, renamed};
+use homeostat_testing::eventually_blocking;
+use homeostat_tests::{HostProcess, guest, renamed};
 use scrape::{Scrape, get};
 
 /// Gauges that are 0 when the host is idle.

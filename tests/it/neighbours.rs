@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
+use homeostat_fixtures::{demo, memory_store};
 use homeostat_runtime::{
     Definition, Feeder, FeederError, Intake, Observer, Options, Overrides, Priority, QueueEntry, ReconcileRecord,
     Recorder,
 };
 use homeostat_store::Key;
-use homeostat_store::memory::MemoryStore;
-use homeostat_tests::{TestHost, demo, eventually, guest};
+use homeostat_testing::eventually;
+use homeostat_tests::{TestHost, guest};
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -132,8 +133,7 @@ impl Feeder for NumberFeeder {
 #[tokio::test]
 async fn a_key_waits_for_a_few_quanta_and_not_for_all_ready_keys_of_another_controller() {
     const WORKERS: u32 = 128;
-    let (counts, store) =
-        (Arc::<ReconcileCounts>::default(), Arc::new(MemoryStore::new(homeostat_store::Options::default())));
+    let (counts, store) = (Arc::<ReconcileCounts>::default(), memory_store());
     let observer = Arc::new(CountingObserver(counts.clone(), false));
     let test = TestHost::with(store, |options| Options { observer, ..options }).await;
     for name in ["busy", "seldom"] {

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use homeostat_tests::{HostProcess, eventually_blocking, guest, repository};
+use homeostat_testing::eventually_blocking;
+use homeostat_tests::{HostProcess, guest, repository};
 
 use crate::metrics::scrape::{Answer, get};
 

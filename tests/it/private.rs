@@ -4,7 +4,8 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use homeostat_tests::{HostProcess, eventually_blocking, guest, repository, run_with_open_umask};
+use homeostat_testing::eventually_blocking;
+use homeostat_tests::{HostProcess, guest, repository, run_with_open_umask};
 
 /// Returns the files and folders at a path and below it that other users have access to.
 fn open_to_others(path: &Path) -> Vec<PathBuf> {

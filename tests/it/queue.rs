@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use homeostat_tests::{HostProcess, Output, eventually_blocking, eventually_equal, guest};
+use homeostat_testing::{eventually_blocking, eventually_equal};
+use homeostat_tests::{HostProcess, Output, guest};
 use serde_json::Value;
 
 /// A host with the guest `moody`.

@@ -5,9 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use homeostat_component::Digest;
-use homeostat_tests::{
-    Access, HostProcess, Output, RegistryFault, TestRegistry, eventually_built, guest, renamed, repository, run_with,
-};
+use homeostat_testing::eventually_built;
+use homeostat_tests::{Access, HostProcess, Output, RegistryFault, TestRegistry, guest, renamed, repository, run_with};
 use serde_json::{Value, json};
 
 /// `user:secret-word`.

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use homeostat_component::Digest;
+use homeostat_fixtures::{demo, demo_key};
 use homeostat_runtime::controller_reconciler::SyncOutcome;
 use homeostat_runtime::manifest::ComponentSource;
 use homeostat_runtime::{CodeSource, ControllerState};
 use homeostat_store::embedded::EmbeddedStore;
 use homeostat_store::{Change, Key, Kind, Query, Store, Write};
-use homeostat_tests::{TestHost, demo, demo_key, eventually, guest, renamed};
+use homeostat_testing::eventually;
+use homeostat_tests::{TestHost, guest, renamed};
 use serde_json::{Value, json};
 
 use crate::bombs::{leb128, section};

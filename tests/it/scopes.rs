@@ -1,15 +1,17 @@
 //! Controllers of namespaced and cluster-scoped kinds.
 
 use homeostat_component::Grants;
+use homeostat_fixtures::demo_kind;
 use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::manifest::Manifest;
 use homeostat_runtime::{ControllerState, Definition};
 use homeostat_store::{Change, Key, Kind, Precondition, Propagation, Write};
-use homeostat_tests::{TestHost, eventually, guest, repository};
+use homeostat_testing::eventually;
+use homeostat_tests::{TestHost, guest, repository};
 use serde_json::{Value, json};
 
 fn key(kind: &str, namespace: &str, name: &str) -> Key {
-    Key::new(Kind::new("demo.homeostat.dev", "v1", kind), namespace, name)
+    Key::new(demo_kind(kind), namespace, name)
 }
 
 /// Returns a document of `demo.homeostat.dev/v1`, cluster-scoped if the namespace is empty.

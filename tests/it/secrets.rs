@@ -7,7 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::mpsc;
 
-use homeostat_tests::{HostProcess, eventually_blocking, guest};
+use homeostat_testing::eventually_blocking;
+use homeostat_tests::{HostProcess, guest};
 use tempfile::TempDir;
 
 /// Starts a site that answers 204. Returns its address, and the header `authorization` of each request.

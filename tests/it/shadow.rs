@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use homeostat_component::{Digest, Grants, Limits};
+use homeostat_fixtures::{demo, demo_key, memory_store};
 use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::manifest::ComponentSource;
 use homeostat_runtime::shadow::ShadowReport;
 use homeostat_runtime::{CodeSource, Definition, Error};
-use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Key, Kind};
-use homeostat_tests::{TestHost, demo, demo_key, eventually, guest};
+use homeostat_testing::eventually;
+use homeostat_tests::{TestHost, guest};
 use serde_json::{Value, json};
 
 const KEYS: u64 = 5;
@@ -223,7 +224,7 @@ impl CodeSource for TwinCode {
 
 /// Starts a host that runs the controllers of its store, with the version without a face.
 async fn host_with_code() -> TestHost {
-    let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
+    let store = memory_store();
     let test = TestHost::over(store).await;
     test.host.run_controllers(Arc::new(TwinCode)).await.unwrap();
     apply_version(&test, "", json!({})).await;

@@ -10,13 +10,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use homeostat_component::{BackoffSpec, Component, Engine, EngineOptions};
+use homeostat_fixtures::{Fault, FaultyStore, On, demo, demo_key, memory_store};
 use homeostat_runtime::{
     ControllerState, ControllerStatus, Definition, Host, KeyVerb, LogBook, Observer, Options, Overrides, QueueCounts,
     ReconcileRecord, Recorder, RemovalReport,
 };
-use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Key, Precondition, Propagation, Query, Resource, Selector, Store, Write};
-use homeostat_tests::{Fault, FaultyStore, On, all_resources, demo, demo_key, guest, renamed};
+use homeostat_testing::Dice;
+use homeostat_tests::{all_resources, guest, renamed};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -33,22 +34,6 @@ const BACKOFF_MAX: Duration = Duration::from_secs(10);
 const MOODS: [&str; 5] = ["settle", "again", "fail", "never", "panic"];
 const NAME: &str = "tally";
 const KIND: &str = "Tally";
-
-/// Random numbers from a seed. Source: splitmix64, by Steele, Lea and Flood, 2014.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-
-    fn one_of<T: Copy>(&mut self, these: &[T]) -> T {
-        these[self.below(these.len() as u64) as usize]
-    }
-}
 
 /// An engine and two versions of one guest, loaded once for all seeds.
 struct Versions {
@@ -155,9 +140,9 @@ impl Recorder for BookObserver {
     }
 }
 
-/// One run: a host, a faulty store, and the random source of the steps.
+/// One run: a host, a faulty store, and the dice that choose the steps.
 struct World {
-    random: Random,
+    dice: Dice,
     store: Arc<FaultyStore>,
     host: Host,
     book: Arc<Book>,
@@ -167,13 +152,13 @@ struct World {
 impl World {
     async fn start(seed: u64) -> Self {
         let Versions { engine, versions } = versions();
-        let store = FaultyStore::over(Arc::new(MemoryStore::new(homeostat_store::Options::default())));
+        let store = FaultyStore::over(memory_store());
         let book = Arc::new(Book { origin: Instant::now(), logs: OnceLock::new(), inner: Mutex::default() });
         let observer = Arc::new(BookObserver(book.clone()));
         let options = Options { observer, seed: Some(seed), ..Options::new(engine.clone(), store.clone()) };
         let host = Host::start(options).await.unwrap();
         drop(book.logs.set(host.logs()));
-        let world = Self { random: Random(seed), store, host, book, version: 0 };
+        let world = Self { dice: Dice::new(seed), store, host, book, version: 0 };
         assert_eq!(versions[0].describe().manages.kind.name, KIND);
         world.put().await;
         world
@@ -191,12 +176,16 @@ impl World {
         self.host.controllers().pop()
     }
 
+    fn one_of<T: Copy>(&mut self, these: &[T]) -> T {
+        *self.dice.one(these).expect("there is one")
+    }
+
     /// Does one random step, and describes it.
     async fn step(&mut self) -> String {
-        let key = demo_key(KIND, &format!("t{}", self.random.below(NAMES)));
-        match self.random.below(16) {
+        let key = demo_key(KIND, &format!("t{}", self.dice.below(NAMES)));
+        match self.dice.below(16) {
             0..6 => {
-                let mood = self.random.one_of(&MOODS);
+                let mood = self.one_of(&MOODS);
                 let applied = self.apply(key.name(), mood).await;
                 format!("apply {} {mood} {}", key.name(), if applied { "" } else { "fails" })
             }
@@ -212,7 +201,7 @@ impl World {
                 format!("swap to {} {swapped}", self.version)
             }
             9 => {
-                let hold = self.random.below(2) == 0;
+                let hold = self.dice.below(2) == 0;
                 self.suspend(hold);
                 format!("suspend {hold}")
             }
@@ -224,14 +213,14 @@ impl World {
                 format!("remove and add, {} dropped, {} interrupted", dropped.len(), interrupted.len())
             }
             11 | 12 => {
-                let on = self.random.one_of(&[On::Get, On::Write, On::List, On::Watch, On::Next]);
-                let fault = self.random.one_of(&[Fault::Fail, Fault::Fail, Fault::Slow(Duration::from_millis(700))]);
+                let on = self.one_of(&[On::Get, On::Write, On::List, On::Watch, On::Next]);
+                let fault = self.one_of(&[Fault::Fail, Fault::Fail, Fault::Slow(Duration::from_millis(700))]);
                 let fault = if on == On::Next && fault != Fault::Fail { Fault::Expire } else { fault };
                 self.store.fault(on, KIND, fault);
                 format!("fault {on:?} {fault:?}")
             }
             13 => {
-                let delay = Duration::from_millis(self.random.below(50));
+                let delay = Duration::from_millis(self.dice.below(50));
                 self.store.fault(On::Get, KIND, Fault::Slow(delay));
                 self.store.fault(On::Write, KIND, Fault::Slow(delay));
                 format!("slow {delay:?}")
@@ -266,8 +255,8 @@ impl World {
 
     async fn steps(&mut self) {
         for _ in 0..STEPS {
-            let pause_ms = self.random.one_of(&[0, 0, 1, 10, 100, 3000]);
-            sleep(Duration::from_millis(self.random.below(pause_ms + 1))).await;
+            let pause_ms = self.one_of(&[0, 0, 1, 10, 100, 3000]);
+            sleep(Duration::from_millis(self.dice.below(pause_ms + 1))).await;
             let what = self.step().await;
             self.book.note(&what);
         }

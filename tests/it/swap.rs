@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use homeostat_component::{Component, Digest, Engine, EngineOptions, Limits};
+use homeostat_fixtures::{Fault, FaultyStore, On, demo, demo_key, memory_store};
 use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::{Definition, Error, Feeder, FeederError, Intake, Overrides, Priority, Put};
-use homeostat_store::memory::MemoryStore;
-use homeostat_tests::{Fault, FaultyStore, On, TestHost, demo, demo_key, eventually, guest, renamed};
+use homeostat_testing::eventually;
+use homeostat_tests::{TestHost, guest, renamed};
 use serde_json::json;
 
 async fn other(test: &TestHost, path: &Path, tag: &str) -> Component {
@@ -170,7 +171,7 @@ async fn the_same_definition_again_changes_nothing_and_other_settings_keep_the_g
 #[tokio::test(start_paused = true)]
 async fn a_worker_takes_the_swapped_component_for_its_next_key() {
     let engine = Engine::new(EngineOptions { preemption: false, ..EngineOptions::default() }).unwrap();
-    let store = FaultyStore::over(Arc::new(MemoryStore::new(homeostat_store::Options::default())));
+    let store = FaultyStore::over(memory_store());
     let test = TestHost::with(store.clone(), |options| homeostat_runtime::Options { engine, ..options }).await;
     let definition = test.definition("it", &guest("guest-fickle")).await;
     let overrides = Overrides { concurrency: Some(1), ..Overrides::default() };
@@ -213,7 +214,7 @@ async fn wait_for_release(engine: &Engine, digest: &Digest) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_component_is_released_after_a_swap_a_shadow_or_a_removal() {
     let engine = Engine::new(EngineOptions::default()).unwrap();
-    let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
+    let store = memory_store();
     let test = TestHost::with(store, |options| homeostat_runtime::Options { engine: engine.clone(), ..options }).await;
     test.add("it", &guest("greeter")).await;
     let digest = |test: &TestHost| test.host.definition("it").unwrap().component.digest().clone();

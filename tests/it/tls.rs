@@ -8,10 +8,10 @@ use std::process::{Child, Command, Stdio};
 
 use homeostat_api::{Certificate, Handle, Options, serve};
 use homeostat_component::KindDeclaration;
+use homeostat_fixtures::{Fault, FaultyStore, On, demo, demo_key, memory_store};
 use homeostat_runtime::KindInfo;
-use homeostat_tests::{
-    BOUND, Fault, FaultyStore, On, Output, TestHost, demo, demo_key, eventually, homeostat, informer, kubectl, run,
-};
+use homeostat_testing::{BOUND, eventually, soon};
+use homeostat_tests::{Output, TestHost, homeostat, informer, kubectl, run};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -119,7 +119,7 @@ async fn kubectl_reads_writes_and_watches_in_tls_with_a_token() {
     let watch = host.kubectl(READER, &["get", "notes", "-w", "-o", "jsonpath={.spec.text}{\"\\n\"}"]);
     let mut watch = { watch }.stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
-    let mut line = async || tokio::time::timeout(BOUND, lines.next_line()).await.unwrap().unwrap().unwrap();
+    let mut line = async || soon(lines.next_line()).await.unwrap().unwrap();
     assert_eq!(line().await, "one");
     host.test.apply(demo("Note", "a", json!({"text": "two"}))).await;
     assert_eq!(line().await, "two");
@@ -139,7 +139,7 @@ async fn a_shared_informer_watches_in_tls_with_a_token() {
     let mut until = async |part: &str| {
         let found =
             async { while !lines.next_line().await.unwrap().expect("the informer keeps running").contains(part) {} };
-        tokio::time::timeout(BOUND, found).await.unwrap_or_else(|_| panic!("the informer does not print {part}"));
+        soon(found).await;
     };
     until("\"event\":\"synced\"").await;
     host.test.apply(demo("Note", "b", json!({}))).await;
@@ -208,9 +208,7 @@ async fn a_token_removed_from_the_file_is_refused_without_a_restart() {
 
 #[tokio::test]
 async fn a_client_gets_an_error_when_a_response_takes_too_long() {
-    let store = FaultyStore::over(std::sync::Arc::new(homeostat_store::memory::MemoryStore::new(
-        homeostat_store::Options::default(),
-    )));
+    let store = FaultyStore::over(memory_store());
     let test = TestHost::over(store.clone()).await;
     declare_notes(&test);
     let options = Options { answer_ms_max: 200, ..Options::default() };

@@ -4,13 +4,12 @@
 use std::sync::Arc;
 
 use homeostat_component::{Engine, EngineOptions, Severity};
+use homeostat_fixtures::memory_store;
 use homeostat_runtime::events::{Event, EventFilter};
 use homeostat_runtime::{Definition, Options};
-use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Key, Kind};
-use homeostat_tests::{
-    TestHost, all_resources, c_guest, compiled_folder, eventually, go_guest, javascript_guest, python_guest,
-};
+use homeostat_testing::eventually;
+use homeostat_tests::{TestHost, all_resources, c_guest, compiled_folder, go_guest, javascript_guest, python_guest};
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
@@ -24,7 +23,7 @@ async fn run(build: fn() -> Vec<u8>) -> (TestHost, [Value; 2]) {
     let component = spawn_blocking(build).await.unwrap();
     let compiled = Some(compiled_folder());
     let engine = Engine::new(EngineOptions { compiled, ..EngineOptions::default() }).unwrap();
-    let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
+    let store = memory_store();
     let test = TestHost::with(store, |options| Options { engine, ..options }).await;
     let component = test.host.load(component).await.unwrap();
     let config = [("greeting".to_owned(), "hello".to_owned())].into();

@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
+use homeostat_fixtures::{demo, demo_key};
 use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::{ControllerState, Definition};
-use homeostat_tests::{TestHost, demo, demo_key, eventually, guest};
+use homeostat_testing::eventually;
+use homeostat_tests::{TestHost, guest};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;

@@ -8,10 +8,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 
+use homeostat_testing::eventually_blocking;
 use serde_json::{Value, json};
 
 use crate::process::PipeReader;
-use crate::{eventually_blocking, tools};
+use crate::tools;
 
 /// The log message before the port on which the registry listens.
 const LISTENING: &str = "listening on 127.0.0.1:";

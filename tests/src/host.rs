@@ -5,13 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use homeostat_component::{Component, Engine, EngineOptions, Grants};
+use homeostat_fixtures::memory_store;
 use homeostat_runtime::{ControllerState, ControllerStatus, Definition, Host, Options};
-use homeostat_store::memory::MemoryStore;
-use homeostat_store::{Key, Kind, Resource, Store};
+use homeostat_store::{Key, Resource, Store};
+use homeostat_testing::{BOUND, eventually};
 use serde_json::{Value, json};
-
-use crate::eventually;
-use crate::wait::BOUND;
 
 /// Consecutive checks without progress that count as idle.
 const LOOKS_AT_REST: u32 = 20;
@@ -28,7 +26,7 @@ impl TestHost {
     /// # Panics
     /// When it does not start.
     pub async fn start() -> Self {
-        Self::over(Arc::new(MemoryStore::new(homeostat_store::Options::default()))).await
+        Self::over(memory_store()).await
     }
 
     /// Starts a host over a store.
@@ -138,14 +136,4 @@ impl TestHost {
 pub fn all_resources() -> Grants {
     serde_json::from_value(json!({"resources": [{"kinds": ["*"], "verbs": ["*"], "namespaces": ["*"]}]}))
         .expect("it is a grant")
-}
-
-/// Returns the key of a resource of `demo.homeostat.dev/v1` in the namespace `default`.
-pub fn demo_key(kind: &str, name: &str) -> Key {
-    Key::new(Kind::new("demo.homeostat.dev", "v1", kind), "default", name)
-}
-
-/// Returns a document of `demo.homeostat.dev/v1` in the namespace `default`.
-pub fn demo(kind: &str, name: &str, spec: Value) -> Value {
-    json!({"apiVersion": "demo.homeostat.dev/v1", "kind": kind, "metadata": {"name": name, "namespace": "default"}, "spec": spec})
 }

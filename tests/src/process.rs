@@ -6,9 +6,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use homeostat_testing::{BUILD_BOUND, eventually_built, until};
+
 use crate::artifacts::{cache_folder, edited_folder};
-use crate::wait::BUILD_BOUND;
-use crate::{eventually_built, homeostat, wait};
+use crate::homeostat;
 
 /// The exit code and output of a process.
 #[derive(Debug)]
@@ -203,7 +204,7 @@ impl Process {
     /// Waits for the process to end by itself. If it does not, kills it and panics with its output. The time
     /// limit allows for building guests.
     fn wait_for_exit(mut self, what: &str) -> Output {
-        let status = wait::until(BUILD_BOUND, || self.child.try_wait().expect("it is our child"));
+        let status = until(BUILD_BOUND, || self.child.try_wait().expect("it is our child"));
         let Some(status) = status else {
             panic!("{what} does not end; it said:\n{}{}", self.stdout.text(), self.stderr.text());
         };

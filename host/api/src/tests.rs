@@ -7,6 +7,7 @@ use homeostat_runtime::events::{EventSource, NewEvent};
 use homeostat_runtime::{Host, KindInfo, Options as HostOptions};
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Kind, Options as StoreOptions};
+use homeostat_testing::within;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
@@ -18,7 +19,13 @@ use tokio::net::UnixStream;
 use crate::{Address, Handle, Options, serve};
 
 /// No response takes this long.
-const PATIENCE: Duration = Duration::from_secs(10);
+const RESPONSE_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Waits for a response, or for a step towards it.
+#[track_caller]
+fn soon<F: Future>(future: F) -> impl Future<Output = F::Output> {
+    within(RESPONSE_TIME_MAX, future)
+}
 
 struct Server {
     host: Host,
@@ -71,7 +78,7 @@ impl Server {
             .header("accept", if method == "GET" { content_type } else { "application/json" })
             .header("content-type", content_type);
         let request = request.body(Full::new(Bytes::from(body.to_owned()))).unwrap();
-        tokio::time::timeout(PATIENCE, sender.send_request(request)).await.unwrap().unwrap()
+        soon(sender.send_request(request)).await.unwrap()
     }
 
     async fn ask(&self, method: &str, path: &str, body: &Value) -> Answer {
@@ -119,7 +126,7 @@ impl Lines {
     /// Returns the next line; `None` at the end.
     async fn next(&mut self) -> Option<Value> {
         while !self.buffer.contains('\n') {
-            let frame = tokio::time::timeout(PATIENCE, self.body.frame()).await.expect("a line comes")?;
+            let frame = soon(self.body.frame()).await?;
             self.buffer.push_str(std::str::from_utf8(&frame.unwrap().into_data().unwrap()).unwrap());
         }
         let (line, rest) = self.buffer.split_once('\n').map(|(line, rest)| (line.to_owned(), rest.to_owned())).unwrap();
@@ -305,12 +312,12 @@ async fn stopping_ends_watches_and_takes_the_socket_away() {
     let server = Server::start().await;
     let mut watch = server.follow(&format!("{DEPLOYMENTS}?watch=1")).await;
     let mut logs = server.follow("/homeostat/v1/logs?follow=1").await;
-    server.handle.stop(PATIENCE).await;
+    server.handle.stop(RESPONSE_TIME_MAX).await;
     assert!(watch.next().await.is_none());
     assert!(logs.next().await.is_none());
     let Address::Unix(socket) = server.handle.address() else { panic!("not a socket") };
     assert!(!socket.exists());
-    server.handle.stop(PATIENCE).await;
+    server.handle.stop(RESPONSE_TIME_MAX).await;
 }
 
 #[tokio::test]

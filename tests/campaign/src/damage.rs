@@ -12,9 +12,9 @@ use std::time::Duration;
 use anyhow::Result;
 use homeostat_store::embedded::EmbeddedStore;
 use homeostat_store::{Error, Event, Options, Query, Resource, Revision, Scope, Store, Write};
+use homeostat_testing::Dice;
 use tokio::runtime::Builder;
 
-use crate::dice::Dice;
 use crate::disk::Disk;
 use crate::document;
 use crate::findings::{CampaignResult, progress};
@@ -72,7 +72,7 @@ pub(crate) fn run(cycles: u64, seed: u64) -> Result<CampaignResult> {
     let files: Vec<_> = files.into_iter().map(Arc::new).collect();
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     for cycle in 0..cycles {
-        let mut dice = Dice::new(seed, cycle);
+        let mut dice = Dice::stream(seed, cycle);
         let good = &files[dice.index(files.len())];
         let mut bytes = good.bytes.clone();
         damage(&mut bytes, &mut dice);

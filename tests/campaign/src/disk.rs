@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use homeostat_store::Options;
 use homeostat_store::embedded::{EmbeddedStore, OpenError};
+use homeostat_testing::Dice;
 use redb::StorageBackend;
-
-use crate::dice::Dice;
 
 /// The unit that survives a power loss as a whole or not at all, in bytes.
 const SECTOR: usize = 512;
@@ -85,7 +84,7 @@ impl Disk {
     /// Makes a disk with these bytes.
     pub(crate) fn of(bytes: Vec<u8>) -> Self {
         let synced = bytes.clone();
-        let (unsynced, dice) = (Vec::new(), Dice::new(0, 0));
+        let (unsynced, dice) = (Vec::new(), Dice::new(0));
         Self(Arc::new(Mutex::new(DiskState { bytes, synced, unsynced, planned: None, struck: None, dice })))
     }
 
@@ -93,7 +92,7 @@ impl Disk {
     pub(crate) fn plan(&self, trouble: DiskFault, after: u64, dice: &mut Dice) {
         let mut platter = self.platter();
         platter.planned = Some((trouble, after));
-        platter.dice = Dice::new(dice.number(), 0);
+        platter.dice = Dice::new(dice.number());
     }
 
     /// Ends the current fault and cancels the planned one.

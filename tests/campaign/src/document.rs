@@ -2,9 +2,8 @@
 //! document is recognised.
 
 use homeostat_store::{Key, Kind, Resource};
+use homeostat_testing::Dice;
 use serde_json::{Value, json};
-
-use crate::dice::Dice;
 
 /// Maximum number of owners that documents name.
 pub(crate) const OWNERS: u64 = 5;
@@ -123,5 +122,5 @@ fn content(name: &str, counter: u64, part: &str) -> Value {
 fn dice(name: &str, counter: u64, part: &str) -> Dice {
     let seed =
         name.bytes().chain(part.bytes()).fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
-    Dice::new(seed, counter)
+    Dice::stream(seed, counter)
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use homeostat_store::embedded::{EmbeddedStore, OpenError};
 use homeostat_store::{Error, Store, Write};
+use homeostat_testing::Dice;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::dice::Dice;
 use crate::disk::{Disk, DiskFault, FaultLifetime};
 use crate::document;
 use crate::findings::{CampaignResult, Findings, progress};
@@ -46,7 +46,7 @@ pub(crate) fn run(cycles: u64, seed: u64) -> Result<CampaignResult> {
         if cycle % CYCLES_PER_DISK == 0 {
             machine = Machine::default();
         }
-        let mut dice = Dice::new(seed, cycle);
+        let mut dice = Dice::stream(seed, cycle);
         let disk = Disk::of(std::mem::take(&mut machine.bytes));
         findings = runtime.block_on(run_until_trouble(&mut machine, &disk, cycle, &mut dice, &mut tally))?;
         if findings.is_empty() {
@@ -198,7 +198,7 @@ mod tests {
         let first = store.write(write(0)).await.expect("the disk is in order").resource;
         store.close().await;
         let before = disk.bytes();
-        disk.plan(DiskFault::Write(ErrorKind::ReadOnlyFilesystem, FaultLifetime::UntilHealed), 0, &mut Dice::new(1, 0));
+        disk.plan(DiskFault::Write(ErrorKind::ReadOnlyFilesystem, FaultLifetime::UntilHealed), 0, &mut Dice::new(1));
         let store = EmbeddedStore::over(disk.clone(), Options::default()).expect("it can be read");
         assert_eq!(store.get(first.key()).await, Ok(first));
         let refused = store.write(write(1)).await.map(drop);
@@ -218,7 +218,7 @@ mod tests {
         drop(store);
         let store = EmbeddedStore::over(disk.clone(), Options::default()).expect("the disk is in order");
         // Like a pulled cable.
-        disk.plan(DiskFault::PowerLoss, 0, &mut Dice::new(1, 0));
+        disk.plan(DiskFault::PowerLoss, 0, &mut Dice::new(1));
         assert!(matches!(store.write(write(1)).await, Err(Error::Unavailable { .. })));
         assert!(matches!(store.get(first.key()).await, Err(Error::Unavailable { .. })));
         disk.heal();
@@ -235,7 +235,7 @@ mod tests {
         let runtime = Builder::new_current_thread().enable_all().build().expect("there are threads");
         let mut refused = 0;
         for after in (0..).step_by(3) {
-            disk.plan(DiskFault::Read(FaultLifetime::Once), after, &mut Dice::new(1, 0));
+            disk.plan(DiskFault::Read(FaultLifetime::Once), after, &mut Dice::new(1));
             let opened = EmbeddedStore::over(disk.clone(), Options::default());
             let is_struck = disk.has_failed();
             disk.heal();

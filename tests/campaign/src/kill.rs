@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use homeostat_store::Store;
 use homeostat_store::embedded::EmbeddedStore;
+use homeostat_testing::Dice;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::dice::Dice;
 use crate::findings::{CampaignResult, Findings, progress};
 use crate::ledger::Ledger;
 use crate::load::{AcknowledgedWrite, Workload};
@@ -74,7 +74,7 @@ pub(crate) fn run(cycles: u64, seed: u64) -> Result<CampaignResult> {
             (folder, ledger, was_open) = (tempfile::tempdir()?, Ledger::default(), false);
         }
         let path = folder.path().join("store");
-        let mut dice = Dice::new(seed, cycle);
+        let mut dice = Dice::stream(seed, cycle);
         let base = (cycle + 1) * COUNTERS_PER_CYCLE;
         ledger.start_cycle(base);
         let said = kill_at(start(&path, dice.number(), base)?, &KillTime::of(&mut dice))?;

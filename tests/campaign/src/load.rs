@@ -6,8 +6,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow};
 use homeostat_store::embedded::EmbeddedStore;
 use homeostat_store::{Error, Precondition, Propagation, Query, Revision, Store, Write};
+use homeostat_testing::Dice;
 
-use crate::dice::Dice;
 use crate::document::{self, State};
 
 /// Concurrent tasks.
@@ -103,7 +103,7 @@ impl Workload {
         mut mine: BTreeMap<String, (Revision, State)>,
         told: impl Fn(AcknowledgedWrite) + Send,
     ) -> Result<(), Error> {
-        let mut dice = Dice::new(self.seed, self.base + task);
+        let mut dice = Dice::stream(self.seed, self.base + task);
         let mut counter = self.base;
         while counter < self.base + self.writes {
             counter += 1;

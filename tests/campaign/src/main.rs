@@ -10,8 +10,6 @@
 //! except for the scheduling of threads.
 
 mod damage;
-#[path = "../../src/dice.rs"]
-mod dice;
 mod disk;
 mod document;
 mod faults;

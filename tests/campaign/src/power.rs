@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Result, anyhow};
 use homeostat_store::Options;
 use homeostat_store::embedded::EmbeddedStore;
+use homeostat_testing::Dice;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::dice::Dice;
 use crate::disk::{Disk, DiskFault};
 use crate::findings::{CampaignResult, Findings, progress};
 use crate::kill::COUNTERS_PER_CYCLE;
@@ -32,7 +32,7 @@ pub(crate) fn run(crashes: u64, seed: u64) -> Result<CampaignResult> {
         if crash % CRASHES_PER_DISK == 0 {
             machine = Machine::default();
         }
-        let mut dice = Dice::new(seed, crash);
+        let mut dice = Dice::stream(seed, crash);
         machine.ledger.start_cycle((crash + 1) * COUNTERS_PER_CYCLE);
         let disk = Disk::of(std::mem::take(&mut machine.bytes));
         opening += u64::from(!run_until_trouble(&mut machine, &runtime, &disk, crash, &mut dice)?);

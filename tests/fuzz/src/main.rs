@@ -13,8 +13,6 @@
 
 mod corpus;
 mod coverage;
-#[path = "../../src/dice.rs"]
-mod dice;
 mod judge;
 mod mutate;
 mod run;

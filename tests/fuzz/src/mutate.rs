@@ -5,8 +5,9 @@ mod json;
 #[cfg(test)]
 mod tests;
 
+use homeostat_testing::Dice;
+
 use crate::corpus::Corpus;
-use crate::dice::Dice;
 
 /// Maximum length of a generated input, in bytes. Longer inputs of a corpus keep their length.
 pub(crate) const INPUT_BYTES_MAX: usize = 64 << 10;
@@ -19,7 +20,7 @@ pub(crate) fn input(corpus: &Corpus, seed: u64, number: u64) -> Vec<u8> {
     if let Some(input) = usize::try_from(number).ok().and_then(|number| corpus.inputs[..corpus.given].get(number)) {
         return input.clone();
     }
-    let mut dice = Dice::new(seed, number);
+    let mut dice = Dice::stream(seed, number);
     let mut input = dice.one(&corpus.inputs).cloned().unwrap_or_default();
     let bytes_max = INPUT_BYTES_MAX.max(input.len());
     // Usually few, because a heavily mutated input is refused at once.

@@ -3,8 +3,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use homeostat_fixtures::{Fault, FaultyStore, On, memory_store};
 use homeostat_store::Scope;
-use homeostat_tests::{Fault, FaultyStore, On, renamed};
+use homeostat_tests::renamed;
 
 use super::*;
 
@@ -192,7 +193,7 @@ async fn a_host_killed_between_any_two_writes_finds_one_current_version_and_cont
 /// The edit arrives after the host took the keys from the candidate, and before it wrote the rollback.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_edit_during_a_rollback_is_applied() {
-    let store = FaultyStore::over(Arc::new(MemoryStore::new(homeostat_store::Options::default())));
+    let store = FaultyStore::over(memory_store());
     let world = World::over(store.clone(), 0).await;
     world.put(version(config("two", "trap", 1), watched(json!({})))).await;
     world.until_rollout("/share", json!("30%")).await;
@@ -245,7 +246,7 @@ fn one_of_several(name: &str, rollout: Value) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replaced_candidate_leaves_the_status_before_its_replacement_is_loaded() {
     let code = Arc::new(VersionSet { is_held: tokio::sync::watch::Sender::new(true) });
-    let test = TestHost::over(Arc::new(MemoryStore::new(homeostat_store::Options::default()))).await;
+    let test = TestHost::over(memory_store()).await;
     test.host.run_controllers(code.clone()).await.unwrap();
     let world = World { test };
     world.begin(one_of_several("a", json!({})), 20).await;
@@ -295,7 +296,7 @@ impl CodeSource for OneTimeTag {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tag_is_resolved_once_for_a_canary_despite_pauses() {
-    let test = TestHost::over(Arc::new(MemoryStore::new(homeostat_store::Options::default()))).await;
+    let test = TestHost::over(memory_store()).await;
     test.host.run_controllers(Arc::new(OneTimeTag::default())).await.unwrap();
     let world = World { test };
     world.begin(version(json!({ "version": "one" }), json!({})), 10).await;
@@ -347,7 +348,7 @@ async fn a_relaxed_gate_takes_effect_at_once() {
 /// to write the rollback.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_candidate_gets_no_key_even_before_its_rollback_is_written() {
-    let store = FaultyStore::over(Arc::new(MemoryStore::new(homeostat_store::Options::default())));
+    let store = FaultyStore::over(memory_store());
     let world = World::over(store.clone(), 0).await;
     world.put(version(config("two", "trap", 1), watched(json!({})))).await;
     world.until_rollout("/share", json!("30%")).await;
@@ -386,7 +387,7 @@ impl CodeSource for LifecycleCode {
 async fn a_failing_start_hook_stops_the_rollout_before_the_candidate_has_a_key() {
     let shadow = json!({ "strategy": "shadow", "shadow": { "for": "100ms", "reconciles": 1, "differences": "any" } });
     for rollout in [json!({ "strategy": "canary" }), shadow] {
-        let test = TestHost::over(Arc::new(MemoryStore::new(homeostat_store::Options::default()))).await;
+        let test = TestHost::over(memory_store()).await;
         test.host.run_controllers(Arc::new(LifecycleCode)).await.unwrap();
         let world = World { test };
         let digest = |number| Digest::of(&lives(number)).to_string();

@@ -1,5 +1,7 @@
 //! Candidates that find their keys differently: each version has its own watches, `map` and `poll`.
 
+use homeostat_fixtures::memory_store;
+
 use super::*;
 
 /// Returns the two components of one kind: `mapped` watches sources and `remapped` origins, under the same
@@ -47,7 +49,7 @@ fn lenient(lasts: &str) -> Value {
 impl World {
     /// Starts a host with a controller that watches sources, and with a source that names every key.
     async fn mapped() -> Self {
-        let test = TestHost::over(Arc::new(MemoryStore::new(homeostat_store::Options::default()))).await;
+        let test = TestHost::over(memory_store()).await;
         test.host.run_controllers(Arc::new(MappedCode)).await.unwrap();
         let world = Self { test };
         let mut first = version(json!({}), json!({}));

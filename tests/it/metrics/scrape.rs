@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use homeostat_tests::BOUND;
+use homeostat_testing::BOUND;
 
 /// A response.
 pub(crate) struct Answer {

@@ -1,6 +1,8 @@
 //! The binary during a canary or a shadow: its messages, and its recovery after `kill -9`.
 
-use homeostat_tests::{HostProcess, demo, eventually_blocking, guest};
+use homeostat_fixtures::demo;
+use homeostat_testing::eventually_blocking;
+use homeostat_tests::{HostProcess, guest};
 use serde_json::{Value, json};
 
 use super::folder::write;

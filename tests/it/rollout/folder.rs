@@ -5,7 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use homeostat_component::Digest;
-use homeostat_tests::{BOUND, HostProcess, eventually_blocking, eventually_built, guest, renamed};
+use homeostat_testing::{BOUND, eventually_blocking, eventually_built};
+use homeostat_tests::{HostProcess, guest, renamed};
 use serde_json::{Value, json};
 
 pub(super) fn write(folder: &Path, name: &str, text: &str) {

@@ -35,7 +35,7 @@ async fn until_there_is_room(server: &Server) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, answered).await.expect("there is room again");
+    soon(answered).await;
 }
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn many_watches_share_one_connection_and_the_bound_counts_them() {
     tokio::spawn(connection);
     let ask = async |path: &str| {
         let request = Request::get(format!("http://localhost{path}")).body(Full::new(Bytes::new())).unwrap();
-        tokio::time::timeout(PATIENCE, sender.clone().send_request(request)).await.unwrap().unwrap()
+        soon(sender.clone().send_request(request)).await.unwrap()
     };
     let mut watches = Vec::new();
     for _ in 0..200 {
@@ -119,7 +119,7 @@ async fn an_answer_that_does_not_begin_in_time_is_a_timeout() {
     let mut received = Vec::new();
     let text = |received: &[u8]| String::from_utf8_lossy(received).into_owned();
     while !text(&received).contains("\"reason\":\"Timeout\"") {
-        let read = tokio::time::timeout(PATIENCE, stream.read_buf(&mut received)).await.unwrap().unwrap();
+        let read = soon(stream.read_buf(&mut received)).await.unwrap();
         assert_ne!(read, 0, "{}", text(&received));
     }
     let received = text(&received);
@@ -145,7 +145,7 @@ async fn a_client_that_reads_slowly_gets_everything() {
     let mut stream = ask_and_read_nothing(&server, DEPLOYMENTS).await;
     let (mut received, mut piece) = (0, vec![0; 16 * 1024]);
     while received < 4 * LONG {
-        let read = tokio::time::timeout(PATIENCE, stream.read(&mut piece)).await.unwrap().unwrap();
+        let read = soon(stream.read(&mut piece)).await.unwrap();
         assert_ne!(read, 0, "cut after {received} bytes");
         received += read;
         tokio::task::yield_now().await;
@@ -175,7 +175,7 @@ async fn a_client_that_takes_nothing_of_one_answer_among_many_loses_the_connecti
     assert_eq!(response.status(), 200);
     // The server reads the connection, and not this body.
     until_there_is_room(&server).await;
-    tokio::time::timeout(PATIENCE, connection).await.expect("the connection ends").unwrap().ok();
+    soon(connection).await.unwrap().ok();
     drop(response);
 }
 
@@ -202,7 +202,7 @@ async fn a_request_too_many_is_asked_to_come_back_and_how_the_host_is_can_still_
     assert!(metrics.as_str().unwrap().contains("homeostat_api_refusals_total{room=\"requests\"} 1"), "{metrics}");
     drop(reader);
     let answered = async { while server.send("GET", DEPLOYMENTS, "", "").await.status() != 200 {} };
-    tokio::time::timeout(PATIENCE, answered).await.expect("there is room again");
+    soon(answered).await;
 }
 
 #[tokio::test]
@@ -228,9 +228,9 @@ async fn unread_bytes_of_a_connection_are_bounded() {
     // The server's settings come first. A window update for the connection may follow at any time.
     while of_all == 65_535 {
         let mut head = [0; 9];
-        tokio::time::timeout(PATIENCE, stream.read_exact(&mut head)).await.unwrap().unwrap();
+        soon(stream.read_exact(&mut head)).await.unwrap();
         let mut frame = vec![0; usize::from(u16::from_be_bytes([head[1], head[2]]))];
-        tokio::time::timeout(PATIENCE, stream.read_exact(&mut frame)).await.unwrap().unwrap();
+        soon(stream.read_exact(&mut frame)).await.unwrap();
         let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().unwrap());
         match head[3] {
             4 => frame.chunks(6).filter(|setting| setting[1] == 4).for_each(|setting| of_one = number(&setting[2..])),

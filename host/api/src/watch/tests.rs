@@ -1,4 +1,5 @@
 use homeostat_component::{Engine, EngineOptions};
+use homeostat_fixtures::memory_store;
 use homeostat_runtime::{Host, Options as HostOptions};
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Kind, Options, Store, Write};
@@ -82,7 +83,7 @@ async fn watches_that_tell_the_same_share_its_text_and_others_do_not() {
 #[tokio::test]
 async fn watches_of_controllers_share_no_text() {
     let engine = Engine::new(EngineOptions { instances_max: 1, ..EngineOptions::default() }).unwrap();
-    let (store, cache) = (Arc::new(MemoryStore::new(Options::default())), EncodedEventCache::default());
+    let (store, cache) = (memory_store(), EncodedEventCache::default());
     let host = Host::start(HostOptions::new(engine, store.clone())).await.unwrap();
     let document = json!({ "apiVersion": "homeostat.dev/v1alpha1", "kind": "Controller", "metadata": { "name": "a" } });
     store.write(Write::Create { document }).await.unwrap();

@@ -1,4 +1,4 @@
-use homeostat_store::memory::MemoryStore;
+use homeostat_fixtures::memory_store;
 use serde_json::json;
 
 use homeostat_store::{Key, Kind, Store};
@@ -17,7 +17,7 @@ fn definition(group: &str, scope: serde_json::Value) -> Value {
 
 #[tokio::test]
 async fn a_definition_that_is_wrong_is_told_and_keeps_no_host_from_starting() {
-    let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
+    let store = memory_store();
     for document in [definition("bad.dev", json!(3)), definition("good.dev", json!("Namespaced"))] {
         store.write(Write::Create { document }).await.unwrap();
     }
@@ -31,7 +31,7 @@ async fn a_definition_that_is_wrong_is_told_and_keeps_no_host_from_starting() {
 
 #[tokio::test]
 async fn resources_in_an_old_version_are_migrated_when_a_host_starts() {
-    let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
+    let store = memory_store();
     let mut old = definition("demo.dev", json!("Cluster"));
     old["spec"]["versions"] =
         json!([{"name": "v1beta1", "served": true, "storage": false}, {"name": "v1", "served": true, "storage": true}]);

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use homeostat_component::{Level, Severity};
-use homeostat_memory::{grows_by_at_most, measured, with_slack};
+use homeostat_fixtures::demo_key;
 use homeostat_store::embedded::EmbeddedStore;
 use homeostat_store::{Key, Kind, Revision, Scope, Store, Write};
+use homeostat_testing::{grows_by_at_most, measured, with_slack};
 use homeostat_workqueue::{Next, Priority, Queue};
 use serde_json::json;
 
@@ -21,10 +22,6 @@ const LONGEST_KEY_BYTES: u64 = 1536;
 
 /// Memory that a store uses for pages of its file, see [`EmbeddedStore::open`].
 const PAGES_BYTES_MAX: u64 = 128 << 20;
-
-fn key(name: &str) -> Key {
-    Key::new(Kind::new("demo.dev", "v1", "App"), "default", name)
-}
 
 /// Returns one of many keys with kind, namespace and name of maximum length.
 pub(crate) fn longest_key(number: usize) -> Key {
@@ -64,7 +61,7 @@ measured! {
             let (log, text) = (EventLog::default(), "x".repeat(2 * events::MESSAGE_BYTES_MAX));
             for n in 0..3 * events::EVENTS_MAX {
                 let (controller, message) = (format!("flooder-{}", n % 5).into(), format!("{n} {text}"));
-                let (source, key, severity) = (EventSource::Guest, Some(key("a")), Severity::Warning);
+                let (source, key, severity) = (EventSource::Guest, Some(demo_key("App", "a")), Severity::Warning);
                 let event = NewEvent { controller: &controller, source, key, severity, reason: "Flood", message: &message };
                 log.record("now".into(), event);
             }
@@ -80,7 +77,7 @@ measured! {
                     sequence: 0,
                     time: "2026-11-21T00:00:00Z".into(),
                     controller: format!("flooder-{}", n % 50).into(),
-                    key: Some(key("a")),
+                    key: Some(demo_key("App", "a")),
                     level: Level::Info,
                     message: "x".repeat(4096),
                     fields: Vec::new(),
@@ -105,7 +102,7 @@ measured! {
                 for batch in 0..12 {
                     let mut writes = tokio::task::JoinSet::new();
                     for n in 0..512 {
-                        let document = json!({ "apiVersion": "demo.dev/v1", "kind": "App",
+                        let document = json!({ "apiVersion": "demo.homeostat.dev/v1", "kind": "App",
                             "metadata": { "namespace": "default", "name": format!("a-{batch}-{n}") }, "spec": values });
                         let store = store.clone();
                         writes.spawn(async move { store.write(Write::Create { document }).await.unwrap() });
@@ -124,8 +121,8 @@ measured! {
         grows_by_at_most(with_slack(follows::BYTES_MAX), || {
             let follows = Follows::default();
             for n in 0..200_000 {
-                let follower = key(&format!("follower-{n}"));
-                if follows.gather(&follower, Target::One(key(&format!("followed-{n}")))) {
+                let follower = demo_key("App", &format!("follower-{n}"));
+                if follows.gather(&follower, Target::One(demo_key("App", &format!("followed-{n}")))) {
                     follows.keep(&follower);
                 }
             }
@@ -134,7 +131,7 @@ measured! {
     }
 
     fn failing_keys_without_end_take_no_more_memory_than_their_bound measure_keys {
-        grows_by_at_most(keys_bytes(KEY_BYTES), || failing(|n| key(&format!("flood-{n}"))));
+        grows_by_at_most(keys_bytes(KEY_BYTES), || failing(|n| demo_key("App", &format!("flood-{n}"))));
     }
 
     fn failing_keys_of_the_longest_names_take_no_more_memory_than_their_bound measure_longest_keys {

@@ -1,4 +1,4 @@
-use homeostat_memory::{grows_by_at_most, measured, with_slack};
+use homeostat_testing::{grows_by_at_most, measured, with_slack};
 
 use super::*;
 use crate::bounds::tests::longest_key;

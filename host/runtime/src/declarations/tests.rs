@@ -1,4 +1,5 @@
 use homeostat_component::{Changes, DuringDelay};
+use homeostat_fixtures::{create, delete, memory_store};
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Options, Store};
 
@@ -6,10 +7,6 @@ use super::*;
 use crate::Kinds;
 use crate::context::tests::context;
 use crate::events::EventFilter;
-
-fn stored() -> Arc<MemoryStore> {
-    Arc::new(MemoryStore::new(Options::default()))
-}
 
 fn sites(version: &str) -> KindDeclaration {
     let kind = Kind::new("example.com", version, "Site");
@@ -39,15 +36,6 @@ fn site_key() -> Key {
     Key::new(sites("v1").kind, "default", "one")
 }
 
-async fn create(store: &MemoryStore, document: Value) {
-    store.write(Write::Create { document }).await.unwrap();
-}
-
-async fn delete(store: &MemoryStore, key: Key) {
-    let (precondition, propagation) = (Precondition::default(), Propagation::Background);
-    store.write(Write::Delete { key, precondition, propagation }).await.unwrap();
-}
-
 /// Returns the stored declarations.
 async fn kept(store: &MemoryStore) -> Vec<String> {
     let mut names = Vec::new();
@@ -69,9 +57,9 @@ fn definition(group: &str, scope: &str, versions: &[&str]) -> Value {
 
 #[tokio::test]
 async fn a_kind_outlives_the_code_that_declared_it() {
-    let store = stored();
+    let store = memory_store();
     context(store.clone()).declare("web", &managing(sites("v1"))).await.unwrap();
-    create(&store, site("v1", "one")).await;
+    create(&*store, site("v1", "one")).await;
 
     let context = context(store.clone());
     context.declare_stored().await.unwrap();
@@ -85,7 +73,7 @@ async fn a_kind_outlives_the_code_that_declared_it() {
 
 #[tokio::test]
 async fn a_declaration_is_stored_once_and_again_when_it_changes() {
-    let store = stored();
+    let store = memory_store();
     let first = context(store.clone());
     first.declare("web", &managing(sites("v1"))).await.unwrap();
     let revision = store.revision();
@@ -104,15 +92,15 @@ async fn a_declaration_is_stored_once_and_again_when_it_changes() {
 
 #[tokio::test]
 async fn a_declaration_ends_when_no_controller_and_no_resource_has_its_kind() {
-    let store = stored();
+    let store = memory_store();
     let context = context(store.clone());
     context.declare("web", &managing(sites("v1"))).await.unwrap();
-    create(&store, site("v1", "one")).await;
+    create(&*store, site("v1", "one")).await;
     assert!(!context.prune_declarations().await.unwrap(), "a controller has it");
     context.withdraw("web");
     assert!(!context.prune_declarations().await.unwrap(), "a resource is there");
     assert_eq!(kept(&store).await, ["site.example.com"]);
-    delete(&store, site_key()).await;
+    delete(&*store, site_key()).await;
     assert!(context.prune_declarations().await.unwrap());
     assert!(context.kinds.is_ending(&sites("v1").kind), "nothing new of it is taken");
     assert!(!context.prune_declarations().await.unwrap());
@@ -124,21 +112,21 @@ async fn a_declaration_ends_when_no_controller_and_no_resource_has_its_kind() {
 
 #[tokio::test]
 async fn a_resource_created_while_its_kind_ends_keeps_the_kind() {
-    let store = stored();
+    let store = memory_store();
     let context = context(store.clone());
     context.declare("web", &managing(sites("v1"))).await.unwrap();
     context.withdraw("web");
     assert!(context.prune_declarations().await.unwrap());
-    create(&store, site("v1", "one")).await;
+    create(&*store, site("v1", "one")).await;
     assert!(!context.prune_declarations().await.unwrap());
     assert!(context.kinds.stores(&sites("v1").kind) && !context.kinds.is_ending(&sites("v1").kind));
 }
 
 #[tokio::test]
 async fn a_controller_that_is_not_loaded_keeps_every_declaration() {
-    let store = stored();
+    let store = memory_store();
     context(store.clone()).declare("web", &managing(sites("v1"))).await.unwrap();
-    create(&store, controller("web")).await;
+    create(&*store, controller("web")).await;
     let context = context(store.clone());
     context.declare_stored().await.unwrap();
     for _ in 0..3 {
@@ -149,10 +137,10 @@ async fn a_controller_that_is_not_loaded_keeps_every_declaration() {
 
 #[tokio::test]
 async fn an_unclaimed_kind_is_replaced_by_another_version_and_migrated() {
-    let store = stored();
+    let store = memory_store();
     let context = context(store.clone());
     context.declare("web", &managing(sites("v1"))).await.unwrap();
-    create(&store, site("v1", "one")).await;
+    create(&*store, site("v1", "one")).await;
     let refused = context.declare("new", &managing(sites("v2"))).await;
     assert!(matches!(refused, Err(Error::KindDiffers { .. })), "a controller has the other version: {refused:?}");
     context.withdraw("web");
@@ -171,11 +159,11 @@ fn controller(name: &str) -> Value {
 
 #[tokio::test]
 async fn a_controller_in_another_version_replaces_its_own_declaration() {
-    let store = stored();
+    let store = memory_store();
     context(store.clone()).declare("web", &managing(sites("v1"))).await.unwrap();
-    create(&store, site("v1", "one")).await;
+    create(&*store, site("v1", "one")).await;
     for name in ["web", "other"] {
-        create(&store, controller(name)).await;
+        create(&*store, controller(name)).await;
     }
     let context = context(store.clone());
     context.declare_stored().await.unwrap();
@@ -189,15 +177,15 @@ async fn a_controller_in_another_version_replaces_its_own_declaration() {
 
 #[tokio::test]
 async fn a_definition_that_is_changed_waits_for_no_controller_to_be_loaded() {
-    let store = stored();
+    let store = memory_store();
     let first = context(store.clone());
     first
         .submit(Write::Create { document: definition("example.com", "Namespaced", &["v1", "v2"]) }.into())
         .await
         .unwrap();
     first.declare("web", &managing(sites("v1"))).await.unwrap();
-    create(&store, site("v1", "one")).await;
-    create(&store, controller("web")).await;
+    create(&*store, site("v1", "one")).await;
+    create(&*store, controller("web")).await;
     let context = context(store.clone());
     context.declare_stored().await.unwrap();
     let change = definition("example.com", "Namespaced", &["v2", "v1"]);
@@ -209,10 +197,10 @@ async fn a_definition_that_is_changed_waits_for_no_controller_to_be_loaded() {
 
 #[tokio::test]
 async fn a_definition_takes_over_a_kind_that_nobody_claims() {
-    let store = stored();
+    let store = memory_store();
     let first = context(store.clone());
     first.declare("web", &managing(sites("v1"))).await.unwrap();
-    create(&store, site("v1", "one")).await;
+    create(&*store, site("v1", "one")).await;
     let document = definition("example.com", "Namespaced", &["v2", "v1"]);
     let write = || Write::Create { document: document.clone() }.into();
     assert!(matches!(first.submit(write()).await, Err(Error::KindDiffers { .. })), "a controller needs it as it is");
@@ -232,7 +220,7 @@ async fn a_definition_takes_over_a_kind_that_nobody_claims() {
 
 #[tokio::test]
 async fn a_built_in_kind_that_a_component_watches_never_ends() {
-    let store = stored();
+    let store = memory_store();
     let context = context(store.clone());
     let kind = Kind::new("", "v1", "Namespace");
     let plural = "namespaces".to_owned();
@@ -247,7 +235,7 @@ async fn a_built_in_kind_that_a_component_watches_never_ends() {
 
 #[tokio::test]
 async fn a_definition_never_takes_over_a_kind_that_is_built_in() {
-    let store = stored();
+    let store = memory_store();
     let context = context(store.clone());
     let mut document = definition("homeostat.dev", "Cluster", &["v1alpha1"]);
     document["metadata"]["name"] = "controllers.homeostat.dev".into();
@@ -263,7 +251,7 @@ async fn a_definition_never_takes_over_a_kind_that_is_built_in() {
 
 #[tokio::test]
 async fn only_the_host_writes_declarations() {
-    let store = stored();
+    let store = memory_store();
     let context = context(store.clone());
     context.declare("web", &managing(sites("v1"))).await.unwrap();
     let key = key(&sites("v1").kind);
@@ -280,7 +268,7 @@ async fn only_the_host_writes_declarations() {
 
 #[tokio::test]
 async fn a_declaration_that_cannot_be_read_is_told_and_stays() {
-    let store = stored();
+    let store = memory_store();
     let metadata = json!({ "name": "site.example.com" });
     create(
         &store,
@@ -299,7 +287,7 @@ async fn a_declaration_that_cannot_be_read_is_told_and_stays() {
 
 #[tokio::test]
 async fn a_definition_of_a_guest_is_checked_as_one_of_a_person() {
-    let store = stored();
+    let store = memory_store();
     let context = context(store.clone());
     context.declare("web", &managing(sites("v1"))).await.unwrap();
     let checked =

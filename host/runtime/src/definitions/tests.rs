@@ -1,14 +1,12 @@
 use homeostat_component::{Engine, EngineOptions};
+use homeostat_fixtures::{Fault, FaultyStore, On, memory_store, until_gone};
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Error, Key, Propagation, Revision, Scope};
+use homeostat_testing::{BOUND, soon};
 use serde_json::Value;
 
 use super::*;
-use crate::feeders::tests::faulty::{Fault, FaultyStore, On};
 use crate::{Host, Options};
-
-/// No step takes this long.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 async fn host<S: Store>(store: &Arc<S>) -> Host {
     let engine = Engine::new(EngineOptions { instances_max: 1, ..EngineOptions::default() }).unwrap();
@@ -18,8 +16,8 @@ async fn host<S: Store>(store: &Arc<S>) -> Host {
 /// All tasks in here are dropped when this returns, as if the process were killed.
 fn process<T>(run: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let done = runtime.block_on(async { tokio::time::timeout(PATIENCE, run).await.expect("it is done in time") });
-    runtime.shutdown_timeout(PATIENCE);
+    let done = runtime.block_on(async { soon(run).await });
+    runtime.shutdown_timeout(BOUND);
     done
 }
 
@@ -55,17 +53,9 @@ async fn until_it_says(store: &MemoryStore, condition: &str) {
     while !says_so(&watch.next().await.unwrap().resource) {}
 }
 
-/// Waits until a resource is gone.
-async fn until_gone(store: &MemoryStore, key: &Key) {
-    let mut watch = store.watch(Scope::Kind(key.kind().clone()), store.revision()).await.unwrap();
-    while !matches!(store.get(key).await, Err(Error::NotFound { .. })) {
-        watch.next().await.unwrap();
-    }
-}
-
 #[test]
 fn a_deletion_of_a_definition_goes_on_after_the_host_has_ended_in_the_middle_of_it() {
-    let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
+    let store = memory_store();
     let (free, held) = (Key::new(sites(), "", "free"), Key::new(sites(), "", "held"));
     process(async {
         let host = host(&store).await;
@@ -78,7 +68,7 @@ fn a_deletion_of_a_definition_goes_on_after_the_host_has_ended_in_the_middle_of_
         }
         let (precondition, propagation) = (Precondition::default(), Propagation::Background);
         write(&host, Write::Delete { key: definition_key(), precondition, propagation }).await;
-        until_gone(&store, &free).await;
+        until_gone(&*store, &free).await;
     });
     assert!(process(store.get(&held)).unwrap().is_deleting());
 
@@ -89,7 +79,7 @@ fn a_deletion_of_a_definition_goes_on_after_the_host_has_ended_in_the_middle_of_
         assert!(store.get(&definition_key()).await.unwrap().is_deleting());
         let change = Change::Merge(json!({ "metadata": { "finalizers": [] } }));
         write(&host, Write::Patch { key: held.clone(), change, precondition: Precondition::default() }).await;
-        until_gone(&store, &definition_key()).await;
+        until_gone(&*store, &definition_key()).await;
         assert!(!host.kinds().stores(&sites()));
         assert!(matches!(store.get(&held).await, Err(Error::NotFound { .. })));
     });
@@ -97,7 +87,7 @@ fn a_deletion_of_a_definition_goes_on_after_the_host_has_ended_in_the_middle_of_
 
 #[test]
 fn migrating_resources_holds_up_no_other_definition() {
-    let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
+    let store = memory_store();
     let faulty = FaultyStore::over(store.clone());
     process(async {
         let host = host(&faulty).await;
@@ -145,7 +135,7 @@ fn migrating_resources_holds_up_no_other_definition() {
 
 #[test]
 fn a_kind_whose_definition_was_taken_away_by_force_stays_for_resources_that_wait() {
-    let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
+    let store = memory_store();
     let held = Key::new(sites(), "", "held");
     process(async {
         let host = host(&store).await;

@@ -1,8 +1,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use homeostat_component::{Disclosure, Grants};
-use homeostat_store::memory::MemoryStore;
+use homeostat_fixtures::{Fault, FaultyStore, On, demo_key, demo_kind, memory_store};
 use homeostat_store::{Key, Kind, Precondition, Propagation, Resource, Store, Write};
+use homeostat_testing::soon;
 use homeostat_workqueue::{Options, Priority, Queue};
 use serde_json::json;
 
@@ -13,13 +14,9 @@ use crate::slot::Audience;
 
 mod audience;
 
-#[allow(dead_code, unreachable_pub, reason = "other tests have it from a library, and need more of it")]
-#[path = "../../../../tests/src/faulty.rs"]
-pub(crate) mod faulty;
-
 /// The managed kind of these tests.
 pub(crate) fn managed() -> Kind {
-    Kind::new("demo.dev", "v1", "App")
+    demo_kind("App")
 }
 
 /// The same kind with its scope.
@@ -28,23 +25,14 @@ pub(super) fn scoped() -> ManagedKind {
 }
 
 pub(super) fn key(name: &str) -> Key {
-    Key::new(managed(), "default", name)
+    demo_key("App", name)
 }
 
-pub(crate) fn store() -> Arc<MemoryStore> {
-    Arc::new(MemoryStore::new(homeostat_store::Options::default()))
-}
-
-/// Writes a resource of `demo.dev/v1`.
+/// Writes a resource of `demo.homeostat.dev/v1`.
 pub(crate) async fn apply(store: &dyn Store, kind: &str, name: &str, labels: serde_json::Value) -> Arc<Resource> {
     let metadata = json!({"name": name, "namespace": "default", "labels": labels});
-    let document = json!({"apiVersion": "demo.dev/v1", "kind": kind, "metadata": metadata, "spec": {}});
+    let document = json!({"apiVersion": "demo.homeostat.dev/v1", "kind": kind, "metadata": metadata, "spec": {}});
     store.write(Write::Apply { document, manager: "test".into(), force: true }).await.unwrap().resource
-}
-
-pub(crate) async fn delete(store: &dyn Store, key: Key) {
-    let (precondition, propagation) = (Precondition::default(), Propagation::Background);
-    store.write(Write::Delete { key, precondition, propagation }).await.unwrap();
 }
 
 /// The id of the feeder of these tests.
@@ -83,12 +71,6 @@ pub(super) fn grants(resources: serde_json::Value) -> Grants {
     serde_json::from_value(json!({ "resources": resources })).unwrap()
 }
 
-/// Waits with a bound. On the paused clock of these tests the bound is reached as soon as no other task can
-/// run.
-pub(crate) async fn soon<F: Future>(what: F) -> F::Output {
-    tokio::time::timeout(Duration::from_secs(366 * 86_400), what).await.expect("it should have come by now")
-}
-
 /// Takes the next key off the queue, and finishes it.
 pub(super) async fn next(queue: &Queue<Key>) -> Key {
     let claim = soon(queue.claim()).await.expect("the queue is open");
@@ -107,7 +89,7 @@ fn the_wait_before_a_restart_doubles_and_is_capped() {
 async fn an_intake_takes_keys_of_its_kind_alone() {
     let (queue, intake) = intake(&SyncBarrier::new());
     assert_eq!(intake.add(key("a"), Priority::NORMAL), Ok(()));
-    let other = Key::new(Kind::new("demo.dev", "v1", "Other"), "default", "a");
+    let other = demo_key("Other", "a");
     assert_eq!(intake.add(other, Priority::NORMAL), Err(IntakeError::OtherKind));
     assert_eq!(queue.len(), 1);
     queue.stop();
@@ -133,7 +115,7 @@ async fn an_intake_takes_no_key_with_the_scope_of_another_kind() {
 async fn a_key_of_another_version_is_the_same_key() {
     let (queue, intake) = intake(&SyncBarrier::new());
     for version in ["v1", "v1beta1"] {
-        let key = Key::new(Kind::new("demo.dev", version, "App"), "default", "a");
+        let key = Key::new(Kind::new("demo.homeostat.dev", version, "App"), "default", "a");
         assert_eq!(intake.add(key, Priority::NORMAL), Ok(()));
     }
     assert_eq!((queue.len(), next(&queue).await), (1, key("a")));
@@ -202,7 +184,7 @@ impl Feeder for Shaky {
 #[tokio::test(start_paused = true)]
 async fn a_feeder_that_fails_or_panics_is_started_again_after_a_while() {
     let (queue, intake) = intake(&SyncBarrier::new());
-    let context = crate::context::tests::context(store());
+    let context = crate::context::tests::context(memory_store());
     let began = Instant::now();
     let feeder = Arc::new(Shaky(AtomicU32::new(0)));
     supervise(feeder.clone(), intake, "web".into(), context.clone(), CancellationToken::new()).await;
@@ -219,9 +201,9 @@ async fn a_feeder_that_fails_before_it_has_listed_says_so_for_as_long_as_it_has_
     let gate = SyncBarrier::new();
     gate.register(ticket());
     let (_, intake) = intake(&gate);
-    let store = faulty::FaultyStore::over(store());
-    store.fault(faulty::On::List, "App", faulty::Fault::Fail);
-    let context = crate::context::tests::context(Arc::new(MemoryStore::new(homeostat_store::Options::default())));
+    let store = FaultyStore::over(memory_store());
+    store.fault(On::List, "App", Fault::Fail);
+    let context = crate::context::tests::context(memory_store());
     let watches = SharedWatches::of(store.clone());
     let changes = homeostat_component::Changes::All;
     let feeder =
@@ -229,7 +211,7 @@ async fn a_feeder_that_fails_before_it_has_listed_says_so_for_as_long_as_it_has_
     tokio::spawn(supervise(feeder, intake, "web".into(), context, CancellationToken::new()));
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(gate.unsynced(), ["feeder (which failed: the store is unavailable: on purpose)".into()]);
-    store.heal(faulty::On::List, "App");
+    store.heal(On::List, "App");
     soon(gate.wait_for_sync()).await;
     assert!(gate.unsynced().is_empty());
 }
@@ -240,8 +222,8 @@ async fn a_feeder_that_fails_after_it_has_listed_says_so_until_it_is_well() {
     let gate = SyncBarrier::new();
     gate.register(ticket());
     let (_, intake) = intake(&gate);
-    let store = faulty::FaultyStore::over(store());
-    let context = crate::context::tests::context(self::store());
+    let store = FaultyStore::over(memory_store());
+    let context = crate::context::tests::context(self::memory_store());
     let changes = homeostat_component::Changes::All;
     let feeder = WatchFeeder::new(
         "apps",
@@ -258,15 +240,15 @@ async fn a_feeder_that_fails_after_it_has_listed_says_so_until_it_is_well() {
     let failed = ["feeder failed: the store is unavailable: on purpose"];
     for ends in [false, true] {
         assert!(gate.failing().is_empty());
-        store.fault(faulty::On::Next, "App", faulty::Fault::Fail);
-        store.fault(faulty::On::List, "App", faulty::Fault::Fail);
+        store.fault(On::Next, "App", Fault::Fail);
+        store.fault(On::List, "App", Fault::Fail);
         tokio::time::sleep(Duration::from_secs(300)).await;
         assert_eq!((gate.failing(), gate.has_synced()), (failed.map(str::to_owned).to_vec(), true));
         if ends {
             stop.cancel();
         }
-        store.heal(faulty::On::Next, "App");
-        store.heal(faulty::On::List, "App");
+        store.heal(On::Next, "App");
+        store.heal(On::List, "App");
         tokio::time::sleep(RESTART.1).await;
     }
     soon(supervised).await.unwrap();
@@ -278,7 +260,7 @@ async fn a_feeder_that_fails_after_it_has_listed_says_so_until_it_is_well() {
 async fn a_feeder_that_does_not_list_is_well_when_it_has_run_for_a_while() {
     let gate = SyncBarrier::new();
     let (_, intake) = intake(&gate);
-    let context = crate::context::tests::context(store());
+    let context = crate::context::tests::context(memory_store());
     tokio::spawn(supervise(Sick::new(true), intake, "web".into(), context, CancellationToken::new()));
     tokio::time::sleep(WELL_AFTER).await;
     assert_eq!(gate.failing(), ["feeder failed: on purpose"]);
@@ -321,7 +303,7 @@ impl Feeder for Sick {
 /// W8
 #[tokio::test(start_paused = true)]
 async fn each_feeder_waits_for_its_own_failures_alone() {
-    let context = crate::context::tests::context(store());
+    let context = crate::context::tests::context(memory_store());
     let (queue, sound_intake) = intake(&SyncBarrier::new());
     let start = |feeder: Arc<dyn Feeder>| {
         let (_, intake) = intake(&SyncBarrier::new());
@@ -367,7 +349,7 @@ async fn a_feeder_that_was_well_for_long_starts_with_the_shortest_wait_again() {
         }
     }
 
-    let context = crate::context::tests::context(store());
+    let context = crate::context::tests::context(memory_store());
     let feeder = Arc::new(Now(parking_lot::Mutex::default(), Instant::now()));
     let (_, intake) = intake(&SyncBarrier::new());
     tokio::spawn(supervise(feeder.clone(), intake, "web".into(), context, CancellationToken::new()));

@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use homeostat_store::memory::MemoryStore;
-use homeostat_store::{Error, Key, Kind, Precondition, Resource, Revision, Scope, Store, Write};
+use homeostat_store::{Error, Key, Kind, Resource, Revision, Store, Write};
+use homeostat_testing::soon;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -23,21 +24,11 @@ async fn create(store: &MemoryStore, name: &str, owner: Option<&Resource>) -> Ar
 }
 
 async fn delete(store: &MemoryStore, name: &str) {
-    let propagation = Default::default();
-    let delete = Write::Delete { key: key(name), precondition: Precondition::default(), propagation };
-    store.write(delete).await.expect("it is there");
+    homeostat_fixtures::delete(store, key(name)).await;
 }
 
 async fn until_gone(store: &MemoryStore, name: &str) {
-    let gone = async {
-        let mut watch = store.watch(Scope::Everything, store.revision()).await.expect("from now");
-        while store.get(&key(name)).await.is_ok() {
-            watch.next().await.expect("the store is open");
-        }
-    };
-    // A day of the paused clock.
-    let bound = std::time::Duration::from_secs(24 * 60 * 60);
-    tokio::time::timeout(bound, gone).await.expect("it should have been collected");
+    soon(homeostat_fixtures::until_gone(store, &key(name))).await;
 }
 
 fn unavailable() -> Error {

@@ -1,4 +1,5 @@
 use homeostat_component::{EntryPoint, KindDeclaration};
+use homeostat_fixtures::demo_kind;
 use homeostat_store::{Key, Query, View};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -18,26 +19,24 @@ impl Effects for Reached {
     }
 }
 
-fn app() -> Kind {
-    Kind::new("demo.dev", "v1", "App")
-}
-
 /// Performs an effect. Returns the answer, and the effect that reached the inner layer.
 async fn perform(effect: Effect) -> (Answer, Option<Effect>) {
     let kinds = Arc::new(Kinds::with_built_in(Default::default()));
-    let declaration =
-        KindDeclaration { kind: app(), plural: "apps".into(), namespaced: true, keys_only: false, schema: None };
+    let declaration = KindDeclaration {
+        kind: demo_kind("App"),
+        plural: "apps".into(),
+        namespaced: true,
+        keys_only: false,
+        schema: None,
+    };
     kinds.declare(KindInfo::declared(&declaration, "test")).unwrap();
-    let declaration = KindDeclaration { kind: site(), plural: "sites".into(), namespaced: false, ..declaration };
+    let declaration =
+        KindDeclaration { kind: demo_kind("Site"), plural: "sites".into(), namespaced: false, ..declaration };
     kinds.declare(KindInfo::declared(&declaration, "test")).unwrap();
     let layer = KnownKinds::new(kinds, Reached::default());
     let call = Call { id: 1, controller: "test".into(), entry: EntryPoint::Reconcile, key: None };
     let answer = layer.perform(&call, effect).await;
     (answer, layer.inner.0.into_inner().pop())
-}
-
-fn site() -> Kind {
-    Kind::new("demo.dev", "v1", "Site")
 }
 
 fn create(document: Value) -> Effect {
@@ -46,22 +45,24 @@ fn create(document: Value) -> Effect {
 
 #[tokio::test]
 async fn a_kind_that_nobody_declared_is_not_found() {
-    for kind in [Kind::new("demo.dev", "v1", "Ghost"), Kind::new("demo.dev", "v2", "App")] {
+    for kind in [demo_kind("Ghost"), Kind::new("demo.homeostat.dev", "v2", "App")] {
         let (answer, reached) = perform(Effect::Get { key: Key::new(kind.clone(), "a", "b"), view: View::Whole }).await;
-        assert!(matches!(answer, Answer::Resource(Err(StoreError::NotFound(text))) if text.contains("demo.dev")));
+        assert!(
+            matches!(answer, Answer::Resource(Err(StoreError::NotFound(text))) if text.contains("demo.homeostat.dev"))
+        );
         assert_eq!(reached, None);
         let (answer, _) = perform(Effect::List { query: Query::all(kind), view: View::Whole }).await;
         assert!(matches!(answer, Answer::Page(Err(StoreError::NotFound(_)))));
     }
-    let ghost = json!({"apiVersion": "demo.dev/v1", "kind": "Ghost", "metadata": {"name": "a"}});
+    let ghost = json!({"apiVersion": "demo.homeostat.dev/v1", "kind": "Ghost", "metadata": {"name": "a"}});
     assert!(matches!(perform(create(ghost)).await.0, Answer::Written(Err(StoreError::NotFound(_)))));
 }
 
 #[tokio::test]
 async fn declared_kinds_pass_and_get_their_default_namespace() {
-    let effect = Effect::Get { key: Key::new(app(), "a", "b"), view: View::Whole };
+    let effect = Effect::Get { key: Key::new(demo_kind("App"), "a", "b"), view: View::Whole };
     assert_eq!(perform(effect.clone()).await, (Answer::Unit, Some(effect)));
-    let document = json!({"apiVersion": "demo.dev/v1", "kind": "App", "metadata": {"name": "a"}});
+    let document = json!({"apiVersion": "demo.homeostat.dev/v1", "kind": "App", "metadata": {"name": "a"}});
     let (_, reached) = perform(create(document)).await;
     let Some(Effect::Write(Write::Create { document })) = reached else { panic!("it did not pass: {reached:?}") };
     assert_eq!(document["metadata"]["namespace"], "default");
@@ -95,7 +96,7 @@ async fn a_key_with_the_scope_of_another_kind_is_invalid_and_not_absent() {
             | Answer::Written(Err(StoreError::Invalid(text))) if text.starts_with("namespace: ")
         )
     };
-    for key in [Key::new(app(), "", "a"), Key::new(site(), "default", "a")] {
+    for key in [Key::new(demo_kind("App"), "", "a"), Key::new(demo_kind("Site"), "default", "a")] {
         let precondition = homeostat_store::Precondition::default();
         let propagation = homeostat_store::Propagation::Background;
         for effect in [
@@ -107,7 +108,7 @@ async fn a_key_with_the_scope_of_another_kind_is_invalid_and_not_absent() {
             assert!(is_invalid(&answer) && reached.is_none(), "{key}: {answer:?}");
         }
     }
-    let get = Effect::Get { key: Key::new(site(), "", "a"), view: View::Whole };
+    let get = Effect::Get { key: Key::new(demo_kind("Site"), "", "a"), view: View::Whole };
     assert_eq!(perform(get).await.0, Answer::Unit);
 }
 
@@ -123,9 +124,9 @@ async fn a_document_in_the_wrong_place_is_invalid() {
 async fn no_resource_is_created_while_its_definition_is_being_deleted() {
     let document = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": { "name": "sites.demo.dev", "deletionTimestamp": "2026-01-01T00:00:00Z" },
+        "metadata": { "name": "sites.demo.homeostat.dev", "deletionTimestamp": "2026-01-01T00:00:00Z" },
         "spec": {
-            "group": "demo.dev", "scope": "Cluster", "names": { "kind": "Site", "plural": "sites" },
+            "group": "demo.homeostat.dev", "scope": "Cluster", "names": { "kind": "Site", "plural": "sites" },
             "versions": [{ "name": "v1", "served": true, "storage": true }],
         },
     });
@@ -133,7 +134,7 @@ async fn no_resource_is_created_while_its_definition_is_being_deleted() {
     kinds.declare(KindInfo::from_definition(&document).unwrap()).unwrap();
     let layer = KnownKinds::new(kinds, Reached::default());
     let call = Call { id: 1, controller: "test".into(), entry: EntryPoint::Reconcile, key: None };
-    let site = json!({ "apiVersion": "demo.dev/v1", "kind": "Site", "metadata": { "name": "a" } });
+    let site = json!({ "apiVersion": "demo.homeostat.dev/v1", "kind": "Site", "metadata": { "name": "a" } });
     let refused = layer.perform(&call, create(site.clone())).await;
     assert!(matches!(refused, Answer::Written(Err(StoreError::NotFound(text))) if text.contains("being deleted")));
     let update = Effect::Write(Write::Update { document: site, precondition: Default::default() });

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use homeostat_fixtures::{create, demo_kind, memory_store};
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Options, Store, Write};
 use serde_json::{Value, json};
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 
 fn managed() -> ManagedKind {
-    ManagedKind { kind: Kind::new("demo.dev", "v1", "App"), namespaced: true }
+    ManagedKind { kind: demo_kind("App"), namespaced: true }
 }
 
 /// The same kind, cluster-scoped.
@@ -26,7 +27,7 @@ async fn resource_in(namespace: &str, metadata: Value, spec: Value) -> Arc<Resou
         document["metadata"]["namespace"] = json!(namespace);
     }
     document["metadata"]["name"] = json!("part");
-    MemoryStore::new(Options::default()).write(Write::Create { document }).await.unwrap().resource
+    create(&*memory_store(), document).await
 }
 
 fn names(keys: Vec<Key>) -> Vec<String> {
@@ -35,7 +36,7 @@ fn names(keys: Vec<Key>) -> Vec<String> {
 
 /// A part that every mapping maps to the managed resource `a`, except by name, which maps it to `part`.
 async fn part_of_a(namespace: &str) -> Arc<Resource> {
-    let owner = json!({"apiVersion": "demo.dev/v1", "kind": "App", "name": "a", "uid": "u"});
+    let owner = json!({"apiVersion": "demo.homeostat.dev/v1", "kind": "App", "name": "a", "uid": "u"});
     let metadata = json!({"ownerReferences": [owner], "labels": {"app": "a"}});
     resource_in(namespace, metadata, json!({"one": "a", "many": ["a", "b"]})).await
 }
@@ -56,18 +57,21 @@ fn mappings() -> [(Mapping, &'static [&'static str]); 5] {
 async fn an_owner_of_the_managed_kind_is_the_key_whatever_its_version() {
     let owner =
         |kind: &str, version: &str, name: &str| json!({"apiVersion": version, "kind": kind, "name": name, "uid": name});
-    let owners =
-        [owner("App", "demo.dev/v1beta1", "a"), owner("App", "other.dev/v1", "b"), owner("Else", "demo.dev/v1", "c")];
+    let owners = [
+        owner("App", "demo.homeostat.dev/v1beta1", "a"),
+        owner("App", "other.dev/v1", "b"),
+        owner("Else", "demo.homeostat.dev/v1", "c"),
+    ];
     let part = resource(json!({"ownerReferences": owners}), json!({})).await;
-    assert_eq!(names(keys(&Mapping::Owner, &managed(), &part)), ["demo.dev/v1/App shop/a"]);
+    assert_eq!(names(keys(&Mapping::Owner, &managed(), &part)), ["demo.homeostat.dev/v1/App shop/a"]);
 }
 
 /// W3
 #[tokio::test]
 async fn the_same_name_and_the_value_of_a_label_are_keys_in_the_same_namespace() {
     let part = resource(json!({"labels": {"app": "a"}}), json!({})).await;
-    assert_eq!(names(keys(&Mapping::SameName, &managed(), &part)), ["demo.dev/v1/App shop/part"]);
-    assert_eq!(names(keys(&Mapping::Label("app".into()), &managed(), &part)), ["demo.dev/v1/App shop/a"]);
+    assert_eq!(names(keys(&Mapping::SameName, &managed(), &part)), ["demo.homeostat.dev/v1/App shop/part"]);
+    assert_eq!(names(keys(&Mapping::Label("app".into()), &managed(), &part)), ["demo.homeostat.dev/v1/App shop/a"]);
     assert!(keys(&Mapping::Label("other".into()), &managed(), &part).is_empty());
 }
 
@@ -76,8 +80,8 @@ async fn the_same_name_and_the_value_of_a_label_are_keys_in_the_same_namespace()
 async fn a_field_leads_to_the_name_or_the_names_in_it() {
     let part = resource(json!({}), json!({"one": "a", "many": ["b", 3, "", "c"], "number": 3})).await;
     let field = |pointer: &str| names(keys(&Mapping::Field(pointer.into()), &managed(), &part));
-    assert_eq!(field("/spec/one"), ["demo.dev/v1/App shop/a"]);
-    assert_eq!(field("/spec/many"), ["demo.dev/v1/App shop/b", "demo.dev/v1/App shop/c"]);
+    assert_eq!(field("/spec/one"), ["demo.homeostat.dev/v1/App shop/a"]);
+    assert_eq!(field("/spec/many"), ["demo.homeostat.dev/v1/App shop/b", "demo.homeostat.dev/v1/App shop/c"]);
     assert!(field("/spec/number").is_empty());
     assert!(field("/spec/absent").is_empty());
 }
@@ -87,7 +91,7 @@ async fn a_field_leads_to_the_name_or_the_names_in_it() {
 async fn a_cluster_scoped_parent_of_namespaced_children_has_a_key_without_namespace() {
     let part = part_of_a("shop").await;
     for (mapping, wanted) in mappings() {
-        let wanted: Vec<String> = wanted.iter().map(|name| format!("demo.dev/v1/App {name}")).collect();
+        let wanted: Vec<String> = wanted.iter().map(|name| format!("demo.homeostat.dev/v1/App {name}")).collect();
         assert_eq!(names(keys(&mapping, &cluster_scoped(), &part)), wanted, "{mapping:?}");
     }
 }
@@ -97,7 +101,7 @@ async fn a_cluster_scoped_parent_of_namespaced_children_has_a_key_without_namesp
 async fn a_cluster_scoped_parent_of_cluster_scoped_children_has_a_key_without_namespace() {
     let part = part_of_a("").await;
     for (mapping, wanted) in mappings() {
-        let wanted: Vec<String> = wanted.iter().map(|name| format!("demo.dev/v1/App {name}")).collect();
+        let wanted: Vec<String> = wanted.iter().map(|name| format!("demo.homeostat.dev/v1/App {name}")).collect();
         assert_eq!(names(keys(&mapping, &cluster_scoped(), &part)), wanted, "{mapping:?}");
     }
 }

@@ -3,6 +3,7 @@ use std::collections::VecDeque;
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::schema::Schemas;
 use homeostat_store::{Changes, Kind, Page, Request, Watch, Write, WriteResponse};
+use homeostat_testing::soon;
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::{Semaphore, mpsc};
@@ -151,9 +152,7 @@ impl Started {
     }
 
     async fn next(&mut self) -> String {
-        // An hour of the paused clock.
-        let next = time::timeout(Duration::from_secs(3600), self.reconciled.recv()).await;
-        next.expect("a reconcile begins").expect("the reconciler is there")
+        soon(self.reconciled.recv()).await.expect("the reconciler is there")
     }
 }
 

@@ -56,7 +56,7 @@ impl FromIterator<u64> for PinnedKeys {
 
 #[cfg(test)]
 mod tests {
-    use homeostat_memory::{grows_by_at_most, measured, with_slack};
+    use homeostat_testing::{grows_by_at_most, measured, with_slack};
 
     use super::*;
 

@@ -2,6 +2,7 @@ mod classifier;
 
 use std::sync::atomic::AtomicUsize;
 
+use homeostat_testing::Dice;
 use homeostat_workqueue::{Next, Priority, Queue};
 use tokio::sync::Notify;
 use tokio::task::yield_now;
@@ -261,30 +262,24 @@ fn a_turn_that_ends_lets_everybody_on_who_can_have_one() {
     assert!(begins(&mut state, first) && begins(&mut state, second));
 }
 
-/// A small generator of reproducible numbers.
-fn dice(seed: &mut u64, sides: usize) -> usize {
-    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    usize::try_from(*seed >> 33).unwrap() % sides
-}
-
 /// For any order of operations: tasks with a quantum are counted, waiting tasks are queued, and no task waits
 /// while its slot is free.
 #[test]
 fn task_states_match_the_queue_after_any_sequence_of_operations() {
     for seed in 0..300_u64 {
-        let (threads, mut random) = (1 + usize::try_from(seed % 3).unwrap(), seed);
+        let (threads, mut dice) = (1 + usize::try_from(seed % 3).unwrap(), Dice::new(seed));
         let mut state = State { queue: FairQueue::new(threads), tasks: Vec::new(), vacant: Vec::new() };
         let accounts = [state.queue.add_tenant(), state.queue.add_tenant()];
         for step in 0..2000 {
-            let number = dice(&mut random, 6);
+            let number = dice.index(6);
             let phase = state.tasks.get(number).and_then(|task| task.as_ref()).map(|task| task.state);
-            match (dice(&mut random, 300), phase) {
-                (_, None) => drop(state.enter(accounts[dice(&mut random, 2)])),
+            match (dice.index(300), phase) {
+                (_, None) => drop(state.enter(accounts[dice.index(2)])),
                 (1, Some(_)) => drop(state.leave(number)),
                 (2..120, Some(_)) => drop(state.wake_task(number)),
                 (_, Some(TaskState::Running { .. })) => {
-                    let cost_ns = [1, BATCH_QUANTUM_NS / 2, 10 * BATCH_QUANTUM_NS][dice(&mut random, 3)];
-                    drop(state.end(number, cost_ns, dice(&mut random, 20) == 0));
+                    let cost_ns = [1, BATCH_QUANTUM_NS / 2, 10 * BATCH_QUANTUM_NS][dice.index(3)];
+                    drop(state.end(number, cost_ns, dice.index(20) == 0));
                 }
                 (_, Some(_)) => _ = state.try_start(number, Waker::noop()),
             }

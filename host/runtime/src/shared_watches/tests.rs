@@ -1,17 +1,17 @@
 use std::time::Duration;
 
-use homeostat_memory::{grows_by_at_most, measured, with_slack};
+use homeostat_fixtures::{Fault, FaultyStore, On, demo_kind, memory_store};
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{EventType, Key, Resource};
+use homeostat_testing::{grows_by_at_most, measured, soon, with_slack};
 use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::feeders::tests::faulty::{Fault, FaultyStore, On};
-use crate::feeders::tests::{apply, managed, soon, store};
+use crate::feeders::tests::{apply, managed};
 
 fn watches() -> (Arc<FaultyStore>, Arc<SharedWatches>) {
-    let store = FaultyStore::over(store());
+    let store = FaultyStore::over(memory_store());
     (store.clone(), SharedWatches::of(store))
 }
 
@@ -52,7 +52,7 @@ async fn all_who_follow_a_kind_read_from_one_watch() {
 #[tokio::test(start_paused = true)]
 async fn another_kind_has_a_watch_of_its_own_and_another_version_has_not() {
     let (store, watches) = watches();
-    let kinds = [managed(), Kind::new("demo.dev", "v2", "App"), Kind::new("demo.dev", "v1", "Part")];
+    let kinds = [managed(), Kind::new("demo.homeostat.dev", "v2", "App"), demo_kind("Part")];
     let mut all: Vec<Watch> = kinds.iter().map(|kind| watches.watch(kind, store.revision())).collect();
     change(&*store, "a").await;
     apply(&*store, "Part", "p", json!({})).await;
@@ -155,7 +155,7 @@ async fn large_documents_are_not_kept_for_long() {
     let large = "x".repeat(500_000);
     for _ in 0..20 {
         let now = json!({"now": store.revision().to_string()});
-        let document = json!({"apiVersion": "demo.dev/v1", "kind": "App",
+        let document = json!({"apiVersion": "demo.homeostat.dev/v1", "kind": "App",
             "metadata": {"name": "a", "namespace": "default", "labels": now}, "spec": large});
         let write = homeostat_store::Write::Apply { document, manager: "test".into(), force: true };
         store.write(write).await.unwrap();
@@ -210,7 +210,7 @@ async fn a_watch_that_has_missed_history_is_replaced() {
 async fn a_kind_whose_watch_hangs_holds_up_no_other_kind() {
     let (store, watches) = watches();
     store.fault(On::Watch, "Part", Fault::Wait);
-    let mut sick = watches.watch(&Kind::new("demo.dev", "v1", "Part"), store.revision());
+    let mut sick = watches.watch(&demo_kind("Part"), store.revision());
     let mut sound = watches.watch(&managed(), store.revision());
     apply(&*store, "Part", "p", json!({})).await;
     let hangs = tokio::spawn(async move { names(&mut sick, 1).await });
@@ -236,7 +236,7 @@ async fn a_reader_with_an_older_list_misses_nothing() {
     assert_eq!(names(&mut others, 1).await, ["b"]);
     assert_eq!(names(&mut late, 2).await, ["a", "b"]);
     let gone = Key::new(managed(), "default", "a");
-    crate::feeders::tests::delete(&*store, gone).await;
+    homeostat_fixtures::delete(&*store, gone).await;
     assert_eq!((names(&mut late, 1).await, names(&mut others, 1).await), (vec!["a".to_owned()], vec!["a".to_owned()]));
 }
 
@@ -250,7 +250,7 @@ measured! {
             for _ in 0..KINDS {
                 let mut recent = EventBuffer { events: VecDeque::new(), bytes: 0, since: Revision::ZERO, ended: false };
                 for n in 1..200_u64 {
-                    let document = json!({ "apiVersion": "demo.dev/v1", "kind": "App", "spec": vec![1; 1024],
+                    let document = json!({ "apiVersion": "demo.homeostat.dev/v1", "kind": "App", "spec": vec![1; 1024],
                         "metadata": { "namespace": "default", "name": format!("a-{n}"), "resourceVersion": n.to_string() } });
                     let resource = Arc::new(Resource::from_document(document).unwrap());
                     resource.document();

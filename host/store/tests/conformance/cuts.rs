@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use homeostat_store::embedded::EmbeddedStore;
 use homeostat_store::{ClockAndIds, Error, Options, Revision, Scope, Store, SystemClockAndIds};
+use homeostat_testing::eventually;
 use redb::{Database, TableDefinition};
 use serde_json::json;
 
@@ -67,13 +68,8 @@ async fn oldest(store: &dyn Store) -> Revision {
 
 /// Waits until history starts at a revision.
 async fn until_oldest(store: &dyn Store, wanted: u64) {
-    let reached = async {
-        while oldest(store).await < Revision(wanted) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), reached).await.expect("history should have been cut");
-    assert_eq!(oldest(store).await, Revision(wanted));
+    let reached = async || Some(oldest(store).await).filter(|oldest| *oldest >= Revision(wanted));
+    assert_eq!(eventually("history to be compacted", reached).await, Revision(wanted));
 }
 
 /// Makes an idle store read its clock, without a change.

@@ -19,7 +19,6 @@ mod watches;
 mod writes;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use homeostat_store::embedded::EmbeddedStore;
 use homeostat_store::memory::MemoryStore;
@@ -27,6 +26,7 @@ use homeostat_store::{
     Error, Event, Key, Kind, Options, Precondition, Propagation, Query, Resource, Result, Revision, Scope, Store,
     Watch, Write, WriteResponse,
 };
+use homeostat_testing::soon;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -117,7 +117,7 @@ async fn all(store: &dyn Store) -> Vec<Arc<Resource>> {
 
 /// Waits for the next event, with a timeout.
 async fn next(watch: &mut Watch) -> Result<Event> {
-    tokio::time::timeout(Duration::from_secs(60), watch.next()).await.expect("an event should have come")
+    soon(watch.next()).await
 }
 
 /// Waits until a condition on the store holds.

@@ -1,12 +1,8 @@
 use std::collections::HashMap;
 
-use super::*;
+use homeostat_testing::Dice;
 
-/// Well-mixed test numbers. Source: splitmix64, by Steele, Lea and Flood, 2014.
-fn mixed(number: u64) -> u64 {
-    let mixed = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed ^ (mixed >> 27)
-}
+use super::*;
 
 /// Q12: after any inserts and removals, exactly the present numbers are found, also if all hashes collide.
 #[test]
@@ -15,9 +11,9 @@ fn present_numbers_are_found_even_if_all_hashes_collide() {
         let mut index = Index::new();
         let mut there: HashMap<u32, Hash> = HashMap::new();
         for step in 0..3000 {
-            let number = (mixed(step) % 40) as u32;
+            let number = Dice::new(step).below(40) as u32;
             // The highest hashes: their slots wrap around the end of the table.
-            let hash = Hash(u32::MAX - (mixed(u64::from(number)) % different) as u32);
+            let hash = Hash(u32::MAX - Dice::new(u64::from(number)).below(different) as u32);
             match there.remove(&number) {
                 Some(hash) => index.remove(hash, number),
                 None => {
@@ -26,7 +22,7 @@ fn present_numbers_are_found_even_if_all_hashes_collide() {
                 }
             }
             for number in 0..40 {
-                let hash = Hash(u32::MAX - (mixed(u64::from(number)) % different) as u32);
+                let hash = Hash(u32::MAX - Dice::new(u64::from(number)).below(different) as u32);
                 let found = index.find(hash, |its| its == number);
                 assert_eq!(found, there.contains_key(&number).then_some(number), "step {step}");
             }

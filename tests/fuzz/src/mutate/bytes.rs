@@ -1,7 +1,8 @@
 //! Mutations of bytes, independent of their meaning.
 
+use homeostat_testing::Dice;
+
 use crate::corpus::Corpus;
-use crate::dice::Dice;
 
 /// Maximum length of a mutated range, in bytes.
 const PIECE_BYTES_MAX: usize = 64;

@@ -1,10 +1,10 @@
 //! Mutations of JSON that keep it JSON.
 
+use homeostat_testing::Dice;
 use serde_json::{Map, Value, json};
 
 use super::bytes;
 use crate::corpus::Corpus;
-use crate::dice::Dice;
 
 /// Maximum levels of nesting that are added: more than a store and the parser accept.
 const LEVELS_MAX: usize = 140;

@@ -1,19 +1,14 @@
 use std::sync::Arc;
 
 use homeostat_component::{Engine, EngineOptions};
+use homeostat_fixtures::{FaultyStore, memory_store};
 use homeostat_registry::Registry;
 use homeostat_runtime::Host;
 use homeostat_store::Store;
-use homeostat_store::memory::MemoryStore;
 
-use self::faulty::FaultyStore;
 use super::*;
 use crate::components::Components;
 use crate::terminal::{Screen, Style};
-
-#[allow(dead_code, unreachable_pub, reason = "other tests have it from a library, and need more of it")]
-#[path = "../../../../../tests/src/faulty.rs"]
-mod faulty;
 
 #[test]
 fn a_rejection_is_reported_again_only_with_another_cause() {
@@ -87,7 +82,7 @@ fn of_somebody() -> Value {
 
 /// A folder whose host has a store with concurrent writes by others.
 async fn folder(scratch: &Path) -> (ControllerInstaller, Arc<FaultyStore>) {
-    let store = FaultyStore::over(Arc::new(MemoryStore::new(homeostat_store::Options::default())));
+    let store = FaultyStore::over(memory_store());
     let engine = Engine::new(EngineOptions::default()).unwrap();
     let host = Host::start(homeostat_runtime::Options::new(engine, store.clone())).await.unwrap();
     let registry = Registry::new(homeostat_registry::Options::default()).unwrap();

@@ -1,5 +1,5 @@
-use homeostat_memory::{grows_by_at_most, measured, with_slack};
 use homeostat_store::{Key, Kind};
+use homeostat_testing::{grows_by_at_most, measured, with_slack};
 
 use super::*;
 use crate::effect::WasiResource;

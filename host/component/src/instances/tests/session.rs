@@ -4,6 +4,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use homeostat_fixtures::demo_key;
 use homeostat_store::{Key, Kind};
 use tokio::sync::Semaphore;
 
@@ -21,12 +22,8 @@ fn engine(instances_max: u32) -> Engine {
     Engine::new(EngineOptions { instances_max, ..EngineOptions::default() }).unwrap()
 }
 
-fn key() -> Key {
-    Key::new(Kind::new("", "v1", "Thing"), "default", "a")
-}
-
 async fn call(component: &Component, caller: &mut CallSession) -> Result<Outcome, Fault> {
-    component.reconcile(caller, &key(), &Limits::default(), Arc::new(EmptyWorld)).await.result
+    component.reconcile(caller, &demo_key("Thing", "a"), &Limits::default(), Arc::new(EmptyWorld)).await.result
 }
 
 /// Answers one effect for each semaphore permit.
@@ -76,7 +73,7 @@ async fn a_caller_that_waits_during_a_call_gets_its_permit_at_the_end() {
     let engine = engine(1);
     let reads = "(drop (call $now)) global.get $settled";
     let component = engine.load(fixture::guest("global.get $spec", reads)).await.unwrap();
-    let (key, [mut first, mut waits]) = (key(), ["first", "waits"].map(CallSession::new));
+    let (key, [mut first, mut waits]) = (demo_key("Thing", "a"), ["first", "waits"].map(CallSession::new));
     let (slow, limits) = (Arc::new(Slow(Semaphore::new(0))), Limits::default());
     let mut calling = pin!(component.reconcile(&mut first, &key, &limits, slow.clone()));
     let mut waiting = pin!(component.reconcile(&mut waits, &key, &limits, slow.clone()));

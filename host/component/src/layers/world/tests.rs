@@ -2,7 +2,7 @@ mod headers;
 
 use std::sync::{Arc, Mutex};
 
-use homeostat_store::memory::MemoryStore;
+use homeostat_fixtures::{demo, demo_kind, memory_store};
 use homeostat_store::{EventType, Key, Kind, Options, Query, View, Write};
 use serde_json::json;
 
@@ -39,7 +39,7 @@ struct Setting {
 
 impl Setting {
     fn new() -> Self {
-        let store = Arc::new(MemoryStore::new(Options::default()));
+        let store = memory_store();
         let told = Arc::new(Told::default());
         let config = Arc::new([("a".to_owned(), "1".to_owned()), ("b".to_owned(), "2".to_owned())].into());
         let world = World::new(store, told.clone(), config, HttpClient::new(1000).unwrap());
@@ -51,29 +51,22 @@ impl Setting {
     }
 }
 
-fn kind() -> Kind {
-    Kind::new("demo.homeostat.dev", "v1", "Thing")
-}
-
-fn document() -> serde_json::Value {
-    json!({"apiVersion": "demo.homeostat.dev/v1", "kind": "Thing", "metadata": {"name": "a", "namespace": "default"}})
-}
-
 #[tokio::test]
 async fn a_written_resource_can_be_read() {
     let setting = Setting::new();
-    let Answer::Written(Ok(written)) = setting.perform(Effect::Write(Write::Create { document: document() })).await
+    let Answer::Written(Ok(written)) =
+        setting.perform(Effect::Write(Write::Create { document: demo("Thing", "a", json!({})) })).await
     else {
         panic!("it can be created");
     };
     assert_eq!(written.change, Some(EventType::Added));
-    let key = Key::new(kind(), "default", "a");
+    let key = Key::new(demo_kind("Thing"), "default", "a");
     let Answer::Resource(Ok(read)) = setting.perform(Effect::Get { key, view: View::Keys }).await else {
         panic!("it can be read");
     };
     assert_eq!((read.json.as_str(), &read.revision), ("", &written.resource.revision));
     let Answer::Page(Ok(page)) =
-        setting.perform(Effect::List { query: Query::all(kind()), view: View::Metadata }).await
+        setting.perform(Effect::List { query: Query::all(demo_kind("Thing")), view: View::Metadata }).await
     else {
         panic!("it can be listed");
     };
@@ -82,7 +75,7 @@ async fn a_written_resource_can_be_read() {
 
 #[tokio::test]
 async fn a_missing_resource_is_not_found() {
-    let key = Key::new(kind(), "default", "nobody");
+    let key = Key::new(demo_kind("Thing"), "default", "nobody");
     let answer = Setting::new().perform(Effect::Get { key, view: View::Whole }).await;
     assert!(matches!(answer, Answer::Resource(Err(StoreError::NotFound(_)))), "{answer:?}");
 }
@@ -105,9 +98,9 @@ async fn the_sink_hears_everything_that_is_told() {
     let severity = crate::effect::Severity::Normal;
     setting.perform(Effect::Emit { severity, reason, message: String::new(), regarding: None }).await;
     assert_eq!(*setting.told.0.lock().unwrap(), ["test Warn hm", "test event Odd"]);
-    let follow = setting.perform(Effect::Follow { target: Key::new(kind(), "default", "a") }).await;
+    let follow = setting.perform(Effect::Follow { target: Key::new(demo_kind("Thing"), "default", "a") }).await;
     assert_eq!(follow, Answer::Done(Ok(())));
-    let follow = setting.perform(Effect::FollowAll { kind: kind(), selector: Default::default() }).await;
+    let follow = setting.perform(Effect::FollowAll { kind: demo_kind("Thing"), selector: Default::default() }).await;
     assert!(matches!(follow, Answer::Done(Err(StoreError::NotFound(_)))), "{follow:?}");
 }
 

@@ -1,4 +1,5 @@
-use homeostat_memory::{grows_by_at_most, measured, with_slack};
+use homeostat_fixtures::demo_key;
+use homeostat_testing::{grows_by_at_most, measured, with_slack};
 
 use super::*;
 
@@ -66,7 +67,7 @@ measured! {
     /// has the longest name, a refusal with a reason above the bound, and a removal that left keys behind.
     fn outcomes_of_controllers_that_are_gone_take_no_more_memory_than_their_bound measure_outcomes {
         const HOSTS: usize = 16;
-        let key = homeostat_store::Key::new(homeostat_store::Kind::new("demo.dev", "v1", "App"), "default", "a");
+        let key = demo_key("App", "a");
         let reason = "x".repeat(2 * REASON_BYTES_MAX);
         grows_by_at_most(with_slack((HOSTS * GONE_MAX) as u64 * GONE_BYTES), || {
             let all: Vec<SyncResults> = (0..HOSTS).map(|_| SyncResults::default()).collect();

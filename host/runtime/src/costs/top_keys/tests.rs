@@ -1,13 +1,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use homeostat_store::Kind;
+use homeostat_fixtures::demo_key;
 use proptest::prelude::*;
 
 use super::*;
 
 fn key(n: u16) -> Key {
-    Key::new(Kind::new("demo", "v1", "Thing"), "default", &n.to_string())
+    demo_key("Thing", &n.to_string())
 }
 
 fn cost(cpu_us: u64) -> Cost {

@@ -1,3 +1,4 @@
+use homeostat_fixtures::memory_store;
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{EventType, Precondition, Propagation, Store, Write};
 use serde_json::json;
@@ -26,7 +27,7 @@ async fn delete(store: &MemoryStore, definition: &Resource) -> Arc<Resource> {
 
 #[tokio::test]
 async fn a_deleted_definition_leaves_no_state_behind() {
-    let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
+    let store = memory_store();
     let reconciler = DefinitionReconciler { context: context(store.clone()), known: Mutex::default() };
     let name = Arc::<str>::from(NAME);
     let newest = || reconciler.known.lock()[NAME].newest.borrow().revision();

@@ -1,18 +1,19 @@
 use std::collections::BTreeSet;
 
+use homeostat_fixtures::{Fault, FaultyStore, On, delete, demo_key, memory_store};
 use homeostat_store::{Key, LabelRequirement, Selector, Store};
+use homeostat_testing::soon;
 use homeostat_workqueue::Queue;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use super::super::tests::faulty::{Fault, FaultyStore, On};
-use super::super::tests::{apply, delete, intake, intake_of, key, next, soon, store};
+use super::super::tests::{apply, intake, intake_of, key, next};
 use super::*;
 use crate::feeders::SyncBarrier;
 use crate::follows::Target;
 
 fn part(name: &str) -> Key {
-    Key::new(Kind::new("demo.dev", "v1", "Part"), "default", name)
+    demo_key("Part", name)
 }
 
 /// The app follows these parts, and no other.
@@ -39,7 +40,7 @@ async fn change(store: &dyn Store, name: &str) {
 /// W5
 #[tokio::test(start_paused = true)]
 async fn the_watch_of_a_kind_ends_with_the_first_change_that_nobody_follows() {
-    let (store, all) = (FaultyStore::over(store()), Arc::<Follows>::default());
+    let (store, all) = (FaultyStore::over(memory_store()), Arc::<Follows>::default());
     follows(&all, "a", &["p"]);
     assert_eq!(all.take_unwatched().len(), 1);
     let (queue, running) = start(&store, &all).await;
@@ -57,7 +58,7 @@ async fn the_watch_of_a_kind_ends_with_the_first_change_that_nobody_follows() {
 /// W2: changes in a gap are unknown, so every follower of the kind runs.
 #[tokio::test(start_paused = true)]
 async fn after_a_gap_whoever_follows_the_kind_looks_again() {
-    let (store, all) = (FaultyStore::over(store()), Arc::<Follows>::default());
+    let (store, all) = (FaultyStore::over(memory_store()), Arc::<Follows>::default());
     follows(&all, "a", &["p"]);
     let (queue, _running) = start(&store, &all).await;
     store.fault(On::Next, "Part", Fault::Expire);
@@ -69,7 +70,7 @@ async fn after_a_gap_whoever_follows_the_kind_looks_again() {
 /// A resource that no longer has the labels matched the selector until then.
 #[tokio::test(start_paused = true)]
 async fn label_followers_run_when_a_resource_gains_or_loses_the_labels_or_is_deleted() {
-    let (store, all) = (FaultyStore::over(store()), Arc::<Follows>::default());
+    let (store, all) = (FaultyStore::over(memory_store()), Arc::<Follows>::default());
     let labels = vec![LabelRequirement::Equals("tier".to_owned(), "first".to_owned())];
     let selector = Selector { labels, ..Selector::default() };
     all.gather(&key("a"), Target::All(part("p").kind().clone(), selector));
@@ -86,7 +87,7 @@ async fn label_followers_run_when_a_resource_gains_or_loses_the_labels_or_is_del
 /// W5
 #[tokio::test(start_paused = true)]
 async fn followers_that_found_no_room_look_when_there_is_some() {
-    let (store, all) = (FaultyStore::over(store()), Arc::<Follows>::default());
+    let (store, all) = (FaultyStore::over(memory_store()), Arc::<Follows>::default());
     let names: Vec<String> = (0..10).map(|n| format!("app-{n}")).collect();
     names.iter().for_each(|name| follows(&all, name, &["p"]));
     let (queue, intake) = intake_of(&SyncBarrier::new(), Some(2));

@@ -1,11 +1,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use homeostat_component::{Changes, Mapping, Role};
-use homeostat_memory::{grows_by_at_most, measured, with_slack};
+use homeostat_testing::{grows_by_at_most, measured, soon, with_slack};
 use homeostat_workqueue::Options;
 use serde_json::json;
 
-use super::super::tests::{intake, key, soon};
+use super::super::tests::{intake, key};
 use super::*;
 use crate::bounds::tests::KEY_BYTES;
 use crate::feeders::SyncBarrier;
@@ -35,7 +35,7 @@ fn map(keys: usize, fails: bool) -> (Arc<Answers>, Arc<GuestMap>) {
 
 fn map_within(options: Options, keys: usize, fails: bool) -> (Arc<Answers>, Arc<GuestMap>) {
     let of = json!({
-        "kind": { "group": "demo.dev", "version": "v1", "name": "Part" }, "plural": "parts", "namespaced": true, "keysOnly": false,
+        "kind": { "group": "demo.homeostat.dev", "version": "v1", "name": "Part" }, "plural": "parts", "namespaced": true, "keysOnly": false,
         "schema": null,
     });
     let (of, mapping) = (serde_json::from_value(of).unwrap(), Mapping::Guest);
@@ -46,7 +46,7 @@ fn map_within(options: Options, keys: usize, fails: bool) -> (Arc<Answers>, Arc<
 
 fn part(name: &str, bytes: usize) -> Arc<Resource> {
     let document = json!({
-        "apiVersion": "demo.dev/v1", "kind": "Part", "metadata": { "name": name, "namespace": "default" },
+        "apiVersion": "demo.homeostat.dev/v1", "kind": "Part", "metadata": { "name": name, "namespace": "default" },
         "spec": { "text": "x".repeat(bytes) },
     });
     Arc::new(Resource::from_document(document).unwrap())

@@ -2,11 +2,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use homeostat_component::{Changes, Mapping};
+use homeostat_fixtures::{Fault, FaultyStore, On, delete, demo_kind, memory_store};
 use homeostat_store::{Change, Kind, Precondition, Store, Write};
+use homeostat_testing::soon;
 use serde_json::json;
 
-use super::super::tests::faulty::{Fault, FaultyStore, On};
-use super::super::tests::{apply, delete, everything, key, managed, next, scoped, soon, store, ticket};
+use super::super::tests::{apply, everything, key, managed, next, scoped, ticket};
 use super::super::{Feeder, Intake, KeyMapper, SyncBarrier, WatchFeeder};
 use super::*;
 use crate::shared_watches::SharedWatches;
@@ -30,7 +31,7 @@ impl Fed {
 
     async fn feed(&self) {
         let watches = SharedWatches::of(self.store.clone());
-        let parts = Kind::new("demo.dev", "v1", "Part");
+        let parts = demo_kind("Part");
         let mapped = KeyMapper::Declared(Mapping::Label("app".into()));
         for feeder in [
             WatchFeeder::new(
@@ -95,7 +96,7 @@ impl Fed {
 
     /// Creates these apps and runs each once.
     async fn with(names: &[&str]) -> Self {
-        let fed = Self::over(FaultyStore::over(store())).await;
+        let fed = Self::over(FaultyStore::over(memory_store())).await;
         for name in names {
             apply(&*fed.store, "App", name, json!({})).await;
         }
@@ -109,7 +110,7 @@ impl Fed {
 #[tokio::test(start_paused = true)]
 async fn only_keys_of_resources_being_deleted_run() {
     let fed = Fed::with(&["goes", "stays"]).await;
-    fed.finalizers("goes", &["demo.dev/held"]).await;
+    fed.finalizers("goes", &["demo.homeostat.dev/held"]).await;
     fed.comes(&["goes"]).await;
     fed.suspend();
     apply(&*fed.store, "App", "new", json!({})).await;
@@ -134,7 +135,7 @@ async fn only_keys_of_resources_being_deleted_run() {
 #[tokio::test(start_paused = true)]
 async fn keys_queued_before_the_suspension_run_if_their_resource_is_deleted() {
     let fed = Fed::with(&["goes", "gone", "stays"]).await;
-    fed.finalizers("goes", &["demo.dev/held"]).await;
+    fed.finalizers("goes", &["demo.homeostat.dev/held"]).await;
     for name in ["goes", "gone"] {
         delete(&*fed.store, key(name)).await;
     }
@@ -229,7 +230,7 @@ async fn a_key_that_somebody_else_finds_urgent_has_to_wait_too() {
 #[tokio::test(start_paused = true)]
 async fn deletions_that_are_found_by_listing_go_through() {
     let fed = Fed::with(&["goes", "gone", "stays"]).await;
-    fed.finalizers("goes", &["demo.dev/held"]).await;
+    fed.finalizers("goes", &["demo.homeostat.dev/held"]).await;
     fed.comes(&["goes"]).await;
     fed.suspend();
     fed.blind().await;
@@ -254,7 +255,7 @@ async fn deletions_that_are_found_by_listing_go_through() {
 #[tokio::test(start_paused = true)]
 async fn a_last_finalizer_that_is_taken_off_unseen_is_noticed() {
     let fed = Fed::with(&["goes"]).await;
-    fed.finalizers("goes", &["demo.dev/held"]).await;
+    fed.finalizers("goes", &["demo.homeostat.dev/held"]).await;
     fed.comes(&["goes"]).await;
     fed.suspend();
     delete(&*fed.store, key("goes")).await;

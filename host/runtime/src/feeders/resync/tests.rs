@@ -1,9 +1,10 @@
 use std::collections::HashMap;
 
+use homeostat_fixtures::memory_store;
 use homeostat_workqueue::Next;
 use serde_json::json;
 
-use super::super::tests::{apply, intake, key, managed, next, store};
+use super::super::tests::{apply, intake, key, managed, next};
 use super::*;
 use crate::feeders::SyncBarrier;
 
@@ -12,7 +13,7 @@ const PERIOD: Duration = Duration::from_secs(3600);
 /// W10
 #[tokio::test(start_paused = true)]
 async fn every_key_comes_once_in_a_period_and_not_all_at_one_moment() {
-    let store = store();
+    let store = memory_store();
     for number in 0..100 {
         apply(&*store, "App", &format!("a{number}"), json!({})).await;
     }
@@ -40,7 +41,7 @@ async fn every_key_comes_once_in_a_period_and_not_all_at_one_moment() {
 /// W10: a resync is no change. It neither cuts a delay short nor unparks a key.
 #[tokio::test(start_paused = true)]
 async fn a_key_that_waits_or_is_parked_is_left_alone() {
-    let store = store();
+    let store = memory_store();
     for name in ["waits", "parked", "idle"] {
         apply(&*store, "App", name, json!({})).await;
     }

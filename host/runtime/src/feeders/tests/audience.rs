@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use homeostat_component::{Changes, Disclosure, Grants, Mapping, Watch};
+use homeostat_fixtures::{demo_kind, memory_store};
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Key, Kind, Precondition, Propagation, Resource, Selector, Store, Write};
 use homeostat_workqueue::{Next, Queue};
@@ -33,7 +34,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 const FOLLOWER: &str = "follower";
 
 fn part() -> Kind {
-    Kind::new("demo.dev", "v1", "Part")
+    demo_kind("Part")
 }
 
 /// One line of grants, as the model reads it.
@@ -105,7 +106,7 @@ struct Case {
 fn model() -> impl Strategy<Value = Model> {
     let some = |texts: &'static [&'static str], most: usize| subsequence(texts, 1..=most);
     let line = (
-        some(&["demo.dev/App", "demo.dev/Part", "demo.dev/*", "*"], 2),
+        some(&["demo.homeostat.dev/App", "demo.homeostat.dev/Part", "demo.homeostat.dev/*", "*"], 2),
         some(&["watch", "get", "list", "*", "delete"], 3),
         some(&["*", "a", "b", "", "a*"], 2),
         some(&["*", "x*", "y", "l*", "f*", "o*", "x1"], 3),
@@ -114,8 +115,12 @@ fn model() -> impl Strategy<Value = Model> {
     // Without a watch of its own kind a guest gets no keys at all: most cases have one.
     let own = prop::option::weighted(0.8, select(vec![vec!["*"], vec!["a"], vec![""], vec!["b", ""]]));
     let own = own.prop_map(|namespaces| {
-        let line =
-            |namespaces| Line { kinds: vec!["demo.dev/App"], verbs: vec!["watch"], namespaces, names: vec!["*"] };
+        let line = |namespaces| Line {
+            kinds: vec!["demo.homeostat.dev/App"],
+            verbs: vec!["watch"],
+            namespaces,
+            names: vec!["*"],
+        };
         namespaces.map(line)
     });
     (prop::collection::vec(line, 0..4), own).prop_map(|(lines, own)| Model(lines.into_iter().chain(own).collect()))
@@ -211,7 +216,7 @@ struct World {
 
 impl World {
     fn new(case: Case) -> Self {
-        let store = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
+        let store = memory_store();
         let grants = RwLock::new(case.first.grants());
         let follows = Arc::<Follows>::default();
         let follower = Key::new(managed(), if case.namespaced.0 { "a" } else { "" }, FOLLOWER);
@@ -318,14 +323,14 @@ impl World {
         }
         let mut metadata = json!({
             "name": key.name(), "labels": { "to": label },
-            "ownerReferences": [{ "apiVersion": "demo.dev/v1", "kind": "App", "name": owner, "uid": owner }],
+            "ownerReferences": [{ "apiVersion": "demo.homeostat.dev/v1", "kind": "App", "name": owner, "uid": owner }],
         });
         if !key.namespace().is_empty() {
             metadata["namespace"] = json!(key.namespace());
         }
         let color = ["red", "blue"][self.serial as usize % 2];
         let document = json!({
-            "apiVersion": "demo.dev/v1", "kind": key.kind().name, "metadata": metadata, "spec": { "to": field, "color": color },
+            "apiVersion": "demo.homeostat.dev/v1", "kind": key.kind().name, "metadata": metadata, "spec": { "to": field, "color": color },
         });
         self.store.write(Write::Apply { document, manager: "test".into(), force: true }).await.unwrap();
     }
@@ -399,7 +404,7 @@ fn newest(versions: &BTreeMap<String, Key>, letter: char, of: &Key) -> String {
 
 fn watch() -> Box<Watch> {
     let of = serde_json::from_value(json!({
-        "kind": { "group": "demo.dev", "version": "v1", "name": "Part" }, "plural": "parts", "namespaced": true, "keysOnly": false, "schema": null,
+        "kind": { "group": "demo.homeostat.dev", "version": "v1", "name": "Part" }, "plural": "parts", "namespaced": true, "keysOnly": false, "schema": null,
     }));
     let (changes, role) = (Changes::All, homeostat_component::Role::Tertiary);
     Box::new(Watch { name: "parts".into(), of: of.unwrap(), mapping: Mapping::Guest, changes, role })

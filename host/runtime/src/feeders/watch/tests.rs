@@ -1,18 +1,16 @@
 use std::collections::BTreeSet;
 
+use homeostat_fixtures::{Fault, FaultyStore, On, delete, demo_key, memory_store};
 use homeostat_store::{Change, Precondition, Store, Write};
 use homeostat_workqueue::Queue;
 use serde_json::json;
 
-use super::super::tests::faulty::{Fault, FaultyStore, On};
-use super::super::tests::{
-    apply, delete, everything, intake, intake_of, key, managed, next, scoped, soon, store, ticket,
-};
+use super::super::tests::{apply, everything, intake, intake_of, key, managed, next, scoped, ticket};
 use super::*;
 use crate::feeders::{ResyncFeeder, SyncBarrier};
 
 fn part(name: &str) -> Key {
-    Key::new(Kind::new("demo.dev", "v1", "Part"), "default", name)
+    demo_key("Part", name)
 }
 
 /// Feeds from a watch of the managed kind.
@@ -76,7 +74,7 @@ async fn expect(store: &dyn Store, queue: &Queue<Key>, names: &[&str]) {
 /// W1
 #[tokio::test(start_paused = true)]
 async fn the_gate_stays_shut_until_the_first_full_list() {
-    let faulty = FaultyStore::over(store());
+    let faulty = FaultyStore::over(memory_store());
     faulty.fault(On::List, "App", Fault::Wait);
     let gate = SyncBarrier::new();
     gate.register(ticket());
@@ -96,7 +94,7 @@ async fn the_gate_stays_shut_until_the_first_full_list() {
 /// W2
 #[tokio::test(start_paused = true)]
 async fn adding_changing_and_deleting_each_bring_the_key() {
-    let store = FaultyStore::over(store());
+    let store = FaultyStore::over(memory_store());
     let queue = watch_apps(&store, Changes::All);
     apply(&*store, "App", "a", json!({})).await;
     assert_eq!(next(&queue).await, key("a"));
@@ -109,7 +107,7 @@ async fn adding_changing_and_deleting_each_bring_the_key() {
 /// W3
 #[tokio::test(start_paused = true)]
 async fn the_previous_and_the_new_owner_both_get_their_keys() {
-    let store = FaultyStore::over(store());
+    let store = FaultyStore::over(memory_store());
     let queue = watch_parts(&store, label(), Changes::All);
     apply(&*store, "Part", "p", json!({"app": "a"})).await;
     assert_eq!(next(&queue).await, key("a"));
@@ -122,7 +120,7 @@ async fn the_previous_and_the_new_owner_both_get_their_keys() {
 /// W3: the label is removed, and the resource that it named gets its key all the same.
 #[tokio::test(start_paused = true)]
 async fn a_label_that_is_lost_still_leads_to_whom_it_named() {
-    let store = FaultyStore::over(store());
+    let store = FaultyStore::over(memory_store());
     let queue = watch_parts(&store, label(), Changes::All);
     apply(&*store, "Part", "p", json!({"app": "a"})).await;
     assert_eq!(next(&queue).await, key("a"));
@@ -135,7 +133,7 @@ async fn a_label_that_is_lost_still_leads_to_whom_it_named() {
 /// W3: the previous owner, the new owner, and the one whose part vanished unseen are all cluster-scoped.
 #[tokio::test(start_paused = true)]
 async fn parts_in_namespaces_bring_the_keys_of_parents_outside_of_them() {
-    let store = FaultyStore::over(store());
+    let store = FaultyStore::over(memory_store());
     let outside = ManagedKind { namespaced: false, ..scoped() };
     let (queue, deletions) = {
         let (queue, _) = intake(&SyncBarrier::new());
@@ -162,11 +160,11 @@ async fn parts_in_namespaces_bring_the_keys_of_parents_outside_of_them() {
 /// W3
 #[tokio::test(start_paused = true)]
 async fn a_change_of_owner_brings_the_old_one_and_the_new_one() {
-    let store = FaultyStore::over(store());
+    let store = FaultyStore::over(memory_store());
     let mut owners = Vec::new();
     for name in ["a", "b", "last"] {
         let app = apply(&*store, "App", name, json!({})).await;
-        owners.push(json!({"apiVersion": "demo.dev/v1", "kind": "App", "name": name, "uid": app.uid()}));
+        owners.push(json!({"apiVersion": "demo.homeostat.dev/v1", "kind": "App", "name": name, "uid": app.uid()}));
     }
     let queue = watch_parts(&store, Mapping::Owner, Changes::All);
     apply(&*store, "Part", "p", json!({})).await;
@@ -183,7 +181,7 @@ async fn a_change_of_owner_brings_the_old_one_and_the_new_one() {
 /// nothing that is unchanged.
 #[tokio::test(start_paused = true)]
 async fn missed_changes_are_found_by_listing_again() {
-    let store = FaultyStore::over(store());
+    let store = FaultyStore::over(memory_store());
     for name in ["goes", "changes", "stays"] {
         apply(&*store, "Part", name, json!({"app": name})).await;
     }
@@ -208,7 +206,7 @@ async fn blind(store: &FaultyStore, kind: &'static str) {
 /// W11
 #[tokio::test(start_paused = true)]
 async fn a_change_of_the_status_alone_can_be_ignored_and_no_other() {
-    let store = FaultyStore::over(store());
+    let store = FaultyStore::over(memory_store());
     let queue = watch_apps(&store, Changes::ButStatus);
     apply(&*store, "App", "a", json!({})).await;
     expect(&*store, &queue, &["a"]).await;
@@ -221,7 +219,7 @@ async fn a_change_of_the_status_alone_can_be_ignored_and_no_other() {
         json!({"data": {"beside": "the spec"}}),
         json!({"metadata": {"labels": {"a": "b"}}}),
         json!({"metadata": {"annotations": {"a": "b"}}}),
-        json!({"metadata": {"finalizers": ["demo.dev/a"]}}),
+        json!({"metadata": {"finalizers": ["demo.homeostat.dev/a"]}}),
         json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Own", "name": "o", "uid": "u"}]}}),
     ] {
         patch(&*store, key("a"), counts.clone()).await;
@@ -236,7 +234,7 @@ async fn a_change_of_the_status_alone_can_be_ignored_and_no_other() {
 /// W11
 #[tokio::test(start_paused = true)]
 async fn a_change_of_the_status_counts_unless_it_is_said_not_to() {
-    let store = FaultyStore::over(store());
+    let store = FaultyStore::over(memory_store());
     let queue = watch_apps(&store, Changes::All);
     apply(&*store, "App", "a", json!({})).await;
     expect(&*store, &queue, &["a"]).await;
@@ -247,7 +245,7 @@ async fn a_change_of_the_status_counts_unless_it_is_said_not_to() {
 /// W11
 #[tokio::test(start_paused = true)]
 async fn a_recreated_resource_counts_even_if_it_equals_the_old_one() {
-    let store = FaultyStore::over(store());
+    let store = FaultyStore::over(memory_store());
     let queue = watch_apps(&store, Changes::ButStatus);
     apply(&*store, "App", "a", json!({})).await;
     expect(&*store, &queue, &["a"]).await;
@@ -260,7 +258,7 @@ async fn a_recreated_resource_counts_even_if_it_equals_the_old_one() {
 /// W11: the watch missed the changes themselves. The second list is compared in the same way.
 #[tokio::test(start_paused = true)]
 async fn after_a_gap_a_changed_status_is_ignored_and_a_recreated_resource_is_not() {
-    let store = FaultyStore::over(store());
+    let store = FaultyStore::over(memory_store());
     for name in ["status", "spec", "anew", "goes"] {
         apply(&*store, "App", name, json!({})).await;
     }
@@ -282,7 +280,7 @@ async fn after_a_gap_a_changed_status_is_ignored_and_a_recreated_resource_is_not
 /// W11: a resync is independent of the watch.
 #[tokio::test(start_paused = true)]
 async fn a_resync_looks_at_a_key_whose_status_alone_has_changed() {
-    let store = FaultyStore::over(store());
+    let store = FaultyStore::over(memory_store());
     apply(&*store, "App", "a", json!({})).await;
     let queue = watch_apps(&store, Changes::ButStatus);
     expect(&*store, &queue, &["a"]).await;
@@ -300,7 +298,7 @@ async fn a_resync_looks_at_a_key_whose_status_alone_has_changed() {
 /// W11: of another kind, with a mapping.
 #[tokio::test(start_paused = true)]
 async fn a_part_whose_status_changes_brings_nobody_where_that_is_ignored() {
-    let store = FaultyStore::over(store());
+    let store = FaultyStore::over(memory_store());
     apply(&*store, "Part", "p", json!({"app": "a"})).await;
     let queue = watch_parts(&store, label(), Changes::ButStatus);
     expect(&*store, &queue, &["a"]).await;
@@ -325,7 +323,7 @@ async fn come(queue: &Queue<Key>, names: impl IntoIterator<Item = String>) {
 /// W2
 #[tokio::test(start_paused = true)]
 async fn a_first_list_without_room_opens_the_gate_and_every_key_comes() {
-    let store = FaultyStore::over(store());
+    let store = FaultyStore::over(memory_store());
     let names = || (0..20).map(|n| format!("app-{n}"));
     for name in names() {
         apply(&*store, "App", &name, json!({})).await;
@@ -346,7 +344,7 @@ async fn a_first_list_without_room_opens_the_gate_and_every_key_comes() {
 /// W2
 #[tokio::test(start_paused = true)]
 async fn a_change_that_found_no_room_comes_when_there_is_some() {
-    let store = FaultyStore::over(store());
+    let store = FaultyStore::over(memory_store());
     let feeder = WatchFeeder::new(
         "apps",
         SharedWatches::of(store.clone()),
@@ -374,7 +372,7 @@ async fn a_change_that_found_no_room_comes_when_there_is_some() {
 /// W3
 #[tokio::test(start_paused = true)]
 async fn a_previous_owner_gets_its_key_even_after_a_full_queue() {
-    let store = FaultyStore::over(store());
+    let store = FaultyStore::over(memory_store());
     let (watches, parts) = (SharedWatches::of(store.clone()), part("p").kind().clone());
     let feeder =
         WatchFeeder::new("parts", watches, parts, scoped(), KeyMapper::Declared(label()), Changes::All, everything());
@@ -413,9 +411,9 @@ async fn deletions_without_room_are_remembered_up_to_their_bound() {
     assert!(!missed.needs_relist());
 }
 
-homeostat_memory::measured! {
+homeostat_testing::measured! {
     fn owed_deletions_without_end_take_no_more_memory_than_their_bound measure_owed {
-        use homeostat_memory::{grows_by_at_most, with_slack};
+        use homeostat_testing::{grows_by_at_most, soon, with_slack};
 
         use crate::bounds::tests::KEY_BYTES;
         // With the resource whose deletion led to each key.

@@ -1,3 +1,4 @@
+use homeostat_fixtures::demo_key;
 use homeostat_store::{Key, Kind};
 use proptest::prelude::*;
 
@@ -5,7 +6,7 @@ use super::*;
 use crate::rollout::Share;
 
 fn difference(name: &str, field: &str) -> ReconcileDifference {
-    let key = Key::new(Kind::new("demo.dev", "v1", "App"), "default", name);
+    let key = demo_key("App", name);
     ReconcileDifference { key, verb: "apply".into(), field: field.into(), old: Some("1".into()), new: Some("2".into()) }
 }
 
@@ -92,7 +93,7 @@ fn the_reason_has_the_first_differences() {
     };
     assert_eq!(
         reason,
-        "1 of 2 reconciles differ from those of the stable version: demo.dev/v1/App default/a: apply spec.replicas: 2 instead of 1"
+        "1 of 2 reconciles differ from those of the stable version: demo.homeostat.dev/v1/App default/a: apply spec.replicas: 2 instead of 1"
     );
 }
 

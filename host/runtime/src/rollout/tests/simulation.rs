@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use homeostat_store::{Key, Kind};
+use homeostat_testing::Dice;
 
 use super::*;
 use crate::rollout::deal::even_salt;
@@ -122,20 +123,12 @@ enum Fault {
     Slow,
 }
 
-struct Random(u64);
+struct Random(Dice);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        // Source: splitmix64.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
     /// From 0 to 1, excluding 1.
     fn part(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+        (self.0.number() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     fn is(&mut self, chance: f64) -> bool {
@@ -188,7 +181,7 @@ type Ended = Result<(), String>;
 
 impl World {
     fn new(load: Load, fault: Fault, seed: u64) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random(Dice::new(seed));
         let (mut sum, mut weights) = (0.0, Vec::new());
         let kind = Kind::new("demo.homeostat.dev", "v1", "Item");
         let name = |place| Key::new(kind.clone(), "default", &format!("k{place}"));
@@ -324,7 +317,7 @@ impl World {
             false => queued.writes,
         };
         writes += u32::from(fault == Fault::Writes && end == RunResult::Success);
-        let stalls = Random(self.now / (5 * SECOND)).is(load.stalls);
+        let stalls = Random(Dice::new(self.now / (5 * SECOND))).is(load.stalls);
         let times = if stalls { 4.0 } else { 1.0 } * if fault == Fault::Slow { 1.5 } else { 1.0 };
         let millis = load.millis * times * queued.length * (load.spread.0 * random.normal()).exp();
         let Queued { is_resync, failures, .. } = queued;

@@ -1,6 +1,6 @@
 use std::cell::Cell;
 
-use homeostat_memory::{grows_by_at_most, measured, with_slack};
+use homeostat_testing::{grows_by_at_most, measured, with_slack};
 
 use super::*;
 use crate::{Key, Kind, Query};

@@ -1,9 +1,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
-use super::*;
+use homeostat_testing::{BOUND, soon};
 
-/// Longer than any of these tests takes, so that a lost wake-up fails instead of hanging.
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::*;
 
 /// Starts workers that run keys until the queue is closed, and returns the number of runs.
 fn workers(queue: &Queue<u32>, count: usize, run: impl Fn(u32) + Clone + Send + 'static) -> Vec<Running> {
@@ -29,7 +28,7 @@ type Running = tokio::task::JoinHandle<u32>;
 async fn total(workers: Vec<Running>) -> u32 {
     let mut runs = 0;
     for worker in workers {
-        runs += timeout(PATIENCE, worker).await.expect("no wake-up is lost").unwrap();
+        runs += soon(worker).await.unwrap();
     }
     runs
 }
@@ -40,7 +39,7 @@ async fn two_hundred_keys_and_ten_workers_give_two_hundred_runs() {
     let queue = queue();
     let workers = workers(&queue, 10, |_| {});
     queue.add_all(0..200, Priority::NORMAL).unwrap();
-    let report = queue.drain(PATIENCE).await;
+    let report = queue.drain(BOUND).await;
     assert_eq!((report.dropped, total(workers).await), (vec![], 200));
 }
 
@@ -91,9 +90,9 @@ async fn fifty_producers_and_ten_workers_lose_no_key_and_never_run_one_twice_at_
     for producer in producers {
         producer.await.unwrap();
     }
-    let report = timeout(PATIENCE, queue.drain(PATIENCE)).await.unwrap();
+    let report = soon(queue.drain(BOUND)).await;
     for worker in workers {
-        timeout(PATIENCE, worker).await.unwrap().unwrap();
+        soon(worker).await.unwrap();
     }
     assert!(report.running.is_empty());
     for key in 0..KEYS as usize {
@@ -119,7 +118,7 @@ async fn an_add_between_looking_and_sleeping_is_never_lost() {
         for key in 0..20_000 {
             add(&feeder, key);
             while ran.load(Ordering::SeqCst) <= key {
-                assert!(began.elapsed() < PATIENCE, "key {key} was never run");
+                assert!(began.elapsed() < BOUND, "key {key} was never run");
                 std::hint::spin_loop();
             }
         }

@@ -1,5 +1,6 @@
 use std::sync::Mutex;
 
+use homeostat_fixtures::demo_kind;
 use homeostat_store::{Change, Key, Precondition, Propagation, Query, View};
 use serde_json::json;
 
@@ -29,13 +30,9 @@ impl DenialObserver for Heard {
     }
 }
 
-fn kind(name: &str) -> Kind {
-    Kind::new("demo.dev", "v1", name)
-}
-
 fn declaration(name: &str) -> KindDeclaration {
     let plural = format!("{}s", name.to_lowercase());
-    KindDeclaration { kind: kind(name), plural, namespaced: true, keys_only: false, schema: None }
+    KindDeclaration { kind: demo_kind(name), plural, namespaced: true, keys_only: false, schema: None }
 }
 
 fn watch(name: &str, role: Role) -> Watch {
@@ -59,9 +56,9 @@ fn spec() -> ControllerSpec {
 
 /// Every write to a resource of a kind, in another version than the declared one.
 fn writes(name: &str) -> Vec<Write> {
-    let key = || Key::new(Kind::new("demo.dev", "v2", name), "default", "a");
+    let key = || Key::new(Kind::new("demo.homeostat.dev", "v2", name), "default", "a");
     let metadata = json!({"name": "a", "namespace": "default"});
-    let document = || json!({"apiVersion": "demo.dev/v2", "kind": name, "metadata": metadata});
+    let document = || json!({"apiVersion": "demo.homeostat.dev/v2", "kind": name, "metadata": metadata});
     let (precondition, change) = (Precondition::default, Change::Merge(json!({})));
     vec![
         Write::Create { document: document() },
@@ -91,7 +88,7 @@ async fn a_tertiary_kind_is_written_by_no_verb_whatever_the_grants_say() {
         let (answer, heard, needs) = perform(Effect::Write(write.clone())).await;
         let Answer::Written(Err(StoreError::Forbidden(text))) = answer else { panic!("{write:?}: {answer:?}") };
         assert!(
-            text.contains("demo.dev/v1/Config") && text.contains("\"config\"") && text.contains("`tertiary`"),
+            text.contains("demo.homeostat.dev/v1/Config") && text.contains("\"config\"") && text.contains("`tertiary`"),
             "{text}"
         );
         assert!(!text.contains("grants:"), "no line of the manifest would help: {text}");
@@ -102,8 +99,8 @@ async fn a_tertiary_kind_is_written_by_no_verb_whatever_the_grants_say() {
 
 #[tokio::test]
 async fn a_tertiary_kind_is_read_as_the_grants_say() {
-    let get = Effect::Get { key: Key::new(kind("Config"), "default", "a"), view: View::Whole };
-    let list = Effect::List { query: Query::all(kind("Config")), view: View::Whole };
+    let get = Effect::Get { key: Key::new(demo_kind("Config"), "default", "a"), view: View::Whole };
+    let list = Effect::List { query: Query::all(demo_kind("Config")), view: View::Whole };
     for effect in [get, list] {
         assert_eq!(perform(effect).await, (Answer::Unit, Vec::new(), 1));
     }

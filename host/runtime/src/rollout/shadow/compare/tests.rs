@@ -1,25 +1,18 @@
 use std::time::Duration;
 
 use homeostat_component::{HttpError, LimitName, ResourceData, Severity};
+use homeostat_fixtures::{demo, demo_key};
 use homeostat_store::{EventType, Precondition, Propagation};
 use proptest::prelude::*;
 
 use super::*;
 
-fn key(kind: &str, name: &str) -> Key {
-    Key::new(Kind::new(if kind == "Secret" { "" } else { "demo.dev" }, "v1", kind), "default", name)
-}
-
-fn app(name: &str, spec: Value) -> Value {
-    json!({"apiVersion": "demo.dev/v1", "kind": "App", "metadata": {"name": name, "namespace": "default"}, "spec": spec})
-}
-
 fn apply(name: &str, spec: Value) -> Write {
-    Write::Apply { document: app(name, spec), manager: "web".into(), force: false }
+    Write::Apply { document: demo("App", name, spec), manager: "web".into(), force: false }
 }
 
 fn status(name: &str, status: Value) -> Write {
-    Write::UpdateStatus { key: key("App", name), status, precondition: Precondition::default() }
+    Write::UpdateStatus { key: demo_key("App", name), status, precondition: Precondition::default() }
 }
 
 /// A write that resulted in a document, with or without a change.
@@ -36,7 +29,7 @@ fn done(write: Write, document: Value, change: Option<EventType>) -> Exchange {
 }
 
 fn applied(name: &str, spec: Value) -> Exchange {
-    done(apply(name, spec.clone()), app(name, spec), Some(EventType::Modified))
+    done(apply(name, spec.clone()), demo("App", name, spec), Some(EventType::Modified))
 }
 
 fn run(exchanges: Vec<Exchange>) -> Run {
@@ -46,7 +39,7 @@ fn run(exchanges: Vec<Exchange>) -> Run {
 /// Returns the differences as `name verb field: old -> new`.
 fn found(old: &Run, new: &Run) -> Vec<String> {
     let text = |value: Option<String>| value.unwrap_or_else(|| "-".into());
-    let told = differences(&key("App", "it"), old, new).into_iter();
+    let told = differences(&demo_key("App", "it"), old, new).into_iter();
     told.map(|ReconcileDifference { key, verb, field, old, new }| {
         format!("{} {verb} {field}: {} -> {}", key.name(), text(old), text(new))
     })
@@ -68,13 +61,12 @@ fn another_value_is_told_by_its_field_with_both() {
 #[test]
 fn a_write_that_one_of_them_makes_alone_is_told_unless_it_changes_nothing() {
     let one = applied("a", json!({"size": 1}));
-    let whole =
-        r#"{"apiVersion":"demo.dev/v1","kind":"App","metadata":{"name":"a","namespace":"default"},"spec":{"size":1}}"#;
+    let whole = r#"{"apiVersion":"demo.homeostat.dev/v1","kind":"App","metadata":{"name":"a","namespace":"default"},"spec":{"size":1}}"#;
     assert_eq!(found(&run(vec![]), &run(vec![one.clone()])), [format!("a apply : - -> {whole}")]);
     assert_eq!(found(&run(vec![one.clone()]), &run(vec![])), [format!("a apply : {whole} -> -")]);
-    let nothing = done(apply("a", json!({"size": 1})), app("a", json!({"size": 1})), None);
+    let nothing = done(apply("a", json!({"size": 1})), demo("App", "a", json!({"size": 1})), None);
     assert_eq!(found(&run(vec![]), &run(vec![nothing.clone()])), [""; 0]);
-    let other = done(apply("a", json!({"size": 2})), app("a", json!({"size": 2})), Some(EventType::Modified));
+    let other = done(apply("a", json!({"size": 2})), demo("App", "a", json!({"size": 2})), Some(EventType::Modified));
     assert_eq!(
         found(&run(vec![nothing]), &run(vec![other])),
         ["a apply spec.size: 1 -> 2"],
@@ -86,8 +78,8 @@ fn a_write_that_one_of_them_makes_alone_is_told_unless_it_changes_nothing() {
 fn patches_are_compared_by_what_they_lead_to_and_other_verbs_as_well() {
     let patch = |change: Value, led_to: Value| {
         let change = Change::Merge(change);
-        let write = Write::Patch { key: key("App", "a"), change, precondition: Precondition::default() };
-        done(write, app("a", led_to), Some(EventType::Modified))
+        let write = Write::Patch { key: demo_key("App", "a"), change, precondition: Precondition::default() };
+        done(write, demo("App", "a", led_to), Some(EventType::Modified))
     };
     let (old, new) = (
         patch(json!({"spec": {"a": 1}}), json!({"a": 1})),
@@ -101,7 +93,7 @@ fn patches_are_compared_by_what_they_lead_to_and_other_verbs_as_well() {
 #[test]
 fn preconditions_and_what_the_host_owns_are_no_difference() {
     let with = |revision: &str| {
-        let mut document = app("a", json!({}));
+        let mut document = demo("App", "a", json!({}));
         document["metadata"]["resourceVersion"] = json!(revision);
         document["metadata"]["managedFields"] = json!([revision]);
         document["status"] = json!({"at": revision});
@@ -122,8 +114,8 @@ fn a_status_is_told_apart_from_what_it_belongs_to() {
     };
     assert_eq!(found(&write(1), &write(2)), ["a update-status status.count: 1 -> 2"]);
     let delete = |propagation| {
-        let write = Write::Delete { key: key("App", "a"), precondition: Precondition::default(), propagation };
-        run(vec![done(write, app("a", json!({})), Some(EventType::Deleted))])
+        let write = Write::Delete { key: demo_key("App", "a"), precondition: Precondition::default(), propagation };
+        run(vec![done(write, demo("App", "a", json!({})), Some(EventType::Deleted))])
     };
     let told = found(&delete(Propagation::Orphan), &delete(Propagation::Foreground));
     assert_eq!(told, ["a delete propagation: orphan -> foreground"]);
@@ -186,8 +178,11 @@ fn events_are_compared_by_their_reasons_and_follows_by_what_they_mean() {
         found(&run(vec![emit("Made", "")]), &run(vec![emit("Broken", "")])),
         ["it emit Made: Normal -> -", "it emit Broken: - -> Normal"]
     );
-    let follow = Exchange { effect: Effect::Follow { target: key("App", "b") }, answer: Answer::Done(Ok(())) };
-    assert_eq!(found(&run(vec![follow]), &run(vec![])), ["it follow demo.dev/v1/App default/b: followed -> -"]);
+    let follow = Exchange { effect: Effect::Follow { target: demo_key("App", "b") }, answer: Answer::Done(Ok(())) };
+    assert_eq!(
+        found(&run(vec![follow]), &run(vec![])),
+        ["it follow demo.homeostat.dev/v1/App default/b: followed -> -"]
+    );
 }
 
 #[test]
@@ -201,10 +196,10 @@ fn denials_of_the_candidate_alone_are_reported() {
 #[test]
 fn values_and_differences_have_a_bound() {
     let long = |length: usize| run(vec![applied("a", json!({"text": "ä".repeat(length)}))]);
-    let told = differences(&key("App", "it"), &long(1000), &long(2000));
+    let told = differences(&demo_key("App", "it"), &long(1000), &long(2000));
     assert!(told.iter().all(|told| told.old.as_ref().unwrap().len() <= VALUE_BYTES_MAX), "{told:?}");
     let many = |size: u64| run((0..100).map(|name| applied(&name.to_string(), json!({"size": size}))).collect());
-    assert_eq!(differences(&key("App", "it"), &many(1), &many(2)).len(), DIFFERENCES_MAX);
+    assert_eq!(differences(&demo_key("App", "it"), &many(1), &many(2)).len(), DIFFERENCES_MAX);
 }
 
 fn writes() -> impl Strategy<Value = Vec<Exchange>> {
@@ -214,7 +209,7 @@ fn writes() -> impl Strategy<Value = Vec<Exchange>> {
             if is_status {
                 done(status(&name, json!({"size": size})), json!({"status": {"size": size}}), change)
             } else {
-                done(apply(&name, json!({"size": size})), app(&name, json!({"size": size})), change)
+                done(apply(&name, json!({"size": size})), demo("App", &name, json!({"size": size})), change)
             }
         };
         writes.into_iter().map(exchange).collect()

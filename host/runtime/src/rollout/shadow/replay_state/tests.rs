@@ -1,4 +1,5 @@
 use homeostat_component::Blob;
+use homeostat_fixtures::{demo, demo_key, demo_kind};
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Options, Precondition, Store};
 use serde_json::{Value, json};
@@ -7,21 +8,13 @@ use super::*;
 
 const ME: &str = "web";
 
-fn key(name: &str) -> Key {
-    Key::new(Kind::new("demo.dev", "v1", "App"), "default", name)
-}
-
-fn document(name: &str, size: u64) -> Value {
-    json!({"apiVersion": "demo.dev/v1", "kind": "App", "metadata": {"name": name, "namespace": "default"}, "spec": {"size": size}})
-}
-
 fn apply(name: &str, size: u64) -> Write {
-    Write::Apply { document: document(name, size), manager: ME.into(), force: false }
+    Write::Apply { document: demo("App", name, json!({"size": size})), manager: ME.into(), force: false }
 }
 
 fn status(name: &str, count: u64, revision: &str) -> Write {
     let precondition = Precondition { uid: None, revision: Some(revision.parse().unwrap()) };
-    Write::UpdateStatus { key: key(name), status: json!({ "count": count }), precondition }
+    Write::UpdateStatus { key: demo_key("App", name), status: json!({ "count": count }), precondition }
 }
 
 /// The stable version on a store, with all its answers.
@@ -40,14 +33,14 @@ impl Old {
     }
 
     async fn get(&mut self, name: &str) {
-        let resource = self.store.get(&key(name)).await;
+        let resource = self.store.get(&demo_key("App", name)).await;
         let answer = Answer::Resource(resource.map(|found| ResourceData::new(&found, View::Whole)).map_err(Into::into));
-        self.exchange(Effect::Get { key: key(name), view: View::Whole }, answer);
+        self.exchange(Effect::Get { key: demo_key("App", name), view: View::Whole }, answer);
     }
 
     async fn list(&mut self) {
         let answer = Answer::Page(Ok(page(&self.store).await));
-        self.exchange(Effect::List { query: Query::all(key("").kind().clone()), view: View::Whole }, answer);
+        self.exchange(Effect::List { query: Query::all(demo_kind("App")), view: View::Whole }, answer);
     }
 
     async fn write(&mut self, write: Write) {
@@ -65,7 +58,7 @@ impl Old {
 }
 
 async fn page(store: &MemoryStore) -> PageData {
-    let page = store.list(&Query::all(key("").kind().clone())).await.unwrap();
+    let page = store.list(&Query::all(demo_kind("App"))).await.unwrap();
     let items = page.items.iter().map(|item| ResourceData::new(item, View::Whole)).collect();
     PageData { items, revision: page.revision.to_string(), next: page.next }
 }
@@ -73,7 +66,7 @@ async fn page(store: &MemoryStore) -> PageData {
 impl ReplayState {
     /// Reads a size, or the name of the error.
     fn size(&mut self, name: &str) -> Option<u64> {
-        match self.get(&key(name), View::Whole) {
+        match self.get(&demo_key("App", name), View::Whole) {
             ReplayAnswer::Answer(Answer::Resource(Ok(data))) => {
                 serde_json::from_str::<Value>(&data.json).unwrap()["spec"]["size"].as_u64()
             }
@@ -115,7 +108,7 @@ async fn stable_changes_are_invisible_until_the_candidate_repeats_them() {
 #[tokio::test]
 async fn candidate_writes_use_the_replayed_state_and_are_seen_by_later_reads_and_writes() {
     let mut old = Old::new();
-    old.store.write(Write::Create { document: document("a", 1) }).await.unwrap();
+    old.store.write(Write::Create { document: demo("App", "a", json!({"size": 1})) }).await.unwrap();
     old.get("a").await;
     let revision = old.store.revision().to_string();
     old.write(status("a", 1, &revision)).await;
@@ -127,7 +120,7 @@ async fn candidate_writes_use_the_replayed_state_and_are_seen_by_later_reads_and
     assert_eq!(
         scene
             .submit(Write::Delete {
-                key: key("a"),
+                key: demo_key("App", "a"),
                 precondition: Precondition::default(),
                 propagation: Default::default()
             })
@@ -136,7 +129,7 @@ async fn candidate_writes_use_the_replayed_state_and_are_seen_by_later_reads_and
         Some(EventType::Deleted)
     );
     assert_eq!(scene.size("a"), Some(0));
-    assert!(scene.submit(Write::Create { document: document("a", 5) }).is_ok());
+    assert!(scene.submit(Write::Create { document: demo("App", "a", json!({"size": 5})) }).is_ok());
     assert_eq!(scene.size("a"), Some(5));
 }
 
@@ -162,7 +155,7 @@ async fn lists_are_those_of_the_old_one_and_else_agree_with_what_is_known() {
     old.list().await;
     old.write(apply("a", 1)).await;
     old.write(apply("b", 2)).await;
-    let (query, mut scene) = (Query::all(key("").kind().clone()), old.scene().await);
+    let (query, mut scene) = (Query::all(demo_kind("App")), old.scene().await);
     let names = |page: &PageData| page.items.iter().map(|item| item.key.name().to_owned()).collect::<Vec<_>>();
     let ReplayAnswer::Answer(Answer::Page(Ok(first))) = scene.list(&query, View::Whole) else { panic!("it is known") };
     assert_eq!(names(&first), ["b"]);
@@ -201,6 +194,6 @@ async fn writes_with_compacted_history_cannot_be_compared() {
     assert_eq!(ReplayState::set(old.exchanges.clone(), &Before::new()).err(), Some(UnfitReason::PastIsGone));
     assert_eq!(
         ReplayState::unobserved_changes(&old.exchanges),
-        [(key("").kind().clone(), Revision(2))].map(|(kind, at)| (Kind { version: String::new(), ..kind }, at))
+        [(demo_kind("App"), Revision(2))].map(|(kind, at)| (Kind { version: String::new(), ..kind }, at))
     );
 }
