@@ -14,6 +14,8 @@ const LATER: &str = "C7";
 struct Shows {
     name: String,
     promises: Vec<String>,
+    /// Whether its comment also says in words what it shows.
+    in_words: bool,
     is_ignored: bool,
 }
 
@@ -54,7 +56,7 @@ impl Above<'_> {
     /// Returns the promises that the item at `line` shows. `None` if it is no test, or its comment names no
     /// promise.
     fn shows(&self, line: &str) -> Option<Shows> {
-        let promises = named(self.doc?);
+        let (promises, in_words) = named(self.doc?);
         // A macro makes two tests of each function of the store suite, one per store.
         let is_test = self.is_test || line.contains("(make: Make)");
         if promises.is_empty() || !is_test {
@@ -63,7 +65,7 @@ impl Above<'_> {
         let name = line.split_once("fn ").map_or(line, |(_, rest)| rest);
         let name = name.split(|character: char| !character.is_alphanumeric() && character != '_').next();
         let name = name.unwrap_or_default().to_owned();
-        Some(Shows { name, promises, is_ignored: self.is_ignored })
+        Some(Shows { name, promises, in_words, is_ignored: self.is_ignored })
     }
 }
 
@@ -76,9 +78,10 @@ fn is_test(attribute: &str) -> bool {
     path.rsplit("::").next() == Some("test")
 }
 
-/// Returns the codes at the beginning of a doc comment: `Q3` and `T8` of `Q3, T8: why`.
-fn named(doc: &str) -> Vec<String> {
-    let mut names = Vec::new();
+/// Returns the codes at the beginning of a doc comment, `Q3` and `T8` of `Q3, T8: why`, and whether words follow
+/// them.
+fn named(doc: &str) -> (Vec<String>, bool) {
+    let (mut names, mut in_words) = (Vec::new(), false);
     for word in doc.split(", ") {
         let name: String = word.chars().take_while(char::is_ascii_alphanumeric).collect();
         let mut characters = name.chars();
@@ -88,13 +91,14 @@ fn named(doc: &str) -> Vec<String> {
         if !is_name {
             break;
         }
-        let ends = name.len() < word.len();
+        let rest = &word[name.len()..];
         names.push(name);
-        if ends {
+        if !rest.is_empty() {
+            in_words = rest.starts_with(": ");
             break;
         }
     }
-    names
+    (names, in_words)
 }
 
 /// Reads every source below `folder` into `found`, by its path in the repository.
@@ -115,10 +119,13 @@ fn sources(folder: &Path, found: &mut BTreeMap<String, Vec<Shows>>) {
 fn tests() -> (BTreeMap<String, BTreeSet<String>>, Vec<String>) {
     let (mut found, mut tests, mut wrong) = (BTreeMap::new(), BTreeMap::<_, BTreeSet<_>>::new(), Vec::new());
     sources(repository(), &mut found);
-    for (place, Shows { name, promises, is_ignored }) in
+    for (place, Shows { name, promises, in_words, is_ignored }) in
         found.into_iter().flat_map(|(place, all)| all.into_iter().map(move |shows| (place.clone(), shows)))
     {
         let test = format!("{place}::{name}");
+        if !in_words {
+            wrong.push(format!("{test} shows {promises:?} and does not say so in words: `/// {}: why`", promises[0]));
+        }
         if is_ignored {
             wrong.push(format!("{test} shows {promises:?} and is ignored"));
         }
@@ -191,7 +198,7 @@ fn a_promise_is_read_from_a_doc_comment_despite_attributes_in_between() {
         | // A remark.
         | #[tokio::test(start_paused = true)]
         | async fn one() {}
-        | /// W1, and what was there before.
+        | /// W1, W2 and what was there before.
         | #[test]
         | #[ignore = "slow"]
         | fn two() {}
@@ -203,11 +210,11 @@ fn a_promise_is_read_from_a_doc_comment_despite_attributes_in_between() {
         | #[cfg(test)]
         | mod five {}
     "#;
-    let shows = |name: &str, promises: &[&str], is_ignored| {
+    let shows = |name: &str, promises: &[&str], in_words, is_ignored| {
         let promises = promises.iter().map(ToString::to_string).collect();
-        Shows { name: name.into(), promises, is_ignored }
+        Shows { name: name.into(), promises, in_words, is_ignored }
     };
-    let wanted = [shows("one", &["Q3", "T8"], false), shows("two", &["W1"], true)];
+    let wanted = [shows("one", &["Q3", "T8"], true, false), shows("two", &["W1", "W2"], false, true)];
     // The bars keep this text from being read as a part of this file.
     assert_eq!(read(&source.replace("| ", "")), wanted);
 }

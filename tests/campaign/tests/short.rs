@@ -13,7 +13,8 @@ fn campaign(arguments: &[&str]) -> String {
     said.lines().last().unwrap().to_owned()
 }
 
-/// S8, S9, S10
+/// S8, S9, S10: a watch delivers every later change, in order, once; no event is lost silently; all
+/// acknowledged writes survive, and no partial one.
 #[test]
 fn a_process_that_is_ended_at_any_moment_loses_no_acknowledged_write() {
     let count = campaign(&["kill", "--cycles", "4"]);
@@ -21,7 +22,7 @@ fn a_process_that_is_ended_at_any_moment_loses_no_acknowledged_write() {
     assert!(!count.contains(" 0 acknowledged"), "{count}");
 }
 
-/// S10
+/// S10: all acknowledged writes survive, and no partial one.
 #[test]
 fn a_power_loss_at_any_moment_loses_no_acknowledged_write() {
     let count = campaign(&["power-loss", "--crashes", "12"]);
@@ -29,7 +30,7 @@ fn a_power_loss_at_any_moment_loses_no_acknowledged_write() {
     assert!(!count.contains(" 0 acknowledged"), "{count}");
 }
 
-/// S10
+/// S10: all acknowledged writes survive, and no partial one.
 #[test]
 fn a_disk_that_fails_is_told_and_loses_no_acknowledged_write() {
     let count = campaign(&["disk", "--cycles", "12"]);

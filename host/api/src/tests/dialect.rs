@@ -112,7 +112,7 @@ async fn openapi_omits_verbs_that_are_not_served() {
     assert_eq!(methods("apis/example.com/v1", &format!("{SITES}/{{name}}")).await, "delete get patch put");
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 #[tokio::test]
 async fn apply_conflict_names_field_and_owner() {
     let server = sites().await;
@@ -547,7 +547,7 @@ async fn fields_of_any_scalar_can_be_selected_by() {
     assert_eq!((found["items"].as_array().unwrap().len(), &found["items"][0]["metadata"]["name"]), (1, &json!("two")));
 }
 
-/// S8
+/// S8: a watch delivers every later change, in order, once.
 #[tokio::test]
 async fn watch_from_an_unknown_revision_ends_with_expired() {
     let server = Server::start().await;
@@ -558,7 +558,7 @@ async fn watch_from_an_unknown_revision_ends_with_expired() {
     assert!(lines.next().await.is_none(), "nothing comes after it");
 }
 
-/// S8
+/// S8: a watch delivers every later change, in order, once.
 #[tokio::test]
 async fn a_revision_from_the_future_tells_clients_to_list_anew() {
     let server = Server::start().await;

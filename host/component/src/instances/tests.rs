@@ -17,7 +17,7 @@ fn now<T>(future: impl Future<Output = T>) -> Option<T> {
     }
 }
 
-/// P5
+/// P5: a busy controller delays others by a bounded factor only.
 #[test]
 fn the_last_quarter_of_the_places_is_for_others() {
     let instances = Instances::new(8);
@@ -27,7 +27,7 @@ fn the_last_quarter_of_the_places_is_for_others() {
     assert!(now(instances.acquire(&modest)).is_some());
 }
 
-/// P5
+/// P5: a busy controller delays others by a bounded factor only.
 #[tokio::test]
 async fn controllers_that_wait_are_served_in_turn_however_many_calls_they_have() {
     let instances = Instances::new(1);

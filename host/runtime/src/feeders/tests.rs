@@ -140,7 +140,7 @@ async fn a_feeder_without_room_is_told_so_and_hears_when_there_is_some() {
     assert_eq!((intake.add(key("c"), Priority::NORMAL), gate.failing().len()), (Ok(()), 0));
 }
 
-/// W1
+/// W1: no key is reconciled before every watch has listed once.
 #[tokio::test(start_paused = true)]
 async fn the_gate_opens_when_the_last_feeder_has_listed() {
     let gate = SyncBarrier::new();
@@ -180,7 +180,7 @@ impl Feeder for Shaky {
     }
 }
 
-/// W13
+/// W13: a feeder that ends is restarted with backoff, and its error is visible.
 #[tokio::test(start_paused = true)]
 async fn a_feeder_that_fails_or_panics_is_started_again_after_a_while() {
     let (queue, intake) = intake(&SyncBarrier::new());
@@ -300,7 +300,7 @@ impl Feeder for Sick {
     }
 }
 
-/// W8
+/// W8: each feeder has its own backoff, and delays no other.
 #[tokio::test(start_paused = true)]
 async fn each_feeder_waits_for_its_own_failures_alone() {
     let context = crate::context::tests::context(memory_store());
@@ -329,7 +329,7 @@ async fn each_feeder_waits_for_its_own_failures_alone() {
     assert_eq!(tenths(&once), [0, 2]);
 }
 
-/// W13
+/// W13: a feeder that ends is restarted with backoff, and its error is visible.
 #[tokio::test(start_paused = true)]
 async fn a_feeder_that_was_well_for_long_starts_with_the_shortest_wait_again() {
     struct Now(parking_lot::Mutex<Vec<Duration>>, Instant);

@@ -30,7 +30,7 @@ fn missing_fields_keep_their_defaults() {
     assert_eq!(checked.grants, Grants::default());
 }
 
-/// C4
+/// C4: a suspended controller keeps events as keys and runs none.
 #[test]
 fn suspend_is_yes_or_no_or_all_but_deletions() {
     let written = |value: serde_json::Value| spec(json!({"component": {"file": "a.wasm"}, "suspend": value}));

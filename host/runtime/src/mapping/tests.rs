@@ -52,7 +52,7 @@ fn mappings() -> [(Mapping, &'static [&'static str]); 5] {
     ]
 }
 
-/// W3
+/// W3: owner, label, same name and field map to keys.
 #[tokio::test]
 async fn an_owner_of_the_managed_kind_is_the_key_whatever_its_version() {
     let owner =
@@ -66,7 +66,7 @@ async fn an_owner_of_the_managed_kind_is_the_key_whatever_its_version() {
     assert_eq!(names(keys(&Mapping::Owner, &managed(), &part)), ["demo.homeostat.dev/v1/App shop/a"]);
 }
 
-/// W3
+/// W3: owner, label, same name and field map to keys.
 #[tokio::test]
 async fn the_same_name_and_the_value_of_a_label_are_keys_in_the_same_namespace() {
     let part = resource(json!({"labels": {"app": "a"}}), json!({})).await;
@@ -75,7 +75,7 @@ async fn the_same_name_and_the_value_of_a_label_are_keys_in_the_same_namespace()
     assert!(keys(&Mapping::Label("other".into()), &managed(), &part).is_empty());
 }
 
-/// W3
+/// W3: owner, label, same name and field map to keys.
 #[tokio::test]
 async fn a_field_leads_to_the_name_or_the_names_in_it() {
     let part = resource(json!({}), json!({"one": "a", "many": ["b", 3, "", "c"], "number": 3})).await;
@@ -96,7 +96,7 @@ async fn a_cluster_scoped_parent_of_namespaced_children_has_a_key_without_namesp
     }
 }
 
-/// W3
+/// W3: owner, label, same name and field map to keys.
 #[tokio::test]
 async fn a_cluster_scoped_parent_of_cluster_scoped_children_has_a_key_without_namespace() {
     let part = part_of_a("").await;

@@ -54,7 +54,7 @@ async fn again() {
     .await;
 }
 
-/// P5
+/// P5: a busy controller delays others by a bounded factor only.
 #[tokio::test]
 async fn a_woken_task_runs_before_a_hundred_busy_ones() {
     let turns = turns_of(1);
@@ -192,7 +192,7 @@ async fn a_task_that_keeps_computing_leaves_the_last_slot_to_others() {
     assert!(runs(0) && runs(1), "one after the other");
 }
 
-/// P5
+/// P5: a busy controller delays others by a bounded factor only.
 #[tokio::test(start_paused = true)]
 async fn interactive_quanta_do_not_wait_for_longer_ones() {
     let turns = turns_of(1);
@@ -304,7 +304,7 @@ fn a_preempted_thread_does_not_charge_its_tenant() {
     assert_eq!(cost(long, before, || None), long);
 }
 
-/// P5
+/// P5: a busy controller delays others by a bounded factor only.
 #[tokio::test]
 async fn a_tenant_with_a_preempted_thread_keeps_its_position() {
     // The first reading is at the start of its quantum, and its thread uses no processor time.

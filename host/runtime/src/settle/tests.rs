@@ -11,7 +11,8 @@ fn settled_leaves_the_queue() {
     assert!(matches!(settle(&Ok(Outcome::Settled)), (Next::Done, Label::Success)));
 }
 
-/// B6, B7
+/// B6, B7: a requested delay clears the failures and is no failure; a delay of zero puts the key at the end
+/// of the queue at once.
 #[test]
 fn again_after_is_not_an_error_and_zero_goes_to_the_tail() {
     let delay = Duration::from_secs(3);
@@ -19,7 +20,8 @@ fn again_after_is_not_an_error_and_zero_goes_to_the_tail() {
     assert!(matches!(settle(&Ok(Outcome::AgainAfter(Duration::ZERO))), (Next::Again, Label::Requeue)));
 }
 
-/// B5, B10
+/// B5, B10: a failure is retried with backoff, and a success clears the failures; a failure that requests a
+/// delay waits for the longer of delay and backoff.
 #[test]
 fn a_failure_is_retried_and_keeps_the_delay_it_asked_for_as_a_floor() {
     assert!(matches!(settle(&failure(Retry::Backoff)), (Next::Retry { at_least: None, .. }, Label::Error)));
@@ -29,13 +31,13 @@ fn a_failure_is_retried_and_keeps_the_delay_it_asked_for_as_a_floor() {
     );
 }
 
-/// B8
+/// B8: a terminal failure parks the key until a change or a request.
 #[test]
 fn a_failure_that_says_never_parks_the_key() {
     assert!(matches!(settle(&failure(Retry::Never)), (Next::Park { .. }, Label::TerminalError)));
 }
 
-/// B11
+/// B11: a trap and every limit is a failure under its own name.
 #[test]
 fn a_trap_and_a_limit_are_failures_that_keep_their_name() {
     let trap = Err(Fault::Trap { message: "unreachable".into() });

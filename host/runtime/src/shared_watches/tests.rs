@@ -27,7 +27,7 @@ async fn names(watch: &mut Watch, count: usize) -> Vec<String> {
     names
 }
 
-/// W5
+/// W5: all feeders of a kind share one watch.
 #[tokio::test(start_paused = true)]
 async fn all_who_follow_a_kind_read_from_one_watch() {
     let (store, watches) = watches();
@@ -48,7 +48,7 @@ async fn all_who_follow_a_kind_read_from_one_watch() {
     assert_eq!(store.open(), 0, "the last one takes the watch with it");
 }
 
-/// W5
+/// W5: all feeders of a kind share one watch.
 #[tokio::test(start_paused = true)]
 async fn another_kind_has_a_watch_of_its_own_and_another_version_has_not() {
     let (store, watches) = watches();
@@ -129,7 +129,7 @@ async fn concurrent_readers_always_have_a_watch_and_no_watch_outlives_them() {
     assert_eq!((names(&mut watch, 1).await, store.open()), (vec!["after".to_owned()], 1));
 }
 
-/// W5
+/// W5: all feeders of a kind share one watch.
 #[tokio::test(start_paused = true)]
 async fn a_reader_behind_the_buffer_catches_up_alone_and_rejoins() {
     let (store, watches) = watches();
@@ -205,7 +205,7 @@ async fn a_watch_that_has_missed_history_is_replaced() {
     assert_eq!(store.open(), 1);
 }
 
-/// W8
+/// W8: each feeder has its own backoff, and delays no other.
 #[tokio::test(start_paused = true)]
 async fn a_kind_whose_watch_hangs_holds_up_no_other_kind() {
     let (store, watches) = watches();

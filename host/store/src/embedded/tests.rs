@@ -159,7 +159,7 @@ async fn a_document_that_became_unreadable_fails_alone() {
     assert_eq!(store.health(), Ok(()));
 }
 
-/// S9
+/// S9: no event is lost silently.
 #[tokio::test]
 async fn a_watch_never_goes_on_without_a_change_that_the_log_has_lost() {
     for lost in [2, 3] {

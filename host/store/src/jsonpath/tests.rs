@@ -22,7 +22,7 @@ fn a_path_of_names_is_a_pointer_for_any_names() {
     }
 }
 
-/// S3
+/// S14: the path of a column finds its values.
 #[test]
 fn paths_find_the_values_of_columns() {
     let document = json!({

@@ -146,7 +146,7 @@ fn refused_at(result: Result<(), Error>) -> String {
     }
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 #[test]
 fn the_fields_that_a_document_names_are_exactly_these() {
     let mut document = with(json!({
@@ -174,7 +174,7 @@ fn the_fields_that_a_document_names_are_exactly_these() {
     assert_eq!(untyped, json!({"f:spec": {".": {}, "f:deep": {".": {}, "f:a": {}}, "f:tags": {}}}));
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 #[test]
 fn fields_that_a_manager_no_longer_applies_are_removed_and_the_rest_stays() {
     let mut desk = Desk::new();
@@ -187,7 +187,7 @@ fn fields_that_a_manager_no_longer_applies_are_removed_and_the_rest_stays() {
     assert_eq!(desk.spec(), &json!({"replicas": 2, "plain": [1]}));
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 #[test]
 fn an_object_that_loses_its_last_owner_is_removed_with_its_content() {
     for mut desk in [Desk::new(), Desk::without_schema()] {
@@ -199,7 +199,7 @@ fn an_object_that_loses_its_last_owner_is_removed_with_its_content() {
     }
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 #[test]
 fn a_conflict_names_every_field_and_owner() {
     let mut desk = Desk::new();
@@ -222,7 +222,7 @@ fn a_conflict_names_every_field_and_owner() {
     assert_eq!(desk.spec(), &before["spec"]);
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 #[test]
 fn force_takes_the_changed_fields_from_all_other_managers() {
     let mut desk = Desk::new();
@@ -239,7 +239,7 @@ fn force_takes_the_changed_fields_from_all_other_managers() {
     assert_eq!(desk.spec(), &json!({"replicas": 2, "plain": [1]}));
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 #[test]
 fn a_shared_field_stays_until_its_last_owner_drops_it() {
     let mut desk = Desk::new();
@@ -253,7 +253,7 @@ fn a_shared_field_stays_until_its_last_owner_drops_it() {
     assert_eq!(desk.spec(), &json!({}));
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 #[test]
 fn lists_are_merged_by_their_items_and_keep_their_order() {
     let port = |port: u16, name: &str| json!({"port": port, "protocol": "TCP", "name": name});
@@ -276,7 +276,7 @@ fn lists_are_merged_by_their_items_and_keep_their_order() {
     assert_eq!(desk.spec(), &json!({"ports": [port(2, "b")]}));
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 #[test]
 fn an_item_keeps_its_key_fields_while_a_manager_owns_a_part_of_it() {
     let mut desk = Desk::new();
@@ -287,7 +287,7 @@ fn an_item_keeps_its_key_fields_while_a_manager_owns_a_part_of_it() {
     assert_eq!(desk.owned("other"), json!({"f:boxes": {"k:{\"name\":\"a\"}": {"f:size": {}}}}));
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 #[test]
 fn a_list_or_object_that_is_one_value_is_replaced_whole() {
     let mut desk = Desk::new();
@@ -298,7 +298,7 @@ fn a_list_or_object_that_is_one_value_is_replaced_whole() {
     assert_eq!(desk.spec(), &json!({"plain": [3], "selector": {"c": 3}}));
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 #[test]
 fn a_document_that_cannot_be_applied_is_refused_by_field() {
     let port = |port: Value, protocol: Value| json!({"ports": [{"port": 1, "protocol": "x"}, {"port": port, "protocol": protocol}]});
@@ -325,7 +325,7 @@ fn a_document_that_cannot_be_applied_is_refused_by_field() {
     assert_eq!(refused_at(Desk::new().apply_document("me", document, true)), "metadata.ownerReferences[0].uid");
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 #[test]
 fn to_apply_the_same_again_changes_not_even_the_time() {
     let mut desk = Desk::new();
@@ -338,7 +338,7 @@ fn to_apply_the_same_again_changes_not_even_the_time() {
     assert_ne!(desk.document(), &before);
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 #[test]
 fn an_update_owns_the_changed_fields_and_takes_them_from_all_others() {
     let mut desk = Desk::new();
@@ -358,7 +358,7 @@ fn an_update_owns_the_changed_fields_and_takes_them_from_all_others() {
     assert_eq!(order[1]["time"], "2026-01-01T00:00:02Z");
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 #[test]
 fn an_object_that_is_added_is_owned_with_every_object_in_it() {
     let mut desk = Desk::new();
@@ -373,7 +373,7 @@ fn an_object_that_is_added_is_owned_with_every_object_in_it() {
     assert_eq!(desk.owned("other"), json!({"f:deep": {}}));
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 #[test]
 fn a_list_whose_items_cannot_be_told_apart_is_one_value() {
     let twice = json!([{"name": "a"}, {"name": "a"}]);
@@ -386,7 +386,7 @@ fn a_list_whose_items_cannot_be_told_apart_is_one_value() {
     assert_eq!(desk.owned("other"), json!({}));
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 #[test]
 fn the_oldest_of_many_updates_become_one() {
     let mut desk = Desk::new();
@@ -405,7 +405,7 @@ fn the_oldest_of_many_updates_become_one() {
     assert_eq!(desk.document()["metadata"]["managedFields"][1]["time"], "2026-01-01T00:00:31Z");
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 #[test]
 fn a_writer_keeps_its_own_entry_among_many_writers_in_one_second() {
     let mut desk = Desk::new();
@@ -420,7 +420,7 @@ fn a_writer_keeps_its_own_entry_among_many_writers_in_one_second() {
     }
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 #[test]
 fn fields_from_before_the_first_apply_have_an_owner_from_then_on() {
     let mut desk = Desk::new();
@@ -545,7 +545,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// S11
+    /// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
     #[test]
     fn owners_are_true_after_any_sequence_of_writes(
         steps in proptest::collection::vec(step(), 1..10), with_schema in any::<bool>()

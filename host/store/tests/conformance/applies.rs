@@ -79,7 +79,7 @@ fn conflict(field: &str, manager: &str, version: Option<&str>) -> FieldConflict 
     FieldConflict { field: field.into(), manager: manager.into(), version, subresource: None }
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 async fn fields_no_longer_applied_are_removed_and_fields_of_others_stay(make: Make) {
     let store = make(Default::default());
     let first = applied(&**store, "me", json!({"x": 1, "y": {"z": 1}, "list": [1]})).await;
@@ -95,7 +95,7 @@ async fn fields_no_longer_applied_are_removed_and_fields_of_others_stay(make: Ma
     assert_eq!(store.get(&key("a")).await.unwrap(), second);
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 async fn a_conflict_names_field_and_owner_and_changes_nothing(make: Make) {
     let store = make(Default::default());
     applied(&**store, "helm", json!({"x": 1, "y": 1})).await;
@@ -115,7 +115,7 @@ async fn a_conflict_names_field_and_owner_and_changes_nothing(make: Make) {
     assert_eq!(everything(&**store).await, before);
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 async fn force_takes_a_field_and_its_former_owner_does_not_remove_it(make: Make) {
     let store = make(Default::default());
     applied(&**store, "one", json!({"x": 1})).await;
@@ -130,7 +130,7 @@ async fn force_takes_a_field_and_its_former_owner_does_not_remove_it(make: Make)
     assert_eq!(refused, Err(Error::ApplyConflict { key: key("a"), conflicts: vec![conflict(".spec.x", "me", None)] }));
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 async fn a_shared_field_stays_until_its_last_manager_drops_it(make: Make) {
     let store = make(Default::default());
     applied(&**store, "one", json!({"x": 1})).await;
@@ -141,7 +141,7 @@ async fn a_shared_field_stays_until_its_last_manager_drops_it(make: Make) {
     assert_eq!(applied(&**store, "two", json!({})).await.document()["spec"], json!({}));
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 async fn an_apply_that_changes_neither_value_nor_owner_makes_no_revision(make: Make) {
     let store = make(Default::default());
     by(&**store, "other", Write::Create { document: thing("a", json!({"x": 1})) }).await;
@@ -159,7 +159,7 @@ async fn an_apply_that_changes_neither_value_nor_owner_makes_no_revision(make: M
     assert_eq!(everything(&**store).await, before);
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 async fn a_new_owner_alone_makes_a_revision_of_an_apply(make: Make) {
     let store = make(Default::default());
     let first = applied(&**store, "one", json!({"x": 1})).await;
@@ -172,7 +172,7 @@ async fn a_new_owner_alone_makes_a_revision_of_an_apply(make: Make) {
     assert_eq!(same.unwrap().change, None);
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 async fn an_update_takes_a_field_and_the_applier_then_conflicts(make: Make) {
     let store = make(Default::default());
     applied(&**store, "me", json!({"x": 1, "y": 1})).await;
@@ -194,7 +194,7 @@ async fn an_update_takes_a_field_and_the_applier_then_conflicts(make: Make) {
     assert_eq!(entries(&removed), [entry("me", "Apply", json!({"f:spec": {".": {}, "f:y": {}}}))]);
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 async fn every_verb_notes_its_manager(make: Make) {
     let store = make(Default::default());
     by(&**store, "creator", Write::Create { document: thing("a", json!({"a": 1})) }).await;
@@ -215,7 +215,7 @@ async fn every_verb_notes_its_manager(make: Make) {
     assert_eq!(owners.len(), 4);
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 async fn a_status_is_owned_apart_from_the_rest(make: Make) {
     let store = make(Default::default());
     let status = |status| Write::UpdateStatus { key: key("a"), status, precondition: Precondition::default() };
@@ -242,7 +242,7 @@ async fn a_status_is_owned_apart_from_the_rest(make: Make) {
     assert!(entries(&gone).iter().all(|entry| entry.get("subresource").is_none()), "{gone:?}");
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 async fn owners_that_are_not_understood_stay_and_a_reset_forgets_them(make: Make) {
     let store = make(Default::default());
     let first = applied(&**store, "me", json!({"x": 1})).await;
@@ -293,7 +293,7 @@ async fn owners_that_are_not_understood_stay_and_a_reset_forgets_them(make: Make
     }
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 async fn owners_are_those_that_an_update_or_a_patch_of_the_resource_names(make: Make) {
     let store = make(Default::default());
     let owning = |manager: &str, field: &str| entry(manager, "Apply", json!({"f:spec": {field: {}}}));
@@ -352,7 +352,7 @@ fn with_last_applied(spec: Value) -> Value {
     with_metadata(thing("a", spec), json!({"annotations": {LAST_APPLIED: applied}}))
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 async fn a_client_side_apply_of_kubectl_does_not_conflict_with_its_server_side_apply(make: Make) {
     let store = make(Default::default());
     let create = Write::Create { document: with_last_applied(json!({"image": "1", "size": 1})) };
@@ -378,7 +378,7 @@ async fn a_client_side_apply_of_kubectl_does_not_conflict_with_its_server_side_a
     assert_eq!(fields, [".spec.size"]);
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 async fn labels_finalizers_and_owners_are_merged_by_item(make: Make) {
     let store = make(Default::default());
     let owner = |uid: &str| json!({"apiVersion": "v1", "kind": "Owner", "name": "o", "uid": uid});
@@ -410,7 +410,7 @@ async fn labels_finalizers_and_owners_are_merged_by_item(make: Make) {
     assert_eq!(left.count(), 0, "{metadata:?}");
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 async fn an_apply_can_carry_preconditions(make: Make) {
     let store = make(Default::default());
     let guarded = |metadata| with_metadata(thing("a", json!({"x": 2})), metadata);
@@ -444,7 +444,7 @@ async fn a_manager_cannot_have_just_any_name(make: Make) {
     assert!(apply(&**store, &long[1..], thing("a", json!({})), true).await.is_ok());
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 async fn a_dry_run_finds_conflicts_and_stores_nothing(make: Make) {
     let store = make(Default::default());
     applied(&**store, "one", json!({"x": 1})).await;
@@ -460,7 +460,7 @@ async fn a_dry_run_finds_conflicts_and_stores_nothing(make: Make) {
     assert_eq!(everything(&**store).await, before);
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 async fn a_deletion_waits_for_the_finalizers_of_every_manager(make: Make) {
     let store = make(Default::default());
     let held =
@@ -482,7 +482,7 @@ async fn a_deletion_waits_for_the_finalizers_of_every_manager(make: Make) {
     assert_eq!(two.change, Some(EventType::Deleted));
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 async fn a_field_that_is_null_is_not_applied_and_a_null_in_a_list_is_refused(make: Make) {
     let store = make(Default::default());
     let mut document = with_metadata(thing("a", json!({"x": {"y": null, "z": 1}})), json!({"creationTimestamp": null}));
@@ -516,7 +516,7 @@ async fn an_item_of_a_list_may_leave_out_a_key_that_has_a_default(make: Make) {
     assert_eq!(named.resource.document()["spec"]["ports"], wanted);
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 async fn a_status_is_applied_as_all_else_is(make: Make) {
     let store = make(Default::default());
     let report = async |manager: &str, status: Value, force| {
@@ -553,7 +553,7 @@ async fn a_status_is_applied_as_all_else_is(make: Make) {
     assert!(matches!(stale, Err(Error::Conflict { .. })), "{stale:?}");
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 async fn a_strategic_patch_of_a_status_merges_by_the_keys_of_the_schema(make: Make) {
     let store = make(Default::default());
     let parts = json!({

@@ -97,7 +97,7 @@ async fn a_backup_never_replaces_a_file() {
     assert!(matches!(closed, Err(BackupError::Store(Error::Closed))), "{closed:?}");
 }
 
-/// S1 S8
+/// S1, S8: revisions only grow; a watch delivers every later change, in order, once.
 #[tokio::test]
 async fn a_restored_store_is_another_store_that_continues() {
     let folder = tempfile::tempdir().unwrap();

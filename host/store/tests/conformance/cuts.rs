@@ -83,7 +83,7 @@ async fn fill(store: &dyn Store, count: u64) {
     }
 }
 
-/// S8 S9
+/// S8, S9: a watch delivers every later change, in order, once; no event is lost silently.
 async fn history_older_than_its_age_is_compacted_and_its_watches_expire(make: Make) {
     let (clock, options) = on_a_clock();
     let store = make(options);
@@ -109,7 +109,7 @@ async fn history_older_than_its_age_is_compacted_and_its_watches_expire(make: Ma
     assert_eq!(next(&mut watch).await.unwrap().revision, Revision(12));
 }
 
-/// S8
+/// S8: a watch delivers every later change, in order, once.
 async fn a_client_that_was_away_for_some_minutes_goes_on(make: Make) {
     let (clock, options) = on_a_clock();
     let store = make(options);
@@ -127,7 +127,7 @@ async fn a_client_that_was_away_for_some_minutes_goes_on(make: Make) {
     }
 }
 
-/// S9
+/// S9: no event is lost silently.
 async fn a_store_that_is_always_written_to_keeps_its_age_to_the_minute(make: Make) {
     let (clock, options) = on_a_clock();
     let store = make(options);
@@ -141,7 +141,7 @@ async fn a_store_that_is_always_written_to_keeps_its_age_to_the_minute(make: Mak
     assert!((180..=184).contains(&kept), "{kept} changes of twenty seconds");
 }
 
-/// S9
+/// S9: no event is lost silently.
 async fn history_above_its_size_is_compacted_but_the_last_change_stays(make: Make) {
     let store = make(Options { history_bytes_max: 100_000, ..Options::default() });
     for number in 0..50 {
@@ -154,7 +154,7 @@ async fn history_above_its_size_is_compacted_but_the_last_change_stays(make: Mak
     assert_eq!(next(&mut watch).await.unwrap().resource.key().name(), "large");
 }
 
-/// S9
+/// S9: no event is lost silently.
 async fn a_clock_that_goes_back_neither_compacts_early_nor_keeps_history_for_ever(make: Make) {
     let (clock, options) = on_a_clock();
     let store = make(options);

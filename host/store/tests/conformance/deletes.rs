@@ -28,7 +28,7 @@ async fn a_resource_without_finalizers_goes_at_once(make: Make) {
     assert!(is_gone(&**store, &key("a")).await);
 }
 
-/// S5
+/// S5: finalizers hold a deletion.
 async fn finalizers_hold_a_deletion_and_the_last_one_lets_it_go(make: Make) {
     let store = make(Default::default());
     let held = |finalizers| with_metadata(thing("a", json!({})), json!({"finalizers": finalizers}));
@@ -46,7 +46,7 @@ async fn finalizers_hold_a_deletion_and_the_last_one_lets_it_go(make: Make) {
     assert!(is_gone(&**store, &key("a")).await);
 }
 
-/// S5
+/// S5: finalizers hold a deletion.
 async fn a_second_deletion_changes_nothing(make: Make) {
     let store = make(Default::default());
     create(&**store, with_metadata(thing("a", json!({})), json!({"finalizers": ["one.dev/a"]}))).await;
@@ -59,7 +59,7 @@ async fn a_second_deletion_changes_nothing(make: Make) {
     assert_eq!(store.revision(), first.resource.revision());
 }
 
-/// S5
+/// S5: finalizers hold a deletion.
 async fn a_finalizer_cannot_be_added_to_a_resource_being_deleted(make: Make) {
     let store = make(Default::default());
     create(&**store, with_metadata(thing("a", json!({})), json!({"finalizers": ["one.dev/a"]}))).await;
@@ -69,7 +69,7 @@ async fn a_finalizer_cannot_be_added_to_a_resource_being_deleted(make: Make) {
     assert!(matches!(&refused, Err(Error::Invalid { path, .. }) if path == "metadata.finalizers"), "{refused:?}");
 }
 
-/// S6
+/// S6: a resource that is created again has another uid.
 async fn a_name_that_is_used_again_is_another_resource(make: Make) {
     let store = make(Default::default());
     let first = create(&**store, thing("a", json!({}))).await;

@@ -40,7 +40,7 @@ async fn pages(store: &dyn Store, mut query: Query) -> Vec<Page> {
     }
 }
 
-/// S12
+/// S12: selectors, limits and tokens select exactly the matching resources.
 async fn a_list_is_in_the_order_of_namespace_and_name(make: Make) {
     let store = make(Default::default());
     for (namespace, name) in [("b", "a"), ("a", "b-c"), ("a-b", "a"), ("a", "b.c"), ("", "z"), ("a", "b"), ("a", "b0")]
@@ -69,7 +69,7 @@ async fn a_list_ignores_the_version_and_leaves_other_kinds_out(make: Make) {
     assert_eq!(store.get(&key("a")).await.unwrap(), page.items[0]);
 }
 
-/// S12
+/// S12: selectors, limits and tokens select exactly the matching resources.
 async fn selectors_pick_by_namespace_label_field_and_owner(make: Make) {
     let store = make(Default::default());
     let owner = json!([{"apiVersion": "v1", "kind": "Owner", "name": "o", "uid": "owner-1"}]);
@@ -100,7 +100,8 @@ async fn selectors_pick_by_namespace_label_field_and_owner(make: Make) {
     assert_eq!(pick(Selector { owner: Some("owner-2".into()), ..Selector::default() }).await, "");
 }
 
-/// S7, S12
+/// S7, S12: a list with all its pages is one snapshot; selectors, limits and tokens select exactly the
+/// matching resources.
 async fn pages_together_are_the_list(make: Make) {
     let store = make(Default::default());
     fill(&**store, 25).await;
@@ -116,7 +117,7 @@ async fn pages_together_are_the_list(make: Make) {
     assert_eq!((found.items.len(), found.next), (1, None));
 }
 
-/// S12
+/// S12: selectors, limits and tokens select exactly the matching resources.
 async fn a_page_with_a_limit_ends_where_its_documents_come_to_four_mebibytes(make: Make) {
     let store = make(Default::default());
     for number in 0..12 {
@@ -132,7 +133,7 @@ async fn a_page_with_a_limit_ends_where_its_documents_come_to_four_mebibytes(mak
     assert_eq!(pages.into_iter().flat_map(|page| page.items).collect::<Vec<_>>(), whole.items);
 }
 
-/// S7
+/// S7: a list with all its pages is one snapshot.
 async fn all_pages_show_the_moment_of_the_first_one(make: Make) {
     let store = make(Default::default());
     let owners = json!([{"apiVersion": "v1", "kind": "Owner", "name": "o", "uid": "owner-1"}]);
@@ -167,7 +168,7 @@ async fn all_pages_show_the_moment_of_the_first_one(make: Make) {
     }
 }
 
-/// S7
+/// S7: a list with all its pages is one snapshot.
 async fn a_page_after_history_was_cut_is_expired(make: Make) {
     let store = make(small_history(5));
     fill(&**store, 3).await;
@@ -182,7 +183,7 @@ async fn a_page_after_history_was_cut_is_expired(make: Make) {
     assert!(matches!(expired, Err(Error::Expired { .. })), "{expired:?}");
 }
 
-/// S12
+/// S12: selectors, limits and tokens select exactly the matching resources.
 async fn a_wrong_limit_selector_or_token_is_invalid(make: Make) {
     let store = make(Default::default());
     fill(&**store, 3).await;

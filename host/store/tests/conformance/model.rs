@@ -75,7 +75,8 @@ fn check(make: Make, history_max: u64, steps: Vec<traffic::Step>) {
 proptest! {
     #![proptest_config(config(200))]
 
-    /// S1 S7 S8 S9
+    /// S1, S7, S8, S9: revisions only grow; a list with all its pages is one snapshot; a watch delivers every
+    /// later change, in order, once; no event is lost silently.
     #[test]
     fn a_store_in_memory_is_watched_as_the_model_says(history_max in prop_oneof![1..6_u64, 6..40_u64], steps in traffic::steps()) {
         check(Fixture::memory, history_max, steps);
@@ -85,7 +86,9 @@ proptest! {
 proptest! {
     #![proptest_config(config(48))]
 
-    /// S1 S7 S8 S9 S10
+    /// S1, S7, S8, S9, S10: revisions only grow; a list with all its pages is one snapshot; a watch delivers
+    /// every later change, in order, once; no event is lost silently; all acknowledged writes survive, and no
+    /// partial one.
     #[test]
     fn a_store_in_a_file_is_watched_as_the_model_says(history_max in prop_oneof![1..6_u64, 6..40_u64], steps in traffic::steps()) {
         check(Fixture::embedded, history_max, steps);

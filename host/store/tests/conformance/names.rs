@@ -90,7 +90,7 @@ fn hostile() -> Vec<(Value, &'static str)> {
     ]
 }
 
-/// S13
+/// S13: documents are refused with a clear error or returned unchanged.
 async fn a_document_that_is_not_acceptable_is_refused_with_the_path(make: Make) {
     let store = make(Default::default());
     for (document, wanted) in hostile() {
@@ -103,7 +103,7 @@ async fn a_document_that_is_not_acceptable_is_refused_with_the_path(make: Make) 
     assert!(matches!(&refused, Err(Error::Invalid { path, .. }) if path == "metadata.ownerReferences"), "{refused:?}");
 }
 
-/// S13
+/// S13: documents are refused with a clear error or returned unchanged.
 async fn a_body_comes_back_as_it_was_written(make: Make) {
     let store = make(Default::default());
     let spec = json!({
@@ -130,7 +130,7 @@ fn nested(depth: usize) -> Value {
     (0..depth).fold(json!(1), |value, _| json!([value]))
 }
 
-/// S13
+/// S13: documents are refused with a clear error or returned unchanged.
 async fn a_document_too_large_or_too_deep_is_refused(make: Make) {
     let store = make(Default::default());
     let large = "x".repeat(usize::try_from(DOCUMENT_BYTES_MAX).unwrap());
@@ -154,7 +154,7 @@ async fn a_document_too_large_or_too_deep_is_refused(make: Make) {
     }
 }
 
-/// S13
+/// S13: documents are refused with a clear error or returned unchanged.
 async fn a_small_patch_cannot_become_a_large_document(make: Make) {
     let store = make(Default::default());
     create(&**store, thing("a", json!({"x": {"y": "0123456789"}}))).await;
@@ -182,7 +182,7 @@ async fn a_small_patch_cannot_become_a_large_document(make: Make) {
     assert_eq!(store.revision(), Revision(1));
 }
 
-/// S13
+/// S13: documents are refused with a clear error or returned unchanged.
 async fn a_hostile_key_is_not_found(make: Make) {
     let store = make(Default::default());
     create(&**store, thing("a", json!({}))).await;
@@ -200,7 +200,7 @@ async fn a_hostile_key_is_not_found(make: Make) {
     }
 }
 
-/// S13
+/// S13: documents are refused with a clear error or returned unchanged.
 async fn a_refused_write_leaves_no_trace(make: Make) {
     let store = make(Default::default());
     for (document, _) in hostile() {
@@ -263,7 +263,7 @@ async fn unknown_metadata_fields_are_pruned_and_reported(make: Make) {
     assert_eq!(submit(FieldValidation::Ignore, &quiet).await.unwrap().change, None);
 }
 
-/// S3
+/// S3: a write that changes nothing makes no revision.
 async fn equal_numbers_are_stored_alike(make: Make) {
     let store = make(Default::default());
     let read = |text: &str| serde_json::from_str::<Value>(text).unwrap();

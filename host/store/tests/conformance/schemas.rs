@@ -44,7 +44,7 @@ async fn patch(store: &dyn Store, change: Value) -> homeostat_store::Result<home
     store.write(Write::Patch { key: key("a"), change: Change::Merge(change), precondition: Default::default() }).await
 }
 
-/// S3
+/// S14: a document is pruned, defaulted and checked by the schema of its kind.
 async fn a_document_is_pruned_filled_in_and_checked(make: Make) {
     let store = make(Default::default());
     with_schema(&**store);
@@ -66,7 +66,7 @@ async fn a_document_is_pruned_filled_in_and_checked(make: Make) {
     assert_eq!(reasons, [Reason::Required, Reason::Unsupported, Reason::Invalid]);
 }
 
-/// S3
+/// S14: a document is pruned, defaulted and checked by the schema of its kind.
 async fn every_way_of_writing_is_checked_and_a_refusal_changes_nothing(make: Make) {
     let store = make(Default::default());
     with_schema(&**store);
@@ -91,7 +91,7 @@ async fn every_way_of_writing_is_checked_and_a_refusal_changes_nothing(make: Mak
     assert_eq!(patched.resource.document()["spec"], json!({"image": "x", "size": 1, "mode": "a"}));
 }
 
-/// S3
+/// S14: a document is pruned, defaulted and checked by the schema of its kind.
 async fn a_status_is_checked_when_it_is_written_and_only_then(make: Make) {
     let store = make(Default::default());
     create(&**store, thing("a", json!({"image": "x"}))).await;
@@ -110,7 +110,7 @@ async fn a_status_is_checked_when_it_is_written_and_only_then(make: Make) {
     assert_eq!(ready.document()["spec"], json!({"image": "y", "size": 1}));
 }
 
-/// S3
+/// S14: a document is pruned, defaulted and checked by the schema of its kind.
 async fn a_status_that_the_schema_does_not_know_is_left_out(make: Make) {
     let store = make(Default::default());
     let set = |source| {
@@ -124,7 +124,7 @@ async fn a_status_that_the_schema_does_not_know_is_left_out(make: Make) {
     assert_eq!(kept.status(), &json!({"ready": 1}));
 }
 
-/// S3
+/// S14: a document is pruned, defaulted and checked by the schema of its kind.
 async fn a_document_that_became_invalid_can_be_labelled_reported_on_and_deleted(make: Make) {
     let store = make(Default::default());
     let document = with_metadata(thing("a", json!({"size": "large"})), json!({"finalizers": ["demo.dev/held"]}));
@@ -139,7 +139,7 @@ async fn a_document_that_became_invalid_can_be_labelled_reported_on_and_deleted(
     assert!(is_gone(&**store, &key("a")).await);
 }
 
-/// S3
+/// S3: a write that changes nothing makes no revision.
 async fn a_write_that_only_repeats_the_defaults_changes_nothing(make: Make) {
     let store = make(Default::default());
     with_schema(&**store);
@@ -158,7 +158,7 @@ async fn a_write_that_only_repeats_the_defaults_changes_nothing(make: Make) {
     );
 }
 
-/// S3
+/// S14: a document is pruned, defaulted and checked by the schema of its kind.
 async fn unknown_fields_are_reported_or_refused_on_request(make: Make) {
     let store = make(Default::default());
     with_schema(&**store);

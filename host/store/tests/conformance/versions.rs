@@ -46,7 +46,7 @@ fn version(resource: &Resource) -> (&str, &Value) {
     (&resource.key().kind().version, &resource.document()["spec"])
 }
 
-/// S3
+/// S14: a document of any version is stored in one version.
 async fn a_document_of_any_version_is_checked_by_its_schema_and_stored_in_one_version(make: Make) {
     let store = make(Default::default());
     store_in(&**store, "v1");
@@ -79,7 +79,7 @@ async fn a_document_of_any_version_is_checked_by_its_schema_and_stored_in_one_ve
     assert!(is_gone(&**store, &key("v1")).await);
 }
 
-/// S3
+/// S14: a document of any version is stored in one version.
 async fn an_older_document_gets_the_stored_version_with_the_next_write(make: Make) {
     let store = make(Default::default());
     store_in(&**store, "v1beta1");
@@ -97,7 +97,7 @@ async fn an_older_document_gets_the_stored_version_with_the_next_write(make: Mak
     assert_eq!(everything(&**store).await, before);
 }
 
-/// S11
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 async fn owners_of_fields_keep_the_version_that_they_wrote(make: Make) {
     let store = make(Default::default());
     store_in(&**store, "v1");

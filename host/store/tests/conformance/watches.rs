@@ -23,7 +23,7 @@ on_every_store!(
     watchers_from_any_revision_see_every_event_once_in_order,
 );
 
-/// S8
+/// S8: a watch delivers every later change, in order, once.
 async fn a_watch_event_has_the_change_and_the_resource_before_it(make: Make) {
     let store = make(Default::default());
     let created = create(&**store, thing("a", json!({}))).await;
@@ -56,7 +56,7 @@ async fn a_watch_of_a_kind_leaves_others_out(make: Make) {
     assert_eq!(next(&mut watch).await.unwrap().resource.key().name(), "c");
 }
 
-/// S8
+/// S8: a watch delivers every later change, in order, once.
 async fn a_watch_knows_how_far_it_has_come_and_no_further(make: Make) {
     let store = make(Default::default());
     let mut other = thing("other", json!({}));
@@ -80,7 +80,7 @@ async fn a_watch_knows_how_far_it_has_come_and_no_further(make: Make) {
     assert_eq!(next(&mut watch).await.unwrap().resource.key().name(), "c");
 }
 
-/// S8
+/// S8: a watch delivers every later change, in order, once.
 async fn a_revision_in_the_future_is_refused(make: Make) {
     let store = make(Default::default());
     create(&**store, thing("a", json!({}))).await;
@@ -94,7 +94,7 @@ async fn churn(store: &dyn Store, rounds: u64) {
     }
 }
 
-/// S8
+/// S8: a watch delivers every later change, in order, once.
 async fn a_compacted_revision_is_expired_and_the_oldest_one_misses_nothing(make: Make) {
     let store = make(small_history(10));
     create(&**store, thing("a", json!({}))).await;
@@ -109,7 +109,7 @@ async fn a_compacted_revision_is_expired_and_the_oldest_one_misses_nothing(make:
     }
 }
 
-/// S9
+/// S9: no event is lost silently.
 async fn a_watch_that_is_too_slow_learns_it(make: Make) {
     let store = make(small_history(10));
     create(&**store, thing("a", json!({}))).await;
@@ -119,7 +119,7 @@ async fn a_watch_that_is_too_slow_learns_it(make: Make) {
     assert!(matches!(slow, Err(Error::Expired { .. })), "{slow:?}");
 }
 
-/// S9
+/// S9: no event is lost silently.
 async fn a_cancelled_wait_loses_nothing(make: Make) {
     let store = make(Default::default());
     let mut watch = store.watch(Scope::Everything, Revision::ZERO).await.unwrap();
@@ -199,7 +199,7 @@ async fn storm(store: &Arc<dyn Store>, writers: u64, rounds: u64) -> u64 {
     tasks.join_all().await.into_iter().sum()
 }
 
-/// S8
+/// S8: a watch delivers every later change, in order, once.
 async fn list_then_watch_has_neither_gap_nor_duplicate(make: Make) {
     let store = make(Default::default());
     let writing = tokio::spawn({
@@ -238,7 +238,7 @@ async fn list_then_watch_has_neither_gap_nor_duplicate(make: Make) {
     }
 }
 
-/// S8
+/// S8: a watch delivers every later change, in order, once.
 async fn watchers_from_any_revision_see_every_event_once_in_order(make: Make) {
     let store = make(Default::default());
     create(&**store, thing("first", json!({}))).await;

@@ -46,7 +46,7 @@ async fn a_created_resource_has_its_metadata_filled_in(make: Make) {
     assert_eq!(store.get(&key("a")).await.unwrap(), created);
 }
 
-/// S1
+/// S1: revisions only grow.
 async fn revisions_only_grow_and_by_one(make: Make) {
     let store = make(Default::default());
     assert_eq!(store.revision(), Revision::ZERO);
@@ -60,7 +60,7 @@ async fn revisions_only_grow_and_by_one(make: Make) {
     assert_eq!(create(&**store, thing("a", json!({}))).await.revision(), Revision(5));
 }
 
-/// S2
+/// S2: a write with an outdated precondition is a conflict and changes nothing.
 async fn creating_an_existing_resource_is_refused_and_changes_nothing(make: Make) {
     let store = make(Default::default());
     create(&**store, thing("a", json!({"x": 1}))).await;
@@ -70,7 +70,7 @@ async fn creating_an_existing_resource_is_refused_and_changes_nothing(make: Make
     assert_eq!(everything(&**store).await, before);
 }
 
-/// S2
+/// S2: a write with an outdated precondition is a conflict and changes nothing.
 async fn an_old_revision_or_another_uid_is_a_conflict_and_changes_nothing(make: Make) {
     let store = make(Default::default());
     let old = create(&**store, thing("a", json!({"x": 1}))).await;
@@ -100,7 +100,7 @@ async fn an_old_revision_or_another_uid_is_a_conflict_and_changes_nothing(make: 
     assert_eq!(update(&**store, right).await.unwrap().resource.revision(), Revision(3));
 }
 
-/// S3
+/// S3: a write that changes nothing makes no revision.
 async fn a_write_that_changes_nothing_makes_no_revision(make: Make) {
     let store = make(Default::default());
     let document = with_metadata(thing("a", json!({"x": [1, {"y": null}]})), json!({"labels": {}, "finalizers": null}));
@@ -126,7 +126,7 @@ async fn a_write_that_changes_nothing_makes_no_revision(make: Make) {
     assert_eq!(everything(&**store).await, before);
 }
 
-/// S4
+/// S4: only changes of the spec raise the generation, and the status has its own verb.
 async fn the_generation_grows_with_the_spec_only(make: Make) {
     let store = make(Default::default());
     create(&**store, thing("a", json!({"x": 1}))).await;
@@ -140,7 +140,7 @@ async fn the_generation_grows_with_the_spec_only(make: Make) {
     assert_eq!(update(&**store, data).await.unwrap().resource.generation(), 3);
 }
 
-/// S4
+/// S4: only changes of the spec raise the generation, and the status has its own verb.
 async fn status_is_written_by_its_own_verb_alone(make: Make) {
     let store = make(Default::default());
     create(&**store, thing("a", json!({"x": 1}))).await;
@@ -248,7 +248,7 @@ async fn writing_to_a_missing_resource_is_not_found(make: Make) {
     assert_eq!(store.revision(), Revision::ZERO);
 }
 
-/// S2
+/// S2: a write with an outdated precondition is a conflict and changes nothing.
 async fn one_of_many_concurrent_updates_of_one_revision_wins(make: Make) {
     let store = make(Default::default());
     let created = create(&**store, thing("a", json!({}))).await;

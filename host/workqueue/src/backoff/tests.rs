@@ -4,7 +4,7 @@ fn plain(base_ms: u64, max_ms: u64) -> Backoff {
     Backoff { base: Duration::from_millis(base_ms), max: Duration::from_millis(max_ms), retries_max: None, jitter: 0.0 }
 }
 
-/// B1
+/// B1: the wait doubles with each failure in a row, and a success resets it.
 #[test]
 fn the_wait_doubles_with_every_failure() {
     let backoff = plain(10, 1_000_000);
@@ -13,7 +13,7 @@ fn the_wait_doubles_with_every_failure() {
     assert_eq!(backoff.delay(0, 0), backoff.base, "who has not failed waits no longer than who failed once");
 }
 
-/// B2
+/// B2: the wait is capped and does not overflow.
 #[test]
 fn the_wait_stops_at_its_maximum_and_never_overflows() {
     for (base, max) in [
@@ -31,7 +31,7 @@ fn the_wait_stops_at_its_maximum_and_never_overflows() {
     assert_eq!(plain(5, 1_000_000).delay(19, 0), Duration::from_secs(1000));
 }
 
-/// B3
+/// B3: jitter stays within its band.
 #[test]
 fn jitter_stays_below_the_wait_and_within_its_band_also_at_the_cap() {
     let backoff = Backoff { jitter: 0.25, ..plain(100, 1000) };
@@ -57,7 +57,7 @@ fn senseless_settings_still_give_a_wait() {
     assert!(plain(10, 5).delay(1, 0) <= Duration::from_millis(5), "the maximum holds for the base too");
 }
 
-/// B9
+/// B9: with n retries a key runs n + 1 times, and is then parked.
 #[test]
 fn retries_are_used_up_after_one_more_failure_than_there_are_retries() {
     let backoff = Backoff { retries_max: Some(2), ..plain(1, 1) };

@@ -37,7 +37,7 @@ async fn change(store: &dyn Store, name: &str) {
     apply(store, "Part", name, json!({"now": store.revision().to_string()})).await;
 }
 
-/// W5
+/// W5: all feeders of a kind share one watch.
 #[tokio::test(start_paused = true)]
 async fn the_watch_of_a_kind_ends_with_the_first_change_that_nobody_follows() {
     let (store, all) = (FaultyStore::over(memory_store()), Arc::<Follows>::default());
@@ -84,7 +84,7 @@ async fn label_followers_run_when_a_resource_gains_or_loses_the_labels_or_is_del
     assert_eq!(next(&queue).await, key("a"));
 }
 
-/// W5
+/// W5: all feeders of a kind share one watch.
 #[tokio::test(start_paused = true)]
 async fn followers_that_found_no_room_look_when_there_is_some() {
     let (store, all) = (FaultyStore::over(memory_store()), Arc::<Follows>::default());

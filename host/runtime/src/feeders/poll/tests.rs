@@ -22,7 +22,7 @@ async fn began(takes: impl Fn(u32) -> u64 + Send + Sync + 'static) -> Vec<u64> {
     began.lock().unwrap().clone()
 }
 
-/// W9
+/// W9: a poll runs at once, then at a fixed rate, and never two at a time.
 #[tokio::test(start_paused = true)]
 async fn the_first_poll_comes_at_once_and_the_others_at_a_fixed_rate() {
     assert_eq!(began(|_| 3).await, [0, 10, 20, 30, 40, 50]);

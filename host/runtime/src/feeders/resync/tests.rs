@@ -10,7 +10,7 @@ use crate::feeders::SyncBarrier;
 
 const PERIOD: Duration = Duration::from_secs(3600);
 
-/// W10
+/// W10: a resync requeues each key once per period, spread over it.
 #[tokio::test(start_paused = true)]
 async fn every_key_comes_once_in_a_period_and_not_all_at_one_moment() {
     let store = memory_store();

@@ -71,7 +71,7 @@ async fn expect(store: &dyn Store, queue: &Queue<Key>, names: &[&str]) {
     assert_eq!(came, names.iter().map(|name| key(name)).collect());
 }
 
-/// W1
+/// W1: no key is reconciled before every watch has listed once.
 #[tokio::test(start_paused = true)]
 async fn the_gate_stays_shut_until_the_first_full_list() {
     let faulty = FaultyStore::over(memory_store());
@@ -91,7 +91,7 @@ async fn the_gate_stays_shut_until_the_first_full_list() {
     assert_eq!(queue.len(), 1, "the list is on the queue before the gate opens");
 }
 
-/// W2
+/// W2: each creation, change and deletion adds a key, and a relist finds what was missed.
 #[tokio::test(start_paused = true)]
 async fn adding_changing_and_deleting_each_bring_the_key() {
     let store = FaultyStore::over(memory_store());
@@ -104,7 +104,7 @@ async fn adding_changing_and_deleting_each_bring_the_key() {
     assert_eq!(next(&queue).await, key("a"));
 }
 
-/// W3
+/// W3: owner, label, same name and field map to keys.
 #[tokio::test(start_paused = true)]
 async fn the_previous_and_the_new_owner_both_get_their_keys() {
     let store = FaultyStore::over(memory_store());
@@ -157,7 +157,7 @@ async fn parts_in_namespaces_bring_the_keys_of_parents_outside_of_them() {
     assert!(queue.is_empty());
 }
 
-/// W3
+/// W3: owner, label, same name and field map to keys.
 #[tokio::test(start_paused = true)]
 async fn a_change_of_owner_brings_the_old_one_and_the_new_one() {
     let store = FaultyStore::over(memory_store());
@@ -203,7 +203,7 @@ async fn blind(store: &FaultyStore, kind: &'static str) {
     }
 }
 
-/// W11
+/// W11: a watch can ignore changes of the status alone, and nothing else.
 #[tokio::test(start_paused = true)]
 async fn a_change_of_the_status_alone_can_be_ignored_and_no_other() {
     let store = FaultyStore::over(memory_store());
@@ -231,7 +231,7 @@ async fn a_change_of_the_status_alone_can_be_ignored_and_no_other() {
     assert_eq!(next(&queue).await, key("a"), "the deletion itself");
 }
 
-/// W11
+/// W11: a watch can ignore changes of the status alone, and nothing else.
 #[tokio::test(start_paused = true)]
 async fn a_change_of_the_status_counts_unless_it_is_said_not_to() {
     let store = FaultyStore::over(memory_store());
@@ -242,7 +242,7 @@ async fn a_change_of_the_status_counts_unless_it_is_said_not_to() {
     assert_eq!(next(&queue).await, key("a"));
 }
 
-/// W11
+/// W11: a watch can ignore changes of the status alone, and nothing else.
 #[tokio::test(start_paused = true)]
 async fn a_recreated_resource_counts_even_if_it_equals_the_old_one() {
     let store = FaultyStore::over(memory_store());
@@ -320,7 +320,7 @@ async fn come(queue: &Queue<Key>, names: impl IntoIterator<Item = String>) {
     }
 }
 
-/// W2
+/// W2: each creation, change and deletion adds a key, and a relist finds what was missed.
 #[tokio::test(start_paused = true)]
 async fn a_first_list_without_room_opens_the_gate_and_every_key_comes() {
     let store = FaultyStore::over(memory_store());
@@ -341,7 +341,7 @@ async fn a_first_list_without_room_opens_the_gate_and_every_key_comes() {
     assert!(queue.counters().refused > 0);
 }
 
-/// W2
+/// W2: each creation, change and deletion adds a key, and a relist finds what was missed.
 #[tokio::test(start_paused = true)]
 async fn a_change_that_found_no_room_comes_when_there_is_some() {
     let store = FaultyStore::over(memory_store());
@@ -369,7 +369,7 @@ async fn a_change_that_found_no_room_comes_when_there_is_some() {
     assert!(queue.is_empty());
 }
 
-/// W3
+/// W3: owner, label, same name and field map to keys.
 #[tokio::test(start_paused = true)]
 async fn a_previous_owner_gets_its_key_even_after_a_full_queue() {
     let store = FaultyStore::over(memory_store());

@@ -40,7 +40,7 @@ impl Machine {
     }
 }
 
-/// P5
+/// P5: a busy controller delays others by a bounded factor only.
 #[test]
 fn a_tenant_with_little_work_waits_for_one_quantum_beside_any_number_of_tasks() {
     let mut machine = Machine::new(2);
@@ -113,7 +113,7 @@ fn the_tasks_of_one_controller_go_in_the_order_of_asking() {
     assert_eq!(shares.grant(), None);
 }
 
-/// P5
+/// P5: a busy controller delays others by a bounded factor only.
 #[test]
 fn long_turns_leave_one_for_whoever_needs_little() {
     for turns in 1..5 {
@@ -127,7 +127,7 @@ fn long_turns_leave_one_for_whoever_needs_little() {
     }
 }
 
-/// P5
+/// P5: a busy controller delays others by a bounded factor only.
 #[test]
 fn brief_turns_wait_for_one_another_alone_and_take_no_other_turn() {
     let mut shares = FairQueue::new(2);

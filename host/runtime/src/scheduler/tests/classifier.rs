@@ -18,7 +18,7 @@ fn a_task_is_expected_to_be_brief_until_a_turn_has_lasted() {
     assert_eq!(after([SHORT_NS, BRIEF_NS]), TaskClass::Interactive);
 }
 
-/// P5
+/// P5: a busy controller delays others by a bounded factor only.
 #[test]
 fn a_task_that_keeps_computing_is_batch_and_one_that_computes_briefly_is_not() {
     assert_eq!(after([TICK_NS; 4]), TaskClass::Normal);
@@ -26,7 +26,7 @@ fn a_task_that_keeps_computing_is_batch_and_one_that_computes_briefly_is_not() {
     assert_eq!(after([5 * TICK_NS]), TaskClass::Batch, "in one piece, which nothing could interrupt");
 }
 
-/// P5
+/// P5: a busy controller delays others by a bounded factor only.
 #[test]
 fn a_guest_that_computes_between_little_pieces_is_long() {
     let pieces = |brief: usize| (0..100).flat_map(move |_| [vec![TICK_NS], vec![BRIEF_NS; brief]].concat());

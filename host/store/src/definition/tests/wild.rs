@@ -23,7 +23,7 @@ fn admitted(version: &Version, spec: Value) -> (Value, Vec<String>, Vec<String>)
     (document["spec"].take(), dropped, wrong)
 }
 
-/// S3
+/// S14: the schema and the columns of another project's definition hold.
 #[test]
 fn a_certificate_is_understood() {
     let definition = definition(include_str!("certificate.json"));
@@ -66,7 +66,7 @@ fn a_certificate_is_understood() {
     assert!(wrong.iter().zip(starts).all(|(wrong, start)| wrong.starts_with(start)), "{wrong:#?}");
 }
 
-/// S3
+/// S14: the schema and the columns of another project's definition hold.
 #[test]
 fn a_service_monitor_is_understood() {
     let definition = definition(include_str!("monitor.json"));
@@ -105,7 +105,7 @@ fn a_service_monitor_is_understood() {
     );
 }
 
-/// S3
+/// S14: the schema and the columns of another project's definition hold.
 #[test]
 fn an_application_is_understood() {
     let definition = definition(include_str!("application.json"));
@@ -125,7 +125,7 @@ fn an_application_is_understood() {
     assert_eq!((&spec["source"]["helm"]["valuesObject"], &spec["template"]), (&free, &template));
 }
 
-/// S3
+/// S14: the schema and the columns of another project's definition hold.
 #[test]
 fn a_route_is_understood() {
     let definition = definition(include_str!("route.json"));

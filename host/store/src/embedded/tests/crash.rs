@@ -142,7 +142,8 @@ async fn survives(path: &Path, options: &Options, acts: &[Act]) {
     store.close().await;
 }
 
-/// S1 S9 S10
+/// S1, S9, S10: revisions only grow; no event is lost silently; all acknowledged writes survive, and no
+/// partial one.
 #[tokio::test]
 async fn a_crash_between_any_two_writes_of_the_disk_leaves_a_sound_store() {
     // Without a write-ahead log, and with one that is full after a few changes.

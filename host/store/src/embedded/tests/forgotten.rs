@@ -166,7 +166,7 @@ async fn every_failed_sync(forgets: bool) -> Vec<Result<(), String>> {
     found
 }
 
-/// S10
+/// S10: all acknowledged writes survive, and no partial one.
 #[tokio::test]
 async fn a_reopened_store_does_not_trust_data_that_a_failed_sync_dropped() {
     let found = every_failed_sync(true).await;

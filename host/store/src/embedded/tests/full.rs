@@ -27,7 +27,7 @@ impl ClockAndIds for Clock {
     }
 }
 
-/// S10
+/// S10: all acknowledged writes survive, and no partial one.
 #[tokio::test]
 async fn a_disk_without_room_for_the_journal_is_read_until_there_is_room() {
     for reason in [ErrorKind::StorageFull, ErrorKind::ReadOnlyFilesystem, ErrorKind::FileTooLarge] {
@@ -169,7 +169,7 @@ fn large(name: &str) -> Write {
     }
 }
 
-/// S10
+/// S10: all acknowledged writes survive, and no partial one.
 #[tokio::test]
 async fn a_full_disk_recovers_without_restart() {
     let disk = Small::default();

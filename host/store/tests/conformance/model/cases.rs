@@ -13,7 +13,7 @@ on_every_store!(
     a_dry_run_leaves_no_trace_for_any_watch,
 );
 
-/// S8 S9
+/// S8, S9: a watch delivers every later change, in order, once; no event is lost silently.
 async fn history_cut_anywhere_among_deletions_loses_none(make: Make) {
     let store = make(small_history(3));
     for round in 0..60_u64 {
@@ -40,7 +40,7 @@ async fn history_cut_anywhere_among_deletions_loses_none(make: Make) {
     }
 }
 
-/// S8 S9
+/// S8, S9: a watch delivers every later change, in order, once; no event is lost silently.
 async fn a_watch_that_is_thousands_of_events_behind_loses_none(make: Make) {
     let store = make(Default::default());
     create(&**store, thing("a", json!({}))).await;
@@ -64,7 +64,7 @@ async fn a_watch_that_is_thousands_of_events_behind_loses_none(make: Make) {
     assert!(is_waiting(&mut slow).await);
 }
 
-/// S1 S8
+/// S1, S8: revisions only grow; a watch delivers every later change, in order, once.
 async fn a_watch_reaches_the_revision_that_the_store_reports(make: Make) {
     let store = make(Default::default());
     let writing = tokio::spawn({

@@ -2,7 +2,7 @@ use tokio::time::{advance, sleep};
 
 use super::*;
 
-/// Q9
+/// Q9: a stop wakes all waiting workers and drops queued keys.
 #[tokio::test(start_paused = true)]
 async fn stop_wakes_every_waiting_claimer_with_closed() {
     let queue = queue();
@@ -16,7 +16,7 @@ async fn stop_wakes_every_waiting_claimer_with_closed() {
     assert!(queue.claim().await.is_none() && queue.try_claim().is_none());
 }
 
-/// Q8
+/// Q8: a closed queue refuses every key with an error.
 #[tokio::test(start_paused = true)]
 async fn adds_after_close_say_so() {
     let queue = queue();
@@ -28,7 +28,7 @@ async fn adds_after_close_say_so() {
     assert_eq!((queue.counters(), queue.len(), queue.is_empty()), (Counters::default(), 0, true));
 }
 
-/// Q10
+/// Q10: a drain waits for ready, running and dirty keys, until its deadline.
 #[tokio::test(start_paused = true)]
 async fn a_drain_waits_for_ready_and_running_keys_and_those_that_become_dirty() {
     let queue = queue();
@@ -55,7 +55,7 @@ async fn a_drain_waits_for_ready_and_running_keys_and_those_that_become_dirty() 
     assert_eq!(queue.shared.origin.elapsed(), ms(40), "no longer than it takes");
 }
 
-/// Q10
+/// Q10: a drain waits for ready, running and dirty keys, until its deadline.
 #[tokio::test(start_paused = true)]
 async fn a_drain_keeps_its_deadline_and_reports_the_keys_left() {
     let queue = queue();
@@ -69,7 +69,7 @@ async fn a_drain_keeps_its_deadline_and_reports_the_keys_left() {
     assert_eq!(queue.shared.origin.elapsed(), ms(100), "a closed queue is drained at once");
 }
 
-/// Q10
+/// Q10: a drain waits for ready, running and dirty keys, until its deadline.
 #[tokio::test(start_paused = true)]
 async fn abort_ends_a_blocked_drain_and_interrupts_the_workers() {
     let queue = queue();
@@ -91,7 +91,7 @@ async fn abort_ends_a_blocked_drain_and_interrupts_the_workers() {
     queue.aborted().await;
 }
 
-/// Q10
+/// Q10: a drain waits for ready, running and dirty keys, until its deadline.
 #[tokio::test(start_paused = true)]
 async fn a_stop_interrupts_no_worker_and_ends_a_drain() {
     let queue = queue();
@@ -104,7 +104,7 @@ async fn a_stop_interrupts_no_worker_and_ends_a_drain() {
     claim.finish(Next::Done);
 }
 
-/// Q10
+/// Q10: a drain waits for ready, running and dirty keys, until its deadline.
 #[tokio::test(start_paused = true)]
 async fn a_drain_that_is_given_up_goes_on_without_a_deadline() {
     let queue = queue();
@@ -116,7 +116,7 @@ async fn a_drain_that_is_given_up_goes_on_without_a_deadline() {
     assert_eq!(queue.phase(), ShutdownPhase::Stopped);
 }
 
-/// Q13
+/// Q13: a dropped claim returns its key.
 #[tokio::test(start_paused = true)]
 async fn a_panic_and_a_cancelled_task_return_their_keys_with_failures_kept() {
     let queue = queue();

@@ -400,7 +400,8 @@ fn a_run_that_ends_with_a_floor_is_not_disturbed_in_any_order() {
     }
 }
 
-/// T4, T8
+/// T4, T8: an add makes a waiting key run now, and not once more later; ending a claim with a delay is one
+/// step.
 #[test]
 fn a_run_that_ends_with_a_delay_leaves_none_behind_in_any_order() {
     for end in ENDS {

@@ -33,7 +33,7 @@ async fn total(workers: Vec<Running>) -> u32 {
     runs
 }
 
-/// Q6
+/// Q6: each added key runs once, with any number of workers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn two_hundred_keys_and_ten_workers_give_two_hundred_runs() {
     let queue = queue();
@@ -43,7 +43,7 @@ async fn two_hundred_keys_and_ten_workers_give_two_hundred_runs() {
     assert_eq!((report.dropped, total(workers).await), (vec![], 200));
 }
 
-/// Q5
+/// Q5: no two workers hold the same key, and no key is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn fifty_producers_and_ten_workers_lose_no_key_and_never_run_one_twice_at_once() {
     const KEYS: u32 = 40;
@@ -102,7 +102,7 @@ async fn fifty_producers_and_ten_workers_lose_no_key_and_never_run_one_twice_at_
     assert_eq!(queue.counts(), KeyCounts::default());
 }
 
-/// Q11
+/// Q11: an add always wakes a worker.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_add_between_looking_and_sleeping_is_never_lost() {
     let queue = queue();
@@ -128,7 +128,7 @@ async fn an_add_between_looking_and_sleeping_is_never_lost() {
     assert_eq!(total(workers).await, 20_000);
 }
 
-/// Q11
+/// Q11: an add always wakes a worker.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn claimers_that_keep_giving_up_lose_no_key() {
     const KEYS: u32 = 3000;

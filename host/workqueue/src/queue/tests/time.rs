@@ -7,7 +7,7 @@ fn armed(queue: &Queue<u32>) -> Option<u128> {
     queue.shared.lock().waiters.armed().map(|due| due.since(Moment::ZERO).as_millis())
 }
 
-/// T1
+/// T1: no key is handed out before it is due.
 #[tokio::test(start_paused = true)]
 async fn a_sleeping_claimer_gets_a_key_at_its_due_time() {
     let queue = queue();
@@ -17,7 +17,8 @@ async fn a_sleeping_claimer_gets_a_key_at_its_due_time() {
     assert_eq!(claim.queued_for(), ms(0));
 }
 
-/// T2, T3
+/// T2, T3: of two due times the earlier one holds, and the key runs once; keys come in the order of their due
+/// times.
 #[tokio::test(start_paused = true)]
 async fn keys_come_at_their_due_times_in_any_order_of_adding() {
     let queue = queue();
@@ -32,7 +33,7 @@ async fn keys_come_at_their_due_times_in_any_order_of_adding() {
     assert!(timeout(ms(1000), queue.claim()).await.is_err(), "30 does not come again at 90");
 }
 
-/// T7
+/// T7: a delay counts from the call.
 #[tokio::test(start_paused = true)]
 async fn a_delay_counts_from_the_call_also_when_all_workers_are_busy() {
     let queue = queue();
@@ -45,7 +46,7 @@ async fn a_delay_counts_from_the_call_also_when_all_workers_are_busy() {
     assert_eq!((*claim.key(), queue.shared.origin.elapsed(), claim.queued_for()), (2, ms(80), ms(30)));
 }
 
-/// T8
+/// T8: ending a claim with a delay is one step.
 #[tokio::test(start_paused = true)]
 async fn a_run_that_ends_with_a_delay_leaves_no_gap_for_an_add() {
     let queue = queue();
@@ -57,7 +58,7 @@ async fn a_run_that_ends_with_a_delay_leaves_no_gap_for_an_add() {
     assert!(timeout(ms(1000), queue.claim()).await.is_err());
 }
 
-/// T9
+/// T9: a delay of years neither panics nor ends early.
 #[tokio::test(start_paused = true)]
 async fn a_delay_of_years_does_not_wake_before_its_time() {
     let queue = queue();
@@ -69,7 +70,7 @@ async fn a_delay_of_years_does_not_wake_before_its_time() {
     assert!(took >= years && took < years + ms(2000), "{took:?}");
 }
 
-/// T11
+/// T11: only an add and the earliest due time wake a waiting worker, with one timer.
 #[tokio::test(start_paused = true)]
 async fn one_timer_is_armed_for_the_earliest_due_time() {
     let queue = queue();
@@ -87,7 +88,7 @@ async fn one_timer_is_armed_for_the_earliest_due_time() {
     assert_eq!(armed(&queue), Some(50));
 }
 
-/// T11
+/// T11: only an add and the earliest due time wake a waiting worker, with one timer.
 #[tokio::test(start_paused = true)]
 async fn the_timekeeper_sleeps_on_while_others_can_take_keys() {
     let queue = queue();
@@ -103,7 +104,7 @@ async fn the_timekeeper_sleeps_on_while_others_can_take_keys() {
     assert_eq!(armed(&queue), None, "who works keeps no time");
 }
 
-/// T11
+/// T11: only an add and the earliest due time wake a waiting worker, with one timer.
 #[tokio::test(start_paused = true)]
 async fn a_timekeeper_that_leaves_hands_over() {
     let queue = queue();
@@ -118,7 +119,7 @@ async fn a_timekeeper_that_leaves_hands_over() {
     assert_eq!((*claim.key(), queue.shared.origin.elapsed()), (1, ms(50)));
 }
 
-/// T11
+/// T11: only an add and the earliest due time wake a waiting worker, with one timer.
 #[tokio::test(start_paused = true)]
 async fn several_sleepers_share_the_timer_and_each_gets_its_key_in_time() {
     let queue = queue();
@@ -143,7 +144,7 @@ async fn several_sleepers_share_the_timer_and_each_gets_its_key_in_time() {
     assert_eq!(queue.counts(), KeyCounts::default());
 }
 
-/// T11
+/// T11: only an add and the earliest due time wake a waiting worker, with one timer.
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_earliest_key_leaves_the_next_one_in_time() {
     let queue = queue();
@@ -202,7 +203,7 @@ async fn after_one_long_jump_keys_come_in_due_order() {
     assert_eq!([run(&queue, Next::Done), run(&queue, Next::Done)], [2, 3]);
 }
 
-/// C4
+/// C4: a suspended controller keeps events as keys and runs none.
 #[tokio::test(start_paused = true)]
 async fn a_key_that_came_due_during_a_suspension_runs_on_resume() {
     let queue = queue();
@@ -216,7 +217,8 @@ async fn a_key_that_came_due_during_a_suspension_runs_on_resume() {
     assert_eq!(queue.shared.origin.elapsed(), ms(60));
 }
 
-/// B3, B5
+/// B3, B5: jitter stays within its band; a failure is retried with backoff, and a success clears the
+/// failures.
 #[tokio::test(start_paused = true)]
 async fn the_shell_draws_its_own_jitter() {
     let backoff = Backoff { base: ms(1000), jitter: 0.5, ..Backoff::default() };

@@ -1,6 +1,7 @@
 use super::*;
 
-/// Q11, T11
+/// Q11, T11: an add always wakes a worker; only an add and the earliest due time wake a waiting worker, with
+/// one timer.
 #[tokio::test(start_paused = true)]
 async fn a_plain_add_wakes_a_sleeping_claimer_without_any_clock() {
     let queue = queue();
@@ -12,7 +13,7 @@ async fn a_plain_add_wakes_a_sleeping_claimer_without_any_clock() {
     assert_eq!(Instant::now(), before);
 }
 
-/// Q11
+/// Q11: an add always wakes a worker.
 #[tokio::test(start_paused = true)]
 async fn of_two_claimers_and_one_key_one_gets_it_and_the_other_sleeps_on() {
     let queue = queue();
@@ -27,7 +28,7 @@ async fn of_two_claimers_and_one_key_one_gets_it_and_the_other_sleeps_on() {
     claim.finish(Next::Done);
 }
 
-/// Q11
+/// Q11: an add always wakes a worker.
 #[tokio::test(start_paused = true)]
 async fn as_many_claimers_wake_as_there_are_keys_and_no_more() {
     let queue = queue();
@@ -40,7 +41,7 @@ async fn as_many_claimers_wake_as_there_are_keys_and_no_more() {
     assert_eq!(woken(&claimers), [1, 1, 1, 0], "a busy worker that is faster wakes nobody");
 }
 
-/// Q11
+/// Q11: an add always wakes a worker.
 #[tokio::test(start_paused = true)]
 async fn a_claimer_cancelled_after_it_was_woken_passes_that_on() {
     let queue = queue();
@@ -54,7 +55,7 @@ async fn a_claimer_cancelled_after_it_was_woken_passes_that_on() {
     assert!(claimers[0].poll().is_ready());
 }
 
-/// Q11
+/// Q11: an add always wakes a worker.
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_claimer_leaves_the_list() {
     let queue = queue();
@@ -65,7 +66,7 @@ async fn a_cancelled_claimer_leaves_the_list() {
     assert_eq!(woken(&claimers), [1]);
 }
 
-/// Q11
+/// Q11: an add always wakes a worker.
 #[tokio::test(start_paused = true)]
 async fn a_claimer_that_is_polled_again_is_listed_once() {
     let queue = queue();
@@ -78,7 +79,7 @@ async fn a_claimer_that_is_polled_again_is_listed_once() {
     assert_eq!(woken(&claimers), [1, 1]);
 }
 
-/// Q13
+/// Q13: a dropped claim returns its key.
 #[tokio::test(start_paused = true)]
 async fn a_dropped_claim_wakes_another_claimer() {
     let queue = queue();
@@ -90,7 +91,7 @@ async fn a_dropped_claim_wakes_another_claimer() {
     assert!(claimers[0].poll().is_ready());
 }
 
-/// Q3
+/// Q3: adds during a run give exactly one more run.
 #[tokio::test(start_paused = true)]
 async fn an_add_to_a_running_key_wakes_no_claimer_until_it_is_finished() {
     let queue = queue();
@@ -103,7 +104,7 @@ async fn an_add_to_a_running_key_wakes_no_claimer_until_it_is_finished() {
     assert_eq!(woken(&claimers), [1]);
 }
 
-/// C4
+/// C4: a suspended controller keeps events as keys and runs none.
 #[tokio::test(start_paused = true)]
 async fn resuming_wakes_the_claimers_that_suspension_left_asleep() {
     let queue = queue();
@@ -116,7 +117,7 @@ async fn resuming_wakes_the_claimers_that_suspension_left_asleep() {
     assert!(claimers[0].poll().is_ready());
 }
 
-/// C4
+/// C4: a suspended controller keeps events as keys and runs none.
 #[tokio::test(start_paused = true)]
 async fn a_suspension_below_a_band_wakes_claimers_for_keys_raised_above_it() {
     let queue = queue();

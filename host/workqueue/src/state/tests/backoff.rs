@@ -1,6 +1,6 @@
 use super::*;
 
-/// B1
+/// B1: the wait doubles with each failure in a row, and a success resets it.
 #[test]
 fn failures_double_the_wait_and_keys_are_independent() {
     let mut desk = Desk::new();
@@ -18,7 +18,7 @@ fn failures_double_the_wait_and_keys_are_independent() {
     assert_eq!(desk.run("a", failed()).due_in, Some(ms(10)), "a success resets");
 }
 
-/// B2
+/// B2: the wait is capped and does not overflow.
 #[test]
 fn a_thousand_failures_stay_at_the_cap() {
     let mut desk = Desk::new();
@@ -31,7 +31,7 @@ fn a_thousand_failures_stay_at_the_cap() {
     assert_eq!((wait, desk.failures("a")), (BACKOFF.max, 1000));
 }
 
-/// B4
+/// B4: failing events during a delay do not make the backoff grow.
 #[test]
 fn failing_events_during_the_wait_do_not_grow_the_exponent() {
     let mut desk = Desk::new();
@@ -47,7 +47,7 @@ fn failing_events_during_the_wait_do_not_grow_the_exponent() {
     assert_eq!(desk.run("a", failed()).failures, 2, "this one had waited");
 }
 
-/// B4
+/// B4: failing events during a delay do not make the backoff grow.
 #[test]
 fn failing_events_during_the_run_do_not_grow_the_exponent_either() {
     let mut desk = Desk::new();
@@ -61,7 +61,7 @@ fn failing_events_during_the_run_do_not_grow_the_exponent_either() {
     assert_eq!(desk.failures("a"), 1);
 }
 
-/// B4
+/// B4: failing events during a delay do not make the backoff grow.
 #[test]
 fn an_event_that_had_to_wait_until_the_backoff_was_over_counts() {
     let mut desk = Desk::new();
@@ -72,7 +72,7 @@ fn an_event_that_had_to_wait_until_the_backoff_was_over_counts() {
     assert_eq!(desk.run("a", failed()).failures, 2);
 }
 
-/// B4
+/// B4: failing events during a delay do not make the backoff grow.
 #[test]
 fn a_claim_given_back_during_the_wait_does_not_make_the_next_failure_count() {
     let mut desk = Desk::new();
@@ -84,7 +84,7 @@ fn a_claim_given_back_during_the_wait_does_not_make_the_next_failure_count() {
     assert_eq!(desk.run("a", failed()).failures, 1);
 }
 
-/// B5
+/// B5: a failure is retried with backoff, and a success clears the failures.
 #[test]
 fn a_success_after_a_failure_resets() {
     let mut desk = Desk::new();
@@ -100,7 +100,7 @@ fn a_success_after_a_failure_resets() {
     assert_eq!(desk.state.counters().retries, 1);
 }
 
-/// B6
+/// B6: a requested delay clears the failures and is no failure.
 #[test]
 fn again_after_resets_failures_and_is_not_an_error() {
     let mut desk = Desk::new();
@@ -115,7 +115,7 @@ fn again_after_resets_failures_and_is_not_an_error() {
     assert_eq!((counters.finished.after, counters.finished.retry, counters.retries), (1, 2, 2));
 }
 
-/// B6
+/// B6: a requested delay clears the failures and is no failure.
 #[test]
 fn a_failure_that_an_event_brought_during_a_requested_delay_counts() {
     let mut desk = Desk::new();
@@ -125,7 +125,7 @@ fn a_failure_that_an_event_brought_during_a_requested_delay_counts() {
     assert_eq!(desk.run("a", failed()).failures, 1, "that delay was no backoff");
 }
 
-/// B7
+/// B7: a delay of zero puts the key at the end of the queue at once.
 #[test]
 fn again_after_zero_is_queued_at_once_at_the_tail() {
     for next in [Next::After(Duration::ZERO), Next::Again] {
@@ -138,7 +138,7 @@ fn again_after_zero_is_queued_at_once_at_the_tail() {
     }
 }
 
-/// B8
+/// B8: a terminal failure parks the key until a change or a request.
 #[test]
 fn a_parked_key_is_not_retried_until_it_is_added() {
     let mut desk = Desk::new();
@@ -151,7 +151,7 @@ fn a_parked_key_is_not_retried_until_it_is_added() {
     assert_eq!(desk.state.claim(desk.now).unwrap().failures, 1, "failures are kept");
 }
 
-/// B8
+/// B8: a terminal failure parks the key until a change or a request.
 #[test]
 fn a_parked_key_that_is_added_with_a_delay_waits() {
     let mut desk = Desk::new();
@@ -161,7 +161,7 @@ fn a_parked_key_that_is_added_with_a_delay_waits() {
     assert_eq!((desk.at("a"), desk.failures("a")), (Some(KeyState::Waiting), 1));
 }
 
-/// B8
+/// B8: a terminal failure parks the key until a change or a request.
 #[test]
 fn a_change_during_the_run_that_parks_runs_the_key_again() {
     let mut desk = Desk::new();
@@ -172,7 +172,7 @@ fn a_change_during_the_run_that_parks_runs_the_key_again() {
     assert_eq!((finished.state, finished.failures), (Some(KeyState::Ready), 1));
 }
 
-/// B9
+/// B9: with n retries a key runs n + 1 times, and is then parked.
 #[test]
 fn n_retries_give_n_plus_one_runs_and_then_the_key_is_parked_and_counted() {
     for retries_max in [0, 1, 3] {
@@ -193,7 +193,7 @@ fn n_retries_give_n_plus_one_runs_and_then_the_key_is_parked_and_counted() {
     }
 }
 
-/// B9
+/// B9: with n retries a key runs n + 1 times, and is then parked.
 #[test]
 fn an_event_storm_does_not_use_retries_up() {
     let backoff = Backoff { retries_max: Some(1), ..BACKOFF };
@@ -204,7 +204,7 @@ fn an_event_storm_does_not_use_retries_up() {
     }
 }
 
-/// B10
+/// B10: a failure that requests a delay waits for the longer of delay and backoff.
 #[test]
 fn a_failure_with_a_delay_waits_the_larger_of_delay_and_backoff() {
     let mut desk = Desk::new();
@@ -219,7 +219,7 @@ fn a_failure_with_a_delay_waits_the_larger_of_delay_and_backoff() {
     assert_eq!(desk.claim(), None);
 }
 
-/// B1
+/// B1: the wait doubles with each failure in a row, and a success resets it.
 #[test]
 fn new_backoff_settings_hold_from_the_next_failure_on() {
     let mut desk = Desk::new();

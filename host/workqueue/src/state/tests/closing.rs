@@ -27,7 +27,7 @@ fn full() -> Desk {
     desk
 }
 
-/// Q8
+/// Q8: a closed queue refuses every key with an error.
 #[test]
 fn an_add_after_close_is_refused_and_not_counted() {
     let mut desk = full();
@@ -41,7 +41,7 @@ fn an_add_after_close_is_refused_and_not_counted() {
     assert_eq!((desk.state.counters(), desk.at("new")), (counters, None));
 }
 
-/// Q9
+/// Q9: a stop wakes all waiting workers and drops queued keys.
 #[test]
 fn stop_drops_queued_keys_lets_running_ones_finish_and_reports_both() {
     let mut desk = full();
@@ -58,7 +58,7 @@ fn stop_drops_queued_keys_lets_running_ones_finish_and_reports_both() {
     assert_eq!(desk.state.counters().dropped, 3);
 }
 
-/// Q9
+/// Q9: a stop wakes all waiting workers and drops queued keys.
 #[test]
 fn after_a_stop_every_further_run_is_dropped_and_reported() {
     for next in [after(5), Next::Again, failed()] {
@@ -77,7 +77,7 @@ fn after_a_stop_every_further_run_is_dropped_and_reported() {
     assert_eq!(desk.stop(), CloseReport { finished: 0, dropped: vec!["a"], running: vec![] });
 }
 
-/// Q10
+/// Q10: a drain waits for ready, running and dirty keys, until its deadline.
 #[test]
 fn a_drain_runs_ready_and_dirty_keys_and_drops_waiting_ones() {
     let mut desk = full();
@@ -95,7 +95,7 @@ fn a_drain_runs_ready_and_dirty_keys_and_drops_waiting_ones() {
     assert_eq!(desk.stop(), CloseReport { finished: 5, dropped: vec!["waiting"], running: vec![] });
 }
 
-/// Q10
+/// Q10: a drain waits for ready, running and dirty keys, until its deadline.
 #[test]
 fn a_drain_waits_for_no_delay() {
     let mut desk = Desk::new();
@@ -112,7 +112,7 @@ fn a_drain_waits_for_no_delay() {
     assert_eq!(desk.stop().dropped, ["after", "failed"]);
 }
 
-/// Q10
+/// Q10: a drain waits for ready, running and dirty keys, until its deadline.
 #[test]
 fn a_drain_of_an_idle_queue_ends_at_once() {
     let mut desk = Desk::new();
@@ -121,7 +121,7 @@ fn a_drain_of_an_idle_queue_ends_at_once() {
     assert_eq!((desk.state.phase(), desk.stop().dropped), (ShutdownPhase::Stopped, vec!["a"]));
 }
 
-/// Q10
+/// Q10: a drain waits for ready, running and dirty keys, until its deadline.
 #[test]
 fn the_last_key_that_is_cancelled_ends_a_drain() {
     let mut desk = Desk::new();
@@ -134,7 +134,8 @@ fn the_last_key_that_is_cancelled_ends_a_drain() {
     assert_eq!((desk.state.phase(), desk.stop().dropped), (ShutdownPhase::Stopped, vec!["b"]));
 }
 
-/// Q10, C4
+/// Q10, C4: a drain waits for ready, running and dirty keys, until its deadline; a suspended controller keeps
+/// events as keys and runs none.
 #[test]
 fn a_suspended_queue_drains_running_keys_and_drops_the_rest() {
     let mut desk = full();
@@ -168,7 +169,7 @@ fn a_queue_that_is_suspended_below_a_band_drains_those_above() {
     assert_eq!((desk.state.phase(), desk.stop().dropped), (ShutdownPhase::Stopped, vec!["urgent"]));
 }
 
-/// Q10
+/// Q10: a drain waits for ready, running and dirty keys, until its deadline.
 #[test]
 fn stop_and_abort_end_a_drain_and_an_abort_stays_one() {
     let mut desk = full();

@@ -1,6 +1,6 @@
 use super::*;
 
-/// P1, P3
+/// P1, P3: a higher band goes first; the order over all bands is strict.
 #[test]
 fn bands_come_in_strict_order_with_delays_in_between() {
     let mut desk = Desk::new();
@@ -15,7 +15,7 @@ fn bands_come_in_strict_order_with_delays_in_between() {
     assert_eq!(desk.run_all(), ["a", "a2", "b", "c2", "c", "d", "e"]);
 }
 
-/// P2
+/// P2: adding a key again raises its band and never lowers it.
 #[test]
 fn a_second_add_raises_to_the_tail_of_the_new_band_and_never_lowers() {
     let mut desk = Desk::new();
@@ -27,7 +27,7 @@ fn a_second_add_raises_to_the_tail_of_the_new_band_and_never_lowers() {
     assert_eq!(desk.run_all(), ["high", "raised", "also high"]);
 }
 
-/// P2
+/// P2: adding a key again raises its band and never lowers it.
 #[test]
 fn the_same_priority_again_keeps_the_place_in_line() {
     let mut desk = Desk::new();
@@ -37,7 +37,7 @@ fn the_same_priority_again_keeps_the_place_in_line() {
     assert_eq!(desk.run_all(), ["a", "b"]);
 }
 
-/// P2
+/// P2: adding a key again raises its band and never lowers it.
 #[test]
 fn a_waiting_key_is_raised_too() {
     let mut desk = Desk::new();
@@ -48,7 +48,7 @@ fn a_waiting_key_is_raised_too() {
     assert_eq!(desk.run_all(), ["a", "b"]);
 }
 
-/// P2
+/// P2: adding a key again raises its band and never lowers it.
 #[test]
 fn a_key_runs_again_in_the_higher_of_its_bands() {
     let mut desk = Desk::new();
@@ -69,7 +69,7 @@ fn a_key_runs_again_in_the_higher_of_its_bands() {
     assert_eq!(desk.state.claim(desk.now).unwrap().priority, Priority::LOW, "what was done does not count any more");
 }
 
-/// P4
+/// P4: a key of a low band runs within the stated bound.
 #[test]
 fn a_band_is_served_after_the_stated_number_of_other_claims() {
     let mut desk = Desk::new();
@@ -86,7 +86,7 @@ fn a_band_is_served_after_the_stated_number_of_other_claims() {
     desk.run("low", Next::Done);
 }
 
-/// P4
+/// P4: a key of a low band runs within the stated bound.
 #[test]
 fn no_band_starves_while_all_five_are_full() {
     let keys = ["lowest", "low", "normal", "high", "highest"];
@@ -114,7 +114,7 @@ fn no_band_starves_while_all_five_are_full() {
     }
 }
 
-/// P4
+/// P4: a key of a low band runs within the stated bound.
 #[test]
 fn a_low_key_behind_others_runs_within_its_place_times_the_bound() {
     let mut desk = Desk::new();

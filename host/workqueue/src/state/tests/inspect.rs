@@ -41,7 +41,7 @@ fn an_entry_has_all_details_of_its_key() {
     assert_eq!(desk.state.entry(desk.now, &"b"), None);
 }
 
-/// B13
+/// B13: metrics count adds, depth, times, retries and results.
 #[test]
 fn time_in_the_queue_counts_from_the_add_or_the_due_time() {
     let mut desk = Desk::new();
@@ -56,7 +56,7 @@ fn time_in_the_queue_counts_from_the_add_or_the_due_time() {
     assert_eq!((queued["due"], queued["running"]), (ms(5), ms(15)));
 }
 
-/// B13
+/// B13: metrics count adds, depth, times, retries and results.
 #[test]
 fn ages_follow_the_oldest_ready_and_the_longest_running_key() {
     let mut desk = Desk::new();
@@ -76,7 +76,7 @@ fn ages_follow_the_oldest_ready_and_the_longest_running_key() {
     assert_eq!(desk.state.ages(desk.now).unfinished_work, ms(1));
 }
 
-/// B13
+/// B13: metrics count adds, depth, times, retries and results.
 #[test]
 fn counters_meet_the_gauges() {
     let mut desk = Desk::new();

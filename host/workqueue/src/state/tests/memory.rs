@@ -15,7 +15,7 @@ fn run_all(state: &mut Numbers, now: Moment) {
     }
 }
 
-/// Q12
+/// Q12: a finished key leaves no memory behind.
 #[test]
 fn a_hundred_thousand_finished_keys_leave_no_memory_behind() {
     let mut state = Numbers::new(Options::default());
@@ -29,7 +29,7 @@ fn a_hundred_thousand_finished_keys_leave_no_memory_behind() {
     assert!(empty.iter().all(|used| *used <= 256), "{empty:?}");
 }
 
-/// Q12
+/// Q12: a finished key leaves no memory behind.
 #[test]
 fn a_key_that_comes_and_goes_uses_the_same_memory_over_and_over() {
     let mut state = Numbers::new(Options::default());
@@ -45,7 +45,7 @@ fn a_key_that_comes_and_goes_uses_the_same_memory_over_and_over() {
     assert_eq!(memory(&state), before);
 }
 
-/// Q12
+/// Q12: a finished key leaves no memory behind.
 #[test]
 fn timers_that_events_cut_short_do_not_pile_up() {
     let mut state = Numbers::new(Options::default());
@@ -96,14 +96,14 @@ fn a_removed_key_is_freed_on_every_path() {
     }
 }
 
-/// Q12
+/// Q12: a finished key leaves no memory behind.
 #[test]
 fn an_entry_stays_small() {
     let entry = size_of::<Item<Arc<str>>>();
     assert!(entry == 64, "{entry} bytes");
 }
 
-/// T3, with enough keys to rebuild every table on the way.
+/// T3: keys come in the order of their due times, with enough keys to rebuild every table on the way.
 #[test]
 fn full_bands_and_many_timers_keep_their_order() {
     let mut state = Numbers::new(Options::default());

@@ -122,7 +122,8 @@ fn config() -> ProptestConfig {
 proptest! {
     #![proptest_config(config())]
 
-    /// Q1 to Q5, Q7 to Q10, Q13 to Q15, T1 to T10, P1, P2, P4, B1, B4 to B10, C4
+    /// Q1: the order of arrival, and all other rules that the model states: Q2 to Q5, Q7 to Q10, Q13 to Q15, T1 to
+    /// T10, P1, P2, P4, B1, B4 to B10 and C4.
     #[test]
     fn the_state_does_what_the_model_does(options in options(), steps in proptest::collection::vec(step(), 1..120)) {
         let mut pair = Pair::new(options);

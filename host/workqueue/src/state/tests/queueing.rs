@@ -1,6 +1,6 @@
 use super::*;
 
-/// Q1
+/// Q1: keys of a band come in the order of arrival.
 #[test]
 fn keys_come_in_the_order_of_adding() {
     let mut desk = Desk::new();
@@ -10,7 +10,7 @@ fn keys_come_in_the_order_of_adding() {
     assert_eq!(desk.run_all(), ["c", "a", "b"]);
 }
 
-/// Q2
+/// Q2: a key that is added twice is handed out once.
 #[test]
 fn a_second_add_of_a_queued_key_merges() {
     let mut desk = Desk::new();
@@ -22,7 +22,7 @@ fn a_second_add_of_a_queued_key_merges() {
     assert_eq!((counters.adds, counters.merges), (1, 1));
 }
 
-/// Q3
+/// Q3: adds during a run give exactly one more run.
 #[test]
 fn adds_while_running_give_one_more_run_after_finish() {
     let mut desk = Desk::new();
@@ -36,7 +36,8 @@ fn adds_while_running_give_one_more_run_after_finish() {
     assert_eq!(desk.at("a"), None);
 }
 
-/// Q3, T2, P2
+/// Q3, T2, P2: adds during a run give exactly one more run; of two due times the earlier one holds, and the
+/// key runs once; adding a key again raises its band and never lowers it.
 #[test]
 fn adds_while_running_merge_to_the_earliest_due_time_and_the_highest_priority() {
     let mut desk = Desk::new();
@@ -49,7 +50,7 @@ fn adds_while_running_merge_to_the_earliest_due_time_and_the_highest_priority() 
     assert_eq!(desk.state.entry(desk.now, &"a").unwrap().priority, Priority::HIGH);
 }
 
-/// Q4
+/// Q4: a key that is added during its run goes to the end of the queue.
 #[test]
 fn a_key_that_was_added_while_running_goes_to_the_tail() {
     let mut desk = Desk::new();
@@ -61,7 +62,7 @@ fn a_key_that_was_added_while_running_goes_to_the_tail() {
     assert_eq!(desk.run_all(), ["b", "a"]);
 }
 
-/// Q7
+/// Q7: length, presence and state are right in every state of a key.
 #[test]
 fn state_and_counts_are_right_in_every_state_of_a_key() {
     let mut desk = Desk::new();
@@ -85,7 +86,7 @@ fn state_and_counts_are_right_in_every_state_of_a_key() {
     assert_eq!((desk.at("a"), counts(&mut desk)), (None, [0, 0, 0, 0, 0]));
 }
 
-/// Q13
+/// Q13: a dropped claim returns its key.
 #[test]
 fn a_claim_given_back_is_ready_again_with_its_failures() {
     let mut desk = Desk::new();
@@ -101,7 +102,7 @@ fn a_claim_given_back_is_ready_again_with_its_failures() {
     assert_eq!(desk.state.counters().finished.returned, 1);
 }
 
-/// Q13
+/// Q13: a dropped claim returns its key.
 #[test]
 fn a_claim_given_back_keeps_the_run_added_meanwhile() {
     let mut desk = Desk::new();
@@ -113,7 +114,7 @@ fn a_claim_given_back_keeps_the_run_added_meanwhile() {
     assert_eq!(desk.run_all(), ["a"]);
 }
 
-/// Q14
+/// Q14: a running key delays no other key.
 #[test]
 fn a_running_key_does_not_hold_up_the_others() {
     let mut desk = Desk::new();
@@ -127,7 +128,7 @@ fn a_running_key_does_not_hold_up_the_others() {
     assert_eq!(desk.claim(), None);
 }
 
-/// C4
+/// C4: a suspended controller keeps events as keys and runs none.
 #[test]
 fn a_suspended_queue_keeps_keys_and_hands_out_none() {
     let mut desk = Desk::new();

@@ -1,6 +1,6 @@
 use super::*;
 
-/// T1
+/// T1: no key is handed out before it is due.
 #[test]
 fn a_key_does_not_run_before_its_due_time() {
     let mut desk = Desk::new();
@@ -13,7 +13,7 @@ fn a_key_does_not_run_before_its_due_time() {
     assert_eq!(desk.state.next_due(), None);
 }
 
-/// T2
+/// T2: of two due times the earlier one holds, and the key runs once.
 #[test]
 fn of_two_due_times_the_earlier_wins_and_the_key_runs_once() {
     let mut desk = Desk::new();
@@ -29,7 +29,7 @@ fn of_two_due_times_the_earlier_wins_and_the_key_runs_once() {
     assert_eq!(desk.run_all(), [""; 0], "neither runs a second time");
 }
 
-/// T3
+/// T3: keys come in the order of their due times.
 #[test]
 fn keys_come_in_the_order_of_their_due_times_also_after_one_long_jump() {
     let mut desk = Desk::new();
@@ -40,7 +40,7 @@ fn keys_come_in_the_order_of_their_due_times_also_after_one_long_jump() {
     assert_eq!(desk.run_all(), ["first", "second", "also second", "third"]);
 }
 
-/// T3
+/// T3: keys come in the order of their due times.
 #[test]
 fn a_key_that_came_due_precedes_one_that_was_added_later() {
     let mut desk = Desk::new();
@@ -50,7 +50,7 @@ fn a_key_that_came_due_precedes_one_that_was_added_later() {
     assert_eq!(desk.run_all(), ["due", "added"]);
 }
 
-/// T4
+/// T4: an add makes a waiting key run now, and not once more later.
 #[test]
 fn an_add_while_waiting_runs_now_and_not_again_later() {
     let mut desk = Desk::new();
@@ -70,7 +70,7 @@ fn a_delayed_add_of_a_ready_key_changes_nothing() {
     assert_eq!(desk.at("a"), None);
 }
 
-/// T5
+/// T5: with `hold` no event cuts a requested delay short.
 #[test]
 fn hold_keeps_a_requested_delay_despite_any_add() {
     let mut desk = Desk::holding();
@@ -84,7 +84,7 @@ fn hold_keeps_a_requested_delay_despite_any_add() {
     assert_eq!(desk.run_all(), ["a"], "once, and with the event seen");
 }
 
-/// T5
+/// T5: with `hold` no event cuts a requested delay short.
 #[test]
 fn hold_keeps_the_delay_of_a_backoff_and_of_an_add_during_the_run() {
     let mut desk = Desk::holding();
@@ -111,7 +111,7 @@ fn hold_keeps_the_delay_of_a_feeder_despite_any_add() {
     assert_eq!((desk.run_all(), desk.at("fed")), (vec!["fed"], None), "once, for all of them");
 }
 
-/// T5
+/// T5: with `hold` no event cuts a requested delay short.
 #[test]
 fn hold_keeps_the_delay_that_a_feeder_asks_for_during_a_run() {
     let mut desk = Desk::holding();
@@ -128,7 +128,7 @@ fn hold_keeps_the_delay_that_a_feeder_asks_for_during_a_run() {
     }
 }
 
-/// T5
+/// T5: with `hold` no event cuts a requested delay short.
 #[test]
 fn hold_does_not_put_off_a_key_whose_turn_has_come() {
     let mut desk = Desk::holding();
@@ -145,7 +145,7 @@ fn hold_does_not_put_off_a_key_whose_turn_has_come() {
     assert_eq!(desk.finish("a", Next::Done).state, Some(KeyState::Ready));
 }
 
-/// T5
+/// T5: with `hold` no event cuts a requested delay short.
 #[test]
 fn run_now_forgets_a_requested_delay() {
     let mut desk = Desk::new();
@@ -156,7 +156,7 @@ fn run_now_forgets_a_requested_delay() {
     assert_eq!(desk.at("a"), None);
 }
 
-/// T5
+/// T5: with `hold` no event cuts a requested delay short.
 #[test]
 fn a_changed_setting_holds_for_delays_that_run_already() {
     let mut desk = Desk::new();
@@ -166,7 +166,7 @@ fn a_changed_setting_holds_for_delays_that_run_already() {
     assert_eq!(desk.add("a"), AddOutcome::Held);
 }
 
-/// T6
+/// T6: a delay of zero or a past due time means now.
 #[test]
 fn a_delay_of_zero_is_now() {
     let mut desk = Desk::new();
@@ -177,7 +177,7 @@ fn a_delay_of_zero_is_now() {
     assert_eq!(desk.run_all(), ["a"]);
 }
 
-/// T7
+/// T7: a delay counts from the call.
 #[test]
 fn a_delay_counts_from_the_call_also_when_the_key_is_running() {
     let mut desk = Desk::new();
@@ -193,7 +193,7 @@ fn a_delay_counts_from_the_call_also_when_the_key_is_running() {
     assert_eq!(desk.finish("a", Next::Done).state, Some(KeyState::Ready), "it came due meanwhile");
 }
 
-/// T8
+/// T8: ending a claim with a delay is one step.
 #[test]
 fn an_add_during_a_run_and_the_requested_delay_merge_to_the_earlier() {
     let mut desk = Desk::new();
@@ -208,7 +208,7 @@ fn an_add_during_a_run_and_the_requested_delay_merge_to_the_earlier() {
     }
 }
 
-/// T9
+/// T9: a delay of years neither panics nor ends early.
 #[test]
 fn a_very_long_delay_neither_overflows_nor_fires_early() {
     let mut desk = Desk::new();
@@ -224,7 +224,7 @@ fn a_very_long_delay_neither_overflows_nor_fires_early() {
     assert_eq!(desk.claim(), None);
 }
 
-/// T10
+/// T10: a key that comes due in a higher band goes before ready keys of a lower one.
 #[test]
 fn a_higher_priority_that_comes_due_beats_a_lower_one_that_was_ready_before() {
     let mut desk = Desk::new();

@@ -18,7 +18,7 @@ impl Desk {
     }
 }
 
-/// Q15
+/// Q15: keys can be cancelled, postponed and expedited, and a missing key is reported.
 #[test]
 fn every_verb_on_an_absent_key_says_so() {
     let mut desk = Desk::new();
@@ -29,7 +29,7 @@ fn every_verb_on_an_absent_key_says_so() {
     assert_eq!(desk.cancel("a"), ChangeOutcome::Absent, "a finished key is absent too");
 }
 
-/// Q15
+/// Q15: keys can be cancelled, postponed and expedited, and a missing key is reported.
 #[test]
 fn a_waiting_key_can_be_postponed_sooner_or_later() {
     let mut desk = Desk::new();
@@ -43,7 +43,7 @@ fn a_waiting_key_can_be_postponed_sooner_or_later() {
     assert_eq!(desk.state.next_due(), None);
 }
 
-/// Q15
+/// Q15: keys can be cancelled, postponed and expedited, and a missing key is reported.
 #[test]
 fn a_ready_key_can_be_postponed_and_keeps_its_band() {
     let mut desk = Desk::new();
@@ -55,7 +55,7 @@ fn a_ready_key_can_be_postponed_and_keeps_its_band() {
     assert_eq!(desk.run_all(), ["a", "b"]);
 }
 
-/// Q15
+/// Q15: keys can be cancelled, postponed and expedited, and a missing key is reported.
 #[test]
 fn a_postponed_key_is_held_where_delays_are_floors() {
     let mut desk = Desk::holding();
@@ -66,7 +66,7 @@ fn a_postponed_key_is_held_where_delays_are_floors() {
     assert_eq!(desk.run_all(), ["a"]);
 }
 
-/// Q15
+/// Q15: keys can be cancelled, postponed and expedited, and a missing key is reported.
 #[test]
 fn waiting_ready_and_parked_keys_can_be_cancelled() {
     let mut desk = Desk::new();
@@ -84,7 +84,7 @@ fn waiting_ready_and_parked_keys_can_be_cancelled() {
     assert_eq!(desk.failures("parked"), 0, "its failures are forgotten");
 }
 
-/// Q15
+/// Q15: keys can be cancelled, postponed and expedited, and a missing key is reported.
 #[test]
 fn of_a_running_key_the_verbs_act_on_the_run_that_follows() {
     let mut desk = Desk::new();
@@ -105,7 +105,7 @@ fn of_a_running_key_the_verbs_act_on_the_run_that_follows() {
     assert_eq!(desk.finish("a", Next::Done).due_in, Some(ms(50)));
 }
 
-/// Q15
+/// Q15: keys can be cancelled, postponed and expedited, and a missing key is reported.
 #[test]
 fn an_expedited_key_runs_before_all_others() {
     let mut desk = Desk::new();
@@ -121,7 +121,7 @@ fn an_expedited_key_runs_before_all_others() {
     assert_eq!(desk.run_all(), ["waiting", "ready", "dirty", "high"]);
 }
 
-/// Q15
+/// Q15: keys can be cancelled, postponed and expedited, and a missing key is reported.
 #[test]
 fn an_expedited_parked_key_keeps_its_failures_and_a_postponed_one_stays_parked() {
     let mut desk = Desk::new();
@@ -132,7 +132,8 @@ fn an_expedited_parked_key_keeps_its_failures_and_a_postponed_one_stays_parked()
     assert_eq!((desk.at("a"), desk.failures("a")), (Some(KeyState::Ready), 1));
 }
 
-/// Q15, B8
+/// Q15, B8: keys can be cancelled, postponed and expedited, and a missing key is reported; a terminal failure
+/// parks the key until a change or a request.
 #[test]
 fn a_retried_key_starts_afresh() {
     let mut desk = Desk::new();
@@ -147,7 +148,7 @@ fn a_retried_key_starts_afresh() {
     }
 }
 
-/// Q15
+/// Q15: keys can be cancelled, postponed and expedited, and a missing key is reported.
 #[test]
 fn a_retried_running_key_runs_once_more_and_a_ready_one_loses_its_failures() {
     let mut desk = Desk::new();
