@@ -56,7 +56,7 @@ fn malformed_times_are_refused() {
 }
 
 #[test]
-fn time_that_runs_backwards_is_no_time() {
+fn time_since_a_later_moment_is_zero() {
     let (earlier, later) = (Time::from_unix_milliseconds(1000), Time::from_unix_milliseconds(3500));
     assert_eq!(later.since(earlier), Duration::from_millis(2500));
     assert_eq!(earlier.since(later), Duration::ZERO);
@@ -77,7 +77,7 @@ fn a_span_is_the_sum_of_its_parts() {
 }
 
 #[test]
-fn a_part_of_a_millisecond_is_not_nothing() {
+fn a_part_of_a_millisecond_rounds_up() {
     assert_eq!(milliseconds(Duration::from_nanos(1)), 1);
     assert_eq!(milliseconds(Duration::ZERO), 0);
     assert_eq!(milliseconds(Duration::MAX), u64::MAX);

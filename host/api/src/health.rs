@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_says_which_checks_it_leaves_out() {
+    fn a_health_request_can_exclude_checks() {
         let read = |query: &str| HealthQuery::read(&format!("/readyz{query}").parse().unwrap()).unwrap();
         let all = read("?verbose&exclude=store&exclude=controller/a");
         assert!(all.verbose);

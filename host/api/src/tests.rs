@@ -278,7 +278,7 @@ async fn a_list_has_selectors_and_pages() {
 }
 
 #[tokio::test]
-async fn a_watch_tells_every_change_after_its_revision() {
+async fn a_watch_sends_every_change_after_its_revision() {
     let server = Server::start().await;
     server.apply("a", &deployment("a", "web", 1)).await;
     let revision = server.get(DEPLOYMENTS).await["metadata"]["resourceVersion"].as_str().unwrap().to_owned();

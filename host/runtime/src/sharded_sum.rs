@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_add_to_parts_of_their_own() {
+    fn each_thread_adds_to_its_own_shard() {
         let sum = ShardedSum::<u64>::default();
         let _held = sum.local();
         let (own, other) = (number(), std::thread::spawn(number).join().unwrap());

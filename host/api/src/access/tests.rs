@@ -9,14 +9,14 @@ fn is_answered(method: &Method, uri: &str, pairs: &[(header::HeaderName, &'stati
 }
 
 #[test]
-fn programs_of_this_machine_may_ask() {
+fn requests_of_local_programs_are_allowed() {
     for host in ["localhost", "localhost:8080", "127.0.0.1:1", "[::1]:1", "[::1]"] {
         assert!(is_answered(&Method::GET, "/api", &[(header::HOST, host)]), "{host}");
     }
 }
 
 #[test]
-fn pages_of_other_sites_may_not() {
+fn requests_of_pages_of_other_sites_are_refused() {
     assert!(!is_answered(&Method::GET, "/api", &[(header::HOST, "rebound.example:8080")]));
     for origin in ["https://site.example", "null", "http://localhost.site.example", "localhost", ""] {
         assert!(
@@ -27,7 +27,7 @@ fn pages_of_other_sites_may_not() {
 }
 
 #[test]
-fn a_page_of_this_server_may_ask_and_one_of_another_port_may_not() {
+fn pages_of_this_server_may_send_requests_and_those_of_other_ports_not() {
     let host = (header::HOST, "127.0.0.1:8080");
     assert!(is_answered(&Method::GET, "/api", &[host.clone(), (header::ORIGIN, "http://127.0.0.1:8080")]));
     for origin in ["http://127.0.0.1:3000", "http://127.0.0.1", "http://localhost:8080", "https://127.0.0.1:8080"] {
@@ -123,7 +123,7 @@ fn read_only_caller_is_refused_in_the_words_of_kubernetes() {
 }
 
 #[test]
-fn reading_is_for_every_token_and_writing_for_those_that_say_so() {
+fn every_token_may_read_and_only_write_tokens_may_write() {
     let (reads, writes) = ("alice", "bob");
     let caller = |name: &str, access| Caller { name: name.into(), access };
     let uri = "/api/v1/namespaces".parse().unwrap();

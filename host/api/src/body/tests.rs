@@ -102,7 +102,7 @@ async fn bodies_that_stop_half_way_leave_room_for_other_clients_and_end() {
 
 /// More incomplete bodies than there are permits for: each is read in the end.
 #[tokio::test(start_paused = true)]
-async fn bodies_that_are_half_there_do_not_wait_for_one_another() {
+async fn incomplete_bodies_do_not_wait_for_each_other() {
     let limits = limits();
     let bodies = (0..20).map(|by| code(drips(2048 * KIB, vec![128 * KIB; 16]), by % 5, &limits));
     let codes = futures_util::future::join_all(bodies).await;
@@ -112,7 +112,7 @@ async fn bodies_that_are_half_there_do_not_wait_for_one_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_holds_the_room_of_its_bytes_until_it_is_answered() {
+async fn a_body_holds_its_permits_until_it_is_answered() {
     let limits = limits();
     let (bytes, held) = read(unmeasured(7), &client(1), &limits).await.unwrap();
     assert_eq!(bytes, "xxxxxxx");
@@ -125,7 +125,7 @@ async fn a_body_holds_the_room_of_its_bytes_until_it_is_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_comes_as_fast_as_it_must_or_not_at_all() {
+async fn a_body_slower_than_the_minimum_rate_is_cut_off() {
     let limits = limits();
     assert_eq!(code(drips(512 * KIB, vec![20 * KIB; 25]), 1, &limits).await, 200, "20 KiB/s");
     let started = Instant::now();
@@ -134,7 +134,7 @@ async fn a_body_comes_as_fast_as_it_must_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn a_body_that_says_that_it_is_too_long_is_not_waited_for() {
+async fn a_body_above_its_maximum_is_refused_without_waiting() {
     assert_eq!(code(drips(2049 * KIB, []), 1, &limits()).await, 413);
     assert_eq!(code(unmeasured(2049 * KIB), 1, &limits()).await, 413);
 }

@@ -30,7 +30,7 @@ fn slow_response_is_kept_while_the_client_reads() {
 }
 
 #[tokio::test]
-async fn a_body_is_handed_on_in_pieces_and_notes_whose_turn_it_is() {
+async fn a_response_body_is_sent_in_pieces_and_reports_who_is_waiting() {
     use http_body_util::BodyExt;
     use hyper::body::Body as _;
 
@@ -75,7 +75,7 @@ fn a_client_that_takes_an_answer_too_slowly_is_cut_off_in_a_minute() {
 }
 
 #[test]
-fn an_answer_with_little_to_say_is_never_too_slow() {
+fn a_short_response_is_never_too_slow() {
     let (mut now, stall) = (Instant::now(), 30 * SECOND);
     let mut pace = Pace { behind: Duration::ZERO, bytes: 0, turn_since: now };
     for _ in 0..1000 {

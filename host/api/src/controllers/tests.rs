@@ -14,7 +14,7 @@ fn omitted_keys_and_unsearched_keys_are_counted_apart() {
 }
 
 #[test]
-fn a_state_that_is_none_is_refused() {
+fn an_unknown_state_of_keys_is_refused() {
     assert!(of_states("parked, running").check().is_ok());
     assert_eq!(of_states("parked,asleep").check().unwrap_err().code(), 400);
 }

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn fields_that_stand_twice_are_found_wherever_they_are() {
+fn duplicate_fields_are_found_at_any_depth() {
     let body = br#"{"a": 1, "b": {"c": 1, "d": [0, {"e": 1, "e": 2, "e": 3}], "c": 2.5}, "a": "x", "f": [[{"g": 1, "g": null}]]}"#;
     assert_eq!(duplicates(body), ["b.d[1].e", "b.c", "a", "f[0][0].g"]);
     assert_eq!(duplicates(br#"[{"op": "add", "path": "/a", "op": "test"}]"#), ["[0].op"]);

@@ -43,7 +43,7 @@ async fn request_above_the_limit_takes_all_permits() {
 
 /// However many permits one client requests, the next client finds some free.
 #[tokio::test(start_paused = true)]
-async fn a_client_takes_no_more_than_it_leaves_and_the_next_one_finds_some() {
+async fn a_client_leaves_permits_for_the_next_client() {
     let limiter = limiter(64);
     let mut held = Vec::new();
     for (number, share) in [(1, 32), (2, 16), (3, 8)] {
@@ -60,7 +60,7 @@ async fn a_client_takes_no_more_than_it_leaves_and_the_next_one_finds_some() {
 
 /// A hundred requests of one client wait. Each request of another client waits for at most one of them.
 #[tokio::test(start_paused = true)]
-async fn clients_that_wait_take_turns_however_many_requests_they_have() {
+async fn waiting_clients_get_permits_in_turn_regardless_of_their_requests() {
     let limiter = limiter(2);
     let (first, second) =
         (limiter.acquire(&client(8), 1).await.unwrap(), limiter.acquire(&client(9), 1).await.unwrap());
@@ -111,7 +111,7 @@ async fn small_requests_do_not_starve_a_large_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_than_so_many_wait_of_one_client_and_of_all() {
+async fn the_number_of_waiting_requests_is_bounded_per_client_and_in_all() {
     let limiter = limiter(1);
     let held = limiter.acquire(&client(0), 1).await.unwrap();
     let clients = u32::try_from(WAITING_MAX / WAITING_OF_ONE_MAX).unwrap();
@@ -153,7 +153,7 @@ async fn request_dropped_while_granted_returns_its_permits() {
 }
 
 #[tokio::test]
-async fn an_answer_holds_its_room_until_it_is_sent_and_keeps_its_length() {
+async fn a_response_holds_its_permits_until_it_is_sent_and_keeps_its_length() {
     let limiter = limiter(1);
     let response = hold_until_sent(Response::new(Body::from("abc")), limiter.acquire(&client(1), 1).await.unwrap());
     assert_eq!(hyper::body::Body::size_hint(response.body()).exact(), Some(3));

@@ -39,7 +39,7 @@ fn invalid_watch_parameter_is_refused() {
 }
 
 #[test]
-fn a_repetition_hides_no_watch() {
+fn a_repeated_query_parameter_hides_no_watch() {
     assert_eq!(takes("/homeostat/v1/logs?watch=0&watch=0&follow=1"), RequestClass::RecordStream);
     assert_eq!(takes("/api/v1/pods?watch=0&watch=1"), RequestClass::Watch(None));
 }

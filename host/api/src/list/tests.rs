@@ -35,7 +35,7 @@ async fn store(count: usize) -> Arc<dyn Store> {
 }
 
 #[tokio::test]
-async fn a_list_without_a_limit_is_sent_in_small_pieces_of_one_moment() {
+async fn a_list_without_a_limit_is_streamed_from_one_snapshot() {
     let store = store(2 * ITEMS_MAX + 1).await;
     let (list, first) = begin(&store, maps()).await;
     assert_eq!((first.len(), &list.metadata()["continue"]), (ITEMS_MAX, &json!("")));
@@ -60,7 +60,7 @@ async fn a_list_without_a_limit_is_sent_in_small_pieces_of_one_moment() {
 }
 
 #[tokio::test]
-async fn a_client_that_names_a_limit_gets_that_many_and_reads_on_itself() {
+async fn a_list_with_a_limit_returns_one_page_and_a_token() {
     let store = store(3).await;
     let (mut list, first) = begin(&store, Query { limit: Some(2), ..maps() }).await;
     assert_eq!((first.len(), list.metadata()["continue"] == ""), (2, false));
@@ -68,7 +68,7 @@ async fn a_client_that_names_a_limit_gets_that_many_and_reads_on_itself() {
 }
 
 #[tokio::test]
-async fn a_list_whose_moment_is_forgotten_breaks_off() {
+async fn a_list_breaks_off_when_its_revision_is_compacted() {
     let options = Options { history_max: 1, ..Options::default() };
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(options));
     let create = async |name: &str| {

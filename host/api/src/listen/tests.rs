@@ -103,7 +103,7 @@ async fn a_port_that_other_machines_reach_is_served_in_tls_where_there_are_token
 }
 
 #[tokio::test]
-async fn an_open_port_is_told() {
+async fn a_listener_reports_the_port_that_the_system_chose() {
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap(), false).await.unwrap();
     let Address::Tcp(address) = listener.address().unwrap() else { panic!("not a port") };
     assert_ne!(address.port(), 0);

@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greater_weight_wins() {
+    fn the_accept_entry_with_the_greater_weight_wins() {
         let prometheus = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.6,\
                           application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,\
                           application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2";

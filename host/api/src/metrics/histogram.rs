@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_and_labels_say_the_same() {
+    fn histogram_bounds_and_their_labels_agree() {
         for Bound(ns, label) in QUEUE.iter().chain(&RECONCILE) {
             let (at, after) = (*ns as f64 / 1e9, (ns + 1) as f64 / 1e9);
             assert!((at..after).contains(&label.parse().unwrap()), "{ns} ns are not {label} s");

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_result_has_its_place() {
+    fn every_result_of_a_reconcile_has_its_own_counter() {
         for (at, label) in RESULTS.into_iter().enumerate() {
             assert_eq!(place(label), at, "{label:?}");
         }

@@ -15,7 +15,7 @@ fn parse(status: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_line_is_found_and_no_other() {
+    fn resident_memory_is_read_from_its_line_of_the_status_file() {
         assert_eq!(super::parse("Name:\thomeostat\nVmHWM:\t   9000 kB\nVmRSS:\t   1234 kB\n"), Some(1234 * 1024));
         assert_eq!(super::parse("Name:\thomeostat\n"), None);
     }

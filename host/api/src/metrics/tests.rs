@@ -17,7 +17,7 @@ fn record(recorder: &dyn Recorder, label: Label, result: &Result<Outcome, Fault>
 }
 
 #[test]
-fn a_reconcile_is_counted_once_wherever_it_belongs() {
+fn a_reconcile_is_counted_once_in_each_of_its_metrics() {
     let recorder = ReconcileRecorder::default();
     let limit = Fault::Limit { limit: LimitName::EffectBytes, message: String::new() };
     record(&recorder, Label::Success, &Ok(Outcome::Settled));
@@ -33,7 +33,7 @@ fn a_reconcile_is_counted_once_wherever_it_belongs() {
 }
 
 #[test]
-fn a_name_that_is_used_again_starts_anew_and_names_that_are_gone_are_forgotten() {
+fn metrics_of_removed_controllers_end_and_reused_names_start_at_zero() {
     let metrics = Metrics::default();
     let count = |name: &str| {
         let recorders = metrics.0.recorders.lock();

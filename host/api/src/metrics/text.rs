@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_is_called_as_each_form_wants_it() {
+    fn a_counter_has_the_name_that_each_format_requires() {
         let write = |text: &mut TextEncoder| {
             text.start_family(&family("cpu_seconds", Type::Counter));
             text.sample(&[("a", "one"), ("b", "two")], 1.5);

@@ -18,7 +18,7 @@ fn a_selector_comes_from_labels_fields_and_the_path() {
 }
 
 #[test]
-fn a_selector_that_cannot_be_kept_is_refused() {
+fn an_unsupported_selector_is_refused() {
     for (labels, fields) in [(Some("a in"), None), (None, Some("metadata.name!=a")), (None, Some("metadata.name"))] {
         let params = Params {
             label_selector: labels.map(str::to_owned),
@@ -81,7 +81,7 @@ fn a_body_of_another_kind_is_no_deletion() {
 }
 
 #[test]
-fn a_switch_is_read_in_the_words_of_go() {
+fn boolean_parameters_parse_as_in_go() {
     for yes in ["", "1", "t", "T", "true", "True", "TRUE"] {
         assert!(yes.parse::<BoolParam>().unwrap().is_on(), "{yes:?}");
     }
@@ -109,7 +109,7 @@ fn refusals(revision: &str, asked: &str, initial: Option<bool>, next: &str) -> (
 }
 
 #[test]
-fn how_a_revision_is_to_match_makes_sense_or_is_refused() {
+fn an_invalid_resource_version_match_is_refused() {
     assert_eq!(refusals("7", "", None, ""), (0, 0));
     for known in ["Exact", "NotOlderThan"] {
         assert_eq!(refusals("7", known, None, ""), (0, 422), "{known}");

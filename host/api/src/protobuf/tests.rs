@@ -20,7 +20,7 @@ fn body(metadata: &[u8], more: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_namespace_as_kubectl_sends_it_is_understood() {
+fn a_namespace_in_kubectls_protobuf_is_parsed() {
     // As a client in Go writes it, with empty strings and messages.
     let long = "x".repeat(200);
     let metadata = [
@@ -58,7 +58,7 @@ fn unparsed_protobuf_field_is_refused() {
 }
 
 #[test]
-fn every_cut_and_every_wrong_byte_is_an_answer_and_no_panic() {
+fn truncated_and_damaged_protobuf_never_panics() {
     let whole = body(&field(1, b"red"), b"");
     for end in 0..whole.len() {
         drop(namespace(&whole[..end]));

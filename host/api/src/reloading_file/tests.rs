@@ -13,7 +13,7 @@ fn open(path: &Path, metrics: &Metrics) -> Arc<ReloadingFile<String>> {
 }
 
 #[tokio::test]
-async fn a_file_is_looked_at_once_a_second_at_most() {
+async fn a_reloaded_file_is_checked_at_most_once_per_second() {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), "old").unwrap();
     let fresh = open(file.path(), &Metrics::default());

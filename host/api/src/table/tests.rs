@@ -227,7 +227,7 @@ fn an_invalid_time_has_no_age() {
 }
 
 #[test]
-fn a_cell_is_the_part_of_the_document_that_its_column_names_and_no_copy() {
+fn a_cell_borrows_the_field_that_its_column_names() {
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": { "name": "sites.example.com" },

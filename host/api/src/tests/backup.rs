@@ -30,7 +30,7 @@ async fn large(options: Options) -> Server {
 }
 
 #[tokio::test]
-async fn a_reader_that_never_reads_its_backup_holds_back_others_for_a_while_only() {
+async fn a_backup_without_a_reader_delays_others_for_a_bounded_time() {
     let server = large(Options { stall_ms_max: 300, ..Options::default() }).await;
     let idle = server.send("GET", BACKUP, "", "").await;
     assert_eq!(idle.status(), 200);

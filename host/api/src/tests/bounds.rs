@@ -39,7 +39,7 @@ async fn until_there_is_room(server: &Server) {
 }
 
 #[tokio::test]
-async fn a_watch_too_many_is_asked_to_come_back_and_there_is_room_when_one_ends() {
+async fn a_watch_above_the_limit_is_refused_until_another_one_ends() {
     let server = Server::with(Options { watches_max: 2, ..Options::default() }).await;
     let first = server.send("GET", WATCH, "", "").await;
     let second = server.send("GET", "/homeostat/v1/logs?follow=1", "", "").await;
@@ -90,7 +90,7 @@ async fn many_watches_share_one_connection_and_the_bound_counts_them() {
 }
 
 #[tokio::test]
-async fn a_watch_ends_in_its_time() {
+async fn a_watch_ends_at_its_timeout() {
     let server = Server::with(Options { watch_ms_max: 100, ..Options::default() }).await;
     let mut watch = server.follow(WATCH).await;
     assert!(watch.next().await.is_none());
@@ -99,7 +99,7 @@ async fn a_watch_ends_in_its_time() {
 }
 
 #[tokio::test]
-async fn no_time_asked_for_is_the_time_of_the_server() {
+async fn a_watch_without_a_timeout_gets_that_of_the_server() {
     let server = Server::start().await;
     let mut watch = server.follow(&format!("{WATCH}&timeoutSeconds=0")).await;
     server.ask("POST", DEPLOYMENTS, &deployment("web", "web", 1)).await;
@@ -153,7 +153,7 @@ async fn a_client_that_reads_slowly_gets_everything() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_its_watch_makes_room() {
+async fn a_watch_whose_client_does_not_read_is_closed() {
     let server = Server::with(Options { watches_max: 1, stall_ms_max: 100, ..Options::default() }).await;
     fill(&server).await;
     let stream = ask_and_read_nothing(&server, "/apis/apps/v1/deployments?watch=1").await;
@@ -190,7 +190,7 @@ async fn ask_without_room(options: Options, path: &str) -> (Server, UnixStream, 
 }
 
 #[tokio::test]
-async fn a_request_too_many_is_asked_to_come_back_and_how_the_host_is_can_still_be_asked() {
+async fn requests_above_the_limit_are_refused_and_health_checks_answered() {
     let options = Options { requests_max: 1, ..Options::default() };
     let (server, reader, refused) = ask_without_room(options, &format!("{DEPLOYMENTS}/web-0")).await;
     assert_eq!(refused.status(), 429);
@@ -206,7 +206,7 @@ async fn a_request_too_many_is_asked_to_come_back_and_how_the_host_is_can_still_
 }
 
 #[tokio::test]
-async fn a_list_too_many_is_asked_to_come_back_and_other_requests_are_answered() {
+async fn lists_above_the_limit_are_refused_and_other_requests_answered() {
     let options = Options { lists_max: 1, ..Options::default() };
     let (server, _reader, refused) = ask_without_room(options, DEPLOYMENTS).await;
     assert_eq!(refused.status(), 429);

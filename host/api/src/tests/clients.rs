@@ -25,7 +25,7 @@ async fn ask_with(
 }
 
 #[tokio::test]
-async fn a_watch_is_asked_for_in_the_words_of_every_language() {
+async fn watch_parameters_parse_in_the_forms_of_every_client() {
     let server = Server::start().await;
     for yes in ["true", "True", "TRUE", "t", "1"] {
         let mut watch = server.follow(&format!("{DEPLOYMENTS}?watch={yes}&allowWatchBookmarks=False")).await;
@@ -41,7 +41,7 @@ async fn a_watch_is_asked_for_in_the_words_of_every_language() {
 }
 
 #[tokio::test]
-async fn an_apply_is_forced_in_the_words_of_every_language() {
+async fn the_force_parameter_parses_in_the_forms_of_every_client() {
     let server = Server::start().await;
     let apply = async |query: &str, replicas: u32| {
         let (path, body) = (format!("{DEPLOYMENTS}/web?{query}"), deployment("web", "web", replicas).to_string());
@@ -88,7 +88,7 @@ async fn a_bookmark_of_metadata_is_metadata() {
 }
 
 #[tokio::test]
-async fn a_path_of_discovery_may_end_with_a_slash() {
+async fn a_discovery_path_may_end_with_a_slash() {
     let server = Server::start().await;
     for path in ["/version", "/api", "/apis", "/api/v1", "/apis/apps", "/apis/apps/v1"] {
         assert_eq!(server.get(&format!("{path}/")).await, server.get(path).await, "{path}");
@@ -174,7 +174,7 @@ async fn a_body_says_its_kind_and_version() {
 
 /// An API server knows the built-in kinds, and some clients leave `kind` and `apiVersion` out.
 #[tokio::test]
-async fn a_body_of_a_kind_that_clients_have_compiled_in_need_not_say_it() {
+async fn a_body_of_a_built_in_kind_may_omit_kind_and_version() {
     let server = Server::start().await;
     let body = json!({ "metadata": { "name": "red" } });
     assert_eq!(server.ask("POST", DEPLOYMENTS, &body).await.body["kind"], "Deployment");
@@ -241,7 +241,7 @@ async fn a_client_that_sends_a_body_that_is_too_long_gets_its_answer() {
 }
 
 #[tokio::test]
-async fn a_client_that_waits_to_send_its_body_is_refused_without_it() {
+async fn a_request_with_expect_continue_is_refused_before_its_body() {
     let server = Server::start().await;
     let head = format!(
         "POST {DEPLOYMENTS} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {LONG}\r\n\

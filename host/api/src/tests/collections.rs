@@ -37,7 +37,7 @@ async fn left(server: &Server) -> (usize, usize) {
 }
 
 #[tokio::test]
-async fn a_collection_of_many_pieces_is_deleted_and_everything_is_told_once() {
+async fn a_large_collection_is_deleted_and_each_resource_reported_once() {
     let server = Server::start().await;
     let names = fill(&server, 1200).await;
     let tried = server.ask("DELETE", &format!("{DEPLOYMENTS}?dryRun=All"), &Value::Null).await;

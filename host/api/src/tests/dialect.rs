@@ -159,7 +159,7 @@ async fn a_scale_is_read_and_set() {
 }
 
 #[tokio::test]
-async fn a_scale_stands_where_its_path_says_whatever_the_names_are() {
+async fn a_scale_reads_and_writes_the_paths_of_its_definition() {
     let server = Server::start().await;
     let mut definition = site_definition();
     definition["spec"]["versions"][0]["subresources"] = json!({ "scale": {
@@ -268,7 +268,7 @@ async fn a_deprecated_version_warns_whoever_uses_it() {
 }
 
 #[tokio::test]
-async fn a_dry_run_answers_and_keeps_nothing() {
+async fn a_dry_run_responds_and_stores_nothing() {
     let server = sites().await;
     let created = server.ask("POST", &format!("{SITES}?dryRun=All"), &site(&json!({ "host": "a.example" }))).await;
     assert_eq!((created.code, &created.body["spec"]["copies"]), (201, &json!(1)));
@@ -280,7 +280,7 @@ async fn a_dry_run_answers_and_keeps_nothing() {
 }
 
 #[tokio::test]
-async fn all_that_a_selector_means_is_deleted_at_once() {
+async fn a_collection_delete_removes_all_selected_resources() {
     let server = Server::start().await;
     for (name, app) in [("one", "web"), ("two", "web"), ("three", "api")] {
         let mut document = deployment(name, app, 1);
@@ -363,7 +363,7 @@ async fn events_of_another_process_or_of_a_future_cannot_be_watched_from() {
 }
 
 #[tokio::test]
-async fn a_watch_of_events_that_misses_some_says_so() {
+async fn a_watch_of_events_that_misses_some_ends_with_expired() {
     let server = Server::start().await;
     note(&server, "First");
     let mut watch = server.follow(&format!("{EVENTS}?watch=1")).await;

@@ -62,7 +62,7 @@ async fn request_without_a_token_is_unauthorized() {
 }
 
 #[tokio::test]
-async fn a_token_for_reading_does_not_write() {
+async fn a_read_token_cannot_write() {
     let folder = tempfile::tempdir().unwrap();
     let server = guarded(&folder).await;
     let of_controller = |part: &str| format!("/apis/homeostat.dev/v1alpha1/controllers/a/{part}");
@@ -78,7 +78,7 @@ async fn a_token_for_reading_does_not_write() {
 }
 
 #[tokio::test]
-async fn health_needs_no_token_and_its_details_do() {
+async fn health_needs_no_token_and_its_details_need_one() {
     let folder = tempfile::tempdir().unwrap();
     let server = guarded(&folder).await;
     for path in ["/livez", "/readyz", "/healthz"] {

@@ -27,7 +27,7 @@ fn headers(value: &str) -> HeaderMap {
 }
 
 #[tokio::test]
-async fn a_caller_is_known_by_the_token_alone() {
+async fn a_caller_is_identified_by_its_token_alone() {
     let file = file(&(entry("alice", ALICE, "read") + &entry("bob", BOB, "write")), 0o600);
     let tokens = Arc::new(open(&file).unwrap());
     let name = async |value: &str| tokens.authenticate(&headers(value)).await.map(|pass| pass.caller.name.clone());

@@ -65,7 +65,7 @@ async fn an_event_carries_the_revision_to_go_on_from() {
 }
 
 #[tokio::test]
-async fn watches_that_tell_the_same_share_its_text_and_others_do_not() {
+async fn watches_with_equal_output_share_its_encoding() {
     let (store, cache) = (MemoryStore::new(Options::default()), EncodedEventCache::default());
     let document = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "a" } });
     store.write(Write::Create { document }).await.unwrap();
@@ -81,7 +81,7 @@ async fn watches_that_tell_the_same_share_its_text_and_others_do_not() {
 
 /// Live status is merged into a controller, so the encoding depends on the time.
 #[tokio::test]
-async fn watches_of_controllers_share_no_text() {
+async fn watches_of_controllers_share_no_encoding() {
     let engine = Engine::new(EngineOptions { instances_max: 1, ..EngineOptions::default() }).unwrap();
     let (store, cache) = (memory_store(), EncodedEventCache::default());
     let host = Host::start(HostOptions::new(engine, store.clone())).await.unwrap();
@@ -96,7 +96,7 @@ async fn watches_of_controllers_share_no_text() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_in_which_nothing_happens_says_every_minute_how_far_it_is() {
+async fn an_idle_watch_sends_a_bookmark_every_minute() {
     let store = MemoryStore::new(Options::default());
     let started = Instant::now();
     let mut watch = WatchStream {

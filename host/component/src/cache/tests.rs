@@ -73,7 +73,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn the_next_host_compiles_nothing() {
+fn a_restarted_host_takes_code_from_the_cache_and_compiles_nothing() {
     let disk = Disk::new();
     assert_eq!(make(&disk.engine()), Origin::Compiled);
     assert_eq!(make(&disk.engine()), Origin::Cache);
@@ -94,7 +94,7 @@ async fn code_from_the_cache_runs() {
 }
 
 #[test]
-fn an_entry_that_was_damaged_anywhere_is_compiled_again_and_replaced() {
+fn a_damaged_cache_entry_is_recompiled_and_replaced() {
     let disk = Disk::new();
     let engine = disk.engine();
     make(&engine);
@@ -119,7 +119,7 @@ fn an_entry_that_was_damaged_anywhere_is_compiled_again_and_replaced() {
 }
 
 #[test]
-fn entries_of_another_key_are_compiled_again_and_replaced() {
+fn cache_entries_of_a_changed_or_exposed_key_are_recompiled_and_replaced() {
     let disk = Disk::new();
     make(&disk.engine());
     // Other bytes, a truncated key, a key that others may have read, and no key.
@@ -139,7 +139,7 @@ fn entries_of_another_key_are_compiled_again_and_replaced() {
 }
 
 #[test]
-fn an_entry_under_the_name_of_another_is_not_taken_for_it() {
+fn a_cache_entry_renamed_to_another_is_recompiled() {
     let disk = Disk::new();
     let engine = disk.engine();
     let other = fixture::guest("global.get $spec", "unreachable");
@@ -153,7 +153,7 @@ fn an_entry_under_the_name_of_another_is_not_taken_for_it() {
 }
 
 #[test]
-fn code_of_another_engine_is_neither_found_nor_loaded() {
+fn code_compiled_for_another_engine_is_neither_found_nor_loaded() {
     let (disk, digest) = (Disk::new(), Digest::of(&fixture::good()));
     let cache = disk.cache(1 << 20);
     let own = wasmtime::Engine::new(&wasmtime::Config::new()).unwrap();
@@ -169,7 +169,7 @@ fn code_of_another_engine_is_neither_found_nor_loaded() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_used_costs_time_and_nothing_else() {
+fn an_unusable_cache_folder_costs_compile_time_and_nothing_else() {
     // A file in its place; a folder writable by others; a missing folder that cannot be created.
     let disks = [Disk::new(), Disk::new(), Disk::new()];
     fs::write(disks[0].folder(), "").unwrap();
@@ -185,7 +185,7 @@ fn a_folder_that_cannot_be_used_costs_time_and_nothing_else() {
 }
 
 #[test]
-fn a_folder_that_goes_away_is_no_error() {
+fn a_cache_folder_that_is_deleted_is_no_error() {
     let disk = Disk::new();
     let engine = disk.engine();
     fs::remove_dir_all(disk.folder()).unwrap();
@@ -193,7 +193,7 @@ fn a_folder_that_goes_away_is_no_error() {
 }
 
 #[test]
-fn entries_that_were_used_longest_ago_make_room() {
+fn the_least_recently_used_cache_entries_are_evicted() {
     let disk = Disk::new();
     let cache = disk.cache(3 * (1000 + 32));
     for number in 0..3 {

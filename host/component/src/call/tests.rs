@@ -34,14 +34,14 @@ fn key(name: &str) -> wit::Key {
 }
 
 #[test]
-fn a_delay_of_centuries_is_cut_at_a_year() {
+fn a_requested_delay_is_capped_at_a_year() {
     assert_eq!(delay(u64::MAX), Outcome::DELAY_MAX);
     assert_eq!(delay(31_536_000_000), Outcome::DELAY_MAX);
     assert_eq!(delay(7), Duration::from_millis(7));
 }
 
 #[test]
-fn the_message_of_a_failure_is_cut() {
+fn a_failure_message_is_truncated_at_its_bound() {
     let long = wit::Failure { message: "é".repeat(5000), retry: wit::Retry::Never };
     let Fault::Failure { message, retry } = failure(long) else { panic!("a failure stays a failure") };
     assert_eq!(message.len(), 4096);
@@ -49,7 +49,7 @@ fn the_message_of_a_failure_is_cut() {
 }
 
 #[test]
-fn more_keys_than_allowed_are_a_limit() {
+fn too_many_keys_from_a_guest_hit_a_limit() {
     let port = port();
     assert_eq!(keys(&port, Ok(vec![key("a"), key("b")]), 2).unwrap().unwrap().len(), 2);
     keys(&port, Ok(vec![key("a"), key("b"), key("c")]), 2).unwrap_err();
@@ -57,7 +57,7 @@ fn more_keys_than_allowed_are_a_limit() {
 }
 
 #[test]
-fn keys_that_are_too_large_together_are_the_same_limit() {
+fn keys_from_a_guest_with_too_many_bytes_hit_the_same_limit() {
     // `v1`, `Pod`, `default`, and the name.
     let port = port_with(Limits { result_bytes_max: 2 * (12 + 100), ..Limits::default() });
     let long = || key(&"a".repeat(100));

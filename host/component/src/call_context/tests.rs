@@ -38,7 +38,7 @@ fn line(message: &str) -> Effect {
 }
 
 #[tokio::test]
-async fn one_effect_more_than_allowed_is_not_performed() {
+async fn an_effect_above_the_limit_is_not_performed() {
     let (port, recorder) = port(Limits { effects_max: 3, ..Limits::default() });
     for _ in 0..3 {
         port.perform(Effect::WallClock).await.unwrap();
@@ -73,7 +73,7 @@ async fn an_effect_that_is_too_large_is_not_performed() {
 }
 
 #[tokio::test]
-async fn lines_of_the_log_count_by_their_bytes_and_not_as_effects() {
+async fn log_lines_count_by_their_bytes_and_not_as_effects() {
     let (port, _) = port(Limits { effects_max: 0, log_bytes_max: 1000, ..Limits::default() });
     port.log(line("short")).await.unwrap();
     assert_eq!(port.cost().effects.total(), 0);
@@ -82,7 +82,7 @@ async fn lines_of_the_log_count_by_their_bytes_and_not_as_effects() {
 }
 
 #[tokio::test]
-async fn lines_have_a_limit_of_their_own_whichever_way_they_are_written() {
+async fn log_lines_have_their_own_limit_however_they_are_written() {
     let (port, recorder) = port(Limits { log_lines_max: 3, ..Limits::default() });
     port.log(line("one")).await.unwrap();
     port.write_output(Level::Info, b"two\nthree\nand no end").unwrap();
@@ -126,7 +126,7 @@ async fn an_answer_that_is_too_large_for_one_call_does_not_reach_the_guest() {
 }
 
 #[tokio::test]
-async fn standard_output_comes_before_the_effect_that_follows_it() {
+async fn standard_output_is_logged_before_the_next_effect() {
     let (port, recorder) = port(Limits::default());
     port.write_output(Level::Info, b"first\nthen ").unwrap();
     port.perform(Effect::WallClock).await.unwrap();
@@ -135,7 +135,7 @@ async fn standard_output_comes_before_the_effect_that_follows_it() {
 }
 
 #[tokio::test]
-async fn the_first_limit_that_is_hit_stays() {
+async fn the_first_limit_that_a_call_hits_is_the_one_reported() {
     let (port, _) = port(Limits { effects_max: 0, ..Limits::default() });
     port.perform(Effect::WallClock).await.unwrap_err();
     let error = port.hit(LimitName::Memory, "later".to_owned());

@@ -20,7 +20,7 @@ fn engine() -> Engine {
 }
 
 #[tokio::test]
-async fn the_same_bytes_are_compiled_once_and_shared() {
+async fn equal_components_are_compiled_once_and_share_their_code() {
     let engine = engine();
     // Three concurrent loads, and a later one.
     let (a, b, c) =
@@ -49,7 +49,7 @@ async fn a_loaded_component_is_loaded_again_without_its_bytes() {
 }
 
 #[tokio::test]
-async fn code_that_nobody_has_is_forgotten() {
+async fn code_without_users_is_forgotten() {
     let engine = engine();
     let code = engine.load(fixture::good()).await.map(|component| Arc::downgrade(&component.0.code)).unwrap();
     assert!(code.upgrade().is_none());
@@ -123,20 +123,20 @@ async fn rests_and_answers(engine: &Engine, origin: Origin) {
 }
 
 #[tokio::test]
-async fn code_that_nobody_calls_is_given_back_and_the_next_call_answers() {
+async fn idle_code_is_evicted_and_loaded_again_by_the_next_call() {
     let folder = tempfile::tempdir().unwrap();
     rests_and_answers(&resting_engine(folder.path()), Origin::Compiled).await;
 }
 
 #[tokio::test]
-async fn code_from_the_cache_is_given_back_and_the_next_call_answers() {
+async fn idle_code_from_the_cache_is_evicted_and_loaded_again_by_the_next_call() {
     let folder = tempfile::tempdir().unwrap();
     resting_engine(folder.path()).load(fixture::good()).await.unwrap();
     rests_and_answers(&resting_engine(folder.path()), Origin::Cache).await;
 }
 
 #[tokio::test]
-async fn code_that_is_called_now_and_then_or_runs_does_not_rest() {
+async fn code_that_runs_or_is_called_now_and_then_is_not_evicted() {
     let folder = tempfile::tempdir().unwrap();
     let engine = resting_engine(folder.path());
     let component = engine.load(fixture::good()).await.unwrap();
@@ -163,7 +163,7 @@ async fn code_that_is_called_now_and_then_or_runs_does_not_rest() {
 }
 
 #[tokio::test]
-async fn names_that_share_code_share_it_after_a_rest() {
+async fn names_that_share_code_share_it_after_an_eviction() {
     let folder = tempfile::tempdir().unwrap();
     let engine = resting_engine(folder.path());
     let one = engine.load(fixture::good()).await.unwrap();
@@ -177,7 +177,7 @@ async fn names_that_share_code_share_it_after_a_rest() {
 }
 
 #[tokio::test]
-async fn code_at_rest_outlives_its_name_in_the_folder() {
+async fn evicted_code_runs_again_after_its_cache_folder_is_deleted() {
     let folder = tempfile::tempdir().unwrap();
     let engine = resting_engine(folder.path());
     let component = engine.load(fixture::good()).await.unwrap();
@@ -190,7 +190,7 @@ async fn code_at_rest_outlives_its_name_in_the_folder() {
 }
 
 #[tokio::test]
-async fn code_that_was_changed_while_it_rested_never_runs() {
+async fn evicted_code_that_was_changed_on_disk_never_runs() {
     let folder = tempfile::tempdir().unwrap();
     let engine = resting_engine(folder.path());
     let component = engine.load(fixture::good()).await.unwrap();
@@ -216,7 +216,7 @@ async fn code_that_was_changed_while_it_rested_never_runs() {
 }
 
 #[tokio::test]
-async fn code_that_is_kept_nowhere_does_not_rest() {
+async fn code_that_is_stored_nowhere_is_not_evicted() {
     let engine = engine();
     let component = engine.load(fixture::good()).await.unwrap();
     beside_rest(&engine, async {
@@ -227,7 +227,7 @@ async fn code_that_is_kept_nowhere_does_not_rest() {
 }
 
 #[test]
-fn a_rest_after_no_time_is_refused() {
+fn an_eviction_after_zero_idle_time_is_refused() {
     let options = EngineOptions { rest_after: Some(Duration::ZERO), ..EngineOptions::default() };
     assert!(matches!(Engine::new(options), Err(Error::Option { option: "restAfterMs", .. })));
 }

@@ -71,7 +71,7 @@ async fn invalid_types_are_refused_before_anything_is_compiled() {
 }
 
 #[tokio::test]
-async fn a_compiler_that_does_not_end_is_ended_under_the_name_of_the_limit() {
+async fn an_endless_compilation_ends_under_the_name_of_its_limit() {
     let options = || EngineOptions { compile_time: Duration::from_millis(25), ..EngineOptions::default() };
     // A script that waits, one that does not read, one that reads but never answers, and one that writes
     // without end.
@@ -87,14 +87,14 @@ async fn a_compiler_that_does_not_end_is_ended_under_the_name_of_the_limit() {
 }
 
 #[tokio::test]
-async fn a_compiler_that_answers_without_end_is_not_listened_to() {
+async fn an_endless_answer_of_the_compiler_is_cut_off() {
     let options = EngineOptions { compile_memory_bytes_max: 1 << 20, ..EngineOptions::default() };
     let reason = refusal("exec cat /dev/zero", options).await;
     assert_eq!(hit(&reason), Some(LimitName::CompileMemory), "{reason}");
 }
 
 #[tokio::test]
-async fn a_compiler_that_gives_up_on_a_component_refuses_it_with_what_it_needs() {
+async fn a_component_beyond_the_compiler_limits_is_refused_with_what_it_needs() {
     let script = "cat > /dev/null; printf 'multiple memories'; exit 70";
     let reason = refusal(script, EngineOptions::default()).await;
     assert_eq!(reason, Reason::Unsupported { needs: "multiple memories".to_owned() });
@@ -103,7 +103,7 @@ async fn a_compiler_that_gives_up_on_a_component_refuses_it_with_what_it_needs()
 }
 
 #[tokio::test]
-async fn a_compiler_that_answers_what_is_no_code_is_not_believed() {
+async fn an_answer_of_the_compiler_that_is_no_code_is_refused() {
     for script in ["cat > /dev/null", "cat", "echo what is no code", "exit 3", "no-such-program"] {
         let reason = refusal(script, EngineOptions::default()).await;
         assert!(matches!(reason, Reason::Compiler { .. }), "{script}: {reason}");
@@ -116,7 +116,7 @@ async fn a_compiler_that_answers_what_is_no_code_is_not_believed() {
 }
 
 #[tokio::test]
-async fn a_compiler_has_no_environment_and_nothing_that_the_host_has_open() {
+async fn the_compiler_process_inherits_no_environment_and_no_open_file() {
     let held = tempfile::Builder::new().prefix("held-by-the-host").tempfile().unwrap();
     let script = "/usr/bin/env >&2; ls -l /proc/self/fd >&2; exit 1";
     let said = refusal(script, EngineOptions::default()).await.to_string();
@@ -126,7 +126,7 @@ async fn a_compiler_has_no_environment_and_nothing_that_the_host_has_open() {
 }
 
 #[tokio::test]
-async fn compilations_wait_for_one_another_and_what_is_kept_waits_for_none() {
+async fn compilations_run_one_after_another_and_cached_code_does_not_wait() {
     let folder = tempfile::tempdir().unwrap();
     let compiled = Some(folder.path().join("compiled"));
     Engine::new(EngineOptions { compiled: compiled.clone(), ..one() }).unwrap().load(fixture::good()).await.unwrap();
@@ -156,7 +156,7 @@ async fn compilations_wait_for_one_another_and_what_is_kept_waits_for_none() {
 }
 
 #[test]
-fn a_task_reads_as_it_was_written() {
+fn a_compiler_task_survives_encoding_and_decoding() {
     let task = CompileTask { time: Duration::from_millis(1500), memory_bytes_max: 7, parallel: false };
     assert_eq!(task.to_string(), r#"{"timeMs":1500,"memoryBytesMax":7,"parallel":false}"#);
     assert_eq!(task.to_string().parse::<CompileTask>().unwrap(), task);

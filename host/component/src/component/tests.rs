@@ -71,7 +71,7 @@ async fn reason(describe: &str) -> String {
 }
 
 #[test]
-fn every_call_has_a_number_of_its_own_whichever_thread_makes_it() {
+fn calls_have_unique_numbers_on_all_threads() {
     let numbers = || -> Vec<u64> {
         let name = Arc::from("test");
         (0..3000).map(|_| new_call(&name, EntryPoint::Map, None).id).collect()
@@ -83,7 +83,7 @@ fn every_call_has_a_number_of_its_own_whichever_thread_makes_it() {
 }
 
 #[tokio::test]
-async fn a_component_says_what_it_is_and_what_it_has() {
+async fn a_loaded_component_reports_its_kind_imports_and_digest() {
     let component = load("global.get $settled").await;
     let manages = &component.describe().manages;
     assert_eq!((manages.kind.to_string().as_str(), manages.plural.as_str()), ("v1/Thing", "things"));
@@ -94,20 +94,20 @@ async fn a_component_says_what_it_is_and_what_it_has() {
 }
 
 #[tokio::test]
-async fn a_description_that_never_comes_is_a_refusal() {
+async fn an_endless_describe_is_refused() {
     assert!(reason("unreachable").await.contains("unreachable"));
     assert!(reason(FOREVER).await.contains("limit cpu"));
 }
 
 #[tokio::test]
-async fn a_description_reads_clocks_that_stand_still() {
+async fn clocks_stand_still_during_describe() {
     let once = "(if (i64.ne (call $now) (call $now)) (then unreachable)) global.get $spec";
     let component = engine(1).load(fixture::guest(once, "global.get $settled")).await.unwrap();
     assert_eq!(component.describe().manages.plural, "things");
 }
 
 #[tokio::test]
-async fn a_description_out_of_range_is_a_refusal() {
+async fn a_description_out_of_range_is_refused() {
     let text = reason("(i32.store (i32.const 1052) (i32.const 0)) global.get $spec").await;
     assert!(text.contains("manages.plural"), "{text}");
 }
@@ -121,7 +121,7 @@ async fn a_call_reports_its_outcome_and_what_it_cost() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_the_last_call() {
+async fn a_call_sees_no_state_of_the_previous_call() {
     let once = "(if (i32.load (i32.const 3000)) (then unreachable)) (i32.store (i32.const 3000) (i32.const 1)) global.get $settled";
     let component = load(once).await;
     for _ in 0..10 {
@@ -130,7 +130,7 @@ async fn nothing_is_left_of_the_last_call() {
 }
 
 #[tokio::test]
-async fn a_guest_that_never_ends_is_stopped_at_its_share_of_the_processor() {
+async fn an_endless_guest_is_stopped_at_its_limit_of_processor_time() {
     let limits = Limits { cpu: Duration::from_millis(50), ..Limits::default() };
     let report = run(&load(FOREVER).await, limits, Clock::default()).await;
     assert_eq!(limit(&report), LimitName::Cpu);
@@ -138,7 +138,7 @@ async fn a_guest_that_never_ends_is_stopped_at_its_share_of_the_processor() {
 }
 
 #[tokio::test]
-async fn waiting_is_stopped_at_the_deadline_and_costs_no_processor_time() {
+async fn a_waiting_guest_is_stopped_at_its_deadline_and_uses_no_processor_time() {
     let limits = Limits { deadline: Duration::from_millis(200), cpu: Duration::from_millis(190), ..Limits::default() };
     let clock = Clock { delay: Duration::from_secs(3600), ..Clock::default() };
     let report = run(&load(READ_THE_CLOCK).await, limits, clock).await;
@@ -147,7 +147,7 @@ async fn waiting_is_stopped_at_the_deadline_and_costs_no_processor_time() {
 }
 
 #[tokio::test]
-async fn effects_without_end_are_stopped_after_the_last_one_allowed() {
+async fn endless_effects_are_stopped_at_their_limit() {
     let limits = Limits { effects_max: 10, ..Limits::default() };
     let report = run(&load(READ_THE_CLOCK_FOREVER).await, limits, Clock::default()).await;
     assert_eq!(limit(&report), LimitName::Effects);
@@ -155,7 +155,7 @@ async fn effects_without_end_are_stopped_after_the_last_one_allowed() {
 }
 
 #[tokio::test]
-async fn memory_without_end_is_stopped_by_name() {
+async fn endless_memory_growth_is_stopped_under_the_name_of_its_limit() {
     let limits = Limits { memory_bytes_max: 1 << 20, ..Limits::default() };
     let report = run(&load(GROW_FOREVER).await, limits, Clock::default()).await;
     assert_eq!(limit(&report), LimitName::Memory);
@@ -169,14 +169,14 @@ async fn a_crash_is_a_trap() {
 }
 
 #[tokio::test]
-async fn an_answer_of_the_wrong_kind_is_a_trap_and_not_a_crash_of_the_host() {
+async fn an_answer_of_the_wrong_type_traps_the_guest_and_not_the_host() {
     let clock = Clock { wrong: true, ..Clock::default() };
     let report = run(&load(READ_THE_CLOCK).await, Limits::default(), clock).await;
     assert!(matches!(&report.result, Err(Fault::Trap { message }) if message.contains("Unit")), "{report:?}");
 }
 
 #[tokio::test]
-async fn more_calls_than_instances_wait_for_one_another() {
+async fn calls_above_the_number_of_instances_wait() {
     let component = load(READ_THE_CLOCK).await;
     let calls = (0..20).map(|_| {
         let component = component.clone();
@@ -190,7 +190,7 @@ async fn more_calls_than_instances_wait_for_one_another() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hogs_do_not_keep_others_from_running() {
+async fn busy_guests_do_not_keep_others_from_running() {
     let engine = engine(8);
     let hog = engine.load(fixture::guest("global.get $spec", FOREVER)).await.unwrap();
     let modest = engine.load(fixture::good()).await.unwrap();

@@ -59,7 +59,7 @@ fn every_answer() -> Vec<Answer> {
 }
 
 #[test]
-fn every_effect_is_the_same_after_a_trip_through_json() {
+fn effects_survive_encoding_and_decoding_as_json() {
     for effect in every_effect() {
         let text = serde_json::to_string(&effect).unwrap();
         assert_eq!(serde_json::from_str::<Effect>(&text).unwrap(), effect, "{text}");
@@ -67,7 +67,7 @@ fn every_effect_is_the_same_after_a_trip_through_json() {
 }
 
 #[test]
-fn every_answer_is_the_same_after_a_trip_through_json() {
+fn answers_survive_encoding_and_decoding_as_json() {
     for answer in every_answer() {
         let text = serde_json::to_string(&answer).unwrap();
         assert_eq!(serde_json::from_str::<Answer>(&text).unwrap(), answer, "{text}");
@@ -88,7 +88,7 @@ fn the_json_of_traces_is_stable() {
 }
 
 #[test]
-fn bytes_are_text_in_json_where_they_can_be() {
+fn bytes_that_are_text_are_text_in_json() {
     assert_eq!(serde_json::to_value(Blob::from("text")).unwrap(), json!("text"));
     assert_eq!(serde_json::to_value(Blob::from(vec![0xff, 0x0a])).unwrap(), json!({"hex": "ff0a"}));
     assert!(serde_json::from_value::<Blob>(json!({"hex": "f"})).is_err());
@@ -104,7 +104,7 @@ fn the_size_of_a_write_follows_the_size_of_its_document() {
 }
 
 #[test]
-fn nothing_is_free() {
+fn every_effect_and_answer_counts_at_least_one_byte() {
     for effect in every_effect() {
         assert!(effect.size_bytes() > 0, "{effect:?}");
     }

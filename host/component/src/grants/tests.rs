@@ -132,7 +132,7 @@ fn a_pattern_of_a_path_never_reaches_into_the_host() {
 }
 
 #[test]
-fn steps_upwards_are_covered_by_nothing() {
+fn paths_with_parent_segments_are_covered_by_no_grant() {
     let pattern = "https://a.example/v1/*";
     assert!(matches_url(pattern, "https://a.example/v1/x..y"));
     for url in ["/v1/../admin", "/v1/%2e%2e/admin", "/v1/.%2E%2fadmin", "/v1/..%5cadmin", "/v1/./x"] {
@@ -141,7 +141,7 @@ fn steps_upwards_are_covered_by_nothing() {
 }
 
 #[test]
-fn a_star_before_a_host_stands_for_labels() {
+fn a_star_before_a_host_matches_labels() {
     assert!(matches_url("https://*.example.com/*", "https://a.b.example.com/x"));
     assert!(!matches_url("https://*.example.com/*", "https://example.com/x"));
     assert!(!matches_url("https://*.example.com/*", "https://evilexample.com/x"));
@@ -149,14 +149,14 @@ fn a_star_before_a_host_stands_for_labels() {
 }
 
 #[test]
-fn methods_that_change_nothing_are_the_default() {
+fn http_grants_cover_safe_methods_by_default() {
     let grants: Grants = serde_json::from_str(r#"{"http": [{"urls": ["https://a.example/*"]}]}"#).unwrap();
     assert!(grants.http_grant("get", "https://a.example/x").is_some());
     assert!(grants.http_grant("POST", "https://a.example/x").is_none());
 }
 
 #[test]
-fn methods_that_show_headers_or_open_tunnels_are_granted_to_nobody() {
+fn trace_and_connect_are_granted_to_nobody() {
     let text = r#"{"http": [{"urls": ["https://a.example/*"], "methods": ["*", "trace"]}]}"#;
     let grants: Grants = serde_json::from_str(text).unwrap();
     for method in ["TRACE", "trace", "TRACK", "CONNECT", "Connect"] {
@@ -167,7 +167,7 @@ fn methods_that_show_headers_or_open_tunnels_are_granted_to_nobody() {
 }
 
 #[test]
-fn a_path_that_servers_may_read_otherwise_is_covered_by_nothing() {
+fn an_ambiguous_path_is_covered_by_no_grant() {
     for path in [
         "..;/admin",
         "..;a=b/admin",
@@ -198,7 +198,7 @@ fn a_path_that_servers_may_read_otherwise_is_covered_by_nothing() {
 }
 
 #[test]
-fn grants_are_read_as_a_manifest_has_them() {
+fn grants_parse_in_the_form_of_a_manifest() {
     let text = r#"{
         "resources": [{"kinds": ["apps/Deployment"], "verbs": ["get", "update-status"]}],
         "http": [{"urls": ["https://a.example/*"], "methods": ["*"], "headers": {"authorization": {"secret": "t"}}}]
@@ -246,7 +246,7 @@ proptest! {
 }
 
 #[test]
-fn grants_that_are_kept_to_others_cover_what_both_cover() {
+fn grants_limited_to_others_cover_what_both_cover() {
     let own = grant(&["*"], &[Verb::Get, Verb::List], &["a", "b"], &["*"]);
     let wanted = grant(&["Pod"], &[Verb::Any], &["b", "c"], &["*"]);
     let kept = own.limited_to(&wanted);
@@ -274,7 +274,7 @@ fn grants_that_are_kept_to_others_cover_what_both_cover() {
 }
 
 #[test]
-fn a_request_of_grants_that_are_kept_to_others_goes_as_both_say() {
+fn a_request_under_limited_grants_needs_both() {
     let http = |url: &str, addresses: &[AddressRange], header: &str| {
         let headers = [("x-key".to_owned(), HeaderSource::Value(header.to_owned()))].into();
         let grant = HttpGrant { urls: vec![url.into()], methods: safe_methods(), addresses: addresses.into(), headers };

@@ -56,7 +56,7 @@ fn store(world: &Arc<World>) -> Store<State> {
 }
 
 #[tokio::test]
-async fn an_event_is_cut_where_the_contract_says() {
+async fn an_event_is_truncated_at_the_bounds_of_the_contract() {
     let world = Arc::<World>::default();
     let (reason, message) = ("R".repeat(1000), "m".repeat(10_000));
     let mut store = store(&world);
@@ -68,7 +68,7 @@ async fn an_event_is_cut_where_the_contract_says() {
 }
 
 #[tokio::test]
-async fn a_line_of_the_log_is_cut_where_the_contract_says() {
+async fn a_log_line_is_truncated_at_the_bounds_of_the_contract() {
     let world = Arc::<World>::default();
     let fields = vec![("name".to_owned(), "value".to_owned()); 100];
     let mut store = store(&world);
@@ -79,7 +79,7 @@ async fn a_line_of_the_log_is_cut_where_the_contract_says() {
 }
 
 #[tokio::test]
-async fn a_page_has_as_many_items_as_the_contract_says_and_no_more_can_be_asked_for() {
+async fn a_page_has_at_most_the_items_that_the_contract_allows() {
     let world = Arc::<World>::default();
     let mut store = store(&world);
     let mut list = async |limit| {

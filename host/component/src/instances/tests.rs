@@ -19,7 +19,7 @@ fn now<T>(future: impl Future<Output = T>) -> Option<T> {
 
 /// P5: a busy controller delays others by a bounded factor only.
 #[test]
-fn the_last_quarter_of_the_places_is_for_others() {
+fn a_controller_leaves_the_last_quarter_of_the_permits_to_others() {
     let instances = Instances::new(8);
     let [greedy, modest, _] = names();
     let held: Vec<_> = std::iter::from_fn(|| now(instances.acquire(&greedy))).collect();
@@ -29,7 +29,7 @@ fn the_last_quarter_of_the_places_is_for_others() {
 
 /// P5: a busy controller delays others by a bounded factor only.
 #[tokio::test]
-async fn controllers_that_wait_are_served_in_turn_however_many_calls_they_have() {
+async fn waiting_controllers_get_permits_in_turn_regardless_of_their_calls() {
     let instances = Instances::new(1);
     let [greedy, modest, other] = names();
     let held = instances.acquire(&greedy).await;
@@ -60,7 +60,7 @@ async fn controllers_that_wait_are_served_in_turn_however_many_calls_they_have()
 }
 
 #[tokio::test]
-async fn a_place_that_is_given_to_who_has_left_goes_to_the_next() {
+async fn a_permit_granted_to_a_caller_that_left_goes_to_the_next() {
     let instances = Instances::new(1);
     let [greedy, modest, _] = names();
     let held = instances.acquire(&greedy).await;
@@ -76,7 +76,7 @@ async fn a_place_that_is_given_to_who_has_left_goes_to_the_next() {
 }
 
 #[test]
-fn places_pass_over_any_number_of_those_who_have_left() {
+fn a_permit_skips_any_number_of_callers_that_left() {
     let instances = Instances::new(1);
     let [greedy, modest, _] = names();
     let held = now(instances.acquire(&greedy)).unwrap();

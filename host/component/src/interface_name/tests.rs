@@ -5,7 +5,7 @@ fn compatible(a: &str, b: &str) -> bool {
 }
 
 #[test]
-fn versions_that_break_nothing_are_compatible() {
+fn versions_without_breaking_changes_are_compatible() {
     assert!(compatible("wasi:io/poll@0.2.0", "wasi:io/poll@0.2.12"));
     assert!(compatible("a:b/c@1.0.0", "a:b/c@1.7.2"));
     assert!(!compatible("wasi:io/poll@0.2.0", "wasi:io/poll@0.3.0"));
@@ -15,7 +15,7 @@ fn versions_that_break_nothing_are_compatible() {
 }
 
 #[test]
-fn drafts_are_compatible_with_themselves_alone() {
+fn a_prerelease_version_is_compatible_with_itself_alone() {
     assert!(compatible("wasi:config/store@0.2.0-rc.1", "wasi:config/store@0.2.0-rc.1"));
     assert!(!compatible("wasi:config/store@0.2.0-rc.1", "wasi:config/store@0.2.0-draft"));
     assert!(!compatible("wasi:config/store@0.2.0-rc.1", "wasi:config/store@0.2.0"));

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::{Limits, cut};
 
 #[test]
-fn a_text_is_cut_at_the_end_of_a_character() {
+fn a_text_is_truncated_at_a_character_boundary() {
     assert_eq!(cut("aé".to_owned(), 2), "a");
     assert_eq!(cut("aé".to_owned(), 3), "aé");
     assert_eq!(cut(String::new(), 0), "");
@@ -15,7 +15,7 @@ fn the_default_limits_have_no_problems() {
 }
 
 #[test]
-fn limits_under_which_nothing_can_run_are_named() {
+fn limits_under_which_nothing_can_run_are_refused_by_name() {
     let limits = Limits { deadline: Duration::ZERO, memory_bytes_max: 1, ..Limits::default() };
     let problems = limits.problems().join("\n");
     for name in ["deadline", "cpu", "memory"] {
@@ -24,7 +24,7 @@ fn limits_under_which_nothing_can_run_are_named() {
 }
 
 #[test]
-fn limits_are_the_same_after_a_trip_through_json() {
+fn limits_survive_encoding_and_decoding_as_json() {
     let limits = Limits { effects_max: 7, ..Limits::default() };
     let text = serde_json::to_string(&limits).unwrap();
     assert!(text.contains("\"deadlineMs\":30000"), "{text}");

@@ -85,7 +85,7 @@ mod tests {
     use super::{functions_of, of};
 
     #[test]
-    fn the_functions_of_every_interface_are_read_off_the_contract() {
+    fn functions_of_an_interface_are_parsed_from_the_contract() {
         assert_eq!(functions_of("reconciler").unwrap(), ["describe", "reconcile"]);
         assert_eq!(functions_of("mapper").unwrap(), ["map"]);
         assert_eq!(functions_of("lifecycle").unwrap(), ["start", "stop"]);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_a_type_is_read_off_the_contract() {
+    fn members_of_every_form_of_type_are_parsed_from_the_contract() {
         assert_eq!(of("kind-declaration").unwrap(), ["kind", "plural", "namespaced", "keys-only", "schema"]);
         assert_eq!(of("resource").unwrap(), ["key", "uid", "revision", "generation", "json"]);
         assert_eq!(of("mapping").unwrap(), ["owner", "same-name", "label", "field", "guest"]);

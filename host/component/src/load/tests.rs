@@ -24,7 +24,7 @@ async fn reasons(bytes: Vec<u8>) -> Vec<Reason> {
 }
 
 #[tokio::test]
-async fn nothing_and_noise_are_refused() {
+async fn empty_and_random_bytes_are_refused() {
     assert_eq!(reasons(Vec::new()).await, [Reason::Empty]);
     assert_eq!(reasons(b"#!/bin/sh".to_vec()).await, [Reason::NotWasm]);
     assert_eq!(reasons(b"\0as".to_vec()).await, [Reason::Truncated]);
@@ -39,7 +39,7 @@ async fn a_core_module_is_refused_with_how_to_build_a_component() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_cut_off_is_told_from_a_damaged_one() {
+async fn a_truncated_file_is_distinguished_from_a_damaged_one() {
     let whole = component("(component (core module (memory 1) (func (export \"f\"))))");
     let engine = engine();
     for length in 9..whole.len() {
@@ -62,7 +62,7 @@ async fn a_component_that_is_too_large_is_refused_before_it_is_compiled() {
 }
 
 #[tokio::test]
-async fn code_that_is_named_by_its_digest_is_that_code_or_is_not_compiled() {
+async fn code_that_does_not_match_its_digest_is_not_compiled() {
     let (engine, limits) = (engine(), Limits::default());
     let (wanted, other) = (Digest::of(&fixture::good()), fixture::guest("global.get $spec", "unreachable"));
     let found = Digest::of(&other);
@@ -74,7 +74,7 @@ async fn code_that_is_named_by_its_digest_is_that_code_or_is_not_compiled() {
 }
 
 #[tokio::test]
-async fn every_reason_is_told_at_once() {
+async fn all_reasons_of_a_refusal_are_reported_at_once() {
     let text = r#"(component
         (import "wasi:nn/graph@0.2.0" (instance))
         (import "wasi:http/incoming-handler@0.2.0" (instance))
@@ -125,7 +125,7 @@ async fn a_component_too_large_for_the_pool_is_compiled_for_the_other_machine() 
 const PAGES: u32 = 1040;
 
 #[tokio::test]
-async fn a_guest_that_begins_with_much_memory_loads_where_its_controller_has_it() {
+async fn a_guest_with_a_large_initial_memory_loads_under_a_large_enough_limit() {
     let little = Limits::default();
     let much = Limits { memory_bytes_max: 128 << 20, ..little.clone() };
     let at_once = fixture::Guest { items: "", ..fixture::Guest::default() }.text();
@@ -149,7 +149,7 @@ async fn a_guest_that_begins_with_much_memory_loads_where_its_controller_has_it(
 }
 
 #[tokio::test]
-async fn a_controller_with_little_of_everything_is_described_within_the_defaults() {
+async fn describe_runs_under_the_default_limits_whatever_the_controllers_limits() {
     let least = Limits {
         deadline: Duration::from_millis(1),
         cpu: Duration::from_millis(1),

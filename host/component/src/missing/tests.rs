@@ -5,7 +5,7 @@ fn grants(text: &str) -> Grants {
 }
 
 #[test]
-fn every_verb_that_nothing_grants_is_named_at_once_with_the_lines_that_would() {
+fn all_ungranted_verbs_are_reported_at_once_with_the_missing_lines() {
     let kind = Kind::new("demo.dev", "v1", "Web");
     let verbs = [Verb::Get, Verb::Create, Verb::Delete];
     let of = |text: &str| missing(&verbs, &grants(text), &kind);
@@ -19,7 +19,7 @@ fn every_verb_that_nothing_grants_is_named_at_once_with_the_lines_that_would() {
 }
 
 #[test]
-fn the_whole_interface_says_nothing_of_what_is_used() {
+fn importing_the_whole_interface_asks_for_no_grant() {
     let functions = |left_out: &str| -> Vec<(String, String)> {
         let known = VERBS.iter().filter(|known| known.1 != left_out);
         known.map(|known| (known.0.to_owned(), known.1.to_owned())).collect()
@@ -32,7 +32,7 @@ fn the_whole_interface_says_nothing_of_what_is_used() {
 }
 
 #[test]
-fn every_verb_of_grants_is_asked_for_by_some_import() {
+fn every_verb_of_grants_is_needed_by_some_import() {
     for capability in crate::grants::Capability::ALL {
         let crate::grants::Capability::Resources(verb) = capability else { continue };
         assert!(VERBS.iter().any(|known| known.2 == verb), "{verb}");

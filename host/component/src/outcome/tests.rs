@@ -8,7 +8,7 @@ use super::{CallReport, Cost, EffectCounts, Fault, Outcome, Retry};
 use crate::limits::LimitName;
 
 #[test]
-fn a_report_is_the_same_after_a_trip_through_json() {
+fn call_reports_survive_encoding_and_decoding_as_json() {
     let fault = Fault::Failure { message: "no".into(), retry: Retry::After(Duration::from_millis(5)) };
     let (cpu, wall) = (Duration::from_micros(7), Duration::from_micros(9));
     let effects = EffectCounts::new([2, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);

@@ -18,7 +18,7 @@ fn a_line_ends_at_a_line_feed_however_it_was_written() {
 }
 
 #[test]
-fn a_line_without_an_end_is_cut() {
+fn a_line_without_a_line_feed_is_truncated() {
     let mut output = Output::default();
     output.write(Level::Info, "x".repeat(25).as_bytes(), 10);
     output.end();
@@ -36,7 +36,7 @@ fn the_two_streams_do_not_mix() {
 }
 
 #[test]
-fn the_last_words_are_those_of_standard_error_also_when_they_were_logged() {
+fn the_last_lines_of_standard_error_are_kept_even_if_they_were_logged() {
     let mut output = Output::default();
     output.write(Level::Info, b"chatter\n", 100);
     for number in 0..20 {

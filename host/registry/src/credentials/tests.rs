@@ -39,7 +39,7 @@ async fn credentials_are_found_under_every_name_that_tools_write() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_used_is_told_without_a_part_of_it() {
+async fn unusable_credentials_are_reported_without_quoting_them() {
     for json in [
         r#"{"auths":{"ghcr.io":{"auth":"c2VjcmV0"}}}"#,
         r#"{"auths":{"ghcr.io":{"auth":"secret!"}}}"#,

@@ -16,7 +16,7 @@ fn definition(group: &str, scope: serde_json::Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_definition_that_is_wrong_is_told_and_keeps_no_host_from_starting() {
+async fn an_invalid_stored_definition_is_reported_and_delays_no_start() {
     let store = memory_store();
     for document in [definition("bad.dev", json!(3)), definition("good.dev", json!("Namespaced"))] {
         store.write(Write::Create { document }).await.unwrap();

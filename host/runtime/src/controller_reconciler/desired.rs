@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn violations_name_their_field() {
+    fn schema_violations_of_a_controller_name_their_field() {
         let wrong = |more: Value| {
             let mut spec = json!({ "component": { "file": "a.wasm" } });
             spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_is_what_it_was_for_as_long_as_nothing_else_is_changed() {
+    fn a_tag_stays_resolved_until_the_definition_changes() {
         let digest = Digest::of(b"code");
         let recorded = json!({ "component": { "oci": "ghcr.io/a:1", "digest": digest.as_str() }, "concurrency": 2 });
         let pinned = |spec: Value| {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_history_does_not_have_how_a_controller_is_changed() {
+    fn rollout_settings_are_not_part_of_the_history() {
         let spec = json!({ "component": { "file": "a.wasm" }, "paused": true, "revisionHistoryLimit": 2, "concurrency": 2, "rollout": {} });
         let wanted = DesiredController::read(&spec).unwrap_or_else(|_| panic!("it is fine"));
         assert_eq!(wanted.document, json!({ "component": { "file": "a.wasm" }, "concurrency": 2 }));

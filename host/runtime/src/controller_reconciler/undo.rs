@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_one_before_is_meant_unless_a_number_says_otherwise() {
+    fn an_undo_without_a_number_means_the_previous_revision() {
         let recorded = |number: u64| ControllerRevision {
             number,
             spec: Value::Null,

@@ -5,7 +5,7 @@ use crate::bounds::tests::longest_key;
 
 measured! {
     /// Of several controllers, as one alone is no more than what the process itself grows by.
-    fn costs_of_keys_without_end_take_no_more_memory_than_their_bound measure_costs {
+    fn costs_of_endless_keys_take_no_more_memory_than_their_bound measure_costs {
         const CONTROLLERS: usize = 16;
         grows_by_at_most(with_slack(CONTROLLERS as u64 * BYTES_MAX), || {
             let all: Vec<Costs> = (0..CONTROLLERS).map(|_| Costs::default()).collect();

@@ -267,7 +267,7 @@ async fn only_the_host_writes_declarations() {
 }
 
 #[tokio::test]
-async fn a_declaration_that_cannot_be_read_is_told_and_stays() {
+async fn an_unreadable_declaration_is_reported_and_stays() {
     let store = memory_store();
     let metadata = json!({ "name": "site.example.com" });
     create(
@@ -286,7 +286,7 @@ async fn a_declaration_that_cannot_be_read_is_told_and_stays() {
 }
 
 #[tokio::test]
-async fn a_definition_of_a_guest_is_checked_as_one_of_a_person() {
+async fn a_definition_written_by_a_guest_is_checked_like_any_other() {
     let store = memory_store();
     let context = context(store.clone());
     context.declare("web", &managing(sites("v1"))).await.unwrap();

@@ -54,7 +54,7 @@ async fn until_it_says(store: &MemoryStore, condition: &str) {
 }
 
 #[test]
-fn a_deletion_of_a_definition_goes_on_after_the_host_has_ended_in_the_middle_of_it() {
+fn a_deletion_of_a_definition_continues_after_a_restart() {
     let store = memory_store();
     let (free, held) = (Key::new(sites(), "", "free"), Key::new(sites(), "", "held"));
     process(async {
@@ -134,7 +134,7 @@ fn migrating_resources_holds_up_no_other_definition() {
 }
 
 #[test]
-fn a_kind_whose_definition_was_taken_away_by_force_stays_for_resources_that_wait() {
+fn a_kind_outlives_its_forcibly_removed_definition_for_waiting_resources() {
     let store = memory_store();
     let held = Key::new(sites(), "", "held");
     process(async {

@@ -18,7 +18,7 @@ fn equal_events_are_counted_and_move_to_the_end() {
 }
 
 #[test]
-fn the_event_seen_longest_ago_goes_when_the_log_is_full() {
+fn a_full_event_log_drops_the_event_seen_longest_ago() {
     let log = log_with((0..=EVENTS_MAX).map(|n| n.to_string()));
     let events = log.list(&EventFilter::default());
     assert_eq!(events.len(), EVENTS_MAX);
@@ -26,7 +26,7 @@ fn the_event_seen_longest_ago_goes_when_the_log_is_full() {
 }
 
 #[test]
-fn a_filter_wants_only_what_it_names() {
+fn an_event_filter_selects_only_what_it_names() {
     let log = log_with(["a", "b"].map(String::from));
     assert_eq!(log.list(&EventFilter { after: 1, ..EventFilter::default() }).len(), 1);
     assert_eq!(log.list(&EventFilter { controller: Some("other".into()), ..EventFilter::default() }).len(), 0);
@@ -43,7 +43,7 @@ fn note_from(source: EventSource, log: &EventLog, controller: &str, message: &st
 }
 
 #[test]
-fn a_guest_that_says_what_the_host_says_is_told_from_it() {
+fn an_event_of_a_guest_is_distinguished_from_an_equal_one_of_the_host() {
     let log = EventLog::default();
     note(&log, "web", "same");
     note_from(EventSource::Guest, &log, "web", "same");
@@ -58,7 +58,7 @@ fn of(log: &EventLog, controller: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_controller_that_floods_the_log_drowns_its_own_events_alone() {
+fn a_controller_that_floods_the_event_log_loses_only_its_own_events() {
     let log = EventLog::default();
     for n in 0..100 {
         note(&log, "quiet", &n.to_string());
@@ -75,7 +75,7 @@ fn a_controller_that_floods_the_log_drowns_its_own_events_alone() {
 }
 
 #[test]
-fn controllers_that_flood_the_log_at_once_have_equal_shares() {
+fn controllers_that_flood_the_event_log_have_equal_shares() {
     let log = EventLog::default();
     for n in 0..2 * EVENTS_MAX {
         for name in ["a", "b", "c", "d"] {
@@ -100,7 +100,7 @@ fn more_controllers_than_events_lose_the_oldest_ones() {
 }
 
 #[test]
-fn a_message_is_cut_at_its_bound() {
+fn an_event_message_is_truncated_at_its_bound() {
     let log = log_with(["ä".repeat(MESSAGE_BYTES_MAX)]);
     let events = log.list(&EventFilter::default());
     assert_eq!(events[0].message.len(), MESSAGE_BYTES_MAX);

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_key_that_goes_on_failing_is_told_ever_more_seldom() {
+fn failures_of_one_key_are_logged_ever_more_rarely() {
     let (log, mut now) = (FailureLog::default(), Instant::now());
     let told = (1..=100_000).filter(|failures| {
         now += REFILL;
@@ -11,7 +11,7 @@ fn a_key_that_goes_on_failing_is_told_ever_more_seldom() {
 }
 
 #[test]
-fn a_thousand_keys_that_fail_at_once_take_ten_lines_and_then_one_a_second() {
+fn failures_of_many_keys_log_ten_lines_and_then_one_per_second() {
     let (log, mut now) = (FailureLog::default(), Instant::now());
     let told = |log: &FailureLog, now| (0..1000).filter_map(|_| log.note(now, 1)).collect::<Vec<_>>();
     assert_eq!(told(&log, now), [0; 10]);

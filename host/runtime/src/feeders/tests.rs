@@ -86,7 +86,7 @@ fn the_wait_before_a_restart_doubles_and_is_capped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_intake_takes_keys_of_its_kind_alone() {
+async fn an_intake_accepts_keys_of_its_kind_only() {
     let (queue, intake) = intake(&SyncBarrier::new());
     assert_eq!(intake.add(key("a"), Priority::NORMAL), Ok(()));
     let other = demo_key("Other", "a");
@@ -98,7 +98,7 @@ async fn an_intake_takes_keys_of_its_kind_alone() {
 
 /// W3: no managed resource has such a key. A guest that found nothing under it would clean up.
 #[tokio::test(start_paused = true)]
-async fn an_intake_takes_no_key_with_the_scope_of_another_kind() {
+async fn an_intake_refuses_keys_of_another_scope() {
     let (queue, in_namespaces) = intake(&SyncBarrier::new());
     let outside = ManagedKind { namespaced: false, ..scoped() };
     let deletions = Arc::new(SuspendFilter::of(queue.clone()));
@@ -122,7 +122,7 @@ async fn a_key_of_another_version_is_the_same_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_feeder_without_room_is_told_so_and_hears_when_there_is_some() {
+async fn a_feeder_is_refused_by_a_full_queue_and_woken_when_there_is_room() {
     let gate = SyncBarrier::new();
     let (queue, intake) = intake_of(&gate, Some(2));
     assert_eq!([key("a"), key("b")].map(|key| intake.add(key, Priority::NORMAL)), [Ok(()); 2]);
@@ -142,7 +142,7 @@ async fn a_feeder_without_room_is_told_so_and_hears_when_there_is_some() {
 
 /// W1: no key is reconciled before every watch has listed once.
 #[tokio::test(start_paused = true)]
-async fn the_gate_opens_when_the_last_feeder_has_listed() {
+async fn workers_start_when_the_last_feeder_has_listed() {
     let gate = SyncBarrier::new();
     let tickets = ["a", "b"].map(|feeder| FeederId { feeder: feeder.into(), round: 1 });
     tickets.iter().for_each(|ticket| gate.register(ticket.clone()));
@@ -182,7 +182,7 @@ impl Feeder for Shaky {
 
 /// W13: a feeder that ends is restarted with backoff, and its error is visible.
 #[tokio::test(start_paused = true)]
-async fn a_feeder_that_fails_or_panics_is_started_again_after_a_while() {
+async fn a_feeder_that_fails_or_panics_is_restarted_after_a_delay() {
     let (queue, intake) = intake(&SyncBarrier::new());
     let context = crate::context::tests::context(memory_store());
     let began = Instant::now();
@@ -197,7 +197,7 @@ async fn a_feeder_that_fails_or_panics_is_started_again_after_a_while() {
 
 /// W6, W13: while a feeder has not listed, the status says why.
 #[tokio::test(start_paused = true)]
-async fn a_feeder_that_fails_before_it_has_listed_says_so_for_as_long_as_it_has_not() {
+async fn a_feeder_that_fails_before_its_list_reports_it_until_it_has_listed() {
     let gate = SyncBarrier::new();
     gate.register(ticket());
     let (_, intake) = intake(&gate);
@@ -218,7 +218,7 @@ async fn a_feeder_that_fails_before_it_has_listed_says_so_for_as_long_as_it_has_
 
 /// W6, W13: a feeder that has listed once and fails is reported until it recovers.
 #[tokio::test(start_paused = true)]
-async fn a_feeder_that_fails_after_it_has_listed_says_so_until_it_is_well() {
+async fn a_feeder_that_fails_after_its_list_reports_it_until_it_recovers() {
     let gate = SyncBarrier::new();
     gate.register(ticket());
     let (_, intake) = intake(&gate);
@@ -257,7 +257,7 @@ async fn a_feeder_that_fails_after_it_has_listed_says_so_until_it_is_well() {
 
 /// W13: a feeder that never lists counts as healthy when it has run for a while.
 #[tokio::test(start_paused = true)]
-async fn a_feeder_that_does_not_list_is_well_when_it_has_run_for_a_while() {
+async fn a_feeder_without_a_list_has_recovered_after_running_for_a_while() {
     let gate = SyncBarrier::new();
     let (_, intake) = intake(&gate);
     let context = crate::context::tests::context(memory_store());
@@ -302,7 +302,7 @@ impl Feeder for Sick {
 
 /// W8: each feeder has its own backoff, and delays no other.
 #[tokio::test(start_paused = true)]
-async fn each_feeder_waits_for_its_own_failures_alone() {
+async fn each_feeder_has_its_own_backoff() {
     let context = crate::context::tests::context(memory_store());
     let (queue, sound_intake) = intake(&SyncBarrier::new());
     let start = |feeder: Arc<dyn Feeder>| {
@@ -331,7 +331,7 @@ async fn each_feeder_waits_for_its_own_failures_alone() {
 
 /// W13: a feeder that ends is restarted with backoff, and its error is visible.
 #[tokio::test(start_paused = true)]
-async fn a_feeder_that_was_well_for_long_starts_with_the_shortest_wait_again() {
+async fn a_long_healthy_feeder_restarts_with_the_shortest_delay() {
     struct Now(parking_lot::Mutex<Vec<Duration>>, Instant);
 
     #[async_trait]

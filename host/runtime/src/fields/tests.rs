@@ -65,7 +65,7 @@ proptest! {
 }
 
 #[test]
-fn paths_read_as_people_write_them() {
+fn paths_of_fields_are_printed_as_people_write_them() {
     let old = json!({"a": 1, "m": {"labels": {"a.b/c": "x"}}, "s": {"c": [{"i": 1}, {"i": 2}], "plain": [1, 2], "gone": {"x": 1}}});
     let new = json!({"a": 1, "m": {"labels": {"a.b/c": "y"}}, "s": {"c": [{"i": 1}, {"i": 3}, {"i": 4}], "plain": [1]}, "e": {}});
     let told: Vec<_> =

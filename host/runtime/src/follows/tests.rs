@@ -78,7 +78,7 @@ fn a_reconcile_that_follows_nothing_ends_what_it_followed() {
 
 /// W5: one feeder of a kind exists while any key follows it.
 #[test]
-fn a_kind_is_watched_once_and_let_go_when_the_last_key_does() {
+fn a_followed_kind_is_watched_until_its_last_follower_ends() {
     let follows = Follows::default();
     for follower in ["a", "b"] {
         follows.gather(&demo_key("App", follower), secret("one"));

@@ -40,7 +40,7 @@ fn start(flaky: &Arc<Flaky>, end: &CancellationToken) -> JoinHandle<()> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_goes_on_when_the_store_is_available_again() {
+async fn garbage_collection_resumes_when_the_store_is_available_again() {
     let flaky = Flaky::new(std::iter::repeat_n(unavailable(), 200));
     let root = create(&flaky.inner, "root", None).await;
     create(&flaky.inner, "leaf", Some(&root)).await;
@@ -60,7 +60,7 @@ async fn it_goes_on_when_the_store_is_available_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unavailable_store_is_asked_less_and_less_often() {
+async fn an_unavailable_store_is_retried_ever_more_rarely() {
     let flaky = Flaky::new(std::iter::repeat_n(unavailable(), 1000));
     let end = CancellationToken::new();
     let collector = start(&flaky, &end);

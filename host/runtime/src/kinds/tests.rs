@@ -21,7 +21,7 @@ fn a_kind_is_found_by_every_name_that_people_use() {
 }
 
 #[test]
-fn a_misspelt_kind_has_neighbours() {
+fn a_misspelt_kind_gets_suggestions() {
     let kinds = Kinds::with_built_in(Schemas::default());
     kinds.declare(deployments()).unwrap();
     assert_eq!(kinds.similar("Deploymnet"), ["apps/v1/Deployment"]);
@@ -39,7 +39,7 @@ fn two_declarations_of_one_kind_must_agree() {
 }
 
 #[test]
-fn a_definition_declares_a_kind_and_says_what_it_lacks() {
+fn a_definition_declares_its_kind_and_reports_missing_fields() {
     let schema = json!({"openAPIV3Schema": {"type": "object"}});
     let mut document = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -89,7 +89,7 @@ fn a_kind_that_a_component_also_declares_outlives_its_definition() {
 }
 
 #[test]
-fn an_older_word_of_a_definition_changes_nothing() {
+fn an_outdated_version_of_a_definition_changes_nothing() {
     let kinds = Kinds::with_built_in(Schemas::default());
     let word = |revision, short: &str| KindInfo {
         source: format!("{DEFINITION} deployments.apps"),

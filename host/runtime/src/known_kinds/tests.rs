@@ -70,7 +70,7 @@ async fn declared_kinds_pass_and_get_their_default_namespace() {
 
 /// A guest that could write them could grant itself everything.
 #[tokio::test]
-async fn a_guest_neither_reads_nor_writes_what_the_host_is_told_to_run() {
+async fn a_guest_can_neither_read_nor_write_controllers() {
     for name in ["Controller", "ControllerRevision"] {
         let kind = Kind::new("homeostat.dev", "v1alpha1", name);
         let get = Effect::Get { key: Key::new(kind.clone(), "", "a"), view: View::Whole };
@@ -113,7 +113,7 @@ async fn a_key_with_the_scope_of_another_kind_is_invalid_and_not_absent() {
 }
 
 #[tokio::test]
-async fn a_document_in_the_wrong_place_is_invalid() {
+async fn a_document_of_the_wrong_scope_or_without_a_kind_is_invalid() {
     let metadata = json!({"name": "a", "namespace": "b"});
     let document = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
     assert!(matches!(perform(create(document)).await.0, Answer::Written(Err(StoreError::Invalid(_)))));

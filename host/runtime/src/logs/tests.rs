@@ -13,7 +13,7 @@ fn line(controller: &str, message: &str) -> LogLine {
 }
 
 #[test]
-fn the_tail_is_the_newest_lines_in_order() {
+fn the_tail_of_the_log_has_the_newest_lines_in_order() {
     let book = LogBook::default();
     for (controller, message) in [("a", "1"), ("b", "2"), ("a", "3"), ("a", "4")] {
         book.write(line(controller, message));
@@ -24,7 +24,7 @@ fn the_tail_is_the_newest_lines_in_order() {
 }
 
 #[test]
-fn a_controller_that_writes_too_much_loses_its_own_oldest_lines() {
+fn a_controller_that_floods_the_log_loses_its_own_oldest_lines() {
     let book = LogBook::default();
     book.write(line("quiet", "kept"));
     for _ in 0..=LINES_MAX {

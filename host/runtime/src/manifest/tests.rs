@@ -7,7 +7,7 @@ fn spec(value: serde_json::Value) -> Spec {
 }
 
 #[test]
-fn spans_and_sizes_read_back_as_they_were_written() {
+fn durations_and_sizes_survive_printing_and_parsing() {
     for text in ["250ms", "5s", "10m", "1h30m", "2d", "1m500ms", "0s"] {
         assert_eq!(text.parse::<Span>().unwrap().to_string(), text);
     }
@@ -32,7 +32,7 @@ fn missing_fields_keep_their_defaults() {
 
 /// C4: a suspended controller keeps events as keys and runs none.
 #[test]
-fn suspend_is_yes_or_no_or_all_but_deletions() {
+fn suspend_is_true_false_or_except_deletes() {
     let written = |value: serde_json::Value| spec(json!({"component": {"file": "a.wasm"}, "suspend": value}));
     let written_as =
         [(json!(false), Suspend::No), (json!(true), Suspend::Yes), (json!("exceptDeletes"), Suspend::ExceptDeletes)];
@@ -50,7 +50,7 @@ fn suspend_is_yes_or_no_or_all_but_deletions() {
 }
 
 #[test]
-fn every_value_out_of_bounds_is_named_at_once() {
+fn all_values_out_of_bounds_are_reported_at_once() {
     let written = json!({
         "component": {"file": "a.wasm"}, "concurrency": 0, "resync": "1ms", "poll": "1ms",
         "limits": {"deadline": "2h", "cpu": "1h", "memory": 1}, "backoff": {"base": "10s", "max": "5s"}
@@ -97,7 +97,7 @@ fn grants_that_can_never_cover_anything_are_refused_with_their_path() {
 }
 
 #[test]
-fn a_header_comes_from_a_secret_or_a_value_and_a_secret_has_a_name_that_can_be_one() {
+fn a_header_has_a_value_or_a_secret_with_a_valid_name() {
     let grants = |source: serde_json::Value| json!({"http": [{"urls": ["https://a.example/*"], "headers": {"authorization": source}}]});
     for source in [json!({"value": "Bearer x"}), json!({"secret": "api-token"})] {
         let written = json!({"component": {"file": "a.wasm"}, "grants": grants(source)});

@@ -77,7 +77,7 @@ async fn the_same_name_and_the_value_of_a_label_are_keys_in_the_same_namespace()
 
 /// W3: owner, label, same name and field map to keys.
 #[tokio::test]
-async fn a_field_leads_to_the_name_or_the_names_in_it() {
+async fn a_field_maps_to_the_names_in_it() {
     let part = resource(json!({}), json!({"one": "a", "many": ["b", 3, "", "c"], "number": 3})).await;
     let field = |pointer: &str| names(keys(&Mapping::Field(pointer.into()), &managed(), &part));
     assert_eq!(field("/spec/one"), ["demo.homeostat.dev/v1/App shop/a"]);

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_keys_are_dealt_four_to_six_at_least_for_every_revision() {
+    fn ten_keys_are_split_at_least_four_to_six_for_every_revision() {
         let (steps, keys) = (CanaryPlan::default().steps, keys(10));
         let dealt = (1..=2000).map(|revision| even_salt(revision, &steps, &keys));
         let (mut even, mut tenth) = (0, 0);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_salt_is_even_at_the_last_step_first_and_for_any_number_of_keys() {
+    fn a_salt_splits_keys_evenly_at_the_last_step_first() {
         for count in 2..200 {
             let keys = keys(count);
             for percent in [20, 30, 50] {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_keys_than_the_bound_are_dealt_evenly() {
+    fn an_even_split_is_computed_for_a_bounded_number_of_keys() {
         let (steps, many) = (CanaryPlan::default().steps, keys(4 * DEALT_MAX));
         assert_eq!(even_salt(5, &steps, &many), even_salt(5, &steps, &many[..DEALT_MAX]));
     }

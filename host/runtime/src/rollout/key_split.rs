@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_has_about_so_many_keys_and_another_salt_others() {
+    fn a_share_selects_about_its_part_of_the_keys_and_another_salt_others() {
         let keys: Vec<Key> = (0..10_000).map(key).collect();
         for percent in [1, 10, 50] {
             let of = |salt| {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chosen_key_is_the_candidates_at_every_share() {
+    fn a_pinned_key_belongs_to_the_candidate_at_every_share() {
         let chosen: PinnedKeys = [key_hash(&key(7), 3)].into_iter().collect();
         for share in [Share::NONE, Share::percent(10), Share::percent(50)] {
             let part = KeySplit { share: Some(share), pinned: chosen.clone(), salt: 3 };
@@ -131,7 +131,7 @@ mod tests {
         /// A growing share moves keys only to the canary, and the control group belongs to the stable
         /// version.
         #[test]
-        fn a_key_never_leaves_a_share_that_grows(number: u64, salt: u64, a in 0_u16..=100, b in 0_u16..=100) {
+        fn a_growing_share_keeps_its_keys(number: u64, salt: u64, a in 0_u16..=100, b in 0_u16..=100) {
             let (small, great) = (part(Share::percent(a.min(b)), salt), part(Share::percent(a.max(b)), salt));
             let key = key(number);
             prop_assert!(small.track_of(&key) == Track::Stable || great.track_of(&key) == Track::Canary);

@@ -74,7 +74,7 @@ mod tests {
     }
 
     measured! {
-        fn keys_that_labels_choose_take_no_more_memory_than_their_bound measure_chosen {
+        fn pinned_keys_take_no_more_memory_than_their_bound measure_chosen {
             const ROLLOUTS: u64 = 256;
             grows_by_at_most(with_slack(ROLLOUTS * BYTES_MAX), || {
                 let all: Vec<PinnedKeys> = (0..ROLLOUTS).map(|_| (0..2 * PINNED_KEYS_MAX as u64).rev().collect()).collect();

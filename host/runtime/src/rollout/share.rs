@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_and_factors_read_back_as_they_were_written() {
+    fn shares_and_factors_survive_printing_and_parsing() {
         for text in ["0%", "10%", "0.5%", "0.25%", "99.99%", "100%", "1.05%"] {
             assert_eq!(text.parse::<Share>().unwrap().to_string(), text);
         }

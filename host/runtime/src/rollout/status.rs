@@ -129,7 +129,7 @@ mod tests {
 
     /// A restarted host deals the keys like the one before.
     #[test]
-    fn a_record_keeps_its_salt_and_one_without_deals_by_the_revision() {
+    fn a_rollout_record_keeps_its_salt_and_an_old_one_uses_the_revision() {
         let written = json!({
             "phase": "canary", "from": 6, "to": 7, "share": "50%", "step": 2, "steps": 2, "since": "2026-11-21T00:00:00Z", "generation": 3,
         });

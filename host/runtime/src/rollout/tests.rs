@@ -110,7 +110,7 @@ fn the_first_trap_or_limit_counts_unless_the_gate_or_the_old_version_allows_it()
 }
 
 #[test]
-fn durations_are_compared_over_twenty_reconciles_and_short_ones_are_all_the_same() {
+fn durations_are_compared_over_twenty_reconciles_and_short_ones_never() {
     // A resync before, so that it is not the first run of its key.
     let of = |runs: u64, millis: u64| {
         let wall = Duration::from_millis(millis);
@@ -237,7 +237,7 @@ impl Course {
 }
 
 #[test]
-fn steps_last_as_long_and_have_as_many_reconciles_as_the_gate_says() {
+fn a_step_lasts_for_the_time_and_the_reconciles_of_the_gate() {
     let mut course = Course::begin(CanaryPlan::default());
     assert_eq!(course.until_moved(false, true), 0);
     for (share, reconciles) in [(10, 20), (50, 188)] {
@@ -254,7 +254,7 @@ fn steps_last_as_long_and_have_as_many_reconciles_as_the_gate_says() {
 }
 
 #[test]
-fn a_step_with_few_reconciles_looks_for_more_and_one_in_doubt_goes_back() {
+fn a_step_with_few_reconciles_resyncs_and_an_unclear_one_rolls_back() {
     for (new, passes) in [
         (figures(0, 0, RunResult::Success), true),
         (figures(3, 0, RunResult::Success), true),
@@ -273,7 +273,7 @@ fn a_step_with_few_reconciles_looks_for_more_and_one_in_doubt_goes_back() {
 /// The last step before promotion is the one with enough data to decide; if the stable version traps,
 /// relative to its traps.
 #[test]
-fn all_keys_come_when_enough_was_seen_or_after_four_times_the_time() {
+fn a_step_ends_with_enough_reconciles_or_after_four_times_its_time() {
     let traps = |runs, traps| figures(runs, traps, RunResult::Trap);
     let looks = |keys: u64, rounds: u64, end| {
         let look = move |key| RunRecord { is_resync: true, ..run(key, end) };
@@ -400,7 +400,7 @@ fn looks() -> impl Strategy<Value = Vec<Look>> {
 proptest! {
     /// In any course of events, shares grow until the rollout is over, and it ends unless it stays paused.
     #[test]
-    fn a_share_never_shrinks_but_to_nothing_and_every_course_ends(looks in looks(), steps in prop::collection::btree_set(1_u16..100, 1..5)) {
+    fn a_share_only_grows_or_ends_and_every_rollout_ends(looks in looks(), steps in prop::collection::btree_set(1_u16..100, 1..5)) {
         let steps: Vec<Share> = steps.into_iter().map(Share::percent).collect();
         let mut course = Course::begin(CanaryPlan { steps: steps.clone(), ..CanaryPlan::default() });
         let mut share = None;

@@ -88,7 +88,7 @@ async fn a_woken_task_runs_before_a_hundred_busy_ones() {
 }
 
 #[tokio::test]
-async fn a_task_that_ends_or_is_dropped_leaves_its_turn_to_the_next() {
+async fn a_task_that_ends_or_is_dropped_passes_its_slot_on() {
     let turns = turns_of(1);
     let account = turns.tenant();
     for _ in 0..3 {
@@ -108,7 +108,7 @@ async fn a_task_that_ends_or_is_dropped_leaves_its_turn_to_the_next() {
 }
 
 #[tokio::test]
-async fn a_task_that_panics_leaves_its_turn_to_the_next() {
+async fn a_task_that_panics_passes_its_slot_on() {
     let turns = turns_of(1);
     let account = turns.tenant();
     let panicked = tokio::spawn(account.run(|_| async {
@@ -120,7 +120,7 @@ async fn a_task_that_panics_leaves_its_turn_to_the_next() {
 }
 
 #[tokio::test]
-async fn a_wake_up_during_a_turn_is_not_lost() {
+async fn a_wake_up_during_a_quantum_is_not_lost() {
     let turns = turns_of(2);
     let account = turns.tenant();
     let task = account.run(|_| async {
@@ -132,7 +132,7 @@ async fn a_wake_up_during_a_turn_is_not_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_pauses_when_its_turn_is_over_and_not_before() {
+async fn a_worker_yields_when_its_quantum_is_over_and_not_before() {
     let turns = turns_of(1);
     let (first, second) = (turns.tenant(), turns.tenant());
     let order = Arc::new(Mutex::new(Vec::new()));
@@ -161,7 +161,7 @@ async fn a_worker_pauses_when_its_turn_is_over_and_not_before() {
 }
 
 #[test]
-fn an_account_that_is_closed_is_used_again() {
+fn the_number_of_a_closed_tenant_is_used_again() {
     let turns = turns_of(1);
     let first = turns.tenant().0.number;
     assert_eq!(turns.tenant().0.number, first);
@@ -244,7 +244,7 @@ async fn a_request_through_several_tasks_waits_for_one_quantum_only() {
 /// The end of a batch quantum makes room for another batch quantum, even if its task continues with a shorter
 /// one.
 #[test]
-fn a_turn_that_ends_lets_everybody_on_who_can_have_one() {
+fn the_end_of_a_quantum_starts_all_tasks_that_fit() {
     let mut state = State { queue: FairQueue::new(2), tasks: Vec::new(), vacant: Vec::new() };
     let account = state.queue.add_tenant();
     let (first, second) = (state.enter(account), state.enter(account));

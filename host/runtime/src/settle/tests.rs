@@ -23,7 +23,7 @@ fn again_after_is_not_an_error_and_zero_goes_to_the_tail() {
 /// B5, B10: a failure is retried with backoff, and a success clears the failures; a failure that requests a
 /// delay waits for the longer of delay and backoff.
 #[test]
-fn a_failure_is_retried_and_keeps_the_delay_it_asked_for_as_a_floor() {
+fn a_failure_is_retried_after_at_least_the_delay_that_it_requested() {
     assert!(matches!(settle(&failure(Retry::Backoff)), (Next::Retry { at_least: None, .. }, Label::Error)));
     let delay = Duration::from_secs(9);
     assert!(

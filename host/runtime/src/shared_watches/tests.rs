@@ -29,7 +29,7 @@ async fn names(watch: &mut Watch, count: usize) -> Vec<String> {
 
 /// W5: all feeders of a kind share one watch.
 #[tokio::test(start_paused = true)]
-async fn all_who_follow_a_kind_read_from_one_watch() {
+async fn all_readers_of_a_kind_share_one_watch() {
     let (store, watches) = watches();
     let from = store.revision();
     let mut all: Vec<Watch> = (0..10).map(|_| watches.watch(&managed(), from)).collect();
@@ -50,7 +50,7 @@ async fn all_who_follow_a_kind_read_from_one_watch() {
 
 /// W5: all feeders of a kind share one watch.
 #[tokio::test(start_paused = true)]
-async fn another_kind_has_a_watch_of_its_own_and_another_version_has_not() {
+async fn each_kind_has_its_own_watch_which_its_versions_share() {
     let (store, watches) = watches();
     let kinds = [managed(), Kind::new("demo.homeostat.dev", "v2", "App"), demo_kind("Part")];
     let mut all: Vec<Watch> = kinds.iter().map(|kind| watches.watch(kind, store.revision())).collect();
@@ -65,7 +65,7 @@ async fn another_kind_has_a_watch_of_its_own_and_another_version_has_not() {
 
 /// W5: when the reading feeder is dropped, another one takes over.
 #[tokio::test(start_paused = true)]
-async fn the_others_go_on_when_the_one_that_reads_for_all_goes() {
+async fn readers_go_on_when_the_reader_that_polls_the_watch_leaves() {
     let (store, watches) = watches();
     let [mut first, mut second] = [0, 1].map(|_| watches.watch(&managed(), store.revision()));
     let reads = tokio::spawn(async move { first.next().await });
@@ -79,7 +79,7 @@ async fn the_others_go_on_when_the_one_that_reads_for_all_goes() {
 
 /// W5: a notified feeder that does not read holds up no other.
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_is_not_polled_again_holds_up_no_other() {
+async fn a_reader_that_is_not_polled_delays_no_other() {
     let (store, watches) = watches();
     let [mut first, mut stuck, mut last] = [0, 1, 2].map(|_| watches.watch(&managed(), store.revision()));
     let mut reads = Box::pin(first.next());
@@ -149,7 +149,7 @@ async fn a_reader_behind_the_buffer_catches_up_alone_and_rejoins() {
 
 /// The buffer for feeders that lag behind is bounded in bytes too.
 #[tokio::test(start_paused = true)]
-async fn large_documents_are_not_kept_for_long() {
+async fn large_documents_leave_the_shared_buffer_soon() {
     let (store, watches) = watches();
     let [mut watch, _slow] = [0, 1].map(|_| watches.watch(&managed(), store.revision()));
     let large = "x".repeat(500_000);
@@ -207,7 +207,7 @@ async fn a_watch_that_has_missed_history_is_replaced() {
 
 /// W8: each feeder has its own backoff, and delays no other.
 #[tokio::test(start_paused = true)]
-async fn a_kind_whose_watch_hangs_holds_up_no_other_kind() {
+async fn a_hanging_watch_of_a_kind_delays_no_other_kind() {
     let (store, watches) = watches();
     store.fault(On::Watch, "Part", Fault::Wait);
     let mut sick = watches.watch(&demo_kind("Part"), store.revision());

@@ -46,7 +46,7 @@ fn events_that_are_too_old_are_removed_and_the_revision_stays() {
 }
 
 #[test]
-fn the_oldest_are_forgotten_first() {
+fn a_full_history_drops_its_oldest_events() {
     let history = filled(10, 4);
     assert_eq!((history.oldest(), history.newest()), (Revision(6), Revision(10)));
     let after = |revision| {
@@ -60,7 +60,7 @@ fn the_oldest_are_forgotten_first() {
 }
 
 #[test]
-fn bytes_are_bounded_but_the_last_event_stays() {
+fn history_is_bounded_in_bytes_and_keeps_its_last_event() {
     let mut history = History::new(Revision(5), bounds(100, 25));
     for revision in 6..=8 {
         history.push(event(revision), 10, at(0));

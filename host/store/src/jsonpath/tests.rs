@@ -92,7 +92,7 @@ fn a_path_that_is_not_understood_is_refused() {
 }
 
 #[test]
-fn only_names_are_plain() {
+fn only_a_path_of_names_is_plain() {
     for (path, wanted) in
         [(".spec.a", true), (".", false), (".spec[0]", false), (".spec.*", false), (".a[?(@.b)]", false)]
     {
@@ -108,7 +108,7 @@ fn the_values_of_a_path_are_bounded() {
 
 proptest! {
     #[test]
-    fn no_text_and_no_document_make_it_fail(text in "[.\\[\\]'\"\\\\?()@=!*a0 -]{0,20}", document in json_value()) {
+    fn no_path_and_no_document_cause_a_panic(text in "[.\\[\\]'\"\\\\?()@=!*a0 -]{0,20}", document in json_value()) {
         if let Ok(path) = JsonPath::parse(&text) {
             path.evaluate(&document);
             prop_assert_eq!(path.to_string(), text);

@@ -41,7 +41,7 @@ fn resource(number: u8) -> Arc<Resource> {
 
 proptest! {
     #[test]
-    fn the_past_replaces_the_present(
+    fn a_later_page_replaces_changed_resources_by_their_past_state(
         now in proptest::collection::btree_map(0..20_u8, 0..9_u8, 0..12),
         past in proptest::collection::btree_map(0..20_u8, proptest::option::of(10..19_u8), 0..12),
     ) {

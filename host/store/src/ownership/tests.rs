@@ -327,7 +327,7 @@ fn a_document_that_cannot_be_applied_is_refused_by_field() {
 
 /// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 #[test]
-fn to_apply_the_same_again_changes_not_even_the_time() {
+fn applying_the_same_again_does_not_even_change_the_time() {
     let mut desk = Desk::new();
     desk.update("other", json!({"replicas": 1}));
     desk.apply("me", json!({"replicas": 1, "tags": ["a"], "boxes": []}));
@@ -388,7 +388,7 @@ fn a_list_whose_items_cannot_be_told_apart_is_one_value() {
 
 /// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 #[test]
-fn the_oldest_of_many_updates_become_one() {
+fn the_oldest_of_many_update_entries_are_merged() {
     let mut desk = Desk::new();
     let mut spec = Map::new();
     for number in 0..25 {
@@ -422,7 +422,7 @@ fn a_writer_keeps_its_own_entry_among_many_writers_in_one_second() {
 
 /// S11: an apply sets and unsets its own fields, and a conflict names fields and owners.
 #[test]
-fn fields_from_before_the_first_apply_have_an_owner_from_then_on() {
+fn the_first_apply_gives_existing_fields_an_owner() {
     let mut desk = Desk::new();
     desk.document = Some(with(json!({"replicas": 1, "plain": [1]})));
     desk.update("other", json!({"replicas": 2, "plain": [1]}));
@@ -619,7 +619,7 @@ proptest! {
     }
 
     #[test]
-    fn no_stored_entry_does_harm(entries in json_value(), fields in json_value(), applied in json_value()) {
+    fn no_stored_entry_of_owners_causes_a_panic(entries in json_value(), fields in json_value(), applied in json_value()) {
         let entry = json!({"manager": "x", "operation": "Update", "fieldsV1": fields});
         for entries in [entries, json!([entry])] {
             let mut desk = Desk::new();

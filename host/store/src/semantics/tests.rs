@@ -78,7 +78,7 @@ fn a_name_is_generated_only_where_there_is_none() {
 }
 
 #[test]
-fn a_new_version_of_the_same_kind_is_the_same_resource() {
+fn a_resource_written_in_another_version_keeps_its_identity() {
     let mut document = pod(json!({}));
     document["apiVersion"] = json!("v2");
     let write = Write::Update { document, precondition: Precondition::default() };

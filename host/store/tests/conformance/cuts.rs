@@ -15,7 +15,7 @@ use crate::{Make, create, delete, everything, key, next, on_every_store, thing, 
 
 on_every_store!(
     history_older_than_its_age_is_compacted_and_its_watches_expire,
-    a_client_that_was_away_for_some_minutes_goes_on,
+    a_watch_resumes_after_some_minutes_without_its_client,
     a_store_that_is_always_written_to_keeps_its_age_to_the_minute,
     history_above_its_size_is_compacted_but_the_last_change_stays,
     a_clock_that_goes_back_neither_compacts_early_nor_keeps_history_for_ever,
@@ -110,7 +110,7 @@ async fn history_older_than_its_age_is_compacted_and_its_watches_expire(make: Ma
 }
 
 /// S8: a watch delivers every later change, in order, once.
-async fn a_client_that_was_away_for_some_minutes_goes_on(make: Make) {
+async fn a_watch_resumes_after_some_minutes_without_its_client(make: Make) {
     let (clock, options) = on_a_clock();
     let store = make(options);
     for _ in 0..2 {

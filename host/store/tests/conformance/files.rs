@@ -226,7 +226,7 @@ async fn a_path_that_cannot_be_used_says_why() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_that_make_one_file_at_once_end_with_one_store() {
+async fn two_concurrent_creators_of_a_file_end_with_one_store() {
     let folder = tempfile::tempdir().unwrap();
     let path = Arc::new(folder.path().join("store"));
     for _ in 0..5 {
@@ -248,7 +248,7 @@ async fn two_that_make_one_file_at_once_end_with_one_store() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn writes_that_were_handed_in_are_finished_by_close() {
+async fn close_finishes_submitted_writes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let store = Arc::new(open(&path).unwrap());

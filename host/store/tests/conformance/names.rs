@@ -10,7 +10,7 @@ use crate::{Make, create, key, kind, on_every_store, thing, update, update_statu
 
 on_every_store!(
     a_document_that_is_not_acceptable_is_refused_with_the_path,
-    a_body_comes_back_as_it_was_written,
+    a_document_is_read_back_as_it_was_written,
     a_document_too_large_or_too_deep_is_refused,
     a_small_patch_cannot_become_a_large_document,
     a_hostile_key_is_not_found,
@@ -104,7 +104,7 @@ async fn a_document_that_is_not_acceptable_is_refused_with_the_path(make: Make) 
 }
 
 /// S13: documents are refused with a clear error or returned unchanged.
-async fn a_body_comes_back_as_it_was_written(make: Make) {
+async fn a_document_is_read_back_as_it_was_written(make: Make) {
     let store = make(Default::default());
     let spec = json!({
         "": "empty name", "a/b~c": "pointer symbols", "\u{0}": "\u{0}\u{1}\u{7f}", "ключ": "значение \u{1f9ee}\u{202e}", "a\"\\b": "\r\n\t",

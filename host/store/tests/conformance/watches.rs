@@ -15,7 +15,7 @@ on_every_store!(
     a_watch_knows_how_far_it_has_come_and_no_further,
     a_revision_in_the_future_is_refused,
     a_compacted_revision_is_expired_and_the_oldest_one_misses_nothing,
-    a_watch_that_is_too_slow_learns_it,
+    a_watch_that_is_too_slow_ends_with_expired,
     a_cancelled_wait_loses_nothing,
     a_watch_wakes_up_for_a_later_write,
     a_closed_store_ends_its_watches_after_the_last_event,
@@ -110,7 +110,7 @@ async fn a_compacted_revision_is_expired_and_the_oldest_one_misses_nothing(make:
 }
 
 /// S9: no event is lost silently.
-async fn a_watch_that_is_too_slow_learns_it(make: Make) {
+async fn a_watch_that_is_too_slow_ends_with_expired(make: Make) {
     let store = make(small_history(10));
     create(&**store, thing("a", json!({}))).await;
     let mut watch = store.watch(Scope::Everything, store.revision()).await.unwrap();

@@ -20,21 +20,21 @@ fn equal_traces_have_no_difference() {
 }
 
 #[test]
-fn an_answer_that_changed_is_of_the_world() {
+fn a_changed_answer_is_a_difference_of_the_world() {
     let found = difference(&trace(&[1, 2], Outcome::Settled), &trace(&[1, 3], Outcome::Settled)).unwrap();
     assert!(matches!(found, TraceDifference::Answer { at: 1, .. }));
     assert!(!found.is_of_the_guest());
 }
 
 #[test]
-fn an_effect_that_is_missing_is_of_the_guest() {
+fn a_missing_effect_is_a_difference_of_the_guest() {
     let found = difference(&trace(&[1, 2], Outcome::Settled), &trace(&[1], Outcome::Settled)).unwrap();
     assert_eq!(found, TraceDifference::Effect { at: 1, was: Some(Effect::WallClock), is: None });
     assert!(found.is_of_the_guest());
 }
 
 #[test]
-fn another_result_after_the_same_effects_is_of_the_guest() {
+fn another_result_after_equal_effects_is_a_difference_of_the_guest() {
     let later = Outcome::AgainAfter(std::time::Duration::from_secs(1));
     let found = difference(&trace(&[1], Outcome::Settled), &trace(&[1], later)).unwrap();
     assert!(found.is_of_the_guest());

@@ -48,7 +48,7 @@ fn the_numbers_are_those_of_all_sets() {
 }
 
 #[test]
-fn looking_again_changes_nothing() {
+fn a_second_look_at_a_rollout_changes_nothing() {
     let (new, old) = (set("web-b", 1, 1, 0), [set("web-a", 3, 3, 3)]);
     let status = observed(&new, &old).status(&DeploymentStatus::default(), at(0));
     assert_eq!(observed(&new, &old).status(&status, at(30)), status);

@@ -25,13 +25,13 @@ fn the_last_lines_of_stderr_follow_the_message_of_a_trap() {
 }
 
 #[test]
-fn frames_that_repeat_are_shown_once_and_explained() {
+fn repeated_stack_frames_are_shown_once_with_an_explanation() {
     let frames: String = (0..8).map(|at| format!("\n  {at}: 0x1 - g.wasm!guest::recurse")).collect();
     let message = compose("out of bounds memory access", "", &format!("error while executing:{frames}"));
     assert_eq!(message, "out of bounds memory access (endless recursion?)\n  at guest::recurse");
 }
 
 #[test]
-fn a_message_has_an_end() {
+fn the_message_of_a_trap_is_bounded() {
     assert!(compose(&"x".repeat(10_000), "", "").len() <= 4096);
 }

@@ -10,7 +10,7 @@ fn work(duration: Duration) {
 }
 
 #[tokio::test]
-async fn waiting_is_not_measured_and_working_is() {
+async fn the_meter_counts_computing_and_not_waiting() {
     let meter = Meter::new();
     meter
         .measure(async {

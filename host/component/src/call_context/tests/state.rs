@@ -41,7 +41,7 @@ fn all_memories_of_a_component_count_together() {
 }
 
 #[test]
-fn elements_of_tables_have_a_limit_of_their_own() {
+fn table_elements_have_their_own_limit() {
     let limits = Limits { table_elements_max: 10, ..Limits::default() };
     with_state(&limits, |state| {
         assert!(state.table_growing(0, 10, None).unwrap());

@@ -87,7 +87,7 @@ const NO_ENTRY: u32 = 256 + 20;
 const READ_ONLY: u32 = 256 + 33;
 
 #[tokio::test]
-async fn a_file_that_is_opened_is_not_there_and_people_see_its_path() {
+async fn a_guest_that_opens_a_file_gets_an_error_and_its_path_is_reported() {
     let reconcile = format!(
         "(if (i32.ne (call $open (i32.const 0)) (i32.const {NO_ENTRY})) (then unreachable))
          (if (i32.ne (call $open (i32.const 1)) (i32.const {READ_ONLY})) (then unreachable)) global.get $settled"
@@ -114,7 +114,7 @@ async fn a_description_that_opens_a_file_goes_on_without_it() {
 }
 
 #[tokio::test]
-async fn a_description_that_fails_names_what_it_was_refused_before() {
+async fn a_failed_describe_names_the_refused_file() {
     let guest = Guest { describe: "(drop (call $open (i32.const 0))) unreachable", ..opens("global.get $settled") };
     let refused = engine(1).load(guest.build()).await.unwrap_err();
     let text = refused.to_string();
@@ -179,7 +179,7 @@ const SOCKETS: &str = r#"
         (with "f" (instance (export "network" (func $network)) (export "new" (func $new)) (export "start" (func $start))))))"#;
 
 #[tokio::test]
-async fn a_connection_is_denied_and_people_see_its_address() {
+async fn a_connection_is_denied_and_its_address_is_reported() {
     let reconcile = "(if (i32.ne (call $connect) (i32.const 257)) (then unreachable)) global.get $settled";
     let imports = "(import \"sockets\" \"connect\" (func $connect (result i32)))";
     let linked = "(with \"sockets\" (instance $sockets))";
@@ -249,7 +249,7 @@ async fn a_component_of_components_with_several_memories_runs() {
 }
 
 #[tokio::test]
-async fn a_component_with_more_memories_than_allowed_is_stopped_by_name() {
+async fn a_component_with_too_many_memories_is_stopped_under_the_name_of_the_limit() {
     let component = load(Guest { items: "(memory $second 1)", ..Guest::default() }).await;
     let key = Key::new(Kind::new("", "v1", "Thing"), "default", "a");
     let limits = Limits { memories_max: 1, ..Limits::default() };

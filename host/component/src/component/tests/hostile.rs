@@ -52,21 +52,21 @@ fn trapped(report: &CallReport<Outcome>, with: &str) {
 }
 
 #[tokio::test]
-async fn a_start_function_that_never_ends_is_a_refusal() {
+async fn an_endless_start_function_is_refused() {
     let items = format!("(func $hang {FOREVER}) (start $hang)");
     let reason = refusal(Guest { items: &items, ..Guest::default() }.build()).await;
     assert!(reason.contains("limit cpu"), "{reason}");
 }
 
 #[tokio::test]
-async fn a_callback_of_the_host_that_never_ends_is_stopped_by_name() {
+async fn an_endless_callback_is_stopped_under_the_name_of_its_limit() {
     let guest = Guest { realloc: FOREVER, ..Guest::default() };
     let limits = Limits { cpu: std::time::Duration::from_millis(50), ..Limits::default() };
     assert_eq!(limit(&attack(guest, limits).await), LimitName::Cpu);
 }
 
 #[tokio::test]
-async fn a_callback_of_the_host_that_calls_the_host_or_crashes_or_lies_is_a_trap() {
+async fn a_callback_that_calls_the_host_crashes_or_lies_traps() {
     for (realloc, with) in [
         ("(drop (call $now)) global.get $free", "cannot leave component instance"),
         ("unreachable", "unreachable"),
@@ -90,7 +90,7 @@ async fn a_guest_whose_initial_memory_or_tables_exceed_the_limits_is_refused() {
 }
 
 #[tokio::test]
-async fn tables_without_end_are_stopped_by_name() {
+async fn endless_tables_are_stopped_under_the_name_of_their_limit() {
     let grow = "(loop $again (drop (table.grow $bomb (ref.null func) (i32.const 1000))) (br $again)) unreachable";
     let guest = Guest { items: "(table $bomb 1 funcref)", reconcile: grow, ..Guest::default() };
     let limits = Limits { table_elements_max: 10_000, ..Limits::default() };
@@ -98,7 +98,7 @@ async fn tables_without_end_are_stopped_by_name() {
 }
 
 #[tokio::test]
-async fn a_table_that_the_pool_has_no_room_for_is_stopped_by_name() {
+async fn a_table_larger_than_the_pool_is_stopped_under_the_name_of_its_limit() {
     let grow = "(drop (table.grow $bomb (ref.null func) (i32.const 20000))) global.get $settled";
     let guest = Guest { items: "(table $bomb 1 funcref)", reconcile: grow, ..Guest::default() };
     let report = attack(guest, Limits::default()).await;
@@ -108,7 +108,7 @@ async fn a_table_that_the_pool_has_no_room_for_is_stopped_by_name() {
 
 /// Resources of a type that the guest itself declares, unknown to the host.
 #[tokio::test]
-async fn handles_of_its_own_are_counted_and_stopped_by_name() {
+async fn handles_of_a_guest_are_counted_and_stopped_under_the_name_of_their_limit() {
     let parts = r#"(type $own (resource (rep i32)))
         (core func $make (canon resource.new $own))
         (core module $hold (import "" "make" (func $make (param i32) (result i32)))
@@ -129,7 +129,7 @@ async fn handles_of_its_own_are_counted_and_stopped_by_name() {
 }
 
 #[tokio::test]
-async fn types_that_double_and_double_are_refused() {
+async fn exponentially_growing_types_are_refused() {
     let doubled = |level| format!("(type $t{level} (tuple $t{0} $t{0}))", level - 1);
     let types: String = (1..60).map(doubled).collect();
     let reason = refusal(wat::parse_str(format!("(component (type $t0 (list u8)) {types})")).unwrap()).await;
@@ -137,7 +137,7 @@ async fn types_that_double_and_double_are_refused() {
 }
 
 #[tokio::test]
-async fn recursion_without_end_is_stopped_by_name_and_tells_where() {
+async fn endless_recursion_is_stopped_under_the_name_of_its_limit_with_its_frames() {
     let items = "(func $deeper (result i32) (i32.add (call $deeper) (i32.const 1)))";
     let report = attack(Guest { items, reconcile: "call $deeper", ..Guest::default() }, Limits::default()).await;
     assert_eq!(limit(&report), LimitName::Stack);
@@ -145,7 +145,7 @@ async fn recursion_without_end_is_stopped_by_name_and_tells_where() {
 }
 
 #[tokio::test]
-async fn a_text_that_is_no_text_is_a_trap_and_reaches_nobody() {
+async fn invalid_utf8_from_a_guest_traps_and_reaches_nobody() {
     // One byte that starts no character, and half of a surrogate pair.
     let wide = 1 << 31;
     for (encoding, half, length, with) in [
@@ -163,7 +163,7 @@ async fn a_text_that_is_no_text_is_a_trap_and_reaches_nobody() {
 }
 
 #[tokio::test]
-async fn a_text_or_a_list_that_lies_outside_of_memory_is_a_trap() {
+async fn a_text_or_list_outside_of_the_guests_memory_traps() {
     for (address, length) in [(u32::MAX, 1), (0, u32::MAX), (65_535, 2), (3000, 1 << 30)] {
         let reconcile = fails_with(address, length);
         trapped(&attack(Guest { reconcile: &reconcile, ..Guest::default() }, Limits::default()).await, "out of bounds");
@@ -175,14 +175,14 @@ async fn a_text_or_a_list_that_lies_outside_of_memory_is_a_trap() {
 }
 
 #[tokio::test]
-async fn a_text_that_is_too_large_to_be_taken_over_is_stopped_by_name() {
+async fn a_text_too_large_to_copy_is_stopped_under_the_name_of_its_limit() {
     let reconcile = format!("(drop (memory.grow (i32.const 400))) {}", fails_with(0, 20 << 20));
     let report = attack(Guest { reconcile: &reconcile, ..Guest::default() }, Limits::default()).await;
     assert_eq!(limit(&report), LimitName::Transfer);
 }
 
 #[tokio::test]
-async fn an_answer_at_no_address_is_a_trap() {
+async fn a_result_at_an_invalid_address_traps() {
     for address in ["i32.const -1", "i32.const 65532", "i32.const 2049"] {
         trapped(&attack(Guest { reconcile: address, ..Guest::default() }, Limits::default()).await, "pointer");
     }
@@ -241,7 +241,7 @@ fn leb128(mut number: usize) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_component_whose_sizes_lie_is_refused() {
+async fn a_component_with_false_sizes_is_refused() {
     let good = fixture::good();
     let engine = engine(2);
     let sections = sections(&good);

@@ -8,7 +8,7 @@ fn of(text: &str) -> AddressScope {
 }
 
 #[test]
-fn every_range_ends_where_it_should() {
+fn every_range_of_addresses_ends_where_it_should() {
     let cases = [
         (Within(Loopback), "127.0.0.1 127.0.0.0 127.255.255.255 ::1"),
         (
@@ -34,7 +34,7 @@ fn every_range_ends_where_it_should() {
 }
 
 #[test]
-fn an_address_of_ipv4_in_other_clothes_is_what_it_is() {
+fn an_ipv4_address_mapped_into_ipv6_is_checked_as_ipv4() {
     for (expected, inner) in [
         (Within(Loopback), "127.0.0.1"),
         (Within(Private), "10.1.2.3"),
@@ -53,7 +53,7 @@ fn an_address_of_ipv4_in_other_clothes_is_what_it_is() {
 }
 
 #[test]
-fn the_words_of_the_manifest_are_the_ones_in_refusals() {
+fn refusals_name_ranges_in_the_words_of_the_manifest() {
     for range in super::AddressRange::ALL {
         assert_eq!(serde_json::to_value(range).unwrap(), range.to_string());
     }

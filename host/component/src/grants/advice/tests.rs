@@ -34,7 +34,7 @@ const HOSTILE: [&str; 12] = [
 ];
 
 #[test]
-fn a_proposed_grant_never_covers_more_than_what_was_asked_for() {
+fn a_proposed_grant_covers_the_refused_access_and_no_other() {
     for text in HOSTILE {
         for advice in [
             missing("", text, Some("default")),
@@ -108,7 +108,7 @@ fn a_kind_whose_name_is_a_pattern_gets_no_line() {
 
 proptest::proptest! {
     #[test]
-    fn lines_grant_what_they_are_for_whatever_the_kind_is_called(group in "\\PC{0,8}", name in proptest::prelude::any::<String>()) {
+    fn a_proposed_line_grants_its_kind_whatever_the_kinds_name(group in "\\PC{0,8}", name in proptest::prelude::any::<String>()) {
         let lines = resources(&Kind::new(&group, "v1", &name), &[Verb::Watch, Verb::Get]);
         let granted = proposed(&lines);
         for grant in &granted.resources {

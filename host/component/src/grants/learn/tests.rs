@@ -36,7 +36,7 @@ fn seen(grants: &Grants, asks: impl IntoIterator<Item = Attempt>) -> NeedsSnapsh
 }
 
 #[test]
-fn used_grants_are_cut_out_of_the_given_ones() {
+fn learned_grants_are_the_used_part_of_the_given_ones() {
     let granted = grants(&json!({"resources": [
         {"kinds": ["apps/*"], "verbs": ["*"], "namespaces": ["*"]},
         {"kinds": ["Secret"], "verbs": ["get"]}
@@ -70,7 +70,7 @@ fn kinds_that_are_used_alike_share_a_line() {
 }
 
 #[test]
-fn where_names_are_many_the_patterns_of_the_manifest_stay() {
+fn for_many_names_learned_grants_keep_the_patterns_of_the_manifest() {
     let granted = grants(
         &json!({"resources": [{"kinds": ["apps/A"], "verbs": ["get"], "namespaces": ["team-*"], "names": ["web-*"]}]}),
     );
@@ -99,7 +99,7 @@ fn denied_accesses_are_proposed_apart_from_allowed_ones() {
 }
 
 #[test]
-fn a_list_that_came_back_in_part_needs_the_parts_that_it_had() {
+fn a_list_with_a_partial_answer_needs_grants_for_that_part_only() {
     let granted = grants(&json!({"resources": [
         {"kinds": ["apps/A"], "verbs": ["list"], "namespaces": ["blue"]},
         {"kinds": ["apps/A"], "verbs": ["list", "get"], "namespaces": ["green"]}
@@ -111,7 +111,7 @@ fn a_list_that_came_back_in_part_needs_the_parts_that_it_had() {
 }
 
 #[test]
-fn addresses_are_as_narrow_as_their_folder_and_never_wider_than_the_manifest() {
+fn learned_addresses_are_narrowed_to_their_folder_within_the_manifest() {
     let granted = grants(&json!({"http": [
         {"urls": ["https://api.example.com/v1/*"], "methods": ["*"], "headers": {"x-key": {"secret": "key"}}},
         {"urls": ["https://one.example.com/exact"], "methods": ["GET"], "addresses": ["private"]},

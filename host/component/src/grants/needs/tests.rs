@@ -18,7 +18,7 @@ fn places(needs: &Needs) -> Vec<(String, String, u64, u64)> {
 }
 
 #[test]
-fn few_things_are_kept_by_name_and_counted() {
+fn few_accesses_are_recorded_by_name_and_counted() {
     let needs = Needs::default();
     for (name, denied) in [("a", false), ("a", true), ("b", false)] {
         needs.record(&ask(Verb::Get, "blue", name), denied);
@@ -31,7 +31,7 @@ fn few_things_are_kept_by_name_and_counted() {
 }
 
 #[test]
-fn many_names_are_taken_together_and_then_many_namespaces() {
+fn many_names_are_merged_and_then_many_namespaces() {
     let needs = Needs::default();
     for n in 0..=PLACES_MAX {
         needs.record(&ask(Verb::Get, "blue", &n.to_string()), n == 0);
@@ -46,7 +46,7 @@ fn many_names_are_taken_together_and_then_many_namespaces() {
 }
 
 #[test]
-fn a_star_in_a_name_widens_nothing_but_its_own() {
+fn a_star_in_a_recorded_name_covers_only_that_name() {
     let needs = Needs::default();
     needs.record(&ask(Verb::Get, "blue", "a*"), true);
     assert_eq!(places(&needs), [("blue".to_owned(), "*".to_owned(), 1, 1)]);
@@ -55,7 +55,7 @@ fn a_star_in_a_name_widens_nothing_but_its_own() {
 }
 
 #[test]
-fn whatever_is_asked_for_what_is_kept_is_bounded() {
+fn the_record_of_accesses_is_bounded() {
     let needs = Needs::default();
     for n in 0..1000 {
         let kind = Kind::new("demo", "v1", format!("K{n}"));
@@ -68,7 +68,7 @@ fn whatever_is_asked_for_what_is_kept_is_bounded() {
 }
 
 #[test]
-fn addresses_are_kept_without_their_query_and_by_host_when_they_are_many() {
+fn recorded_addresses_have_no_query_and_are_merged_by_host_when_many() {
     let needs = Needs::default();
     needs.record(&http("https://api.example.com/v1/items?token=secret#part"), false);
     needs.record(&http("https://api.example.com"), false);
@@ -118,7 +118,7 @@ fn names_beyond_their_bytes_are_merged_by_kind() {
 
 measured! {
     /// Measures several controllers, because one alone takes less than the process itself grows by.
-    fn needs_without_end_take_no_more_memory_than_their_bound measure_needs {
+    fn the_record_of_accesses_takes_no_more_memory_than_its_bound measure_needs {
         const CONTROLLERS: usize = 16;
         grows_by_at_most(with_slack(CONTROLLERS as u64 * BYTES_MAX), || {
             let all: Vec<Needs> = (0..CONTROLLERS).map(|_| Needs::default()).collect();

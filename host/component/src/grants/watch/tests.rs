@@ -110,7 +110,7 @@ fn a_grant_for_namespaces_covers_no_watch_of_a_kind_outside_of_them() {
 }
 
 #[test]
-fn a_kind_of_which_nothing_is_stored_needs_no_watch() {
+fn a_keys_only_kind_needs_no_grant_to_watch() {
     let mut spec = spec(Vec::new());
     spec.manages.keys_only = true;
     assert_eq!(refusals(&Grants::default(), &spec), Vec::<String>::new());
@@ -130,7 +130,7 @@ fn a_change_needs_watch_and_its_content_needs_get_or_list_too() {
 }
 
 #[test]
-fn a_selection_by_what_stands_in_documents_reveals_content() {
+fn a_selector_on_labels_fields_or_owner_needs_the_grant_to_read() {
     let select = |selector: Selector| Disclosure::of(&selector);
     assert_eq!(select(Selector { namespace: Some("blue".into()), ..Selector::default() }), Disclosure::Key);
     let labels = vec![LabelRequirement::Exists("a".into())];
@@ -141,7 +141,7 @@ fn a_selection_by_what_stands_in_documents_reveals_content() {
 }
 
 #[test]
-fn a_watch_stays_in_what_is_learned_though_nothing_has_changed() {
+fn learned_grants_contain_watches_that_saw_no_change() {
     let granted = grants(json!([
         { "kinds": ["demo.dev/App"], "verbs": ["watch", "get", "delete"], "namespaces": ["blue"] },
         { "kinds": ["*"], "verbs": ["watch", "list"] },

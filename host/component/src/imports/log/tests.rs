@@ -1,7 +1,7 @@
 use super::bounded;
 
 #[test]
-fn fields_are_cut_and_those_that_are_too_many_dropped() {
+fn log_fields_are_truncated_and_surplus_ones_dropped() {
     let fields = bounded(vec![("n".repeat(5000), "v".repeat(5000)); 20]);
     assert_eq!(fields, vec![("n".repeat(128), "v".repeat(1024)); 16]);
     let short = vec![("name".to_owned(), "value".to_owned())];

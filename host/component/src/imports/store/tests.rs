@@ -17,7 +17,7 @@ fn path_of<T: std::fmt::Debug>(result: Result<T, StoreError>) -> String {
 }
 
 #[test]
-fn a_key_is_the_same_there_and_back() {
+fn keys_survive_conversion_to_the_contract_and_back() {
     let own = Key::new(Kind::new("apps", "v1", "Deployment"), "default", "web");
     assert_eq!(from_key(to_key(&own)).unwrap(), own);
 }
@@ -63,7 +63,7 @@ fn a_selector_beyond_the_bounds_is_invalid() {
 }
 
 #[test]
-fn a_revision_that_no_store_gave_is_invalid() {
+fn a_malformed_revision_is_invalid() {
     let with = |text: &str| from_precondition(wit::Precondition { uid: None, revision: Some(text.to_owned()) });
     assert_eq!(with("17").unwrap().revision, Some(Revision(17)));
     assert_eq!(path_of(with("")), "precondition.revision");
@@ -71,7 +71,7 @@ fn a_revision_that_no_store_gave_is_invalid() {
 }
 
 #[test]
-fn errors_keep_their_text() {
+fn errors_keep_their_text_in_the_contract() {
     let wit::StoreError::Forbidden(text) = to_error(StoreError::Forbidden("this grant".into())) else {
         panic!("another error came out");
     };

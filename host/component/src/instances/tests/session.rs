@@ -38,7 +38,7 @@ impl Effects for Slow {
 }
 
 #[tokio::test]
-async fn a_caller_keeps_one_place_from_call_to_call_and_gives_it_back_when_it_goes() {
+async fn a_session_keeps_one_permit_between_calls_and_returns_it_at_its_end() {
     let engine = engine(2);
     let component = engine.load(fixture::good()).await.unwrap();
     let mut caller = CallSession::new("test");
@@ -69,7 +69,7 @@ async fn a_waiting_caller_goes_before_a_session_that_keeps_its_permit() {
 }
 
 #[tokio::test]
-async fn a_caller_that_waits_during_a_call_gets_its_permit_at_the_end() {
+async fn a_caller_waiting_during_a_call_gets_the_permit_when_the_call_ends() {
     let engine = engine(1);
     let reads = "(drop (call $now)) global.get $settled";
     let component = engine.load(fixture::guest("global.get $spec", reads)).await.unwrap();
@@ -93,7 +93,7 @@ async fn a_caller_that_waits_during_a_call_gets_its_permit_at_the_end() {
 }
 
 #[tokio::test]
-async fn a_caller_calls_what_it_is_told_to_call_whatever_it_called_before() {
+async fn a_session_alternates_between_components() {
     let engine = engine(2);
     let settles = engine.load(fixture::good()).await.unwrap();
     let traps = engine.load(fixture::guest("global.get $spec", "unreachable")).await.unwrap();
@@ -105,7 +105,7 @@ async fn a_caller_calls_what_it_is_told_to_call_whatever_it_called_before() {
 }
 
 #[tokio::test]
-async fn a_caller_goes_to_another_machine_and_back_with_one_place() {
+async fn a_session_moves_to_another_machine_and_back_with_one_permit() {
     let engine = engine(2);
     let fits = engine.load(fixture::good()).await.unwrap();
     let parts = format!("(core module $m (memory 1)) {}", "(core instance (instantiate $m))".repeat(5));

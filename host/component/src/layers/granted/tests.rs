@@ -101,7 +101,7 @@ fn forbidden(answer: &Answer) -> Option<&str> {
 }
 
 #[tokio::test]
-async fn each_verb_is_let_through_by_its_own_grant_alone() {
+async fn each_verb_needs_its_own_grant() {
     for (verb, effect) in of_every_verb("default") {
         let own = format!(r#"{{"resources": [{{"kinds": ["Pod"], "verbs": ["{verb}"], "namespaces": ["default"]}}]}}"#);
         let (answer, passed) = perform(&own, effect.clone()).await;
@@ -125,7 +125,7 @@ async fn another_namespace_is_refused_for_every_verb() {
 }
 
 #[tokio::test]
-async fn the_kind_that_a_document_names_is_the_one_that_counts() {
+async fn grants_are_checked_for_the_kind_that_the_document_names() {
     let grants = r#"{"resources": [{"kinds": ["Pod"], "verbs": ["*"]}]}"#;
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "namespace": "default"}});
     let (answer, passed) = perform(grants, Effect::Write(Write::Create { document: secret })).await;
@@ -134,7 +134,7 @@ async fn the_kind_that_a_document_names_is_the_one_that_counts() {
 }
 
 #[tokio::test]
-async fn a_document_that_does_not_say_what_it_is_goes_nowhere() {
+async fn a_document_without_a_kind_is_refused() {
     let grants = r#"{"resources": [{"kinds": ["*"], "verbs": ["*"]}]}"#;
     let (answer, passed) = perform(grants, Effect::Write(Write::Create { document: json!({"kind": 7}) })).await;
     assert!(matches!(answer, Answer::Written(Err(StoreError::Invalid(_)))), "{answer:?}");
@@ -142,7 +142,7 @@ async fn a_document_that_does_not_say_what_it_is_goes_nowhere() {
 }
 
 #[tokio::test]
-async fn a_list_of_all_namespaces_answers_those_that_may_be_seen() {
+async fn a_list_of_all_namespaces_has_the_granted_namespaces_only() {
     let grants = r#"{"resources": [{"kinds": ["Pod"], "verbs": ["list"], "namespaces": ["team-*"]}]}"#;
     let (answer, _) = perform(grants, Effect::List { query: Query::all(pod()), view: View::Keys }).await;
     let Answer::Page(Ok(page)) = answer else { panic!("{answer:?}") };
@@ -172,7 +172,7 @@ async fn effects_that_need_no_grant_pass() {
 }
 
 #[tokio::test]
-async fn a_selection_is_followed_as_far_as_its_kind_may_be_watched() {
+async fn a_selector_can_be_followed_where_its_kind_may_be_watched() {
     let follow = || Effect::FollowAll { kind: pod(), selector: Selector::default() };
     let within = r#"{"resources": [{"kinds": ["Pod"], "verbs": ["watch"], "namespaces": ["team-a"]}]}"#;
     assert_eq!(perform(within, follow()).await, (Answer::Unit, 1));
@@ -181,7 +181,7 @@ async fn a_selection_is_followed_as_far_as_its_kind_may_be_watched() {
 }
 
 #[tokio::test]
-async fn a_selection_by_what_stands_in_documents_needs_to_read_them() {
+async fn following_a_selector_by_content_needs_the_grant_to_read() {
     let secret = Selector { fields: vec![("/spec/password".into(), "a".into())], ..Selector::default() };
     let owned = Selector { owner: Some("uid".into()), ..Selector::default() };
     for selector in [secret, owned] {

@@ -123,20 +123,20 @@ async fn a_redirect_is_an_answer_and_is_not_followed() {
 }
 
 #[tokio::test]
-async fn a_body_beyond_the_bound_is_an_error() {
+async fn a_response_body_beyond_its_bound_is_an_error() {
     let (url, _server) = serve("HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nsecret");
     let error = on_loopback(5).send(get(&url)).await.unwrap_err();
     assert_eq!(error, HttpError::TooLarge(5));
 }
 
 #[tokio::test]
-async fn no_connection_is_an_error_with_its_cause() {
+async fn a_failed_connection_is_an_error_with_its_cause() {
     let error = on_loopback(5).send(get("http://127.0.0.1:1/")).await.unwrap_err();
     assert!(matches!(&error, HttpError::Unreachable(text) if text.contains("refused")), "{error:?}");
 }
 
 #[tokio::test]
-async fn an_address_that_is_none_is_invalid() {
+async fn a_malformed_url_is_invalid() {
     let error = on_loopback(5).send(get("nowhere")).await.unwrap_err();
     assert!(matches!(error, HttpError::Invalid(_)), "{error:?}");
 }
@@ -162,7 +162,7 @@ async fn a_name_that_resolves_to_an_ungranted_address_is_forbidden_and_gets_no_r
 }
 
 #[tokio::test]
-async fn no_grant_opens_addresses_that_are_no_single_machine() {
+async fn unspecified_multicast_and_broadcast_addresses_are_never_granted() {
     let all = r#""loopback", "private", "link-local", "metadata""#;
     for address in ["0.0.0.0", "::", "224.0.0.1", "255.255.255.255", "ff02::1"] {
         let ear = Ear::new();
@@ -173,7 +173,7 @@ async fn no_grant_opens_addresses_that_are_no_single_machine() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_written_out_is_checked_too() {
+async fn a_literal_ip_address_is_checked_against_the_grants() {
     let client = with(Arc::new(System), "\"private\"");
     for host in ["127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "127.1", "0x7f000001", "2130706433", "127.0.0.1."] {
         let ear = Ear::new();
@@ -184,7 +184,7 @@ async fn an_address_that_is_written_out_is_checked_too() {
 }
 
 #[tokio::test]
-async fn a_name_that_the_system_knows_is_checked_too() {
+async fn a_name_resolved_by_the_system_is_checked_against_the_grants() {
     let ear = Ear::new();
     let error = forbidden(with(Arc::new(System), "\"private\"").send(get(&ear.url("localhost"))).await);
     assert!(error.contains("addresses: [loopback]"), "{error}");
@@ -192,7 +192,7 @@ async fn a_name_that_the_system_knows_is_checked_too() {
 }
 
 #[tokio::test]
-async fn a_name_is_resolved_once_and_the_connection_goes_to_what_was_checked() {
+async fn a_name_is_resolved_once_and_the_checked_address_is_connected() {
     // The second answer would be forbidden, and the third one too.
     let script = Script::new(&["127.0.0.1", "10.0.0.1"]);
     let client = with(script.clone(), "\"loopback\"");
@@ -206,7 +206,7 @@ async fn a_name_is_resolved_once_and_the_connection_goes_to_what_was_checked() {
 }
 
 #[tokio::test]
-async fn a_name_that_turns_to_loopback_after_it_was_checked_leads_nobody_there() {
+async fn a_name_that_changes_to_loopback_after_its_check_is_not_followed() {
     // An unassigned public address (RFC 5737), to which no connection succeeds.
     let script = Script::new(&["192.0.2.1", "127.0.0.1"]);
     let (client, ear) = (with(script.clone(), ""), Ear::new());
@@ -219,7 +219,7 @@ async fn a_name_that_turns_to_loopback_after_it_was_checked_leads_nobody_there()
 }
 
 #[tokio::test]
-async fn of_several_addresses_only_those_are_tried_that_may_be() {
+async fn only_the_granted_addresses_of_a_name_are_tried() {
     let (url, server) = serve("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
     let client = with(Arc::new(All(&["10.0.0.1", "127.0.0.1", "::1"])), "\"loopback\"");
     assert_eq!(client.send(get(&url.replace("127.0.0.1", "site.example"))).await.unwrap().status, 200);
@@ -227,7 +227,7 @@ async fn of_several_addresses_only_those_are_tried_that_may_be() {
 }
 
 #[tokio::test]
-async fn a_connection_of_one_controller_is_not_for_another_that_may_not_make_it() {
+async fn a_pooled_connection_serves_no_controller_without_its_grant() {
     let (url, server) = serve("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
     let url = url.replace("127.0.0.1", "site.example");
     let one = with(Script::new(&["127.0.0.1"]), "\"loopback\"");

@@ -27,7 +27,7 @@ async fn an_effect_beyond_a_limit_is_answered_with_the_limit() {
 }
 
 #[tokio::test]
-async fn a_reconcile_may_follow_so_many_and_is_told_of_one_too_many() {
+async fn a_reconcile_that_follows_too_many_resources_hits_the_limit() {
     let limited = Limited::new(Limits::default(), EmptyWorld);
     let follow = || Effect::Follow { target: key() };
     for _ in 0..64 {
@@ -57,7 +57,7 @@ async fn passed(effects: Vec<Effect>) -> EffectTotals {
 }
 
 #[tokio::test]
-async fn every_effect_counts_in_its_class_and_lines_of_the_log_are_none() {
+async fn effects_count_in_their_class_and_log_lines_in_none() {
     let line = || Effect::Log { level: Level::Info, message: "said".to_owned(), fields: Vec::new() };
     let delete = Write::Delete { key: key(), precondition: Precondition::default(), propagation: Propagation::Orphan };
     let get = Effect::Get { key: key(), view: View::Whole };
@@ -70,7 +70,7 @@ async fn every_effect_counts_in_its_class_and_lines_of_the_log_are_none() {
 }
 
 #[tokio::test]
-async fn bytes_count_in_the_direction_in_which_they_go() {
+async fn sent_and_received_bytes_are_counted_apart() {
     let nothing = passed(vec![Effect::WallClock]).await;
     let drawn = passed(vec![Effect::Random { bytes: 1000 }]).await;
     assert_eq!((drawn.bytes_in - nothing.bytes_in, drawn.bytes_out), (1000, nothing.bytes_out));

@@ -24,7 +24,7 @@ async fn effects_are_recorded_in_order_and_taken_once() {
 }
 
 #[tokio::test]
-async fn more_than_may_be_kept_is_answered_and_nothing_of_it_is_kept() {
+async fn a_recording_beyond_its_bound_is_dropped_and_effects_are_still_answered() {
     let recorder = Recorder::within(1000, EmptyWorld);
     for bytes in [100, 1000, 100] {
         assert_eq!(ask(&recorder, bytes).await, Answer::Bytes(vec![0; bytes as usize].into()));

@@ -81,7 +81,7 @@ async fn a_missing_resource_is_not_found() {
 }
 
 #[tokio::test]
-async fn settings_are_answered_one_or_all() {
+async fn a_guest_reads_one_setting_or_all() {
     let setting = Setting::new();
     let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     let config = async |key: Option<&str>| setting.perform(Effect::Config { key: key.map(str::to_owned) }).await;
@@ -91,7 +91,7 @@ async fn settings_are_answered_one_or_all() {
 }
 
 #[tokio::test]
-async fn the_sink_hears_everything_that_is_told() {
+async fn logs_and_events_reach_the_sink() {
     let setting = Setting::new();
     setting.perform(Effect::Log { level: Level::Warn, message: "hm".into(), fields: Vec::new() }).await;
     let reason = "Odd".to_owned();

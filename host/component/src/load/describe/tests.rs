@@ -54,7 +54,7 @@ fn a_modest_description_is_accepted() {
 }
 
 #[test]
-fn everything_that_is_out_of_range_is_told_at_once() {
+fn all_values_out_of_range_are_reported_at_once() {
     let mut bad = spec();
     bad.manages.plural = "Deployments".into();
     bad.manages.schema = Some("{".into());
@@ -160,7 +160,7 @@ fn a_kind_with_both_roles_is_refused() {
 }
 
 #[test]
-fn there_are_at_most_so_many_watches() {
+fn the_number_of_watches_is_bounded() {
     let mut many = spec();
     many.watches = (0..33).map(|at| watch(&format!("w{at}"), wit::Mapping::Owner)).collect();
     assert_eq!(paths(many.clone(), ALL), ["watches"]);
@@ -176,7 +176,7 @@ fn an_unnamed_kind_is_refused() {
 }
 
 #[test]
-fn intervals_are_cut_at_a_year() {
+fn intervals_are_capped_at_a_year() {
     let mut slow = spec();
     slow.resync_every = Some(u64::MAX);
     assert_eq!(check(slow, ALL).unwrap().resync_every, Some(Outcome::DELAY_MAX));

@@ -12,12 +12,12 @@ fn check(bytes: &[u8]) -> Vec<Reason> {
 }
 
 #[test]
-fn a_good_component_gives_no_reason_and_its_code_is_not_looked_at() {
+fn a_good_component_passes_the_precheck_without_a_look_at_its_code() {
     assert_eq!(check(&fixture::good()), []);
 }
 
 #[test]
-fn a_record_of_another_contract_is_named_with_what_both_have() {
+fn a_differing_record_is_reported_with_the_fields_of_both_contracts() {
     let interface = r#"(instance
         (type $k (record (field "group" string) (field "version" string) (field "name" string)))
         (export "kind" (type $kind (eq $k)))
@@ -38,7 +38,7 @@ fn a_record_of_another_contract_is_named_with_what_both_have() {
 }
 
 #[test]
-fn memories_and_tables_that_no_description_may_have_are_refused() {
+fn memories_and_tables_beyond_the_limits_of_describe_are_refused() {
     for (module, wanted) in [
         ("(memory 1025)", LimitName::Memory),
         (&*"(memory 0)".repeat(16), LimitName::Memories),
@@ -53,7 +53,7 @@ fn memories_and_tables_that_no_description_may_have_are_refused() {
 }
 
 #[test]
-fn a_component_that_is_built_for_async_is_told_to_be_built_without() {
+fn an_async_component_is_refused_with_the_advice_to_build_without() {
     let text = "(component (core module $m (func (export \"f\") (result i32) unreachable)) (core instance $i (instantiate $m))
         (type $f (func async)) (func (export \"f\") (type $f) (canon lift (core func $i \"f\") async (callback (core func $i \"f\")))))";
     // Old versions of the text format cannot express it; then the compiler's message is sufficient.

@@ -19,14 +19,14 @@ fn files_sockets_and_http_are_imported_without_a_grant() {
 }
 
 #[test]
-fn a_package_that_nobody_knows_is_refused_by_name() {
+fn an_unknown_imported_package_is_refused_by_name() {
     let reasons = check(&names(&["acme:magic/wand@1.0.0"], &[RECONCILER]));
     let texts: Vec<String> = reasons.iter().map(ToString::to_string).collect();
     assert!(texts.len() == 1 && texts[0].contains("acme:magic/wand@1.0.0"), "{texts:?}");
 }
 
 #[test]
-fn another_version_of_an_import_is_refused_with_the_one_that_is_offered() {
+fn an_import_of_another_version_is_refused_with_the_offered_version() {
     let reasons = check(&names(&["wasi:io/poll@0.3.0"], &[RECONCILER]));
     assert!(reasons[0].to_string().contains("version 0.2.0"), "{}", reasons[0]);
 }
@@ -38,7 +38,7 @@ fn incoming_requests_are_refused() {
 }
 
 #[test]
-fn another_version_of_the_contract_is_told_from_a_missing_export() {
+fn another_version_of_the_contract_is_distinguished_from_a_missing_export() {
     let newer = "homeostat:reconciler/reconciler@0.2.0";
     let reasons = check(&names(&[], &[newer]));
     assert_eq!(reasons, [Reason::ExportVersion { found: newer.to_owned(), known: RECONCILER.to_owned() }]);

@@ -10,13 +10,13 @@ fn size_of_future<F: Future>(_: impl FnOnce(Arc<Controller>, Quantum) -> F) -> u
 }
 
 #[test]
-fn a_worker_that_waits_for_a_key_keeps_no_memory_for_a_reconcile() {
+fn a_waiting_worker_holds_no_memory_for_a_reconcile() {
     let bytes = size_of_future(work);
     assert!(bytes <= 1024, "{bytes} bytes, and each controller has four workers");
 }
 
 #[test]
-fn workers_follow_the_number_that_is_wanted() {
+fn the_number_of_workers_follows_the_setting() {
     let workers = Workers::default();
     assert_eq!(workers.missing(4), 4);
     assert_eq!(workers.missing(4), 0);

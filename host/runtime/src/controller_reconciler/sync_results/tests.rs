@@ -31,7 +31,7 @@ async fn waiting_for_a_revision_returns_its_result_and_no_earlier_one() {
 }
 
 #[tokio::test]
-async fn a_change_of_the_status_carries_a_verdict_on_and_no_other_change_does() {
+async fn a_status_change_keeps_the_result_and_any_other_change_drops_it() {
     let verdicts = SyncResults::default();
     verdicts.record("a", revision(3), revision(3), SyncOutcome::Paused);
     verdicts.see("a", revision(4), revision(5));
@@ -53,7 +53,7 @@ fn results_of_removed_controllers_are_bounded() {
 }
 
 #[test]
-fn a_reason_is_cut_and_known_again() {
+fn a_truncated_reason_is_recognised_again() {
     let verdicts = SyncResults::default();
     let reason = "x".repeat(3 * REASON_BYTES_MAX);
     verdicts.record("a", revision(1), revision(1), SyncOutcome::Refused(reason.clone()));
@@ -65,7 +65,7 @@ fn a_reason_is_cut_and_known_again() {
 measured! {
     /// Measures several hosts, because a single one takes no more than the process itself grows by. Each outcome
     /// has the longest name, a refusal with a reason above the bound, and a removal that left keys behind.
-    fn outcomes_of_controllers_that_are_gone_take_no_more_memory_than_their_bound measure_outcomes {
+    fn results_of_removed_controllers_take_no_more_memory_than_their_bound measure_outcomes {
         const HOSTS: usize = 16;
         let key = demo_key("App", "a");
         let reason = "x".repeat(2 * REASON_BYTES_MAX);

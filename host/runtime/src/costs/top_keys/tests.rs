@@ -21,7 +21,7 @@ fn keys(tables: &[&TopKeys]) -> Vec<KeyUsage> {
 }
 
 #[test]
-fn few_keys_are_all_there_with_all_that_they_used() {
+fn few_keys_are_all_kept_with_their_full_costs() {
     let mut dearest = TopKeys::default();
     for round in 0..10 {
         for n in 0..KEYS_MAX as u16 {
@@ -38,7 +38,7 @@ fn few_keys_are_all_there_with_all_that_they_used() {
 }
 
 #[test]
-fn a_dear_key_is_found_among_many_that_are_cheap() {
+fn an_expensive_key_is_found_among_many_cheap_ones() {
     let mut dearest = TopKeys::default();
     for n in 1..20_000 {
         dearest.note(&key(n), &cost(20), false);
@@ -52,7 +52,7 @@ fn a_dear_key_is_found_among_many_that_are_cheap() {
 }
 
 #[test]
-fn every_measure_makes_a_key_dear() {
+fn a_key_is_expensive_by_any_of_the_measures() {
     let base = cost(10);
     let effects = homeostat_component::EffectCounts::new([50; 11]);
     let dear = [

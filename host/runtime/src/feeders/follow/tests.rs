@@ -57,7 +57,7 @@ async fn the_watch_of_a_kind_ends_with_the_first_change_that_nobody_follows() {
 
 /// W2: changes in a gap are unknown, so every follower of the kind runs.
 #[tokio::test(start_paused = true)]
-async fn after_a_gap_whoever_follows_the_kind_looks_again() {
+async fn after_a_gap_all_followers_of_the_kind_run_again() {
     let (store, all) = (FaultyStore::over(memory_store()), Arc::<Follows>::default());
     follows(&all, "a", &["p"]);
     let (queue, _running) = start(&store, &all).await;
@@ -86,7 +86,7 @@ async fn label_followers_run_when_a_resource_gains_or_loses_the_labels_or_is_del
 
 /// W5: all feeders of a kind share one watch.
 #[tokio::test(start_paused = true)]
-async fn followers_that_found_no_room_look_when_there_is_some() {
+async fn followers_refused_by_a_full_queue_run_once_there_is_room() {
     let (store, all) = (FaultyStore::over(memory_store()), Arc::<Follows>::default());
     let names: Vec<String> = (0..10).map(|n| format!("app-{n}")).collect();
     names.iter().for_each(|name| follows(&all, name, &["p"]));

@@ -70,7 +70,7 @@ async fn run(map: &Arc<GuestMap>) -> Queue<Key> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn documents_that_wait_for_map_are_bounded_and_room_comes_back() {
+async fn documents_waiting_for_map_are_bounded_and_free_their_room() {
     let (_, map) = map(0, false);
     let taken = (0..200).filter(|n| map.changed(&part(&format!("p{n}"), 1 << 20), false, Priority::NORMAL).is_ok());
     let taken = taken.count() as u64;
@@ -105,7 +105,7 @@ async fn deleted_resources_whose_map_keeps_failing_are_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_keys_that_map_has_led_to_are_bounded_and_each_is_told_all_the_same() {
+async fn remembered_keys_of_map_are_bounded_and_every_key_is_still_added() {
     const EACH: usize = 10_000;
     let (_, map) = map(EACH, false);
     let parts = MAPPED_KEYS_MAX / EACH + 10;
@@ -142,7 +142,7 @@ const DOCUMENT_BYTES: u64 = 1024;
 
 measured! {
     /// So small that the bound on keys allows all of them.
-    fn documents_without_end_that_wait_take_no_more_memory_than_their_bound measure_documents {
+    fn documents_waiting_for_map_take_no_more_memory_than_their_bound measure_documents {
         let keys_max = homeostat_component::Limits::default().keys_max;
         let bytes = WAITING_BYTES_MAX + u64::from(keys_max) * (KEY_BYTES + DOCUMENT_BYTES);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -155,7 +155,7 @@ measured! {
         }));
     }
 
-    fn keys_without_end_that_map_led_to_take_no_more_memory_than_their_bound measure_led_to {
+    fn remembered_keys_of_map_take_no_more_memory_than_their_bound measure_led_to {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         grows_by_at_most(with_slack(MAPPED_KEYS_MAX as u64 * KEY_BYTES), || runtime.block_on(async {
             const EACH: usize = 10_000;

@@ -150,7 +150,7 @@ async fn keys_queued_before_the_suspension_run_if_their_resource_is_deleted() {
 
 /// C4: an older state from a feeder that lags behind another one is ignored.
 #[tokio::test(start_paused = true)]
-async fn a_feeder_that_lags_behind_holds_nothing_back() {
+async fn an_outdated_state_from_a_slow_feeder_is_ignored() {
     let fed = Fed::with(&[]).await;
     let revision = |now: &str| apply(&*fed.store, "Other", "a", json!({"now": now}));
     let (old, new) = (revision("1").await.revision(), revision("2").await.revision());
@@ -180,7 +180,7 @@ async fn a_key_of_a_deleted_resource_is_released_only_after_it_was_added() {
 
 /// C4: a resource recreated before its deletion was handled waits like everything else.
 #[tokio::test(start_paused = true)]
-async fn a_resource_that_is_made_anew_is_held_back_again() {
+async fn a_recreated_resource_is_suspended_again() {
     let fed = Fed::with(&["a", "b"]).await;
     fed.suspend();
     let running = {
@@ -206,7 +206,7 @@ async fn a_resource_that_is_made_anew_is_held_back_again() {
 
 /// C4: only deletions are in the band while the filter is on.
 #[tokio::test(start_paused = true)]
-async fn a_key_that_somebody_else_finds_urgent_has_to_wait_too() {
+async fn an_urgent_key_stays_suspended_unless_its_resource_is_deleted() {
     let fed = Fed::with(&["a", "b", "c"]).await;
     let urgent = |name: &str| {
         let add = |queue: &Queue<Key>, key, priority| queue.add(key, priority).is_ok();
@@ -228,7 +228,7 @@ async fn a_key_that_somebody_else_finds_urgent_has_to_wait_too() {
 
 /// C4: a restarted feeder reports resources being deleted, and resources that have gone meanwhile.
 #[tokio::test(start_paused = true)]
-async fn deletions_that_are_found_by_listing_go_through() {
+async fn deletions_found_by_a_relist_pass_the_suspension() {
     let fed = Fed::with(&["goes", "gone", "stays"]).await;
     fed.finalizers("goes", &["demo.homeostat.dev/held"]).await;
     fed.comes(&["goes"]).await;
@@ -253,7 +253,7 @@ async fn deletions_that_are_found_by_listing_go_through() {
 
 /// C4: it is reported once, like a deletion that the watch has seen.
 #[tokio::test(start_paused = true)]
-async fn a_last_finalizer_that_is_taken_off_unseen_is_noticed() {
+async fn a_missed_removal_of_the_last_finalizer_is_noticed() {
     let fed = Fed::with(&["goes"]).await;
     fed.finalizers("goes", &["demo.homeostat.dev/held"]).await;
     fed.comes(&["goes"]).await;
@@ -270,7 +270,7 @@ async fn a_last_finalizer_that_is_taken_off_unseen_is_noticed() {
 
 /// C4: a resource that the watch has not seen yet is read, and not taken for gone.
 #[tokio::test(start_paused = true)]
-async fn a_key_that_the_watch_does_not_know_yet_waits() {
+async fn a_key_unknown_to_the_watch_stays_suspended() {
     let fed = Fed::with(&[]).await;
     fed.store.fault(On::Next, "App", Fault::Wait);
     apply(&*fed.store, "App", "unseen", json!({})).await;

@@ -30,6 +30,6 @@ async fn the_first_poll_comes_at_once_and_the_others_at_a_fixed_rate() {
 
 /// W9: an overdue poll runs at once, and once; later ones keep their times.
 #[tokio::test(start_paused = true)]
-async fn a_poll_that_overruns_is_never_met_by_the_next_one_and_the_rate_stays() {
+async fn a_poll_that_overruns_delays_the_next_one_and_the_rate_stays() {
     assert_eq!(began(|number| if number == 1 { 25 } else { 1 }).await, [0, 10, 35, 40, 50]);
 }

@@ -12,7 +12,7 @@ const PERIOD: Duration = Duration::from_secs(3600);
 
 /// W10: a resync requeues each key once per period, spread over it.
 #[tokio::test(start_paused = true)]
-async fn every_key_comes_once_in_a_period_and_not_all_at_one_moment() {
+async fn a_resync_adds_every_key_once_per_period_spread_over_it() {
     let store = memory_store();
     for number in 0..100 {
         apply(&*store, "App", &format!("a{number}"), json!({})).await;
@@ -40,7 +40,7 @@ async fn every_key_comes_once_in_a_period_and_not_all_at_one_moment() {
 
 /// W10: a resync is no change. It neither cuts a delay short nor unparks a key.
 #[tokio::test(start_paused = true)]
-async fn a_key_that_waits_or_is_parked_is_left_alone() {
+async fn a_resync_leaves_waiting_and_parked_keys_alone() {
     let store = memory_store();
     for name in ["waits", "parked", "idle"] {
         apply(&*store, "App", name, json!({})).await;

@@ -73,7 +73,7 @@ async fn expect(store: &dyn Store, queue: &Queue<Key>, names: &[&str]) {
 
 /// W1: no key is reconciled before every watch has listed once.
 #[tokio::test(start_paused = true)]
-async fn the_gate_stays_shut_until_the_first_full_list() {
+async fn no_worker_starts_before_the_first_full_list_of_a_watch() {
     let faulty = FaultyStore::over(memory_store());
     faulty.fault(On::List, "App", Fault::Wait);
     let gate = SyncBarrier::new();
@@ -93,7 +93,7 @@ async fn the_gate_stays_shut_until_the_first_full_list() {
 
 /// W2: each creation, change and deletion adds a key, and a relist finds what was missed.
 #[tokio::test(start_paused = true)]
-async fn adding_changing_and_deleting_each_bring_the_key() {
+async fn each_creation_change_and_deletion_adds_the_key() {
     let store = FaultyStore::over(memory_store());
     let queue = watch_apps(&store, Changes::All);
     apply(&*store, "App", "a", json!({})).await;
@@ -119,7 +119,7 @@ async fn the_previous_and_the_new_owner_both_get_their_keys() {
 
 /// W3: the label is removed, and the resource that it named gets its key all the same.
 #[tokio::test(start_paused = true)]
-async fn a_label_that_is_lost_still_leads_to_whom_it_named() {
+async fn a_removed_label_still_adds_the_key_that_it_named() {
     let store = FaultyStore::over(memory_store());
     let queue = watch_parts(&store, label(), Changes::All);
     apply(&*store, "Part", "p", json!({"app": "a"})).await;
@@ -132,7 +132,7 @@ async fn a_label_that_is_lost_still_leads_to_whom_it_named() {
 
 /// W3: the previous owner, the new owner, and the one whose part vanished unseen are all cluster-scoped.
 #[tokio::test(start_paused = true)]
-async fn parts_in_namespaces_bring_the_keys_of_parents_outside_of_them() {
+async fn namespaced_parts_add_the_keys_of_cluster_scoped_parents() {
     let store = FaultyStore::over(memory_store());
     let outside = ManagedKind { namespaced: false, ..scoped() };
     let (queue, deletions) = {
@@ -159,7 +159,7 @@ async fn parts_in_namespaces_bring_the_keys_of_parents_outside_of_them() {
 
 /// W3: owner, label, same name and field map to keys.
 #[tokio::test(start_paused = true)]
-async fn a_change_of_owner_brings_the_old_one_and_the_new_one() {
+async fn each_change_of_owner_adds_the_keys_of_the_old_and_the_new_owner() {
     let store = FaultyStore::over(memory_store());
     let mut owners = Vec::new();
     for name in ["a", "b", "last"] {
@@ -180,7 +180,7 @@ async fn a_change_of_owner_brings_the_old_one_and_the_new_one() {
 /// W2: the history is compacted, and with it a deletion and a change. The second list finds both, and reports
 /// nothing that is unchanged.
 #[tokio::test(start_paused = true)]
-async fn missed_changes_are_found_by_listing_again() {
+async fn missed_changes_are_found_by_a_relist() {
     let store = FaultyStore::over(memory_store());
     for name in ["goes", "changes", "stays"] {
         apply(&*store, "Part", name, json!({"app": name})).await;
@@ -233,7 +233,7 @@ async fn a_change_of_the_status_alone_can_be_ignored_and_no_other() {
 
 /// W11: a watch can ignore changes of the status alone, and nothing else.
 #[tokio::test(start_paused = true)]
-async fn a_change_of_the_status_counts_unless_it_is_said_not_to() {
+async fn a_change_of_the_status_counts_by_default() {
     let store = FaultyStore::over(memory_store());
     let queue = watch_apps(&store, Changes::All);
     apply(&*store, "App", "a", json!({})).await;
@@ -279,7 +279,7 @@ async fn after_a_gap_a_changed_status_is_ignored_and_a_recreated_resource_is_not
 
 /// W11: a resync is independent of the watch.
 #[tokio::test(start_paused = true)]
-async fn a_resync_looks_at_a_key_whose_status_alone_has_changed() {
+async fn a_resync_adds_a_key_whose_status_alone_has_changed() {
     let store = FaultyStore::over(memory_store());
     apply(&*store, "App", "a", json!({})).await;
     let queue = watch_apps(&store, Changes::ButStatus);
@@ -297,7 +297,7 @@ async fn a_resync_looks_at_a_key_whose_status_alone_has_changed() {
 
 /// W11: of another kind, with a mapping.
 #[tokio::test(start_paused = true)]
-async fn a_part_whose_status_changes_brings_nobody_where_that_is_ignored() {
+async fn a_status_change_of_a_part_adds_no_key_where_ignored() {
     let store = FaultyStore::over(memory_store());
     apply(&*store, "Part", "p", json!({"app": "a"})).await;
     let queue = watch_parts(&store, label(), Changes::ButStatus);
@@ -322,7 +322,7 @@ async fn come(queue: &Queue<Key>, names: impl IntoIterator<Item = String>) {
 
 /// W2: each creation, change and deletion adds a key, and a relist finds what was missed.
 #[tokio::test(start_paused = true)]
-async fn a_first_list_without_room_opens_the_gate_and_every_key_comes() {
+async fn a_first_list_into_a_full_queue_completes_and_adds_every_key() {
     let store = FaultyStore::over(memory_store());
     let names = || (0..20).map(|n| format!("app-{n}"));
     for name in names() {
@@ -343,7 +343,7 @@ async fn a_first_list_without_room_opens_the_gate_and_every_key_comes() {
 
 /// W2: each creation, change and deletion adds a key, and a relist finds what was missed.
 #[tokio::test(start_paused = true)]
-async fn a_change_that_found_no_room_comes_when_there_is_some() {
+async fn a_change_refused_by_a_full_queue_is_added_once_there_is_room() {
     let store = FaultyStore::over(memory_store());
     let feeder = WatchFeeder::new(
         "apps",
@@ -412,7 +412,7 @@ async fn deletions_without_room_are_remembered_up_to_their_bound() {
 }
 
 homeostat_testing::measured! {
-    fn owed_deletions_without_end_take_no_more_memory_than_their_bound measure_owed {
+    fn remembered_deletions_take_no_more_memory_than_their_bound measure_owed {
         use homeostat_testing::{grows_by_at_most, soon, with_slack};
 
         use crate::bounds::tests::KEY_BYTES;

@@ -25,14 +25,14 @@ fn noted(side: Track, runs: impl IntoIterator<Item = RunRecord>) -> VersionStats
 }
 
 #[test]
-fn a_row_ends_with_a_run_that_wants_nothing_more() {
+fn a_row_of_reconciles_ends_with_one_that_settles() {
     let rows = (0..3).flat_map(|_| [run(1, 1, false), run(2, 0, true)]);
     let figures = noted(Track::Canary, rows.chain([run(1, 0, false), run(1, 1, false)]));
     assert_eq!((figures.row_max, figures.runs), (3, 8));
 }
 
 #[test]
-fn a_key_that_others_change_often_is_in_no_row() {
+fn a_key_that_others_change_often_has_no_row_of_reconciles() {
     let at = |millis| RunRecord {
         ready: Duration::from_millis(millis),
         ended: Duration::from_millis(millis + 5),
@@ -81,7 +81,7 @@ fn a_key_that_keeps_failing_counts_once_and_one_that_failed_before_does_not() {
 }
 
 #[test]
-fn chance_moves_a_mean_as_far_as_its_keys_differ() {
+fn the_uncertainty_of_a_mean_follows_the_spread_of_its_keys() {
     let of = |keys: u64, rounds: u64, writes: fn(u64) -> u32| {
         noted(Track::Stable, (0..rounds).flat_map(move |_| (0..keys).map(move |key| run(key, writes(key), false))))
     };
@@ -96,7 +96,7 @@ fn chance_moves_a_mean_as_far_as_its_keys_differ() {
 }
 
 #[test]
-fn keys_are_told_apart_within_a_bound() {
+fn distinct_keys_are_counted_up_to_a_bound() {
     let figures = noted(Track::Canary, (0..2 * KEYS_MAX as u64).map(|key| run(key, 1, false)));
     assert_eq!(
         (figures.keys.len(), figures.runs, figures.tries()),
@@ -129,7 +129,7 @@ measured! {
 }
 
 #[test]
-fn lengths_are_compared_with_those_of_the_same_key_in_the_step_before() {
+fn durations_are_compared_with_those_of_the_same_key_in_the_previous_step() {
     let took = |key, millis| RunRecord { wall: Duration::from_millis(millis), ..run(key, 0, false) };
     let mut both = Comparison::default();
     for _ in 0..3 {

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_denial_is_one_line_without_what_an_address_asks_for() {
+    fn a_denial_is_one_line_without_the_query_of_its_address() {
         assert_eq!(in_one_line("no grant for get of Pod; the manifest would\ngrants:"), "no grant for get of Pod");
         assert_eq!(
             in_one_line("no grant for GET https://a.example/b?token=1; the"),

@@ -28,7 +28,7 @@ fn report(equal: u64, different: u64) -> ShadowReport {
 }
 
 #[test]
-fn the_same_field_of_the_same_resource_is_told_once_and_counted() {
+fn equal_differences_are_reported_once_and_counted() {
     let mut report = report(1, 3);
     report.note(differing(vec![difference("b", "spec.replicas"), difference("a", "spec.image")]));
     let told: Vec<_> = report
@@ -41,7 +41,7 @@ fn the_same_field_of_the_same_resource_is_told_once_and_counted() {
 }
 
 #[test]
-fn an_allowed_number_fails_at_once_and_a_share_at_the_end() {
+fn a_gate_on_a_number_fails_at_once_and_one_on_a_share_at_the_end() {
     let soon = Duration::from_secs(1);
     assert!(matches!(report(0, 1).verdict(&plan(DifferenceLimit::Count(0)), soon), ShadowVerdict::Failed(_)));
     assert_eq!(report(9, 1).verdict(&plan(DifferenceLimit::Count(1)), MINUTE), ShadowVerdict::Passed);
@@ -76,7 +76,7 @@ fn a_verdict_needs_time_and_reconciles_but_not_forever() {
 }
 
 #[test]
-fn a_status_has_the_first_differences_and_how_many_more_there_are() {
+fn a_status_has_the_first_differences_and_the_number_of_others() {
     let mut report = ShadowReport::default();
     for name in 0..20 {
         report.note(differing(vec![difference(&name.to_string(), "spec.replicas")]));
@@ -99,7 +99,7 @@ fn the_reason_has_the_first_differences() {
 
 proptest! {
     #[test]
-    fn counts_add_up_and_what_is_kept_has_a_bound(ends in prop::collection::vec(0..4_u8, 0..200), names in prop::collection::vec("[a-z]{2}", 1..150)) {
+    fn counts_of_differences_add_up_and_kept_ones_are_bounded(ends in prop::collection::vec(0..4_u8, 0..200), names in prop::collection::vec("[a-z]{2}", 1..150)) {
         let mut report = ShadowReport::default();
         let mut told = 0;
         for (at, end) in ends.iter().enumerate() {

@@ -115,7 +115,7 @@ fn the_tasks_of_one_controller_go_in_the_order_of_asking() {
 
 /// P5: a busy controller delays others by a bounded factor only.
 #[test]
-fn long_turns_leave_one_for_whoever_needs_little() {
+fn long_quanta_leave_one_slot_for_short_ones() {
     for turns in 1..5 {
         let mut shares = FairQueue::new(turns);
         let (busy, seldom) = (shares.add_tenant(), shares.add_tenant());
@@ -129,7 +129,7 @@ fn long_turns_leave_one_for_whoever_needs_little() {
 
 /// P5: a busy controller delays others by a bounded factor only.
 #[test]
-fn brief_turns_wait_for_one_another_alone_and_take_no_other_turn() {
+fn brief_quanta_wait_only_for_each_other() {
     let mut shares = FairQueue::new(2);
     let (busy, seldom) = (shares.add_tenant(), shares.add_tenant());
     (0..3).for_each(|task| shares.enqueue(busy, task, TaskClass::Normal));
@@ -160,7 +160,7 @@ fn a_tenant_waiting_in_two_classes_gets_the_free_slot() {
 proptest! {
     /// In any course of events, no slot is lost or duplicated, and no waiting task is forgotten.
     #[test]
-    fn turns_are_neither_lost_nor_made(
+    fn quanta_are_neither_lost_nor_invented(
         steps in prop::collection::vec((0_u8..4, 0_usize..3, 0_u64..3_000_000, 0_usize..3), 0..200),
     ) {
         let mut shares = FairQueue::new(3);

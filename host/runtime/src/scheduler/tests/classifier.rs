@@ -11,7 +11,7 @@ fn after(turns: impl IntoIterator<Item = u64>) -> TaskClass {
 }
 
 #[test]
-fn a_task_is_expected_to_be_brief_until_a_turn_has_lasted() {
+fn a_task_counts_as_brief_until_a_long_quantum() {
     assert_eq!(after([]), TaskClass::Interactive);
     assert_eq!(after([BRIEF_NS]), TaskClass::Interactive);
     assert_eq!(after([SHORT_NS]), TaskClass::Normal);
@@ -28,7 +28,7 @@ fn a_task_that_keeps_computing_is_batch_and_one_that_computes_briefly_is_not() {
 
 /// P5: a busy controller delays others by a bounded factor only.
 #[test]
-fn a_guest_that_computes_between_little_pieces_is_long() {
+fn a_task_with_long_quanta_between_short_ones_is_batch() {
     let pieces = |brief: usize| (0..100).flat_map(move |_| [vec![TICK_NS], vec![BRIEF_NS; brief]].concat());
     assert_eq!(after(pieces(30)), TaskClass::Batch);
     assert_eq!(after(pieces(200)), TaskClass::Interactive);

@@ -25,7 +25,7 @@ fn admitted(version: &Version, spec: Value) -> (Value, Vec<String>, Vec<String>)
 
 /// S14: the schema and the columns of another project's definition hold.
 #[test]
-fn a_certificate_is_understood() {
+fn the_definition_of_cert_managers_certificate_holds() {
     let definition = definition(include_str!("certificate.json"));
     assert_eq!(definition.names.short_names, ["cert", "certs"]);
     assert_eq!(definition.names.categories, ["certs"]);
@@ -68,7 +68,7 @@ fn a_certificate_is_understood() {
 
 /// S14: the schema and the columns of another project's definition hold.
 #[test]
-fn a_service_monitor_is_understood() {
+fn the_definition_of_prometheus_operators_service_monitor_holds() {
     let definition = definition(include_str!("monitor.json"));
     let version = definition.stored();
     assert!(!version.has_status);
@@ -107,7 +107,7 @@ fn a_service_monitor_is_understood() {
 
 /// S14: the schema and the columns of another project's definition hold.
 #[test]
-fn an_application_is_understood() {
+fn the_definition_of_argo_cds_application_holds() {
     let definition = definition(include_str!("application.json"));
     let version = definition.stored();
     assert_eq!(version.columns[3].path.evaluate(&document(json!({}))), [&json!("blue")]);
@@ -127,7 +127,7 @@ fn an_application_is_understood() {
 
 /// S14: the schema and the columns of another project's definition hold.
 #[test]
-fn a_route_is_understood() {
+fn the_definition_of_gateway_apis_route_holds() {
     let definition = definition(include_str!("route.json"));
     assert_eq!(definition.stored().name, "v1");
     let old = definition.version("v1beta1").expect("it is there");

@@ -88,7 +88,7 @@ fn encodings_are_whole() {
 }
 
 #[test]
-fn other_formats_are_read_over() {
+fn unknown_formats_are_ignored() {
     assert_eq!(Format::named("of-our-own"), None);
     assert!(Format::Date.holds(&json!(1)));
 }

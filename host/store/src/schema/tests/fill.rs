@@ -68,7 +68,7 @@ fn a_null_that_is_not_allowed_is_missing() {
 }
 
 #[test]
-fn small_items_with_large_defaults_are_too_much() {
+fn defaults_that_make_a_document_too_large_are_refused() {
     let schema = of_spec(json!({"type": "array", "items": {"type": "object", "properties": {
         "text": {"type": "string", "default": "x".repeat(10_000)},
     }}}));

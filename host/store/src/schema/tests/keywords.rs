@@ -20,7 +20,7 @@ fn keyword(schema: Value, good: &[Value], bad: &[(Value, &str)]) {
 }
 
 #[test]
-fn a_type_is_what_json_calls_it() {
+fn a_type_is_checked_by_its_json_name() {
     let wrong = |wanted: &str, found: &str| {
         format!("spec: Invalid value: {found:?}: spec in body must be of type {wanted}: {found:?}")
     };

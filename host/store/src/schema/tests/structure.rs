@@ -130,7 +130,7 @@ fn unknown_keywords_of_a_schema_are_ignored() {
 }
 
 #[test]
-fn rules_are_not_checked_and_that_can_be_asked() {
+fn validation_rules_are_detected_and_not_checked() {
     let rule = json!([{"rule": "self.a > 1"}]);
     let parts = [
         json!({"type": "object", "x-kubernetes-validations": rule}),

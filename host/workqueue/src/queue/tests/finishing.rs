@@ -94,7 +94,7 @@ async fn dropping_the_claim_that_follows_returns_its_key() {
 /// B13: the queue time counts from the first add, also for a running key. Any number of adds counts once. The
 /// depth counts the claimable keys.
 #[tokio::test(start_paused = true)]
-async fn the_figures_of_one_key_through_its_life() {
+async fn counts_and_state_of_one_key_are_right_through_its_life() {
     const MICROS: Duration = Duration::from_micros(1);
     let queue = queue();
     let figures = |queue: &Queue<u32>| {

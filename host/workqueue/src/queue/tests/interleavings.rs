@@ -411,7 +411,7 @@ fn a_run_that_ends_with_a_delay_leaves_none_behind_in_any_order() {
 
 /// Verifies the two tests above: with an end in two steps they fail in some schedule.
 #[test]
-fn an_end_in_two_steps_is_found() {
+fn an_end_of_a_run_in_two_steps_fails_the_exploration() {
     let fails = |test: fn(&Clock)| catch_unwind(AssertUnwindSafe(|| explore_in_time(test))).is_err();
     assert!(fails(|clock| a_floor_holds(clock, in_two_steps)));
     assert!(fails(|_| a_delay_that_was_cut_short_is_forgotten(in_two_steps)));

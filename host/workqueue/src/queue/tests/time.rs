@@ -106,7 +106,7 @@ async fn the_timekeeper_sleeps_on_while_others_can_take_keys() {
 
 /// T11: only an add and the earliest due time wake a waiting worker, with one timer.
 #[tokio::test(start_paused = true)]
-async fn a_timekeeper_that_leaves_hands_over() {
+async fn a_leaving_timekeeper_hands_the_timer_over() {
     let queue = queue();
     add_after(&queue, 1, ms(50));
     let mut claimers = sleepers(&queue, 2);
@@ -220,7 +220,7 @@ async fn a_key_that_came_due_during_a_suspension_runs_on_resume() {
 /// B3, B5: jitter stays within its band; a failure is retried with backoff, and a success clears the
 /// failures.
 #[tokio::test(start_paused = true)]
-async fn the_shell_draws_its_own_jitter() {
+async fn the_queue_draws_its_own_jitter() {
     let backoff = Backoff { base: ms(1000), jitter: 0.5, ..Backoff::default() };
     let queue = Queue::new(Options { backoff, seed: Some(1), ..Options::default() });
     let mut waits = Vec::new();

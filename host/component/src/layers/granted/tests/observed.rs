@@ -26,7 +26,7 @@ fn get(kind: &str, name: &str) -> Effect {
 }
 
 #[tokio::test]
-async fn denials_are_told_by_kind_and_namespace_and_everything_is_kept() {
+async fn denials_are_reported_by_kind_and_namespace_and_recorded_in_full() {
     let (needs, heard) = (Arc::new(Needs::default()), Arc::new(Heard::default()));
     let observed = Observed::new(needs.clone(), heard.clone(), Granted::new(Arc::new(pods()), EmptyWorld));
     let line = Effect::Log { level: Level::Info, message: "said".to_owned(), fields: Vec::new() };

@@ -90,7 +90,7 @@ fn readable(mark: &str) -> String {
 
 /// A store without the hidden resources gives the same pages.
 #[tokio::test]
-async fn pages_of_a_list_tell_nothing_of_what_may_not_be_seen() {
+async fn pages_of_a_list_reveal_nothing_about_ungranted_resources() {
     let visible = [("team-a", "one"), ("team-a", "two"), ("team-b", "three")];
     let hidden = ["a-hidden", "m-hidden", "team", "z-hidden"];
     let hidden: Vec<(&str, String)> = hidden
@@ -114,7 +114,7 @@ async fn pages_of_a_list_tell_nothing_of_what_may_not_be_seen() {
 }
 
 #[tokio::test]
-async fn a_page_of_what_may_be_seen_is_no_longer_than_any_other() {
+async fn a_filtered_page_keeps_the_bound_of_a_page() {
     let large: String = "x".repeat(700_000);
     let (granted, stored) = over(&["list"], &[]).await;
     for number in 0..14 {
@@ -148,7 +148,7 @@ fn writes() -> Vec<(&'static str, Write)> {
 
 /// Otherwise a write without changes could read everything.
 #[tokio::test]
-async fn a_write_tells_one_who_may_not_get_what_it_said_itself() {
+async fn a_write_without_the_grant_to_get_returns_only_its_own_fields() {
     for (verb, write) in writes() {
         let (granted, _) = over(&[verb], &[("team-a", "p")]).await;
         let answer = ask(&granted, Effect::Write(write.clone())).await;
@@ -170,7 +170,7 @@ async fn a_write_tells_one_who_may_not_get_what_it_said_itself() {
 }
 
 #[tokio::test]
-async fn errors_of_a_write_quote_nothing_to_one_who_may_not_get() {
+async fn write_errors_quote_no_content_without_the_grant_to_get() {
     let metadata = json!({"name": "p", "namespace": "team-a"});
     let document = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"password": "guess"}});
     let owned = || Write::Apply { document: document.clone(), manager: "guest".into(), force: false };
@@ -219,7 +219,7 @@ async fn a_patch_that_reads_needs_the_grant_to_get() {
 
 /// `forbidden` is returned before any lookup: existing and missing resources are indistinguishable.
 #[tokio::test]
-async fn a_refusal_is_the_same_for_what_is_there_and_what_is_not() {
+async fn a_refusal_does_not_reveal_whether_the_resource_exists() {
     let (granted, _) = over(&["*"], &[("hidden", "there")]).await;
     let document = |name: &str| json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "hidden"}, "spec": {}});
     let effects = |name: &str| {
@@ -241,7 +241,7 @@ async fn a_refusal_is_the_same_for_what_is_there_and_what_is_not() {
 }
 
 #[tokio::test]
-async fn an_event_about_a_resource_that_is_not_granted_stands_with_the_own_key() {
+async fn an_event_about_an_ungranted_resource_is_recorded_with_the_guests_key() {
     let emit = |regarding: Option<Key>| Effect::Emit {
         severity: Severity::Warning,
         reason: "Lost".into(),
@@ -267,7 +267,7 @@ async fn an_event_about_a_resource_that_is_not_granted_stands_with_the_own_key()
 /// Hiding that a name is taken would make the result of the write a lie. A guest without a write grant there
 /// learns nothing.
 #[tokio::test]
-async fn that_a_name_is_taken_is_told_to_one_who_may_create_it_alone() {
+async fn a_taken_name_is_reported_only_with_the_grant_to_create() {
     let document = |namespace: &str| json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": namespace}, "spec": {}});
     let (granted, _) = over(&["create"], &[("team-a", "p"), ("hidden", "p")]).await;
     let create =

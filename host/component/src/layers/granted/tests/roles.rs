@@ -83,7 +83,7 @@ async fn perform(effect: Effect) -> (Answer, Vec<(Capability, String)>, usize) {
 }
 
 #[tokio::test]
-async fn a_tertiary_kind_is_written_by_no_verb_whatever_the_grants_say() {
+async fn a_tertiary_kind_is_writable_by_no_verb_under_any_grant() {
     for write in writes("Config") {
         let (answer, heard, needs) = perform(Effect::Write(write.clone())).await;
         let Answer::Written(Err(StoreError::Forbidden(text))) = answer else { panic!("{write:?}: {answer:?}") };

@@ -62,7 +62,7 @@ async fn headers_of_the_grant_replace_those_of_the_guest() {
 }
 
 #[tokio::test]
-async fn secrets_go_nowhere_but_where_they_belong() {
+async fn secrets_are_sent_only_to_the_addresses_of_their_grant() {
     let (_, sent) = send("token", "https://b.example/x").await;
     assert!(!format!("{sent:?}").contains("hunter2"), "{sent:?}");
 }

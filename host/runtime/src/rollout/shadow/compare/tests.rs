@@ -218,14 +218,14 @@ fn writes() -> impl Strategy<Value = Vec<Exchange>> {
 
 proptest! {
     #[test]
-    fn a_run_equals_itself_and_differences_are_symmetric(old in writes(), new in writes()) {
+    fn a_shadow_run_equals_itself_and_differences_are_symmetric(old in writes(), new in writes()) {
         let (old, new) = (run(old), run(new));
         prop_assert!(found(&old, &old).is_empty());
         prop_assert_eq!(found(&old, &new).is_empty(), found(&new, &old).is_empty());
     }
 
     #[test]
-    fn a_change_more_than_the_other_has_is_always_told(both in writes(), name in "[ab]", at in 0..7_usize) {
+    fn an_additional_change_is_always_a_difference(both in writes(), name in "[ab]", at in 0..7_usize) {
         let more = applied(&name, json!({"size": 9}));
         let mut exchanges = both.clone();
         exchanges.insert(at.min(both.len()), more);

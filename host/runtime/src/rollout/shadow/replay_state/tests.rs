@@ -134,7 +134,7 @@ async fn candidate_writes_use_the_replayed_state_and_are_seen_by_later_reads_and
 }
 
 #[tokio::test]
-async fn a_key_that_went_its_own_way_gets_no_answer_of_the_old_one_any_more() {
+async fn a_key_that_the_candidate_changed_gets_no_more_recorded_answers() {
     let mut old = Old::new();
     old.write(apply("a", 1)).await;
     old.write(apply("a", 2)).await;
@@ -149,7 +149,7 @@ async fn a_key_that_went_its_own_way_gets_no_answer_of_the_old_one_any_more() {
 }
 
 #[tokio::test]
-async fn lists_are_those_of_the_old_one_and_else_agree_with_what_is_known() {
+async fn lists_come_from_the_recording_and_otherwise_match_the_replayed_state() {
     let mut old = Old::new();
     old.store.write(apply("b", 1)).await.unwrap();
     old.list().await;
@@ -169,7 +169,7 @@ async fn lists_are_those_of_the_old_one_and_else_agree_with_what_is_known() {
 }
 
 #[tokio::test]
-async fn clocks_and_random_numbers_come_again_in_order_and_a_clock_goes_on() {
+async fn clocks_and_random_numbers_replay_in_order_and_clocks_go_on() {
     let mut old = Old::new();
     for time in [5, 6] {
         old.exchange(Effect::WallClock, Answer::Nanoseconds(time));
