@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use homeostat_component::{CompilationCounts, Compiler, Engine, EngineOptions, LimitName, Reason};

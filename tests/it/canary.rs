@@ -2,7 +2,6 @@
 //! help.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,28 +12,29 @@ use homeostat_fixtures::{demo, demo_key, memory_store};
 use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::manifest::ComponentSource;
 use homeostat_runtime::{CodeSource, ControllerState, Options};
-use homeostat_store::embedded::EmbeddedStore;
-use homeostat_store::{Change, Key, Kind, Precondition, Query, Revision, Store, Write};
+use homeostat_store::{Change, Precondition, Query, Revision, Store, Write};
 use homeostat_testing::eventually;
 use homeostat_tests::{TestHost, guest};
 use serde_json::{Value, json};
 
+use crate::rollout::{of_host, opened};
+
 /// The number of keys. The number of every twentieth key is a multiple of twenty.
 const KEYS: u64 = 200;
-const NAME: &str = "fickle";
+const NAME: &str = "versioned";
 
 mod asked;
 mod disturbed;
 mod time;
 mod watches;
 
-/// Returns the component `fickle` for every version. The settings say which version it plays.
-struct FickleCode;
+/// Returns the component `versioned` for every version. The settings say which version it plays.
+struct VersionedCode;
 
 #[async_trait]
-impl CodeSource for FickleCode {
+impl CodeSource for VersionedCode {
     async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
-        let bytes = std::fs::read(guest("guest-fickle")).unwrap();
+        let bytes = std::fs::read(guest("guest-versioned")).unwrap();
         let wanted = source.digest.as_deref().unwrap_or_default();
         if Digest::of(&bytes).as_str() == wanted { Ok(bytes) } else { Err(format!("no code {wanted}")) }
     }
@@ -51,14 +51,18 @@ struct LateCode {
 #[async_trait]
 impl CodeSource for LateCode {
     async fn fetch(&self, source: &ComponentSource) -> Result<Vec<u8>, String> {
-        if self.is_found.load(Ordering::SeqCst) { FickleCode.fetch(source).await } else { Err("it is lost".to_owned()) }
+        if self.is_found.load(Ordering::SeqCst) {
+            VersionedCode.fetch(source).await
+        } else {
+            Err("it is lost".to_owned())
+        }
     }
 
     async fn sweep(&self, _: &BTreeSet<Digest>) {}
 }
 
 fn digest() -> String {
-    Digest::of(&std::fs::read(guest("guest-fickle")).unwrap()).to_string()
+    Digest::of(&std::fs::read(guest("guest-versioned")).unwrap()).to_string()
 }
 
 /// Returns the `Controller` of a version, with this `spec.rollout`.
@@ -85,10 +89,6 @@ fn quick() -> Value {
     json!({ "strategy": "canary", "steps": ["10%", "50%"], "gate": { "for": "100ms", "reconciles": 5, "duration": "100x" } })
 }
 
-fn of_host(kind: &str, name: &str) -> Key {
-    Key::new(Kind::new("homeostat.dev", "v1alpha1", kind), "", name)
-}
-
 /// A host whose controller runs version `one` for some keys.
 struct World {
     test: TestHost,
@@ -107,7 +107,7 @@ impl World {
 
     /// Starts a host over an existing store.
     async fn again(store: Arc<dyn Store>) -> Self {
-        Self::with_code(store, Arc::new(FickleCode)).await
+        Self::with_code(store, Arc::new(VersionedCode)).await
     }
 
     async fn with_code(store: Arc<dyn Store>, code: Arc<dyn CodeSource>) -> Self {
@@ -126,7 +126,7 @@ impl World {
         let engine = Engine::new(EngineOptions { preemption: false, ..EngineOptions::default() }).unwrap();
         let store = memory_store();
         let test = TestHost::with(store, |options| Options { seed: Some(7), engine, ..options }).await;
-        test.host.run_controllers(Arc::new(FickleCode)).await.unwrap();
+        test.host.run_controllers(Arc::new(VersionedCode)).await.unwrap();
         let world = Self { test };
         world.begin(version(json!({ "version": "one" }), json!({})), keys).await;
         world
@@ -138,7 +138,7 @@ impl World {
         eventually("the controller to be ready", async || world.test.host.ready(NAME).await.ok()).await;
         for number in 0..keys {
             let labels = json!({ "tier": if number < 10 { "first" } else { "rest" } });
-            let mut document = demo("Fickle", &format!("k{number}"), json!({}));
+            let mut document = demo("Versioned", &format!("k{number}"), json!({}));
             document["metadata"]["labels"] = labels;
             world.test.apply(document).await;
         }
@@ -175,7 +175,7 @@ impl World {
 
     /// Returns each resource by name, with the versions that reconciled it, in order.
     async fn seen(&self) -> Vec<(String, Vec<String>)> {
-        let kind = demo_key("Fickle", "").kind().clone();
+        let kind = demo_key("Versioned", "").kind().clone();
         let page = self.test.host.store().list(&Query::all(kind)).await.unwrap();
         let by = |status: &Value| serde_json::from_value(status["by"].clone()).unwrap_or_default();
         page.items.iter().map(|item| (item.key().name().to_owned(), by(item.status()))).collect()
@@ -191,7 +191,7 @@ impl World {
     /// Changes every key once. A second call needs another value, or changes nothing.
     async fn change_all(&self, keys: u64, value: &str) {
         for number in 0..keys {
-            let mut document = demo("Fickle", &format!("k{number}"), json!({}));
+            let mut document = demo("Versioned", &format!("k{number}"), json!({}));
             document["metadata"]["annotations"] = json!({ "changed": value });
             self.test.apply(document).await;
         }
@@ -295,7 +295,7 @@ async fn a_version_that_passes_its_shadow_and_fails_as_a_candidate_is_rolled_bac
     let world = World::start(0).await;
     let keys = async |numbers: Vec<u64>| {
         for number in numbers {
-            world.test.apply(demo("Fickle", &format!("k{number}"), json!({}))).await;
+            world.test.apply(demo("Versioned", &format!("k{number}"), json!({}))).await;
         }
     };
     keys((1..20).collect()).await;
@@ -345,11 +345,6 @@ async fn a_restart_after_a_rollback_reports_and_retries_a_stable_version_that_ca
     .await;
 }
 
-async fn opened(file: &Path) -> Arc<EmbeddedStore> {
-    let open = async || EmbeddedStore::open(file, homeostat_store::Options::default()).ok();
-    Arc::new(eventually("the store to be free", open).await)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn labels_choose_the_keys_of_the_first_step() {
     let world = World::start(40).await;
@@ -382,7 +377,7 @@ async fn keys_pinned_by_labels_stay_pinned_over_a_restart_and_a_change_of_labels
     // Gives the label to other keys.
     let relabel = async |world: &World| {
         for number in 0..keys {
-            let mut document = demo("Fickle", &format!("k{number}"), json!({}));
+            let mut document = demo("Versioned", &format!("k{number}"), json!({}));
             document["metadata"]["labels"] = json!({ "tier": if number < 30 { "rest" } else { "first" } });
             document["metadata"]["annotations"] = json!({ "at": world.test.host.store().revision().to_string() });
             world.test.apply(document).await;

@@ -228,7 +228,7 @@ fn a_file_that_is_not_a_component_is_refused_and_the_running_one_keeps_running()
         ("half a file", good[..good.len() / 2].to_vec()),
         ("no component", b"hello".to_vec()),
         ("core module", core),
-        ("another world", std::fs::read(guest("guest-wrong")).unwrap()),
+        ("another world", std::fs::read(guest("guest-wrong-world")).unwrap()),
     ];
     for (refusals, (what, bytes)) in (1..).zip(cases) {
         std::fs::write(folder.path().join("greeter.wasm"), bytes).unwrap();
@@ -248,7 +248,7 @@ fn a_file_that_is_not_a_component_is_refused_and_the_running_one_keeps_running()
 #[test]
 fn a_refusal_is_reported_before_the_unknown_kinds_that_it_causes() {
     let folder = greeter();
-    std::fs::copy(guest("guest-wrong"), folder.path().join("greeter.wasm")).unwrap();
+    std::fs::copy(guest("guest-wrong-world"), folder.path().join("greeter.wasm")).unwrap();
     let more = "apiVersion: demo.homeostat.dev/v1\nkind: Greeting\nmetadata: {name: moon}\nspec: {name: Moon}\n";
     write(folder.path(), "moon.yaml", more);
     let (host, _scratch) = start("run", folder.path());
@@ -429,7 +429,7 @@ fn inspect_describes_a_component_that_does_not_run() {
     for expected in ["sha256:", "wasi:http/outgoing-handler", "homeostat:reconciler/reconciler@0.1.0", "Monitor"] {
         assert!(text.contains(expected), "{expected} is not in {text}");
     }
-    let refused = run(&["inspect", &guest("guest-wrong").display().to_string()]);
+    let refused = run(&["inspect", &guest("guest-wrong-world").display().to_string()]);
     assert_eq!(refused.code, Some(3), "{}", refused.stderr);
     assert!(refused.stderr.contains("homeostat:reconciler/reconciler@0.1.0"), "{}", refused.stderr);
 }

@@ -1,6 +1,5 @@
 //! The life of a controller: its first lists, suspension, limits, removal, replacement and shutdown.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use homeostat_component::Limits;
@@ -354,12 +353,12 @@ async fn a_controller_above_the_limit_is_refused_until_another_one_is_removed() 
     let store = memory_store();
     let test = TestHost::with(store, |options| Options { controllers_max: 2, ..options }).await;
     for name in ["a", "b"] {
-        test.add(name, &guest("guest-moody")).await;
+        test.add(name, &guest("guest-scripted")).await;
     }
-    let third = test.definition("c", &guest("guest-moody")).await;
+    let third = test.definition("c", &guest("guest-scripted")).await;
     let refused = test.host.put(third.clone()).await.unwrap_err();
     assert!(refused.to_string().starts_with("limit controllers: "), "{refused}");
-    let known = test.definition("a", &guest("guest-moody")).await;
+    let known = test.definition("a", &guest("guest-scripted")).await;
     test.host.put(Definition { config: [("x".to_owned(), "y".to_owned())].into(), ..known }).await.unwrap();
     let room = test.host.measure().room;
     assert_eq!((room.controllers, room.controllers_max), (2, 2));

@@ -9,7 +9,7 @@ use homeostat_component::{
     Answer, Call, Component, Effect, Effects, Engine, EngineOptions, Grants, Limits, Outcome, StoreError,
 };
 use homeostat_fixtures::memory_store;
-use homeostat_store::{Key, Kind, Options, Store, Write};
+use homeostat_store::{Key, Kind, Store, Write};
 use homeostat_tests::{all_resources, guest};
 use homeostat_verify::{Trace, TraceDifference, difference, record, replay};
 use serde_json::{Value, json};

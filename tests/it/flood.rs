@@ -39,7 +39,7 @@ impl FloodHost {
     fn new() -> Self {
         let flood = Self { folder: tempfile::tempdir().unwrap(), scratch: tempfile::tempdir().unwrap() };
         fs::copy(guest("guest-flooder"), flood.folder.path().join("flooder.wasm")).unwrap();
-        fs::copy(guest("guest-moody"), flood.folder.path().join("moody.wasm")).unwrap();
+        fs::copy(guest("guest-scripted"), flood.folder.path().join("scripted.wasm")).unwrap();
         flood
     }
 
@@ -75,9 +75,10 @@ fn flood_is_at_its_bound(flood: &FloodHost) -> f64 {
 }
 
 fn apply(flood: &FloodHost, host: &HostProcess, name: &str) {
-    let file = flood.scratch.path().join("moody.yaml");
-    let document =
-        format!("apiVersion: demo.homeostat.dev/v1\nkind: Moody\nmetadata: {{name: {name}}}\nspec: {{mood: settle}}\n");
+    let file = flood.scratch.path().join("scripted.yaml");
+    let document = format!(
+        "apiVersion: demo.homeostat.dev/v1\nkind: Scripted\nmetadata: {{name: {name}}}\nspec: {{action: settle}}\n"
+    );
     fs::write(&file, document).unwrap();
     let applied = host.ask(&["apply", "-f", &file.display().to_string()]);
     assert_eq!(applied.code, Some(0), "{}", applied.stderr);
@@ -85,7 +86,7 @@ fn apply(flood: &FloodHost, host: &HostProcess, name: &str) {
 
 fn wait_for_settled(flood: &FloodHost, count: f64) {
     eventually_blocking("the other controller to settle", || {
-        let settled = [("controller", "moody"), ("result", "success")];
+        let settled = [("controller", "scripted"), ("result", "success")];
         (flood.scrape().get("controller_runtime_reconcile_total", &settled) >= count).then_some(())
     });
 }
@@ -93,7 +94,11 @@ fn wait_for_settled(flood: &FloodHost, count: f64) {
 #[test]
 fn endless_keys_are_refused_at_their_limit_and_the_host_stays_small() {
     let flood = FloodHost::new();
-    flood.controller("moody", "moody", "grants: {resources: [{kinds: [\"*\"], verbs: [\"*\"], namespaces: [\"*\"]}]}");
+    flood.controller(
+        "scripted",
+        "scripted",
+        "grants: {resources: [{kinds: [\"*\"], verbs: [\"*\"], namespaces: [\"*\"]}]}",
+    );
     let host = flood.start();
     eventually_blocking("the host to be ready", || {
         (get(flood.scratch.path(), "/readyz", "*/*").code == 200).then_some(())
@@ -114,7 +119,7 @@ fn endless_keys_are_refused_at_their_limit_and_the_host_stays_small() {
     assert!(status.contains("limit keys: "), "{status}");
     let queue = host.ask(&["queue", "flooder", "--limit", "4000"]).stdout;
     assert!(queue.contains("limit error-bytes: "), "no entry says that the error of its key was left out");
-    assert_eq!(flood.scrape().get("homeostat_refused_keys_total", &[("controller", "moody")]), 0.0);
+    assert_eq!(flood.scrape().get("homeostat_refused_keys_total", &[("controller", "scripted")]), 0.0);
 
     assert_eq!(host.terminate().code, Some(0));
     let host = flood.start();

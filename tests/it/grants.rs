@@ -15,7 +15,7 @@ use homeostat_testing::eventually;
 use homeostat_tests::{TestHost, guest};
 use serde_json::{Value, json};
 
-const NAME: &str = "nosy";
+const NAME: &str = "logging";
 
 fn grants(resources: Value) -> Grants {
     serde_json::from_value(json!({ "resources": resources })).unwrap()
@@ -24,7 +24,7 @@ fn grants(resources: Value) -> Grants {
 /// Returns grants for all watches of the guest, in these namespaces.
 fn within(namespaces: &[&str]) -> Value {
     json!([
-        { "kinds": ["demo.homeostat.dev/Nosy"], "verbs": ["watch", "get"], "namespaces": namespaces },
+        { "kinds": ["demo.homeostat.dev/Logging"], "verbs": ["watch", "get"], "namespaces": namespaces },
         { "kinds": ["demo.homeostat.dev/Note"], "verbs": ["watch"], "namespaces": namespaces },
         { "kinds": ["demo.homeostat.dev/Vault"], "verbs": ["watch", "get"], "namespaces": namespaces },
     ])
@@ -32,7 +32,7 @@ fn within(namespaces: &[&str]) -> Value {
 
 async fn definition(test: &TestHost, resources: Value) -> Definition {
     let grants = grants(resources);
-    let component = test.load(&guest("guest-nosy")).await;
+    let component = test.load(&guest("guest-logging")).await;
     Definition { grants, ..Definition::new(NAME, component) }
 }
 
@@ -80,7 +80,7 @@ async fn deliveries_of(test: &TestHost, act: impl AsyncFnOnce(&TestHost)) -> BTr
     let last = test.host.logs().tail(Some(NAME), 0, 10_000).last().map_or(0, |line| line.sequence);
     act(test).await;
     // Every watch has delivered its events of `act` once it delivers this last one.
-    for kind in ["Note", "Vault", "Nosy"] {
+    for kind in ["Note", "Vault", "Logging"] {
         let now = test.host.store().revision().to_string();
         apply(test, kind, "blue/last", json!({ "now": now, "password": "last" })).await;
     }
@@ -102,7 +102,7 @@ async fn a_watch_without_a_grant_refuses_the_component_and_names_the_missing_lin
         error.to_string()
     };
     let told = refused(json!([])).await;
-    for line in ["Nosy], verbs: [watch]", "Note], verbs: [watch]", "Vault], verbs: [watch, get]"] {
+    for line in ["Logging], verbs: [watch]", "Note], verbs: [watch]", "Vault], verbs: [watch, get]"] {
         assert!(told.contains(&format!("{{kinds: [demo.homeostat.dev/{line}, namespaces: [\"*\"]}}")), "{told}");
     }
     let mut unread = within(&["*"]);
@@ -116,7 +116,7 @@ async fn a_watch_without_a_grant_refuses_the_component_and_names_the_missing_lin
 async fn a_watch_granted_for_a_namespace_delivers_no_other_namespace() {
     let test = host().await;
     for place in ["blue/a", "green/a"] {
-        apply(&test, "Nosy", place, json!({})).await;
+        apply(&test, "Logging", place, json!({})).await;
         apply(&test, "Note", &place.replace("/a", "/n"), json!({})).await;
         apply(&test, "Vault", &place.replace("/a", "/v"), json!({ "password": format!("of {place}") })).await;
     }
@@ -129,7 +129,7 @@ async fn a_watch_granted_for_a_namespace_delivers_no_other_namespace() {
             apply(test, "Note", &format!("{place}/n"), json!({ "changed": true })).await;
             apply(test, "Vault", &format!("{place}/v"), json!({ "password": "new" })).await;
             delete(test, "Vault", &format!("{place}/v")).await;
-            delete(test, "Nosy", &format!("{place}/a")).await;
+            delete(test, "Logging", &format!("{place}/a")).await;
         }
     });
     let changed = changed.await;
@@ -186,7 +186,7 @@ async fn narrowed_grants_stop_events_at_once_and_widened_ones_list_new_resources
 async fn a_follow_delivers_only_resources_that_its_grant_covers() {
     let test = host().await;
     put(&test, within(&["blue"])).await;
-    apply(&test, "Nosy", "blue/f", json!({ "follows": "all" })).await;
+    apply(&test, "Logging", "blue/f", json!({ "follows": "all" })).await;
     deliveries(&test).await;
     let changed = async |place: &str| {
         let note = format!("{place}/followed");
@@ -214,7 +214,7 @@ async fn a_follow_delivers_only_resources_that_its_grant_covers() {
 async fn a_follow_by_content_without_a_grant_to_read_the_kind_is_denied() {
     let test = host().await;
     put(&test, within(&["blue"])).await;
-    apply(&test, "Nosy", "blue/f", json!({ "follows": "color" })).await;
+    apply(&test, "Logging", "blue/f", json!({ "follows": "color" })).await;
     let denied = eventually("the denial", async || {
         let events = test.host.events().list(&EventFilter::default());
         events.into_iter().find(|event| event.reason == "Forbidden")
@@ -223,20 +223,20 @@ async fn a_follow_by_content_without_a_grant_to_read_the_kind_is_denied() {
     assert!(denied.contains("no grant for list of demo.homeostat.dev/Note"), "{denied}");
 }
 
-/// Returns the guest `nosy` for every source.
-struct NosyCode;
+/// Returns the guest `logging` for every source.
+struct LoggingCode;
 
 #[async_trait]
-impl CodeSource for NosyCode {
+impl CodeSource for LoggingCode {
     async fn fetch(&self, _: &ComponentSource) -> Result<Vec<u8>, String> {
-        std::fs::read(guest("guest-nosy")).map_err(|error| error.to_string())
+        std::fs::read(guest("guest-logging")).map_err(|error| error.to_string())
     }
 
     async fn sweep(&self, _: &BTreeSet<Digest>) {}
 }
 
 fn version(version: &str, resources: &Value, rollout: &Value) -> Value {
-    let digest = Digest::of(&std::fs::read(guest("guest-nosy")).unwrap()).to_string();
+    let digest = Digest::of(&std::fs::read(guest("guest-logging")).unwrap()).to_string();
     json!({
         "apiVersion": "homeostat.dev/v1alpha1", "kind": "Controller", "metadata": { "name": NAME },
         "spec": {
@@ -257,10 +257,10 @@ async fn revoked_grants_end_at_once_even_if_the_new_definition_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let store = || EmbeddedStore::open(folder.path().join("store"), homeostat_store::Options::default()).unwrap();
     let test = declared(TestHost::over(Arc::new(store())).await).await;
-    test.host.run_controllers(Arc::new(NosyCode)).await.unwrap();
+    test.host.run_controllers(Arc::new(LoggingCode)).await.unwrap();
     apply_version(&test, version("-one", &within(&["*"]), &json!({}))).await;
     test.host.ready(NAME).await.unwrap();
-    apply(&test, "Nosy", "blue/a", json!({})).await;
+    apply(&test, "Logging", "blue/a", json!({})).await;
     apply(&test, "Vault", "blue/v", json!({ "password": "seen" })).await;
     assert!(deliveries(&test).await.contains("map blue/v seen"));
 
@@ -270,14 +270,14 @@ async fn revoked_grants_end_at_once_even_if_the_new_definition_is_refused() {
     apply_version(&test, version("-one", &unread, &json!({}))).await;
     let change = async |test: &TestHost| {
         apply(test, "Vault", "blue/v", json!({ "password": "unseen" })).await;
-        apply(test, "Nosy", "blue/b", json!({})).await;
+        apply(test, "Logging", "blue/b", json!({})).await;
     };
     let known = deliveries_of(&test, change).await;
     assert!(known.contains("reconcile-one blue/b") && !known.iter().any(|line| line.contains("map")), "{known:?}");
 
     // Without any grant the controller receives nothing.
     apply_version(&test, version("-one", &json!([]), &json!({}))).await;
-    let nothing = deliveries_of(&test, async |test| apply(test, "Nosy", "blue/c", json!({})).await).await;
+    let nothing = deliveries_of(&test, async |test| apply(test, "Logging", "blue/c", json!({})).await).await;
     assert_eq!(nothing, texts([]));
     let events = test.host.events().list(&EventFilter { controller: Some(NAME.into()), ..EventFilter::default() });
     assert!(events.iter().any(|event| event.reason == "GrantsReduced"));
@@ -286,7 +286,7 @@ async fn revoked_grants_end_at_once_even_if_the_new_definition_is_refused() {
     test.host.shutdown(std::time::Duration::from_secs(10)).await;
     drop(test);
     let again = TestHost::over(Arc::new(store())).await;
-    again.host.run_controllers(Arc::new(NosyCode)).await.unwrap();
+    again.host.run_controllers(Arc::new(LoggingCode)).await.unwrap();
     eventually("the controller to run again", async || again.host.ready(NAME).await.ok()).await;
     assert_eq!(deliveries(&again).await, texts([]));
 
@@ -301,15 +301,15 @@ async fn revoked_grants_end_at_once_even_if_the_new_definition_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn revoked_grants_end_before_a_canary_has_all_keys() {
     let test = host().await;
-    test.host.run_controllers(Arc::new(NosyCode)).await.unwrap();
+    test.host.run_controllers(Arc::new(LoggingCode)).await.unwrap();
     apply_version(&test, version("-one", &within(&["*"]), &json!({}))).await;
     test.host.ready(NAME).await.unwrap();
     let rollout = json!({ "strategy": "canary", "share": "10%", "gate": { "for": "1h", "reconciles": 1 } });
     apply_version(&test, version("-one", &within(&["blue"]), &rollout)).await;
     let changed = deliveries_of(&test, async |test| {
         for number in 0..16 {
-            apply(test, "Nosy", &format!("blue/n{number}"), json!({})).await;
-            apply(test, "Nosy", &format!("green/n{number}"), json!({})).await;
+            apply(test, "Logging", &format!("blue/n{number}"), json!({})).await;
+            apply(test, "Logging", &format!("green/n{number}"), json!({})).await;
         }
     });
     let changed = changed.await;
@@ -320,7 +320,7 @@ async fn revoked_grants_end_before_a_canary_has_all_keys() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_canary_gets_no_key_outside_its_own_grants() {
     let test = host().await;
-    test.host.run_controllers(Arc::new(NosyCode)).await.unwrap();
+    test.host.run_controllers(Arc::new(LoggingCode)).await.unwrap();
     test.apply(version("-one", &within(&["*"]), &json!({}))).await;
     eventually("the controller to be ready", async || test.host.ready(NAME).await.ok()).await;
     let gate = json!({ "for": "1h", "reconciles": 1 });

@@ -23,7 +23,7 @@ use crate::metrics::scrape::{Scrape, get};
 struct Arena {
     engine: Engine,
     hostile: Component,
-    spiteful: Component,
+    hostile_exports: Component,
     greeter: Component,
 }
 
@@ -32,9 +32,9 @@ async fn arena() -> &'static Arena {
     let built = ARENA.get_or_init(async || {
         let engine = Engine::new(EngineOptions::default()).unwrap();
         let load = async |name: &str| engine.load(std::fs::read(guest(name)).unwrap()).await.unwrap();
-        let (hostile, spiteful) = (load("guest-hostile").await, load("guest-spiteful").await);
+        let (hostile, hostile_exports) = (load("guest-hostile").await, load("guest-hostile-exports").await);
         let greeter = load("greeter").await;
-        Arena { engine, hostile, spiteful, greeter }
+        Arena { engine, hostile, hostile_exports, greeter }
     });
     built.await
 }
@@ -168,23 +168,23 @@ async fn a_deeply_nested_document_is_an_error_of_the_guest() {
 
 /// Runs the guest that misbehaves in any export, and returns the message of the event with this reason.
 async fn misbehave(test: &TestHost, attack: &str, reason: &str) -> String {
-    let definition = Definition::new("spiteful", arena().await.spiteful.clone());
+    let definition = Definition::new("hostile-exports", arena().await.hostile_exports.clone());
     let config = BTreeMap::from([("attack".to_owned(), attack.to_owned())]);
     let cpu = if attack.ends_with("loop") { limits().cpu } else { patient().cpu };
     let limits = Limits { cpu, ..limits() };
     test.host.put(Definition { grants: all_resources(), limits, config, ..definition }).await.unwrap();
     test.apply(demo("Bait", "bait", json!({}))).await;
-    test.apply(demo("Spiteful", "it", json!({}))).await;
+    test.apply(demo("HostileExports", "it", json!({}))).await;
     let told = match attack.strip_prefix("stop ") {
         Some(_) => {
             eventually("the controller to start", async || {
-                (test.status("spiteful").state == ControllerState::Ready).then_some(())
+                (test.status("hostile-exports").state == ControllerState::Ready).then_some(())
             })
             .await;
-            test.host.remove("spiteful").await.unwrap();
-            event(test, "spiteful", reason).await
+            test.host.remove("hostile-exports").await.unwrap();
+            event(test, "hostile-exports", reason).await
         }
-        None => event(test, "spiteful", reason).await,
+        None => event(test, "hostile-exports", reason).await,
     };
     assert_greeter_reconciles(test).await;
     told.message
@@ -223,16 +223,16 @@ async fn a_request_to_a_silent_server_ends_at_the_deadline() {
     }))
     .unwrap();
     let test = host().await;
-    let component = test.load(&guest("guest-needy")).await;
+    let component = test.load(&guest("guest-fetcher")).await;
     let limits = Limits { deadline: Duration::from_millis(500), ..patient() };
     let limits = Limits { cpu: limits.deadline, ..limits };
     // There are more keys than workers, so all workers wait for the server.
     let overrides = Overrides { concurrency: Some(4), ..Overrides::default() };
-    test.host.put(Definition { grants, limits, overrides, ..Definition::new("needy", component) }).await.unwrap();
+    test.host.put(Definition { grants, limits, overrides, ..Definition::new("fetcher", component) }).await.unwrap();
     for number in 0..8 {
-        test.apply(demo("Needy", &format!("it{number}"), json!({"url": url}))).await;
+        test.apply(demo("Fetcher", &format!("it{number}"), json!({"url": url}))).await;
     }
-    let told = event(&test, "needy", "LimitExceeded").await;
+    let told = event(&test, "fetcher", "LimitExceeded").await;
     assert!(told.message.contains("limit deadline: "), "{}", told.message);
     assert_greeter_reconciles(&test).await;
 }

@@ -1,7 +1,6 @@
 //! The journey of a key from a change in the store to the guest's write, and the errors of guests that
 //! misbehave.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use homeostat_component::{BackoffSpec, Limits};

@@ -1,4 +1,4 @@
-//! Metrics, dashboard and health of a real host with the guest `moody`.
+//! Metrics, dashboard and health of a real host with the guest `scripted`.
 
 mod dashboard;
 pub(crate) mod scrape;
@@ -29,9 +29,9 @@ struct Host {
 }
 
 impl Host {
-    /// Starts a host with the guest `moody` and a deadline of a second.
+    /// Starts a host with the guest `scripted` and a deadline of a second.
     fn start() -> Self {
-        Self::with("moody", "guest-moody", "limits: {deadline: 1s}, backoff: {base: 5ms, max: 50ms}")
+        Self::with("scripted", "guest-scripted", "limits: {deadline: 1s}, backoff: {base: 5ms, max: 50ms}")
     }
 
     fn with(name: &str, package: &str, more: &str) -> Self {
@@ -62,15 +62,15 @@ impl Host {
         eventually_blocking(what, || Some(self.scrape()).filter(&wanted))
     }
 
-    /// Applies resources with these names and moods.
-    fn apply(&self, moods: &[(&str, &str)]) {
-        let document = |(name, mood): &(&str, &str)| {
+    /// Applies resources with these names and actions.
+    fn apply(&self, actions: &[(&str, &str)]) {
+        let document = |(name, action): &(&str, &str)| {
             format!(
-                "---\napiVersion: demo.homeostat.dev/v1\nkind: Moody\nmetadata: {{name: {name}}}\nspec: {{mood: {mood}}}\n"
+                "---\napiVersion: demo.homeostat.dev/v1\nkind: Scripted\nmetadata: {{name: {name}}}\nspec: {{action: {action}}}\n"
             )
         };
-        let file = self.scratch.path().join("moods.yaml");
-        std::fs::write(&file, moods.iter().map(document).collect::<String>()).unwrap();
+        let file = self.scratch.path().join("actions.yaml");
+        std::fs::write(&file, actions.iter().map(document).collect::<String>()).unwrap();
         self.ask(&["apply", "-f", &file.display().to_string()]);
     }
 
@@ -89,7 +89,7 @@ fn manifest(name: &str, more: &str) -> String {
 }
 
 fn result(scrape: &Scrape, word: &str) -> f64 {
-    scrape.get("controller_runtime_reconcile_total", &[("controller", "moody"), ("result", word)])
+    scrape.get("controller_runtime_reconcile_total", &[("controller", "scripted"), ("result", word)])
 }
 
 /// Returns whether all gauges of activity are 0.
@@ -97,7 +97,7 @@ fn is_idle(scrape: &Scrape) -> bool {
     AT_REST.iter().all(|name| scrape.get(name, &[]) == 0.0)
 }
 
-const MOODS: [(&str, &str); 8] = [
+const ACTIONS: [(&str, &str); 8] = [
     ("hidden-settle", "settle"),
     ("hidden-again", "again"),
     ("hidden-at-once", "at-once"),
@@ -112,14 +112,17 @@ const MOODS: [(&str, &str); 8] = [
 #[test]
 fn metrics_count_every_result_of_a_reconcile_and_gauges_return_to_zero() {
     let host = Host::start();
-    host.ask(&["suspend", "moody"]);
-    host.apply(&MOODS);
-    let held = host.until("all keys to be ready", |scrape| scrape.get("workqueue_depth", &[]) == MOODS.len() as f64);
-    assert_eq!(held.get("workqueue_depth", &[("priority", "normal")]), MOODS.len() as f64);
+    host.ask(&["suspend", "scripted"]);
+    host.apply(&ACTIONS);
+    let held = host.until("all keys to be ready", |scrape| scrape.get("workqueue_depth", &[]) == ACTIONS.len() as f64);
+    assert_eq!(held.get("workqueue_depth", &[("priority", "normal")]), ACTIONS.len() as f64);
     assert!(held.get("homeostat_oldest_ready_seconds", &[]) > 0.0);
-    assert_eq!(held.get("workqueue_adds_total", &[("name", "moody"), ("controller", "moody")]), MOODS.len() as f64);
+    assert_eq!(
+        held.get("workqueue_adds_total", &[("name", "scripted"), ("controller", "scripted")]),
+        ACTIONS.len() as f64
+    );
     assert_eq!(held.get("homeostat_controllers", &[("state", "suspended")]), 1.0);
-    host.ask(&["resume", "moody"]);
+    host.ask(&["resume", "scripted"]);
 
     let running = host.until("a key to run for a while", |scrape| {
         scrape.get("workqueue_longest_running_processor_seconds", &[]) > 0.1
@@ -129,7 +132,7 @@ fn metrics_count_every_result_of_a_reconcile_and_gauges_return_to_zero() {
     assert!(running.get("homeostat_instances_running", &[]) >= 1.0);
     let busy = host.until("every result to be counted", |scrape| {
         let results = ["success", "requeue", "requeue_after", "error", "terminal_error"];
-        let controller = [("controller", "moody")];
+        let controller = [("controller", "scripted")];
         results.iter().all(|word| result(scrape, word) >= 1.0)
             && scrape.get("controller_runtime_reconcile_panics_total", &controller) >= 2.0
             && scrape.get("controller_runtime_reconcile_timeouts_total", &controller) >= 1.0
@@ -138,7 +141,7 @@ fn metrics_count_every_result_of_a_reconcile_and_gauges_return_to_zero() {
     assert_eq!(busy.get("homeostat_parked_keys", &[]), 1.0);
     assert!(busy.get("homeostat_waiting_keys", &[]) >= 1.0);
 
-    host.apply(&MOODS.map(|(name, _)| (name, "settle")));
+    host.apply(&ACTIONS.map(|(name, _)| (name, "settle")));
     let rested = host.until("the host to be idle", is_idle);
     assert_consistent(&rested);
     assert!(!rested.text.contains("hidden") && !busy.text.contains("hidden"), "a key is a label");
@@ -146,8 +149,8 @@ fn metrics_count_every_result_of_a_reconcile_and_gauges_return_to_zero() {
 
 /// Asserts that the metrics of an idle host agree with each other.
 fn assert_consistent(scrape: &Scrape) {
-    let of = |name: &str| scrape.get(name, &[("controller", "moody")]);
-    let limit = |name: &str| scrape.get("homeostat_limit_hits_total", &[("controller", "moody"), ("limit", name)]);
+    let of = |name: &str| scrape.get(name, &[("controller", "scripted")]);
+    let limit = |name: &str| scrape.get("homeostat_limit_hits_total", &[("controller", "scripted"), ("limit", name)]);
     let all = of("controller_runtime_reconcile_total");
     for histogram in [
         "workqueue_queue_duration_seconds",
@@ -155,7 +158,7 @@ fn assert_consistent(scrape: &Scrape) {
         "controller_runtime_reconcile_time_seconds",
     ] {
         assert_eq!(of(&format!("{histogram}_count")), all, "{histogram}");
-        let above = scrape.get(&format!("{histogram}_bucket"), &[("controller", "moody"), ("le", "+Inf")]);
+        let above = scrape.get(&format!("{histogram}_bucket"), &[("controller", "scripted"), ("le", "+Inf")]);
         assert_eq!(above, all, "{histogram}");
     }
     assert_eq!(of("workqueue_retries_total"), result(scrape, "error"));
@@ -188,13 +191,13 @@ fn series_start_at_zero_with_their_controller_and_end_with_it() {
         ("homeostat_swaps_total", &["controller", "result"]),
         ("homeostat_rollouts_total", &["controller", "result"]),
     ] {
-        assert_eq!(begun.get(name, &[("controller", "moody")]), 0.0, "{name}");
+        assert_eq!(begun.get(name, &[("controller", "scripted")]), 0.0, "{name}");
         assert_eq!(begun.labels(name), labels.iter().copied().collect(), "{name}");
     }
     for word in ["success", "requeue", "requeue_after", "error", "terminal_error", "dropped"] {
         assert_eq!(result(&begun, word), 0.0, "{word}");
     }
-    assert_eq!(begun.get("controller_runtime_max_concurrent_reconciles", &[("controller", "moody")]), 4.0);
+    assert_eq!(begun.get("controller_runtime_max_concurrent_reconciles", &[("controller", "scripted")]), 4.0);
     host.apply(&[("one", "fail")]);
     host.until("failures to be counted", |scrape| result(scrape, "error") >= 2.0);
     host.apply(&[("one", "settle")]);
@@ -204,14 +207,14 @@ fn series_start_at_zero_with_their_controller_and_end_with_it() {
     let kept = std::fs::read(&file).unwrap();
     std::fs::remove_file(&file).unwrap();
     let gone = host.until("the series to end", |scrape| scrape.get("homeostat_controllers", &[]) == 0.0);
-    assert!(!gone.text.contains("moody"), "{}", gone.text);
+    assert!(!gone.text.contains("scripted"), "{}", gone.text);
 
     std::fs::write(&file, kept).unwrap();
-    let reconciles = |scrape: &Scrape| scrape.find("controller_runtime_reconcile_total", &[("controller", "moody")]);
+    let reconciles = |scrape: &Scrape| scrape.find("controller_runtime_reconcile_total", &[("controller", "scripted")]);
     let again = host.until("the name to be used again", |scrape| reconciles(scrape) == Some(1.0) && is_idle(scrape));
-    assert_eq!(again.get("homeostat_controller_generation", &[("controller", "moody")]), 1.0);
+    assert_eq!(again.get("homeostat_controller_generation", &[("controller", "scripted")]), 1.0);
     assert_eq!((result(&again, "success"), result(&again, "error")), (1.0, 0.0), "the series restart at 0");
-    assert_eq!(again.get("workqueue_adds_total", &[("name", "moody")]), 1.0);
+    assert_eq!(again.get("workqueue_adds_total", &[("name", "scripted")]), 1.0);
 }
 
 #[test]
@@ -226,7 +229,7 @@ fn swaps_are_counted_and_the_digest_is_that_of_the_running_component() {
         digests[0].clone()
     };
     let swaps =
-        |scrape: &Scrape, word| scrape.get("homeostat_swaps_total", &[("controller", "moody"), ("result", word)]);
+        |scrape: &Scrape, word| scrape.get("homeostat_swaps_total", &[("controller", "scripted"), ("result", word)]);
     let first = host.scrape();
     std::fs::write(&file, renamed(&component, "new")).unwrap();
     let swapped = host.until("the swap to be counted", |scrape| swaps(scrape, "swapped") == 1.0);

@@ -6,7 +6,7 @@ use homeostat_testing::{eventually_blocking, eventually_equal};
 use homeostat_tests::{HostProcess, Output, guest};
 use serde_json::Value;
 
-/// A host with the guest `moody`.
+/// A host with the guest `scripted`.
 struct Host {
     _folder: tempfile::TempDir,
     scratch: tempfile::TempDir,
@@ -23,30 +23,30 @@ impl Host {
     /// Starts a host with more lines in the manifest.
     fn with(more: &str) -> Self {
         let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        std::fs::copy(guest("guest-moody"), folder.path().join("moody.wasm")).unwrap();
+        std::fs::copy(guest("guest-scripted"), folder.path().join("scripted.wasm")).unwrap();
         let manifest = format!(
-            "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {{name: moody}}\nspec:\n  \
-             component: {{file: moody.wasm}}\n  grants:\n    resources:\n    \
+            "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {{name: scripted}}\nspec:\n  \
+             component: {{file: scripted.wasm}}\n  grants:\n    resources:\n    \
              - {{kinds: [\"*\"], verbs: [\"*\"], namespaces: [\"*\"]}}\n  \
              backoff: {{base: 10m, max: 10m}}\n  limits: {{deadline: 300s}}\n{more}"
         );
-        std::fs::write(folder.path().join("moody.yaml"), manifest).unwrap();
+        std::fs::write(folder.path().join("scripted.yaml"), manifest).unwrap();
         let running = HostProcess::start("run", folder.path(), scratch.path(), &[]);
         Self { _folder: folder, scratch, running }
     }
 
     fn until_state(&self, wanted: &str) {
-        self.running.until("controller", "moody", "/status/state", &wanted.into());
+        self.running.until("controller", "scripted", "/status/state", &wanted.into());
     }
 
-    fn apply(&self, moods: &[(&str, &str)]) {
-        let document = |(name, mood): &(&str, &str)| {
+    fn apply(&self, actions: &[(&str, &str)]) {
+        let document = |(name, action): &(&str, &str)| {
             format!(
-                "---\napiVersion: demo.homeostat.dev/v1\nkind: Moody\nmetadata: {{name: {name}}}\nspec: {{mood: {mood}}}\n"
+                "---\napiVersion: demo.homeostat.dev/v1\nkind: Scripted\nmetadata: {{name: {name}}}\nspec: {{action: {action}}}\n"
             )
         };
-        let file = self.scratch.path().join("moods.yaml");
-        write(&file, &moods.iter().map(document).collect::<String>());
+        let file = self.scratch.path().join("actions.yaml");
+        write(&file, &actions.iter().map(document).collect::<String>());
         self.ask(&["apply", "-f", &file.display().to_string()]);
     }
 
@@ -64,12 +64,12 @@ impl Host {
     }
 
     fn reconciles(&self) -> u64 {
-        self.running.json(&["get", "controllers", "moody"])["status"]["reconciles"].as_u64().unwrap()
+        self.running.json(&["get", "controllers", "scripted"])["status"]["reconciles"].as_u64().unwrap()
     }
 
     /// Returns the names of the keys in these states.
     fn names(&self, more: &[&str]) -> Vec<String> {
-        let stdout = self.ask(&[&["queue", "moody", "-o", "name"], more].concat()).stdout;
+        let stdout = self.ask(&[&["queue", "scripted", "-o", "name"], more].concat()).stdout;
         let mut names: Vec<String> =
             stdout.lines().map(|line| line.trim_start_matches("default/").to_owned()).collect();
         names.sort_unstable();
@@ -78,12 +78,12 @@ impl Host {
 
     fn until_names(&self, more: &[&str], wanted: &[&str]) {
         let wanted: Vec<String> = wanted.iter().map(|name| (*name).to_owned()).collect();
-        eventually_equal(&format!("the names of `queue moody {}`", more.join(" ")), &wanted, || self.names(more));
+        eventually_equal(&format!("the names of `queue scripted {}`", more.join(" ")), &wanted, || self.names(more));
     }
 
     /// Returns the queue's entry of one key.
     fn entry(&self, name: &str) -> Option<Value> {
-        let list = self.running.json(&["queue", "moody"]);
+        let list = self.running.json(&["queue", "scripted"]);
         let items = list["items"][0]["items"].as_array().unwrap();
         items.iter().find(|item| item["key"]["name"] == name).cloned()
     }
@@ -115,15 +115,15 @@ fn the_queue_shows_state_and_last_error_of_every_key() {
     host.until_names(&["--state", "dirty"], &["runs"]);
     assert_eq!(host.names(&["--state", "running"]), ["runs"]);
 
-    let wide = host.ask(&["queue", "moody", "-o", "wide"]).stdout;
+    let wide = host.ask(&["queue", "scripted", "-o", "wide"]).stdout;
     let header: Vec<&str> = wide.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(header, ["CONTROLLER", "KEY", "STATE", "FAILURES", "DUE", "PRIORITY", "SINCE", "LAST", "ERROR"]);
     let row = |name: &str| wide.lines().find(|line| line.contains(name)).unwrap().to_owned();
     assert!(row("default/never").ends_with("given up on purpose"), "{wide}");
     assert!(row("default/runs").contains(" normal "), "{wide}");
-    let yaml = host.ask(&["queue", "moody", "-o", "yaml", "--state", "parked"]).stdout;
+    let yaml = host.ask(&["queue", "scripted", "-o", "yaml", "--state", "parked"]).stdout;
     assert!(yaml.contains("state: parked") && !yaml.contains("state: waiting"), "{yaml}");
-    let unknown = host.running.ask(&["queue", "moody", "--state", "asleep"]);
+    let unknown = host.running.ask(&["queue", "scripted", "--state", "asleep"]);
     assert_eq!(unknown.code, Some(2), "{}", unknown.stderr);
 }
 
@@ -133,10 +133,10 @@ fn queue_counts_the_keys_beyond_its_limit() {
     host.apply(&[("a", "later"), ("b", "later"), ("c", "fail-never"), ("d", "fail-never"), ("e", "later")]);
     host.until_names(&[], &["a", "b", "c", "d", "e"]);
     for format in ["table", "json", "yaml", "name", "wide"] {
-        let said = |more: &[&str]| host.ask(&[&["queue", "moody", "-o", format], more].concat()).stderr;
-        assert_eq!(said(&["--limit", "2"]), "moody: 2 of 5 keys are shown; --limit shows more\n", "{format}");
+        let said = |more: &[&str]| host.ask(&[&["queue", "scripted", "-o", format], more].concat()).stderr;
+        assert_eq!(said(&["--limit", "2"]), "scripted: 2 of 5 keys are shown; --limit shows more\n", "{format}");
         let parked = said(&["--limit", "1", "--state", "parked"]);
-        assert_eq!(parked, "moody: 1 of 2 keys are shown; --limit shows more\n", "{format}");
+        assert_eq!(parked, "scripted: 1 of 2 keys are shown; --limit shows more\n", "{format}");
         assert_eq!(said(&["--limit", "5"]), "", "{format}");
     }
 }
@@ -144,14 +144,14 @@ fn queue_counts_the_keys_beyond_its_limit() {
 #[test]
 fn a_suspended_controller_keeps_its_keys_and_a_resumed_one_runs_them() {
     let host = Host::start();
-    assert_eq!(host.ask(&["suspend", "moody"]).stdout, "controller.homeostat.dev/moody suspended\n");
+    assert_eq!(host.ask(&["suspend", "scripted"]).stdout, "controller.homeostat.dev/scripted suspended\n");
     host.until_state("suspended");
     host.apply(&[("one", "settle"), ("two", "later")]);
     host.until_names(&["--state", "ready"], &["one", "two"]);
     assert!(host.entry("one").unwrap()["readyForMs"].is_u64(), "the entry shows since when the key is ready");
-    let before = host.running.json(&["get", "controllers", "moody"])["status"]["reconciles"].clone();
+    let before = host.running.json(&["get", "controllers", "scripted"])["status"]["reconciles"].clone();
     assert_eq!(before, 0, "no key was reconciled");
-    assert_eq!(host.ask(&["resume", "moody"]).stdout, "controller.homeostat.dev/moody resumed\n");
+    assert_eq!(host.ask(&["resume", "scripted"]).stdout, "controller.homeostat.dev/scripted resumed\n");
     host.until_names(&[], &["two"]);
     host.until_names(&["--state", "waiting"], &["two"]);
 }
@@ -163,18 +163,18 @@ fn a_controller_suspended_except_for_deletions_runs_only_deletions() {
     host.until_state("suspended");
     host.apply(&[("one", "settle"), ("two", "settle")]);
     host.until_names(&["--state", "ready"], &["one", "two"]);
-    let refused = host.refused(&["queue", "expedite", "moody", "moody", "one"]);
+    let refused = host.refused(&["queue", "expedite", "scripted", "scripted", "one"]);
     assert!(refused.contains("suspended except for deletions"), "{refused}");
-    let status = || host.running.json(&["get", "controllers", "moody"])["status"].clone();
+    let status = || host.running.json(&["get", "controllers", "scripted"])["status"].clone();
     assert_eq!(status()["reconciles"], 0);
-    host.ask(&["delete", "moody", "two"]);
+    host.ask(&["delete", "scripted", "two"]);
     host.until_names(&[], &["one"]);
     eventually_blocking("the key to have run", || (status()["reconciles"] == 1).then_some(()));
     // A suspension by a person holds deletions back too.
-    host.ask(&["suspend", "moody"]);
-    host.ask(&["delete", "moody", "one"]);
+    host.ask(&["suspend", "scripted"]);
+    host.ask(&["delete", "scripted", "one"]);
     assert_eq!((status()["reconciles"].as_u64(), host.names(&[])), (Some(1), vec!["one".to_owned()]));
-    host.ask(&["resume", "moody"]);
+    host.ask(&["resume", "scripted"]);
     host.until_names(&[], &[]);
 }
 
@@ -185,14 +185,14 @@ fn a_parked_key_runs_again_after_a_retry() {
     host.until_names(&["--state", "parked"], &["never"]);
     host.until_names(&["--state", "waiting"], &["fails"]);
     let before = host.reconciles();
-    let said = host.ask(&["retry", "moody", "moody", "never"]).stdout;
-    assert_eq!(said, "moody.demo.homeostat.dev/never retried by moody\n");
+    let said = host.ask(&["retry", "scripted", "scripted", "never"]).stdout;
+    assert_eq!(said, "scripted.demo.homeostat.dev/never retried by scripted\n");
     eventually_blocking("the key to have run", || (host.reconciles() == before + 1).then_some(()));
     host.until_names(&["--state", "parked"], &["never"]);
-    host.ask(&["retry", "moody", "moody/fails"]);
+    host.ask(&["retry", "scripted", "scripted/fails"]);
     eventually_blocking("the other key to have run", || (host.reconciles() == before + 2).then_some(()));
     assert_eq!(host.entry("fails").unwrap()["failures"], 1, "the retry reset the failures");
-    host.refused(&["retry", "nobody", "moody", "never"]);
+    host.refused(&["retry", "nobody", "scripted", "never"]);
 }
 
 #[test]
@@ -200,31 +200,34 @@ fn a_key_that_is_not_queued_cannot_be_retried_but_enqueued() {
     let host = Host::start();
     host.apply(&[("one", "fail-never")]);
     host.until_names(&["--state", "parked"], &["one"]);
-    host.ask(&["queue", "cancel", "moody", "moody", "one"]);
+    host.ask(&["queue", "cancel", "scripted", "scripted", "one"]);
     host.until_names(&[], &[]);
     for verb in [&["retry"][..], &["queue", "cancel"], &["queue", "expedite"], &["queue", "postpone", "--after", "1s"]]
     {
-        let refused = host.refused(&[verb, &["moody", "moody", "one"]].concat());
+        let refused = host.refused(&[verb, &["scripted", "scripted", "one"]].concat());
         assert!(
-            refused.contains("moody/one is not on the queue") || refused.contains("default/one is not"),
+            refused.contains("scripted/one is not on the queue") || refused.contains("default/one is not"),
             "{refused}"
         );
         assert!(refused.contains("homeostat enqueue"), "{refused}");
     }
     let before = host.reconciles();
-    assert_eq!(host.ask(&["enqueue", "moody", "one"]).stdout, "moody.demo.homeostat.dev/one enqueued by moody\n");
+    assert_eq!(
+        host.ask(&["enqueue", "scripted", "one"]).stdout,
+        "scripted.demo.homeostat.dev/one enqueued by scripted\n"
+    );
     eventually_blocking("the key to have run", || (host.reconciles() == before + 1).then_some(()));
     // With an impossible name, a guest would believe that the resource is gone.
-    for impossible in [&["enqueue", "moody", "BAD name"][..], &["enqueue", "moody", "one", "-n", "Bad NS"]] {
+    for impossible in [&["enqueue", "scripted", "BAD name"][..], &["enqueue", "scripted", "one", "-n", "Bad NS"]] {
         let refused = host.refused(impossible);
         assert!(refused.contains("no resource can have the name"), "{refused}");
     }
     // No controller manages the first kind, and another controller the second one.
-    let refused = host.refused(&["enqueue", "controller", "moody"]);
+    let refused = host.refused(&["enqueue", "controller", "scripted"]);
     assert!(refused.contains("no running controller manages controller.homeostat.dev"), "{refused}");
-    let refused = host.refused(&["enqueue", "controller", "moody", "--controller", "moody"]);
+    let refused = host.refused(&["enqueue", "controller", "scripted", "--controller", "scripted"]);
     assert!(
-        refused.contains("manages demo.homeostat.dev/v1/Moody, not homeostat.dev/v1alpha1/Controller"),
+        refused.contains("manages demo.homeostat.dev/v1/Scripted, not homeostat.dev/v1alpha1/Controller"),
         "{refused}"
     );
 }
@@ -232,28 +235,28 @@ fn a_key_that_is_not_queued_cannot_be_retried_but_enqueued() {
 #[test]
 fn a_waiting_key_is_postponed_expedited_and_cancelled() {
     let host = Host::start();
-    let enqueue = ["enqueue", "moody/one", "--after", "1h", "--priority", "high", "-n", "red"];
+    let enqueue = ["enqueue", "scripted/one", "--after", "1h", "--priority", "high", "-n", "red"];
     let said = host.ask(&enqueue).stdout;
-    assert!(said.starts_with("moody.demo.homeostat.dev/one enqueued by moody, due in "), "{said}");
+    assert!(said.starts_with("scripted.demo.homeostat.dev/one enqueued by scripted, due in "), "{said}");
     assert_eq!(host.names(&["--state", "waiting"]), ["red/one"]);
     let entry = host.entry("one").unwrap();
     assert!(entry["dueInMs"].as_u64().is_some_and(|due| (3_000_000..=3_600_000).contains(&due)), "{entry}");
     assert_eq!(entry["priority"], "high");
 
-    let key = ["moody", "moody", "one", "-n", "red"];
+    let key = ["scripted", "scripted", "one", "-n", "red"];
     let later = host.running.json(&[&["queue", "postpone", "--after", "10h"], &key[..]].concat());
-    assert_eq!((&later["kind"], &later["metadata"]["name"]), (&"Queue".into(), &"moody".into()));
+    assert_eq!((&later["kind"], &later["metadata"]["name"]), (&"Queue".into(), &"scripted".into()));
     assert!(later["items"][0]["dueInMs"].as_u64().is_some_and(|due| due > 30_000_000), "{later}");
     assert_eq!(
         host.ask(&[&["queue", "cancel", "-o", "name"], &key[..]].concat()).stdout,
-        "moody.demo.homeostat.dev/one\n"
+        "scripted.demo.homeostat.dev/one\n"
     );
     assert_eq!(host.names(&[]), [""; 0]);
 
     let before = host.reconciles();
     host.ask(&enqueue);
     let said = host.ask(&[&["queue", "expedite"], &key[..]].concat()).stdout;
-    assert_eq!(said, "moody.demo.homeostat.dev/one expedited by moody\n");
+    assert_eq!(said, "scripted.demo.homeostat.dev/one expedited by scripted\n");
     eventually_blocking("the key to have run", || (host.reconciles() == before + 1).then_some(()));
     host.until_names(&[], &[]);
 }
@@ -263,9 +266,9 @@ fn commands_on_a_running_key_change_only_its_next_run() {
     let host = Host::start();
     host.apply(&[("runs", "wait"), ("never", "fail-never")]);
     host.until_names(&["--state", "running"], &["runs"]);
-    let cancel = ["queue", "cancel", "moody", "moody", "runs"];
+    let cancel = ["queue", "cancel", "scripted", "scripted", "runs"];
     assert!(host.refused(&cancel).contains("is running, and no further run of it is queued"));
-    host.ask(&["enqueue", "moody", "runs"]);
+    host.ask(&["enqueue", "scripted", "runs"]);
     assert_eq!(host.names(&["--state", "dirty"]), ["runs"]);
     host.ask(&cancel);
     assert_eq!(
@@ -273,7 +276,7 @@ fn commands_on_a_running_key_change_only_its_next_run() {
         (vec![], vec!["runs".to_owned()])
     );
     host.until_names(&["--state", "parked"], &["never"]);
-    let refused = host.refused(&["queue", "postpone", "moody", "moody", "never", "--after", "1s"]);
+    let refused = host.refused(&["queue", "postpone", "scripted", "scripted", "never", "--after", "1s"]);
     assert!(refused.contains("is parked"), "{refused}");
 }
 
@@ -286,7 +289,7 @@ fn a_failed_reconcile_is_logged_with_its_key_and_controller() {
             let said = host.running.stderr();
             said.lines().find(|line| line.contains("reconcile failed") && line.contains(says)).map(str::to_owned)
         });
-        assert!(line.contains("WARN") && line.contains("controller=moody"), "{line}");
-        assert!(line.contains(&format!("Moody default/{name}")), "{line}");
+        assert!(line.contains("WARN") && line.contains("controller=scripted"), "{line}");
+        assert!(line.contains(&format!("Scripted default/{name}")), "{line}");
     }
 }

@@ -111,7 +111,7 @@ async fn a_component_with_a_large_initial_memory_needs_a_memory_limit_in_its_man
 }
 
 /// Opens a store once the previous host has released it.
-async fn opened(file: &Path) -> Arc<EmbeddedStore> {
+pub(crate) async fn opened(file: &Path) -> Arc<EmbeddedStore> {
     let open = async || EmbeddedStore::open(file, homeostat_store::Options::default()).ok();
     Arc::new(eventually("the store to be free", open).await)
 }
@@ -132,7 +132,7 @@ async fn put(test: &TestHost, digest: &str) {
     test.host.sync_result("greeter", written.resource.revision()).await;
 }
 
-fn of_host(kind: &str, name: &str) -> Key {
+pub(crate) fn of_host(kind: &str, name: &str) -> Key {
     Key::new(Kind::new("homeostat.dev", "v1alpha1", kind), "", name)
 }
 

@@ -5,7 +5,7 @@ use homeostat_fixtures::demo_kind;
 use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::manifest::Manifest;
 use homeostat_runtime::{ControllerState, Definition};
-use homeostat_store::{Change, Key, Kind, Precondition, Propagation, Write};
+use homeostat_store::{Change, Key, Precondition, Propagation, Write};
 use homeostat_testing::eventually;
 use homeostat_tests::{TestHost, guest, repository};
 use serde_json::{Value, json};

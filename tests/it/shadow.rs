@@ -28,7 +28,7 @@ fn grants() -> Grants {
 
 /// Returns a version of the guest with this face.
 async fn version(test: &TestHost, face: &str) -> Definition {
-    let component = test.load(&guest("guest-twin")).await;
+    let component = test.load(&guest("guest-shadowed")).await;
     let config = [("face".to_owned(), face.to_owned())].into();
     let limits = Limits { cpu: Duration::from_millis(200), ..Limits::default() };
     Definition { grants: grants(), config, limits, ..Definition::new("it", component) }
@@ -51,7 +51,7 @@ fn report(test: &TestHost) -> ShadowReport {
 async fn try_on_keys(test: &TestHost, new: Definition) -> ShadowReport {
     test.host.begin_shadow(new).await.unwrap();
     for number in 0..KEYS {
-        test.apply(demo("Twin", &format!("t{number}"), json!({"size": number}))).await;
+        test.apply(demo("Shadowed", &format!("t{number}"), json!({"size": number}))).await;
         eventually("both versions to have run", async || {
             let ShadowReport { compared, unfit, .. } = report(test);
             (compared + unfit > number).then_some(())
@@ -98,10 +98,10 @@ async fn differences_of_a_shadow_are_reported_by_resource_and_field() {
         ("field", &["Part default/t0 apply spec.size"]),
         ("key", &["Part default/t0-second apply "]),
         ("less", &["Part default/t0 apply "]),
-        ("more", &["Twin default/t0 update-status "]),
-        ("again", &["Twin default/t0 reconcile "]),
-        ("ask", &["Twin default/t0 http GET https://example.com/thing"]),
-        ("tell", &["Twin default/t0 emit Counted", "Twin default/t0 emit Told"]),
+        ("more", &["Shadowed default/t0 update-status "]),
+        ("again", &["Shadowed default/t0 reconcile "]),
+        ("ask", &["Shadowed default/t0 http GET https://example.com/thing"]),
+        ("tell", &["Shadowed default/t0 emit Counted", "Shadowed default/t0 emit Told"]),
     ];
     let test = running("").await;
     for (face, wanted) in cases {
@@ -118,7 +118,7 @@ async fn differences_of_a_shadow_are_reported_by_resource_and_field() {
 
 fn delete(name: &str) -> homeostat_store::Write {
     let (precondition, propagation) = Default::default();
-    homeostat_store::Write::Delete { key: demo_key("Twin", name), precondition, propagation }
+    homeostat_store::Write::Delete { key: demo_key("Shadowed", name), precondition, propagation }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -147,7 +147,7 @@ async fn effects_of_a_shadow_are_neither_applied_nor_counted_for_its_controller(
             assert_eq!(try_on_keys(&test, version(&test, face).await).await.differing, KEYS);
         } else {
             for number in 0..KEYS {
-                test.apply(demo("Twin", &format!("t{number}"), json!({"size": number}))).await;
+                test.apply(demo("Shadowed", &format!("t{number}"), json!({"size": number}))).await;
             }
             test.idle("it").await;
         }
@@ -165,7 +165,7 @@ async fn a_grant_that_the_shadow_lacks_is_a_difference_and_not_a_denial() {
     let test = running("").await;
     let mut new = version(&test, "").await;
     new.grants.resources = serde_json::from_value(json!([
-        {"kinds": ["demo.homeostat.dev/Twin"], "verbs": ["get", "list", "watch", "update-status"], "namespaces": ["*"]},
+        {"kinds": ["demo.homeostat.dev/Shadowed"], "verbs": ["get", "list", "watch", "update-status"], "namespaces": ["*"]},
         {"kinds": ["demo.homeostat.dev/Part"], "verbs": ["get", "watch"], "namespaces": ["*"]},
     ]))
     .unwrap();
@@ -183,9 +183,9 @@ async fn a_report_of_a_shadow_stays_after_its_end() {
     let test = running("").await;
     assert!(test.host.shadow_report("it").unwrap().is_none());
     let compared = try_on_keys(&test, version(&test, "field").await).await;
-    test.host.swap("it", test.load(&guest("guest-twin")).await).await.unwrap();
-    test.apply(demo("Twin", "later", json!({"size": 1}))).await;
-    test.until(&demo_key("Twin", "later"), "is counted", |document| document["status"]["count"] == 1).await;
+    test.host.swap("it", test.load(&guest("guest-shadowed")).await).await.unwrap();
+    test.apply(demo("Shadowed", "later", json!({"size": 1}))).await;
+    test.until(&demo_key("Shadowed", "later"), "is counted", |document| document["status"]["count"] == 1).await;
     test.idle("it").await;
     assert_eq!(report(&test), compared, "a swap ends the shadow");
 
@@ -193,8 +193,8 @@ async fn a_report_of_a_shadow_stays_after_its_end() {
     assert_eq!(report(&test), ShadowReport::default(), "a new shadow has a new report");
     test.host.suspend("it", true).unwrap();
     test.host.suspend("it", false).unwrap();
-    test.apply(demo("Twin", "last", json!({"size": 1}))).await;
-    test.until(&demo_key("Twin", "last"), "is counted", |document| document["status"]["count"] == 1).await;
+    test.apply(demo("Shadowed", "last", json!({"size": 1}))).await;
+    test.until(&demo_key("Shadowed", "last"), "is counted", |document| document["status"]["count"] == 1).await;
     test.idle("it").await;
     assert_eq!(report(&test), ShadowReport::default(), "a suspension ends the shadow");
 }
@@ -206,15 +206,15 @@ async fn a_component_of_another_kind_cannot_be_a_shadow() {
     assert!(matches!(test.host.begin_shadow(other).await, Err(Error::ManagedKindChanged { .. })));
 }
 
-/// Returns the component `twin` for every version.
-struct TwinCode;
+/// Returns the component `shadowed` for every version.
+struct ShadowedCode;
 
 fn bytes() -> Vec<u8> {
-    std::fs::read(guest("guest-twin")).unwrap()
+    std::fs::read(guest("guest-shadowed")).unwrap()
 }
 
 #[async_trait]
-impl CodeSource for TwinCode {
+impl CodeSource for ShadowedCode {
     async fn fetch(&self, _: &ComponentSource) -> Result<Vec<u8>, String> {
         Ok(bytes())
     }
@@ -226,7 +226,7 @@ impl CodeSource for TwinCode {
 async fn host_with_code() -> TestHost {
     let store = memory_store();
     let test = TestHost::over(store).await;
-    test.host.run_controllers(Arc::new(TwinCode)).await.unwrap();
+    test.host.run_controllers(Arc::new(ShadowedCode)).await.unwrap();
     apply_version(&test, "", json!({})).await;
     eventually("the controller to be ready", async || test.host.ready("it").await.ok()).await;
     test
@@ -260,7 +260,7 @@ async fn a_shadow_without_differences_is_promoted() {
     for (strategy, steps) in [("shadow", json!(null)), ("canary", json!(["50%"]))] {
         let test = host_with_code().await;
         for number in 0..KEYS {
-            test.apply(demo("Twin", &format!("t{number}"), json!({"size": number}))).await;
+            test.apply(demo("Shadowed", &format!("t{number}"), json!({"size": number}))).await;
         }
         test.idle("it").await;
         let gate = json!({ "for": "100ms", "reconciles": 1, "duration": "100x", "writes": "100x" });
@@ -283,7 +283,7 @@ async fn a_shadow_without_differences_is_promoted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shadow_with_differences_is_rolled_back_with_the_reason_and_without_a_trace() {
     let test = host_with_code().await;
-    test.apply(demo("Twin", "t0", json!({"size": 1}))).await;
+    test.apply(demo("Shadowed", "t0", json!({"size": 1}))).await;
     let made = test.until(&demo_key("Part", "t0"), "is there", |_| true).await;
     let rollout = json!({ "strategy": "shadow", "shadow": { "for": "1h", "differences": 0 } });
     apply_version(&test, "field", rollout).await;
@@ -300,7 +300,7 @@ async fn a_shadow_with_differences_is_rolled_back_with_the_reason_and_without_a_
 #[tokio::test(flavor = "multi_thread")]
 async fn accepted_differences_do_not_stop_a_promotion() {
     let test = host_with_code().await;
-    test.apply(demo("Twin", "t0", json!({"size": 1}))).await;
+    test.apply(demo("Shadowed", "t0", json!({"size": 1}))).await;
     test.until(&demo_key("Part", "t0"), "is there", |_| true).await;
     apply_version(&test, "field", json!({ "strategy": "shadow", "shadow": { "for": "1h" } })).await;
     phase(&test, "rolledBack").await;

@@ -31,7 +31,7 @@ const ROUNDS: u32 = 10;
 const NAMES: u64 = 6;
 /// The maximum backoff of a key.
 const BACKOFF_MAX: Duration = Duration::from_secs(10);
-const MOODS: [&str; 5] = ["settle", "again", "fail", "never", "panic"];
+const ACTIONS: [&str; 5] = ["settle", "again", "fail", "never", "panic"];
 const NAME: &str = "tally";
 const KIND: &str = "Tally";
 
@@ -185,9 +185,9 @@ impl World {
         let key = demo_key(KIND, &format!("t{}", self.dice.below(NAMES)));
         match self.dice.below(16) {
             0..6 => {
-                let mood = self.one_of(&MOODS);
-                let applied = self.apply(key.name(), mood).await;
-                format!("apply {} {mood} {}", key.name(), if applied { "" } else { "fails" })
+                let action = self.one_of(&ACTIONS);
+                let applied = self.apply(key.name(), action).await;
+                format!("apply {} {action} {}", key.name(), if applied { "" } else { "fails" })
             }
             6 => {
                 let (precondition, propagation) = (Precondition::default(), Propagation::default());
@@ -236,9 +236,9 @@ impl World {
         }
     }
 
-    async fn apply(&self, name: &str, mood: &str) -> bool {
-        // The time makes every write a change, even with the same mood.
-        let spec = json!({"mood": mood, "at": self.book.now().as_millis() as u64});
+    async fn apply(&self, name: &str, action: &str) -> bool {
+        // The time makes every write a change, even with the same action.
+        let spec = json!({"action": action, "at": self.book.now().as_millis() as u64});
         self.host.apply_resource(demo(KIND, name, spec), "simulation", true).await.is_ok()
     }
 

@@ -173,7 +173,7 @@ async fn a_worker_takes_the_swapped_component_for_its_next_key() {
     let engine = Engine::new(EngineOptions { preemption: false, ..EngineOptions::default() }).unwrap();
     let store = FaultyStore::over(memory_store());
     let test = TestHost::with(store.clone(), |options| homeostat_runtime::Options { engine, ..options }).await;
-    let definition = test.definition("it", &guest("guest-fickle")).await;
+    let definition = test.definition("it", &guest("guest-versioned")).await;
     let overrides = Overrides { concurrency: Some(1), ..Overrides::default() };
     let version = |name: &str| {
         let config = [("version".to_owned(), name.to_owned())].into();
@@ -183,18 +183,18 @@ async fn a_worker_takes_the_swapped_component_for_its_next_key() {
     test.host.suspend("it", true).unwrap();
     let keys = 5;
     for number in 0..keys {
-        test.apply(demo("Fickle", &format!("k{number}"), json!({}))).await;
+        test.apply(demo("Versioned", &format!("k{number}"), json!({}))).await;
     }
     eventually("all keys to be queued", async || (test.status("it").counts.ready == keys).then_some(())).await;
-    store.fault(On::Write, "Fickle", Fault::Wait);
+    store.fault(On::Write, "Versioned", Fault::Wait);
     test.host.suspend("it", false).unwrap();
     eventually("one to run", async || (test.status("it").counts.running == 1).then_some(())).await;
     test.host.put(version("two")).await.unwrap();
-    store.heal(On::Write, "Fickle");
+    store.heal(On::Write, "Versioned");
     test.idle("it").await;
     let mut by_both = 0;
     for number in 0..keys {
-        let resource = test.get(&demo_key("Fickle", &format!("k{number}"))).await.unwrap();
+        let resource = test.get(&demo_key("Versioned", &format!("k{number}"))).await.unwrap();
         let by = &resource.status()["by"];
         by_both += usize::from(*by == json!(["one", "two"]));
         assert!(*by == json!(["two"]) || *by == json!(["one", "two"]), "k{number}: {by}");

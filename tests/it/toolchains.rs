@@ -1,8 +1,6 @@
 //! Guests from the toolchains of other languages, built with the default flags. They load and run, print, and
 //! read clock, settings and randomness. The host reports their use of files, sockets and missing grants.
 
-use std::sync::Arc;
-
 use homeostat_component::{Engine, EngineOptions, Severity};
 use homeostat_fixtures::memory_store;
 use homeostat_runtime::events::{Event, EventFilter};

@@ -23,7 +23,7 @@ async fn a_canary_is_paused_resumed_undone_replaced_and_tried_again_on_request()
 
     assert_eq!(
         world.test.host.undo(NAME, None).await.unwrap_err().to_string().split(':').next(),
-        Some("controller `fickle` is paused")
+        Some("controller `versioned` is paused")
     );
     world.patch(json!({ "spec": { "rollout": { "gate": { "for": "1h" } } } })).await;
     world.patch(json!({ "spec": { "paused": null } })).await;

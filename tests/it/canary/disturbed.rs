@@ -200,7 +200,7 @@ async fn an_edit_during_a_rollback_is_applied() {
     // The rollback takes effect, but writing it hangs.
     store.fault(On::Write, "ControllerRevision", Fault::Wait);
     for number in 0..20 {
-        world.test.apply(demo("Fickle", &format!("k{number}"), json!({}))).await;
+        world.test.apply(demo("Versioned", &format!("k{number}"), json!({}))).await;
     }
     let went_back = async || (world.test.host.measure().controllers[0].rollouts.iter().sum::<u64>() > 0).then_some(());
     eventually("the rollback", went_back).await;
@@ -218,7 +218,7 @@ struct VersionSet {
 }
 
 fn several(name: &str) -> Vec<u8> {
-    renamed(&std::fs::read(guest("guest-fickle")).unwrap(), name)
+    renamed(&std::fs::read(guest("guest-versioned")).unwrap(), name)
 }
 
 #[async_trait]
@@ -288,7 +288,7 @@ impl CodeSource for OneTimeTag {
         if source.digest.is_none() && self.0.fetch_add(1, Ordering::SeqCst) > 0 {
             return Err("the registry does not answer".to_owned());
         }
-        Ok(std::fs::read(guest("guest-fickle")).unwrap())
+        Ok(std::fs::read(guest("guest-versioned")).unwrap())
     }
 
     async fn sweep(&self, _: &BTreeSet<Digest>) {}
@@ -301,7 +301,7 @@ async fn a_tag_is_resolved_once_for_a_canary_despite_pauses() {
     let world = World { test };
     world.begin(version(json!({ "version": "one" }), json!({})), 10).await;
     let mut tagged = version(json!({ "version": "two" }), watched(json!({})));
-    tagged["spec"]["component"] = json!({ "oci": "registry.example/fickle:1" });
+    tagged["spec"]["component"] = json!({ "oci": "registry.example/versioned:1" });
     world.put(tagged).await;
     world.until_rollout("/share", json!("30%")).await;
     world.patch(json!({ "spec": { "paused": true } })).await;
@@ -324,7 +324,7 @@ async fn rolled_back_versions_leave_no_more_revisions_than_the_history_limit() {
     }
     let revisions = world.test.host.store().list(&Query::all(of_host("ControllerRevision", "").kind().clone())).await;
     let names: BTreeSet<_> = revisions.unwrap().items.iter().map(|item| item.key().name().to_owned()).collect();
-    assert!(names.contains("fickle-1") && names.contains("fickle-7"), "{names:?}");
+    assert!(names.contains("versioned-1") && names.contains("versioned-7"), "{names:?}");
     assert!(names.len() <= 3, "the stable one, the rolled back one and one more: {names:?}");
 }
 
@@ -335,7 +335,7 @@ async fn a_relaxed_gate_takes_effect_at_once() {
     world.until_rollout("/share", json!("30%")).await;
     world.patch(json!({ "spec": { "rollout": { "gate": { "traps": 1_000_000, "writes": "1000x" } } } })).await;
     for number in 0..20 {
-        world.test.apply(demo("Fickle", &format!("k{number}"), json!({}))).await;
+        world.test.apply(demo("Versioned", &format!("k{number}"), json!({}))).await;
     }
     let tried = async || (world.seen().await.iter().all(|(_, by)| !by.is_empty())).then_some(());
     eventually("all keys to be reconciled", tried).await;
@@ -354,7 +354,7 @@ async fn a_failed_candidate_gets_no_key_even_before_its_rollback_is_written() {
     world.until_rollout("/share", json!("30%")).await;
     store.fault(On::Get, "Controller", Fault::Wait);
     for number in 0..KEYS {
-        world.test.apply(demo("Fickle", &format!("k{number}"), json!({}))).await;
+        world.test.apply(demo("Versioned", &format!("k{number}"), json!({}))).await;
     }
     let settled = |by: &[String]| by.last().is_some_and(|last| last == "one");
     let all = async || world.seen().await.iter().all(|(_, by)| settled(by)).then_some(());
@@ -432,7 +432,7 @@ async fn ten_keys_are_split_evenly_and_keep_their_version_over_a_restart() {
     assert!((4..=6).contains(&share.len()), "{share:?}");
     assert!(before["rollout"]["salt"].is_u64(), "{before}");
     for number in keys..3 * keys {
-        world.test.apply(demo("Fickle", &format!("k{number}"), json!({}))).await;
+        world.test.apply(demo("Versioned", &format!("k{number}"), json!({}))).await;
     }
     world.test.idle(NAME).await;
     world.end().await;

@@ -33,7 +33,7 @@ async fn a_candidate_with_the_same_behaviour_is_promoted_while_keys_change() {
     let mut number = 1_u64;
     let ended = loop {
         number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let mut document = demo("Fickle", &format!("k{}", (number >> 33) % keys), json!({}));
+        let mut document = demo("Versioned", &format!("k{}", (number >> 33) % keys), json!({}));
         document["metadata"]["annotations"] = json!({ "changed": number.to_string() });
         world.test.apply(document).await;
         tokio::time::sleep(Duration::from_millis(200)).await;

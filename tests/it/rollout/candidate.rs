@@ -7,31 +7,31 @@ use serde_json::{Value, json};
 
 use super::folder::write;
 
-/// A folder with the controller `fickle`, which can play any version, and with resources for it.
-struct Fickle {
+/// A folder with the controller `versioned`, which can play any version, and with resources for it.
+struct Versioned {
     folder: tempfile::TempDir,
     scratch: tempfile::TempDir,
 }
 
-impl Fickle {
+impl Versioned {
     fn new(keys: u32) -> Self {
-        let fickle = Self { folder: tempfile::tempdir().unwrap(), scratch: tempfile::tempdir().unwrap() };
-        std::fs::copy(guest("guest-fickle"), fickle.folder.path().join("fickle.wasm")).unwrap();
-        let kind = "apiVersion: demo.homeostat.dev/v1\nkind: Fickle\n";
+        let versioned = Self { folder: tempfile::tempdir().unwrap(), scratch: tempfile::tempdir().unwrap() };
+        std::fs::copy(guest("guest-versioned"), versioned.folder.path().join("versioned.wasm")).unwrap();
+        let kind = "apiVersion: demo.homeostat.dev/v1\nkind: Versioned\n";
         let resource = |number| format!("{kind}metadata: {{name: k{number}, namespace: default}}\nspec: {{}}\n");
-        write(fickle.folder.path(), "keys.yaml", &(0..keys).map(resource).collect::<Vec<_>>().join("---\n"));
-        fickle
+        write(versioned.folder.path(), "keys.yaml", &(0..keys).map(resource).collect::<Vec<_>>().join("---\n"));
+        versioned
     }
 
     /// Writes the manifest of a version. Each step of its rollout takes `lasts`.
     fn save(&self, version: &str, bad: &str, lasts: &str) {
         let gate = format!("{{for: {lasts}, reconciles: 1, duration: 1000x}}");
         let text = format!(
-            "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {{name: fickle}}\nspec:\n  component: {{file: fickle.wasm}}\n  \
+            "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {{name: versioned}}\nspec:\n  component: {{file: versioned.wasm}}\n  \
              config: {{version: \"{version}\", bad: \"{bad}\"}}\n  grants:\n    resources:\n    - {{kinds: [\"*\"], verbs: [\"*\"], namespaces: [\"*\"]}}\n  \
              rollout: {{strategy: canary, steps: [30%, 60%], gate: {gate}}}\n"
         );
-        write(self.folder.path(), "fickle.yaml", &text);
+        write(self.folder.path(), "versioned.yaml", &text);
     }
 
     fn run(&self) -> HostProcess {
@@ -41,14 +41,14 @@ impl Fickle {
     /// Waits until `status.rollout` is as wanted, and returns the status.
     fn until(host: &HostProcess, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         eventually_blocking(&format!("the rollout: {what}"), || {
-            let output = host.ask(&["get", "controller", "fickle", "-o", "json"]);
+            let output = host.ask(&["get", "controller", "versioned", "-o", "json"]);
             let status = serde_json::from_str::<Value>(&output.stdout).ok()?["status"].clone();
             wanted(&status["rollout"]).then_some(status)
         })
     }
 
     fn history(host: &HostProcess) -> Vec<String> {
-        let output = host.ask(&["rollout", "history", "fickle"]);
+        let output = host.ask(&["rollout", "history", "versioned"]);
         assert_eq!(output.code, Some(0), "{}", output.stderr);
         output.stdout.lines().skip(1).map(|line| line.split("   ").next().unwrap().trim().to_owned()).collect()
     }
@@ -57,49 +57,50 @@ impl Fickle {
 /// A host that is killed during a canary finds one current revision, and continues the canary.
 #[test]
 fn a_canary_continues_after_kill_9_and_a_bad_edit_is_rolled_back() {
-    let fickle = Fickle::new(20);
-    fickle.save("one", "", "1h");
-    let mut host = fickle.run();
-    host.wait_for_stderr("controller/fickle added");
-    fickle.save("two", "", "1h");
-    host.wait_for_stderr("controller/fickle rollout: revision 2 has 30% of the keys, revision 1 the others");
+    let versioned = Versioned::new(20);
+    versioned.save("one", "", "1h");
+    let mut host = versioned.run();
+    host.wait_for_stderr("controller/versioned added");
+    versioned.save("two", "", "1h");
+    host.wait_for_stderr("controller/versioned rollout: revision 2 has 30% of the keys, revision 1 the others");
     host.kill();
-    host = fickle.run();
-    let status = Fickle::until(&host, "to continue", |rollout| rollout["phase"] == "canary");
+    host = versioned.run();
+    let status = Versioned::until(&host, "to continue", |rollout| rollout["phase"] == "canary");
     assert_eq!(
         (&status["revision"], &status["rollout"]["to"], &status["rollout"]["share"]),
         (&json!(1), &json!(2), &json!("30%"))
     );
-    assert_eq!(Fickle::history(&host), ["1 *", "2 ?"]);
-    fickle.save("two", "", "100ms");
-    host.wait_for_stderr("controller/fickle rollout: revision 2 has all keys, it replaces revision 1");
-    let status = host.ask(&["rollout", "status", "fickle"]);
+    assert_eq!(Versioned::history(&host), ["1 *", "2 ?"]);
+    versioned.save("two", "", "100ms");
+    host.wait_for_stderr("controller/versioned rollout: revision 2 has all keys, it replaces revision 1");
+    let status = host.ask(&["rollout", "status", "versioned"]);
     assert_eq!(
         (status.code, status.stdout.as_str()),
-        (Some(0), "controller \"fickle\" successfully rolled out: revision 2 runs\n")
+        (Some(0), "controller \"versioned\" successfully rolled out: revision 2 runs\n")
     );
-    assert_eq!(Fickle::history(&host), ["1", "2 *"]);
+    assert_eq!(Versioned::history(&host), ["1", "2 *"]);
 
     // The kill happens at each step, or wherever the rollout has got in the meantime.
     for (number, wanted) in [(3, "listing"), (4, "30%"), (5, "60%"), (6, "100%")] {
-        fickle.save(&number.to_string(), "", "200ms");
-        Fickle::until(&host, wanted, |rollout| {
+        versioned.save(&number.to_string(), "", "200ms");
+        Versioned::until(&host, wanted, |rollout| {
             rollout["to"] == number
                 && (wanted == "listing" || rollout["share"] == wanted || rollout["phase"] == "complete")
         });
         host.kill();
-        host = fickle.run();
-        let status =
-            Fickle::until(&host, "to be complete", |rollout| rollout["to"] == number && rollout["phase"] == "complete");
+        host = versioned.run();
+        let status = Versioned::until(&host, "to be complete", |rollout| {
+            rollout["to"] == number && rollout["phase"] == "complete"
+        });
         assert_eq!(status["revision"], number);
-        let history = Fickle::history(&host);
+        let history = Versioned::history(&host);
         assert_eq!(history.len(), number as usize, "{history:?}");
         assert_eq!(history.iter().filter(|line| line.ends_with('*')).collect::<Vec<_>>(), [&format!("{number} *")]);
     }
 
-    fickle.save("bad", "trap", "1h");
-    host.wait_for_stderr("controller/fickle rolled back: revision 7 was rolled back to revision 6: ");
-    let status = host.ask(&["rollout", "status", "fickle"]);
+    versioned.save("bad", "trap", "1h");
+    host.wait_for_stderr("controller/versioned rolled back: revision 7 was rolled back to revision 6: ");
+    let status = host.ask(&["rollout", "status", "versioned"]);
     assert_eq!(status.code, Some(3), "{}", status.stderr);
     assert!(
         status.stderr.contains("revision 7 was rolled back to revision 6") && status.stderr.contains("trapped"),
@@ -107,19 +108,19 @@ fn a_canary_continues_after_kill_9_and_a_bad_edit_is_rolled_back() {
         status.stderr
     );
     host.kill();
-    host = fickle.run();
-    let status = Fickle::until(&host, "to stay rolled back", |rollout| rollout["phase"] == "rolledBack");
+    host = versioned.run();
+    let status = Versioned::until(&host, "to stay rolled back", |rollout| rollout["phase"] == "rolledBack");
     assert_eq!(status["revision"], 6);
-    assert_eq!(Fickle::history(&host)[5..], ["6 *", "7 -"]);
-    let undone = host.ask(&["rollout", "undo", "fickle"]);
-    assert_eq!(undone.stdout, "controller.homeostat.dev/fickle rolled back to revision 6\n", "{}", undone.stderr);
-    assert_eq!(host.ask(&["rollout", "status", "fickle"]).code, Some(0));
+    assert_eq!(Versioned::history(&host)[5..], ["6 *", "7 -"]);
+    let undone = host.ask(&["rollout", "undo", "versioned"]);
+    assert_eq!(undone.stdout, "controller.homeostat.dev/versioned rolled back to revision 6\n", "{}", undone.stderr);
+    assert_eq!(host.ask(&["rollout", "status", "versioned"]).code, Some(0));
 }
 
-/// Returns the manifest of the guest `twin` with this face, and with these lines of `spec.rollout`.
-fn twin(face: &str, rollout: &str) -> String {
+/// Returns the manifest of the guest `shadowed` with this face, and with these lines of `spec.rollout`.
+fn shadowed(face: &str, rollout: &str) -> String {
     format!(
-        "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {{name: twin}}\nspec:\n  component: {{file: twin.wasm}}\n  \
+        "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {{name: shadowed}}\nspec:\n  component: {{file: shadowed.wasm}}\n  \
          config: {{face: \"{face}\"}}\n  grants:\n    resources: [{{kinds: [\"*\"], verbs: [\"*\"], namespaces: [\"*\"]}}]\n    \
          http: [{{urls: [\"https://example.com/*\"]}}]\n{rollout}"
     )
@@ -130,30 +131,30 @@ fn twin(face: &str, rollout: &str) -> String {
 #[test]
 fn a_shadow_is_reported_in_the_terminal_before_its_promotion() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    std::fs::copy(guest("guest-twin"), folder.path().join("twin.wasm")).unwrap();
-    write(folder.path(), "twin.yaml", &twin("", ""));
+    std::fs::copy(guest("guest-shadowed"), folder.path().join("shadowed.wasm")).unwrap();
+    write(folder.path(), "shadowed.yaml", &shadowed("", ""));
     let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
-    host.until("controller", "twin", "/status/state", &json!("ready"));
-    write(folder.path(), "t0.yaml", &demo("Twin", "t0", json!({ "size": 1 })).to_string());
+    host.until("controller", "shadowed", "/status/state", &json!("ready"));
+    write(folder.path(), "t0.yaml", &demo("Shadowed", "t0", json!({ "size": 1 })).to_string());
     eventually_blocking("the part to be there", || (host.ask(&["get", "parts", "t0"]).code == Some(0)).then_some(()));
 
-    write(folder.path(), "twin.yaml", &twin("field", "  rollout: {strategy: shadow, shadow: {for: 1h}}\n"));
-    host.wait_for_stderr("controller/twin rollout: revision 2 is a shadow of revision 1");
-    host.wait_for_stderr("controller/twin rolled back: revision 2 was rolled back to revision 1: ");
-    host.until("controller", "twin", "/status/rollout/phase", &json!("rolledBack"));
-    let status = host.ask(&["rollout", "status", "twin"]);
+    write(folder.path(), "shadowed.yaml", &shadowed("field", "  rollout: {strategy: shadow, shadow: {for: 1h}}\n"));
+    host.wait_for_stderr("controller/shadowed rollout: revision 2 is a shadow of revision 1");
+    host.wait_for_stderr("controller/shadowed rolled back: revision 2 was rolled back to revision 1: ");
+    host.until("controller", "shadowed", "/status/rollout/phase", &json!("rolledBack"));
+    let status = host.ask(&["rollout", "status", "shadowed"]);
     assert!(status.code == Some(3) && status.stderr.contains("spec.size: 2 instead of 1"), "{}", status.stderr);
-    let told = host.ask(&["rollout", "diff", "twin", "--shadow"]);
+    let told = host.ask(&["rollout", "diff", "shadowed", "--shadow"]);
     assert!(told.stdout.contains("Part default/t0: apply\n  - spec.size: 1\n  + spec.size: 2"), "{}", told.stdout);
     assert_eq!(host.json(&["get", "parts", "t0"])["spec"]["size"], 1, "no write of the shadow was applied");
 
     let shadow = "  rollout: {strategy: shadow, shadow: {for: 100ms, reconciles: 1}}\n";
-    write(folder.path(), "twin.yaml", &twin("look", shadow));
-    host.until("controller", "twin", "/status/rollout/phase", &json!("complete"));
-    assert_eq!(host.ask(&["rollout", "status", "twin"]).code, Some(0));
-    let status = host.json(&["get", "controller", "twin"]);
+    write(folder.path(), "shadowed.yaml", &shadowed("look", shadow));
+    host.until("controller", "shadowed", "/status/rollout/phase", &json!("complete"));
+    assert_eq!(host.ask(&["rollout", "status", "shadowed"]).code, Some(0));
+    let status = host.json(&["get", "controller", "shadowed"]);
     assert_eq!(status.pointer("/status/rollout/shadow/differing"), Some(&json!(0)), "{status}");
-    let told = host.ask(&["rollout", "diff", "twin", "--from", "1"]);
+    let told = host.ask(&["rollout", "diff", "shadowed", "--from", "1"]);
     assert!(told.stdout.contains("config.face: look") && !told.stdout.contains("code."), "{}", told.stdout);
 }
 
@@ -161,26 +162,26 @@ fn a_shadow_is_reported_in_the_terminal_before_its_promotion() {
 #[test]
 fn a_shadow_restarts_after_kill_9() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    std::fs::copy(guest("guest-twin"), folder.path().join("twin.wasm")).unwrap();
-    write(folder.path(), "twin.yaml", &twin("", ""));
-    write(folder.path(), "t0.yaml", &demo("Twin", "t0", json!({ "size": 1 })).to_string());
+    std::fs::copy(guest("guest-shadowed"), folder.path().join("shadowed.wasm")).unwrap();
+    write(folder.path(), "shadowed.yaml", &shadowed("", ""));
+    write(folder.path(), "t0.yaml", &demo("Shadowed", "t0", json!({ "size": 1 })).to_string());
     let mut host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     eventually_blocking("the part to be there", || (host.ask(&["get", "parts", "t0"]).code == Some(0)).then_some(()));
     let shadow = |lasts: &str| format!("  rollout: {{strategy: shadow, shadow: {{for: {lasts}, reconciles: 1}}}}\n");
     let history = |host: &HostProcess| {
-        let told = host.ask(&["rollout", "history", "twin"]).stdout;
+        let told = host.ask(&["rollout", "history", "shadowed"]).stdout;
         told.lines().skip(1).map(|line| line.split("   ").next().unwrap().trim().to_owned()).collect::<Vec<_>>()
     };
-    write(folder.path(), "twin.yaml", &twin("look", &shadow("1h")));
+    write(folder.path(), "shadowed.yaml", &shadowed("look", &shadow("1h")));
     for _ in 0..2 {
-        host.until("controller", "twin", "/status/rollout/phase", &json!("shadow"));
+        host.until("controller", "shadowed", "/status/rollout/phase", &json!("shadow"));
         assert_eq!(history(&host), ["1 *", "2 ?"]);
-        assert_eq!(host.json(&["get", "controller", "twin"])["status"]["revision"], 1);
+        assert_eq!(host.json(&["get", "controller", "shadowed"])["status"]["revision"], 1);
         host.kill();
         host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
     }
-    write(folder.path(), "twin.yaml", &twin("look", &shadow("100ms")));
-    host.until("controller", "twin", "/status/rollout/phase", &json!("complete"));
-    assert_eq!(host.json(&["get", "controller", "twin"])["status"]["revision"], 2);
+    write(folder.path(), "shadowed.yaml", &shadowed("look", &shadow("100ms")));
+    host.until("controller", "shadowed", "/status/rollout/phase", &json!("complete"));
+    assert_eq!(host.json(&["get", "controller", "shadowed"])["status"]["revision"], 2);
     assert_eq!(history(&host), ["1", "2 *"]);
 }

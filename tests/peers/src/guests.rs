@@ -6,7 +6,7 @@ use std::process::Stdio;
 use anyhow::{Context, Result, ensure};
 use tokio::process::Command;
 
-const NAMES: [&str; 5] = ["guest-noop", "guest-status", "guest-hostile", "guest-needy", "guest-exclusive"];
+const NAMES: [&str; 5] = ["guest-noop", "guest-status", "guest-hostile", "guest-fetcher", "guest-exclusive"];
 const PROFILE: [&str; 4] = [
     "profile.release.strip=true",
     "profile.release.debug=false",

@@ -1,7 +1,7 @@
-//! Logs its start, records in its status the generation of the spec that it read, and does what `spec.mood`
+//! Logs its start, records in its status the generation of the spec that it read, and does what `spec.action`
 //! says. So a test can detect a lost change, and concurrent runs of one key.
 //!
-//! | mood | does |
+//! | action | does |
 //! |---|---|
 //! | `settle` | settles |
 //! | `again` | asks to be requeued in a tenth of a second |
@@ -12,7 +12,7 @@ use homeostat_sdk::prelude::*;
 
 #[derive(Serialize, Deserialize)]
 struct Tally {
-    mood: String,
+    action: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -43,7 +43,7 @@ impl Reconciler for Guest {
         tally.set_status(TallyStatus { generation })?;
         // The run continues after its last write: a change in the meantime must requeue the key.
         let _again = Tally::get_opt(&key)?;
-        match tally.spec.mood.as_str() {
+        match tally.spec.action.as_str() {
             "again" => Ok(Outcome::again_after(Duration::from_millis(100))),
             "fail" => Err(Failure::new("failed on purpose")),
             "never" => Err(Failure::never("given up on purpose")),

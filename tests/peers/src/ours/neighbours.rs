@@ -90,7 +90,7 @@ async fn stuck(measured: &BenchHost, silent: &TcpListener, size: &Size, guests: 
         addresses: vec![AddressRange::Loopback],
         headers: Default::default(),
     };
-    let mut definition = measured.definition_with_http(BAD, "needy", guests, size.workers, vec![http]).await?;
+    let mut definition = measured.definition_with_http(BAD, "fetcher", guests, size.workers, vec![http]).await?;
     definition = eager(definition);
     let kind = measured.add(definition).await?;
     for number in 0..size.keys {

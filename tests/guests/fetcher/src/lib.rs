@@ -4,39 +4,39 @@ use homeostat_sdk::http;
 use homeostat_sdk::prelude::*;
 
 #[derive(Serialize, Deserialize)]
-struct Needy {
+struct Fetcher {
     url: String,
 }
 
 #[derive(Serialize, Deserialize)]
-struct NeedyStatus {
+struct FetcherStatus {
     code: Option<u16>,
     error: Option<String>,
 }
 
-impl Kind for Needy {
+impl Kind for Fetcher {
     const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Needy";
-    const PLURAL: &str = "needies";
-    type Status = NeedyStatus;
+    const NAME: &str = "Fetcher";
+    const PLURAL: &str = "fetchers";
+    type Status = FetcherStatus;
 }
 
 struct Guest;
 
 impl Reconciler for Guest {
     fn describe() -> Spec {
-        Spec::manages::<Needy>()
+        Spec::manages::<Fetcher>()
     }
 
     fn reconcile(key: Key) -> Result<Outcome, Failure> {
-        let Some(mut needy) = Needy::get_opt(&key)? else {
+        let Some(mut fetcher) = Fetcher::get_opt(&key)? else {
             return Ok(Outcome::settled());
         };
-        let status = match http::get(&needy.spec.url).send() {
-            Ok(answer) => NeedyStatus { code: Some(answer.status), error: None },
-            Err(error) => NeedyStatus { code: None, error: Some(error.to_string()) },
+        let status = match http::get(&fetcher.spec.url).send() {
+            Ok(answer) => FetcherStatus { code: Some(answer.status), error: None },
+            Err(error) => FetcherStatus { code: None, error: Some(error.to_string()) },
         };
-        needy.set_status(status)?;
+        fetcher.set_status(status)?;
         Ok(Outcome::settled())
     }
 }

@@ -1,7 +1,7 @@
-//! Does what `spec.mood` of its resource says, and settles when the resource is gone. So deleting the
-//! resource ends its mood.
+//! Does what `spec.action` of its resource says, and settles when the resource is gone, so that deleting the
+//! resource ends it.
 //!
-//! | mood | does |
+//! | action | does |
 //! |---|---|
 //! | `settle` | settles |
 //! | `again`, `later` | asks to be requeued in a millisecond, in an hour |
@@ -15,14 +15,14 @@ use std::thread;
 use homeostat_sdk::prelude::*;
 
 #[derive(Serialize, Deserialize)]
-struct Moody {
-    mood: String,
+struct Scripted {
+    action: String,
 }
 
-impl Kind for Moody {
+impl Kind for Scripted {
     const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Moody";
-    const PLURAL: &str = "moodies";
+    const NAME: &str = "Scripted";
+    const PLURAL: &str = "scripteds";
     type Status = ();
 }
 
@@ -30,14 +30,14 @@ struct Guest;
 
 impl Reconciler for Guest {
     fn describe() -> Spec {
-        Spec::manages::<Moody>()
+        Spec::manages::<Scripted>()
     }
 
     fn reconcile(key: Key) -> Result<Outcome, Failure> {
-        let Some(moody) = Moody::get_opt(&key)? else {
+        let Some(scripted) = Scripted::get_opt(&key)? else {
             return Ok(Outcome::settled());
         };
-        match moody.spec.mood.as_str() {
+        match scripted.spec.action.as_str() {
             "settle" => Ok(Outcome::settled()),
             "again" => Ok(Outcome::again_after(Duration::from_millis(1))),
             "later" => Ok(Outcome::again_after(Duration::from_secs(3600))),
@@ -49,7 +49,7 @@ impl Reconciler for Guest {
                 wait();
                 Ok(Outcome::settled())
             }
-            mood => Err(Failure::never(format!("nobody knows the mood `{mood}`"))),
+            action => Err(Failure::never(format!("the action `{action}` is unknown"))),
         }
     }
 }

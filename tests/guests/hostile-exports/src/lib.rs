@@ -13,12 +13,12 @@ use homeostat_sdk::ChangedResource;
 use homeostat_sdk::prelude::*;
 
 #[derive(Serialize, Deserialize)]
-struct Spiteful {}
+struct HostileExports {}
 
-impl Kind for Spiteful {
+impl Kind for HostileExports {
     const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Spiteful";
-    const PLURAL: &str = "spitefuls";
+    const NAME: &str = "HostileExports";
+    const PLURAL: &str = "hostileexports";
     type Status = ();
 }
 
@@ -40,7 +40,9 @@ struct Guest;
 
 impl Reconciler for Guest {
     fn describe() -> Spec {
-        Spec::manages::<Spiteful>().watch(Watch::of::<Bait>(Mapping::guest())).poll_every(Duration::from_millis(100))
+        Spec::manages::<HostileExports>()
+            .watch(Watch::of::<Bait>(Mapping::guest()))
+            .poll_every(Duration::from_millis(100))
     }
 
     fn reconcile(_key: Key) -> Result<Outcome, Failure> {
@@ -83,7 +85,7 @@ fn misbehave(way: &str) -> Vec<Key> {
     match way {
         "loop" => busy(),
         "trap" => trap(),
-        _ => vec![Spiteful::key("default", &"x".repeat(NAME_BYTES)); KEYS],
+        _ => vec![HostileExports::key("default", &"x".repeat(NAME_BYTES)); KEYS],
     }
 }
 

@@ -22,10 +22,10 @@ use std::hint::black_box;
 use homeostat_sdk::prelude::*;
 
 #[derive(Serialize, Deserialize)]
-struct Fickle {}
+struct Versioned {}
 
 #[derive(Clone, Default, Serialize, Deserialize)]
-struct FickleStatus {
+struct VersionedStatus {
     /// The versions in order, without consecutive duplicates.
     by: Vec<String>,
     #[serde(default)]
@@ -35,30 +35,30 @@ struct FickleStatus {
     noted: Option<String>,
 }
 
-impl Kind for Fickle {
+impl Kind for Versioned {
     const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Fickle";
-    const PLURAL: &str = "fickles";
-    type Status = FickleStatus;
+    const NAME: &str = "Versioned";
+    const PLURAL: &str = "versioneds";
+    type Status = VersionedStatus;
 }
 
 struct Guest;
 
 impl Reconciler for Guest {
     fn describe() -> Spec {
-        Spec::manages::<Fickle>().ignore_status()
+        Spec::manages::<Versioned>().ignore_status()
     }
 
     fn reconcile(key: Key) -> Result<Outcome, Failure> {
-        let Some(mut fickle) = Fickle::get_opt(&key)? else {
+        let Some(mut versioned) = Versioned::get_opt(&key)? else {
             return Ok(Outcome::settled());
         };
         let (version, bad) = (config::require("version")?, config::get("bad")?.unwrap_or_default());
-        let mut seen = fickle.status.clone().unwrap_or_default();
+        let mut seen = versioned.status.clone().unwrap_or_default();
         let is_first = seen.by.last() != Some(&version);
         if is_first {
             seen.by.push(version);
-            fickle.set_status(seen.clone())?;
+            versioned.set_status(seen.clone())?;
         }
         let every: u64 = config::get_or("every", 1)?;
         let digits = key.name.trim_start_matches(|letter: char| !letter.is_ascii_digit());
@@ -70,22 +70,22 @@ impl Reconciler for Guest {
             "error" => Err(Failure::new("failed on purpose")),
             "again" => Ok(Outcome::again_after(Duration::ZERO)),
             "note" => {
-                let changed = fickle.metadata.annotations.get("changed").cloned();
+                let changed = versioned.metadata.annotations.get("changed").cloned();
                 if seen.noted != changed {
                     seen.noted = changed;
-                    fickle.set_status(seen)?;
+                    versioned.set_status(seen)?;
                 }
                 Ok(Outcome::settled())
             }
             "write" => {
                 seen.writes += 1;
-                fickle.set_status(seen)?;
+                versioned.set_status(seen)?;
                 Ok(Outcome::settled())
             }
             "wake" => {
-                let writes = fickle.metadata.labels.get("writes").and_then(|label| label.parse::<u64>().ok());
-                fickle.metadata.labels.insert("writes".to_owned(), (writes.unwrap_or_default() + 1).to_string());
-                fickle.update()?;
+                let writes = versioned.metadata.labels.get("writes").and_then(|label| label.parse::<u64>().ok());
+                versioned.metadata.labels.insert("writes".to_owned(), (writes.unwrap_or_default() + 1).to_string());
+                versioned.update()?;
                 Ok(Outcome::settled())
             }
             "slow" => {

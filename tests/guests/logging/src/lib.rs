@@ -1,22 +1,22 @@
 //! Logs everything it receives: each key that it reconciles, and each document passed to its mapper.
 //!
-//! A `Note` maps to the `Nosy` of its name. So does a `Vault`, through the guest's own mapper, which sees the
-//! password in it. A `Nosy` with `spec.follows: all` follows every `Note`; with `color` it follows those with
+//! A `Note` maps to the `Logging` of its name. So does a `Vault`, through the guest's own mapper, which sees the
+//! password in it. A `Logging` with `spec.follows: all` follows every `Note`; with `color` it follows those with
 //! a red `/spec/color`.
 
 use homeostat_sdk::prelude::*;
 use homeostat_sdk::{ChangedResource, info, watches};
 
 #[derive(Serialize, Deserialize)]
-struct Nosy {
+struct Logging {
     #[serde(default)]
     follows: String,
 }
 
-impl Kind for Nosy {
+impl Kind for Logging {
     const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Nosy";
-    const PLURAL: &str = "nosies";
+    const NAME: &str = "Logging";
+    const PLURAL: &str = "loggings";
     type Status = ();
 }
 
@@ -46,7 +46,7 @@ struct Guest;
 
 impl Reconciler for Guest {
     fn describe() -> Spec {
-        Spec::manages::<Nosy>()
+        Spec::manages::<Logging>()
             .watch(Watch::of::<Note>(Mapping::same_name()).named("notes"))
             .watch(Watch::of::<Vault>(Mapping::guest()).named("vaults"))
     }
@@ -55,7 +55,7 @@ impl Reconciler for Guest {
         let version = config::get("version")?.unwrap_or_default();
         let (namespace, name) = (&key.namespace, &key.name);
         info!("reconcile{version} {namespace}/{name}");
-        let follows = Nosy::get_opt(&key)?.map(|nosy| nosy.spec.follows).unwrap_or_default();
+        let follows = Logging::get_opt(&key)?.map(|logging| logging.spec.follows).unwrap_or_default();
         match follows.as_str() {
             "all" => watches::follow_all::<Note>(Selector::everything())?,
             "color" => watches::follow_all::<Note>(Selector::everything().field("/spec/color", "red"))?,
@@ -71,7 +71,7 @@ impl Mapper for Guest {
         let (key, password) = (changed.key(), &vault.spec.password);
         let (namespace, name) = (&key.namespace, &key.name);
         info!("map {namespace}/{name} {password}");
-        Ok(vec![key.beside::<Nosy>(name)])
+        Ok(vec![key.beside::<Logging>(name)])
     }
 }
 

@@ -20,20 +20,20 @@ use homeostat_sdk::prelude::*;
 use wasip2::random::random;
 
 #[derive(Serialize, Deserialize)]
-struct Twin {
+struct Shadowed {
     size: u64,
 }
 
 #[derive(Default, Serialize, Deserialize)]
-struct TwinStatus {
+struct ShadowedStatus {
     count: u64,
 }
 
-impl Kind for Twin {
+impl Kind for Shadowed {
     const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Twin";
-    const PLURAL: &str = "twins";
-    type Status = TwinStatus;
+    const NAME: &str = "Shadowed";
+    const PLURAL: &str = "shadoweds";
+    type Status = ShadowedStatus;
 }
 
 #[derive(Serialize, Deserialize)]
@@ -54,20 +54,20 @@ struct Guest;
 
 impl Reconciler for Guest {
     fn describe() -> Spec {
-        Spec::manages::<Twin>()
+        Spec::manages::<Shadowed>()
             .ignore_status()
             .watch(Watch::of::<Part>(Mapping::label("demo.homeostat.dev/nobody")).secondary())
     }
 
     fn reconcile(key: Key) -> Result<Outcome, Failure> {
         let face: String = config::get_or("face", String::new())?;
-        let Some(mut twin) = Twin::get_opt(&key)? else {
+        let Some(mut shadowed) = Shadowed::get_opt(&key)? else {
             return Ok(Outcome::settled());
         };
         if face == "look" {
             look(&key)?;
         }
-        let size = twin.spec.size + u64::from(face == "field");
+        let size = shadowed.spec.size + u64::from(face == "field");
         let part = |name: &str| {
             // The store keeps whole numbers of 64 bits with a sign, as Kubernetes does.
             let (made_at, number) = (Time::now().to_string(), random::get_random_u64() >> 1);
@@ -79,11 +79,11 @@ impl Reconciler for Guest {
         if face == "key" {
             part(&format!("{}-second", key.name))?;
         }
-        let mut count = twin.status.as_ref().map_or(0, |counted| counted.count) + 1;
-        twin.set_status(TwinStatus { count })?;
+        let mut count = shadowed.status.as_ref().map_or(0, |counted| counted.count) + 1;
+        shadowed.set_status(ShadowedStatus { count })?;
         if face == "more" {
             count += 1;
-            twin.set_status(TwinStatus { count })?;
+            shadowed.set_status(ShadowedStatus { count })?;
         }
         events::normal(if face == "tell" { "Told" } else { "Counted" }, Time::now().to_string());
         match face.as_str() {
