@@ -1,4 +1,6 @@
-//! Minimal guests, written by hand, for tests of behaviour that no ordinary guest shows.
+//! Minimal guests, written by hand, for tests of behaviour that no ordinary guest shows, and engines for them.
+
+use crate::{Engine, EngineOptions};
 
 /// A guest with optional defects. `$now` reads the monotonic clock; `$spec` and `$settled` are the addresses
 /// of a valid answer of each export.
@@ -33,7 +35,7 @@ impl Default for Guest<'_> {
 impl Guest<'_> {
     /// Returns the component.
     pub(crate) fn build(&self) -> Vec<u8> {
-        wat::parse_str(self.text()).expect("the fixture is well-formed")
+        component(&self.text())
     }
 
     /// Returns the component as text.
@@ -43,6 +45,16 @@ impl Guest<'_> {
         let text = text.replace("ITEMS", items).replace("REALLOC", realloc);
         text.replace("DESCRIBE", describe).replace("RECONCILE", reconcile).replace("ENCODING", encoding)
     }
+}
+
+/// Returns an engine without a cache.
+pub(crate) fn engine(instances_max: u32) -> Engine {
+    Engine::new(EngineOptions { instances_max, ..EngineOptions::default() }).expect("the engine starts")
+}
+
+/// Builds a component from its text.
+pub(crate) fn component(text: &str) -> Vec<u8> {
+    wat::parse_str(text).expect("the text is well-formed")
 }
 
 /// Builds a guest whose `describe` and `reconcile` have these bodies.

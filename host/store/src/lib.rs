@@ -14,6 +14,8 @@ pub mod definition;
 pub mod embedded;
 mod error;
 mod fields;
+#[cfg(test)]
+mod fixture;
 pub mod garbage;
 mod history;
 pub mod jsonpath;

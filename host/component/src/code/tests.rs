@@ -7,7 +7,7 @@ use homeostat_store::{Key, Kind};
 
 use super::{Code, Origin};
 use crate::engine::Engine;
-use crate::fixture;
+use crate::fixture::{self, engine};
 use crate::layers::EmptyWorld;
 use crate::limits::Limits;
 use crate::load::compile::compile_or_restore;
@@ -15,13 +15,9 @@ use crate::options::EngineOptions;
 use crate::outcome::{CallReport, Fault, Outcome, Retry};
 use crate::{CallSession, Component, Error};
 
-fn engine() -> Engine {
-    Engine::new(EngineOptions { instances_max: 2, ..EngineOptions::default() }).unwrap()
-}
-
 #[tokio::test]
 async fn equal_components_are_compiled_once_and_share_their_code() {
-    let engine = engine();
+    let engine = engine(2);
     // Three concurrent loads, and a later one.
     let (a, b, c) =
         tokio::join!(engine.load(fixture::good()), engine.load(fixture::good()), engine.load(fixture::good()));
@@ -36,7 +32,7 @@ async fn equal_components_are_compiled_once_and_share_their_code() {
 
 #[tokio::test]
 async fn a_loaded_component_is_loaded_again_without_its_bytes() {
-    let engine = engine();
+    let engine = engine(2);
     let (good, bad) = (fixture::good(), fixture::guest("global.get $spec", "unreachable"));
     let component = engine.load(good.clone()).await.unwrap();
     let again = engine.load_known(component.digest(), &Limits::default()).await.unwrap().unwrap();
@@ -50,7 +46,7 @@ async fn a_loaded_component_is_loaded_again_without_its_bytes() {
 
 #[tokio::test]
 async fn code_without_users_is_forgotten() {
-    let engine = engine();
+    let engine = engine(2);
     let code = engine.load(fixture::good()).await.map(|component| Arc::downgrade(&component.0.code)).unwrap();
     assert!(code.upgrade().is_none());
     let different = engine.load(fixture::guest("global.get $spec", "unreachable")).await.unwrap();
@@ -217,7 +213,7 @@ async fn evicted_code_that_was_changed_on_disk_never_runs() {
 
 #[tokio::test]
 async fn code_that_is_stored_nowhere_is_not_evicted() {
-    let engine = engine();
+    let engine = engine(2);
     let component = engine.load(fixture::good()).await.unwrap();
     beside_rest(&engine, async {
         tokio::time::sleep(REST_AFTER * 5).await;

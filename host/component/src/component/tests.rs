@@ -11,13 +11,11 @@ use homeostat_store::{Key, Kind};
 use super::Component;
 use crate::call::new_call;
 use crate::effect::{Answer, Call, Effect, Effects, EntryPoint};
-use crate::engine::Engine;
-use crate::fixture;
+use crate::fixture::{self, engine};
 use crate::instances::CallSession;
 use crate::limits::LimitName;
 use crate::limits::Limits;
 use crate::load_error::Reason;
-use crate::options::EngineOptions;
 use crate::outcome::{CallReport, Fault, Outcome};
 
 const FOREVER: &str = "(loop $again (br $again)) unreachable";
@@ -41,10 +39,6 @@ impl Effects for Clock {
         tokio::time::sleep(self.delay).await;
         if self.wrong { Answer::Unit } else { Answer::Nanoseconds(1) }
     }
-}
-
-fn engine(instances_max: u32) -> Engine {
-    Engine::new(EngineOptions { instances_max, ..EngineOptions::default() }).unwrap()
 }
 
 async fn load(reconcile: &str) -> Component {

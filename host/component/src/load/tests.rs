@@ -4,23 +4,15 @@ use std::time::Duration;
 use homeostat_digest::Digest;
 
 use crate::engine::Engine;
-use crate::fixture;
+use crate::fixture::{self, component, engine};
 use crate::limits::Limits;
 use crate::load_error::Reason;
 use crate::options::EngineOptions;
 
 const RECONCILER: &str = "homeostat:reconciler/reconciler@0.1.0";
 
-fn engine() -> Engine {
-    Engine::new(EngineOptions { instances_max: 2, ..EngineOptions::default() }).unwrap()
-}
-
-fn component(text: &str) -> Vec<u8> {
-    wat::parse_str(text).unwrap()
-}
-
 async fn reasons(bytes: Vec<u8>) -> Vec<Reason> {
-    engine().load(bytes).await.unwrap_err().reasons
+    engine(2).load(bytes).await.unwrap_err().reasons
 }
 
 #[tokio::test]
@@ -41,7 +33,7 @@ async fn a_core_module_is_refused_with_how_to_build_a_component() {
 #[tokio::test]
 async fn a_truncated_file_is_distinguished_from_a_damaged_one() {
     let whole = component("(component (core module (memory 1) (func (export \"f\"))))");
-    let engine = engine();
+    let engine = engine(2);
     for length in 9..whole.len() {
         let refused = engine.load(&whole[..length]).await.unwrap_err();
         assert_eq!(refused.reasons, [Reason::Truncated], "cut off after {length} of {} bytes", whole.len());
@@ -63,7 +55,7 @@ async fn a_component_that_is_too_large_is_refused_before_it_is_compiled() {
 
 #[tokio::test]
 async fn code_that_does_not_match_its_digest_is_not_compiled() {
-    let (engine, limits) = (engine(), Limits::default());
+    let (engine, limits) = (engine(2), Limits::default());
     let (wanted, other) = (Digest::of(&fixture::good()), fixture::guest("global.get $spec", "unreachable"));
     let found = Digest::of(&other);
     let refused = engine.load_within(other, Some(&wanted), &limits).await.unwrap_err();
@@ -80,7 +72,7 @@ async fn all_reasons_of_a_refusal_are_reported_at_once() {
         (import "wasi:http/incoming-handler@0.2.0" (instance))
         (instance $empty)
         (export "homeostat:reconciler/mapper@0.9.0" (instance $empty)))"#;
-    let refused = engine().load(component(text)).await.unwrap_err();
+    let refused = engine(2).load(component(text)).await.unwrap_err();
     let text = refused.to_string();
     assert_eq!(refused.reasons.len(), 4, "{text}");
     for part in ["4 reasons", "wasi:nn/graph@0.2.0", "serves no requests", "mapper@0.9.0", "does not export"] {
@@ -111,7 +103,7 @@ async fn an_import_of_another_type_is_refused() {
 #[tokio::test]
 async fn a_component_too_large_for_the_pool_is_compiled_for_the_other_machine() {
     let memories = "(core module $m (memory 1)) (core instance (instantiate $m))";
-    let code = async |bytes: Vec<u8>| super::code(&engine(), &Digest::of(&bytes), Arc::new(bytes)).await.unwrap();
+    let code = async |bytes: Vec<u8>| super::code(&engine(2), &Digest::of(&bytes), Arc::new(bytes)).await.unwrap();
     let one = code(component(&format!("(component {memories})"))).await;
     assert_eq!(one.unpooled, None);
     let module = "(core module $m (memory 1))";
@@ -139,7 +131,7 @@ async fn a_guest_with_a_large_initial_memory_loads_under_a_large_enough_limit() 
     let grown = fixture::Guest { describe: &grown, ..fixture::Guest::default() }.text();
     let grown = component(&grown.replace("\"memory\") 1 1024)", "\"memory\") 1 2048)"));
     for bytes in [at_once, grown] {
-        let engine = engine();
+        let engine = engine(2);
         let refused = engine.load(bytes.clone()).await.unwrap_err().to_string();
         assert!(refused.contains("limit memory") && refused.contains("`spec.limits.memory`"), "{refused}");
         let loaded = engine.load_within(bytes, None, &much).await.unwrap();
@@ -158,5 +150,5 @@ async fn describe_runs_under_the_default_limits_whatever_the_controllers_limits(
         table_elements_max: 0,
         ..Limits::default()
     };
-    engine().load_within(fixture::good(), None, &least).await.unwrap();
+    engine(2).load_within(fixture::good(), None, &least).await.unwrap();
 }

@@ -1,7 +1,7 @@
 use homeostat_component::{Changes, DuringDelay};
 use homeostat_fixtures::{create, delete, memory_store};
+use homeostat_store::Store;
 use homeostat_store::memory::MemoryStore;
-use homeostat_store::{Options, Store};
 
 use super::*;
 use crate::Kinds;
@@ -271,7 +271,7 @@ async fn an_unreadable_declaration_is_reported_and_stays() {
     let store = memory_store();
     let metadata = json!({ "name": "site.example.com" });
     create(
-        &store,
+        &*store,
         json!({ "apiVersion": API_VERSION, "kind": DECLARATION_KIND, "metadata": metadata, "spec": { "group": 3 } }),
     )
     .await;

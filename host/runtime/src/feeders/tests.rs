@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use homeostat_component::{Disclosure, Grants};
 use homeostat_fixtures::{Fault, FaultyStore, On, demo_key, demo_kind, memory_store};
-use homeostat_store::{Key, Kind, Precondition, Propagation, Resource, Store, Write};
+use homeostat_store::{Key, Kind, Resource, Store, Write};
 use homeostat_testing::soon;
 use homeostat_workqueue::{Options, Priority, Queue};
 use serde_json::json;
@@ -26,6 +26,11 @@ pub(super) fn scoped() -> ManagedKind {
 
 pub(super) fn key(name: &str) -> Key {
     demo_key("App", name)
+}
+
+/// A resource that is a part of the managed ones.
+pub(super) fn part(name: &str) -> Key {
+    demo_key("Part", name)
 }
 
 /// Writes a resource of `demo.homeostat.dev/v1`.

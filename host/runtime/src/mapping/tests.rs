@@ -1,8 +1,6 @@
 use std::sync::Arc;
 
 use homeostat_fixtures::{create, demo_kind, memory_store};
-use homeostat_store::memory::MemoryStore;
-use homeostat_store::{Options, Store, Write};
 use serde_json::{Value, json};
 
 use super::*;

@@ -3,12 +3,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Check, checks};
+use crate::fixture::pod_key;
 use crate::memory::MemoryStore;
-use crate::{Change, Event, EventType, Key, Kind, Options, Precondition, Resource, Store, Write};
-
-fn key(name: &str) -> Key {
-    Key::new(Kind::new("", "v1", "Pod"), "default", name)
-}
+use crate::{Change, Event, EventType, Options, Precondition, Resource, Store, Write};
 
 async fn create(store: &MemoryStore, name: &str, owner: Option<&Resource>) -> Arc<Resource> {
     let reference =
@@ -29,12 +26,15 @@ async fn a_changed_resource_is_looked_at_only_when_it_matters() {
     let store = MemoryStore::new(Options::default());
     let root = create(&store, "root", None).await;
     let leaf = create(&store, "leaf", Some(&root)).await;
-    let patch =
-        |patch| Write::Patch { key: key("leaf"), change: Change::Merge(patch), precondition: Precondition::default() };
+    let patch = |patch| Write::Patch {
+        key: pod_key("leaf"),
+        change: Change::Merge(patch),
+        precondition: Precondition::default(),
+    };
     let spec = store.write(patch(json!({"spec": 1}))).await.expect("well formed").resource;
     assert_eq!(checks(&modified(&spec, &leaf)), []);
     let freed = store.write(patch(json!({"metadata": {"ownerReferences": null}}))).await.expect("well formed").resource;
     let [owner] = spec.owners() else { panic!("it has one owner") };
     let waiting = Check::WaitingOwner { owner: owner.clone(), namespace: "default".to_owned() };
-    assert_eq!(checks(&modified(&freed, &spec)), [Check::Resource(key("leaf")), waiting]);
+    assert_eq!(checks(&modified(&freed, &spec)), [Check::Resource(pod_key("leaf")), waiting]);
 }

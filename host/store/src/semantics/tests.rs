@@ -5,9 +5,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Decision, WriteContext, WritePlan, address, decide, plan_write, timestamp};
+use crate::fixture::pod_key;
 use crate::patch::tests::json_value;
 use crate::schema::{Schemas, VersionSchema};
-use crate::{Change, Key, Kind, Precondition, Propagation, Resource, Revision, SystemClockAndIds, Write};
+use crate::{Change, Precondition, Propagation, Resource, Revision, SystemClockAndIds, Write};
 
 fn moment(revision: u64) -> WriteContext {
     WriteContext {
@@ -19,16 +20,13 @@ fn moment(revision: u64) -> WriteContext {
     }
 }
 
-fn key() -> Key {
-    Key::new(Kind::new("", "v1", "Pod"), "default", "a")
-}
-
 fn pod(spec: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "default"}, "spec": spec})
 }
 
 fn created() -> Arc<Resource> {
-    let decision = decide(&key(), None, Write::Create { document: pod(json!({})) }, &moment(1)).expect("well formed");
+    let decision =
+        decide(&pod_key("a"), None, Write::Create { document: pod(json!({})) }, &moment(1)).expect("well formed");
     Arc::clone(decision.resource())
 }
 
@@ -82,14 +80,17 @@ fn a_resource_written_in_another_version_keeps_its_identity() {
     let mut document = pod(json!({}));
     document["apiVersion"] = json!("v2");
     let write = Write::Update { document, precondition: Precondition::default() };
-    let Ok(Decision::Put(updated)) = decide(&key(), Some(&created()), write, &moment(2)) else { panic!("it changes") };
+    let Ok(Decision::Put(updated)) = decide(&pod_key("a"), Some(&created()), write, &moment(2)) else {
+        panic!("it changes")
+    };
     assert_eq!(updated.key().kind().version, "v2");
     assert_eq!(updated.uid(), "uid-1");
 }
 
 #[test]
 fn the_input_and_the_result_of_a_decision_are_kept_as_text() {
-    let Ok(Decision::Put(current)) = decide(&key(), None, Write::Create { document: pod(json!(1)) }, &moment(1)) else {
+    let Ok(Decision::Put(current)) = decide(&pod_key("a"), None, Write::Create { document: pod(json!(1)) }, &moment(1))
+    else {
         panic!("there was nothing")
     };
     let write = Write::Update { document: pod(json!(2)), precondition: Precondition::default() };
@@ -113,15 +114,18 @@ fn the_input_and_the_result_of_a_decision_are_kept_as_text() {
 #[test]
 fn an_apply_by_a_manager_without_fields_is_idempotent() {
     let apply = |spec| Write::Apply { document: pod(spec), manager: "me".to_owned(), force: false };
-    let delete =
-        Write::Delete { key: key(), precondition: Precondition::default(), propagation: Propagation::Foreground };
+    let delete = Write::Delete {
+        key: pod_key("a"),
+        precondition: Precondition::default(),
+        propagation: Propagation::Foreground,
+    };
     let mut current = None;
     for (write, revision) in [apply(json!(false)), delete, apply(Value::Null)].into_iter().zip(1..) {
-        let decision = decide(&key(), current.as_ref(), write, &moment(revision)).expect("well formed");
+        let decision = decide(&pod_key("a"), current.as_ref(), write, &moment(revision)).expect("well formed");
         current = Some(Arc::clone(decision.resource()));
     }
     // The host sets the finalizer of a foreground deletion.
-    let again = decide(&key(), current.as_ref(), apply(Value::Null), &moment(4)).expect("well formed");
+    let again = decide(&pod_key("a"), current.as_ref(), apply(Value::Null), &moment(4)).expect("well formed");
     assert!(matches!(&again, Decision::Unchanged(_)), "{again:?}");
 }
 
@@ -141,19 +145,19 @@ fn any_write() -> impl Strategy<Value = Write> {
     prop_oneof![
         document().prop_map(|document| Write::Create { document }),
         document().prop_map(move |document| Write::Update { document, precondition: none() }),
-        json_value().prop_map(move |status| Write::UpdateStatus { key: key(), status, precondition: none() }),
+        json_value().prop_map(move |status| Write::UpdateStatus { key: pod_key("a"), status, precondition: none() }),
         json_value().prop_map(move |patch| Write::Patch {
-            key: key(),
+            key: pod_key("a"),
             change: Change::Merge(patch),
             precondition: none()
         }),
         json_value().prop_map(move |patch| Write::Patch {
-            key: key(),
+            key: pod_key("a"),
             change: Change::Merge(json!({"metadata": {"finalizers": ["x"]}, "spec": patch})),
             precondition: none(),
         }),
         document().prop_map(|document| Write::Apply { document, manager: "me".to_owned(), force: false }),
-        Just(Write::Delete { key: key(), precondition: none(), propagation: Propagation::Foreground }),
+        Just(Write::Delete { key: pod_key("a"), precondition: none(), propagation: Propagation::Foreground }),
     ]
 }
 
@@ -163,13 +167,13 @@ proptest! {
         let mut current: Option<Arc<Resource>> = None;
         for (write, revision) in writes.into_iter().zip(1..) {
             let before = current.clone();
-            let Ok(decision) = decide(&key(), before.as_ref(), write.clone(), &moment(revision)) else { continue };
+            let Ok(decision) = decide(&pod_key("a"), before.as_ref(), write.clone(), &moment(revision)) else { continue };
             let after = Arc::clone(decision.resource());
             // A stored document can be parsed again.
             prop_assert_eq!(after.text(), after.document().to_string());
             prop_assert_eq!(&Resource::from_document(after.document().clone()).expect("kept"), &*after);
             prop_assert_eq!(&Resource::from_text(after.text()).expect("kept"), &*after);
-            prop_assert_eq!(after.key(), &key());
+            prop_assert_eq!(after.key(), &pod_key("a"));
             match (&before, &decision) {
                 (Some(before), Decision::Unchanged(_)) => prop_assert_eq!(before, &after),
                 (None, Decision::Unchanged(_) | Decision::Remove(..)) => prop_assert!(false, "there was nothing"),
@@ -191,7 +195,7 @@ proptest! {
                 Decision::Remove(..) => None,
                 Decision::Put(..) | Decision::Unchanged(_) => {
                     if !matches!(write, Write::Create { .. }) {
-                        let again = decide(&key(), Some(&after), write, &moment(revision + 1));
+                        let again = decide(&pod_key("a"), Some(&after), write, &moment(revision + 1));
                         let settled = matches!(again, Ok(Decision::Unchanged(_)) | Err(_));
                         prop_assert!(settled, "{:?}", again);
                     }

@@ -5,22 +5,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use homeostat_fixtures::demo_key;
-use homeostat_store::{Key, Kind};
+use homeostat_testing::soon;
 use tokio::sync::Semaphore;
 
 use super::CallSession;
 use crate::component::Component;
 use crate::effect::{Answer, Call, Effect, Effects};
-use crate::engine::Engine;
-use crate::fixture::{self, Guest};
+use crate::fixture::{self, Guest, engine};
 use crate::layers::EmptyWorld;
 use crate::limits::Limits;
-use crate::options::EngineOptions;
 use crate::outcome::{Fault, Outcome};
-
-fn engine(instances_max: u32) -> Engine {
-    Engine::new(EngineOptions { instances_max, ..EngineOptions::default() }).unwrap()
-}
 
 async fn call(component: &Component, caller: &mut CallSession) -> Result<Outcome, Fault> {
     component.reconcile(caller, &demo_key("Thing", "a"), &Limits::default(), Arc::new(EmptyWorld)).await.result
@@ -65,7 +59,7 @@ async fn a_waiting_caller_goes_before_a_session_that_keeps_its_permit() {
         panic!("the place was not given up");
     };
     assert_eq!(served, Ok(Outcome::Settled));
-    assert_eq!(tokio::time::timeout(Duration::from_secs(30), again).await.unwrap(), Ok(Outcome::Settled));
+    assert_eq!(soon(again).await, Ok(Outcome::Settled));
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@ mod headers;
 use std::sync::{Arc, Mutex};
 
 use homeostat_fixtures::{demo, demo_kind, memory_store};
-use homeostat_store::{EventType, Key, Kind, Options, Query, View, Write};
+use homeostat_store::{EventType, Key, Query, View, Write};
 use serde_json::json;
 
 use super::{FollowTarget, GuestEvent, GuestLogLine, Sink, World};

@@ -1,11 +1,7 @@
-use crate::fixture::{self, Guest};
+use crate::fixture::{self, Guest, component};
 use crate::limits::LimitName;
 use crate::limits::Limits;
 use crate::load_error::Reason;
-
-fn component(text: &str) -> Vec<u8> {
-    wat::parse_str(text).unwrap()
-}
 
 fn check(bytes: &[u8]) -> Vec<Reason> {
     super::check(bytes, &Limits::default())

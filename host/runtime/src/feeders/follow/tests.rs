@@ -1,20 +1,16 @@
 use std::collections::BTreeSet;
 
-use homeostat_fixtures::{Fault, FaultyStore, On, delete, demo_key, memory_store};
+use homeostat_fixtures::{Fault, FaultyStore, On, delete, memory_store};
 use homeostat_store::{Key, LabelRequirement, Selector, Store};
 use homeostat_testing::soon;
 use homeostat_workqueue::Queue;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use super::super::tests::{apply, intake, intake_of, key, next};
+use super::super::tests::{apply, intake, intake_of, key, next, part};
 use super::*;
 use crate::feeders::SyncBarrier;
 use crate::follows::Target;
-
-fn part(name: &str) -> Key {
-    demo_key("Part", name)
-}
 
 /// The app follows these parts, and no other.
 fn follows(follows: &Follows, app: &str, parts: &[&str]) {

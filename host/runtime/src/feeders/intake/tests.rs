@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use homeostat_component::{Changes, Mapping};
 use homeostat_fixtures::{Fault, FaultyStore, On, delete, demo_kind, memory_store};
-use homeostat_store::{Change, Kind, Precondition, Store, Write};
+use homeostat_store::{Change, Precondition, Store, Write};
 use homeostat_testing::soon;
 use serde_json::json;
 

@@ -1,17 +1,14 @@
 use std::collections::BTreeSet;
 
-use homeostat_fixtures::{Fault, FaultyStore, On, delete, demo_key, memory_store};
+use homeostat_fixtures::{Fault, FaultyStore, On, delete, memory_store};
 use homeostat_store::{Change, Precondition, Store, Write};
+use homeostat_testing::soon;
 use homeostat_workqueue::Queue;
 use serde_json::json;
 
-use super::super::tests::{apply, everything, intake, intake_of, key, managed, next, scoped, ticket};
+use super::super::tests::{apply, everything, intake, intake_of, key, managed, next, part, scoped, ticket};
 use super::*;
 use crate::feeders::{ResyncFeeder, SyncBarrier};
-
-fn part(name: &str) -> Key {
-    demo_key("Part", name)
-}
 
 /// Feeds from a watch of the managed kind.
 fn watch_apps(store: &Arc<FaultyStore>, changes: Changes) -> Queue<Key> {
@@ -413,7 +410,7 @@ async fn deletions_without_room_are_remembered_up_to_their_bound() {
 
 homeostat_testing::measured! {
     fn remembered_deletions_take_no_more_memory_than_their_bound measure_owed {
-        use homeostat_testing::{grows_by_at_most, soon, with_slack};
+        use homeostat_testing::{grows_by_at_most, with_slack};
 
         use crate::bounds::tests::KEY_BYTES;
         // With the resource whose deletion led to each key.

@@ -1,5 +1,4 @@
 use homeostat_fixtures::demo_key;
-use homeostat_store::{Key, Kind};
 use proptest::prelude::*;
 
 use super::*;

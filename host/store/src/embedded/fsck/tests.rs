@@ -8,14 +8,11 @@ use super::{Fsck, PROBLEMS_MAX, fsck, readable};
 use crate::embedded::codec::{LOG, META, META_FORMAT, OWNERS, RESOURCES, TIMES};
 use crate::embedded::location::Location;
 use crate::embedded::{EmbeddedStore, FORMAT, OpenError};
-use crate::{Change, Key, Kind, Options, Precondition, Revision, Store, Write, model};
-
-fn key(name: &str) -> Key {
-    Key::new(Kind::new("", "v1", "Pod"), "ns", name)
-}
+use crate::fixture::pod_key;
+use crate::{Change, Options, Precondition, Revision, Store, Write, model};
 
 fn path(name: &str) -> Vec<u8> {
-    model::Path::of(&key(name)).0
+    model::Path::of(&pod_key(name)).0
 }
 
 /// Creates a file with resources, owners, deletions, and a compacted history.
@@ -23,17 +20,17 @@ async fn filled(path: &Path) {
     let store = EmbeddedStore::open(path, Options { history_max: 6, ..Options::default() }).expect("a new store");
     for name in ["a", "b", "c"] {
         let owners = json!([{"apiVersion": "v1", "kind": "Owner", "name": "o", "uid": "u1"}]);
-        let metadata = json!({"namespace": "ns", "name": name, "ownerReferences": owners});
+        let metadata = json!({"namespace": "default", "name": name, "ownerReferences": owners});
         let document = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata});
         store.write(Write::Create { document }).await.expect("it is new");
     }
     for round in 0..4 {
         let change = Change::Merge(json!({"spec": {"secret": format!("hunter{round}")}}));
-        let write = Write::Patch { key: key("b"), change, precondition: Precondition::default() };
+        let write = Write::Patch { key: pod_key("b"), change, precondition: Precondition::default() };
         store.write(write).await.expect("it is there");
     }
     let (precondition, propagation) = Default::default();
-    store.write(Write::Delete { key: key("c"), precondition, propagation }).await.expect("it is there");
+    store.write(Write::Delete { key: pod_key("c"), precondition, propagation }).await.expect("it is there");
     store.close().await;
 }
 
@@ -99,7 +96,7 @@ async fn a_document_that_is_damaged_is_named() {
         resources.insert(path("a").as_slice(), &b"{"[..]).expect("it works");
     })
     .await;
-    assert!(found.contains(&"resources: /Pod/ns/a: cannot be read".to_owned()), "{found:?}");
+    assert!(found.contains(&"resources: /Pod/default/a: cannot be read".to_owned()), "{found:?}");
 }
 
 #[tokio::test]
@@ -110,7 +107,7 @@ async fn a_document_in_the_place_of_another_is_named() {
         resources.insert(path("z").as_slice(), document.as_slice()).expect("it works");
     })
     .await;
-    assert!(found.contains(&"resources: /Pod/ns/z: has the document of v1/Pod ns/a".to_owned()), "{found:?}");
+    assert!(found.contains(&"resources: /Pod/default/z: has the document of v1/Pod default/a".to_owned()), "{found:?}");
 }
 
 #[tokio::test]
@@ -125,16 +122,19 @@ async fn a_document_that_the_log_does_not_know_is_named() {
         }
     };
     let found = after(edit(|document| document["spec"] = json!("other"))).await;
-    assert_eq!(found, ["resources: /Pod/ns/b: differs from the log at revision 7"]);
+    assert_eq!(found, ["resources: /Pod/default/b: differs from the log at revision 7"]);
     let found = after(edit(|document| document["metadata"]["resourceVersion"] = json!("99"))).await;
-    assert!(found.contains(&"resources: /Pod/ns/b: has revision 99, and the store is at 8".to_owned()), "{found:?}");
+    assert!(
+        found.contains(&"resources: /Pod/default/b: has revision 99, and the store is at 8".to_owned()),
+        "{found:?}"
+    );
     let found = after(edit(|document| document["metadata"]["uid"] = json!(""))).await;
-    assert!(found.contains(&"resources: /Pod/ns/b: has no uid".to_owned()), "{found:?}");
+    assert!(found.contains(&"resources: /Pod/default/b: has no uid".to_owned()), "{found:?}");
     let found = after(|file| {
         file.open_table(RESOURCES).expect("a store").remove(path("b").as_slice()).expect("it works");
     })
     .await;
-    let gone = "resources: /Pod/ns/b: was not deleted in the log, but is missing at revision 7";
+    let gone = "resources: /Pod/default/b: was not deleted in the log, but is missing at revision 7";
     assert!(found.contains(&gone.to_owned()), "{found:?}");
 }
 
@@ -189,11 +189,11 @@ async fn an_index_of_owners_that_lacks_or_invents_is_named() {
         file.open_table(OWNERS).expect("a store").remove(lacking.as_slice()).expect("it works");
     })
     .await;
-    assert_eq!(found, ["owners: u1//Pod/ns/a: is missing"]);
+    assert_eq!(found, ["owners: u1//Pod/default/a: is missing"]);
     let found = after(insert(entry("u1", "c"))).await;
-    assert_eq!(found, ["owners: u1//Pod/ns/c: names a missing resource"]);
+    assert_eq!(found, ["owners: u1//Pod/default/c: names a missing resource"]);
     let found = after(insert(entry("u2", "a"))).await;
-    assert_eq!(found, ["owners: u2//Pod/ns/a: names an owner that is not in the resource"]);
+    assert_eq!(found, ["owners: u2//Pod/default/a: names an owner that is not in the resource"]);
     let found = after(insert(b"?".to_vec())).await;
     assert_eq!(found, ["owners: ?: is malformed"]);
 }
@@ -284,7 +284,7 @@ async fn fsck_checks_changes_that_are_only_in_the_write_ahead_log() {
     let (open, crashed) = (folder.path().join("open"), folder.path().join("crashed"));
     let store = EmbeddedStore::open(&open, Options::default()).expect("a new store");
     for name in ["a", "b"] {
-        let metadata = json!({"namespace": "ns", "name": name});
+        let metadata = json!({"namespace": "default", "name": name});
         let document = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata});
         store.write(Write::Create { document }).await.expect("it is new");
     }
@@ -313,7 +313,7 @@ async fn a_damaged_last_log_entry_is_reported_and_only_that_entry_is_lost() {
     let (open, crashed) = (folder.path().join("open"), folder.path().join("crashed"));
     let store = EmbeddedStore::open(&open, Options::default()).expect("a new store");
     for (name, text) in [("a", ""), ("b", "long ".repeat(200).as_str())] {
-        let metadata = json!({"namespace": "ns", "name": name});
+        let metadata = json!({"namespace": "default", "name": name});
         let document = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": text});
         store.write(Write::Create { document }).await.expect("it is new");
     }
