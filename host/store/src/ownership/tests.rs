@@ -610,7 +610,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read_again(spec in spec(), other in json_value()) {
+    fn field_sets_survive_encoding_and_decoding(spec in spec(), other in json_value()) {
         let schema = schema();
         for document in [with(spec), with(other)] {
             let fields = all(&document, Shape::document(Some(&schema)));

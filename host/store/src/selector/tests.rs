@@ -130,7 +130,7 @@ fn requirement() -> impl Strategy<Value = LabelRequirement> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_again(requirements in proptest::collection::vec(requirement(), 0..5)) {
+    fn selectors_survive_printing_and_parsing(requirements in proptest::collection::vec(requirement(), 0..5)) {
         let text = requirements.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         prop_assert_eq!(Selector::parse_labels(&text), Ok(requirements));
     }
