@@ -45,7 +45,7 @@ async fn a_deleted_definition_leaves_no_state_behind() {
     assert_eq!(newest(), second.revision());
     // A gap in the history: the deletion was not watched.
     delete(&store, &second).await;
-    assert_eq!(reconciler.tracked(), [name.clone()]);
+    assert_eq!(reconciler.tracked(), std::slice::from_ref(&name));
     assert_eq!(reconciler.reconcile(&name).await, Ok(Next::Done));
     assert!(reconciler.known.lock().is_empty());
     assert_eq!(reconciler.reconcile(&name).await, Ok(Next::Done));
