@@ -2,8 +2,8 @@
 //!
 //! CustomResourceDefinitions come first, then controllers, then all other resources. A controller that leaves
 //! the folder is deleted, even if it left while no host ran. A resource that leaves the folder stays in the
-//! store, and a message says so. A half-written file deletes nothing: see [`FileDebouncer`], [`WRITE_GRACE`]
-//! and [`DELETION_GRACE`].
+//! store, and a message says so. A half-written file deletes nothing: see [`crate::file_debouncer`],
+//! [`WRITE_GRACE`] and [`DELETION_GRACE`].
 
 use std::collections::BTreeSet;
 use std::path::Path;
