@@ -2,8 +2,8 @@
 //!
 //! The usual order, from the guest outwards: `Limited`, which belongs to one call, then those of its
 //! controller: [`Roles`], [`Observed`], [`Granted`], the runtime's `KnownKinds`, [`Headers`], [`World`].
-//! While a shadow runs, a [`Recorder`] is placed before [`Headers`]. Outer layers do not see additions of
-//! inner ones, such as the secrets of `Headers`. [`EmptyWorld`] replaces the world in measurements of the
+//! While a shadow runs, a [`Recorder`] is placed before [`Headers`]. A layer does not see what later ones add,
+//! such as the secrets of `Headers`. [`EmptyWorld`] replaces the world in measurements of the
 //! call alone.
 
 mod empty_world;
