@@ -33,7 +33,7 @@ impl ResourceEncoder {
         Self { format, ..Self::of_documents(request) }
     }
 
-    /// Returns an encoder of whole documents, whatever the client requested.
+    /// Returns an encoder of whole documents. It ignores the format that the client requested.
     pub(crate) fn of_documents(request: &ResourceRequest<'_>) -> Self {
         let presentation = Presentation::of(request.info, &request.http.api.host);
         Self { format: ResponseFormat::Document, presentation, kind: request.info.kind.clone() }

@@ -33,7 +33,7 @@ const PAGE_ITEMS: usize = 500;
 /// A controller of the host, written in Rust.
 #[async_trait]
 pub(crate) trait NativeReconciler: Send + Sync + 'static {
-    /// What one reconcile is about. Equal items merge.
+    /// The name of one piece of work, which one reconcile does. Equal items merge.
     type Item: Key;
     /// Its name in logs.
     const NAME: &'static str;

@@ -24,7 +24,7 @@ unsafe extern "C" fn __sanitizer_cov_8bit_counters_init(start: *const AtomicU8, 
     COUNTERS.get_or_init(|| unsafe { std::slice::from_raw_parts(start, length) });
 }
 
-/// What all inputs up to now have reached.
+/// The edges that all inputs up to now have reached.
 #[derive(Debug)]
 pub(crate) struct Coverage {
     counters: &'static [AtomicU8],

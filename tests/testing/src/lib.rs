@@ -1,4 +1,4 @@
-//! What the tests of every crate share: waits for a state, reproducible random numbers, and measurements of
+//! Helpers that the tests of every crate share: waits for a state, reproducible random numbers, and measurements of
 //! memory.
 //!
 //! Deliberately absent: types of the host. So every crate can have this one as a dev-dependency, the lowest one

@@ -1,4 +1,4 @@
-//! What a queue reports: counts, counters, ages and entries.
+//! The reports of a queue: counts, counters, ages and entries.
 
 use super::Queue;
 use crate::{Ages, Counters, Entry, Key, KeyCounts, KeyState, state::State};
