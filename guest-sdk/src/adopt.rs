@@ -49,8 +49,9 @@ pub fn adopt<P: Kind, C: Kind>(parent: &Resource<P>, selector: &LabelSelector) -
         if Relation::of(parent, &part, selector) != Relation::Orphan {
             continue;
         }
-        // An owner reference to a deleted parent would let the host delete the part.
-        let there = P::get_opt(&parent.key())?;
+        // An owner reference to a deleted parent would let the host delete the part, and a cache may show the parent
+        // for a while longer.
+        let there = P::get_live_opt(&parent.key())?;
         if !there.is_some_and(|there| there.metadata.uid == parent.metadata.uid && !there.is_deleting()) {
             break;
         }

@@ -91,11 +91,28 @@ pub trait Kind: Serialize + DeserializeOwned {
     ///
     /// As [`Kind::get`], without [`Error::NotFound`].
     fn get_opt(key: &Key) -> Result<Option<Resource<Self>>, Error> {
-        match Self::get(key) {
-            Ok(found) => Ok(Some(found)),
-            Err(Error::NotFound(_)) => Ok(None),
-            Err(error) => Err(error),
-        }
+        found(Self::get(key))
+    }
+
+    /// Reads one resource as [`Kind::get`] does, past every cache of the host: the server of a store that is far
+    /// away answers. It costs a request to the server.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kind::get`].
+    fn get_live(key: &Key) -> Result<Resource<Self>, Error> {
+        let found = store::get_live(key, wit::View::Whole)?;
+        Resource::from_wit(&found)
+    }
+
+    /// Reads one resource as [`Kind::get_live`] does; `None` if it does not exist. Use it before deciding
+    /// anything by the absence of a resource.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kind::get_live`], without [`Error::NotFound`].
+    fn get_live_opt(key: &Key) -> Result<Option<Resource<Self>>, Error> {
+        found(Self::get_live(key))
     }
 
     /// Lists the resources that `selector` matches, ordered by namespace and name. Pages are read on demand.
@@ -134,6 +151,14 @@ pub trait Kind: Serialize + DeserializeOwned {
     /// [`Error::Forbidden`], [`Error::Unavailable`].
     fn delete(key: &Key, propagation: Propagation) -> Result<bool, Error> {
         crate::resource::delete(key, &wit::Precondition { uid: None, revision: None }, propagation)
+    }
+}
+
+fn found<R>(read: Result<R, Error>) -> Result<Option<R>, Error> {
+    match read {
+        Ok(found) => Ok(Some(found)),
+        Err(Error::NotFound(_)) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

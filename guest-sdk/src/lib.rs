@@ -59,6 +59,19 @@
 //! * `?` turns any error into a [`Failure`] with backoff. For an error that only a person can fix, return
 //!   [`Failure::never`].
 //!
+//! # When the answer of a write is lost
+//!
+//! A store can be far away. Then a write may end with [`Error::Unavailable`], and nobody knows its outcome: the
+//! change may be there, may never be, and may still come.
+//!
+//! * Return the error. `?` retries the key with backoff. A second write in the same reconcile would only guess.
+//! * [`Resource::apply`] children under names derived from the parent. Then the outcome does not matter: the
+//!   next reconcile applies the same again.
+//! * Do not decide by absence alone. A cache may not have a resource yet that exists. Where another one would
+//!   do harm, read with [`Kind::get_live_opt`] or [`List::live`] first: before a [`Resource::create`] whose
+//!   name the store chooses, before a creation outside of the store, before a cleanup of what seems to have no
+//!   parent.
+//!
 //! # Where things are
 //!
 //! | for | see |

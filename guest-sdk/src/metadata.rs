@@ -89,8 +89,13 @@ pub struct OwnerReference {
     pub api_version: String,
     /// The owner's kind.
     pub kind: String,
-    /// The owner's name. The owner lives in the namespace of the owned resource, or is cluster-scoped.
+    /// The owner's name. The owner lives in the namespace of the owned resource, or is cluster-scoped, unless
+    /// `namespace` says otherwise.
     pub name: String,
+    /// The owner's namespace, if it is not that of the owned resource. Only an owner that lives in another store may
+    /// be in another namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
     /// The owner's uid.
     pub uid: String,
     /// Whether this owner manages the resource. At most one does.

@@ -75,9 +75,14 @@ impl<K: Kind> Resource<K> {
 
     /// Makes it a part of `parent`: it is deleted with the parent, and its changes queue the parent's key if
     /// the parent's controller declares [`Spec::owns`](crate::Spec::owns).
+    ///
+    /// A namespaced parent lives in the same namespace. Where the host keeps both kinds in different stores, it may
+    /// live in another one.
     #[must_use]
     pub fn owned_by<P: Kind>(mut self, parent: &Resource<P>) -> Self {
-        self.metadata.owner_references.push(OwnerReference::controller(parent));
+        let home = &parent.metadata.namespace;
+        let namespace = Some(home).filter(|home| !home.is_empty() && **home != self.metadata.namespace).cloned();
+        self.metadata.owner_references.push(OwnerReference { namespace, ..OwnerReference::controller(parent) });
         self
     }
 
@@ -197,7 +202,8 @@ impl<K: Kind> Resource<K> {
     /// Returns whether the stored resource still has the spec and the status that were read. Also sets the
     /// precondition's revision to the current one.
     fn differs_in_metadata_alone(&self, precondition: &mut wit::Precondition) -> Result<bool, Error> {
-        let now = Self::from_wit(&store::get(&self.key(), wit::View::Whole)?)?;
+        // A cache may not have the change yet that was in the way.
+        let now = Self::from_wit(&store::get_live(&self.key(), wit::View::Whole)?)?;
         let same = now.metadata.uid == self.metadata.uid
             && now.metadata.generation == self.metadata.generation
             && now.stored.get("status") == self.stored.get("status");
@@ -339,6 +345,7 @@ impl OwnerReference {
             api_version: K::API_VERSION.to_owned(),
             kind: K::NAME.to_owned(),
             name: parent.metadata.name.clone(),
+            namespace: None,
             uid: parent.metadata.uid.clone(),
             controller: Some(true),
             block_owner_deletion: Some(true),
@@ -380,6 +387,7 @@ pub(crate) fn delete(key: &Key, precondition: &wit::Precondition, propagation: P
 #[derive(Debug)]
 pub struct List<K: Kind> {
     selector: wit::Selector,
+    live: bool,
     page: std::vec::IntoIter<wit::Resource>,
     next: Next,
     kind: std::marker::PhantomData<K>,
@@ -394,7 +402,22 @@ enum Next {
 impl<K: Kind> List<K> {
     pub(crate) fn new(selector: Selector) -> Self {
         let kind = std::marker::PhantomData;
-        Self { selector: selector.into_wit(), page: Vec::new().into_iter(), next: Next::Page(None), kind }
+        let page = Vec::new().into_iter();
+        Self { selector: selector.into_wit(), live: false, page, next: Next::Page(None), kind }
+    }
+
+    /// Reads past every cache of the host: the server of a store that is far away answers. It costs a request
+    /// to the server for each page.
+    ///
+    /// ```no_run
+    /// # use homeostat_sdk::prelude::*;
+    /// # fn count<Pod: Kind>(parent: &Resource<Pod>) -> Result<usize, Error> {
+    /// let pods = Pod::list(Selector::everything().owned_by(parent)).live().keys()?.len();
+    /// # Ok(pods) }
+    /// ```
+    #[must_use]
+    pub fn live(self) -> Self {
+        Self { live: true, ..self }
     }
 
     /// Reads all of them.
@@ -426,7 +449,8 @@ impl<K: Kind> List<K> {
         let Next::Page(from) = std::mem::replace(&mut self.next, Next::End) else {
             return Ok(None);
         };
-        let page = store::list(&kind_of::<K>(), &self.selector, view, None, from.as_deref())?;
+        let list = if self.live { store::list_live } else { store::list };
+        let page = list(&kind_of::<K>(), &self.selector, view, None, from.as_deref())?;
         if page.next.is_some() {
             self.next = Next::Page(page.next);
         }

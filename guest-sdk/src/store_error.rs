@@ -37,7 +37,8 @@ pub enum Error {
     /// The document, or the answer, is larger than the limit that the text names.
     #[error("too large: {0}")]
     TooLarge(String),
-    /// The store is temporarily unavailable. The request may or may not have been executed.
+    /// The store is temporarily unavailable. A write may or may not have been executed, and may still come:
+    /// see [the crate's page](crate#when-the-answer-of-a-write-is-lost).
     #[error("the store cannot answer now: {0}")]
     Unavailable(String),
     /// The list took longer than the store keeps its history. List again.

@@ -132,6 +132,16 @@ fn an_applied_document_names_only_the_set_fields() {
 }
 
 #[test]
+fn a_part_in_another_namespace_says_where_its_parent_is() {
+    let parent = read(&stored());
+    let part = |namespace: &str| Resource::new(namespace, "part", Widget { size: 1, colour: None }).owned_by(&parent);
+    let reference = |part: &Resource<Widget>| part.metadata.owner_references[0].namespace.clone();
+    assert_eq!(reference(&part("default")), None);
+    assert_eq!(reference(&part("other")).as_deref(), Some("default"));
+    assert_eq!(reference(&part("")).as_deref(), Some("default"));
+}
+
+#[test]
 fn applying_what_was_read_claims_nothing_of_the_stores() {
     let widget = read(&stored());
     let applied = widget.document(&widget.metadata.to_apply()).unwrap();

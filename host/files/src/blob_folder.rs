@@ -22,9 +22,9 @@ const DRAFT_AGE_MAX: Duration = Duration::from_secs(3600);
 pub struct BlobFolder {
     /// The folder.
     pub folder: PathBuf,
-    /// What stands before the digits.
+    /// The part of a file's name before the digits.
     pub prefix: &'static str,
-    /// What stands after them.
+    /// The part of a file's name after the digits.
     pub suffix: &'static str,
 }
 
@@ -36,6 +36,12 @@ struct FoundFile {
     path: PathBuf,
     /// `None` for a draft.
     name: Option<Digest>,
+}
+
+impl FoundFile {
+    fn is_unused_for(&self, age_min: Duration, now: SystemTime) -> bool {
+        now.duration_since(self.used).is_ok_and(|age| age >= age_min)
+    }
 }
 
 impl BlobFolder {
@@ -74,11 +80,7 @@ impl BlobFolder {
     /// # Errors
     /// Errors of the system.
     pub fn put_durable(&self, name: &Digest, bytes: &[u8]) -> io::Result<()> {
-        let mut draft = self.draft()?;
-        draft.write_all(bytes)?;
-        draft.as_file().sync_all()?;
-        draft.persist(self.path(name))?;
-        File::open(&self.folder)?.sync_all()
+        replace_durable(&self.path(name), bytes)
     }
 
     /// Writes a blob from its parts, or replaces it. Then removes the least recently used blobs until at most
@@ -90,9 +92,11 @@ impl BlobFolder {
         let mut draft = self.draft()?;
         parts.iter().try_for_each(|part| draft.write_all(part))?;
         draft.persist(self.path(name))?;
-        self.remove_unused(DRAFT_AGE_MAX, SystemTime::now(), |_| true)?;
-        let mut blobs = self.files()?;
-        blobs.retain(|file| file.name.is_some());
+        let now = SystemTime::now();
+        let (mut blobs, drafts): (Vec<_>, Vec<_>) = self.files()?.into_iter().partition(|file| file.name.is_some());
+        for draft in drafts.iter().filter(|draft| draft.is_unused_for(DRAFT_AGE_MAX, now)) {
+            remove(&draft.path)?;
+        }
         blobs.sort_by_key(|blob| blob.used);
         let mut bytes: u64 = blobs.iter().map(|blob| blob.bytes).sum();
         for blob in blobs {
@@ -115,10 +119,9 @@ impl BlobFolder {
         now: SystemTime,
         is_used: impl Fn(&Digest) -> bool,
     ) -> io::Result<()> {
-        for FoundFile { used, path, name, .. } in self.files()? {
-            let is_old = now.duration_since(used).is_ok_and(|age| age >= age_min);
-            if is_old && !name.is_some_and(|name| is_used(&name)) {
-                remove(&path)?;
+        for file in self.files()? {
+            if file.is_unused_for(age_min, now) && !file.name.is_some_and(|name| is_used(&name)) {
+                remove(&file.path)?;
             }
         }
         Ok(())
@@ -142,6 +145,19 @@ impl BlobFolder {
         }
         Ok(files)
     }
+}
+
+/// Writes a file that only its owner can open, or replaces it as a whole. Returns when it is durable.
+///
+/// # Errors
+/// Errors of the system. The file is then as it was before, or replaced.
+pub fn replace_durable(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut draft = tempfile::Builder::new().prefix(DRAFT_PREFIX).tempfile_in(folder)?;
+    draft.write_all(bytes)?;
+    draft.as_file().sync_all()?;
+    draft.persist(path)?;
+    File::open(folder)?.sync_all()
 }
 
 /// Creates a folder for its owner alone, with missing parents. An existing folder stays unchanged.

@@ -13,7 +13,7 @@ use rustix::fs::OFlags;
 
 mod blob_folder;
 
-pub use blob_folder::{BlobFolder, make_private_folder};
+pub use blob_folder::{BlobFolder, make_private_folder, replace_durable};
 
 /// Folders in which the system lists the open file descriptors of a process.
 const DESCRIPTORS: [&str; 2] = ["/dev/fd", "/proc/self/fd"];

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use homeostat_store::embedded::{EmbeddedStore, fsck};
-use homeostat_store::{Kind, Options, Precondition, Query, Store, Write};
+use homeostat_store::{Kind, Options, Precondition, Query, Scope, Store, Write};
 use serde_json::{Value, json};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -153,7 +153,7 @@ async fn act(what: &str, path: &Path, options: Options) -> Outcome<()> {
     println!(
         "  opened in {:.3} s at revision {}; memory: {before} before, {} after",
         begun.elapsed().as_secs_f64(),
-        store.revision(),
+        store.revision(&Scope::Everything).await?,
         memory()?
     );
     let begun = Instant::now();

@@ -71,8 +71,8 @@ use crate::listing::changes_since::ChangesSinceCache;
 use crate::schema::Schemas;
 use crate::watch::{RevisionNotifier, WatchCursor};
 use crate::{
-    ClockAndIds, Error, Key, Kind, Options, Page, Query, Request, Resource, Result, Revision, Scope, Store, Watch,
-    WriteResponse,
+    Availability, ClockAndIds, Error, Key, Kind, Options, Page, Query, Request, Resource, Result, Revision, Scope,
+    Store, StoreStatus, Watch, WriteResponse,
 };
 pub use backup::{BackupError, BackupReport, RestoreOptions, RestoreReport, backup, restore};
 pub use fsck::{CutOff, Fsck, PROBLEMS_MAX, Problem, fsck};
@@ -273,6 +273,11 @@ impl EmbeddedStore {
         }
     }
 
+    /// Returns the id of the file, which a backup keeps and a restore changes.
+    pub fn id(&self) -> &str {
+        &self.shared.id
+    }
+
     fn jobs(&self) -> Option<mpsc::Sender<WriteJob>> {
         self.jobs.lock().expect("no thread panics while holding the sender").clone()
     }
@@ -396,13 +401,13 @@ impl Store for EmbeddedStore {
         self.shared.read(move |snapshot| snapshot.list(&query, &shared.id, &shared.changes_since)).await
     }
 
-    fn schemas(&self) -> &Schemas {
-        &self.shared.schemas
+    fn schemas(&self) -> Option<&Schemas> {
+        Some(&self.shared.schemas)
     }
 
     async fn submit(&self, request: Request) -> Result<WriteResponse> {
         self.shared.try_recover().await;
-        self.health()?;
+        self.shared.health_error().map_or(Ok(()), Err)?;
         let (reply, answer) = oneshot::channel();
         let jobs = self.jobs().ok_or(Error::Closed)?;
         jobs.send(WriteJob { request, reply }).await.map_err(|_| self.shared.health_error_or_closed())?;
@@ -417,16 +422,17 @@ impl Store for EmbeddedStore {
         Ok(Watch::new(WatchCursor::new(Arc::new(FileChangeLog(Arc::clone(&self.shared))), scope, from)))
     }
 
-    fn revision(&self) -> Revision {
-        self.shared.tip.revision()
+    async fn revision(&self, _: &Scope) -> Result<Revision> {
+        Ok(self.shared.tip.revision())
     }
 
-    fn id(&self) -> &str {
-        &self.shared.id
-    }
-
-    fn health(&self) -> Result<()> {
-        self.shared.health_error().map_or(Ok(()), Err)
+    fn status(&self) -> Vec<StoreStatus> {
+        let availability = match self.shared.health_error() {
+            None => Availability::Ready,
+            Some(Error::Unavailable { reason }) => Availability::Unhealthy { reason },
+            Some(_) => Availability::Closed,
+        };
+        vec![StoreStatus::local("embedded", &self.shared.id, availability, self.shared.tip.revision())]
     }
 
     async fn close(&self) {

@@ -89,6 +89,22 @@ pub enum Error {
         /// The revision of the store.
         current: Revision,
     },
+    /// The server of the store does not allow it to this host; nothing changed.
+    #[error("the store refuses {what}: {reason}")]
+    Forbidden {
+        /// What was refused, as `list of Secret`.
+        what: String,
+        /// The reason of the server, for a person.
+        reason: String,
+    },
+    /// The store has no such operation for this kind; nothing changed.
+    #[error("the store has no {what}: {reason}")]
+    Unsupported {
+        /// The operation, as `watch of Scale.autoscaling`.
+        what: String,
+        /// The reason, for a person.
+        reason: String,
+    },
     /// The store is unavailable now. A write may or may not have happened.
     #[error("the store is unavailable: {reason}")]
     Unavailable {

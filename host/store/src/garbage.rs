@@ -12,13 +12,15 @@
 //! repeated, and their order does not matter.
 //!
 //! Deliberately absent: the loop that lists, watches and retries (the runtime has one for all controllers of
-//! the host), owners in other stores, and `blockOwnerDeletion` (every dependent blocks a foreground deletion).
+//! the host), and `blockOwnerDeletion` (every dependent blocks a foreground deletion). An owner in another store
+//! never counts as gone here: the runtime decides that, with more evidence. But a dependent in another store is
+//! waited for, deleted and released as any.
 
 mod steps;
 #[cfg(test)]
 mod tests;
 
-pub use steps::GarbageCollector;
+pub use steps::{GarbageCollector, Progress};
 
 use crate::{Event, EventType, FINALIZER_FOREGROUND, Key, OwnerReference, Resource};
 
@@ -54,7 +56,10 @@ pub fn checks(event: &Event) -> Vec<Check> {
             let check = calls_for_check(resource, previous.as_deref()).then(|| Check::Resource(resource.key().clone()));
             let before = previous.as_deref().map(Resource::owners).unwrap_or_default();
             let is_dropped = |owner: &&OwnerReference| resource.owners().iter().all(|other| other.uid != owner.uid);
-            check.into_iter().chain(before.iter().filter(is_dropped).map(waiting)).collect()
+            // Between both states it was deleted and created again.
+            let gone = previous.as_deref().filter(|previous| previous.uid() != resource.uid());
+            let dependents = gone.map(|gone| Check::DependentsOf(gone.uid().to_owned()));
+            check.into_iter().chain(dependents).chain(before.iter().filter(is_dropped).map(waiting)).collect()
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use crate::{Error, Event, Options, Result, Revision, Scope};
 
 /// Events scanned by one read at most: it holds a lock that writers need, too.
-const SCAN_MAX: u64 = 1024;
+const SCAN_MAX: usize = 1024;
 
 /// The bounds of the history. It is compacted at whichever bound is reached first.
 #[derive(Debug, Clone, Copy)]
@@ -41,12 +41,14 @@ struct HistoryEntry {
     at: SystemTime,
 }
 
-/// A ring of events with consecutive revisions.
+/// A ring of events. Their revisions grow, and may have gaps.
 #[derive(Debug)]
 pub(crate) struct History {
     events: VecDeque<HistoryEntry>,
-    /// The revision before that of the first event: the history up to here is gone.
+    /// The history up to here is gone. Below the revision of the first event.
     cut: Revision,
+    /// Every event up to here is known. At or above the revision of the last event.
+    newest: Revision,
     bytes: u64,
     bounds: Bounds,
 }
@@ -54,7 +56,7 @@ pub(crate) struct History {
 impl History {
     /// Creates an empty history that starts after a revision.
     pub(crate) fn new(start: Revision, bounds: Bounds) -> Self {
-        Self { events: VecDeque::new(), cut: start, bytes: 0, bounds }
+        Self { events: VecDeque::new(), cut: start, newest: start, bytes: 0, bounds }
     }
 
     /// Returns the oldest revision from which this history can be read.
@@ -62,20 +64,26 @@ impl History {
         self.cut
     }
 
-    /// Returns the revision of the last event.
+    /// Returns the revision up to which every event is known.
     pub(crate) fn newest(&self) -> Revision {
-        Revision(self.cut.0 + self.events.len() as u64)
+        self.newest
     }
 
     /// Appends the next event, and removes the oldest ones if the history exceeds its count or size.
     pub(crate) fn push(&mut self, event: Event, bytes: u64, at: SystemTime) {
-        debug_assert_eq!(event.revision, self.newest().next(), "revisions follow one another");
+        debug_assert!(event.revision > self.newest, "revisions grow");
+        self.newest = event.revision;
         self.events.push_back(HistoryEntry { event, bytes, at });
         self.bytes += bytes;
         let Bounds { events_max, bytes_max, age_max: _ } = self.bounds;
         while self.events.len() as u64 > events_max || (self.bytes > bytes_max && self.events.len() > 1) {
             self.forget_first();
         }
+    }
+
+    /// Records that there is no further event up to a revision.
+    pub(crate) fn advance(&mut self, through: Revision) {
+        self.newest = self.newest.max(through);
     }
 
     /// Removes events that are too old. An event with a time in the future, from before the clock went back,
@@ -88,16 +96,34 @@ impl History {
 
     /// Removes every event up to and including a revision.
     pub(crate) fn forget(&mut self, through: Revision) {
-        while self.cut < through && !self.events.is_empty() {
+        while self.events.front().is_some_and(|kept| kept.event.revision <= through) {
             self.forget_first();
         }
     }
 
     fn forget_first(&mut self) {
-        if let Some(HistoryEntry { bytes, .. }) = self.events.pop_front() {
+        if let Some(HistoryEntry { event, bytes, at: _ }) = self.events.pop_front() {
             self.bytes -= bytes;
-            self.cut = self.cut.next();
+            self.cut = event.revision;
         }
+    }
+
+    /// Returns the place of the first event after a revision that is not below the cut.
+    fn place_after(&self, after: Revision) -> usize {
+        let count = self.events.len();
+        let bounded = |number: u64| usize::try_from(number).unwrap_or(usize::MAX).min(count);
+        // Revisions are distinct, which bounds the place on both sides: without gaps, to one place.
+        let mut high = bounded(after.0 - self.cut.0);
+        let mut low = count - bounded(self.newest.0.saturating_sub(after.0));
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            if self.events[middle].event.revision <= after {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
     }
 
     /// Returns every event after a revision. `Expired` when some of them are gone.
@@ -105,16 +131,23 @@ impl History {
         if after < self.cut {
             return Err(Error::Expired { oldest: self.cut });
         }
-        let skipped = usize::try_from(after.0 - self.cut.0).unwrap_or(usize::MAX).min(self.events.len());
-        Ok(self.events.range(skipped..).map(|kept| &kept.event))
+        Ok(self.events.range(self.place_after(after)..).map(|kept| &kept.event))
     }
 
     /// Adds the events of a scope after a revision to `found`, up to the limit of one read, and returns the
     /// end of the read. `Expired` when some of them are gone.
     pub(crate) fn read(&self, scope: &Scope, after: Revision, found: &mut impl Extend<Event>) -> Result<Revision> {
-        let events = self.after(after)?.take(usize::try_from(SCAN_MAX).unwrap_or(usize::MAX));
+        if after < self.cut {
+            return Err(Error::Expired { oldest: self.cut });
+        }
+        let first = self.place_after(after);
+        let end = self.events.len().min(first + SCAN_MAX);
+        let events = self.events.range(first..end).map(|kept| &kept.event);
         found.extend(events.filter(|event| scope.includes(event.resource.key().kind())).cloned());
-        Ok(self.newest().min(Revision(after.0.saturating_add(SCAN_MAX))).max(after))
+        Ok(match self.events.get(end) {
+            Some(_) => self.events[end - 1].event.revision,
+            None => self.newest.max(after),
+        })
     }
 }
 

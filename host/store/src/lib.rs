@@ -1,18 +1,25 @@
 //! The resource store: holds resources of Kubernetes shape, and lets callers read, write and watch them.
 //!
-//! All stores behave alike because one pure module, [`semantics`], decides the effect of a write; stores
-//! differ only in where they keep the result. [`memory::MemoryStore`] keeps it in memory,
-//! [`embedded::EmbeddedStore`] in one file on disk.
+//! Stores in this process behave alike because one pure module, [`semantics`], decides the effect of a write;
+//! they differ only in where they keep the result. [`memory::MemoryStore`] keeps it in memory,
+//! [`embedded::EmbeddedStore`] in one file on disk. A store that is far away is a [`cached::CachedStore`] in
+//! front of a server. A [`RoutedStore`] is composed of several stores, and its [`routes`] say which kind lives
+//! in which of them.
 //!
 //! Read in this order: [`Resource`], [`Store`], [`Write`], [`semantics`], then one store.
 //!
-//! Deliberately absent: this room knows nothing of guests, grants, queues and HTTP, reads no environment
-//! variable, and has no cache in front of a store.
+//! Deliberately absent: this room knows nothing of guests, grants, queues, HTTP and the protocols of servers,
+//! and reads no environment variable.
 
+pub mod cached;
+pub mod catalog;
 mod clock;
+mod contents;
 pub mod definition;
 pub mod embedded;
 mod error;
+mod event_sink;
+pub mod far_owner;
 mod fields;
 #[cfg(test)]
 mod fixture;
@@ -26,9 +33,12 @@ mod numbers;
 mod ownership;
 mod patch;
 mod path;
+mod routed;
+pub mod routes;
 pub mod schema;
 mod selector;
 pub mod semantics;
+mod status;
 mod store;
 mod validate;
 mod violation;
@@ -37,10 +47,13 @@ mod write;
 
 pub use clock::{ClockAndIds, SystemClockAndIds};
 pub use error::{Error, FieldConflict, Result};
+pub use event_sink::{EventRecord, EventSink};
 pub use listing::continue_after;
-pub use model::{Key, Kind, OwnerReference, Resource, Revision, Target, View};
+pub use model::{FarOwner, Key, Kind, OwnerReference, Resource, Revision, Target, View};
 pub use patch::Change;
+pub use routed::{OwnerKinds, RoutedStore, STORES_MAX, StorePart};
 pub use selector::{LabelRequirement, Selector};
+pub use status::{Availability, CacheState, CacheStatus, Obstacle, RequestCounts, StoreStatus, Subscription};
 pub use store::{Options, Page, Query, Store};
 pub use watch::{Changes, Event, EventType, Scope, Watch};
 pub use write::{FieldValidation, Precondition, Propagation, Request, Write, WriteResponse};

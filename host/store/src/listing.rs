@@ -5,11 +5,13 @@
 //! long as the history reaches back to its first page. [`changes_since`] caches the changed keys between pages.
 
 pub(crate) mod changes_since;
+mod server_token;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
+pub(crate) use self::server_token::{ServerToken, ServerTokens};
 use crate::model::Path;
 use crate::{Error, Key, PAGE_BYTES_MAX, Page, Query, Resource, Result, Revision};
 
@@ -35,8 +37,7 @@ impl Start {
         let Some(token) = &query.from else {
             return Ok(Self { revision: None, prefix, after: None });
         };
-        let (revision, origin, after) =
-            read_token(token).ok_or_else(|| Error::invalid("continue", "is not a continue token of this store"))?;
+        let (revision, origin, after) = read_token(token).ok_or_else(not_a_token)?;
         if origin != store {
             return Err(Error::Expired { oldest });
         }
@@ -123,29 +124,47 @@ where
     }
 }
 
-/// Returns a [`Page::next`] that continues directly after `last`, for the list of the token `next`.
+/// Returns a [`Page::next`] that continues directly after `last`, for the list of the token `next` with
+/// `limit` items per page. `last` is in the page that `next` leads to.
 ///
 /// # Errors
-/// [`Error::Invalid`] when `next` is not a continue token of a store.
-pub fn continue_after(next: &str, last: &Key) -> Result<String> {
-    let (revision, store, _) =
-        read_token(next).ok_or_else(|| Error::invalid("continue", "is not a continue token of this store"))?;
+/// [`Error::Invalid`] when `next` is not a continue token of a store, and for a server's list without a limit.
+pub fn continue_after(next: &str, last: &Key, limit: Option<usize>) -> Result<String> {
+    if ServerToken::is_one(next) {
+        return Ok(ServerToken::parse(next)?.after(last, server_token::page_limit(limit)?));
+    }
+    let (revision, store, _) = read_token(next).ok_or_else(not_a_token)?;
     Ok(write_token(revision, store, &Path::of(last)))
 }
 
+/// Checks that a continue token is one of a store.
+pub(crate) fn check_token(token: &str) -> Result<()> {
+    read_token(token).map(|_| ()).ok_or_else(not_a_token)
+}
+
+fn not_a_token() -> Error {
+    Error::invalid("continue", "is not a continue token of this store")
+}
+
 fn write_token(revision: Revision, store: &str, last: &Path) -> String {
-    let hex: String = last.0.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{revision}.{store}.{hex}")
+    format!("{revision}.{store}.{}", write_path(last))
+}
+
+fn write_path(path: &Path) -> String {
+    path.0.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn read_token(token: &str) -> Option<(Revision, &str, Path)> {
     let (revision, rest) = token.split_once('.')?;
     let (store, hex) = rest.rsplit_once('.')?;
+    Some((revision.parse().ok()?, store, read_path(hex)?))
+}
+
+fn read_path(hex: &str) -> Option<Path> {
     let digits = hex.as_bytes();
     if !digits.len().is_multiple_of(2) {
         return None;
     }
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    let bytes = digits.chunks(2).map(byte).collect::<Option<Vec<u8>>>()?;
-    Some((revision.parse().ok()?, store, Path(bytes)))
+    digits.chunks(2).map(byte).collect::<Option<Vec<u8>>>().map(Path)
 }

@@ -2,8 +2,10 @@
 
 mod key;
 mod kind;
+mod owner;
 mod resource;
 mod revision;
+mod revision_slot;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -11,7 +13,9 @@ mod tests;
 pub use key::Key;
 pub(crate) use key::{Path, owner_prefix};
 pub use kind::Kind;
+pub(crate) use owner::OwnerNote;
+pub use owner::{FarOwner, OWNER_ANNOTATION, OWNER_KEY, OWNER_KIND, OWNER_LABEL, OwnerReference};
 pub(crate) use resource::finalizers;
-pub use resource::{OwnerReference, Resource, View};
+pub use resource::{Resource, View};
 pub use revision::Revision;
 pub use target::Target;

@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 
+use crate::catalog::Catalog;
 use crate::schema::Schemas;
+use crate::status::not_replaced;
 use crate::{
-    ClockAndIds, Key, Kind, Request, Resource, Result, Revision, Scope, Selector, SystemClockAndIds, Watch, Write,
-    WriteResponse,
+    ClockAndIds, EventSink, Key, Kind, Request, Resource, Result, Revision, Scope, Selector, StoreStatus, Subscription,
+    SystemClockAndIds, View, Watch, Write, WriteResponse,
 };
 
 /// A query for the resources of one kind.
@@ -29,12 +32,16 @@ pub struct Query {
     /// The [`Page::next`] of the page before; use it with the same kind and selector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
+    /// Asks the server of a store that is far away, past every cache of this host. A continue token goes on
+    /// with the list that it comes from, and ignores this.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub live: bool,
 }
 
 impl Query {
     /// Queries all resources of a kind.
     pub fn all(kind: Kind) -> Self {
-        Self { kind, selector: Selector::default(), limit: None, from: None }
+        Self { kind, selector: Selector::default(), limit: None, from: None, live: false }
     }
 }
 
@@ -99,8 +106,10 @@ impl std::fmt::Debug for Options {
     }
 }
 
-/// A store of resources. Strictly serialisable: a write is seen by every read that starts after the write was
-/// acknowledged.
+/// A store of resources, in this process or far away.
+///
+/// A write is seen by every read of the same host that starts after the write was acknowledged, and what a read
+/// has seen no later read of the host takes back. A store in this process is strictly serialisable.
 ///
 /// Every method may fail with `Unavailable` (try again later) and `Closed`.
 #[async_trait]
@@ -111,6 +120,14 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// `NotFound`. Cancel safe.
     async fn get(&self, key: &Key) -> Result<Arc<Resource>>;
+
+    /// Reads one resource as [`Store::get`] does, past every cache of this host.
+    ///
+    /// # Errors
+    /// As [`Store::get`].
+    async fn get_live(&self, key: &Key) -> Result<Arc<Resource>> {
+        self.get(key).await
+    }
 
     /// Lists resources of one kind. All pages of one list show the same revision.
     ///
@@ -124,7 +141,8 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     /// `NotFound`, `Conflict`, `ApplyConflict`, `AlreadyExists`, `Invalid`, `TooLarge`: the store did not
-    /// change. After `Unavailable` the outcome is unknown. A dropped call may still be carried out.
+    /// change. After `Unavailable` the outcome is unknown: the change may be there, may never be, and may still
+    /// come. A dropped call may still be carried out.
     async fn submit(&self, request: Request) -> Result<WriteResponse>;
 
     /// Makes one change in the name of the host: [`Store::submit`] with the host as manager.
@@ -135,40 +153,86 @@ pub trait Store: Send + Sync + 'static {
         self.submit(write.into()).await
     }
 
-    /// Returns the schemas that validate and merge documents. The code that declares a kind sets its schema
-    /// here.
-    fn schemas(&self) -> &Schemas;
+    /// Returns the schemas that validate and merge documents; `None` where a server does both. The code that
+    /// declares a kind sets its schema here.
+    fn schemas(&self) -> Option<&Schemas>;
 
-    /// Watches all changes with a revision above `from`, each once, in the order of their revisions.
+    /// Watches changes with a revision above `from`, each once, in the order of their revisions.
+    ///
+    /// A store that is far away may leave out a state that was overwritten before the store saw it. The event's
+    /// `previous` is then the state that was seen last, which may have another uid.
     ///
     /// # Errors
     /// `Expired` when the history back to `from` is gone, `FutureRevision` when the store has not reached
-    /// `from`. Cancel safe.
+    /// `from`, `Invalid` for [`Scope::Everything`] where kinds have no common order. Cancel safe.
     async fn watch(&self, scope: Scope, from: Revision) -> Result<Watch>;
 
-    /// Returns the revision of the last change that reads can see.
-    fn revision(&self) -> Revision;
-
-    /// Returns the id that distinguishes this store from all others. Revisions of different stores cannot be
-    /// compared.
-    fn id(&self) -> &str;
-
-    /// Returns whether the store accepts writes.
+    /// Returns a revision that later reads of the scope do not go behind, at or after each write that this store
+    /// acknowledged before the call. A watch from it has every change that those reads may lack. Asks the server
+    /// of a store that is far away for a kind without a cache; a cache may be behind its server.
     ///
     /// # Errors
-    /// `Unavailable` with the reason, for a person; `Closed`.
+    /// As [`Store::watch`]. Cancel safe.
+    async fn revision(&self, scope: &Scope) -> Result<Revision>;
+
+    /// Announces that a kind is going to be read and watched while the returned value lives, and how much of
+    /// its resources. A store that is far away keeps a cache of the kind meanwhile. Never waits.
+    fn subscribe(&self, _kind: &Kind, _view: View) -> Subscription {
+        Subscription::none()
+    }
+
+    /// Returns the known state of the store, without asking its server. A composed store has an entry for each
+    /// of its parts.
+    fn status(&self) -> Vec<StoreStatus>;
+
+    /// Returns whether every part of the store can be used.
+    ///
+    /// # Errors
+    /// `Unavailable` with the reason of the first part that cannot, for a person; `Closed`.
     fn health(&self) -> Result<()> {
-        Ok(())
+        self.status().iter().try_for_each(StoreStatus::health)
     }
 
     /// Finishes the accepted writes, then refuses every further call. Does nothing the second time.
     async fn close(&self);
+
+    /// Returns the id of the content that the store has now ([`StoreStatus::id`]), after asking its server. All that
+    /// the store answered before the call was of this content, if it had this id then.
+    ///
+    /// # Errors
+    /// `Unavailable` when the store cannot be used; `Closed`. Cancel safe.
+    async fn verify_content(&self) -> Result<Option<String>> {
+        self.health()?;
+        Ok(self.status().into_iter().next().and_then(|status| status.id))
+    }
+
+    /// Accepts the content that the server of this store has now, after its content was replaced: it is used from
+    /// now on, and what it lacks is deleted for everyone who watches. `content` is what
+    /// [`Availability::Replaced`](crate::Availability::Replaced) calls it.
+    ///
+    /// # Errors
+    /// `Invalid` when the content was not replaced, or by other content; `Unavailable` when the acceptance cannot be
+    /// recorded.
+    async fn accept_replacement(&self, _content: &str) -> Result<()> {
+        Err(not_replaced())
+    }
 
     /// Returns the kinds that have resources, each once, with the version of its first resource.
     ///
     /// # Errors
     /// None of its own. Cancel safe.
     async fn kinds(&self) -> Result<Vec<Kind>>;
+
+    /// Returns the kinds that the server of the store defines by itself, and their changes; `None` where the host
+    /// defines them. Without kinds before the first contact. Never waits.
+    fn catalog(&self) -> Option<watch::Receiver<Arc<Catalog>>> {
+        None
+    }
+
+    /// Returns where the server of the store takes events about its resources; `None` where it has none.
+    fn event_sink(&self) -> Option<Arc<dyn EventSink>> {
+        None
+    }
 
     /// Returns all resources, of any kind, that have an owner reference to this uid.
     ///

@@ -143,6 +143,11 @@ pub(crate) trait ChangeLog: Send + Sync + 'static {
 
     /// Returns the notifier of new revisions.
     fn tip(&self) -> &RevisionNotifier;
+
+    /// Returns the error with which the log has ended, once its notifier is closed.
+    fn end(&self) -> Error {
+        Error::Closed
+    }
 }
 
 /// A position in the history of a store.
@@ -167,7 +172,7 @@ impl Changes for WatchCursor {
             if let Some(event) = self.pending.pop_front() {
                 return Ok(event);
             }
-            self.log.tip().wait_past(self.group, self.position).await?;
+            self.log.tip().wait_past(self.group, self.position).await.map_err(|_| self.log.end())?;
             // Position and pending events change together, after the await: a cancelled read is repeated.
             self.position = match self.log.recall(&self.scope, self.position, &mut self.pending) {
                 Some(through) => through,

@@ -198,7 +198,7 @@ async fn writes_that_wait_share_a_transaction() {
             Err(error) => panic!("{error}"),
         }
     }
-    assert_eq!((kept, store.revision()), (150, Revision(150)));
+    assert_eq!((kept, store.revision(&Scope::Everything).await.unwrap()), (150, Revision(150)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -229,7 +229,12 @@ async fn watches_that_keep_up_do_not_read_the_file() {
     store.write(pod("a")).await.expect("the disk works");
     let mut watches = Vec::new();
     for _ in 0..1000 {
-        watches.push(store.watch(Scope::Everything, store.revision()).await.expect("from now on"));
+        watches.push(
+            store
+                .watch(Scope::Everything, store.revision(&Scope::Everything).await.unwrap())
+                .await
+                .expect("from now on"),
+        );
     }
     let written = store.write(pod("b")).await.expect("the disk works").resource;
     // All readers of the file wait until this lock is released.

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use super::{Check, is_foreground};
 use crate::{
-    Change, Error, FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Key, OwnerReference, Precondition, Propagation, Query,
+    Change, Error, FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Key, Kind, OwnerReference, Precondition, Propagation, Query,
     Resource, Result, Selector, Store, Write,
 };
 
@@ -20,6 +20,22 @@ const ANCESTORS_MAX: usize = 1000;
 /// Makes the checks of garbage collection.
 pub struct GarbageCollector {
     store: Arc<dyn Store>,
+    /// All stores of the host. An owner that waits for its dependents waits for those in other stores, too.
+    all: Arc<dyn Store>,
+    /// Returns whether the resources of a kind live in the store; `None` for a store that has every kind.
+    has: Option<HasKind>,
+}
+
+type HasKind = Arc<dyn Fn(&Kind) -> bool + Send + Sync>;
+
+/// What a check has led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The check is done. A change that matters leads to another one.
+    Done,
+    /// An owner waits for dependents in another store, of whose deletion this collector may not learn. Check again
+    /// after some seconds.
+    Waiting,
 }
 
 /// The state of an owner.
@@ -33,7 +49,17 @@ enum OwnerState {
 impl GarbageCollector {
     /// Returns a collector of this store. It holds no state.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store }
+        Self { all: Arc::clone(&store), store, has: None }
+    }
+
+    /// Returns a collector of one of several stores, which has only some kinds. `all` has the resources of all of
+    /// them: it is asked for an owner that waits for its dependents, and for the dependents of that owner.
+    pub fn of_part(
+        store: Arc<dyn Store>,
+        all: Arc<dyn Store>,
+        has: impl Fn(&Kind) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        Self { store, all, has: Some(Arc::new(has)) }
     }
 
     /// Makes a check against the current state of the store.
@@ -43,22 +69,36 @@ impl GarbageCollector {
     ///
     /// # Cancel safety
     /// The same check finishes what a dropped one has left.
-    pub async fn check(&self, check: &Check) -> Result<()> {
+    pub async fn check(&self, check: &Check) -> Result<Progress> {
         match check {
             Check::Resource(key) => match self.get(key).await? {
-                None => Ok(()),
-                Some(now) if now.is_deleting() => self.advance_deletion(&now).await,
-                Some(now) => self.check_dependent(&now).await,
+                None => {}
+                Some(now) if now.is_deleting() => return self.over_all().advance_deletion(&now).await,
+                Some(now) => self.check_dependent(&now).await?,
             },
             Check::DependentsOf(uid) => {
                 let dependents = self.store.dependents(uid).await?;
-                self.each(dependents, |steps, dependent| async move { steps.check_dependent(&dependent).await }).await
+                let check =
+                    |steps: Self, dependent: Arc<Resource>| async move { steps.check_dependent(&dependent).await };
+                self.each(dependents, check).await?;
             }
-            Check::WaitingOwner { owner, namespace } => match self.find(owner, namespace).await? {
-                Some(owner) if owner.is_deleting() => self.advance_deletion(&owner).await,
-                _ => Ok(()),
+            Check::WaitingOwner { owner, namespace } => match self.over_all().find(owner, namespace).await {
+                Ok(Some(owner)) if owner.is_deleting() => return self.over_all().advance_deletion(&owner).await,
+                // The collector of the other store asks for the dependents from time to time.
+                Err(Error::Unavailable { .. }) if self.is_elsewhere(owner) => {}
+                found => drop(found?),
             },
         }
+        Ok(Progress::Done)
+    }
+
+    fn over_all(&self) -> Self {
+        Self::new(Arc::clone(&self.all))
+    }
+
+    /// Returns whether an owner lives in another store than this collector's.
+    fn is_elsewhere(&self, owner: &OwnerReference) -> bool {
+        self.has.as_ref().is_some_and(|has| owner.far.is_some() || !has(&owner.kind))
     }
 
     /// Deletes a resource if all its owners are gone, or wait for it to be deleted.
@@ -88,7 +128,7 @@ impl GarbageCollector {
     }
 
     /// Advances the deletion of a resource as far as possible now.
-    async fn advance_deletion(&self, owner: &Resource) -> Result<()> {
+    async fn advance_deletion(&self, owner: &Resource) -> Result<Progress> {
         if owner.finalizers().any(|name| name == FINALIZER_ORPHAN) {
             let dependents = self.store.dependents(owner.uid()).await?;
             let uid: Arc<str> = owner.uid().into();
@@ -97,15 +137,14 @@ impl GarbageCollector {
                 async move { steps.remove_owner_references(&dependent, &[uid.to_string()]).await }
             })
             .await?;
-            return self.remove_finalizer(owner, FINALIZER_ORPHAN).await;
-        }
-        if is_foreground(owner) {
+            self.remove_finalizer(owner, FINALIZER_ORPHAN).await?;
+        } else if is_foreground(owner) {
             return self.advance_foreground_deletion(owner).await;
         }
-        Ok(())
+        Ok(Progress::Done)
     }
 
-    async fn advance_foreground_deletion(&self, owner: &Resource) -> Result<()> {
+    async fn advance_foreground_deletion(&self, owner: &Resource) -> Result<Progress> {
         let mut dependents = self.store.dependents(owner.uid()).await?;
         if !dependents.is_empty() {
             // Breaks a cycle of owners that all wait for one another.
@@ -113,10 +152,16 @@ impl GarbageCollector {
             dependents.retain(|dependent| !(dependent.is_deleting() && ancestors.contains(dependent.uid())));
         }
         if dependents.is_empty() {
-            return self.remove_finalizer(owner, FINALIZER_FOREGROUND).await;
+            self.remove_finalizer(owner, FINALIZER_FOREGROUND).await?;
+            return Ok(Progress::Done);
         }
-        // The deletion of the last dependent leads back here.
-        self.each(dependents, |steps, dependent| async move { steps.check_dependent(&dependent).await }).await
+        let is_far = |dependent: &Arc<Resource>| {
+            dependent.owners().iter().any(|reference| reference.uid == owner.uid() && reference.far.is_some())
+        };
+        // The deletion of the last dependent leads back here, unless it lives in another store.
+        let progress = if dependents.iter().any(is_far) { Progress::Waiting } else { Progress::Done };
+        self.each(dependents, |steps, dependent| async move { steps.check_dependent(&dependent).await }).await?;
+        Ok(progress)
     }
 
     /// Returns the uids of the owners of a resource, their owners, and so on; at most [`ANCESTORS_MAX`].
@@ -136,7 +181,12 @@ impl GarbageCollector {
     }
 
     async fn owner_state(&self, reference: &OwnerReference, dependent: &Resource) -> Result<OwnerState> {
+        if self.is_elsewhere(reference) {
+            return Ok(OwnerState::Living);
+        }
         Ok(match self.find(reference, dependent.key().namespace()).await? {
+            // A store that is far away may be empty, replaced, or behind: one answer proves nothing.
+            None if reference.far.is_some() => OwnerState::Living,
             None => OwnerState::Gone,
             Some(owner) if is_foreground(&owner) => OwnerState::Deleting,
             Some(_) => OwnerState::Living,
@@ -145,14 +195,13 @@ impl GarbageCollector {
 
     /// Returns the owner of a reference: in the namespace of the dependent, or cluster-scoped.
     async fn find(&self, reference: &OwnerReference, namespace: &str) -> Result<Option<Arc<Resource>>> {
-        let OwnerReference { kind, name, uid, controller: _ } = reference;
+        let OwnerReference { kind, name, uid, controller: _, far } = reference;
+        let namespace = far.as_ref().and_then(|far| far.namespace.as_deref()).unwrap_or(namespace);
         if namespace.is_empty() {
             return self.find_anywhere(reference).await;
         }
         for namespace in [namespace, ""] {
-            if let Some(found) = self.get(&Key::new(kind.clone(), namespace, name)).await?
-                && found.uid() == uid
-            {
+            if let Some(found) = self.find_at(&Key::new(kind.clone(), namespace, name), uid).await? {
                 return Ok(Some(found));
             }
         }
@@ -163,14 +212,29 @@ impl GarbageCollector {
     /// namespace is invalid, but is searched for by name and uid in all namespaces, so that a living owner
     /// never counts as gone.
     async fn find_anywhere(&self, reference: &OwnerReference) -> Result<Option<Arc<Resource>>> {
-        let OwnerReference { kind, name, uid, controller: _ } = reference;
-        if let Some(found) = self.get(&Key::new(kind.clone(), "", name)).await? {
-            return Ok(Some(found).filter(|found| found.uid() == uid));
+        let OwnerReference { kind, name, uid, controller: _, far: _ } = reference;
+        if let Some(found) = self.find_at(&Key::new(kind.clone(), "", name), uid).await? {
+            return Ok(Some(found));
         }
         let fields = vec![("/metadata/name".to_owned(), name.clone()), ("/metadata/uid".to_owned(), uid.clone())];
         let selector = Selector { fields, ..Selector::default() };
-        let query = Query { selector, limit: Some(1), ..Query::all(kind.clone()) };
+        let query = Query { selector, limit: Some(1), live: true, ..Query::all(kind.clone()) };
         Ok(self.store.list(&query).await?.items.pop())
+    }
+
+    /// Returns the resource with this key and uid. A cache may have the dependent already and the owner not yet, so
+    /// only a live read says that there is none.
+    async fn find_at(&self, key: &Key, uid: &str) -> Result<Option<Arc<Resource>>> {
+        if let Some(found) = self.get(key).await?
+            && found.uid() == uid
+        {
+            return Ok(Some(found));
+        }
+        match self.store.get_live(key).await {
+            Ok(found) => Ok(Some(found).filter(|found| found.uid() == uid)),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     async fn get(&self, key: &Key) -> Result<Option<Arc<Resource>>> {
@@ -235,7 +299,8 @@ impl GarbageCollector {
             {
                 note(done);
             }
-            under_way.spawn(step(Self::new(Arc::clone(&self.store)), resource));
+            let steps = Self { store: Arc::clone(&self.store), all: Arc::clone(&self.all), has: self.has.clone() };
+            under_way.spawn(step(steps, resource));
         }
         while let Some(done) = under_way.join_next().await {
             note(done);

@@ -38,3 +38,10 @@ async fn a_changed_resource_is_looked_at_only_when_it_matters() {
     let waiting = Check::WaitingOwner { owner: owner.clone(), namespace: "default".to_owned() };
     assert_eq!(checks(&modified(&freed, &spec)), [Check::Resource(pod_key("leaf")), waiting]);
 }
+
+#[tokio::test]
+async fn the_dependents_of_a_resource_that_was_replaced_are_looked_at() {
+    let (store, other) = (MemoryStore::new(Options::default()), MemoryStore::new(Options::default()));
+    let (before, after) = (create(&store, "root", None).await, create(&other, "root", None).await);
+    assert_eq!(checks(&modified(&after, &before)), [Check::DependentsOf(before.uid().to_owned())]);
+}

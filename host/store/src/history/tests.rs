@@ -74,15 +74,41 @@ fn history_is_bounded_in_bytes_and_keeps_its_last_event() {
 
 #[test]
 fn a_read_goes_as_far_as_its_bound_and_says_how_far() {
-    let history = filled(SCAN_MAX + 10, u64::MAX);
+    let scan_max = SCAN_MAX as u64;
+    let history = filled(scan_max + 10, u64::MAX);
     let scope = Scope::Kind(Kind::new("", "v9", "Even"));
     let mut found = Vec::new();
     let through = history.read(&scope, Revision::ZERO, &mut found).expect("all is there");
-    assert_eq!((through, found.len() as u64), (Revision(SCAN_MAX), SCAN_MAX / 2));
+    assert_eq!((through, found.len() as u64), (Revision(scan_max), scan_max / 2));
     let through = history.read(&scope, through, &mut found).expect("all is there");
-    assert_eq!((through, found.len() as u64), (Revision(SCAN_MAX + 10), SCAN_MAX / 2 + 5));
+    assert_eq!((through, found.len() as u64), (Revision(scan_max + 10), scan_max / 2 + 5));
     assert_eq!(history.read(&Scope::Everything, through, &mut found), Ok(through));
-    assert_eq!(found.len() as u64, SCAN_MAX / 2 + 5);
+    assert_eq!(found.len() as u64, scan_max / 2 + 5);
+}
+
+#[test]
+fn a_history_with_gaps_is_read_from_any_revision() {
+    let revisions = [3, 4, 9, 20, 21, 40];
+    let mut history = History::new(Revision(1), bounds(100, u64::MAX));
+    for revision in revisions {
+        history.push(event(revision), 10, at(0));
+    }
+    history.advance(Revision(50));
+    history.advance(Revision(45));
+    assert_eq!((history.oldest(), history.newest()), (Revision(1), Revision(50)));
+    for after in 1..=60 {
+        let wanted: Vec<u64> = revisions.into_iter().filter(|revision| *revision > after).collect();
+        let found = history.after(Revision(after)).expect("all is there");
+        assert_eq!(found.map(|event| event.revision.0).collect::<Vec<_>>(), wanted, "{after}");
+        let mut read = Vec::new();
+        let through = history.read(&Scope::Everything, Revision(after), &mut read);
+        assert_eq!((through, read.len()), (Ok(Revision(after.max(50))), wanted.len()), "{after}");
+    }
+    history.forget(Revision(10));
+    assert_eq!(history.oldest(), Revision(9));
+    history.forget(Revision(60));
+    assert_eq!((history.oldest(), history.newest()), (Revision(40), Revision(50)));
+    assert_eq!(history.after(Revision(39)).err(), Some(Error::Expired { oldest: Revision(40) }));
 }
 
 #[test]

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{MergedRows, Start, read_token, write_token};
+use super::{MergedRows, ServerToken, ServerTokens, Start, continue_after, read_token, write_token};
 use crate::model::Path;
-use crate::{Kind, Query, Resource, Revision};
+use crate::{Key, Kind, Page, Query, Resource, Revision};
 
 #[test]
 fn a_token_has_the_position_to_continue_from() {
@@ -17,6 +17,48 @@ fn a_token_has_the_position_to_continue_from() {
         let read = read_token(wrong);
         assert!(read.is_none() || wrong == "1.store.+1", "{wrong}: {read:?}");
     }
+}
+
+#[test]
+fn a_token_of_a_server_goes_on_inside_of_its_page() {
+    let key = |name: &str| Key::new(Kind::new("", "v1", "Pod"), "default", name);
+    let whole = ServerToken::write(7);
+    assert_eq!(ServerToken::parse(&whole), Ok(ServerToken { number: 7, rest: None }));
+    assert!(continue_after(&whole, &key("n2"), None).is_err(), "there are no pages without a limit");
+    let inside = continue_after(&whole, &key("n2"), Some(3)).unwrap();
+    // Further on in the same page, whose limit stays.
+    let further = continue_after(&inside, &key("n3"), Some(9)).unwrap();
+    let items = (1..=4).map(|number| Arc::new(pod(number))).collect();
+    let mut page = Page { items, revision: Revision(1), next: None };
+    for (text, left) in [(inside, 2), (further, 1)] {
+        let token = ServerToken::parse(&text).unwrap();
+        let rest = token.rest.unwrap();
+        rest.cut(&mut page);
+        assert_eq!((token.number, rest.limit, page.items.len()), (7, 3, left));
+    }
+    for wrong in ["~", "~x", "~1~00", "~1~1~zz", "~1~0~00", "~1~x~00", "~1~~00", "~1~1~00~"] {
+        assert!(ServerToken::parse(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn the_tokens_of_a_server_are_bounded_in_number_and_size() {
+    let (pods, nodes) = (Kind::new("", "v1", "Pod"), Kind::new("", "v1", "Node"));
+    let mut tokens = ServerTokens::default();
+    let numbers: Vec<u64> = (0..5000).map(|number| tokens.add(&pods, format!("t{number}")).unwrap()).collect();
+    assert_eq!(tokens.get(&pods, numbers[0]), Ok(None), "the oldest one has made room");
+    assert_eq!(tokens.get(&pods, numbers[4999]), Ok(Some("t4999")));
+    assert_eq!(tokens.get(&pods, numbers[5000 - 1024]), Ok(Some("t3976")));
+    assert_eq!(tokens.get(&pods, numbers[5000 - 1025]), Ok(None));
+    assert!(tokens.get(&nodes, numbers[4999]).is_err(), "it is of another list");
+    assert!(tokens.get(&pods, 5000).is_err(), "nobody has it");
+    assert!(tokens.add(&pods, "t".repeat(5000)).is_err());
+}
+
+/// Returns the pod with this number, in the namespace `default`.
+fn pod(number: u8) -> Resource {
+    let metadata = json!({"name": format!("n{number}"), "namespace": "default"});
+    Resource::from_document(json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})).expect("well formed")
 }
 
 #[test]

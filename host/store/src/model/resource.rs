@@ -5,6 +5,8 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::owner::{self, OwnerReference, text};
+use super::revision_slot::{revision_slot, with_content};
 use crate::{Error, Key, Kind, Result, Revision, validate};
 
 /// Memory that a value takes beside its text, and memory of a field name with its map entry, in bytes.
@@ -24,19 +26,6 @@ pub enum View {
     Keys,
 }
 
-/// A reference from a resource to one of its owners. The owner is in the same namespace, or cluster-scoped.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct OwnerReference {
-    /// Kind of the owner.
-    pub kind: Kind,
-    /// Name of the owner.
-    pub name: String,
-    /// The uid of the owner: a new resource of the same name is not the owner.
-    pub uid: String,
-    /// Whether this is the one owner that controls the resource.
-    pub controller: bool,
-}
-
 /// A document of Kubernetes shape with its metadata filled in. Immutable; lives behind an `Arc`.
 ///
 /// It is stored as JSON text. The first access to the document parses the text and caches the result, which
@@ -49,6 +38,8 @@ pub struct Resource {
     generation: u64,
     is_deleting: bool,
     owners: Vec<OwnerReference>,
+    /// The document names an owner as Kumori does.
+    has_owner_key: bool,
     /// JSON text of a document.
     text: Arc<str>,
     /// The parsed `text`, once a caller has asked for it.
@@ -60,8 +51,9 @@ pub struct Resource {
 
 impl PartialEq for Resource {
     fn eq(&self, other: &Self) -> bool {
-        let Self { key, uid, revision, generation, is_deleting, owners, text, document: _, memory_bytes: _ } = self;
+        let Self { key, uid, revision, generation, is_deleting, owners, has_owner_key, text, .. } = self;
         *text == other.text
+            && *has_owner_key == other.has_owner_key
             && *key == other.key
             && *uid == other.uid
             && (*revision, *generation, *is_deleting) == (other.revision, other.generation, other.is_deleting)
@@ -94,6 +86,33 @@ impl Resource {
         Ok(Self { document: document.into(), ..resource })
     }
 
+    /// Parses the JSON text of a document, and gives the resource a revision, whatever the text says of it. The
+    /// resource keeps the text alone.
+    ///
+    /// # Errors
+    /// As [`Resource::from_document`]; `Invalid` for malformed JSON, and for a document that is nested deeper
+    /// than [`DOCUMENT_DEPTH_MAX`](crate::DOCUMENT_DEPTH_MAX).
+    pub fn from_text_at(text: &str, revision: Revision) -> Result<Self> {
+        let parse = |text: &str| -> Result<Value> {
+            serde_json::from_str(text).map_err(|error| Error::invalid("document", error.to_string()))
+        };
+        let revision = revision.to_string();
+        if let Some(slot) = revision_slot(text) {
+            let text = with_content(text, slot, &revision);
+            let document = parse(&text)?;
+            if document["metadata"]["resourceVersion"] == *revision {
+                validate::nesting("document", &document)?;
+                return Self::new(&document, text, None);
+            }
+        }
+        let mut document = parse(text)?;
+        validate::nesting("document", &document)?;
+        if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.insert("resourceVersion".to_owned(), json!(revision));
+        }
+        Self::new(&document, validate::text(&document), None)
+    }
+
     /// As [`Resource::from_document`], for a document whose text is known. The resource keeps only the text:
     /// few callers need the document. Usually the key equals that of `before`, and is shared with it.
     pub(crate) fn new(document: &Value, json: impl Into<Arc<str>>, before: Option<&Self>) -> Result<Self> {
@@ -112,7 +131,8 @@ impl Resource {
             revision,
             generation: metadata.get("generation").and_then(Value::as_u64).unwrap_or(0),
             is_deleting: metadata.get("deletionTimestamp").is_some_and(|at| !at.is_null()),
-            owners: owners(metadata),
+            owners: owner::owners(metadata),
+            has_owner_key: owner::has_owner_key(metadata),
             text: json.into(),
             document: OnceLock::new(),
             memory_bytes: OnceLock::new(),
@@ -127,18 +147,81 @@ impl Resource {
 
     /// Returns a copy without the cached document. The copy parses the text again on demand.
     pub fn without_document(&self) -> Arc<Self> {
-        let Self { key, uid, revision, generation, is_deleting, owners, text, document: _, memory_bytes } = self;
-        Arc::new(Self {
+        Arc::new(self.copy(self.owners.clone()))
+    }
+
+    /// Returns a copy that has one more owner, which the text does not name by a reference.
+    pub(crate) fn with_owner(&self, owner: OwnerReference) -> Arc<Self> {
+        Arc::new(self.copy([self.owners.clone(), vec![owner]].concat()))
+    }
+
+    /// Returns a copy without the cached document.
+    fn copy(&self, owners: Vec<OwnerReference>) -> Self {
+        let Self {
+            key,
+            uid,
+            revision,
+            generation,
+            is_deleting,
+            owners: _,
+            has_owner_key,
+            text,
+            document: _,
+            memory_bytes,
+        } = self;
+        Self {
             key: key.clone(),
             uid: uid.clone(),
             revision: *revision,
             generation: *generation,
             is_deleting: *is_deleting,
-            owners: owners.clone(),
+            owners,
+            has_owner_key: *has_owner_key,
             text: Arc::clone(text),
             document: OnceLock::new(),
             memory_bytes: memory_bytes.clone(),
-        })
+        }
+    }
+
+    /// Returns the same resource at another revision, without its cached document: for a store whose server
+    /// numbers a change after the change was decided. A resource without `metadata.resourceVersion` in its text
+    /// keeps its text.
+    pub fn at(&self, revision: Revision) -> Arc<Self> {
+        let text = match revision_slot(&self.text) {
+            Some(slot) => with_content(&self.text, slot, &revision.to_string()).into(),
+            None => Arc::clone(&self.text),
+        };
+        Arc::new(Self { revision, text, memory_bytes: OnceLock::new(), ..self.copy(self.owners.clone()) })
+    }
+
+    /// Returns the JSON text of the whole document with an empty `metadata.resourceVersion`: for a store whose
+    /// server numbers the changes. [`Resource::from_text_at`] is the way back.
+    pub fn text_without_revision(&self) -> String {
+        match revision_slot(&self.text) {
+            Some(slot) => with_content(&self.text, slot, ""),
+            None => self.text.as_ref().to_owned(),
+        }
+    }
+
+    /// Returns the same state with its metadata alone. Managed fields and annotations are left out, but for the
+    /// annotation of an owner in another store.
+    ///
+    /// # Panics
+    /// Never: the metadata is that of a resource.
+    pub fn metadata_alone(&self) -> Arc<Self> {
+        let document = self.document();
+        let mut metadata = document.get("metadata").cloned().unwrap_or_default();
+        if let Some(fields) = metadata.as_object_mut() {
+            fields.remove("managedFields");
+            if let Some(annotations) = fields.get_mut("annotations").and_then(Value::as_object_mut) {
+                annotations.retain(|name, _| name == owner::OWNER_ANNOTATION);
+            }
+        }
+        let document = json!({
+            "apiVersion": document.get("apiVersion"), "kind": document.get("kind"), "metadata": metadata,
+        });
+        let alone = Self::new(&document, validate::text(&document), Some(self));
+        Arc::new(alone.expect("the metadata is that of a resource"))
     }
 
     /// Frees the cached document; the next access parses the text again.
@@ -223,9 +306,20 @@ impl Resource {
         finalizers(self.document())
     }
 
-    /// Returns the owners of the resource. Malformed owner references are omitted.
+    /// Returns the owners of the resource, with the one that lives in another store. Malformed owner references
+    /// are omitted.
     pub fn owners(&self) -> &[OwnerReference] {
         &self.owners
+    }
+
+    /// Returns whether the document names an owner as Kumori does.
+    pub(crate) fn has_owner_key(&self) -> bool {
+        self.has_owner_key
+    }
+
+    /// Parses the metadata, and does not keep it in memory.
+    pub(crate) fn parse_metadata(&self) -> Value {
+        read(&self.text).get_mut("metadata").map(Value::take).unwrap_or_default()
     }
 
     /// Returns whether a deletion waits for finalizers.
@@ -280,10 +374,6 @@ fn key(document: &Value, metadata: &Value) -> Result<Key> {
     Ok(Key::new(kind, text(metadata, "namespace"), name))
 }
 
-fn text<'a>(value: &'a Value, field: &str) -> &'a str {
-    value.get(field).and_then(Value::as_str).unwrap_or("")
-}
-
 /// Returns the finalizers of a document.
 pub(crate) fn finalizers(document: &Value) -> impl Iterator<Item = &str> {
     let names = document.get("metadata").and_then(|metadata| metadata.get("finalizers")).and_then(Value::as_array);
@@ -293,18 +383,4 @@ pub(crate) fn finalizers(document: &Value) -> impl Iterator<Item = &str> {
 fn strings(map: Option<&Value>) -> impl Iterator<Item = (&str, &str)> {
     let map = map.and_then(Value::as_object).into_iter();
     map.flat_map(Map::iter).filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)))
-}
-
-fn owners(metadata: &Value) -> Vec<OwnerReference> {
-    let references = metadata.get("ownerReferences").and_then(Value::as_array);
-    references.into_iter().flatten().filter_map(owner).collect()
-}
-
-fn owner(reference: &Value) -> Option<OwnerReference> {
-    Some(OwnerReference {
-        kind: Kind::parse(text(reference, "apiVersion"), text(reference, "kind")).ok()?,
-        name: reference.get("name")?.as_str()?.to_owned(),
-        uid: reference.get("uid")?.as_str()?.to_owned(),
-        controller: reference.get("controller").and_then(Value::as_bool).unwrap_or(false),
-    })
 }

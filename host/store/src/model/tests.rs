@@ -107,3 +107,64 @@ proptest! {
         prop_assert_eq!(owner_prefix(&one).starts_with(&owner_prefix(&two)), one == two);
     }
 }
+
+/// Any JSON value, with names that collide with those that the search looks for.
+fn any_value() -> impl Strategy<Value = serde_json::Value> {
+    let leaf = prop_oneof![
+        Just(json!(null)),
+        any::<bool>().prop_map(|value| json!(value)),
+        any::<i32>().prop_map(|value| json!(value)),
+        "[a-z\"\\\\{}\\[\\],: ]{0,8}".prop_map(|value| json!(value)),
+    ];
+    leaf.prop_recursive(3, 24, 4, |inner| {
+        let name = prop_oneof![Just("metadata".to_owned()), Just("resourceVersion".to_owned()), "[a-z\"\\\\]{0,4}"];
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(|values| json!(values)),
+            prop::collection::btree_map(name, inner, 0..4).prop_map(|fields| json!(fields)),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_revision_is_replaced_in_the_text_as_in_the_document(
+        fields in prop::collection::btree_map("[a-zA-Z\"\\\\]{0,6}", any_value(), 0..4),
+        labels in any_value(),
+        revision in any::<u64>(),
+        pretty in any::<bool>(),
+    ) {
+        let mut document = json!(fields);
+        document["apiVersion"] = json!("demo.dev/v1");
+        document["kind"] = json!("Widget");
+        document["metadata"] = json!({"name": "a", "annotations": labels, "resourceVersion": "7", "uid": "u"});
+        let resource = Resource::from_document(document.clone()).expect("a whole document");
+        let text = if pretty { serde_json::to_string_pretty(&document).expect("JSON") } else { resource.text_without_revision() };
+        let read = Resource::from_text_at(&text, Revision(revision)).expect("its own text");
+        document["metadata"]["resourceVersion"] = json!(revision.to_string());
+        prop_assert_eq!(read.document(), &document);
+        prop_assert_eq!(read.revision(), Revision(revision));
+        let moved = resource.at(Revision(revision));
+        prop_assert_eq!(moved.document(), &document);
+        prop_assert_eq!(moved.revision(), Revision(revision));
+    }
+
+    #[test]
+    fn any_text_is_searched_for_its_revision_without_a_panic(text in "[a-z\"\\\\{}\\[\\],:é ]{0,64}") {
+        drop(Resource::from_text_at(&text, Revision(1)));
+        drop(Resource::from_text_at(&format!("{{\"metadata\":{{\"resourceVersion\":{text}"), Revision(1)));
+    }
+}
+
+#[test]
+fn a_text_with_two_revisions_or_none_gets_the_one_of_its_server() {
+    for metadata in [
+        r#""resourceVersion":"1","resourceVersion":"2","name":"a""#,
+        r#""name":"a""#,
+        r#""name":"a","resourceVersion":3"#,
+    ] {
+        let text = format!(r#"{{"apiVersion":"v1","kind":"A","metadata":{{{metadata}}}}}"#);
+        let read = Resource::from_text_at(&text, Revision(9)).expect("a document");
+        assert_eq!(read.revision(), Revision(9), "{text}");
+        assert_eq!(read.document()["metadata"]["resourceVersion"], "9", "{text}");
+    }
+}

@@ -10,11 +10,8 @@ use crate::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Propagation, Resource, Resul
 /// Decides a deletion whose preconditions hold.
 ///
 /// A finalizer records the propagation policy, as in Kubernetes. It replaces existing finalizers of that
-/// kind.
+/// kind, also when the resource is being deleted already. The beginning of a deletion is a new generation.
 pub(super) fn decide(current: &Arc<Resource>, propagation: Propagation, context: &WriteContext) -> Result<Decision> {
-    if current.is_deleting() {
-        return Ok(Decision::Unchanged(Arc::clone(current)));
-    }
     let wanted = match propagation {
         Propagation::Background => None,
         Propagation::Foreground => Some(FINALIZER_FOREGROUND),
@@ -22,6 +19,11 @@ pub(super) fn decide(current: &Arc<Resource>, propagation: Propagation, context:
     };
     let others = current.finalizers().filter(|name| ![FINALIZER_FOREGROUND, FINALIZER_ORPHAN].contains(name));
     let finalizers: Vec<&str> = others.chain(wanted).collect();
+    let is_same =
+        current.finalizers().count() == finalizers.len() && current.finalizers().all(|name| finalizers.contains(&name));
+    if current.is_deleting() && is_same {
+        return Ok(Decision::Unchanged(Arc::clone(current)));
+    }
 
     let mut document = current.document().clone();
     let metadata = metadata(&mut document);
@@ -30,7 +32,10 @@ pub(super) fn decide(current: &Arc<Resource>, propagation: Propagation, context:
         return build_resource_of_any_size(&document, Some(current)).map(Decision::Remove);
     }
     set(metadata, "finalizers", Some(json!(finalizers)));
-    set(metadata, "deletionTimestamp", Some(json!(timestamp(context.now))));
+    if !current.is_deleting() {
+        set(metadata, "deletionTimestamp", Some(json!(timestamp(context.now))));
+        set(metadata, "generation", Some(json!(current.generation() + 1)));
+    }
     ownership::release(current.document(), &mut document, context.version.schema.as_deref())?;
     // Not bounded by the document size: the deletion mark may make it longer.
     build_resource_of_any_size(&document, Some(current)).map(Decision::Put)

@@ -157,7 +157,8 @@ fn any_write() -> impl Strategy<Value = Write> {
             precondition: none(),
         }),
         document().prop_map(|document| Write::Apply { document, manager: "me".to_owned(), force: false }),
-        Just(Write::Delete { key: pod_key("a"), precondition: none(), propagation: Propagation::Foreground }),
+        prop_oneof![Just(Propagation::Background), Just(Propagation::Foreground), Just(Propagation::Orphan)]
+            .prop_map(move |propagation| Write::Delete { key: pod_key("a"), precondition: none(), propagation }),
     ]
 }
 
@@ -186,7 +187,8 @@ proptest! {
                     document
                 };
                 prop_assert_eq!(before.uid(), after.uid());
-                prop_assert_eq!(after.generation() - before.generation(), u64::from(spec(before) != spec(&after)));
+                let is_new = spec(before) != spec(&after) || after.is_deleting() && !before.is_deleting();
+                prop_assert_eq!(after.generation() - before.generation(), u64::from(is_new));
                 let own = matches!(write, Write::UpdateStatus { .. });
                 prop_assert!(own || before.status() == after.status());
             }

@@ -14,7 +14,7 @@ use crate::history::{Bounds, History};
 use crate::{Kind, Resource, Result, Revision};
 
 /// A history with its last two events in memory; it counts its reads.
-struct Counted {
+struct CountingLog {
     tip: RevisionNotifier,
     all: Mutex<History>,
     recent: Mutex<History>,
@@ -22,7 +22,7 @@ struct Counted {
     read: AtomicUsize,
 }
 
-impl Counted {
+impl CountingLog {
     fn new() -> Arc<Self> {
         let history = |events_max| {
             let bounds = Bounds { events_max, bytes_max: u64::MAX, age_max: Duration::MAX };
@@ -65,7 +65,7 @@ impl Counted {
 }
 
 #[async_trait]
-impl ChangeLog for Counted {
+impl ChangeLog for CountingLog {
     fn recall(&self, scope: &Scope, after: Revision, events: &mut VecDeque<Event>) -> Option<Revision> {
         self.recalled.fetch_add(1, Ordering::SeqCst);
         self.recent.lock().expect("no panic").read(scope, after, events).ok()
@@ -93,7 +93,7 @@ fn next(reader: &mut WatchCursor) -> Option<u64> {
 
 #[test]
 fn an_event_is_looked_for_once_by_each_of_a_thousand_watches_and_in_memory_alone() {
-    let log = Counted::new();
+    let log = CountingLog::new();
     let mut readers: Vec<_> = (0..1000).map(|_| log.follow("Pod")).collect();
     for event in 1..=3 {
         assert!(readers.iter_mut().all(|reader| next(reader).is_none()));
@@ -106,7 +106,7 @@ fn an_event_is_looked_for_once_by_each_of_a_thousand_watches_and_in_memory_alone
 
 #[test]
 fn a_watch_that_is_behind_reads_the_log_until_it_has_caught_up() {
-    let log = Counted::new();
+    let log = CountingLog::new();
     let mut reader = log.follow("Pod");
     (0..5).for_each(|_| log.add("Pod"));
     assert_eq!((1..=5).map(|_| next(&mut reader)).collect::<Vec<_>>(), [1, 2, 3, 4, 5].map(Some));
@@ -117,7 +117,7 @@ fn a_watch_that_is_behind_reads_the_log_until_it_has_caught_up() {
 
 #[test]
 fn events_of_another_kind_are_skipped() {
-    let log = Counted::new();
+    let log = CountingLog::new();
     let mut reader = log.follow("Pod");
     (0..3).for_each(|_| log.add("Node"));
     assert_eq!((next(&mut reader), reader.position()), (None, Some(Revision(3))));

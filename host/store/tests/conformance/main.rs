@@ -4,76 +4,83 @@
 #![allow(missing_docs, reason = "the names of tests are sentences")]
 
 mod alike;
-mod applies;
 mod backups;
 mod cuts;
-mod deletes;
 mod files;
-mod garbage;
-mod lists;
 mod model;
-mod names;
-mod schemas;
-mod versions;
-mod watches;
-mod writes;
+mod upstream;
 
 use std::sync::Arc;
 
+use homeostat_conformance::{Difference, Fixture, Making, Setup, everything_of};
+use homeostat_store::cached::{self, CachedStore};
 use homeostat_store::embedded::EmbeddedStore;
 use homeostat_store::memory::MemoryStore;
-use homeostat_store::{
-    Error, Event, Key, Kind, Options, Precondition, Propagation, Query, Resource, Result, Revision, Scope, Store,
-    Watch, Write, WriteResponse,
-};
-use homeostat_testing::soon;
+use homeostat_store::{Key, Kind, Options, Query, Resource, Revision, Scope, Store};
 use serde_json::{Value, json};
-use tempfile::TempDir;
+use upstream::MemoryServer;
 
-/// Declares tests that run on every store, each as a test of its own.
+mod on_memory {
+    homeostat_conformance::suite!(crate::memory);
+}
+
+mod on_embedded {
+    homeostat_conformance::suite!(crate::embedded);
+}
+
+/// Reads come from the cache, which lags behind the server.
+mod on_a_subscribed_server {
+    homeostat_conformance::suite!(crate::subscribed);
+}
+
+/// Reads ask the server, except while a case watches.
+mod on_a_server {
+    homeostat_conformance::suite!(crate::not_subscribed);
+}
+
+/// Declares cases of this binary as tests that run on every store in this process.
 macro_rules! on_every_store {
     ($($name:ident),* $(,)?) => {
         mod on_memory {
-            $(#[tokio::test(flavor = "multi_thread")] async fn $name() { super::$name(crate::Fixture::memory).await; })*
+            $(#[tokio::test(flavor = "multi_thread")] async fn $name() { super::$name(crate::memory).await; })*
         }
         mod on_embedded {
-            $(#[tokio::test(flavor = "multi_thread")] async fn $name() { super::$name(crate::Fixture::embedded).await; })*
+            $(#[tokio::test(flavor = "multi_thread")] async fn $name() { super::$name(crate::embedded).await; })*
         }
     };
 }
 pub(crate) use on_every_store;
 
-/// Creates the store of a test.
-type Make = fn(Options) -> Fixture;
-
-/// A store and its storage.
-struct Fixture {
-    store: Arc<dyn Store>,
-    folder: Option<TempDir>,
+fn memory(options: Options) -> Making {
+    Box::pin(Setup::of(Arc::new(MemoryStore::new(options))).start())
 }
 
-impl Fixture {
-    fn memory(options: Options) -> Self {
-        Self { store: Arc::new(MemoryStore::new(options)), folder: None }
-    }
-
-    fn embedded(options: Options) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let store = EmbeddedStore::open(folder.path().join("store"), options).unwrap();
-        Self { store: Arc::new(store), folder: Some(folder) }
-    }
+fn embedded(options: Options) -> Making {
+    let folder = tempfile::tempdir().unwrap();
+    let store = EmbeddedStore::open(folder.path().join("store"), options).unwrap();
+    Box::pin(Setup { storage: Box::new(folder), ..Setup::of(Arc::new(store)) }.start())
 }
 
-impl std::ops::Deref for Fixture {
-    type Target = Arc<dyn Store>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.store
-    }
+fn subscribed(options: Options) -> Making {
+    Box::pin(far(options, true))
 }
 
-fn small_history(history_max: u64) -> Options {
-    Options { history_max, ..Options::default() }
+fn not_subscribed(options: Options) -> Making {
+    Box::pin(far(options, false))
+}
+
+/// Makes a store in front of a server in this process.
+async fn far(options: Options, subscribes: bool) -> Fixture {
+    let cache = cached::Options {
+        history_max: options.history_max,
+        history_bytes_max: options.history_bytes_max,
+        clock: Arc::clone(&options.clock),
+        ..cached::Options::default()
+    };
+    let server = MemoryServer { store: MemoryStore::new(options), is_late: subscribes };
+    let store = CachedStore::start(Arc::new(server), cache);
+    let differences = &[Difference::GapsInRevisions, Difference::SeenLater];
+    Setup { subscribes, differences, ..Setup::of(Arc::new(store)) }.start().await
 }
 
 fn kind(name: &str) -> Kind {
@@ -88,59 +95,16 @@ fn thing(name: &str, spec: Value) -> Value {
     json!({"apiVersion": "example.dev/v1", "kind": "Thing", "metadata": {"name": name, "namespace": "default"}, "spec": spec})
 }
 
-/// A document with fields merged into its metadata.
-fn with_metadata(mut document: Value, metadata: Value) -> Value {
-    let Value::Object(fields) = metadata else { panic!("metadata is an object") };
-    document["metadata"].as_object_mut().unwrap().extend(fields);
-    document
-}
-
-async fn create(store: &dyn Store, document: Value) -> Arc<Resource> {
-    store.write(Write::Create { document }).await.unwrap().resource
-}
-
-async fn update(store: &dyn Store, document: Value) -> Result<WriteResponse> {
-    store.write(Write::Update { document, precondition: Precondition::default() }).await
-}
-
-async fn update_status(store: &dyn Store, key: Key, status: Value) -> Result<WriteResponse> {
-    store.write(Write::UpdateStatus { key, status, precondition: Precondition::default() }).await
-}
-
-async fn delete(store: &dyn Store, key: Key, propagation: Propagation) -> Result<WriteResponse> {
-    store.write(Write::Delete { key, precondition: Precondition::default(), propagation }).await
+/// Returns the revision that the store has reached.
+async fn newest(store: &dyn Store) -> Revision {
+    store.revision(&Scope::Everything).await.unwrap()
 }
 
 async fn all(store: &dyn Store) -> Vec<Arc<Resource>> {
     store.list(&Query::all(kind("Thing"))).await.unwrap().items
 }
 
-/// Waits for the next event, with a timeout.
-async fn next(watch: &mut Watch) -> Result<Event> {
-    soon(watch.next()).await
-}
-
-/// Waits until a condition on the store holds.
-async fn until(store: &dyn Store, mut wanted: impl AsyncFnMut() -> bool) {
-    let mut watch = store.watch(Scope::Everything, store.revision()).await.unwrap();
-    while !wanted().await {
-        next(&mut watch).await.unwrap();
-    }
-}
-
-async fn is_gone(store: &dyn Store, key: &Key) -> bool {
-    matches!(store.get(key).await, Err(Error::NotFound { .. }))
-}
-
-async fn until_gone(store: &dyn Store, key: &Key) {
-    until(store, async || is_gone(store, key).await).await;
-}
-
 /// Returns all visible content of a store, to compare it before and after.
 async fn everything(store: &dyn Store) -> (Revision, Vec<Arc<Resource>>) {
-    let mut found = Vec::new();
-    for kind in store.kinds().await.unwrap() {
-        found.extend(store.list(&Query::all(kind)).await.unwrap().items);
-    }
-    (store.revision(), found)
+    (newest(store).await, everything_of(store, store.kinds().await.unwrap()).await)
 }

@@ -28,31 +28,29 @@
 //! * A crash during defragmentation left data and revision inconsistent. Found by
 //!   `backups::a_backup_of_a_running_store_is_one_moment`, which publishes a copy only when it is complete.
 //! * A watch reported a revision before the events up to it. Found by
-//!   `cases::a_watch_reaches_the_revision_that_the_store_reports`.
+//!   `homeostat_conformance::histories::a_watch_reaches_the_revision_that_the_store_reports`.
 //! * A watch went back in time after reconnecting. Found by resuming in the property.
 //! * An event came twice, from a transaction of several changes. Found by bursts in the property: many
 //!   changes of one key in one transaction.
 //! * A starved slow watch lost events. Found by
-//!   `cases::a_watch_that_is_thousands_of_events_behind_loses_none`.
+//!   `homeostat_conformance::histories::a_watch_that_is_thousands_of_events_behind_loses_none`.
 //! * Revisions decreased after a crash during compaction. Found by restarts in the property, whose history is
 //!   always being compacted.
 //! * Compaction at a deletion dropped its event. Found by
-//!   `cases::history_cut_anywhere_among_deletions_loses_none`.
+//!   `homeostat_conformance::histories::history_cut_anywhere_among_deletions_loses_none`.
 //! * A read at a compacted revision had a different result in a transaction. Found by pages of the property:
 //!   complete, or expired.
 //! * A watch opened at the compacted revision missed the deletion after it. Found by
-//!   `cases::history_cut_anywhere_among_deletions_loses_none`.
+//!   `homeostat_conformance::histories::history_cut_anywhere_among_deletions_loses_none`.
 //! * A watch from a future revision got old events. Found by watches from future revisions in the property.
 
-mod cases;
 mod log;
 mod run;
 mod traffic;
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-
-use crate::{Fixture, Make};
+use tempfile::TempDir;
 
 /// The seed of every run, unless proptest's own configuration sets one.
 const SEED: u64 = 20_240_807;
@@ -67,9 +65,10 @@ fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { rng_seed, ..config }
 }
 
-fn check(make: Make, history_max: u64, steps: Vec<traffic::Step>) {
+/// Checks a store in a file in the folder, or in memory.
+fn check(folder: Option<TempDir>, history_max: u64, steps: Vec<traffic::Step>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    runtime.block_on(run::run(make, history_max, steps));
+    runtime.block_on(run::run(folder, history_max, steps));
 }
 
 proptest! {
@@ -79,7 +78,7 @@ proptest! {
     /// later change, in order, once; no event is lost silently.
     #[test]
     fn a_store_in_memory_is_watched_as_the_model_says(history_max in prop_oneof![1..6_u64, 6..40_u64], steps in traffic::steps()) {
-        check(Fixture::memory, history_max, steps);
+        check(None, history_max, steps);
     }
 }
 
@@ -91,6 +90,6 @@ proptest! {
     /// partial one.
     #[test]
     fn a_store_in_a_file_is_watched_as_the_model_says(history_max in prop_oneof![1..6_u64, 6..40_u64], steps in traffic::steps()) {
-        check(Fixture::embedded, history_max, steps);
+        check(Some(tempfile::tempdir().unwrap()), history_max, steps);
     }
 }

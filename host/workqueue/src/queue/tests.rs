@@ -44,7 +44,7 @@ fn run(queue: &Queue<u32>, next: Next) -> u32 {
 }
 
 /// A future that is polled by hand, and counts its wake-ups.
-struct Polled<'a, R> {
+struct PollTask<'a, R> {
     future: Pin<Box<dyn Future<Output = R> + 'a>>,
     woken: Arc<Woken>,
 }
@@ -58,9 +58,9 @@ impl Wake for Woken {
     }
 }
 
-impl<'a, R> Polled<'a, R> {
-    fn new(future: impl Future<Output = R> + 'a) -> Polled<'a, R> {
-        Polled { future: Box::pin(future), woken: Arc::default() }
+impl<'a, R> PollTask<'a, R> {
+    fn new(future: impl Future<Output = R> + 'a) -> PollTask<'a, R> {
+        PollTask { future: Box::pin(future), woken: Arc::default() }
     }
 
     fn poll(&mut self) -> Poll<R> {
@@ -69,7 +69,7 @@ impl<'a, R> Polled<'a, R> {
     }
 
     /// Polls a future that must not be ready.
-    fn sleeps(mut self) -> Polled<'a, R> {
+    fn sleeps(mut self) -> PollTask<'a, R> {
         assert!(self.poll().is_pending());
         self
     }
@@ -80,10 +80,10 @@ impl<'a, R> Polled<'a, R> {
 }
 
 /// Polls claimers that find no key, in order.
-fn sleepers(queue: &Queue<u32>, count: usize) -> Vec<Polled<'_, Option<Claim<u32>>>> {
-    (0..count).map(|_| Polled::new(queue.claim()).sleeps()).collect()
+fn sleepers(queue: &Queue<u32>, count: usize) -> Vec<PollTask<'_, Option<Claim<u32>>>> {
+    (0..count).map(|_| PollTask::new(queue.claim()).sleeps()).collect()
 }
 
-fn woken(claimers: &[Polled<'_, Option<Claim<u32>>>]) -> Vec<usize> {
-    claimers.iter().map(Polled::woken).collect()
+fn woken(claimers: &[PollTask<'_, Option<Claim<u32>>>]) -> Vec<usize> {
+    claimers.iter().map(PollTask::woken).collect()
 }

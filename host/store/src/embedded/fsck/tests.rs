@@ -9,7 +9,7 @@ use crate::embedded::codec::{LOG, META, META_FORMAT, OWNERS, RESOURCES, TIMES};
 use crate::embedded::location::Location;
 use crate::embedded::{EmbeddedStore, FORMAT, OpenError};
 use crate::fixture::pod_key;
-use crate::{Change, Options, Precondition, Revision, Store, Write, model};
+use crate::{Change, Options, Precondition, Revision, Scope, Store, Write, model};
 
 fn path(name: &str) -> Vec<u8> {
     model::Path::of(&pod_key(name)).0
@@ -334,5 +334,5 @@ async fn a_damaged_last_log_entry_is_reported_and_only_that_entry_is_lost() {
     assert!(!found.is_sound() && found.problems[0].to_string().contains("is damaged"), "{found:?}");
     drop(store);
     let store = EmbeddedStore::open(&crashed, Options::default()).expect("everything else is there");
-    assert_eq!(store.revision(), Revision(1));
+    assert_eq!(store.revision(&Scope::Everything).await.unwrap(), Revision(1));
 }

@@ -125,7 +125,7 @@ async fn survives(path: &Path, options: &Options, acts: &[Act]) {
     let found = fsck(path).expect("it can be read");
     assert!(found.is_sound(), "{found:?}");
     let store = EmbeddedStore::open(path, options.clone()).expect("it can be opened");
-    let revision = store.revision();
+    let revision = store.revision(&Scope::Everything).await.unwrap();
     assert!(revision == answered || revision == answered.next(), "{revision} after {answered} was answered");
     let listed = store.list(&Query::all(key("a").kind().clone())).await.expect("it can be read");
     let expected = match revision.0 {

@@ -60,7 +60,7 @@ async fn opened_without_room(reason: ErrorKind) {
     let clock = Arc::new(Clock::default());
     let source: Arc<dyn ClockAndIds> = Arc::<Clock>::clone(&clock);
     let store = EmbeddedStore::over(disk, Options { clock: source, ..Options::default() }).expect("it can be read");
-    assert_eq!(store.revision(), Revision(2));
+    assert_eq!(store.revision(&Scope::Everything).await.unwrap(), Revision(2));
     for name in ["a", "b"] {
         assert!(store.get(&key(name)).await.is_ok(), "{name}");
     }
@@ -89,7 +89,7 @@ async fn opened_without_room(reason: ErrorKind) {
     }
     store.close().await;
     let store = EmbeddedStore::open(&crashed, Options::default()).expect("a store");
-    assert_eq!(store.revision(), Revision(3));
+    assert_eq!(store.revision(&Scope::Everything).await.unwrap(), Revision(3));
 }
 
 /// Allocation unit of the disk.
@@ -208,7 +208,11 @@ async fn a_full_disk_recovers_without_restart() {
     for name in &names {
         assert!(store.get(&key(name)).await.is_ok(), "{name} was acknowledged");
     }
-    assert_eq!(store.revision(), Revision(names.len() as u64), "nothing else was kept");
+    assert_eq!(
+        store.revision(&Scope::Everything).await.unwrap(),
+        Revision(names.len() as u64),
+        "nothing else was kept"
+    );
 }
 
 #[cfg(target_os = "linux")]

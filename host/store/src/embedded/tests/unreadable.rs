@@ -42,7 +42,7 @@ async fn a_disk_that_cannot_be_read_for_a_while_is_read_again_as_soon_as_it_can_
     assert_eq!(store.get(&key("a")).await, Ok(first));
     assert_eq!(store.health(), Ok(()));
     store.write(pod("b")).await.expect("no write has failed");
-    assert_eq!(store.revision(), Revision(2));
+    assert_eq!(store.revision(&Scope::Everything).await.unwrap(), Revision(2));
     store.close().await;
     assert_eq!(store.get(&key("a")).await, Err(Error::Closed));
 }

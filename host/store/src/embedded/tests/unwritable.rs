@@ -14,7 +14,7 @@ fn options() -> Options {
 
 /// The behaviour and the counters of a disk.
 #[derive(Clone, Debug, Default)]
-struct Told {
+struct DiskBehavior {
     /// Writes of pages that still fail.
     failing: Arc<AtomicU64>,
     /// How often the store asked to drop the cache.
@@ -23,8 +23,8 @@ struct Told {
 
 /// Opens a store with one resource on a working disk, without a page cache, so that every page goes to the
 /// disk.
-async fn store(folder: &Path) -> (EmbeddedStore, Disk, Told) {
-    let told = Told::default();
+async fn store(folder: &Path) -> (EmbeddedStore, Disk, DiskBehavior) {
+    let told = DiskBehavior::default();
     let failing = Arc::clone(&told.failing);
     let disk = Disk::at(&folder.join("bytes"), move |ask| {
         let left = failing.load(Ordering::SeqCst);

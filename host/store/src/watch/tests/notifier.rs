@@ -20,12 +20,12 @@ impl Wake for Bell {
 }
 
 /// A waiting task.
-struct Waiting<'a> {
+struct Waiter<'a> {
     wait: Pin<Box<dyn Future<Output = Result<()>> + 'a>>,
     bell: Arc<Bell>,
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> Waiter<'a> {
     /// Waits for a revision above the given one; there is none yet.
     fn after(tip: &'a RevisionNotifier, after: u64) -> Self {
         let place = tip.join_group();
@@ -43,8 +43,8 @@ impl<'a> Waiting<'a> {
     }
 }
 
-fn many(tip: &RevisionNotifier) -> Vec<Waiting<'_>> {
-    (0..1000).map(|_| Waiting::after(tip, 7)).collect()
+fn many(tip: &RevisionNotifier) -> Vec<Waiter<'_>> {
+    (0..1000).map(|_| Waiter::after(tip, 7)).collect()
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_task_dropped_after_its_notification_delays_no_other() {
 #[test]
 fn a_task_that_waits_for_a_later_revision_keeps_waiting() {
     let tip = RevisionNotifier::at(Revision(7));
-    let mut later = Waiting::after(&tip, 8);
+    let mut later = Waiter::after(&tip, 8);
     tip.advance(Revision(8));
     tip.notify_rest();
     assert_eq!((later.told(), later.poll()), (1, Poll::Pending));
@@ -97,12 +97,12 @@ fn a_task_that_waits_for_a_later_revision_keeps_waiting() {
 #[test]
 fn the_end_comes_after_the_last_change() {
     let tip = RevisionNotifier::at(Revision(7));
-    let (mut behind, mut last) = (Waiting::after(&tip, 7), Waiting::after(&tip, 8));
+    let (mut behind, mut last) = (Waiter::after(&tip, 7), Waiter::after(&tip, 8));
     let end = async {
         tip.closed().await;
         Ok(())
     };
-    let mut ended = Waiting { wait: Box::pin(end), bell: Arc::default() };
+    let mut ended = Waiter { wait: Box::pin(end), bell: Arc::default() };
     assert_eq!(ended.poll(), Poll::Pending);
     tip.advance(Revision(8));
     tip.notify_rest();

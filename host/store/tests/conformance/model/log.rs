@@ -28,7 +28,7 @@ pub(super) struct Log {
 
 /// The expected result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Expected {
+enum ExpectedOutcome {
     Change(EventType),
     Nothing,
     NotFound,
@@ -68,11 +68,11 @@ impl Log {
     pub(super) fn take(&mut self, traffic: &Traffic, answer: Result<WriteResponse>, now: SystemTime) {
         let expected = self.expected(traffic);
         let written = match (expected, answer) {
-            (Expected::Change(kind), Ok(written)) if written.change == Some(kind) => written,
-            (Expected::Nothing, Ok(WriteResponse { change: None, .. }))
-            | (Expected::NotFound, Err(Error::NotFound { .. }))
-            | (Expected::AlreadyExists, Err(Error::AlreadyExists { .. }))
-            | (Expected::Conflict, Err(Error::Conflict { .. })) => return,
+            (ExpectedOutcome::Change(kind), Ok(written)) if written.change == Some(kind) => written,
+            (ExpectedOutcome::Nothing, Ok(WriteResponse { change: None, .. }))
+            | (ExpectedOutcome::NotFound, Err(Error::NotFound { .. }))
+            | (ExpectedOutcome::AlreadyExists, Err(Error::AlreadyExists { .. }))
+            | (ExpectedOutcome::Conflict, Err(Error::Conflict { .. })) => return,
             (expected, answer) => panic!("{traffic:?} should have come to {expected:?}, and not to {answer:?}"),
         };
         let revision = self.newest().next();
@@ -109,24 +109,25 @@ impl Log {
         self.changes.push((traffic.id, Event { kind, resource, previous, revision }));
     }
 
-    fn expected(&self, traffic: &Traffic) -> Expected {
+    fn expected(&self, traffic: &Traffic) -> ExpectedOutcome {
         let Some(entry) = self.now.get(&traffic.id) else {
             let creates = matches!(traffic.verb, Verb::Create { .. });
-            return if creates { Expected::Change(EventType::Added) } else { Expected::NotFound };
+            return if creates { ExpectedOutcome::Change(EventType::Added) } else { ExpectedOutcome::NotFound };
         };
         if traffic.stale && !matches!(traffic.verb, Verb::Create { .. }) {
-            return Expected::Conflict;
+            return ExpectedOutcome::Conflict;
         }
-        let unless = |same: bool| if same { Expected::Nothing } else { Expected::Change(EventType::Modified) };
+        let unless =
+            |same: bool| if same { ExpectedOutcome::Nothing } else { ExpectedOutcome::Change(EventType::Modified) };
         match traffic.verb {
-            Verb::Create { .. } => Expected::AlreadyExists,
+            Verb::Create { .. } => ExpectedOutcome::AlreadyExists,
             Verb::Spec(spec) => unless(spec == entry.spec),
             Verb::Status(status) => unless(Some(status) == entry.status),
             Verb::Hold => unless(entry.held),
-            Verb::Release if entry.deleting => Expected::Change(EventType::Deleted),
+            Verb::Release if entry.deleting => ExpectedOutcome::Change(EventType::Deleted),
             Verb::Release => unless(!entry.held),
             Verb::Delete if entry.held => unless(entry.deleting),
-            Verb::Delete => Expected::Change(EventType::Deleted),
+            Verb::Delete => ExpectedOutcome::Change(EventType::Deleted),
         }
     }
 }

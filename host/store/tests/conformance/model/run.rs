@@ -1,21 +1,21 @@
 //! Runs one sequence of steps on a store and on the model, and compares them.
 
-use std::future::poll_fn;
 use std::path::PathBuf;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
+use homeostat_conformance::{at_once, in_order};
 use homeostat_store::embedded::{EmbeddedStore, OpenError, fsck};
+use homeostat_store::memory::MemoryStore;
 use homeostat_store::{
     ClockAndIds, Error, Event, Options, Page, Query, Resource, Result, Revision, Scope, Store, Watch,
 };
+use tempfile::TempDir;
 
 use super::log::Log;
 use super::traffic::{Begin, End, KINDS, Step, Traffic};
 use crate::cuts::Clock;
-use crate::{Fixture, Make, kind};
+use crate::{kind, newest};
 
 /// Events that the store may keep beyond its bound, temporarily.
 const EXTRA_MAX: u64 = 512;
@@ -40,7 +40,9 @@ struct Listing {
 }
 
 struct Run {
-    fixture: Option<Fixture>,
+    store: Option<Arc<dyn Store>>,
+    /// The folder of the file, if the store is in a file.
+    folder: Option<TempDir>,
     options: Options,
     clock: Arc<Clock>,
     log: Log,
@@ -50,12 +52,17 @@ struct Run {
     restarts: u64,
 }
 
-pub(super) async fn run(make: Make, history_max: u64, steps: Vec<Step>) {
+pub(super) async fn run(folder: Option<TempDir>, history_max: u64, steps: Vec<Step>) {
     let clock = Arc::new(Clock::default());
     let source = Arc::clone(&clock) as Arc<dyn ClockAndIds>;
     let options = Options { history_max, history_age_max: AGE_MAX, clock: source, ..Options::default() };
+    let store: Arc<dyn Store> = match &folder {
+        Some(folder) => Arc::new(EmbeddedStore::open(folder.path().join("store"), options.clone()).unwrap()),
+        None => Arc::new(MemoryStore::new(options.clone())),
+    };
     let mut run = Run {
-        fixture: Some(make(options.clone())),
+        store: Some(store),
+        folder,
         options,
         clock,
         log: Log::default(),
@@ -81,7 +88,12 @@ pub(super) async fn run(make: Make, history_max: u64, steps: Vec<Step>) {
 
 impl Run {
     fn store(&self) -> &Arc<dyn Store> {
-        &self.fixture.as_ref().expect("it is taken away only while it is opened again").store
+        self.store.as_ref().expect("it is taken away only while it is opened again")
+    }
+
+    /// Returns the id of the content of the store.
+    fn id(&self) -> Option<String> {
+        self.store().status().swap_remove(0).id
     }
 
     /// Returns the oldest revision from which a watch can start.
@@ -108,7 +120,7 @@ impl Run {
         for (traffic, answer) in burst.iter().zip(answers) {
             self.log.take(traffic, answer, self.clock.now());
         }
-        assert_eq!(store.revision(), self.log.newest());
+        assert_eq!(newest(&*store).await, self.log.newest());
     }
 
     async fn watch(&mut self, kind: Option<&'static str>, begin: Begin) {
@@ -236,17 +248,16 @@ impl Run {
     }
 
     async fn restart(&mut self, end: End) {
-        let Some(folder) = self.fixture.as_ref().and_then(|fixture| fixture.folder.as_ref()) else { return };
-        let mut path = self.path();
-        let id = self.store().id().to_owned();
+        let Some(mut path) = self.path() else { return };
+        let id = self.id();
         if end == End::Killed {
             // The file as a crash of the machine at this moment would leave it.
             let image = at_rest(&path);
             self.restarts += 1;
-            path = folder.path().join(format!("store-{}", self.restarts));
+            path.set_file_name(format!("store-{}", self.restarts));
             std::fs::write(&path, image).unwrap();
         }
-        let Fixture { store, folder } = self.fixture.take().expect("it was there");
+        let store = self.store.take().expect("it was there");
         if end == End::Closed {
             store.close().await;
         }
@@ -254,8 +265,8 @@ impl Run {
         let found = once_free(|| fsck(&path)).await;
         assert!(found.is_sound(), "{found:?}");
         let store: Arc<dyn Store> = Arc::new(once_free(|| EmbeddedStore::open(&path, self.options.clone())).await);
-        assert_eq!((store.id(), store.revision()), (id.as_str(), self.log.newest()));
-        self.fixture = Some(Fixture { store, folder });
+        self.store = Some(store);
+        assert_eq!((self.id(), newest(&**self.store()).await), (id, self.log.newest()));
         for Follower { mut watch, kind, mut position } in std::mem::take(&mut self.followers) {
             // A watch returns the events that are in memory, and then `Closed`.
             loop {
@@ -280,12 +291,13 @@ impl Run {
         self.read(self.followers.len() - 1, usize::MAX).await;
     }
 
-    fn path(&self) -> PathBuf {
-        let folder = self.fixture.as_ref().and_then(|fixture| fixture.folder.as_ref()).expect("it is in a file");
-        match self.restarts {
-            0 => folder.path().join("store"),
-            restarts => folder.path().join(format!("store-{restarts}")),
-        }
+    /// Returns the path of the file, if the store is in a file.
+    fn path(&self) -> Option<PathBuf> {
+        let folder = self.folder.as_ref()?.path();
+        Some(match self.restarts {
+            0 => folder.join("store"),
+            restarts => folder.join(format!("store-{restarts}")),
+        })
     }
 
     async fn finish(mut self) {
@@ -315,38 +327,9 @@ fn scope(kind: Option<&str>) -> Scope {
     kind.map_or(Scope::Everything, |name| Scope::Kind(crate::kind(name)))
 }
 
-/// Submits calls in order, before the first response.
-pub(super) async fn in_order<T>(calls: Vec<impl Future<Output = T>>) -> Vec<T> {
-    let mut calls: Vec<_> = calls.into_iter().map(|call| (Box::pin(call), None)).collect();
-    poll_fn(|context| {
-        for (call, answer) in calls.iter_mut().filter(|(_, answer)| answer.is_none()) {
-            if let Poll::Ready(ready) = call.as_mut().poll(context) {
-                *answer = Some(ready);
-            }
-        }
-        if calls.iter().all(|(_, answer)| answer.is_some()) { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    calls.into_iter().filter_map(|(_, answer)| answer).collect()
-}
-
 /// Waits for the next event. The timeout is short, so that the smallest case that lacks one is found quickly.
 async fn next(watch: &mut Watch) -> Result<Event> {
     tokio::time::timeout(Duration::from_secs(10), watch.next()).await.expect("an event should have come")
-}
-
-/// Returns the events of a watch without waiting.
-async fn at_once(watch: &mut Watch) -> Option<Result<Event>> {
-    poll_fn(|context| match pin!(watch.next()).poll(context) {
-        Poll::Ready(told) => Poll::Ready(Some(told)),
-        Poll::Pending => Poll::Ready(None),
-    })
-    .await
-}
-
-/// Returns whether a watch has no event now.
-pub(super) async fn is_waiting(watch: &mut Watch) -> bool {
-    at_once(watch).await.is_none()
 }
 
 /// Reads a file that has no writer meanwhile.

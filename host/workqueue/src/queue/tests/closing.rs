@@ -97,8 +97,8 @@ async fn a_stop_interrupts_no_worker_and_ends_a_drain() {
     let queue = queue();
     add(&queue, 1);
     let claim = queue.try_claim().unwrap();
-    let mut aborted = Polled::new(queue.aborted()).sleeps();
-    let mut drain = Polled::new(queue.drain(Duration::MAX)).sleeps();
+    let mut aborted = PollTask::new(queue.aborted()).sleeps();
+    let mut drain = PollTask::new(queue.drain(Duration::MAX)).sleeps();
     queue.stop();
     assert!(aborted.poll().is_pending() && drain.poll().is_ready());
     claim.finish(Next::Done);
@@ -109,7 +109,7 @@ async fn a_stop_interrupts_no_worker_and_ends_a_drain() {
 async fn a_drain_that_is_given_up_goes_on_without_a_deadline() {
     let queue = queue();
     add(&queue, 1);
-    drop(Polled::new(queue.drain(ms(10))).sleeps());
+    drop(PollTask::new(queue.drain(ms(10))).sleeps());
     sleep(ms(50)).await;
     assert_eq!(queue.phase(), ShutdownPhase::Draining);
     run(&queue, Next::Done);

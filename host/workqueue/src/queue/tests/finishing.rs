@@ -74,7 +74,7 @@ async fn no_claim_follows_when_no_key_may_be_handed_out() {
 async fn the_last_key_finished_this_way_ends_a_drain() {
     let queue = queue();
     let held = first_of(&queue, [1, 2]);
-    let mut drain = Polled::new(queue.drain(Duration::MAX)).sleeps();
+    let mut drain = PollTask::new(queue.drain(Duration::MAX)).sleeps();
     let held = held.finish_and_claim(Next::Done).1.expect("a drain still runs what is ready");
     assert!(drain.poll().is_pending());
     assert!(held.finish_and_claim(Next::Done).1.is_none());

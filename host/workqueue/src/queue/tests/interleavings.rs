@@ -207,7 +207,7 @@ fn a_claimer_that_gives_up_loses_no_key_in_any_order() {
         let (queue, log) = (queue(), Arc::<Log>::default());
         let impatient = queue.clone();
         let impatient = thread::spawn(move || {
-            let mut claimer = Polled::new(impatient.claim());
+            let mut claimer = PollTask::new(impatient.claim());
             drop(claimer.poll());
             branch();
         });
@@ -430,7 +430,7 @@ fn a_key_that_comes_due_reaches_a_claimer_in_every_order() {
         });
         let impatient = queue.clone();
         let impatient = thread::spawn(move || {
-            drop(Polled::new(impatient.claim()).poll());
+            drop(PollTask::new(impatient.claim()).poll());
             branch();
         });
         join([feeder, impatient]);

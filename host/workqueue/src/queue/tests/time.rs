@@ -164,7 +164,7 @@ async fn a_cancelled_earliest_key_leaves_the_next_one_in_time() {
 async fn an_add_of_a_waiting_key_reaches_the_claimer_that_sleeps_for_it() {
     let queue = queue();
     add_after(&queue, 1, ms(60_000));
-    let mut claimer = Polled::new(queue.claim()).sleeps();
+    let mut claimer = PollTask::new(queue.claim()).sleeps();
     assert_eq!(armed(&queue), Some(60_000));
     assert_eq!((add(&queue, 1), claimer.woken()), (AddOutcome::Ready, 1));
     let Poll::Ready(Some(claim)) = claimer.poll() else { panic!("the key is ready") };
@@ -180,7 +180,7 @@ async fn a_postponed_key_comes_at_its_new_time() {
     for (key, delay, postponed) in [(1, 50, 80), (2, 50, 20)] {
         let begin = queue.shared.origin.elapsed();
         add_after(&queue, key, ms(delay));
-        let mut claimer = Polled::new(queue.claim()).sleeps();
+        let mut claimer = PollTask::new(queue.claim()).sleeps();
         assert_eq!(queue.postpone(&key, ms(postponed)), ChangeOutcome::Done);
         drop(claimer.poll());
         let claim = timeout(ms(1000), claimer.future).await.expect("nobody oversleeps").unwrap();
@@ -196,7 +196,7 @@ async fn after_one_long_jump_keys_come_in_due_order() {
     for (key, delay) in [(3, 1000), (2, 500), (1, 250)] {
         add_after(&queue, key, ms(delay));
     }
-    let mut claimer = Polled::new(queue.claim()).sleeps();
+    let mut claimer = PollTask::new(queue.claim()).sleeps();
     advance(ms(5000)).await;
     let Poll::Ready(Some(first)) = claimer.poll() else { panic!("a key is due") };
     assert_eq!((*first.key(), first.queued_for()), (1, ms(4750)));

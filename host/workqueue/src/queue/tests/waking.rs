@@ -6,7 +6,7 @@ use super::*;
 async fn a_plain_add_wakes_a_sleeping_claimer_without_any_clock() {
     let queue = queue();
     let before = Instant::now();
-    let mut claimer = Polled::new(queue.claim()).sleeps();
+    let mut claimer = PollTask::new(queue.claim()).sleeps();
     add(&queue, 1);
     assert_eq!(claimer.woken(), 1);
     assert!(matches!(claimer.poll(), Poll::Ready(Some(claim)) if *claim.key() == 1));
@@ -137,7 +137,7 @@ async fn a_suspension_below_a_band_wakes_claimers_for_keys_raised_above_it() {
 #[tokio::test(start_paused = true)]
 async fn waiting_for_a_ready_key_takes_none_away_from_a_claimer() {
     let queue = queue();
-    let mut watcher = Polled::new(queue.ready()).sleeps();
+    let mut watcher = PollTask::new(queue.ready()).sleeps();
     let mut claimers = sleepers(&queue, 1);
     add(&queue, 1);
     assert_eq!((watcher.woken(), woken(&claimers)), (1, vec![0]));
@@ -174,7 +174,7 @@ async fn a_claimer_that_always_finds_a_key_yields_now_and_then() {
 #[tokio::test(start_paused = true)]
 async fn a_claimer_that_is_polled_by_another_task_wakes_that_one() {
     let queue = queue();
-    let mut claimer = Polled::new(queue.claim()).sleeps();
+    let mut claimer = PollTask::new(queue.claim()).sleeps();
     let before = std::mem::take(&mut claimer.woken);
     assert!(claimer.poll().is_pending());
     add(&queue, 1);

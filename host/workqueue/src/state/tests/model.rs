@@ -15,7 +15,7 @@ use crate::{
     Backoff, ChangeOutcome, DuringDelay, Entry, KeyCounts, KeyState, Moment, Next, Options, Priority, ShutdownPhase,
     state::{ClaimToken, State},
 };
-use reference::Known;
+use reference::KeyModel;
 
 /// More than the keys of any case, so that none is refused.
 const KEYS_MAX: u32 = 100;
@@ -143,7 +143,7 @@ struct Pair {
     options: Options,
     open_from: usize,
     phase: ShutdownPhase,
-    keys: BTreeMap<u8, Known>,
+    keys: BTreeMap<u8, KeyModel>,
     /// Keys whose run was dropped by the closing.
     lost: Vec<u8>,
     /// The ready keys with their bands, in their latest order in the real state.
@@ -334,7 +334,7 @@ impl Pair {
         if phase > self.phase {
             self.phase = phase;
             let (now, draining) = (self.now, phase == ShutdownPhase::Draining);
-            let goes = |known: &Known| known.held.is_none() && !(draining && known.state(now) == KeyState::Ready);
+            let goes = |known: &KeyModel| known.held.is_none() && !(draining && known.state(now) == KeyState::Ready);
             let gone = self.keys.extract_if(.., |_, known| goes(known));
             self.lost.extend(gone.filter(|(_, known)| known.run.is_some()).map(|(key, _)| key));
         }
@@ -343,8 +343,8 @@ impl Pair {
     /// All queries return the same on both.
     fn compare(&mut self) {
         let now = self.now;
-        let is_open = |known: &Known| known.run.is_some_and(|(_, band)| band.index() >= self.open_from);
-        let busy = |known: &Known| known.held.is_some() || known.state(now) == KeyState::Ready && is_open(known);
+        let is_open = |known: &KeyModel| known.run.is_some_and(|(_, band)| band.index() >= self.open_from);
+        let busy = |known: &KeyModel| known.held.is_some() || known.state(now) == KeyState::Ready && is_open(known);
         if self.phase == ShutdownPhase::Draining && !self.keys.values().any(busy) {
             self.close(ShutdownPhase::Stopped);
         }

@@ -9,7 +9,7 @@ pub(super) type Run = (Moment, Priority);
 /// One key: its next run, the start of its current run, the band of its claim, its failures, and the end of
 /// its backoff.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Known {
+pub(super) struct KeyModel {
     pub(super) run: Option<Run>,
     pub(super) held: Option<Moment>,
     pub(super) band: Priority,
@@ -17,7 +17,7 @@ pub(super) struct Known {
     pub(super) until: Moment,
 }
 
-impl Known {
+impl KeyModel {
     pub(super) fn state(&self, now: Moment) -> KeyState {
         match (self.held, self.run) {
             (Some(_), None) => KeyState::Running,

@@ -1,0 +1,410 @@
+//! The cache of one kind: what the reflector of the kind has seen, and what this host knows better.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::budget::{Budget, BudgetExceeded, Charge, bytes_of};
+use super::own_writes::{OwnWrite, OwnWrites};
+use super::replace::{ReplaceError, is_same, replace};
+use super::upstream::{CachedState, LastState, Start};
+use crate::contents::{Contents, Documents, LockedContents, SharedContents};
+use crate::history::Bounds;
+use crate::model::Path;
+use crate::{
+    CacheState, CacheStatus, ClockAndIds, Error, Event, EventType, Key, Kind, Obstacle, Resource, Revision, View,
+};
+
+/// The cache of one kind. One task, its reflector, changes the contents.
+pub(crate) struct CachedKind {
+    pub(super) kind: Kind,
+    clock: Arc<dyn ClockAndIds>,
+    bounds: Bounds,
+    budget: Arc<Budget>,
+    state: Mutex<KindState>,
+    /// Notified of every change of the state that a read may wait for.
+    changed: watch::Sender<()>,
+    /// Number of subscriptions and open watches. Changed under the lock of the store's table of kinds.
+    pub(super) users: watch::Sender<usize>,
+}
+
+/// The state of a [`CachedKind`]. Its lock is taken before the lock of its contents.
+pub(super) struct KindState {
+    /// `None` before the first list.
+    pub(super) synced: Option<SyncedContents>,
+    charge: Charge,
+    pub(super) own: OwnWrites,
+    /// A revision that the server has reached. Above the contents while the stream lags.
+    pub(super) seen: Revision,
+    pub(super) state: CacheState,
+    /// The last error, until the stream goes on.
+    pub(super) problem: Option<Error>,
+    stale_lists: u64,
+    /// Whether the store has forgotten this cache: its last user left.
+    pub(super) is_removed: bool,
+}
+
+/// The contents of a kind, from one full list on.
+#[derive(Clone)]
+pub(super) struct SyncedContents {
+    /// The origin of continue tokens.
+    pub(super) id: Arc<str>,
+    pub(super) contents: Arc<SharedContents>,
+}
+
+/// A full list while it is read.
+pub(super) struct PartialList {
+    /// With the bytes that each takes beside the cache.
+    resources: BTreeMap<Path, (Arc<Resource>, u64)>,
+    charge: Charge,
+}
+
+/// A list that is older than the cache, with the revisions of both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct StaleList {
+    pub(super) cached: Revision,
+    pub(super) listed: Revision,
+}
+
+/// Why a list did not become the content of a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ListRefusal {
+    Stale(StaleList),
+    Full,
+}
+
+impl From<BudgetExceeded> for ListRefusal {
+    fn from(_: BudgetExceeded) -> Self {
+        Self::Full
+    }
+}
+
+impl CachedKind {
+    pub(super) fn new(kind: Kind, clock: Arc<dyn ClockAndIds>, bounds: Bounds, budget: Arc<Budget>) -> Arc<Self> {
+        let state = KindState {
+            synced: None,
+            charge: budget.charge(),
+            own: OwnWrites::default(),
+            seen: Revision::ZERO,
+            state: CacheState::Listing,
+            problem: None,
+            stale_lists: 0,
+            is_removed: false,
+        };
+        let (changed, users) = (watch::Sender::new(()), watch::Sender::new(0));
+        Arc::new(Self { kind, clock, bounds, budget, state: Mutex::new(state), changed, users })
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, KindState> {
+        self.state.lock().expect("no thread panics while holding the state")
+    }
+
+    /// Waits until `find` returns something. Cancel safe.
+    ///
+    /// # Errors
+    /// `Unavailable` after `wait`, with `what` the call waited for and the last error of the reflector.
+    pub(super) async fn wait_for<T>(
+        &self,
+        wait: Duration,
+        what: &str,
+        mut find: impl FnMut(&KindState) -> Option<crate::Result<T>>,
+    ) -> crate::Result<T> {
+        let mut changed = self.changed.subscribe();
+        let found = async {
+            loop {
+                changed.borrow_and_update();
+                if let Some(found) = find(&self.lock()) {
+                    return found;
+                }
+                // The sender lives as long as this.
+                let _ = changed.changed().await;
+            }
+        };
+        match tokio::time::timeout(wait, found).await {
+            Ok(found) => found,
+            Err(_) => {
+                let problem = self.lock().problem.as_ref().map(|problem| format!(": {problem}")).unwrap_or_default();
+                Err(Error::unavailable(format!("{what} of {} did not come within {wait:?}{problem}", self.kind)))
+            }
+        }
+    }
+
+    /// Returns the start of the next stream: `first` if there is no content yet.
+    pub(super) fn next_start(&self, first: Start, needs_list: bool) -> Start {
+        let state = self.lock();
+        match &state.synced {
+            None => first,
+            Some(synced) if needs_list => Start::Now { not_before: Some(synced.contents.newest()) },
+            Some(synced) => Start::After(synced.contents.newest()),
+        }
+    }
+
+    /// Returns an empty list, to be filled.
+    pub(super) fn begin_list(&self) -> PartialList {
+        PartialList { resources: BTreeMap::new(), charge: self.budget.charge() }
+    }
+
+    /// Adds a resource to a list. What the cache has already takes no further memory.
+    pub(super) fn add_listed(&self, list: &mut PartialList, resource: &Resource) -> Result<(), BudgetExceeded> {
+        let path = Path::of(resource.key());
+        let synced = self.lock().synced.clone();
+        let cached = synced.and_then(|synced| synced.contents.lock().ok()?.stored(&path).cloned());
+        let (kept, bytes) = match cached.filter(|cached| is_same(cached, resource)) {
+            Some(cached) => (cached, 0),
+            None => (resource.without_document(), bytes_of(resource)),
+        };
+        let before = list.resources.get(&path).map_or(0, |(_, bytes)| *bytes);
+        list.charge.replace(before, bytes)?;
+        list.resources.insert(path, (kept, bytes));
+        Ok(())
+    }
+
+    /// Removes a resource from a list.
+    pub(super) fn remove_listed(list: &mut PartialList, key: &Key) {
+        if let Some((_, bytes)) = list.resources.remove(&Path::of(key)) {
+            list.charge.release(bytes);
+        }
+    }
+
+    /// Makes a full list the content of the cache. The difference to the content before becomes events.
+    pub(super) fn end_list(&self, list: PartialList, at: Revision) -> Result<(), ListRefusal> {
+        let PartialList { resources, charge } = list;
+        let rows = resources.into_iter().map(|(path, (resource, _))| (path, resource)).collect();
+        let mut state = self.lock();
+        if let Some(SyncedContents { contents, .. }) = state.synced.clone()
+            && let Ok(mut contents) = contents.lock_expired()
+        {
+            let cached = (contents.all_stored(), contents.newest());
+            let shown = state.own.between(cached.1, at);
+            match replace(cached, (&rows, at), shown) {
+                Err(ReplaceError::Stale) => {
+                    state.stale_lists += 1;
+                    return Err(ListRefusal::Stale(StaleList { cached: contents.newest(), listed: at }));
+                }
+                // The watches have to list again.
+                Err(ReplaceError::Contradiction) => {}
+                Ok(events) => {
+                    drop(charge);
+                    for event in events {
+                        state.commit(&mut contents, event)?;
+                    }
+                    contents.advance(at);
+                    self.heard(&mut state, &contents);
+                    return Ok(());
+                }
+            }
+        }
+        state.end_contents(|newest| Error::Expired { oldest: newest });
+        state.charge = charge;
+        let contents = Contents::of(rows, at, self.bounds, Documents::Copied);
+        let contents = SharedContents::new(contents, Arc::clone(&self.clock));
+        state.synced = Some(SyncedContents { id: self.clock.uid().into(), contents: Arc::clone(&contents) });
+        if let Ok(contents) = contents.lock() {
+            self.heard(&mut state, &contents);
+        }
+        Ok(())
+    }
+
+    /// Applies a creation or a change. One that the cache has already changes nothing.
+    pub(super) fn put(&self, resource: &Resource) -> Result<(), BudgetExceeded> {
+        self.change(|state, contents| {
+            let revision = resource.revision();
+            if revision <= contents.newest() {
+                return Ok(());
+            }
+            let previous = contents.stored(&Path::of(resource.key())).cloned();
+            let kind = if previous.is_some() { EventType::Modified } else { EventType::Added };
+            state.commit(contents, Event { kind, resource: resource.without_document(), previous, revision })
+        })
+    }
+
+    /// Applies a deletion. One that the cache has already changes nothing.
+    pub(super) fn gone(&self, key: &Key, last: &LastState, at: Revision) -> Result<(), BudgetExceeded> {
+        self.change(|state, contents| {
+            if at <= contents.newest() {
+                return Ok(());
+            }
+            let path = Path::of(key);
+            if let LastState::Metadata(last) = last {
+                state.commit_missed(contents, &path, last, at)?;
+            }
+            let Some(previous) = contents.stored(&path).cloned() else {
+                contents.advance(at);
+                return Ok(());
+            };
+            let resource = match last {
+                LastState::Whole(last) => last.at(at),
+                LastState::Metadata(_) | LastState::Unknown => previous.at(at),
+            };
+            let event = Event { kind: EventType::Deleted, resource, previous: Some(previous), revision: at };
+            state.commit(contents, event)
+        })
+    }
+
+    /// Records that nothing else has happened up to a revision.
+    pub(super) fn through(&self, revision: Revision) -> Result<(), BudgetExceeded> {
+        self.change(|_, contents| {
+            contents.advance(revision);
+            Ok(())
+        })
+    }
+
+    /// Records that a stream goes on where another one ended.
+    pub(super) fn reopened(&self) {
+        // Nothing else can fail here.
+        let _ = self.change(|_, _| Ok(()));
+    }
+
+    /// Records the error that ended a stream.
+    pub(super) fn failed(&self, error: Error) {
+        let mut state = self.lock();
+        if state.state == CacheState::Synced {
+            state.state = CacheState::Behind { since: self.clock.now() };
+        }
+        state.problem = Some(error);
+        drop(state);
+        self.changed.send_replace(());
+    }
+
+    /// Frees the contents. Open watches end with `error`, which gets the last revision of the contents.
+    pub(super) fn end(&self, state_now: CacheState, error: impl FnOnce(Revision) -> Error) {
+        let mut state = self.lock();
+        state.end_contents(error);
+        state.charge = self.budget.charge();
+        state.own = OwnWrites::default();
+        state.state = state_now;
+        drop(state);
+        self.changed.send_replace(());
+    }
+
+    /// Frees the contents, after the last user has left.
+    pub(super) fn remove(&self) {
+        self.lock().is_removed = true;
+        self.end(CacheState::Listing, |newest| Error::Expired { oldest: newest });
+    }
+
+    /// Returns whether reads of the cache show a resource.
+    pub(super) fn has_resources(&self) -> bool {
+        let state = self.lock();
+        let contents = state.synced.as_ref().and_then(|synced| synced.contents.lock().ok());
+        let is_gone = |path: &Path| matches!(state.own.get(path), Some(OwnWrite::Gone { .. }));
+        state.own.has_resources()
+            || contents.is_some_and(|contents| contents.all_stored().keys().any(|path| !is_gone(path)))
+    }
+
+    /// Records the state of a resource that the server told in an answer.
+    pub(super) fn record(&self, path: Path, write: OwnWrite) {
+        let mut state = self.lock();
+        if let OwnWrite::Put(resource) = &write {
+            state.seen = state.seen.max(resource.revision());
+        }
+        let contents = state.synced.as_ref().map(|synced| Arc::clone(&synced.contents));
+        let contents = contents.as_ref().and_then(|contents| contents.lock().ok());
+        let through = contents.as_ref().map_or(Revision::ZERO, |contents| contents.newest());
+        let uid = contents.as_ref().and_then(|contents| contents.stored(&path)).map(|resource| resource.uid());
+        state.own.record(path, write, through, uid);
+    }
+
+    /// Returns what the cache knows of a resource, for a write. Nothing unless it follows the server.
+    pub(super) fn cached(&self, key: &Key) -> CachedState {
+        let state = self.lock();
+        let path = Path::of(key);
+        let Some(synced) = state.synced.as_ref().filter(|_| state.state == CacheState::Synced) else {
+            return CachedState::Unknown;
+        };
+        let Ok(contents) = synced.contents.lock() else { return CachedState::Unknown };
+        if state.own.fence_of(&path).is_some() || state.own.floor() > contents.newest() {
+            return CachedState::Unknown;
+        }
+        match state.own.get(&path) {
+            Some(OwnWrite::Put(resource)) => {
+                CachedState::Known { at: resource.revision(), resource: Some(resource.without_document()) }
+            }
+            Some(OwnWrite::Gone { at: Some(at), .. }) => CachedState::Known { resource: None, at: *at },
+            Some(OwnWrite::Gone { at: None, .. }) => CachedState::Unknown,
+            None => CachedState::Known { resource: contents.get(key), at: contents.newest() },
+        }
+    }
+
+    /// Returns the state, for people and metrics.
+    pub(super) fn status(&self) -> CacheStatus {
+        let state = self.lock();
+        let contents = state.synced.as_ref().and_then(|synced| synced.contents.lock().ok());
+        CacheStatus {
+            kind: self.kind.clone(),
+            view: View::Whole,
+            state: state.state,
+            users: *self.users.borrow(),
+            resources: contents.as_ref().map_or(0, |contents| contents.all_stored().len()),
+            bytes: state.charge.bytes(),
+            revision: contents.map(|contents| contents.newest()),
+            stale_lists: state.stale_lists,
+            reason: state.problem.as_ref().map(ToString::to_string),
+            obstacle: match (state.state, &state.problem) {
+                (CacheState::Full, _) => Some(Obstacle::Full),
+                (_, Some(Error::Forbidden { .. })) => Some(Obstacle::Forbidden),
+                _ => None,
+            },
+        }
+    }
+
+    fn change(
+        &self,
+        change: impl FnOnce(&mut KindState, &mut LockedContents<'_>) -> Result<(), BudgetExceeded>,
+    ) -> Result<(), BudgetExceeded> {
+        let mut state = self.lock();
+        let Some(SyncedContents { contents, .. }) = state.synced.clone() else { return Ok(()) };
+        let Ok(mut contents) = contents.lock_expired() else { return Ok(()) };
+        change(&mut state, &mut contents)?;
+        self.heard(&mut state, &contents);
+        Ok(())
+    }
+
+    /// Records that the contents follow the server.
+    fn heard(&self, state: &mut KindState, contents: &Contents) {
+        let newest = contents.newest();
+        state.own.settle(newest, |path| contents.stored(path).map(|resource| resource.uid()));
+        state.seen = state.seen.max(newest);
+        state.state = CacheState::Synced;
+        state.problem = None;
+        self.changed.send_replace(());
+    }
+}
+
+impl KindState {
+    fn commit(&mut self, contents: &mut LockedContents<'_>, event: Event) -> Result<(), BudgetExceeded> {
+        let old = event.previous.as_deref().map_or(0, bytes_of);
+        let new = if event.kind == EventType::Deleted { 0 } else { bytes_of(&event.resource) };
+        self.charge.replace(old, new)?;
+        contents.commit(event);
+        Ok(())
+    }
+
+    /// Adds a resource that no delta has shown, because its deletion at `gone_at` overwrote it: reads may have shown
+    /// it as an own write, or a client has created it, and both wait for its deletion.
+    fn commit_missed(
+        &mut self,
+        contents: &mut LockedContents<'_>,
+        path: &Path,
+        last: &Arc<Resource>,
+        gone_at: Revision,
+    ) -> Result<(), BudgetExceeded> {
+        let previous = contents.stored(path).cloned();
+        let is_known = previous.as_ref().is_some_and(|previous| previous.uid() == last.uid());
+        let revision = last.revision();
+        if is_known || revision <= contents.newest() || revision >= gone_at {
+            return Ok(());
+        }
+        let kind = if previous.is_some() { EventType::Modified } else { EventType::Added };
+        self.commit(contents, Event { kind, resource: last.without_document(), previous, revision })
+    }
+
+    /// Removes the contents before it ends them, so that a read that finds them ended looks for others.
+    fn end_contents(&mut self, error: impl FnOnce(Revision) -> Error) {
+        if let Some(SyncedContents { contents, .. }) = self.synced.take() {
+            contents.end(error(contents.newest()));
+        }
+    }
+}

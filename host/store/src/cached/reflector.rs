@@ -1,0 +1,258 @@
+//! Follows one kind of a server: opens streams one after another, and applies what they deliver to the cache.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+
+use super::availability::{backoff, reopen_delay};
+use super::budget::BudgetExceeded;
+use super::kind::{CachedKind, ListRefusal, PartialList, StaleList};
+use super::shared_state::SharedState;
+use super::upstream::{Delta, Start};
+use crate::{CacheState, Error, Revision, View};
+
+/// First and longest wait before a stream is opened again that failed although its server answers.
+const REOPEN_DELAY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
+/// The same for a kind that the server refuses.
+const REFUSED_DELAY: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(300));
+/// Wait before a kind is listed again that exceeded the memory.
+const FULL_DELAY: Duration = Duration::from_secs(60);
+/// Wait after a list that is older than the cache. A second one is taken as the server's last word.
+const STALE_DELAY: Duration = Duration::from_secs(5);
+
+/// The state of the task of one kind.
+struct Reflector {
+    shared: Arc<SharedState>,
+    kind: Arc<CachedKind>,
+    /// The start of the first list.
+    first: Start,
+    /// Whether changes were missed since the end of the cache.
+    needs_list: bool,
+    /// Streams in a row that ended without a delta.
+    failures: u32,
+    /// Whether the last list was older than the cache.
+    was_stale: bool,
+}
+
+/// Why a stream ended.
+enum StreamEnd {
+    Failed(Error),
+    Stale(StaleList),
+    Full,
+    /// The content of the server was replaced.
+    Replaced,
+}
+
+impl From<Error> for StreamEnd {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<BudgetExceeded> for StreamEnd {
+    fn from(_: BudgetExceeded) -> Self {
+        Self::Full
+    }
+}
+
+impl From<ListRefusal> for StreamEnd {
+    fn from(refusal: ListRefusal) -> Self {
+        match refusal {
+            ListRefusal::Stale(stale) => Self::Stale(stale),
+            ListRefusal::Full => Self::Full,
+        }
+    }
+}
+
+/// Follows a kind until it has had no user for a while, or the store is closed.
+pub(super) async fn reflect(shared: Arc<SharedState>, kind: Arc<CachedKind>, first: Start) {
+    let mut reflector = Reflector {
+        shared: Arc::clone(&shared),
+        kind: Arc::clone(&kind),
+        first,
+        needs_list: false,
+        failures: 0,
+        was_stale: false,
+    };
+    loop {
+        tokio::select! {
+            biased;
+            () = unused(&kind, shared.options.idle_max) => {}
+            () = reflector.run() => return,
+        }
+        if shared.remove_unused(&kind) {
+            return kind.remove();
+        }
+    }
+}
+
+/// Waits until a kind has had no user for a while.
+async fn unused(kind: &CachedKind, idle_max: Duration) {
+    let mut users = kind.users.subscribe();
+    loop {
+        // The sender lives as long as the kind.
+        drop(users.wait_for(|users| *users == 0).await);
+        if timeout(idle_max, users.wait_for(|users| *users > 0)).await.is_err() {
+            return;
+        }
+    }
+}
+
+impl Reflector {
+    /// Returns once the store is closed. Cancel safe: the next call goes on with the cache.
+    async fn run(&mut self) {
+        loop {
+            let shared = Arc::clone(&self.shared);
+            let has_contents = self.kind.lock().synced.is_some();
+            let has_waited = tokio::select! {
+                biased;
+                () = shared.monitor.replaced(), if has_contents => {
+                    self.handle(StreamEnd::Replaced).await;
+                    continue;
+                }
+                ready = shared.monitor.ready() => match ready {
+                    Ok(has_waited) => has_waited,
+                    Err(_) => return,
+                },
+            };
+            if has_waited {
+                sleep(reopen_delay(shared.kinds_len(), shared.monitor.jitter())).await;
+            }
+            let end = tokio::select! {
+                biased;
+                () = shared.monitor.replaced() => StreamEnd::Replaced,
+                end = self.follow() => end,
+            };
+            if let StreamEnd::Failed(Error::Closed) = end {
+                return;
+            }
+            let delay = self.handle(end).await;
+            sleep(delay).await;
+        }
+    }
+
+    /// Opens a stream and applies its deltas. Returns why it ended.
+    async fn follow(&mut self) -> StreamEnd {
+        let start = self.kind.next_start(self.first, self.needs_list);
+        let mut stream = match self.shared.upstream.open(&self.kind.kind, View::Whole, start).await {
+            Ok(stream) => stream,
+            Err(error) => return error.into(),
+        };
+        let mut list = match start {
+            Start::After(_) => None,
+            Start::Now { .. } | Start::Exactly(_) => Some(self.kind.begin_list()),
+        };
+        if list.is_none() {
+            self.kind.reopened();
+        }
+        loop {
+            let delta = match stream.next().await {
+                Ok(delta) => delta,
+                Err(error) => return error.into(),
+            };
+            if let Err(end) = self.apply(&mut list, delta).await {
+                return end;
+            }
+            self.failures = 0;
+        }
+    }
+
+    async fn apply(&mut self, list: &mut Option<PartialList>, delta: Delta) -> Result<(), StreamEnd> {
+        if list.is_none() {
+            return self.apply_change(delta);
+        }
+        match (delta, list.as_mut()) {
+            (Delta::Listed(resource) | Delta::Put(resource), Some(list)) => self.kind.add_listed(list, &resource)?,
+            (Delta::Gone { key, .. }, Some(list)) => CachedKind::remove_listed(list, &key),
+            (Delta::ListEnd { at }, _) => {
+                if self.kind.lock().synced.is_some() {
+                    // Other content would delete everything that it lacks.
+                    self.shared.monitor.verify().await?;
+                }
+                if let Some(list) = list.take() {
+                    self.kind.end_list(list, at)?;
+                }
+                (self.first, self.needs_list, self.was_stale) = (Start::Now { not_before: None }, false, false);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Applies a delta after the list.
+    fn apply_change(&mut self, delta: Delta) -> Result<(), StreamEnd> {
+        match delta {
+            Delta::Put(resource) => self.kind.put(&resource)?,
+            Delta::Gone { key, last, at } => self.kind.gone(&key, &last, at)?,
+            Delta::Through(revision) => self.kind.through(revision)?,
+            // A list that nobody asked for has no beginning: list again.
+            Delta::Listed(_) | Delta::ListEnd { .. } => {
+                let oldest = self.kind.lock().seen;
+                return Err(Error::Expired { oldest }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Records why a stream ended. Returns the wait before the next one.
+    async fn handle(&mut self, end: StreamEnd) -> Duration {
+        self.failures = self.failures.saturating_add(1);
+        // The server may never have the revision at which the first user wanted to begin.
+        self.first = Start::Now { not_before: None };
+        let shared = Arc::clone(&self.shared);
+        let store = shared.upstream.name();
+        match end {
+            StreamEnd::Replaced => {
+                (self.needs_list, self.was_stale) = (false, false);
+                self.kind.end(CacheState::Listing, |newest| Error::FutureRevision {
+                    asked: newest,
+                    current: Revision::ZERO,
+                });
+                Duration::ZERO
+            }
+            StreamEnd::Full => {
+                let reason = shared.budget.describe(store, &self.kind.kind);
+                tracing::warn!(store, reason, "a kind is not cached");
+                self.needs_list = false;
+                self.kind.end(CacheState::Full, |newest| Error::Expired { oldest: newest });
+                self.kind.failed(Error::unavailable(reason));
+                FULL_DELAY
+            }
+            StreamEnd::Stale(StaleList { cached, listed }) => {
+                let kind = self.kind.kind.to_string();
+                tracing::warn!(store, kind, %cached, %listed, "refused a list that is older than the cache");
+                self.needs_list = true;
+                let before = format!("revision {cached} of {kind}");
+                self.kind.failed(Error::unavailable(format!("the server listed revision {listed}, after {before}")));
+                if std::mem::replace(&mut self.was_stale, true) {
+                    shared.monitor.went_back(before, format!("revision {listed}"));
+                }
+                STALE_DELAY
+            }
+            StreamEnd::Failed(error) => self.handle_error(error).await,
+        }
+    }
+
+    async fn handle_error(&mut self, error: Error) -> Duration {
+        let jitter = self.shared.monitor.jitter();
+        let delays = match &error {
+            Error::Forbidden { .. } | Error::Unsupported { .. } => {
+                tracing::warn!(store = self.shared.upstream.name(), %error, "a kind is not cached; it is tried again");
+                self.kind.failed(error);
+                return backoff(REFUSED_DELAY, self.failures, jitter);
+            }
+            Error::Expired { .. } | Error::FutureRevision { .. } => {
+                self.needs_list = true;
+                REOPEN_DELAY
+            }
+            _ => {
+                self.shared.monitor.look().await;
+                REOPEN_DELAY
+            }
+        };
+        tracing::debug!(store = self.shared.upstream.name(), %error, "a stream of changes ended");
+        self.kind.failed(error);
+        if self.failures == 1 { Duration::ZERO } else { backoff(delays, self.failures - 1, jitter) }
+    }
+}

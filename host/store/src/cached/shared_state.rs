@@ -1,0 +1,212 @@
+//! What the calls and the tasks of a cached store share: the server, and the table of the cached kinds.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use super::budget::Budget;
+use super::kind::CachedKind;
+use super::monitor::Monitor;
+use super::options::Options;
+use super::upstream::Upstream;
+use crate::listing::ServerTokens;
+use crate::{Availability, CacheState, CacheStatus, Error, Kind, Obstacle, RequestCounts, Result, StoreStatus};
+
+/// Kinds with a cache. Beyond this number, reads ask the server and watches are refused.
+pub(super) const KINDS_MAX: usize = 1024;
+
+/// The time between two records of how far the content has come.
+const RECORD_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The note on a server that does not tell which content it has.
+const UNNAMED: &str = "its server does not tell which content it has: content that is exchanged while the host is down is not noticed, and resources in other stores whose owners live here are not deleted after them";
+
+/// See the module.
+pub(super) struct SharedState {
+    pub(super) upstream: Arc<dyn Upstream>,
+    pub(super) monitor: Monitor,
+    pub(super) options: Options,
+    pub(super) budget: Arc<Budget>,
+    kinds: Mutex<BTreeMap<(String, String), Arc<CachedKind>>>,
+    server_tokens: Mutex<ServerTokens>,
+    /// Writes that were not sent because they would have changed nothing.
+    pub(super) skipped: AtomicU64,
+}
+
+/// A user of the cache of a kind, until it is dropped.
+pub(super) struct User {
+    shared: Arc<SharedState>,
+    pub(super) kind: Arc<CachedKind>,
+    /// Whether the kind had no cache before: its reflector has to be started.
+    pub(super) is_first: bool,
+}
+
+impl SharedState {
+    pub(super) fn new(upstream: Arc<dyn Upstream>, options: Options) -> Arc<Self> {
+        let monitor = Monitor::new(Arc::clone(&upstream), &options);
+        let (budget, kinds) = (Budget::new(options.bytes_max), Mutex::default());
+        let server_tokens = Mutex::new(ServerTokens::starting_at(options.clock.now()));
+        Arc::new(Self { upstream, monitor, options, budget, kinds, server_tokens, skipped: AtomicU64::new(0) })
+    }
+
+    /// Returns the tokens of lists that the server answers.
+    pub(super) fn server_tokens(&self) -> MutexGuard<'_, ServerTokens> {
+        self.server_tokens.lock().expect("no thread panics while holding the tokens")
+    }
+
+    /// Returns the cache of a kind.
+    pub(super) fn kind(&self, kind: &Kind) -> Option<Arc<CachedKind>> {
+        self.kinds().get(&type_name(kind)).cloned()
+    }
+
+    /// Returns the number of cached kinds.
+    pub(super) fn kinds_len(&self) -> usize {
+        self.kinds().len()
+    }
+
+    /// Adds a user of a kind; `None` when there are [`KINDS_MAX`] others.
+    pub(super) fn join(self: &Arc<Self>, kind: &Kind) -> Option<User> {
+        let mut kinds = self.kinds();
+        let name = type_name(kind);
+        let known = kinds.get(&name).cloned();
+        let is_first = known.is_none();
+        let cached = match known {
+            Some(cached) => cached,
+            None if kinds.len() >= KINDS_MAX => return None,
+            None => {
+                let (clock, budget) = (Arc::clone(&self.options.clock), Arc::clone(&self.budget));
+                let cached = CachedKind::new(kind.clone(), clock, self.options.bounds(), budget);
+                kinds.insert(name, Arc::clone(&cached));
+                cached
+            }
+        };
+        cached.users.send_modify(|users| *users += 1);
+        Some(User { shared: Arc::clone(self), kind: cached, is_first })
+    }
+
+    /// Removes a kind from the table, unless it has got a user. Returns whether it was removed.
+    pub(super) fn remove_unused(&self, kind: &CachedKind) -> bool {
+        let mut kinds = self.kinds();
+        let is_unused = *kind.users.borrow() == 0;
+        if is_unused {
+            kinds.remove(&type_name(&kind.kind));
+        }
+        is_unused
+    }
+
+    /// Passes an answer of the server on, and has a look at a server that did not answer.
+    pub(super) fn answered<T>(&self, answer: Result<T>) -> Result<T> {
+        if matches!(answer, Err(Error::Unavailable { .. })) {
+            self.monitor.hint();
+        }
+        answer
+    }
+
+    /// Returns the kinds that may have resources.
+    pub(super) async fn kinds_in_use(&self) -> Result<Vec<Kind>> {
+        self.gate().await?;
+        let mut kinds = self.answered(self.upstream.kinds().await)?;
+        let cached: Vec<Arc<CachedKind>> = self.kinds().values().cloned().collect();
+        for kind in cached.iter().filter(|kind| kind.has_resources()).map(|kind| &kind.kind) {
+            if !kinds.iter().any(|known| known.same_type(kind)) {
+                kinds.push(kind.clone());
+            }
+        }
+        Ok(kinds)
+    }
+
+    /// Waits until requests can be made.
+    ///
+    /// # Errors
+    /// `Unavailable` with the reason; `Closed`.
+    pub(super) async fn gate(&self) -> Result<()> {
+        self.monitor.gate(self.options.read_wait_max).await
+    }
+
+    /// Returns the state of the store.
+    pub(super) fn status(&self) -> StoreStatus {
+        let server = self.monitor.state();
+        let availability = match self.upstream.refuses_writes() {
+            Some(reason) if server.is_ready() => Availability::Unhealthy { reason },
+            _ => server.availability().clone(),
+        };
+        let kinds: Vec<Arc<CachedKind>> = self.kinds().values().cloned().collect();
+        let requests = self.upstream.counts();
+        // Empty before the first contact.
+        let catalog = self.upstream.catalog().map(|catalog| Arc::clone(&catalog.borrow()));
+        let catalog = catalog.filter(|catalog| catalog.kinds().next().is_some());
+        let is_missing = |kind: &Kind| catalog.as_ref().is_some_and(|catalog| catalog.find(kind).is_none());
+        let cache = |kind: &Arc<CachedKind>| {
+            let status = kind.status();
+            let missing = is_missing(&status.kind).then_some(Obstacle::NotServed);
+            CacheStatus { obstacle: missing.or(status.obstacle), ..status }
+        };
+        StoreStatus {
+            name: self.upstream.name().into(),
+            storage: self.upstream.storage(),
+            id: server.content().map(str::to_owned),
+            availability,
+            revision: None,
+            orders_all_kinds: false,
+            collects_garbage: self.upstream.collects_garbage(),
+            caches: kinds.iter().map(cache).collect(),
+            notes: self.notes(),
+            requests: RequestCounts { skipped: requests.skipped + self.skipped.load(Ordering::Relaxed), ..requests },
+        }
+    }
+
+    /// Records each minute how far the content of the server has come, until the store is closed.
+    pub(super) async fn keep_progress(&self) {
+        if self.options.record.is_none() {
+            return;
+        }
+        while self.monitor.state().availability() != &Availability::Closed {
+            tokio::time::sleep(RECORD_INTERVAL).await;
+            self.record_progress().await;
+        }
+    }
+
+    /// Records how far the content of the server has come, by what the caches have seen.
+    pub(super) async fn record_progress(&self) {
+        let kinds: Vec<Arc<CachedKind>> = self.kinds().values().cloned().collect();
+        self.monitor.record_progress(kinds.iter().filter_map(|kind| kind.status().revision).max()).await;
+    }
+
+    /// Returns what a person should know of the store.
+    fn notes(&self) -> Vec<String> {
+        let renamed = self.monitor.other_name().map(|other| {
+            format!(
+                "it has the content that store {other:?} had: resources whose owners live in {other:?} do not follow"
+            )
+        });
+        let server = self.monitor.state();
+        let unnamed = (server.is_ready() && server.content().is_none()).then(|| UNNAMED.to_owned());
+        self.upstream.notes().into_iter().chain(renamed).chain(unnamed).collect()
+    }
+
+    /// Ends all caches and watches with `Closed`.
+    pub(super) fn close(&self) {
+        self.monitor.close();
+        let kinds = std::mem::take(&mut *self.kinds());
+        for kind in kinds.into_values() {
+            kind.end(CacheState::Listing, |_| Error::Closed);
+        }
+    }
+
+    fn kinds(&self) -> MutexGuard<'_, BTreeMap<(String, String), Arc<CachedKind>>> {
+        self.kinds.lock().expect("no thread panics while holding the table")
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        // Under the lock of the table, so that no kind with a user is removed from it.
+        let _kinds = self.shared.kinds();
+        self.kind.users.send_modify(|users| *users -= 1);
+    }
+}
+
+fn type_name(kind: &Kind) -> (String, String) {
+    (kind.group.clone(), kind.name.clone())
+}

@@ -1,0 +1,94 @@
+//! The bound on the memory of all caches.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::server::{Server, create, delete, key, kind, sizes, widgets};
+use super::{cache, open_with, status, wait_for};
+use crate::cached::Options;
+use crate::cached::budget::Budget;
+use crate::{CacheState, Error, Kind, Obstacle, Revision, Store, View};
+
+fn small() -> Options {
+    Options { bytes_max: 50 << 10, ..Options::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_exceeds_the_cache_says_so_and_is_tried_again() {
+    let server = Server::new();
+    let at_server = server.store();
+    for number in 0..10 {
+        create(&*at_server, &format!("n{number}")).await.expect("a free name");
+    }
+    let store = open_with(&server, small());
+    let _widgets = store.subscribe(&kind("Widget"), View::Whole);
+    let _others = store.subscribe(&kind("Other"), View::Whole);
+    assert_eq!(sizes(&store).await.map(|sizes| sizes.len()), Ok(10));
+    let mut watch = store.watch(widgets(), Revision(10)).await.expect("the history is there");
+    for number in 10..100 {
+        create(&*at_server, &format!("n{number}")).await.expect("a free name");
+    }
+    wait_for(|| cache(&store).state == CacheState::Full).await;
+    assert_eq!(cache(&store).obstacle, Some(Obstacle::Full));
+    let refused = store.get(&key("n1")).await;
+    let Err(Error::Unavailable { reason }) = &refused else { panic!("{refused:?}") };
+    assert!(reason.contains("the cache of store cluster is full") && reason.contains("Widget"), "{reason}");
+    assert_eq!(sizes(&store).await.err(), refused.err());
+    assert_eq!((cache(&store).bytes, cache(&store).resources), (0, 0));
+    let end = loop {
+        match watch.next().await {
+            Ok(_) => {}
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(end, Error::Expired { .. }), "{end:?}");
+    // The other kind is not disturbed, and the server is asked each minute.
+    let other = status(&store).caches.into_iter().find(|cache| cache.kind.name == "Other");
+    assert_eq!(other.map(|cache| cache.state), Some(CacheState::Synced));
+    let opens = server.count(|counts| &counts.opens);
+    sleep(Duration::from_secs(600)).await;
+    let tries = server.count(|counts| &counts.opens) - opens;
+    assert!((9..=11).contains(&tries), "{tries}");
+    for number in 10..100 {
+        delete(&*at_server, &format!("n{number}")).await.expect("it is there");
+    }
+    sleep(Duration::from_secs(61)).await;
+    assert_eq!(sizes(&store).await.map(|sizes| sizes.len()), Ok(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_that_is_listed_again_needs_no_second_memory() {
+    let server = Server::new();
+    for number in 0..50 {
+        create(&*server.store(), &format!("n{number}")).await.expect("a free name");
+    }
+    let store = open_with(&server, Options { bytes_max: 60 << 10, ..Options::default() });
+    let user = store.subscribe(&kind("Widget"), View::Whole);
+    assert_eq!(sizes(&store).await.map(|sizes| sizes.len()), Ok(50));
+    let bytes = cache(&store).bytes;
+    assert!(bytes > 30 << 10, "{bytes}");
+    server.fault(|faults| faults.forgets = true);
+    server.cut();
+    wait_for(|| server.count(|counts| &counts.opens) == 3 && cache(&store).state == CacheState::Synced).await;
+    assert_eq!((cache(&store).bytes, cache(&store).resources), (bytes, 50));
+    drop(user);
+    sleep(Duration::from_secs(31)).await;
+    let mut charge = store.shared.budget.charge();
+    assert_eq!(charge.replace(0, 60 << 10), Ok(()));
+}
+
+#[test]
+fn a_budget_is_given_back_and_never_exceeded() {
+    let budget = Budget::new(100);
+    let (mut one, mut two) = (budget.charge(), budget.charge());
+    assert_eq!((one.replace(0, 60), two.replace(0, 30)), (Ok(()), Ok(())));
+    assert!(two.replace(30, 41).is_err());
+    assert_eq!((one.replace(60, 50), two.replace(30, 50)), (Ok(()), Ok(())));
+    drop(one);
+    assert_eq!((two.replace(0, 50), two.bytes()), (Ok(()), 100));
+    two.release(100);
+    assert_eq!(two.replace(0, 100), Ok(()));
+    let text = budget.describe("", &Kind::new("", "v1", "Pod"));
+    assert!(text.starts_with("the cache is full (0 MiB): v1/Pod needs more"), "{text}");
+}

@@ -1,0 +1,127 @@
+//! Writes: the server makes them, and later reads show their results before the cache has them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::kind::CachedKind;
+use super::own_writes::OwnWrite;
+use super::shared_state::SharedState;
+use super::unchanged::is_unchanged;
+use super::upstream::{CachedState, UpstreamResponse};
+use crate::model::Path;
+use crate::{Error, EventType, Key, Request, Result, WriteResponse};
+
+/// Fenced resources that a write reads when there are too many.
+const FENCES_AT_ONCE: usize = 16;
+
+/// A write that was sent. Unless it is answered, reads of its resource ask the server from now on.
+struct SentWrite<'a> {
+    kind: &'a CachedKind,
+    /// `None` for a dry run, for a name that the server generates, and once the write was answered.
+    key: Option<Key>,
+}
+
+impl Drop for SentWrite<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = &self.key {
+            self.kind.lock().own.fence(key, true);
+        }
+    }
+}
+
+impl SharedState {
+    /// As [`Store::submit`](crate::Store::submit).
+    pub(super) async fn submit(&self, request: Request) -> Result<WriteResponse> {
+        self.gate().await?;
+        let target = request.write.target()?;
+        let Some(kind) = self.kind(&target.kind) else {
+            let written = self.answered(self.upstream.submit(request, CachedState::Unknown).await)?;
+            return Ok(written.response);
+        };
+        let key = target.name.map(|name| Key::new(target.kind, &target.namespace, &name));
+        let cached = key.as_ref().map_or(CachedState::Unknown, |key| kind.cached(key));
+        if let Some(response) = self.unchanged(&request, &cached) {
+            return Ok(response);
+        }
+        let has_room = kind.lock().own.has_room();
+        if !has_room {
+            self.make_room(&kind).await?;
+        }
+        let is_dry_run = request.dry_run;
+        let fence = key.as_ref().and_then(|key| kind.lock().own.fence_of(&Path::of(key)));
+        let mut sent = SentWrite { kind: &kind, key: key.clone().filter(|_| !is_dry_run) };
+        let answer = self.answered(self.upstream.submit(request, cached.clone()).await);
+        if matches!(answer, Err(Error::Unavailable { .. })) {
+            return answer.map(|written| written.response);
+        }
+        sent.key = None;
+        match answer {
+            Ok(written) if is_dry_run => Ok(written.response),
+            Ok(written) => {
+                let path = Path::of(written.response.resource.key());
+                kind.record(path.clone(), own_write(&written));
+                if let Some(fence) = fence {
+                    kind.lock().own.remove_fence(&path, fence);
+                }
+                Ok(written.response)
+            }
+            Err(error) => {
+                if let Some(key) = key.filter(|_| contradicts(&error, &cached)) {
+                    kind.lock().own.fence(&key, false);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Reads some fenced resources, which removes their fences: a client that never reads would have more and
+    /// more.
+    async fn make_room(&self, kind: &CachedKind) -> Result<()> {
+        let fenced = kind.lock().own.fenced(FENCES_AT_ONCE);
+        for key in fenced {
+            match self.get_live(&key).await {
+                Ok(_) | Err(Error::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if kind.lock().own.has_room() {
+            return Ok(());
+        }
+        Err(Error::unavailable(format!("too many writes of {} wait to be seen in its cache", kind.kind)))
+    }
+
+    /// Returns the response to a write that surely changes nothing. A server whose writes this crate decides
+    /// tells by itself.
+    fn unchanged(&self, request: &Request, cached: &CachedState) -> Option<WriteResponse> {
+        let CachedState::Known { resource: Some(resource), at: _ } = cached else { return None };
+        if self.upstream.schemas().is_some() {
+            return None;
+        }
+        is_unchanged(request, resource, |manager| self.upstream.manager(manager)).then(|| {
+            self.skipped.fetch_add(1, Ordering::Relaxed);
+            WriteResponse { resource: Arc::clone(resource), change: None, unknown_fields: Vec::new() }
+        })
+    }
+}
+
+/// Returns what is known of a resource after an answered write.
+fn own_write(written: &UpstreamResponse) -> OwnWrite {
+    let UpstreamResponse { response, at } = written;
+    let resource = &response.resource;
+    if response.change == Some(EventType::Deleted) {
+        return OwnWrite::Gone { last: resource.without_document(), at: *at };
+    }
+    OwnWrite::Put(resource.without_document())
+}
+
+/// Returns whether a refusal shows that the cache is old.
+fn contradicts(error: &Error, cached: &CachedState) -> bool {
+    let CachedState::Known { resource, at: _ } = cached else { return false };
+    match (error, resource) {
+        (Error::NotFound { .. }, Some(_)) | (Error::AlreadyExists { .. }, None) => true,
+        (Error::Conflict { current, .. }, Some(resource)) => {
+            current.is_none_or(|current| current > resource.revision())
+        }
+        _ => false,
+    }
+}
