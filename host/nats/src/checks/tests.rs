@@ -1,0 +1,148 @@
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::{BucketFacts, Facts, Finding, Severity, Version, findings};
+
+/// A server and a bucket without a finding.
+fn sound() -> Facts {
+    Facts {
+        version: "2.15.2".into(),
+        api_level: 5,
+        payload_bytes_max: 2 << 20,
+        encrypted: true,
+        local: false,
+        bucket: BucketFacts {
+            replicas: 3,
+            in_memory: true,
+            history: Some(1),
+            age_max: None,
+            bytes_max: None,
+            messages_max: None,
+            discards_old: false,
+            value_bytes_max: None,
+            duplicate_window: Duration::from_secs(10),
+            has_ttl: true,
+            has_atomic: true,
+            persists_late: false,
+            acknowledges: true,
+            copies_another: false,
+            sealed: false,
+            keeps_values: true,
+            has_subjects: true,
+        },
+    }
+}
+
+fn of(facts: &Facts, accept: &[&str]) -> Vec<Finding> {
+    findings(facts, true, &accept.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>())
+}
+
+fn changed(change: impl FnOnce(&mut Facts)) -> Facts {
+    let mut facts = sound();
+    change(&mut facts);
+    facts
+}
+
+#[test]
+fn a_sound_server_has_no_finding() {
+    assert_eq!(of(&sound(), &[]), []);
+}
+
+#[test]
+fn each_setting_that_loses_data_is_refused_whatever_is_accepted() {
+    type Change = fn(&mut Facts);
+    let table: [(&str, Change); 15] = [
+        ("version", |it| it.version = "2.11.9".into()),
+        ("version", |it| it.version = "?".into()),
+        ("api-level", |it| it.api_level = 1),
+        ("no-ttl", |it| it.bucket.has_ttl = false),
+        ("no-atomic", |it| it.bucket.has_atomic = false),
+        ("max-age", |it| it.bucket.age_max = Some(Duration::from_secs(60))),
+        ("discard-old", |it| (it.bucket.discards_old, it.bucket.bytes_max) = (true, Some(1 << 30))),
+        ("discard-old", |it| (it.bucket.discards_old, it.bucket.messages_max) = (true, Some(1000))),
+        ("persist-async", |it| it.bucket.persists_late = true),
+        ("no-ack", |it| it.bucket.acknowledges = false),
+        ("mirror", |it| it.bucket.copies_another = true),
+        ("sealed", |it| it.bucket.sealed = true),
+        ("retention", |it| it.bucket.keeps_values = false),
+        ("subjects", |it| it.bucket.has_subjects = false),
+        ("max-msg-size", |it| it.bucket.value_bytes_max = Some(1000)),
+    ];
+    for (name, change) in table {
+        let facts = changed(change);
+        for accept in [&[][..], &[name][..]] {
+            let found = of(&facts, accept);
+            let names: Vec<_> = found.iter().map(|finding| (finding.name, finding.severity)).collect();
+            assert_eq!(names, [(name, Severity::Refused)], "accepted: {accept:?}");
+        }
+    }
+}
+
+#[test]
+fn each_setting_that_may_lose_data_is_told_until_it_is_accepted() {
+    type Change = fn(&mut Facts);
+    let table: [(&str, Change); 9] = [
+        ("replicas", |it| it.bucket.replicas = 1),
+        ("replicas", |it| it.bucket.replicas = 2),
+        ("sync-interval", |it| it.bucket.in_memory = false),
+        ("max-payload", |it| it.payload_bytes_max = 1 << 20),
+        ("max-payload", |it| it.bucket.value_bytes_max = Some(100_000)),
+        ("history", |it| it.bucket.history = Some(64)),
+        ("history", |it| it.bucket.history = None),
+        ("duplicate-window", |it| it.bucket.duplicate_window = Duration::from_secs(121)),
+        ("no-tls", |it| it.encrypted = false),
+    ];
+    for (name, change) in table {
+        let facts = changed(change);
+        let names: Vec<_> = of(&facts, &[]).iter().map(|finding| (finding.name, finding.severity)).collect();
+        assert_eq!(names, [(name, Severity::Warned)]);
+        assert_eq!(of(&facts, &[name]), [], "{name}");
+    }
+}
+
+#[test]
+fn a_server_that_forgets_keys_is_refused_until_that_is_accepted() {
+    for (version, is_refused) in [
+        ("2.12.6", false),
+        ("2.12.7", true),
+        ("2.12.10", true),
+        ("v2.12.8-RC.1", true),
+        ("2.12.11", false),
+        ("2.14.0", false),
+    ] {
+        let on_disk = changed(|it| {
+            it.version = version.into();
+            it.bucket.in_memory = false;
+        });
+        let refused = |accept: &[&str]| of(&on_disk, accept).iter().any(|it| it.severity == Severity::Refused);
+        assert_eq!(refused(&[]), is_refused, "{version}");
+        assert!(!refused(&["stale-index"]), "{version}");
+        assert_eq!(of(&changed(|it| it.version = version.into()), &[]), [], "memory has no index: {version}");
+    }
+}
+
+#[test]
+fn a_bucket_in_memory_has_to_be_asked_for() {
+    let found = findings(&sound(), false, &BTreeSet::from(["memory".to_owned()]));
+    assert_eq!(found.iter().map(|finding| finding.name).collect::<Vec<_>>(), ["memory"]);
+}
+
+#[test]
+fn refusals_come_first_and_say_what_to_do() {
+    let facts = changed(|it| {
+        it.bucket.replicas = 1;
+        it.bucket.age_max = Some(Duration::from_secs(1));
+    });
+    let told: Vec<String> = of(&facts, &[]).iter().map(ToString::to_string).collect();
+    assert_eq!(told[0], "max-age: resources vanish by their age; set `max_age` to 0");
+    assert!(told[1].starts_with("replicas: one server has the bucket"), "{told:?}");
+}
+
+#[test]
+fn versions_are_compared_by_number() {
+    assert_eq!(Version::parse("2.9.10"), Some(Version(2, 9, 10)));
+    assert!(Version::parse("2.9.10") < Version::parse("2.12.0"));
+    for wrong in ["", "2", "2.12", "a.b.c", "2.12.x"] {
+        assert_eq!(Version::parse(wrong), None, "{wrong}");
+    }
+}

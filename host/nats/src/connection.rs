@@ -1,0 +1,276 @@
+//! The connection to the servers: requests with a deadline, and the news about the connection.
+
+mod identity;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_nats::connection::State;
+use async_nats::{
+    Client, ConnectOptions, Event, HeaderMap, Message, Request, RequestErrorKind, ServerError, Subscriber,
+};
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::errors::{Failure, RequestResult};
+use crate::protocol::{Acknowledgement, Refusal};
+use crate::settings::{Settings, Timings};
+
+/// Longest text of a server that is kept, in bytes.
+const TEXT_BYTES_MAX: usize = 512;
+/// Longest wait between two attempts to connect again.
+const RECONNECT_MAX: Duration = Duration::from_secs(5);
+/// Largest wait before the first of them, so that many hosts do not return in one moment.
+const RECONNECT_FIRST: Duration = Duration::from_millis(200);
+
+/// Time between two looks whether there is a connection again. The client does not tell in time.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// A connection, which the client renews by itself for as long as it lives. Requests fail at once while there
+/// is none: the client would keep them and send them later.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    client: Client,
+    /// The prefix of requests, without a dot.
+    api: String,
+    /// The prefix of the subjects of values, with a dot; or empty.
+    values: String,
+    timings: Timings,
+    news: Arc<News>,
+    /// Requests that were sent.
+    sent: AtomicU64,
+}
+
+/// The news about the connection, from the client's callback.
+#[derive(Debug)]
+struct News {
+    /// Grows each time a connection is lost.
+    losses: watch::Sender<u64>,
+    /// The last error that the server told, which is about some request.
+    server_error: Mutex<Option<String>>,
+}
+
+impl Connection {
+    /// Connects to one of the servers.
+    pub(crate) async fn open(settings: &Settings) -> RequestResult<Self> {
+        let news = Arc::new(News { losses: watch::Sender::new(0), server_error: Mutex::new(None) });
+        let client = options(settings, Arc::clone(&news)).connect(settings.servers.as_slice()).await;
+        let client = client.map_err(|error| Failure::Away(described(&error)))?;
+        Ok(Self {
+            client,
+            api: settings.api.prefix(),
+            values: settings.api.value_prefix(),
+            timings: settings.timings,
+            news,
+            sent: AtomicU64::new(0),
+        })
+    }
+
+    /// Returns the number of requests that were sent.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Returns what the server says of itself.
+    pub(crate) fn server(&self) -> async_nats::ServerInfo {
+        self.client.server_info()
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.client.connection_state() == State::Connected
+    }
+
+    /// Returns a receiver that changes each time a connection is lost.
+    pub(crate) fn losses(&self) -> watch::Receiver<u64> {
+        self.news.losses.subscribe()
+    }
+
+    /// Waits until there is a connection, at most for as long as one attempt may take.
+    pub(crate) async fn connected(&self) -> RequestResult<()> {
+        let wait = async {
+            while !self.is_connected() {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        tokio::time::timeout(self.timings.connect, wait).await.map_err(|_| self.away())
+    }
+
+    /// Makes a request of JetStream. `subject` comes after the prefix.
+    pub(crate) async fn call<T: DeserializeOwned>(&self, subject: &str, body: &Value) -> RequestResult<T> {
+        let request = Request::new().payload(body.to_string().into());
+        decode(&self.send(format!("{}.{subject}", self.api), request).await?.payload)
+    }
+
+    /// Publishes a value and waits for its sequence.
+    pub(crate) async fn publish(&self, subject: &str, headers: HeaderMap, payload: Bytes) -> RequestResult<u64> {
+        let request = Request::new().headers(headers).payload(payload);
+        sequence(&self.send(format!("{}{subject}", self.values), request).await?.payload)
+    }
+
+    /// Subscribes to a new subject of this connection.
+    pub(crate) async fn inbox(&self) -> RequestResult<(String, Subscriber)> {
+        if !self.is_connected() {
+            return Err(self.away());
+        }
+        let inbox = self.client.new_inbox();
+        match self.client.subscribe(inbox.clone()).await {
+            Ok(subscriber) => Ok((inbox, subscriber)),
+            Err(error) => Err(Failure::Away(described(&error))),
+        }
+    }
+
+    /// Answers a flow-control request of a consumer. Without the answer the server stops delivering.
+    pub(crate) async fn respond(&self, reply: async_nats::Subject) -> RequestResult<()> {
+        let sent = self.client.publish(reply, Bytes::new()).await;
+        sent.map_err(|error| Failure::Away(described(&error)))
+    }
+
+    /// Ends the connection.
+    pub(crate) async fn close(&self) {
+        if let Err(error) = self.client.drain().await {
+            tracing::debug!(%error, "the connection had ended before");
+        }
+    }
+
+    /// Returns the size of the largest message, in bytes.
+    pub(crate) fn payload_bytes_max(&self) -> u64 {
+        self.client.max_payload() as u64
+    }
+
+    async fn send(&self, subject: String, request: Request) -> RequestResult<Message> {
+        let mut losses = self.losses();
+        if !self.is_connected() {
+            return Err(self.away());
+        }
+        self.sent.fetch_add(1, Ordering::Relaxed);
+        let answer = tokio::select! {
+            biased;
+            answer = self.client.send_request(subject.clone(), request) => answer,
+            // The client waits for answers that cannot come any more.
+            _ = losses.changed() => return Err(Failure::Silent("the connection was lost before the answer".to_owned())),
+        };
+        answer.map_err(|error| match error.kind() {
+            RequestErrorKind::NoResponders => Failure::NoResponders,
+            RequestErrorKind::MaxPayloadExceeded => Failure::TooLarge,
+            RequestErrorKind::TimedOut => self.unanswered(&subject),
+            RequestErrorKind::InvalidSubject | RequestErrorKind::Other => Failure::Silent(described(&error)),
+        })
+    }
+
+    fn away(&self) -> Failure {
+        let said = self.server_error().map(|error| format!("; the server said {error:?}")).unwrap_or_default();
+        Failure::Away(format!("there is no connection to the servers{said}"))
+    }
+
+    /// Returns why a request was not answered: a server tells a missing permission beside the request.
+    fn unanswered(&self, subject: &str) -> Failure {
+        match self.server_error() {
+            Some(error) if error.contains("Permissions Violation") && error.contains(&format!("\"{subject}\"")) => {
+                Failure::Forbidden(format!("{error:?}"))
+            }
+            _ => Failure::Silent(format!("no answer within {} ms", self.timings.request.as_millis())),
+        }
+    }
+
+    fn server_error(&self) -> Option<String> {
+        self.news.server_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl News {
+    fn tell(&self, event: &Event) {
+        match event {
+            Event::Connected => *self.server_error.lock().unwrap_or_else(PoisonError::into_inner) = None,
+            Event::Disconnected | Event::Closed => self.losses.send_modify(|losses| *losses += 1),
+            Event::ServerError(ServerError::Other(text)) => self.keep(text.clone()),
+            Event::ServerError(ServerError::AuthorizationViolation) => self.keep("Authorization Violation".to_owned()),
+            Event::ClientError(error) => self.keep(error.to_string()),
+            _ => {}
+        }
+    }
+
+    fn keep(&self, mut text: String) {
+        text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+        *self.server_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+    }
+}
+
+fn options(settings: &Settings, news: Arc<News>) -> ConnectOptions {
+    let Settings { name, credentials, tls, timings, .. } = settings;
+    let mut options = match credentials.clone() {
+        Some(credentials) => ConnectOptions::with_auth_callback(move |nonce| {
+            let answer = identity::answer(&credentials, &nonce);
+            async move { answer.map_err(async_nats::AuthError::new) }
+        }),
+        None => ConnectOptions::new(),
+    };
+    options = options
+        .name(if name.is_empty() { "homeostat".to_owned() } else { format!("homeostat {name}") })
+        .connection_timeout(timings.connect)
+        .request_timeout(Some(timings.request))
+        .ping_interval(timings.heartbeat)
+        .require_tls(tls.required || tls.first)
+        .reconnect_delay_callback(|attempts| reconnect_delay(attempts, random()))
+        .event_callback(move |event| {
+            news.tell(&event);
+            async {}
+        });
+    if tls.first {
+        options = options.tls_first();
+    }
+    if let Some(authority) = &tls.authority {
+        options = options.add_root_certificates(authority.clone());
+    }
+    if let Some((certificate, key)) = &tls.certificate {
+        options = options.add_client_certificate(certificate.clone(), key.clone());
+    }
+    options
+}
+
+/// Returns the wait before an attempt to connect: none before the first of a process, which `attempts` counts
+/// from 1.
+fn reconnect_delay(attempts: usize, random: u64) -> Duration {
+    let doublings = u32::try_from(attempts.saturating_sub(1)).unwrap_or(u32::MAX).min(8);
+    let ceiling = (RECONNECT_FIRST * 2_u32.pow(doublings)).min(RECONNECT_MAX);
+    let ceiling_ms = u64::try_from(ceiling.as_millis()).unwrap_or(u64::MAX);
+    // At least a quarter of it, so that many attempts in a row are never without a wait.
+    let floor_ms = if attempts <= 1 { 0 } else { ceiling_ms / 4 };
+    Duration::from_millis(floor_ms + random % (ceiling_ms - floor_ms + 1))
+}
+
+/// Returns a number to spread waits by.
+pub(crate) fn random() -> u64 {
+    uuid::Uuid::new_v4().as_u64_pair().0
+}
+
+/// Returns the text of an error with its cause, which may be the text of a server.
+fn described(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {:?}", cause.to_string()),
+        None => error.to_string(),
+    }
+}
+
+fn decode<T: DeserializeOwned>(payload: &[u8]) -> RequestResult<T> {
+    let malformed = |error: serde_json::Error| Failure::Silent(format!("the answer cannot be read: {error}"));
+    let refusal: Refusal = serde_json::from_slice(payload).map_err(malformed)?;
+    match refusal.error {
+        Some(error) => Err(Failure::Refused(error)),
+        None => serde_json::from_slice(payload).map_err(malformed),
+    }
+}
+
+/// Returns the sequence of a stored value.
+fn sequence(payload: &[u8]) -> RequestResult<u64> {
+    match serde_json::from_slice(payload) {
+        Ok(Acknowledgement { error: Some(error), .. }) => Err(Failure::Refused(error)),
+        Ok(Acknowledgement { error: None, seq }) if seq > 0 => Ok(seq),
+        Ok(_) => Err(Failure::Silent("the answer has no sequence".to_owned())),
+        Err(error) => Err(Failure::Silent(format!("the answer cannot be read: {error}"))),
+    }
+}

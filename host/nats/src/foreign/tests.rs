@@ -1,0 +1,60 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use homeostat_store::semantics::{Decision, WritePlan};
+use homeostat_store::{Change, Error, Key, Kind, Precondition, Propagation, Resource, Write};
+use serde_json::json;
+
+use super::{DELAY_MAX, delay, guard};
+
+fn key() -> Key {
+    Key::new(Kind::new("demo.dev", "v1", "Widget"), "", "a")
+}
+
+fn resource(generation: u64, is_deleting: bool) -> Arc<Resource> {
+    let mut document = json!({
+        "apiVersion": "demo.dev/v1",
+        "kind": "Widget",
+        "metadata": {"name": "a", "uid": "u", "generation": generation},
+    });
+    if is_deleting {
+        document["metadata"]["deletionTimestamp"] = json!("2026-11-22T00:00:00Z");
+    }
+    Arc::new(Resource::from_document(document).expect("a whole document"))
+}
+
+#[test]
+fn only_metadata_and_status_of_a_foreign_resource_can_be_written() {
+    let patch = Write::Patch { key: key(), change: Change::Merge(json!({})), precondition: Precondition::default() };
+    let deletion =
+        Write::Delete { key: key(), precondition: Precondition::default(), propagation: Propagation::Background };
+    let create = Write::Create { document: json!({}) };
+    let table = [
+        ("a creation", &create, None, Decision::Put(resource(1, false)), false),
+        ("an apply that creates", &patch, None, Decision::Put(resource(1, false)), false),
+        ("metadata", &patch, Some(resource(2, false)), Decision::Put(resource(2, false)), true),
+        ("a spec", &patch, Some(resource(2, false)), Decision::Put(resource(3, false)), false),
+        ("nothing", &patch, Some(resource(2, false)), Decision::Unchanged(resource(2, false)), true),
+        ("a deletion", &deletion, Some(resource(2, false)), Decision::Remove(resource(2, false)), false),
+        ("a mark of deletion", &deletion, Some(resource(2, false)), Decision::Put(resource(2, true)), false),
+        ("a second deletion", &deletion, Some(resource(2, true)), Decision::Unchanged(resource(2, true)), true),
+        ("the last finalizer", &patch, Some(resource(2, true)), Decision::Remove(resource(2, true)), true),
+    ];
+    for (what, write, previous, decision, is_allowed) in table {
+        let plan = WritePlan { key: key(), previous, decision, unknown_fields: Vec::new() };
+        let answer = guard(write, &plan);
+        assert_eq!(answer.is_ok(), is_allowed, "{what}: {answer:?}");
+        assert!(is_allowed || matches!(answer, Err(Error::Forbidden { .. })), "{what}");
+    }
+}
+
+#[test]
+fn waits_after_failures_grow_and_have_bounds() {
+    for failures in 1..100 {
+        for random in [0, 1, u64::MAX] {
+            let wait = delay(failures, random);
+            assert!(wait >= Duration::from_millis(500) && wait <= DELAY_MAX, "{failures}: {wait:?}");
+        }
+    }
+    assert!(delay(1, u64::MAX) <= Duration::from_secs(1) && delay(9, 0) >= DELAY_MAX / 2);
+}

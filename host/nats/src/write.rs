@@ -1,0 +1,309 @@
+//! Writes: decided here, committed by the server if the state that they were decided on is still the last
+//! one.
+
+pub(crate) mod attempt;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use async_nats::HeaderMap;
+use async_nats::jetstream::message::StreamMessage;
+use bytes::Bytes;
+use homeostat_store::cached::{CachedState, UpstreamResponse};
+use homeostat_store::semantics::{self, Decision, WritePlan};
+use homeostat_store::{Error, Key, Kind, Request, Resource, Result, Revision, Target, Write, WriteResponse};
+
+use self::attempt::{Answer, Attempts, Last, Next, Sent};
+use crate::codec::{
+    EXPECTED_HEADER, FORMAT, FORMAT_HEADER, OPERATION_DELETE, OPERATION_HEADER, ValueContent, encode, encode_deleted,
+};
+use crate::connection::{Connection, random};
+use crate::errors::{Failure, RequestResult};
+use crate::read::unreadable;
+use crate::state::{BucketState, lock};
+
+/// Attempts to generate a free name for `generateName`.
+const GENERATE_TRIES: usize = 8;
+
+const STREAM_HEADER: &str = "Nats-Expected-Stream";
+const ID_HEADER: &str = "Nats-Msg-Id";
+
+/// Judges a decision before it is sent.
+pub(crate) type Guard<'a> = &'a (dyn Fn(&Write, &WritePlan) -> Result<()> + Sync);
+
+/// The state of a resource on which a write is decided.
+struct Current {
+    resource: Option<Arc<Resource>>,
+    /// The sequence of its value or marker; 0 for none.
+    sequence: u64,
+    from_leader: bool,
+}
+
+/// A message that carries a decision.
+struct Change {
+    id: String,
+    expected: u64,
+    headers: HeaderMap,
+    payload: Bytes,
+}
+
+/// The end of the attempts to publish one change.
+enum PublishOutcome {
+    Stored(u64),
+    PlanAgain(Duration),
+}
+
+impl BucketState {
+    /// Makes one change. `guard` judges each decision before it is sent.
+    pub(crate) async fn write(
+        &self,
+        request: Request,
+        cached: CachedState,
+        guard: Guard<'_>,
+    ) -> Result<UpstreamResponse> {
+        let Target { kind, namespace, name } = request.write.target()?;
+        if let Some(name) = name {
+            return self.write_named(Key::new(kind, &namespace, &name), request, cached, guard).await;
+        }
+        let mut tries = GENERATE_TRIES;
+        loop {
+            let mut named = request.clone();
+            let key = semantics::address(&mut named.write, || self.clock.suffix())?;
+            tries -= 1;
+            // Few generated names are in use, and the server finds out.
+            let none = CachedState::Known { resource: None, at: Revision::ZERO };
+            match self.write_named(key, named, none, guard).await {
+                Err(Error::AlreadyExists { .. }) if tries > 0 => {}
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn write_named(
+        &self,
+        key: Key,
+        request: Request,
+        cached: CachedState,
+        guard: Guard<'_>,
+    ) -> Result<UpstreamResponse> {
+        let connection = self.connection()?;
+        let subject = self.subjects.resource(&key)?;
+        let what = format!("{} of {key}", request.write.verb());
+        let _turn = self.key_locks.lock(&*subject).await;
+        let mut current = match cached {
+            CachedState::Known { resource, .. } if !request.dry_run => {
+                let sequence = resource.as_ref().map_or(0, |resource| resource.revision().0);
+                Current { resource, sequence, from_leader: false }
+            }
+            _ => self.current(&connection, &key, &subject).await?,
+        };
+        let mut attempts = Attempts::until(self.elapsed() + self.settings.timings.write);
+        loop {
+            let plan = self.plan(&request, &current);
+            if plan.is_err() && !current.from_leader {
+                current = self.current(&connection, &key, &subject).await?;
+                continue;
+            }
+            let plan = plan?;
+            guard(&request.write, &plan)?;
+            if request.dry_run || plan.event().is_none() {
+                self.skipped.fetch_add(u64::from(!current.from_leader), Ordering::Relaxed);
+                return Ok(unwritten(plan, &current));
+            }
+            if creates(&request.write) {
+                let written = self.write_kind(&connection, key.kind()).await;
+                written.map_err(|failure| self.refused(failure, &what))?;
+            }
+            let change = self.change(&plan, &current);
+            match self.publish(&connection, &subject, &what, change, &mut attempts).await? {
+                Some(PublishOutcome::Stored(sequence)) => return Ok(written(&plan, sequence)),
+                Some(PublishOutcome::PlanAgain(wait)) => {
+                    self.retried.fetch_add(1, Ordering::Relaxed);
+                    tokio::time::sleep(wait).await;
+                    current = self.current(&connection, &key, &subject).await?;
+                }
+                None => {
+                    let current = self.current(&connection, &key, &subject).await?;
+                    return Err(Error::Conflict { key, current: current.resource.map(|resource| resource.revision()) });
+                }
+            }
+        }
+    }
+
+    /// Publishes a change until it is known whether it is stored. `None` when others wrote all the time.
+    async fn publish(
+        &self,
+        connection: &Connection,
+        subject: &str,
+        what: &str,
+        change: Change,
+        attempts: &mut Attempts,
+    ) -> Result<Option<PublishOutcome>> {
+        let Change { id, expected, headers, payload } = change;
+        loop {
+            let stored = connection.publish(subject, headers.clone(), payload.clone()).await;
+            let mut silence = None;
+            let answer = match stored {
+                Ok(sequence) => Answer::Stored(sequence),
+                Err(failure) if failure.is_wrong_sequence() => Answer::WrongSequence,
+                Err(failure) if failure.leaves_outcome_open() => {
+                    silence = Some(failure);
+                    Answer::Silence
+                }
+                Err(failure) if failure.is_too_large() => {
+                    let bytes_max = connection.payload_bytes_max().saturating_sub(1 << 10);
+                    return Err(Error::TooLarge { what: "document".into(), bytes: payload.len() as u64, bytes_max });
+                }
+                Err(failure) => return Err(self.refused(failure, what)),
+            };
+            let spread = if let Answer::Stored(_) = answer { 0 } else { random() };
+            let mut next = attempts.answered(self.elapsed(), answer, spread);
+            if next == Next::Inspect {
+                // A lost connection is the most frequent reason, and often soon replaced.
+                let last = match connection.connected().await {
+                    Ok(()) => self.last(connection, subject).await,
+                    Err(failure) => Err(failure),
+                };
+                next = match last {
+                    Ok(last) => {
+                        let last = last.as_ref().map(last_of);
+                        attempts.inspected(self.elapsed(), Sent { id: &id, expected }, last, spread)
+                    }
+                    Err(_) => Next::Unknown,
+                };
+            }
+            match next {
+                Next::Done(sequence) => {
+                    self.refused_writes.end();
+                    return Ok(Some(PublishOutcome::Stored(sequence)));
+                }
+                Next::PlanAgain(wait) => return Ok(Some(PublishOutcome::PlanAgain(wait))),
+                Next::Contended => return Ok(None),
+                Next::Resend => {
+                    self.retried.fetch_add(1, Ordering::Relaxed);
+                }
+                Next::Inspect | Next::Unknown => return Err(unknown(silence, what)),
+            }
+        }
+    }
+
+    /// Reads the state of a resource from the leader.
+    async fn current(&self, connection: &Connection, key: &Key, subject: &str) -> Result<Current> {
+        let last = self.last(connection, subject).await;
+        let Some(message) = last.map_err(|failure| self.error(failure, &format!("read of {key}")))? else {
+            return Ok(Current { resource: None, sequence: 0, from_leader: true });
+        };
+        let resource = match self.decoded(&message) {
+            ValueContent::Deleted(_) => None,
+            ValueContent::Resource(resource) => Some(resource),
+            ValueContent::Unreadable(reason) => return Err(unreadable(key, &reason)),
+        };
+        Ok(Current { resource, sequence: message.sequence, from_leader: true })
+    }
+
+    fn plan(&self, request: &Request, current: &Current) -> Result<WritePlan> {
+        // The server numbers the change; until then it has no revision.
+        let lookup = |_: &Key| Ok(current.resource.clone());
+        semantics::plan_write(&*self.clock, &self.schemas, request.clone(), Revision::ZERO, lookup)
+    }
+
+    fn change(&self, plan: &WritePlan, current: &Current) -> Change {
+        let id = uuid::Uuid::new_v4().simple().to_string();
+        let mut headers = HeaderMap::new();
+        headers.insert(EXPECTED_HEADER, current.sequence.to_string());
+        headers.insert(STREAM_HEADER, self.stream.as_str());
+        headers.insert(ID_HEADER, id.as_str());
+        headers.insert(FORMAT_HEADER, FORMAT);
+        let payload = if let Decision::Remove(_) = plan.decision {
+            headers.insert(OPERATION_HEADER, OPERATION_DELETE);
+            headers.insert("Nats-TTL", format!("{}s", self.settings.markers.as_secs()));
+            encode_deleted(plan.decision.resource())
+        } else {
+            encode(plan.decision.resource())
+        };
+        Change { id, expected: current.sequence, headers, payload: payload.into() }
+    }
+
+    /// Makes sure that the bucket has an entry of a kind, before the first resource of the kind.
+    async fn write_kind(&self, connection: &Connection, kind: &Kind) -> RequestResult<()> {
+        if lock(&self.written_kinds).contains(kind) {
+            return Ok(());
+        }
+        let subject = self.subjects.written_kind(kind);
+        match self.write_if_absent(connection, &subject, "{}").await {
+            Err(failure) if !failure.is_wrong_sequence() => Err(failure),
+            // Another host wrote it.
+            _ => {
+                lock(&self.written_kinds).insert(kind.clone());
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes a value of the store's own, if there is none. The failure tells by its code whether there is
+    /// one.
+    pub(crate) async fn write_if_absent(
+        &self,
+        connection: &Connection,
+        subject: &str,
+        value: &str,
+    ) -> RequestResult<u64> {
+        let mut headers = HeaderMap::new();
+        headers.insert(EXPECTED_HEADER, "0");
+        headers.insert(STREAM_HEADER, self.stream.as_str());
+        connection.publish(subject, headers, value.to_owned().into()).await
+    }
+
+    /// Returns the error of a write that did not happen, and keeps the reason if it is about all writes.
+    fn refused(&self, failure: Failure, what: &str) -> Error {
+        if let Some(reason) = failure.full() {
+            self.refused_writes.tell(self.elapsed(), reason);
+        }
+        self.error(failure, what)
+    }
+}
+
+/// Returns whether a write can bring the first resource of its kind.
+fn creates(write: &Write) -> bool {
+    matches!(write, Write::Create { .. } | Write::Apply { .. })
+}
+
+fn last_of(message: &StreamMessage) -> Last<'_> {
+    let header = |name: &str| message.headers.get(name).map(async_nats::HeaderValue::as_str);
+    Last {
+        sequence: message.sequence,
+        id: header(ID_HEADER),
+        expected: header(EXPECTED_HEADER).and_then(|sequence| sequence.parse().ok()),
+    }
+}
+
+fn unknown(silence: Option<Failure>, what: &str) -> Error {
+    let reason = match silence {
+        Some(Failure::Silent(reason)) => reason,
+        _ => "the answer was lost".to_owned(),
+    };
+    Error::unavailable(format!("the {what} was sent, and nobody can say whether it happened: {reason}"))
+}
+
+/// Returns the answer to a write that is not stored: it changes nothing, or it is a trial.
+fn unwritten(plan: WritePlan, current: &Current) -> UpstreamResponse {
+    let change = plan.event();
+    let resource = match change {
+        None => Arc::clone(plan.decision.resource()),
+        Some(_) => plan.decision.resource().at(Revision(current.sequence + 1)),
+    };
+    let at = change.is_none().then(|| resource.revision());
+    UpstreamResponse { response: WriteResponse { resource, change, unknown_fields: plan.unknown_fields }, at }
+}
+
+/// Returns the answer to a write that is stored.
+fn written(plan: &WritePlan, sequence: u64) -> UpstreamResponse {
+    let at = Revision(sequence);
+    let response = WriteResponse {
+        resource: plan.decision.resource().at(at),
+        change: plan.event(),
+        unknown_fields: plan.unknown_fields.clone(),
+    };
+    UpstreamResponse { response, at: Some(at) }
+}
