@@ -1,0 +1,231 @@
+//! Follows the resources of one kind: sends the requests of the [`machine`] and reads their answers.
+
+pub(crate) mod machine;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use homeostat_store::cached::{Delta, DeltaStream, Start};
+use homeostat_store::{Error, Kind, Result, View};
+use http_body_util::BodyExt;
+use kube::client::Body;
+
+use self::machine::{Hints, Machine, Next, Request, Saw};
+use crate::catalog::ServedKind;
+use crate::document;
+use crate::errors::Failure;
+use crate::lines::Lines;
+use crate::path::Parameters;
+use crate::requests::{Call, Requests, spread};
+
+/// Longest wait for a line of a list that is sent by a watch.
+const LIST_SILENCE_MAX: Duration = Duration::from_secs(30);
+/// Shortest and longest life of a watch, in seconds; between them, so that watches do not all end at once.
+const WATCH_SECONDS: (f64, f64) = (240.0, 290.0);
+
+/// Keeps what was learnt of listing a kind for its next stream.
+pub(crate) type Learn = Box<dyn Fn(&Kind, Hints) + Send>;
+
+/// A stream of the resources of one kind.
+pub(crate) struct Follow {
+    requests: Arc<Requests>,
+    kind: Kind,
+    version: String,
+    collection: String,
+    view: View,
+    silence_max: Duration,
+    learn: Learn,
+    machine: Machine,
+    next: Next,
+    deltas: VecDeque<Delta>,
+    /// The open watch.
+    watch: Option<OpenWatch>,
+}
+
+struct OpenWatch {
+    body: Body,
+    lines: Lines,
+    since: Instant,
+    /// When the server last sent something.
+    heard: tokio::time::Instant,
+}
+
+/// What a stream follows.
+pub(crate) struct Subject {
+    /// The kind.
+    pub(crate) served: ServedKind,
+    /// The version of its documents.
+    pub(crate) version: String,
+    /// The path of its resources.
+    pub(crate) collection: String,
+    /// How much of each resource is needed.
+    pub(crate) view: View,
+}
+
+impl Follow {
+    /// Opens a stream: sends its first request.
+    pub(crate) async fn open(
+        requests: Arc<Requests>,
+        Subject { served, version, collection, view }: Subject,
+        start: Start,
+        hints: Hints,
+        learn: Learn,
+    ) -> Result<Self> {
+        let (machine, request) = Machine::new(served.kind.clone(), start, hints);
+        let silence_max = requests.silence_max();
+        let mut follow = Self {
+            requests,
+            kind: served.kind,
+            version,
+            collection,
+            view,
+            silence_max,
+            learn,
+            machine,
+            next: Next::Send(request),
+            deltas: VecDeque::new(),
+            watch: None,
+        };
+        follow.advance().await?;
+        match follow.next {
+            Next::Fail(error) => Err(error),
+            _ => Ok(follow),
+        }
+    }
+
+    /// Does what the machine wants next. Cancel safe: a request that was dropped is sent again, and a line is
+    /// taken only when it was read whole.
+    async fn advance(&mut self) -> Result<()> {
+        let saw = match &self.next {
+            Next::Send(request) => {
+                self.watch = None;
+                let (call, is_watch) = self.call(request);
+                self.send(call, is_watch).await?
+            }
+            Next::Read => self.read().await?,
+            Next::Fail(error) => return Err(error.clone()),
+        };
+        let before = self.machine.hints();
+        self.next = self.machine.step(saw, &mut self.deltas);
+        if self.machine.hints() != before {
+            (self.learn)(&self.kind, self.machine.hints());
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, call: Call, is_watch: bool) -> Result<Saw> {
+        if is_watch {
+            return Ok(match self.requests.open(call).await {
+                Ok(body) => {
+                    let heard = tokio::time::Instant::now();
+                    self.watch = Some(OpenWatch { body, lines: Lines::default(), since: Instant::now(), heard });
+                    Saw::Opened
+                }
+                Err(failure) => Saw::Failed(failure),
+            });
+        }
+        match self.requests.send(call).await {
+            Ok(answer) => Ok(Saw::Page(document::page(&answer.body, &self.kind, &self.version)?)),
+            Err(failure) => Ok(Saw::Failed(failure)),
+        }
+    }
+
+    fn call(&self, request: &Request) -> (Call, bool) {
+        let limit = |limit: &Option<u32>| limit.map(|limit| limit.to_string());
+        let seconds = WATCH_SECONDS.0 + spread() * (WATCH_SECONDS.1 - WATCH_SECONDS.0);
+        let watch = Parameters::default()
+            .with("watch", "true")
+            .with("allowWatchBookmarks", "true")
+            .with("timeoutSeconds", &format!("{seconds:.0}"));
+        let (parameters, is_watch) = match request {
+            Request::Page { exactly, from: None, limit: count } => {
+                let exactly = exactly.map(|at| at.to_string());
+                let parameters = Parameters::default()
+                    .with_some("limit", limit(count).as_deref())
+                    .with_some("resourceVersion", exactly.as_deref())
+                    .with_some("resourceVersionMatch", exactly.as_ref().map(|_| "Exact"));
+                (parameters, false)
+            }
+            Request::Page { from: token, limit: count, .. } => {
+                let parameters = Parameters::default().with_some("limit", limit(count).as_deref());
+                (parameters.with_some("continue", token.as_deref()), false)
+            }
+            Request::Stream { not_before } => {
+                let not_before = not_before.map(|at| at.to_string());
+                let parameters = watch
+                    .with("sendInitialEvents", "true")
+                    .with("resourceVersionMatch", "NotOlderThan")
+                    .with_some("resourceVersion", not_before.as_deref());
+                (parameters, true)
+            }
+            Request::Watch { after } => (watch.with("resourceVersion", &after.to_string()), true),
+        };
+        let verb = if is_watch { "watch" } else { "list" };
+        let call = Call::get(verb, parameters.after(&self.collection));
+        let call = match is_watch {
+            true => call.accepting(accept_watch(self.view)),
+            false => call.accepting(accept_list(self.view)).waiting_for_list(),
+        };
+        (call, is_watch)
+    }
+
+    async fn read(&mut self) -> Result<Saw> {
+        let silence_max = if self.machine.is_streaming() { LIST_SILENCE_MAX } else { self.silence_max };
+        let Some(watch) = &mut self.watch else {
+            return Ok(Saw::Ended { lived: Duration::ZERO });
+        };
+        loop {
+            if let Some(line) = watch.lines.next() {
+                let line = document::line(&line, &self.kind, &self.version)?;
+                return Ok(Saw::Line(line));
+            }
+            let lived = watch.since.elapsed();
+            let frame = tokio::select! {
+                frame = tokio::time::timeout_at(watch.heard + silence_max, watch.body.frame()) => frame,
+                () = self.requests.closed() => return Err(Error::Closed),
+            };
+            let bytes = match frame {
+                Err(_) => return Ok(Saw::Silent),
+                Ok(None | Some(Err(_))) => return Ok(Saw::Ended { lived }),
+                Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
+            };
+            watch.heard = tokio::time::Instant::now();
+            if watch.lines.add(&bytes).is_err() {
+                let failure = Failure::TooLong(crate::lines::LINE_BYTES_MAX as u64);
+                return Err(failure.about(&format!("watch of {}", self.kind)));
+            }
+        }
+    }
+}
+
+/// Returns the type of a list that has what a view needs.
+fn accept_list(view: View) -> &'static str {
+    match view {
+        View::Whole => "application/json",
+        View::Metadata | View::Keys => {
+            "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+        }
+    }
+}
+
+/// Returns the type of the resources of a watch that have what a view needs.
+fn accept_watch(view: View) -> &'static str {
+    match view {
+        View::Whole => "application/json",
+        View::Metadata | View::Keys => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
+    }
+}
+
+#[async_trait]
+impl DeltaStream for Follow {
+    async fn next(&mut self) -> Result<Delta> {
+        loop {
+            if let Some(delta) = self.deltas.pop_front() {
+                return Ok(delta);
+            }
+            self.advance().await?;
+        }
+    }
+}

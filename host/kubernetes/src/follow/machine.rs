@@ -1,0 +1,332 @@
+//! Which requests follow the resources of one kind, and what their answers mean. Pure: no clock, no connection.
+//!
+//! A stream begins with a list, as [`Start`] says, and goes on with watches. The server sends the list as the
+//! beginning of a watch where it can (one connection, no pages that expire), else in pages.
+//!
+//! A stream ends with its first error, and its reader opens another one after the last revision that it has
+//! seen. What ends in the ordinary course of things is no error: the server ends each watch after some minutes.
+//! A list does not begin again in the same stream, because the reader could not tell which of its resources
+//! still exist.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use homeostat_store::cached::{Delta, LastState, Start};
+use homeostat_store::{Error, Kind, Resource, Revision};
+
+use crate::document::{ListedPage, WatchLine};
+use crate::errors::{Failure, Status};
+
+/// Resources in a page of a list.
+pub(crate) const PAGE_LIMIT: u32 = 500;
+/// The same once a continue token had expired before the last page: fewer pages take less time.
+const PAGE_LIMIT_LARGE: u32 = 5000;
+/// A watch that lived as long as this was a good one, even without events.
+const LIFE_MIN: Duration = Duration::from_secs(5);
+
+/// What was learnt of listing a kind. Kept over streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hints {
+    /// Whether to ask for the list as the beginning of a watch.
+    pub(crate) streaming: bool,
+    /// Resources per page; `None` for all in one.
+    pub(crate) page_limit: Option<u32>,
+}
+
+impl Default for Hints {
+    fn default() -> Self {
+        Self { streaming: true, page_limit: Some(PAGE_LIMIT) }
+    }
+}
+
+/// A request to send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// A page of a list.
+    Page {
+        /// The revision that the list has to show; `None` for the newest.
+        exactly: Option<Revision>,
+        /// The continue token of the page before.
+        from: Option<String>,
+        /// Resources per page; `None` for all in one.
+        limit: Option<u32>,
+    },
+    /// A watch that begins with all resources and marks their end.
+    Stream {
+        /// The list shows this revision or a later one; `None` for the newest.
+        not_before: Option<Revision>,
+    },
+    /// A watch of the changes after a revision.
+    Watch {
+        /// The revision.
+        after: Revision,
+    },
+}
+
+/// What happened to the last request, or to its answer.
+#[derive(Debug)]
+pub(crate) enum Saw {
+    /// The page of a list.
+    Page(ListedPage),
+    /// A watch has begun.
+    Opened,
+    /// A line of the watch.
+    Line(WatchLine),
+    /// The request has no result.
+    Failed(Failure),
+    /// The body of the watch ended, was cut, or has a line that cannot be used.
+    Ended {
+        /// How long the watch has lived.
+        lived: Duration,
+    },
+    /// The watch sent nothing for longer than it may.
+    Silent,
+}
+
+/// What to do next.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Next {
+    /// Send a request, and drop the watch before it, if there is one.
+    Send(Request),
+    /// Read a line of the watch.
+    Read,
+    /// End the stream with the error.
+    Fail(Error),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Pages are listed. Has the revision that the list has to show.
+    Paging { exactly: Option<Revision>, is_first: bool },
+    /// A watch sends the list.
+    Streaming { not_before: Option<Revision>, has_listed: bool },
+    /// A watch sends changes.
+    Watching,
+    /// The watch was silent. A list says whether the server has what the watch had.
+    Probing,
+}
+
+/// The state of a stream.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    kind: Kind,
+    phase: Phase,
+    hints: Hints,
+    /// All changes up to here were delivered. Has a meaning while `Watching`.
+    through: Revision,
+    /// Watches in a row that ended at once.
+    short_watches: u32,
+    /// Whether the watch has sent a line.
+    has_lines: bool,
+}
+
+impl Machine {
+    /// Creates the machine of a stream, and returns its first request.
+    pub(crate) fn new(kind: Kind, start: Start, hints: Hints) -> (Self, Request) {
+        let (phase, through) = match start {
+            Start::Now { not_before } if hints.streaming => {
+                (Phase::Streaming { not_before, has_listed: false }, Revision::ZERO)
+            }
+            Start::Now { .. } => (Phase::Paging { exactly: None, is_first: true }, Revision::ZERO),
+            Start::Exactly(at) => (Phase::Paging { exactly: Some(at), is_first: true }, Revision::ZERO),
+            Start::After(after) => (Phase::Watching, after),
+        };
+        let machine = Self { kind, phase, hints, through, short_watches: 0, has_lines: false };
+        let request = match phase {
+            Phase::Streaming { not_before, .. } => Request::Stream { not_before },
+            Phase::Paging { exactly, .. } => machine.page(exactly, None),
+            Phase::Watching | Phase::Probing => Request::Watch { after: through },
+        };
+        (machine, request)
+    }
+
+    /// Returns what was learnt of listing the kind.
+    pub(crate) fn hints(&self) -> Hints {
+        self.hints
+    }
+
+    /// Returns whether the list is sent by a watch now.
+    pub(crate) fn is_streaming(&self) -> bool {
+        matches!(self.phase, Phase::Streaming { .. })
+    }
+
+    /// Takes what happened, adds deltas to `out`, and returns what to do next.
+    pub(crate) fn step(&mut self, saw: Saw, out: &mut VecDeque<Delta>) -> Next {
+        match saw {
+            Saw::Page(page) => self.page_listed(page, out),
+            Saw::Opened => {
+                self.has_lines = false;
+                Next::Read
+            }
+            Saw::Line(line) => {
+                self.has_lines = true;
+                self.line(line, out)
+            }
+            Saw::Failed(failure) => self.failed(failure),
+            Saw::Ended { lived } => self.ended(lived),
+            Saw::Silent => self.silent(),
+        }
+    }
+
+    fn page(&self, exactly: Option<Revision>, from: Option<String>) -> Request {
+        Request::Page { exactly, from, limit: self.hints.page_limit }
+    }
+
+    fn page_listed(&mut self, ListedPage { items, at, next }: ListedPage, out: &mut VecDeque<Delta>) -> Next {
+        let exactly = match self.phase {
+            Phase::Paging { exactly, .. } => exactly,
+            // The content of the server was replaced by an older one: nobody would send it the changes.
+            Phase::Probing if at < self.through => return Next::Fail(Error::Expired { oldest: at }),
+            Phase::Probing | Phase::Streaming { .. } | Phase::Watching => return self.watch_after(self.through),
+        };
+        out.extend(items.into_iter().map(Delta::Listed));
+        match next {
+            Some(token) => {
+                self.phase = Phase::Paging { exactly, is_first: false };
+                Next::Send(self.page(exactly, Some(token)))
+            }
+            None => {
+                out.push_back(Delta::ListEnd { at });
+                self.watch_after(at)
+            }
+        }
+    }
+
+    fn watch_after(&mut self, at: Revision) -> Next {
+        self.phase = Phase::Watching;
+        self.through = at;
+        Next::Send(Request::Watch { after: at })
+    }
+
+    fn line(&mut self, line: WatchLine, out: &mut VecDeque<Delta>) -> Next {
+        match (line, self.phase) {
+            (WatchLine::Error(status), _) => return self.failed(Failure::Refused(status)),
+            (WatchLine::Changed(resource), Phase::Streaming { not_before, .. }) => {
+                self.phase = Phase::Streaming { not_before, has_listed: true };
+                out.push_back(Delta::Listed(resource));
+            }
+            (WatchLine::Deleted(resource), Phase::Streaming { .. }) => out.push_back(gone(resource)),
+            (WatchLine::Bookmark { at, ends_list: true }, Phase::Streaming { .. }) => {
+                out.push_back(Delta::ListEnd { at });
+                self.phase = Phase::Watching;
+                self.through = at;
+            }
+            (WatchLine::Bookmark { .. }, Phase::Streaming { .. }) => {}
+            (WatchLine::Bookmark { at, .. }, _) => {
+                if at > self.through {
+                    self.through = at;
+                    out.push_back(Delta::Through(at));
+                }
+            }
+            (WatchLine::Changed(resource), _) => {
+                if self.is_new(&resource) {
+                    out.push_back(Delta::Put(resource));
+                }
+            }
+            (WatchLine::Deleted(resource), _) => {
+                if self.is_new(&resource) {
+                    out.push_back(gone(resource));
+                }
+            }
+        }
+        Next::Read
+    }
+
+    /// Returns whether a change was not delivered yet, and moves on to it.
+    fn is_new(&mut self, resource: &Arc<Resource>) -> bool {
+        let is_new = resource.revision() > self.through;
+        self.through = self.through.max(resource.revision());
+        is_new
+    }
+
+    fn failed(&mut self, failure: Failure) -> Next {
+        let code = failure.status().map_or(0, |status| status.code);
+        if let (Failure::TooLong(_), Some(limit @ 2..)) = (&failure, self.hints.page_limit) {
+            self.hints.page_limit = Some((limit / 8).max(1));
+            return Next::Fail(self.unavailable("a page of the list is too long"));
+        }
+        match self.phase {
+            Phase::Streaming { has_listed: false, .. } if failure.status().is_some_and(cannot_stream) => {
+                self.hints.streaming = false;
+                self.list_in_pages()
+            }
+            // A server that lags, or one with other content. A list of the newest state shows which.
+            Phase::Streaming { has_listed: false, .. } if failure.status().is_some_and(is_future) => {
+                self.list_in_pages()
+            }
+            Phase::Paging { is_first: false, .. } if code == 410 => {
+                self.hints.page_limit = match self.hints.page_limit {
+                    Some(limit) if limit < PAGE_LIMIT_LARGE => Some(PAGE_LIMIT_LARGE),
+                    _ => None,
+                };
+                Next::Fail(self.unavailable("the list expired before its last page"))
+            }
+            Phase::Paging { exactly: Some(asked), .. } if failure.status().is_some_and(is_future) => {
+                Next::Fail(Error::FutureRevision { asked, current: Revision::ZERO })
+            }
+            Phase::Paging { exactly: None, .. } | Phase::Streaming { .. } if code == 410 => {
+                Next::Fail(self.unavailable("the server does not list now"))
+            }
+            _ => {
+                let is_list = matches!(self.phase, Phase::Paging { .. } | Phase::Probing);
+                let verb = if is_list { "list" } else { "watch" };
+                Next::Fail(failure.about(&format!("{verb} of {}", self.kind)))
+            }
+        }
+    }
+
+    fn list_in_pages(&mut self) -> Next {
+        self.phase = Phase::Paging { exactly: None, is_first: true };
+        Next::Send(self.page(None, None))
+    }
+
+    fn ended(&mut self, lived: Duration) -> Next {
+        if self.phase != Phase::Watching {
+            return Next::Fail(self.unavailable("the server ended the list before its end"));
+        }
+        let was_good = self.has_lines || lived >= LIFE_MIN;
+        self.short_watches = if was_good { 0 } else { self.short_watches + 1 };
+        if self.short_watches > 1 {
+            return Next::Fail(self.unavailable("the server ends each watch at once"));
+        }
+        Next::Send(Request::Watch { after: self.through })
+    }
+
+    fn silent(&mut self) -> Next {
+        match self.phase {
+            // A server that does not know the parameter sends the resources, but never the mark of their end.
+            Phase::Streaming { has_listed, .. } => {
+                self.hints.streaming = false;
+                if has_listed { Next::Fail(self.unavailable("the list never ended")) } else { self.list_in_pages() }
+            }
+            Phase::Paging { .. } | Phase::Probing => Next::Fail(self.unavailable("the server does not answer")),
+            Phase::Watching => {
+                self.phase = Phase::Probing;
+                Next::Send(Request::Page { exactly: None, from: None, limit: Some(1) })
+            }
+        }
+    }
+
+    fn unavailable(&self, reason: &str) -> Error {
+        Error::unavailable(format!("watch of {}: {reason}", self.kind))
+    }
+}
+
+fn gone(last: Arc<Resource>) -> Delta {
+    Delta::Gone { key: last.key().clone(), at: last.revision(), last: LastState::Whole(last) }
+}
+
+/// Returns whether the server does not send lists by watches: its version is too old, or the feature is off.
+fn cannot_stream(status: &Status) -> bool {
+    let names_parameter = ["sendInitialEvents", "resourceVersionMatch"].iter().any(|one| status.message.contains(one));
+    matches!(status.code, 400 | 422) && names_parameter
+}
+
+/// Returns whether the server has not reached the revision.
+fn is_future(status: &Status) -> bool {
+    status.has_cause("ResourceVersionTooLarge")
+}
+
+#[cfg(test)]
+mod tests;
