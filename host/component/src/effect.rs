@@ -37,6 +37,9 @@ pub enum Effect {
         key: Key,
         /// The part to read.
         view: View,
+        /// Whether to read past every cache of the host.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        live: bool,
     },
     /// Reads resources of one kind. Answer: [`Answer::Page`].
     List {
@@ -105,7 +108,9 @@ impl Effect {
     /// Returns the import that makes this request, as guests know it: `store.get`.
     pub fn import(&self) -> &'static str {
         match self {
-            Self::Get { .. } => "store.get",
+            Self::Get { live: false, .. } => "store.get",
+            Self::Get { live: true, .. } => "store.get-live",
+            Self::List { query, .. } if query.live => "store.list-live",
             Self::List { .. } => "store.list",
             Self::Write(write) => match write {
                 Write::Create { .. } => "store.create",

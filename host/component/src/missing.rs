@@ -16,7 +16,7 @@ use crate::grants::{Grants, Verb, resource_lines};
 use crate::interface_name::InterfaceName;
 
 /// The verb that each function of the contract needs, by interface and name.
-const VERBS: [(&str, &str, Verb); 10] = [
+const FIRST_VERBS: [(&str, &str, Verb); 10] = [
     ("store", "get", Verb::Get),
     ("store", "list", Verb::List),
     ("watches", "follow", Verb::Watch),
@@ -28,6 +28,10 @@ const VERBS: [(&str, &str, Verb); 10] = [
     ("store", "apply", Verb::Apply),
     ("store", "delete", Verb::Delete),
 ];
+
+/// The functions that the interface `store` got after the first hosts: an import of the whole interface may lack
+/// them.
+const LATER_VERBS: [(&str, &str, Verb); 2] = [("store", "get-live", Verb::Get), ("store", "list-live", Verb::List)];
 
 /// Returns the verbs that a component is known to use, in the order of grants.
 pub(crate) fn verbs(component: &Component, engine: &wasmtime::Engine) -> Vec<Verb> {
@@ -49,10 +53,10 @@ fn used(functions: &[(String, String)]) -> Vec<Verb> {
     let has = |known: &&(&str, &str, Verb)| {
         functions.iter().any(|(interface, function)| (known.0, known.1) == (interface, function))
     };
-    if VERBS.iter().filter(|known| known.0 == "store").all(|known| has(&known)) {
+    if FIRST_VERBS.iter().filter(|known| known.0 == "store").all(|known| has(&known)) {
         return Vec::new();
     }
-    let mut verbs: Vec<Verb> = VERBS.iter().filter(has).map(|known| known.2).collect();
+    let mut verbs: Vec<Verb> = FIRST_VERBS.iter().chain(&LATER_VERBS).filter(has).map(|known| known.2).collect();
     verbs.sort_unstable();
     verbs.dedup();
     verbs

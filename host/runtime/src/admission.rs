@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::context::Context;
 use crate::kinds::{kind_of, place};
 use crate::listing::for_each_listed;
-use crate::{Definition, Error, controller_reconciler, declarations, definitions, host_kinds};
+use crate::{Definition, Error, KindInfo, controller_reconciler, declarations, definitions, host_kinds};
 
 impl Context {
     /// Checks that the grants of a definition cover the watches that its component requires, and declares the
@@ -30,9 +30,27 @@ impl Context {
         let kind = definitions::definitions();
         for_each_listed(&*self.store, &kind, |resource| stored.push(Arc::clone(resource))).await?;
         for definition in stored {
-            self.declare_definition(&definition).await?;
+            if !self.declare_far(&definition) {
+                self.declare_definition(&definition).await?;
+            }
         }
         self.declare_kept().await
+    }
+
+    /// Declares the kind of a definition if its resources live in another store than the host's own, which a
+    /// starting host does not wait for: the task of the definition rewrites them later. Returns whether they do.
+    fn declare_far(&self, definition: &Resource) -> bool {
+        let Ok(info) = KindInfo::from_definition(definition.document()) else { return false };
+        let is_far = self.stores.is_far(&info.kind);
+        if is_far && let Err(error) = self.kinds.declare(info) {
+            self.report_bad_definition(definition, &error);
+        }
+        is_far
+    }
+
+    fn report_bad_definition(&self, definition: &Resource, error: &Error) {
+        let key = Some(definition.key().clone());
+        self.event(&"homeostat".into(), key, Severity::Warning, "BadDefinition", &error.to_string());
     }
 
     /// Declares the kind of a definition and returns whether that worked. An invalid definition is reported
@@ -45,8 +63,7 @@ impl Context {
             Ok(()) => Ok(true),
             Err(Error::Store(error)) => Err(error),
             Err(error) => {
-                let (host, key) = ("homeostat".into(), Some(definition.key().clone()));
-                self.event(&host, key, Severity::Warning, "BadDefinition", &error.to_string());
+                self.report_bad_definition(definition, &error);
                 Ok(false)
             }
         }

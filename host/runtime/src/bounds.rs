@@ -1,13 +1,15 @@
 //! The bounds of the memory that a host keeps between calls, as data for the table in `docs/limits.md`.
 
 use homeostat_component::{Amount, FixedBound, NEEDS_BYTES_MAX};
+use homeostat_store::STORES_MAX;
 use homeostat_store::embedded::Memory;
+use homeostat_store::routes::RULES_MAX;
 
 use crate::controller_reconciler::{GONE_BYTES, GONE_MAX, REASON_BYTES_MAX};
 use crate::costs::{self, top_keys};
 use crate::feeders::{MAPPED_KEYS_MAX, UNDELIVERED_KEYS_MAX, WAITING_BYTES_MAX};
 use crate::shared_watches::{BYTES_MAX as SHARED_BYTES_MAX, EVENTS_MAX as SHARED_EVENTS_MAX};
-use crate::{CONTROLLERS_MAX, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX, events, follows, logs, rollout};
+use crate::{CONTROLLERS_MAX, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX, events, follows, garbage, logs, rollout};
 
 /// A bound, and whether its memory is measured or counted.
 pub type Kept = (FixedBound, Memory);
@@ -47,7 +49,25 @@ pub fn kept() -> Vec<Kept> {
             "`too-large`; existing follows stay",
         ),
     ];
-    of_controllers.into_iter().chain(of_outcomes()).chain(of_feeders()).chain(of_rollouts()).collect()
+    let others = of_outcomes().into_iter().chain(of_feeders()).chain(of_rollouts()).chain(of_stores());
+    of_controllers.into_iter().chain(others).collect()
+}
+
+fn of_stores() -> [Kept; 3] {
+    let counted = |kept: Kept, why| (kept.0, Memory::Counted(why));
+    let written = "the operator writes them in one file";
+    [
+        counted(count("stores of a host, with its own (`--stores`)", STORES_MAX, "refused at the start"), written),
+        counted(count("rules that say which kinds live in them", RULES_MAX, "refused at the start"), written),
+        counted(
+            count(
+                "kinds of a store without one order of all kinds whose garbage is collected",
+                garbage::KINDS_MAX,
+                "the garbage of the others stays, which a warning says",
+            ),
+            "each has one watch, and the queue of a native controller",
+        ),
+    ]
 }
 
 fn of_outcomes() -> [Kept; 8] {

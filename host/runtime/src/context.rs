@@ -4,21 +4,25 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use homeostat_component::layers::{HttpClient, Secrets};
-use homeostat_component::{Engine, Limits, Severity};
-use homeostat_store::{Key, Store};
+use homeostat_component::{Engine, Limits};
+use homeostat_store::Store;
 use homeostat_workqueue::SharedCapacity;
 use tokio::runtime::Handle;
 
-use crate::clock::now;
 use crate::declarations::Declarations;
-use crate::events::{EventSource, NewEvent};
+use crate::kinds::OwnerNames;
 use crate::scheduler::Scheduler;
 use crate::shared_watches::SharedWatches;
-use crate::{CodeSource, Error, EventLog, Kinds, LogBook, Observer, Options};
+use crate::{CodeSource, Error, EventLog, Kinds, LogBook, Observer, Options, Stores};
+
+mod events;
 
 pub(crate) struct Context {
     pub(crate) engine: Engine,
+    /// All kinds.
     pub(crate) store: Arc<dyn Store>,
+    /// The same, one by one.
+    pub(crate) stores: Stores,
     /// The watches that the feeders of all controllers share.
     pub(crate) watches: Arc<SharedWatches>,
     pub(crate) kinds: Arc<Kinds>,
@@ -48,20 +52,26 @@ impl Context {
     pub(crate) fn new(options: Options) -> Result<Self, Error> {
         let Options {
             engine,
-            store,
+            stores,
             secrets,
             observer,
             drain_deadline: _,
             queue_keys_max,
             queue_error_bytes_max,
             controllers_max: _,
+            collects_across_stores: _,
             seed,
         } = options;
-        let kinds = Arc::new(Kinds::with_built_in(store.schemas().clone()));
+        let kinds = Arc::new(Kinds::of_stores(&stores));
+        if let Stores::Routed(stores) = &stores {
+            stores.set_owner_kinds(Arc::new(OwnerNames(Arc::downgrade(&kinds))));
+        }
+        let store = stores.whole();
         Ok(Self {
             engine,
             watches: SharedWatches::of(store.clone()),
             store,
+            stores,
             http: HttpClient::new(Limits::default().http_body_bytes_max)?,
             secrets,
             observer,
@@ -82,19 +92,6 @@ impl Context {
         let mut hasher = DefaultHasher::new();
         (seed, controller).hash(&mut hasher);
         Some(hasher.finish())
-    }
-
-    /// Records an event of the host, dated now.
-    pub(crate) fn event(
-        &self,
-        controller: &Arc<str>,
-        key: Option<Key>,
-        severity: Severity,
-        reason: &str,
-        message: &str,
-    ) {
-        let source = EventSource::Host;
-        self.events.record(now(), NewEvent { controller, source, key, severity, reason, message });
     }
 }
 

@@ -139,6 +139,12 @@ impl ControllerReconciler {
         self.down.lock().iter().map(|(name, reason)| (name.clone(), reason.clone())).collect()
     }
 
+    /// Reconciles a controller again, which updates its status.
+    pub(crate) fn enqueue(&self, name: &str) {
+        // A closed queue means that the host is ending.
+        let _ = self.queue.add(Job::Reconcile(name.into()), Priority::LOW);
+    }
+
     /// Stops: no further reconcile starts.
     pub(crate) fn stop(&self) {
         self.queue.abort();

@@ -133,6 +133,11 @@ impl Context {
             self.kinds.check(info)?;
         }
         for (declaration, info) in declared {
+            if self.stores.defines(&declaration.kind) {
+                // The definition is the server's, and so is the version of its resources.
+                self.kinds.declare(info)?;
+                continue;
+            }
             if !declaration.keys_only && !self.kinds.is_built_in(&declaration.kind) {
                 self.store_declaration(&mut kept, controller, declaration).await?;
             }

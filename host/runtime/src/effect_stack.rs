@@ -65,7 +65,7 @@ impl Sink for ToHost {
         let GuestEvent { severity, reason, message, regarding } = &event;
         let key = regarding.as_ref().or(call.key.as_ref()).cloned();
         let (controller, source) = (&call.controller, EventSource::Guest);
-        self.context.events.record(now(), NewEvent { controller, source, key, severity: *severity, reason, message });
+        self.context.record(NewEvent { controller, source, key, severity: *severity, reason, message });
     }
 
     fn line(&self, call: &Call, line: GuestLogLine) {

@@ -143,8 +143,8 @@ impl EventLog {
         self.inner.lock().forgotten
     }
 
-    /// Records an event that occurred at `now` (RFC 3339).
-    pub fn record(&self, now: String, event: NewEvent<'_>) {
+    /// Records an event that occurred at `now` (RFC 3339). Returns how often it has occurred.
+    pub fn record(&self, now: String, event: NewEvent<'_>) -> u64 {
         let NewEvent { controller, source, key, severity, reason, message } = event;
         let mut inner = self.inner.lock();
         inner.sequence += 1;
@@ -152,10 +152,11 @@ impl EventLog {
         let controller = controller.clone();
         let message = &message[..message.floor_char_boundary(MESSAGE_BYTES_MAX)];
         let identity = EventIdentity { controller, source, key, reason: reason.into(), message: message.into() };
-        inner.note(sequence, now, severity, Arc::new(identity));
+        let count = inner.note(sequence, now, severity, Arc::new(identity));
         drop(inner);
         // Concurrent calls may arrive here in another order.
         self.changed.send_modify(|latest| *latest = sequence.max(*latest));
+        count
     }
 
     /// Returns the selected events in the order of their last occurrence.
@@ -186,22 +187,24 @@ impl EventFilter {
 }
 
 impl Inner {
-    fn note(&mut self, sequence: u64, now: String, severity: Severity, identity: Arc<EventIdentity>) {
-        let before = if let Some(event) = self.events.get_mut(&identity) {
+    /// Adds an occurrence, and returns its number.
+    fn note(&mut self, sequence: u64, now: String, severity: Severity, identity: Arc<EventIdentity>) -> u64 {
+        let (before, count) = if let Some(event) = self.events.get_mut(&identity) {
             event.count += 1;
             event.last_seen = now;
-            Some(std::mem::replace(&mut event.sequence, sequence))
+            (Some(std::mem::replace(&mut event.sequence, sequence)), event.count)
         } else {
             if self.events.len() >= EVENTS_MAX {
                 self.forget_one();
             }
             self.events.insert(identity.clone(), identity.first(sequence, now, severity));
-            None
+            (None, 1)
         };
         self.change(&identity.controller.clone(), |share| {
             before.map(|before| share.remove(&before));
             share.insert(sequence, identity);
         });
+        count
     }
 
     fn forget_one(&mut self) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use homeostat_component::{Component, Digest, Grants, Limits, LoadError, Severity};
+use homeostat_store::StorePart;
 use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -14,12 +15,14 @@ use crate::context::Context;
 use crate::controller::{Controller, RemovalReport, SwapReport};
 use crate::controller_reconciler::{CompilationTracker, ControllerReconciler, SyncResults};
 use crate::feeders::Feeder;
-use crate::{Definition, Error, Options, Suspend, declarations, definitions, garbage};
+use crate::store_monitor::StoreMonitor;
+use crate::{Definition, Error, Options, Stores, Suspend, declarations, definitions, far_garbage, garbage};
 
 mod keys;
 mod queries;
 mod shadow;
 mod stored_controllers;
+mod stores;
 
 pub use keys::KeyVerb;
 
@@ -81,7 +84,7 @@ impl Host {
     /// [`Error::Store`] when the definitions cannot be read, [`Error::Component`] when the HTTP client cannot
     /// be built.
     pub async fn start(options: Options) -> Result<Self, Error> {
-        let (drain_deadline, controllers_max) = (options.drain_deadline, options.controllers_max);
+        let Options { drain_deadline, controllers_max, collects_across_stores, .. } = options;
         let context = Arc::new(Context::new(options)?);
         context.declare_stored().await?;
         let inner = Inner {
@@ -97,9 +100,22 @@ impl Host {
         };
         let host = Self { inner: Arc::new(inner) };
         let (context, end) = (&host.inner.context, &host.inner.end);
-        host.spawn(garbage::run(context.store.clone(), end.clone()));
+        host.spawn(garbage::run(context.stores.clone(), context.kinds.clone(), end.clone()));
+        if let Stores::Routed(stores) = &context.stores
+            && collects_across_stores
+        {
+            host.spawn(far_garbage::run(Arc::clone(stores), context.kinds.clone(), end.clone()));
+        }
         host.spawn(definitions::run(context.clone(), end.clone()));
         host.spawn(declarations::run(context.clone(), end.clone()));
+        for StorePart { name, store } in context.stores.parts() {
+            if let Some(catalog) = store.catalog() {
+                let (kinds, end) = (context.kinds.clone(), end.clone());
+                host.spawn(async move { kinds.follow_catalog(&name, catalog, end).await });
+            }
+        }
+        let monitor = StoreMonitor::new(host.store());
+        host.spawn(host.clone().report_stores(monitor, end.clone()));
         let (engine, end) = (host.inner.context.engine.clone(), host.inner.end.clone());
         host.inner.tasks.spawn(async move { end.run_until_cancelled(engine.evict_idle()).await });
         Ok(host)

@@ -1,8 +1,10 @@
 //! The registry of kinds: names, versions, and the source of each.
 //!
-//! A kind is declared by a `CustomResourceDefinition` or by a component's `describe`, or it is built in.
+//! A kind is declared by a `CustomResourceDefinition` or by a component's `describe`, or it is built in, or the server
+//! of its store defines it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use homeostat_component::KindDeclaration;
 use homeostat_store::schema::{Schema, Schemas};
@@ -10,9 +12,15 @@ use homeostat_store::{Kind, Revision};
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
-use crate::{Error, host_kinds, manifest};
+use crate::{Error, Stores, host_kinds, manifest};
 
 mod info;
+mod lookup;
+mod owner_names;
+mod server_kinds;
+
+pub(crate) use owner_names::OwnerNames;
+use server_kinds::ServerKinds;
 
 pub use info::{KindInfo, ScalePaths};
 
@@ -38,6 +46,10 @@ pub struct Kinds {
     built_in: BTreeSet<KindId>,
     /// Schemas by which the store validates documents.
     schemas: Schemas,
+    /// Where kinds live; `None` if the host has one store.
+    stores: Option<Stores>,
+    /// The kinds that servers of stores define, whether anybody here declares them or not. Locked after `by_type`.
+    of_servers: RwLock<ServerKinds>,
 }
 
 /// The declarations of components for one kind.
@@ -120,6 +132,37 @@ impl Kinds {
         kinds
     }
 
+    /// As [`Kinds::with_built_in`], for the kinds of these stores.
+    pub(crate) fn of_stores(stores: &Stores) -> Self {
+        let mut kinds = Self { stores: Some(stores.clone()), ..Self::with_built_in(stores.schemas()) };
+        for info in kinds.by_type.get_mut().values_mut() {
+            info.store = stores.name_of(&info.kind);
+        }
+        kinds
+    }
+
+    /// Returns the kind with the name of the store that has its resources.
+    fn located(&self, info: KindInfo) -> KindInfo {
+        let store = self.stores.as_ref().and_then(|stores| stores.name_of(&info.kind));
+        KindInfo { store, ..info }
+    }
+
+    /// Returns the name of the store whose server defines the kind; `None` for a kind that this host defines. Stores
+    /// that stand alone have an empty name.
+    pub(crate) fn defined_in(&self, kind: &Kind) -> Option<Arc<str>> {
+        let stores = self.stores.as_ref().filter(|stores| stores.defines(kind))?;
+        Some(stores.name_of(kind).unwrap_or_default())
+    }
+
+    /// Checks that a definition is of a kind that this host defines.
+    fn check_definable(&self, info: &KindInfo) -> Result<(), Error> {
+        let Some(store) = self.defined_in(&info.kind).filter(|_| info.is_of_definition()) else { return Ok(()) };
+        let kind = info.kind.to_string();
+        Err(Error::BadDocument(format!(
+            "the kind {kind} lives in store {store}, which has its own definitions: apply it there"
+        )))
+    }
+
     /// Declares a kind. Repeating a declaration changes nothing; a definition updates schema and names. A
     /// definition older than the newest revision seen is ignored.
     ///
@@ -141,6 +184,8 @@ impl Kinds {
     /// # Errors
     /// As [`Kinds::declare`].
     pub(crate) fn remember(&self, info: KindInfo) -> Result<(), Error> {
+        self.check_definable(&info)?;
+        self.check_server(&info)?;
         let structures = info.structures()?;
         let mut by_type = self.by_type.write();
         let id = id_of(&info.kind);
@@ -174,7 +219,7 @@ impl Kinds {
         }
         drop(without_definition);
         self.tell(&info, structures);
-        by_type.insert(id, info);
+        by_type.insert(id, self.located(info));
         drop(by_type);
         Ok(())
     }
@@ -330,7 +375,7 @@ impl Kinds {
             Some((other, structures)) => self.tell(other, structures),
             None => self.schemas.forget(&definition.kind),
         }
-        by_type.extend(other.map(|other| (id, other)));
+        by_type.extend(other.map(|other| (id, self.located(other))));
     }
 
     /// Returns whether a kind could be declared.
@@ -338,8 +383,11 @@ impl Kinds {
     /// # Errors
     /// As [`Kinds::declare`].
     pub fn check(&self, info: &KindInfo) -> Result<(), Error> {
+        self.check_definable(info)?;
+        self.check_server(info)?;
         info.structures()?;
-        self.of(&info.kind).map_or(Ok(()), |known| self.agree(&known, info))
+        let known = self.by_type.read().get(&id_of(&info.kind)).cloned();
+        known.map_or(Ok(()), |known| self.agree(&known, info))
     }
 
     /// Checks that two declarations agree. A definition may change the storage version, unless a component
@@ -362,62 +410,6 @@ impl Kinds {
             Some(component) => component.info.agrees_with(info),
             None => KindInfo { kind: info.kind.clone(), ..known.clone() }.agrees_with(info),
         }
-    }
-
-    /// Returns every kind in every served version, by group and name, with the storage version first.
-    pub fn list(&self) -> Vec<KindInfo> {
-        self.by_type.read().values().flat_map(KindInfo::served).collect()
-    }
-
-    /// Returns the kind of this group and name in its storage version; the version in `kind` is ignored.
-    pub fn of(&self, kind: &Kind) -> Option<KindInfo> {
-        let by_type = self.by_type.read();
-        by_type.get(&id_of(kind)).cloned()
-    }
-
-    /// Returns exactly this kind, if this version is served.
-    pub fn served(&self, kind: &Kind) -> Option<KindInfo> {
-        let info = self.of(kind)?;
-        info.served().find(|info| info.kind == *kind)
-    }
-
-    /// Returns exactly this kind, if this is the storage version. Controllers name kinds by it.
-    pub fn stored(&self, kind: &Kind) -> Option<KindInfo> {
-        self.of(kind).filter(|info| info.kind == *kind)
-    }
-
-    /// Returns whether this is the storage version of the kind.
-    pub fn stores(&self, kind: &Kind) -> bool {
-        let by_type = self.by_type.read();
-        by_type.get(&id_of(kind)).is_some_and(|info| info.kind.version == kind.version)
-    }
-
-    /// Finds a kind by plural, singular, short name or name, with or without `.group`.
-    pub fn find(&self, name: &str) -> Option<KindInfo> {
-        self.by_type.read().values().find(|info| info.is_called(name)).cloned()
-    }
-
-    /// Finds a kind by its URL path.
-    pub fn by_plural(&self, group: &str, version: &str, plural: &str) -> Option<KindInfo> {
-        let meant = |info: &&KindInfo| info.kind.group == group && info.plural == plural && info.is_served_in(version);
-        let by_type = self.by_type.read();
-        by_type.values().find(meant)?.served().find(|info| info.kind.version == version)
-    }
-
-    /// Returns at most three kinds with names similar to `name`.
-    pub fn similar(&self, name: &str) -> Vec<String> {
-        let wanted = name.to_lowercase();
-        let by_type = self.by_type.read();
-        let mut names: Vec<(usize, String)> = by_type
-            .values()
-            .map(|info| {
-                let distance = [&info.singular, &info.plural].into_iter().map(|known| distance(&wanted, known)).min();
-                (distance.unwrap_or(usize::MAX), info.kind.to_string())
-            })
-            .filter(|(distance, _)| *distance <= 2.max(wanted.len() / 3))
-            .collect();
-        names.sort();
-        names.into_iter().take(3).map(|(_, name)| name).collect()
     }
 }
 
@@ -442,22 +434,6 @@ pub(crate) fn place(document: &mut Value, info: &KindInfo) -> Result<(), Error> 
         return Err(Error::BadDocument(reason));
     }
     Ok(())
-}
-
-/// Returns the edit distance: letters to change, add or drop.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (line, letter) in from.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = line + 1;
-        for column in 0..to.len() {
-            let changed = diagonal + usize::from(letter != to[column]);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(row[column] + 1).min(diagonal + 1);
-        }
-    }
-    row[to.len()]
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use homeostat_component::{Answer, Call, Effect, Effects, StoreError};
 use homeostat_store::schema::Schemas;
 use homeostat_store::{
-    Error, Key, Kind, Page, Query, Request, Resource, Revision, Scope, Store, Watch, Write, WriteResponse,
+    Error, Key, Kind, Page, Query, Request, Resource, Revision, Scope, Store, StoreStatus, Subscription, View, Watch,
+    Write, WriteResponse,
 };
 use serde_json::Value;
 
@@ -30,7 +31,16 @@ impl<E: Effects> KnownKinds<E> {
 
     fn known(&self, kind: &Kind) -> Result<(), StoreError> {
         not_of_host(kind)?;
-        if self.kinds.stores(kind) { Ok(()) } else { Err(unknown(kind)) }
+        if self.kinds.stores(kind) { Ok(()) } else { Err(self.unknown(kind)) }
+    }
+
+    /// Returns the error of an unknown kind. A server that defines its own kinds may only not have told them yet: then
+    /// a `not-found` would be an answer about a resource.
+    fn unknown(&self, kind: &Kind) -> StoreError {
+        match self.kinds.defined_in(kind) {
+            Some(store) => StoreError::Unavailable(format!("store {store} is not known to serve the kind {kind}")),
+            None => StoreError::NotFound(format!("the kind {kind}")),
+        }
     }
 
     /// Refuses a key that no resource can have. A `not-found` would be an answer about a resource, and a
@@ -69,7 +79,7 @@ impl<E: Effects> KnownKinds<E> {
         let invalid = |error: crate::Error| StoreError::Invalid(error.to_string());
         let kind = kind_of(document).map_err(invalid)?;
         not_of_host(&kind)?;
-        let info = self.kinds.stored(&kind).ok_or_else(|| unknown(&kind))?;
+        let info = self.kinds.stored(&kind).ok_or_else(|| self.unknown(&kind))?;
         place(document, &info).map_err(invalid)?;
         Ok(kind)
     }
@@ -83,10 +93,6 @@ fn not_of_host(kind: &Kind) -> Result<(), StoreError> {
     } else {
         Ok(())
     }
-}
-
-fn unknown(kind: &Kind) -> StoreError {
-    StoreError::NotFound(format!("the kind {kind}"))
 }
 
 fn ending(kind: &Kind) -> StoreError {
@@ -134,11 +140,15 @@ impl Store for ValidatingStore {
         self.store.get(key).await
     }
 
+    async fn get_live(&self, key: &Key) -> homeostat_store::Result<Arc<Resource>> {
+        self.store.get_live(key).await
+    }
+
     async fn list(&self, query: &Query) -> homeostat_store::Result<Page> {
         self.store.list(query).await
     }
 
-    fn schemas(&self) -> &Schemas {
+    fn schemas(&self) -> Option<&Schemas> {
         self.store.schemas()
     }
 
@@ -146,16 +156,16 @@ impl Store for ValidatingStore {
         self.store.watch(scope, from).await
     }
 
-    fn revision(&self) -> Revision {
-        self.store.revision()
+    async fn revision(&self, scope: &Scope) -> homeostat_store::Result<Revision> {
+        self.store.revision(scope).await
     }
 
-    fn id(&self) -> &str {
-        self.store.id()
+    fn subscribe(&self, kind: &Kind, view: View) -> Subscription {
+        self.store.subscribe(kind, view)
     }
 
-    fn health(&self) -> homeostat_store::Result<()> {
-        self.store.health()
+    fn status(&self) -> Vec<StoreStatus> {
+        self.store.status()
     }
 
     async fn close(&self) {

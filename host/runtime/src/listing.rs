@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use homeostat_store::{Kind, Query, Resource, Revision, Selector, Store};
+use homeostat_store::{Kind, Query, Resource, Revision, Store};
 
 /// Page size of lists.
 const PAGE_ITEMS: usize = 500;
@@ -15,7 +15,7 @@ pub(crate) async fn for_each_listed(
     kind: &Kind,
     mut each: impl FnMut(&Arc<Resource>) + Send,
 ) -> homeostat_store::Result<Revision> {
-    let mut query = Query { kind: kind.clone(), selector: Selector::default(), limit: Some(PAGE_ITEMS), from: None };
+    let mut query = Query { limit: Some(PAGE_ITEMS), ..Query::all(kind.clone()) };
     let mut first = None;
     loop {
         let page = store.list(&query).await?;

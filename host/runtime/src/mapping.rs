@@ -6,6 +6,8 @@
 //! * The managed kind is cluster-scoped: the key has no namespace.
 //! * Only the managed kind is namespaced: there is no key, because its namespace is unknown.
 //!
+//! An owner that lives in another store names its own namespace, or shares that of the changed resource.
+//!
 //! A component with a mapping of the last case is refused when it is loaded: only its own `map` can name the
 //! namespace.
 //!
@@ -53,7 +55,10 @@ pub fn keys(mapping: &Mapping, managed: &ManagedKind, changed: &Resource) -> Vec
             .owners()
             .iter()
             .filter(|owner| owner.kind.same_type(&managed.kind))
-            .filter_map(|owner| named(&owner.name))
+            .filter_map(|owner| {
+                let namespace = owner.far.as_ref().and_then(|far| far.namespace.as_deref());
+                managed.named_from(namespace.unwrap_or(changed.key().namespace()), &owner.name)
+            })
             .collect(),
         Mapping::SameName => named(changed.key().name()).into_iter().collect(),
         Mapping::Label(label) => changed

@@ -151,7 +151,7 @@ impl<R: NativeReconciler> NativeController<R> {
     /// from.
     async fn list(&self, scope: &Scope) -> homeostat_store::Result<Revision> {
         // Read before the first page: later changes are seen again, and none is missed.
-        let from = self.store.revision();
+        let from = self.store.revision(scope).await?;
         let kinds = match scope {
             Scope::Kind(kind) => vec![kind.clone()],
             Scope::Everything => self.store.kinds().await?,

@@ -7,9 +7,9 @@ use homeostat_component::Engine;
 use homeostat_component::layers::Secrets;
 use homeostat_store::Store;
 
-use crate::Observer;
 use crate::costs::NoopObserver;
 use crate::secrets::NoSecrets;
+use crate::{Observer, Stores};
 
 /// Default bound on the keys of all queues together.
 pub const QUEUE_KEYS_MAX: u64 = 500_000;
@@ -22,8 +22,8 @@ pub const CONTROLLERS_MAX: usize = 10_000;
 pub struct Options {
     /// Compiles and runs guests.
     pub engine: Engine,
-    /// Keeps resources.
-    pub store: Arc<dyn Store>,
+    /// Keep resources.
+    pub stores: Stores,
     /// Where the secrets of HTTP grants come from. Default: no secrets.
     pub secrets: Arc<dyn Secrets>,
     /// Receives a record of every reconcile. Default: an observer that does nothing.
@@ -38,6 +38,9 @@ pub struct Options {
     pub queue_error_bytes_max: u64,
     /// Maximum number of controllers, including those that are ending. Default: 10 000.
     pub controllers_max: usize,
+    /// Deletes the dependents of owners that lived in another store and are gone. Only the store in which an owner
+    /// was named, with the content that it had then, can say that it is gone. Default: `false`.
+    pub collects_across_stores: bool,
     /// Seed of the queues' randomness, which is the jitter of backoffs. Default: `None`, seeded by the
     /// operating system.
     pub seed: Option<u64>,
@@ -46,15 +49,21 @@ pub struct Options {
 impl Options {
     /// Returns the defaults around an engine and a store.
     pub fn new(engine: Engine, store: Arc<dyn Store>) -> Self {
+        Self::with_stores(engine, Stores::One(store))
+    }
+
+    /// Returns the defaults around an engine and one or more stores.
+    pub fn with_stores(engine: Engine, stores: Stores) -> Self {
         Self {
             engine,
-            store,
+            stores,
             secrets: Arc::new(NoSecrets),
             observer: Arc::new(NoopObserver),
             drain_deadline: Duration::from_secs(10),
             queue_keys_max: QUEUE_KEYS_MAX,
             queue_error_bytes_max: QUEUE_ERROR_BYTES_MAX,
             controllers_max: CONTROLLERS_MAX,
+            collects_across_stores: false,
             seed: None,
         }
     }

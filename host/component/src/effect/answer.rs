@@ -160,6 +160,8 @@ impl From<store::Error> for StoreError {
             store::Error::AlreadyExists { current, .. } => Self::AlreadyExists(current.to_string()),
             store::Error::Invalid { path, reason } => Self::Invalid(format!("{path}: {reason}")),
             store::Error::TooLarge { .. } => Self::TooLarge(text),
+            store::Error::Forbidden { .. } => Self::Forbidden(text),
+            store::Error::Unsupported { .. } => Self::Invalid(text),
             store::Error::Expired { .. } | store::Error::FutureRevision { .. } => Self::Expired(text),
             _ => Self::Unavailable(text),
         }

@@ -16,8 +16,10 @@ fn resource(json: &str) -> ResourceData {
 
 fn every_effect() -> Vec<Effect> {
     vec![
-        Effect::Get { key: key("web"), view: View::Metadata },
+        Effect::Get { key: key("web"), view: View::Metadata, live: false },
+        Effect::Get { key: key("web"), view: View::Metadata, live: true },
         Effect::List { query: Query::all(Kind::new("", "v1", "Pod")), view: View::Keys },
+        Effect::List { query: Query { live: true, ..Query::all(Kind::new("", "v1", "Pod")) }, view: View::Keys },
         Effect::Write(Write::UpdateStatus {
             key: key("web"),
             status: json!({"ready": 1}),
@@ -78,13 +80,24 @@ fn answers_survive_encoding_and_decoding_as_json() {
 fn the_json_of_traces_is_stable() {
     let follow = serde_json::to_value(Effect::WallClock).unwrap();
     assert_eq!(follow, json!("wallClock"));
-    let get = serde_json::to_value(Effect::Get { key: key("web"), view: View::Whole }).unwrap();
+    let get = serde_json::to_value(Effect::Get { key: key("web"), view: View::Whole, live: false }).unwrap();
     let kind = json!({"group": "apps", "version": "v1", "name": "Deployment"});
     assert_eq!(get, json!({"get": {"key": {"kind": kind, "namespace": "default", "name": "web"}, "view": "whole"}}));
     let refused = serde_json::to_value(Answer::Done(Err(StoreError::Forbidden("no".into())))).unwrap();
     assert_eq!(refused, json!({"done": {"err": {"forbidden": "no"}}}));
     let done = serde_json::to_value(Answer::Done(Ok(()))).unwrap();
     assert_eq!(done, json!({"done": {"ok": null}}));
+}
+
+#[test]
+fn a_read_that_was_recorded_without_live_is_a_plain_read() {
+    let kind = json!({"group": "apps", "version": "v1", "name": "Deployment"});
+    let get = json!({"get": {"key": {"kind": kind, "namespace": "default", "name": "web"}, "view": "whole"}});
+    let read = Effect::Get { key: key("web"), view: View::Whole, live: false };
+    assert_eq!(serde_json::from_value::<Effect>(get).unwrap(), read);
+    let list = json!({"list": {"query": {"kind": kind}, "view": "keys"}});
+    let read = Effect::List { query: Query::all(Kind::new("apps", "v1", "Deployment")), view: View::Keys };
+    assert_eq!(serde_json::from_value::<Effect>(list).unwrap(), read);
 }
 
 #[test]

@@ -33,9 +33,11 @@ pub(super) use or_refuse;
 
 impl wit::Host for State {
     async fn get(&mut self, key: types::Key, view: types::View) -> Reply<types::Resource> {
-        let effect = Effect::Get { key: or_refuse!(from_key(key)), view: from_view(view) };
-        let answer = answer!(self.context.perform(effect).await?, Resource);
-        Ok(answer.map(to_resource).map_err(to_error))
+        self.read(key, view, false).await
+    }
+
+    async fn get_live(&mut self, key: types::Key, view: types::View) -> Reply<types::Resource> {
+        self.read(key, view, true).await
     }
 
     async fn list(
@@ -46,15 +48,20 @@ impl wit::Host for State {
         limit: Option<u32>,
         from: Option<String>,
     ) -> Reply<types::Page> {
-        let query = Query {
-            kind: or_refuse!(from_kind(kind)),
-            selector: or_refuse!(from_selector(selector)),
-            limit: Some(or_refuse!(items_max(limit))),
-            from,
-        };
-        let effect = Effect::List { query, view: from_view(view) };
-        let answer = answer!(self.context.perform(effect).await?, Page);
-        Ok(answer.map(to_page).map_err(to_error))
+        let query = or_refuse!(query(kind, selector, limit, from));
+        self.read_page(query, view).await
+    }
+
+    async fn list_live(
+        &mut self,
+        kind: types::Kind,
+        selector: types::Selector,
+        view: types::View,
+        limit: Option<u32>,
+        from: Option<String>,
+    ) -> Reply<types::Page> {
+        let query = or_refuse!(query(kind, selector, limit, from));
+        self.read_page(Query { live: true, ..query }, view).await
     }
 
     async fn create(&mut self, json: String) -> Reply<types::Resource> {
@@ -119,6 +126,18 @@ impl wit::Host for State {
 }
 
 impl State {
+    async fn read(&mut self, key: types::Key, view: types::View, live: bool) -> Reply<types::Resource> {
+        let effect = Effect::Get { key: or_refuse!(from_key(key)), view: from_view(view), live };
+        let answer = answer!(self.context.perform(effect).await?, Resource);
+        Ok(answer.map(to_resource).map_err(to_error))
+    }
+
+    async fn read_page(&mut self, query: Query, view: types::View) -> Reply<types::Page> {
+        let effect = Effect::List { query, view: from_view(view) };
+        let answer = answer!(self.context.perform(effect).await?, Page);
+        Ok(answer.map(to_page).map_err(to_error))
+    }
+
     async fn write(&mut self, write: Write) -> Reply<types::Resource> {
         let answer = answer!(self.context.perform(Effect::Write(write)).await?, Written);
         Ok(answer.map(|WriteData { resource, .. }| to_resource(resource)).map_err(to_error))
@@ -126,6 +145,16 @@ impl State {
 }
 
 impl types::Host for State {}
+
+fn query(
+    kind: types::Kind,
+    selector: types::Selector,
+    limit: Option<u32>,
+    from: Option<String>,
+) -> Result<Query, StoreError> {
+    let (kind, selector) = (from_kind(kind)?, from_selector(selector)?);
+    Ok(Query { selector, limit: Some(items_max(limit)?), from, ..Query::all(kind) })
+}
 
 fn items_max(limit: Option<u32>) -> Result<usize, StoreError> {
     match limit.unwrap_or(LIST_ITEMS_MAX) {

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use homeostat_store::Query;
 use http_body_util::{BodyExt, Full};
 use wasmtime::Store;
 use wasmtime_wasi_http::{Error, WasiHttpHooks};
@@ -96,6 +97,23 @@ async fn a_page_has_at_most_the_items_that_the_contract_allows() {
         assert!(matches!(list(Some(limit)).await, Err(types::StoreError::Invalid(_))), "{limit}");
     }
     assert!(world.effects.lock().unwrap().is_empty(), "nobody is asked");
+}
+
+#[tokio::test]
+async fn a_live_read_is_the_plain_effect_with_a_mark() {
+    let world = Arc::<World>::default();
+    let mut store = store(&world);
+    let kind = || types::Kind { group: String::new(), version: "v1".to_owned(), name: "Pod".to_owned() };
+    let selector = || types::Selector { namespace: None, labels: Vec::new(), fields: Vec::new(), owner: None };
+    wit_store::Host::list(store.data_mut(), kind(), selector(), types::View::Keys, None, None).await.unwrap().unwrap();
+    let Effect::List { query: plain, .. } = world.last() else { panic!("no list") };
+    wit_store::Host::list_live(store.data_mut(), kind(), selector(), types::View::Keys, None, None)
+        .await
+        .unwrap()
+        .unwrap();
+    let Effect::List { query, .. } = world.last() else { panic!("no list") };
+    assert!(!plain.live);
+    assert_eq!(query, Query { live: true, ..plain });
 }
 
 #[tokio::test]

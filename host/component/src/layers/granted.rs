@@ -182,7 +182,7 @@ impl<E: Effects> Granted<E> {
                 if let (Some(mark), Some(last)) = (&query.from, seen.last())
                     && (seen.len() >= items_max || bytes > PAGE_BYTES_MAX)
                 {
-                    return match continue_after(mark, &last.key) {
+                    return match continue_after(mark, &last.key, query.limit) {
                         Ok(next) => Answer::Page(Ok(PageData { items: seen, revision, next: Some(next) })),
                         Err(error) => Answer::Page(Err(error.into())),
                     };

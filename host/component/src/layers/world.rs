@@ -116,8 +116,8 @@ impl World {
 impl Effects for World {
     async fn perform(&self, call: &Call, effect: Effect) -> Answer {
         match effect {
-            Effect::Get { key, view } => {
-                let resource = self.store.get(&key).await;
+            Effect::Get { key, view, live } => {
+                let resource = if live { self.store.get_live(&key).await } else { self.store.get(&key).await };
                 Answer::Resource(resource.map(|resource| ResourceData::new(&resource, view)).map_err(Into::into))
             }
             Effect::List { query, view } => Answer::Page(self.list(&query, view).await),

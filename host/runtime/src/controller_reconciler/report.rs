@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::sync_results::SyncOutcome;
 use crate::rollout::{RolloutPhase, RolloutStatus, Share};
+use crate::stores::StoresReadiness;
 use crate::{ControllerState, ControllerStatus, SwapRecord};
 
 /// The inputs of a status.
@@ -29,6 +30,8 @@ pub(super) struct StatusInputs<'f> {
     pub(super) cause: Option<&'f str>,
     /// The rollout.
     pub(super) rollout: Option<RolloutStatus>,
+    /// Whether its stores can be used; `None` if nothing runs, or if the host has one store.
+    pub(super) stores: Option<StoresReadiness>,
 }
 
 /// One condition: type, status, reason and message.
@@ -53,10 +56,11 @@ pub(super) fn status(before: &Value, facts: &StatusInputs<'_>, now: &str) -> Val
     let known = before.get("lastSwap");
     set("lastSwap", swapped.map(|swap| explained(known, swap, facts.cause)).or_else(|| known.cloned()));
     set("rollout", facts.rollout.as_ref().map(|record| json!(record)));
-    let conditions = conditions(facts).map(|condition| dated(before, condition, now));
+    let conditions = conditions(facts).into_iter().chain(stores_ready(facts));
+    let conditions = conditions.map(|condition| dated(before, condition, now));
     let conditions = conditions
         .map(|condition| if condition["type"] == "Ready" { held(before, condition, facts) } else { condition });
-    set("conditions", Some(conditions.to_vec().into()));
+    set("conditions", Some(conditions.collect::<Vec<_>>().into()));
     Value::Object(status)
 }
 
@@ -153,6 +157,14 @@ fn ready(facts: &StatusInputs<'_>) -> Condition {
     ("Ready", is_ready, reason, message.unwrap_or_default())
 }
 
+/// Returns whether the stores can be used in which the controller's kinds live.
+fn stores_ready(facts: &StatusInputs<'_>) -> Option<Condition> {
+    Some(match facts.stores.clone()? {
+        StoresReadiness::Ready => ("StoresReady", true, "StoresReady", String::new()),
+        StoresReadiness::Waiting { reason, message } => ("StoresReady", false, reason, message),
+    })
+}
+
 /// Returns a condition in Kubernetes' form, with its last transition time.
 fn dated(before: &Value, (name, holds, reason, message): Condition, now: &str) -> Value {
     let status = if holds { "True" } else { "False" };
@@ -195,6 +207,7 @@ mod tests {
             revision: None,
             cause: None,
             rollout: None,
+            stores: None,
         }
     }
 
@@ -217,6 +230,24 @@ mod tests {
         assert_eq!(condition(&third, "Loaded")["status"], "True");
         assert_eq!(condition(&third, "Loaded")["lastTransitionTime"], "three");
         assert_eq!(condition(&third, "Degraded")["status"], "False");
+    }
+
+    #[test]
+    fn a_controller_whose_store_is_away_has_a_condition_that_says_so() {
+        let put = SyncOutcome::Put(Put::Added);
+        let at = |before: &Value, stores: Option<StoresReadiness>, now: &str| {
+            status(before, &StatusInputs { stores, ..facts(&put) }, now)
+        };
+        let one = at(&Value::Null, None, "one");
+        assert!(one["conditions"].as_array().unwrap().iter().all(|condition| condition["type"] != "StoresReady"));
+        let waiting = StoresReadiness::Waiting { reason: "StoreAway", message: "store bus: no route".to_owned() };
+        let away = at(&one, Some(waiting), "two");
+        let shown = condition(&away, "StoresReady");
+        assert_eq!((&shown["status"], &shown["reason"]), (&json!("False"), &json!("StoreAway")));
+        assert_eq!((&shown["message"], &shown["lastTransitionTime"]), (&json!("store bus: no route"), &json!("two")));
+        let back = at(&away, Some(StoresReadiness::Ready), "three");
+        assert_eq!(condition(&back, "StoresReady")["status"], "True");
+        assert_eq!(at(&back, Some(StoresReadiness::Ready), "four"), back, "nothing is written in a loop");
     }
 
     #[test]

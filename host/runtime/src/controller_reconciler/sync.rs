@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use homeostat_component::{Component, Severity};
-use homeostat_store::{Resource, Revision};
+use homeostat_store::{Resource, Revision, Scope};
 use homeostat_workqueue::{Next, Priority};
 use serde_json::Value;
 
@@ -15,11 +15,11 @@ use super::report::{self, StatusInputs};
 use super::sync_results::SyncOutcome;
 use super::{AppliedState, ControllerReconciler, Job, STARTUP_MAX, key, tell_refused};
 use crate::controller::Controller;
-use crate::host_kinds::RESTARTED;
+use crate::host_kinds::{RESTARTED, controllers};
 use crate::manifest::{ComponentSource, ValidSpec};
 use crate::reasons::{chain, list};
 use crate::rollout::{ActiveRollout, Plan, RolloutPhase, RolloutState, RolloutStatus, Share, needs_rollout};
-use crate::{Definition, Error, Host, Put, Suspend};
+use crate::{ControllerStatus, Definition, Error, Host, Put, Suspend};
 
 /// Why a definition was not installed.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl ControllerReconciler {
     /// The reason for a retry with backoff.
     pub(super) async fn reconcile(&self, host: &Host, name: &str) -> Result<Next, String> {
         // Taken before the read, so that a later deletion is reported again.
-        let seen = host.store().revision();
+        let seen = host.store().revision(&Scope::Kind(controllers())).await.map_err(|error| chain(&error))?;
         let resource = match host.store().get(&key(name)).await {
             Ok(resource) if !resource.is_deleting() => resource,
             Ok(_) | Err(homeostat_store::Error::NotFound { .. }) => {
@@ -445,12 +445,17 @@ impl ControllerSync<'_> {
     ) -> homeostat_store::Result<()> {
         let controller = self.controller();
         let is_new = |controller: &Arc<Controller>| controller.telemetry.began.elapsed() < STARTUP_MAX;
+        let running = controller.as_ref().map(|controller| controller.status());
+        let used = |running: &ControllerStatus| {
+            self.host.stores().readiness([&running.manages].into_iter().chain(&running.watches))
+        };
         let inputs = StatusInputs {
             generation: self.resource.generation(),
             outcome,
             wanted: self.resource.document().pointer("/spec/component/digest").and_then(Value::as_str),
             is_new: controller.as_ref().is_some_and(is_new),
-            running: controller.map(|controller| controller.status()),
+            stores: running.as_ref().and_then(used),
+            running,
             revision: self.applied().map(|applied| applied.revision),
             cause: self.resource.annotation(CAUSE),
             rollout,

@@ -1,7 +1,7 @@
 use homeostat_component::{Changes, DuringDelay};
 use homeostat_fixtures::{create, delete, memory_store};
-use homeostat_store::Store;
 use homeostat_store::memory::MemoryStore;
+use homeostat_store::{Scope, Store};
 
 use super::*;
 use crate::Kinds;
@@ -76,13 +76,13 @@ async fn a_declaration_is_stored_once_and_again_when_it_changes() {
     let store = memory_store();
     let first = context(store.clone());
     first.declare("web", &managing(sites("v1"))).await.unwrap();
-    let revision = store.revision();
+    let revision = store.revision(&Scope::Everything).await.unwrap();
     first.declare("web", &managing(sites("v1"))).await.unwrap();
     first.declare("other", &managing(KindDeclaration { schema: None, ..sites("v1") })).await.unwrap();
     let again = context(store.clone());
     again.declare_stored().await.unwrap();
     again.declare("web", &managing(sites("v1"))).await.unwrap();
-    assert_eq!(store.revision(), revision, "nothing was written of what was known");
+    assert_eq!(store.revision(&Scope::Everything).await.unwrap(), revision, "nothing was written of what was known");
     let schema = Some(json!({ "type": "object", "properties": { "spec": { "type": "integer" } } }));
     again.declare("web", &managing(KindDeclaration { schema: schema.clone(), ..sites("v1") })).await.unwrap();
     let last = context(store.clone());

@@ -53,7 +53,13 @@ async fn say_terminating(context: &Context, definition: &Resource) -> Result<()>
 }
 
 /// Deletes the resources of a kind. Returns the number that is left because of finalizers.
+///
+/// Resources in another store than the host's own stay: other hosts may use them, each with a definition of its
+/// own.
 async fn delete_resources(context: &Context, kind: &Kind) -> Result<usize> {
+    if context.stores.is_far(kind) {
+        return Ok(0);
+    }
     let mut there = Vec::new();
     let about = |resource: &Arc<Resource>| {
         there.push((resource.key().clone(), resource.uid().to_owned(), resource.is_deleting()));
@@ -99,7 +105,8 @@ async fn remove_kind(context: &Context, definition: &Resource, info: &KindInfo) 
     context.kinds.remove_definition(info);
     // Resources created just before the removal.
     delete_resources(context, &info.kind).await?;
-    let message = format!("the kind {} and its resources were deleted with their definition", info.kind);
+    let what = if context.stores.is_far(&info.kind) { "" } else { " and its resources" };
+    let message = format!("the kind {}{what} was removed with its definition", info.kind);
     context.event(&"homeostat".into(), Some(definition.key().clone()), Severity::Normal, "KindRemoved", &message);
     Ok(true)
 }

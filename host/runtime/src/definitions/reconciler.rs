@@ -91,7 +91,7 @@ impl DefinitionReconciler {
     async fn sync(&self, name: &Arc<str>, last: &Arc<Resource>) -> homeostat_store::Result<Next> {
         let context = &*self.context;
         // Taken before the read, so that a definition created later is newer.
-        let seen = context.store.revision();
+        let seen = context.store.revision(&Scope::Kind(last.key().kind().clone())).await?;
         let Some(definition) = found(context.store.get(last.key()).await)? else {
             let is_gone = clean_up_deleted(context, last, seen).await?;
             if is_gone {

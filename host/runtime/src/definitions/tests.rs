@@ -159,7 +159,8 @@ fn a_kind_outlives_its_forcibly_removed_definition_for_waiting_resources() {
         other["spec"]["names"] = json!({ "kind": "Page", "plural": "pages" });
         store.write(Write::Create { document: other }).await.unwrap();
         let page = Key::new(definitions(), "", "pages.example.com");
-        let mut watch = store.watch(Scope::Kind(definitions()), store.revision()).await.unwrap();
+        let mut watch =
+            store.watch(Scope::Kind(definitions()), store.revision(&Scope::Everything).await.unwrap()).await.unwrap();
         while store.get(&page).await.unwrap().status().get("conditions").is_none() {
             watch.next().await.unwrap();
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use homeostat_store::{Error, Key, Kind};
+use homeostat_store::{Error, Key, Kind, Scope, View};
 use homeostat_workqueue::Priority;
 
 use super::{Feeder, FeederError, Intake, IntakeError, RoomWait};
@@ -32,9 +32,11 @@ impl Feeder for FollowFeeder {
     }
 
     async fn run(&self, intake: &Intake) -> Result<(), FeederError> {
+        let _cached = self.watches.store().subscribe(&self.kind, View::Whole);
         let mut refused = WaitingFollowers::default();
         loop {
-            let mut watch = self.watches.watch(&self.kind, self.watches.store().revision());
+            let from = self.watches.store().revision(&Scope::Kind(self.kind.clone())).await?;
+            let mut watch = self.watches.watch(&self.kind, from);
             // Changes before this watch started are covered by running all followers once.
             refused.add(intake, self.follows.followers_of_kind(&self.kind), Priority::LOW);
             loop {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use homeostat_component::{Changes, Disclosure, Grants, Mapping};
-use homeostat_store::{Error, EventType, Key, Kind, Resource, Revision};
+use homeostat_store::{Error, EventType, Key, Kind, Resource, Revision, View};
 use homeostat_workqueue::Priority;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -129,6 +129,8 @@ impl Feeder for WatchFeeder {
 
 impl WatchFeeder {
     async fn list_and_watch(&self, intake: &Intake) -> Result<(), FeederError> {
+        // Guests of this controller read the kind, too.
+        let _cached = self.watches.store().subscribe(&self.kind, View::Whole);
         let mut turns = intake.deletions.subscribe();
         loop {
             let revision = self.list(intake).await?;

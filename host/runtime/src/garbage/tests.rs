@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use homeostat_fixtures::{Fault, FaultyStore, On, memory_store};
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::{Error, Key, Kind, Resource, Revision, Store, Write};
 use homeostat_testing::soon;
@@ -8,6 +9,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::run;
+use crate::Stores;
 use crate::native_controller::tests::Flaky;
 
 fn key(name: &str) -> Key {
@@ -36,7 +38,7 @@ fn unavailable() -> Error {
 }
 
 fn start(flaky: &Arc<Flaky>, end: &CancellationToken) -> JoinHandle<()> {
-    tokio::spawn(run(Arc::clone(flaky) as Arc<dyn Store>, end.clone()))
+    tokio::spawn(run(Stores::One(Arc::clone(flaky) as Arc<dyn Store>), Arc::default(), end.clone()))
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,4 +94,28 @@ async fn a_resource_that_cannot_be_deleted_does_not_stop_the_others() {
     until_gone(&flaky.inner, "leaf").await;
     flaky.close().await;
     collector.await.expect("it ends with the store");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_a_cache_does_not_have_yet_is_not_gone() {
+    let memory = memory_store();
+    let metadata = json!({"name": "owner", "namespace": "default"});
+    let document = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+    let owner = memory.write(Write::Create { document }).await.expect("well formed").resource;
+    let reference = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.uid()});
+    let metadata = json!({"name": "part", "namespace": "default", "ownerReferences": [reference]});
+    let document = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata});
+    memory.write(Write::Create { document }).await.expect("well formed");
+    let root = create(&memory, "root", None).await;
+    create(&memory, "x-leaf", Some(&root)).await;
+    delete(&memory, "root").await;
+    let store = FaultyStore::over(memory.clone());
+    store.fault(On::GetCached, "ConfigMap", Fault::NotInstalled);
+    let end = CancellationToken::new();
+    let collector = tokio::spawn(run(Stores::One(store.clone()), Arc::default(), end.clone()));
+    // The parts are checked in the order of their names.
+    until_gone(&memory, "x-leaf").await;
+    assert!(memory.get(&key("part")).await.is_ok());
+    end.cancel();
+    collector.await.expect("it ends when it is told");
 }

@@ -90,7 +90,7 @@ impl Host {
         self.inner.context.kinds.clone()
     }
 
-    /// Returns the store.
+    /// Returns the store through which all kinds are read and written.
     pub fn store(&self) -> Arc<dyn Store> {
         self.inner.context.store.clone()
     }

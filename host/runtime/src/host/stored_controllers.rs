@@ -42,6 +42,13 @@ impl Host {
         self.inner.reconciler.get().map(|keeper| keeper.down()).unwrap_or_default()
     }
 
+    /// Updates the status of a controller that is a resource.
+    pub(crate) fn report_again(&self, controller: &str) {
+        if let Some(keeper) = self.inner.reconciler.get() {
+            keeper.enqueue(controller);
+        }
+    }
+
     /// Returns the last sync result of a `Controller`.
     pub fn last_sync_result(&self, controller: &str) -> Option<SyncResult> {
         self.inner.verdicts.last(controller)

@@ -1,6 +1,9 @@
 //! One kind in the registry: its names and versions, and the fields on which all declarations must agree.
 
+use std::sync::Arc;
+
 use homeostat_component::KindDeclaration;
+use homeostat_store::catalog::ServedKind;
 use homeostat_store::definition::{Definition, PrinterColumn, Scale, Version};
 use homeostat_store::jsonpath::JsonPath;
 use homeostat_store::schema::Schema;
@@ -65,8 +68,11 @@ pub struct KindInfo {
     /// The other served versions, in the order of the definition. `kind` has the storage version.
     #[serde(skip)]
     pub(super) others: Vec<OtherVersion>,
-    /// The source of the declaration: a controller or a `CustomResourceDefinition`.
+    /// The source of the declaration: a controller, a `CustomResourceDefinition` or a store.
     pub source: String,
+    /// The name of the store that has its resources; `None` if the host has one store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub store: Option<Arc<str>>,
     /// The definition is being deleted.
     #[serde(skip)]
     pub(super) ending: bool,
@@ -151,6 +157,40 @@ impl KindInfo {
             others: Vec::new(),
             source: source.to_owned(),
             kind,
+            store: None,
+            ending: false,
+            written: Revision::ZERO,
+        }
+    }
+
+    /// Returns a kind that the server of a store defines, in the version that the server prefers.
+    pub(super) fn served_by(served: &ServedKind, store: &str) -> Self {
+        let ServedKind { kind, versions, plural, singular, short_names, categories, namespaced, .. } = served;
+        let others = versions.iter().filter(|version| **version != kind.version);
+        let other = |version: &String| OtherVersion {
+            version: version.clone(),
+            schema: None,
+            scale: None,
+            columns: Vec::new(),
+            deprecation: None,
+        };
+        let singular = if singular.is_empty() { kind.name.to_lowercase() } else { singular.clone() };
+        Self {
+            plural: plural.clone(),
+            singular,
+            short_names: short_names.clone(),
+            categories: categories.clone(),
+            namespaced: *namespaced,
+            keys_only: false,
+            schema: None,
+            scale: ScalePaths::well_known(kind),
+            columns: Vec::new(),
+            deprecation: None,
+            is_served: true,
+            others: others.map(other).collect(),
+            source: format!("store {store}"),
+            kind: kind.clone(),
+            store: None,
             ending: false,
             written: Revision::ZERO,
         }
@@ -184,6 +224,7 @@ impl KindInfo {
             is_served: stored.served,
             others: others.map(OtherVersion::of).collect(),
             source: format!("{DEFINITION} {}.{}", names.plural, definition.group),
+            store: None,
             ending: document.pointer("/metadata/deletionTimestamp").is_some_and(|since| !since.is_null()),
             written: written.unwrap_or(Revision::ZERO),
         })

@@ -1,7 +1,12 @@
+use std::sync::Arc;
+
+use homeostat_fixtures::memory_store;
+use homeostat_store::catalog::{Catalog, ServedKind};
 use serde_json::json;
 
 use super::info::DEFINITION;
 use super::*;
+use crate::stores::tests::two;
 
 fn deployments() -> KindInfo {
     let kind = Kind::new("apps", "v1", "Deployment");
@@ -109,4 +114,72 @@ fn an_outdated_version_of_a_definition_changes_nothing() {
     kinds.remove_definition(&word(8, "gone"));
     assert_eq!(kinds.of(&deployments().kind), None);
     assert!(kinds.heard.lock().is_empty(), "nothing is left of what is gone");
+}
+
+/// Returns a kind that a server serves in these versions, preferred first.
+fn served_kind(group: &str, name: &str, versions: &[&str]) -> ServedKind {
+    ServedKind {
+        plural: format!("{}s", name.to_lowercase()),
+        versions: versions.iter().map(|version| (*version).to_owned()).collect(),
+        short_names: vec!["w".to_owned()],
+        namespaced: true,
+        ..ServedKind::new(Kind::new(group, versions[0], name))
+    }
+}
+
+fn declared(group: &str, version: &str, name: &str, plural: &str) -> KindInfo {
+    let kind = Kind::new(group, version, name);
+    let declaration = KindDeclaration { kind, plural: plural.into(), namespaced: true, keys_only: false, schema: None };
+    KindInfo::declared(&declaration, "controller web")
+}
+
+#[tokio::test]
+async fn the_kinds_of_a_server_are_known_where_they_live_and_a_declaration_has_to_agree() {
+    let kinds = Kinds::of_stores(&two(memory_store(), memory_store()));
+    let bus: Arc<str> = "bus".into();
+    let catalog = [served_kind("far.dev", "Widget", &["v2", "v1"]), served_kind("near.dev", "Gadget", &["v1"])];
+    kinds.set_server_kinds(&bus, &Catalog::new(catalog));
+    let v1 = Kind::new("far.dev", "v1", "Widget");
+    assert_eq!(kinds.find("w").map(|info| (info.kind.version, info.store)), Some(("v2".to_owned(), Some(bus.clone()))));
+    assert_eq!(kinds.find("gadgets"), None, "the kind lives at home");
+    assert!(kinds.stores(&v1) && kinds.served(&v1).is_some() && kinds.stored(&v1).is_some());
+    assert!(!kinds.stores(&Kind::new("far.dev", "v3", "Widget")));
+    assert!(kinds.by_plural("far.dev", "v1", "widgets").is_some());
+    assert_eq!(
+        kinds.with_resources().len(),
+        6,
+        "nothing is read of kinds that nobody uses: {:?}",
+        kinds.with_resources()
+    );
+    for (info, reason) in [
+        (declared("far.dev", "v1", "Widget", "widgetz"), "plural is `widgets` by store bus"),
+        (declared("far.dev", "v3", "Widget", "widgets"), "version is `v2` by store bus"),
+    ] {
+        let error = kinds.check(&info).unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+        assert!(kinds.declare(info).is_err());
+    }
+    kinds.declare(declared("far.dev", "v1", "Widget", "widgets")).unwrap();
+    assert_eq!(kinds.of(&v1).map(|info| info.kind), Some(v1.clone()), "the controller's version counts");
+    assert_eq!(kinds.list().iter().filter(|info| info.kind.group == "far.dev").count(), 1);
+    // The server does not serve it any more: the declaration stays.
+    kinds.set_server_kinds(&bus, &Catalog::default());
+    assert!(kinds.stores(&v1));
+}
+
+#[tokio::test]
+async fn changes_of_a_catalog_are_followed_until_the_end() {
+    let kinds = Arc::new(Kinds::of_stores(&two(memory_store(), memory_store())));
+    let (sender, catalog) = tokio::sync::watch::channel(Arc::<Catalog>::default());
+    let end = tokio_util::sync::CancellationToken::new();
+    let following = {
+        let (kinds, end) = (kinds.clone(), end.clone());
+        tokio::spawn(async move { kinds.follow_catalog(&"bus".into(), catalog, end).await })
+    };
+    sender.send_replace(Arc::new(Catalog::new([served_kind("far.dev", "Widget", &["v1"])])));
+    homeostat_testing::eventually("the kind", async || kinds.find("widgets")).await;
+    sender.send_replace(Arc::default());
+    homeostat_testing::eventually("its end", async || kinds.find("widgets").is_none().then_some(())).await;
+    end.cancel();
+    homeostat_testing::soon(following).await.unwrap();
 }

@@ -9,10 +9,10 @@ use crate::KindInfo;
 
 /// Records the effects that reach it.
 #[derive(Default)]
-struct Reached(Mutex<Vec<Effect>>);
+struct EffectLog(Mutex<Vec<Effect>>);
 
 #[async_trait]
-impl Effects for Reached {
+impl Effects for EffectLog {
     async fn perform(&self, _: &Call, effect: Effect) -> Answer {
         self.0.lock().push(effect);
         Answer::Unit
@@ -33,7 +33,7 @@ async fn perform(effect: Effect) -> (Answer, Option<Effect>) {
     let declaration =
         KindDeclaration { kind: demo_kind("Site"), plural: "sites".into(), namespaced: false, ..declaration };
     kinds.declare(KindInfo::declared(&declaration, "test")).unwrap();
-    let layer = KnownKinds::new(kinds, Reached::default());
+    let layer = KnownKinds::new(kinds, EffectLog::default());
     let call = Call { id: 1, controller: "test".into(), entry: EntryPoint::Reconcile, key: None };
     let answer = layer.perform(&call, effect).await;
     (answer, layer.inner.0.into_inner().pop())
@@ -46,7 +46,8 @@ fn create(document: Value) -> Effect {
 #[tokio::test]
 async fn a_kind_that_nobody_declared_is_not_found() {
     for kind in [demo_kind("Ghost"), Kind::new("demo.homeostat.dev", "v2", "App")] {
-        let (answer, reached) = perform(Effect::Get { key: Key::new(kind.clone(), "a", "b"), view: View::Whole }).await;
+        let (answer, reached) =
+            perform(Effect::Get { key: Key::new(kind.clone(), "a", "b"), view: View::Whole, live: false }).await;
         assert!(
             matches!(answer, Answer::Resource(Err(StoreError::NotFound(text))) if text.contains("demo.homeostat.dev"))
         );
@@ -60,7 +61,7 @@ async fn a_kind_that_nobody_declared_is_not_found() {
 
 #[tokio::test]
 async fn declared_kinds_pass_and_get_their_default_namespace() {
-    let effect = Effect::Get { key: Key::new(demo_kind("App"), "a", "b"), view: View::Whole };
+    let effect = Effect::Get { key: Key::new(demo_kind("App"), "a", "b"), view: View::Whole, live: false };
     assert_eq!(perform(effect.clone()).await, (Answer::Unit, Some(effect)));
     let document = json!({"apiVersion": "demo.homeostat.dev/v1", "kind": "App", "metadata": {"name": "a"}});
     let (_, reached) = perform(create(document)).await;
@@ -73,7 +74,7 @@ async fn declared_kinds_pass_and_get_their_default_namespace() {
 async fn a_guest_can_neither_read_nor_write_controllers() {
     for name in ["Controller", "ControllerRevision"] {
         let kind = Kind::new("homeostat.dev", "v1alpha1", name);
-        let get = Effect::Get { key: Key::new(kind.clone(), "", "a"), view: View::Whole };
+        let get = Effect::Get { key: Key::new(kind.clone(), "", "a"), view: View::Whole, live: false };
         let (answer, reached) = perform(get).await;
         assert!(matches!(answer, Answer::Resource(Err(StoreError::Forbidden(_)))), "{answer:?}");
         assert_eq!(reached, None);
@@ -100,7 +101,7 @@ async fn a_key_with_the_scope_of_another_kind_is_invalid_and_not_absent() {
         let precondition = homeostat_store::Precondition::default();
         let propagation = homeostat_store::Propagation::Background;
         for effect in [
-            Effect::Get { key: key.clone(), view: View::Whole },
+            Effect::Get { key: key.clone(), view: View::Whole, live: false },
             Effect::Follow { target: key.clone() },
             Effect::Write(Write::Delete { key: key.clone(), precondition, propagation }),
         ] {
@@ -108,7 +109,7 @@ async fn a_key_with_the_scope_of_another_kind_is_invalid_and_not_absent() {
             assert!(is_invalid(&answer) && reached.is_none(), "{key}: {answer:?}");
         }
     }
-    let get = Effect::Get { key: Key::new(demo_kind("Site"), "", "a"), view: View::Whole };
+    let get = Effect::Get { key: Key::new(demo_kind("Site"), "", "a"), view: View::Whole, live: false };
     assert_eq!(perform(get).await.0, Answer::Unit);
 }
 
@@ -132,7 +133,7 @@ async fn no_resource_is_created_while_its_definition_is_being_deleted() {
     });
     let kinds = Arc::new(Kinds::with_built_in(Default::default()));
     kinds.declare(KindInfo::from_definition(&document).unwrap()).unwrap();
-    let layer = KnownKinds::new(kinds, Reached::default());
+    let layer = KnownKinds::new(kinds, EffectLog::default());
     let call = Call { id: 1, controller: "test".into(), entry: EntryPoint::Reconcile, key: None };
     let site = json!({ "apiVersion": "demo.homeostat.dev/v1", "kind": "Site", "metadata": { "name": "a" } });
     let refused = layer.perform(&call, create(site.clone())).await;

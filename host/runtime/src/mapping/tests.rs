@@ -64,6 +64,28 @@ async fn an_owner_of_the_managed_kind_is_the_key_whatever_its_version() {
     assert_eq!(names(keys(&Mapping::Owner, &managed(), &part)), ["demo.homeostat.dev/v1/App shop/a"]);
 }
 
+#[tokio::test]
+async fn an_owner_in_another_namespace_is_mapped() {
+    let owner = |namespace: Value| {
+        let mut note = json!({
+            "store": "bus", "apiVersion": "demo.homeostat.dev/v1", "kind": "App", "name": "a", "uid": "u",
+        });
+        note["namespace"] = namespace;
+        json!({"annotations": {"homeostat.dev/owner": note.to_string()}})
+    };
+    for (home, namespace, wanted) in [
+        ("shop", Value::Null, "demo.homeostat.dev/v1/App shop/a"),
+        ("shop", json!("other"), "demo.homeostat.dev/v1/App other/a"),
+        ("", json!("other"), "demo.homeostat.dev/v1/App other/a"),
+    ] {
+        let part = resource_in(home, owner(namespace), json!({})).await;
+        assert_eq!(names(keys(&Mapping::Owner, &managed(), &part)), [wanted]);
+        assert_eq!(names(keys(&Mapping::Owner, &cluster_scoped(), &part)), ["demo.homeostat.dev/v1/App a"]);
+    }
+    let part = resource_in("", owner(Value::Null), json!({})).await;
+    assert!(keys(&Mapping::Owner, &managed(), &part).is_empty());
+}
+
 /// W3: owner, label, same name and field map to keys.
 #[tokio::test]
 async fn the_same_name_and_the_value_of_a_label_are_keys_in_the_same_namespace() {

@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::schema::Schemas;
-use homeostat_store::{Changes, Kind, Page, Request, Watch, Write, WriteResponse};
+use homeostat_store::{Changes, Kind, Page, Request, StoreStatus, Watch, Write, WriteResponse};
 use homeostat_testing::soon;
 use parking_lot::Mutex;
 use serde_json::json;
@@ -64,7 +64,7 @@ impl Store for Flaky {
         self.inner.submit(request).await
     }
 
-    fn schemas(&self) -> &Schemas {
+    fn schemas(&self) -> Option<&Schemas> {
         self.inner.schemas()
     }
 
@@ -74,12 +74,12 @@ impl Store for Flaky {
         Ok(Watch::new(FlakyWatch { inner, errors: Arc::clone(&self.errors) }))
     }
 
-    fn revision(&self) -> Revision {
-        self.inner.revision()
+    async fn revision(&self, scope: &Scope) -> Result<Revision> {
+        self.inner.revision(scope).await
     }
 
-    fn id(&self) -> &str {
-        self.inner.id()
+    fn status(&self) -> Vec<StoreStatus> {
+        self.inner.status()
     }
 
     async fn close(&self) {
@@ -134,14 +134,14 @@ async fn create(flaky: &Flaky, name: &str) {
     flaky.inner.write(Write::Create { document }).await.unwrap();
 }
 
-struct Started {
+struct ControllerRun {
     names: Arc<Names>,
     reconciled: mpsc::Receiver<String>,
     task: JoinHandle<()>,
     end: CancellationToken,
 }
 
-impl Started {
+impl ControllerRun {
     fn over(flaky: &Arc<Flaky>, permits: usize, keys_max: Option<u32>) -> Self {
         let (sender, reconciled) = mpsc::channel(100);
         let names = Arc::new(Names { reconciled: sender, permits: Semaphore::new(permits) });
@@ -162,7 +162,7 @@ async fn a_full_queue_holds_up_the_list_and_loses_no_item() {
     for number in 0..20 {
         create(&flaky, &format!("{number:02}")).await;
     }
-    let mut started = Started::over(&flaky, 0, Some(3));
+    let mut started = ControllerRun::over(&flaky, 0, Some(3));
     assert_eq!((started.next().await, started.next().await), ("00".to_owned(), "01".to_owned()));
     assert!(time::timeout(Duration::from_secs(60), started.reconciled.recv()).await.is_err(), "two run at once");
     started.names.permits.add_permits(100);
@@ -180,7 +180,7 @@ async fn a_full_queue_holds_up_the_list_and_loses_no_item() {
 async fn after_missed_history_everything_is_listed_again() {
     let flaky = Flaky::new([]);
     create(&flaky, "one").await;
-    let mut started = Started::over(&flaky, 100, None);
+    let mut started = ControllerRun::over(&flaky, 100, None);
     assert_eq!((started.next().await, started.next().await), ("one".to_owned(), "gone".to_owned()));
     flaky.errors.lock().push_back(Error::Expired { oldest: Revision(1) });
     create(&flaky, "two").await;
@@ -196,7 +196,7 @@ async fn after_missed_history_everything_is_listed_again() {
 async fn a_panic_is_retried_like_an_error_and_stops_no_other_item() {
     let flaky = Flaky::new([]);
     create(&flaky, "bad").await;
-    let mut started = Started::over(&flaky, 100, None);
+    let mut started = ControllerRun::over(&flaky, 100, None);
     let clock = time::Instant::now();
     assert_eq!((started.next().await, started.next().await), ("bad".to_owned(), "gone".to_owned()));
     assert_eq!(started.next().await, "bad");

@@ -16,7 +16,9 @@ fn watches() -> (Arc<FaultyStore>, Arc<SharedWatches>) {
 }
 
 async fn change(store: &dyn Store, name: &str) -> Revision {
-    apply(store, "App", name, json!({"now": store.revision().to_string()})).await.revision()
+    apply(store, "App", name, json!({"now": store.revision(&Scope::Everything).await.unwrap().to_string()}))
+        .await
+        .revision()
 }
 
 async fn names(watch: &mut Watch, count: usize) -> Vec<String> {
@@ -31,7 +33,7 @@ async fn names(watch: &mut Watch, count: usize) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn all_readers_of_a_kind_share_one_watch() {
     let (store, watches) = watches();
-    let from = store.revision();
+    let from = store.revision(&Scope::Everything).await.unwrap();
     let mut all: Vec<Watch> = (0..10).map(|_| watches.watch(&managed(), from)).collect();
     let mut waiting = JoinSet::new();
     for mut watch in all.drain(..) {
@@ -53,7 +55,8 @@ async fn all_readers_of_a_kind_share_one_watch() {
 async fn each_kind_has_its_own_watch_which_its_versions_share() {
     let (store, watches) = watches();
     let kinds = [managed(), Kind::new("demo.homeostat.dev", "v2", "App"), demo_kind("Part")];
-    let mut all: Vec<Watch> = kinds.iter().map(|kind| watches.watch(kind, store.revision())).collect();
+    let from = store.revision(&Scope::Everything).await.unwrap();
+    let mut all: Vec<Watch> = kinds.iter().map(|kind| watches.watch(kind, from)).collect();
     change(&*store, "a").await;
     apply(&*store, "Part", "p", json!({})).await;
     let mut seen = Vec::new();
@@ -67,7 +70,8 @@ async fn each_kind_has_its_own_watch_which_its_versions_share() {
 #[tokio::test(start_paused = true)]
 async fn readers_go_on_when_the_reader_that_polls_the_watch_leaves() {
     let (store, watches) = watches();
-    let [mut first, mut second] = [0, 1].map(|_| watches.watch(&managed(), store.revision()));
+    let from = store.revision(&Scope::Everything).await.unwrap();
+    let [mut first, mut second] = [0, 1].map(|_| watches.watch(&managed(), from));
     let reads = tokio::spawn(async move { first.next().await });
     tokio::task::yield_now().await;
     let waits = tokio::spawn(async move { names(&mut second, 1).await });
@@ -81,7 +85,8 @@ async fn readers_go_on_when_the_reader_that_polls_the_watch_leaves() {
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_is_not_polled_delays_no_other() {
     let (store, watches) = watches();
-    let [mut first, mut stuck, mut last] = [0, 1, 2].map(|_| watches.watch(&managed(), store.revision()));
+    let from = store.revision(&Scope::Everything).await.unwrap();
+    let [mut first, mut stuck, mut last] = [0, 1, 2].map(|_| watches.watch(&managed(), from));
     let mut reads = Box::pin(first.next());
     let mut waits = Box::pin(stuck.next());
     assert!((&mut reads).now_or_never().is_none() && (&mut waits).now_or_never().is_none());
@@ -105,7 +110,7 @@ async fn concurrent_readers_always_have_a_watch_and_no_watch_outlives_them() {
         let (store, watches) = (store.clone(), watches.clone());
         users.spawn(async move {
             for round in 0..50 {
-                let from = store.revision();
+                let from = store.revision(&Scope::Everything).await.unwrap();
                 let mut watch = watches.watch(&managed(), from);
                 let own = format!("{user}-{round}");
                 change(&*store, &own).await;
@@ -124,7 +129,7 @@ async fn concurrent_readers_always_have_a_watch_and_no_watch_outlives_them() {
     // Every user sees its own change.
     soon(users.join_all()).await;
     assert_eq!(store.open(), 0);
-    let mut watch = watches.watch(&managed(), store.revision());
+    let mut watch = watches.watch(&managed(), store.revision(&Scope::Everything).await.unwrap());
     change(&*store, "after").await;
     assert_eq!((names(&mut watch, 1).await, store.open()), (vec!["after".to_owned()], 1));
 }
@@ -133,7 +138,8 @@ async fn concurrent_readers_always_have_a_watch_and_no_watch_outlives_them() {
 #[tokio::test(start_paused = true)]
 async fn a_reader_behind_the_buffer_catches_up_alone_and_rejoins() {
     let (store, watches) = watches();
-    let [mut quick, mut slow] = [0, 1].map(|_| watches.watch(&managed(), store.revision()));
+    let from = store.revision(&Scope::Everything).await.unwrap();
+    let [mut quick, mut slow] = [0, 1].map(|_| watches.watch(&managed(), from));
     let count = EVENTS_MAX + 10;
     for number in 0..count {
         change(&*store, &number.to_string()).await;
@@ -151,10 +157,11 @@ async fn a_reader_behind_the_buffer_catches_up_alone_and_rejoins() {
 #[tokio::test(start_paused = true)]
 async fn large_documents_leave_the_shared_buffer_soon() {
     let (store, watches) = watches();
-    let [mut watch, _slow] = [0, 1].map(|_| watches.watch(&managed(), store.revision()));
+    let from = store.revision(&Scope::Everything).await.unwrap();
+    let [mut watch, _slow] = [0, 1].map(|_| watches.watch(&managed(), from));
     let large = "x".repeat(500_000);
     for _ in 0..20 {
-        let now = json!({"now": store.revision().to_string()});
+        let now = json!({"now": store.revision(&Scope::Everything).await.unwrap().to_string()});
         let document = json!({"apiVersion": "demo.homeostat.dev/v1", "kind": "App",
             "metadata": {"name": "a", "namespace": "default", "labels": now}, "spec": large});
         let write = homeostat_store::Write::Apply { document, manager: "test".into(), force: true };
@@ -171,7 +178,7 @@ async fn large_documents_leave_the_shared_buffer_soon() {
 #[tokio::test(start_paused = true)]
 async fn a_single_reader_needs_no_buffer() {
     let (store, watches) = watches();
-    let from = store.revision();
+    let from = store.revision(&Scope::Everything).await.unwrap();
     let mut watch = watches.watch(&managed(), from);
     for name in ["a", "b", "c"] {
         change(&*store, name).await;
@@ -191,14 +198,14 @@ async fn a_watch_that_has_missed_history_is_replaced() {
     let options = homeostat_store::Options { history_max: 1, ..homeostat_store::Options::default() };
     let store = FaultyStore::over(Arc::new(MemoryStore::new(options)));
     let watches = SharedWatches::of(store.clone());
-    let mut slow = watches.watch(&managed(), store.revision());
+    let mut slow = watches.watch(&managed(), store.revision(&Scope::Everything).await.unwrap());
     change(&*store, "a").await;
     names(&mut slow, 1).await;
     for number in 0..5000 {
         change(&*store, &number.to_string()).await;
     }
     assert!(matches!(soon(slow.next()).await, Err(Error::Expired { .. })));
-    let mut again = watches.watch(&managed(), store.revision());
+    let mut again = watches.watch(&managed(), store.revision(&Scope::Everything).await.unwrap());
     change(&*store, "b").await;
     assert_eq!((names(&mut again, 1).await, store.open()), (vec!["b".to_owned()], 2));
     drop(slow);
@@ -210,8 +217,8 @@ async fn a_watch_that_has_missed_history_is_replaced() {
 async fn a_hanging_watch_of_a_kind_delays_no_other_kind() {
     let (store, watches) = watches();
     store.fault(On::Watch, "Part", Fault::Wait);
-    let mut sick = watches.watch(&demo_kind("Part"), store.revision());
-    let mut sound = watches.watch(&managed(), store.revision());
+    let mut sick = watches.watch(&demo_kind("Part"), store.revision(&Scope::Everything).await.unwrap());
+    let mut sound = watches.watch(&managed(), store.revision(&Scope::Everything).await.unwrap());
     apply(&*store, "Part", "p", json!({})).await;
     let hangs = tokio::spawn(async move { names(&mut sick, 1).await });
     change(&*store, "a").await;
@@ -228,9 +235,9 @@ async fn a_reader_with_an_older_list_misses_nothing() {
     let store = MemoryStore::new(homeostat_store::Options::default());
     let watches = SharedWatches::of(Arc::new(store));
     let store = watches.store().clone();
-    let old = store.revision();
+    let old = store.revision(&Scope::Everything).await.unwrap();
     change(&*store, "a").await;
-    let mut others = watches.watch(&managed(), store.revision());
+    let mut others = watches.watch(&managed(), store.revision(&Scope::Everything).await.unwrap());
     let mut late = watches.watch(&managed(), old);
     change(&*store, "b").await;
     assert_eq!(names(&mut others, 1).await, ["b"]);

@@ -67,8 +67,10 @@ fn of_every_verb(namespace: &str) -> Vec<(&'static str, Effect)> {
     let query = Query { selector: selector.clone(), ..Query::all(pod()) };
     let change = Change::Merge(json!({}));
     vec![
-        ("get", Effect::Get { key: key(), view: View::Whole }),
-        ("list", Effect::List { query, view: View::Whole }),
+        ("get", Effect::Get { key: key(), view: View::Whole, live: false }),
+        ("get", Effect::Get { key: key(), view: View::Whole, live: true }),
+        ("list", Effect::List { query: query.clone(), view: View::Whole }),
+        ("list", Effect::List { query: Query { live: true, ..query }, view: View::Whole }),
         ("watch", Effect::Follow { target: key() }),
         ("watch", Effect::FollowAll { kind: pod(), selector }),
         ("create", Effect::Write(Write::Create { document: document() })),

@@ -2,8 +2,8 @@ mod headers;
 
 use std::sync::{Arc, Mutex};
 
-use homeostat_fixtures::{demo, demo_kind, memory_store};
-use homeostat_store::{EventType, Key, Query, View, Write};
+use homeostat_fixtures::{FaultyStore, demo, demo_key, demo_kind, memory_store};
+use homeostat_store::{EventType, Key, Query, Store, View, Write};
 use serde_json::json;
 
 use super::{FollowTarget, GuestEvent, GuestLogLine, Sink, World};
@@ -12,9 +12,9 @@ use crate::effect::{Answer, Call, Effect, Effects, EntryPoint, Level, StoreError
 use crate::layers::HttpClient;
 
 #[derive(Default)]
-struct Told(Mutex<Vec<String>>);
+struct MessageSink(Mutex<Vec<String>>);
 
-impl Sink for Told {
+impl Sink for MessageSink {
     fn event(&self, call: &Call, event: GuestEvent) {
         self.0.lock().unwrap().push(format!("{} event {}", call.controller, event.reason));
     }
@@ -33,14 +33,17 @@ impl Sink for Told {
 
 struct Setting {
     world: World,
-    told: Arc<Told>,
+    told: Arc<MessageSink>,
     call: Call,
 }
 
 impl Setting {
     fn new() -> Self {
-        let store = memory_store();
-        let told = Arc::new(Told::default());
+        Self::over(memory_store())
+    }
+
+    fn over(store: Arc<dyn Store>) -> Self {
+        let told = Arc::new(MessageSink::default());
         let config = Arc::new([("a".to_owned(), "1".to_owned()), ("b".to_owned(), "2".to_owned())].into());
         let world = World::new(store, told.clone(), config, HttpClient::new(1000).unwrap());
         Self { world, told, call: new_call(&Arc::from("test"), EntryPoint::Reconcile, None) }
@@ -61,7 +64,7 @@ async fn a_written_resource_can_be_read() {
     };
     assert_eq!(written.change, Some(EventType::Added));
     let key = Key::new(demo_kind("Thing"), "default", "a");
-    let Answer::Resource(Ok(read)) = setting.perform(Effect::Get { key, view: View::Keys }).await else {
+    let Answer::Resource(Ok(read)) = setting.perform(Effect::Get { key, view: View::Keys, live: false }).await else {
         panic!("it can be read");
     };
     assert_eq!((read.json.as_str(), &read.revision), ("", &written.resource.revision));
@@ -76,8 +79,23 @@ async fn a_written_resource_can_be_read() {
 #[tokio::test]
 async fn a_missing_resource_is_not_found() {
     let key = Key::new(demo_kind("Thing"), "default", "nobody");
-    let answer = Setting::new().perform(Effect::Get { key, view: View::Whole }).await;
+    let answer = Setting::new().perform(Effect::Get { key, view: View::Whole, live: false }).await;
     assert!(matches!(answer, Answer::Resource(Err(StoreError::NotFound(_)))), "{answer:?}");
+}
+
+#[tokio::test]
+async fn only_a_live_read_asks_past_the_caches_of_the_store() {
+    let store = FaultyStore::over(memory_store());
+    homeostat_fixtures::create(&*store, demo("Thing", "a", json!({}))).await;
+    let setting = Setting::over(store.clone());
+    for (live, live_reads) in [(false, 0), (true, 2)] {
+        let get = Effect::Get { key: demo_key("Thing", "a"), view: View::Whole, live };
+        assert!(matches!(setting.perform(get).await, Answer::Resource(Ok(_))));
+        let query = Query { live, ..Query::all(demo_kind("Thing")) };
+        let answer = setting.perform(Effect::List { query, view: View::Whole }).await;
+        assert!(matches!(&answer, Answer::Page(Ok(page)) if page.items.len() == 1), "{answer:?}");
+        assert_eq!(store.live_reads(), live_reads);
+    }
 }
 
 #[tokio::test]

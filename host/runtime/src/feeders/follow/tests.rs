@@ -30,7 +30,7 @@ async fn start(store: &Arc<FaultyStore>, follows: &Arc<Follows>) -> (Queue<Key>,
 }
 
 async fn change(store: &dyn Store, name: &str) {
-    apply(store, "Part", name, json!({"now": store.revision().to_string()})).await;
+    apply(store, "Part", name, json!({"now": store.revision(&Scope::Everything).await.unwrap().to_string()})).await;
 }
 
 /// W5: all feeders of a kind share one watch.

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use homeostat_component::{Changes, Mapping};
 use homeostat_fixtures::{Fault, FaultyStore, On, delete, demo_kind, memory_store};
-use homeostat_store::{Change, Precondition, Store, Write};
+use homeostat_store::{Change, Precondition, Scope, Store, Write};
 use homeostat_testing::soon;
 use serde_json::json;
 
@@ -90,7 +90,7 @@ impl Fed {
 
     /// Adds a part of this app.
     async fn part_of(&self, name: &str) {
-        let part = format!("p{}", self.store.revision());
+        let part = format!("p{}", self.store.revision(&Scope::Everything).await.unwrap());
         apply(&*self.store, "Part", &part, json!({"app": name})).await;
     }
 
@@ -168,7 +168,7 @@ async fn an_outdated_state_from_a_slow_feeder_is_ignored() {
 async fn a_key_of_a_deleted_resource_is_released_only_after_it_was_added() {
     let fed = Fed::with(&["a"]).await;
     fed.suspend();
-    fed.deletions.record(&key("a"), fed.store.revision(), DeletionState::Deleted);
+    fed.deletions.record(&key("a"), fed.store.revision(&Scope::Everything).await.unwrap(), DeletionState::Deleted);
     fed.comes(&[]).await;
     let add = |queue: &Queue<Key>, key, priority| queue.add(key, priority).is_ok();
     assert!(fed.deletions.add(key("a"), Priority::NORMAL, add));

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use homeostat_fixtures::{Fault, FaultyStore, On, delete, memory_store};
-use homeostat_store::{Change, Precondition, Store, Write};
+use homeostat_store::{Change, Precondition, Scope, Store, Write};
 use homeostat_testing::soon;
 use homeostat_workqueue::Queue;
 use serde_json::json;
@@ -57,8 +57,14 @@ async fn set_status(store: &dyn Store, key: Key, status: Value) {
 /// Expects exactly these keys, in any order: the next key after them is that of a change made now.
 async fn expect(store: &dyn Store, queue: &Queue<Key>, names: &[&str]) {
     // The marker change, of the managed kind or of a part that maps to it.
-    apply(store, "App", "last", json!({"now": store.revision().to_string()})).await;
-    apply(store, "Part", "last", json!({"app": "last", "now": store.revision().to_string()})).await;
+    apply(store, "App", "last", json!({"now": store.revision(&Scope::Everything).await.unwrap().to_string()})).await;
+    apply(
+        store,
+        "Part",
+        "last",
+        json!({"app": "last", "now": store.revision(&Scope::Everything).await.unwrap().to_string()}),
+    )
+    .await;
     let mut came = BTreeSet::new();
     // The keys of a first list come after the changes, all at once.
     while !came.contains(&key("last")) || !queue.is_empty() {

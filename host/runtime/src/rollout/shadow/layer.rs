@@ -8,7 +8,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use homeostat_component::layers::{FollowTarget, GuestEvent, GuestLogLine, Sink, World};
 use homeostat_component::{Answer, Call, Effect, Effects, HttpError, StoreError, WriteData};
-use homeostat_store::{Key, Query, Store, View, Write};
+use homeostat_store::schema::Schemas;
+use homeostat_store::{Key, Query, Revision, Store, View, Write};
 use parking_lot::Mutex;
 
 use super::UnfitReason;
@@ -38,11 +39,11 @@ impl ShadowEffects {
         self.unfit.lock().get_or_insert(why);
     }
 
-    async fn get(&self, call: &Call, key: Key, view: View) -> Answer {
+    async fn get(&self, call: &Call, key: Key, view: View, live: bool) -> Answer {
         let known = self.scene.lock().get(&key, view);
         match known {
             ReplayAnswer::Answer(answer) => answer,
-            ReplayAnswer::ReadStore => self.world.perform(call, Effect::Get { key, view }).await,
+            ReplayAnswer::ReadStore => self.world.perform(call, Effect::Get { key, view, live }).await,
         }
     }
 
@@ -65,7 +66,9 @@ impl ShadowEffects {
             return answer;
         }
         let current = self.current(&write).await?;
-        let (schemas, revision) = (self.store.schemas(), self.store.revision().next());
+        let revision = current.as_ref().map_or(Revision(1), |current| current.revision().next());
+        let undeclared = Schemas::default();
+        let schemas = self.store.schemas().unwrap_or(&undeclared);
         self.scene.lock().write(write, &call.controller, schemas, revision, current)
     }
 
@@ -94,7 +97,7 @@ impl ShadowEffects {
 impl Effects for ShadowEffects {
     async fn perform(&self, call: &Call, effect: Effect) -> Answer {
         let known = match effect {
-            Effect::Get { key, view } => return self.get(call, key, view).await,
+            Effect::Get { key, view, live } => return self.get(call, key, view, live).await,
             Effect::List { query, view } => return self.list(call, query, view).await,
             Effect::Write(write) => return Answer::Written(self.write(call, write).await),
             Effect::Follow { .. } | Effect::FollowAll { .. } => return Answer::Done(Ok(())),

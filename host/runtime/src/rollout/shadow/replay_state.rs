@@ -98,12 +98,15 @@ impl ReplayState {
             changes.extend(changed(exchange));
         }
         let used = vec![false; exchanges.len()];
+        let exchanges =
+            exchanges.into_iter().map(|Exchange { effect, answer }| Exchange { effect: not_live(effect), answer });
+        let exchanges = exchanges.collect();
         Ok(Self { exchanges, steps, used, places, late: 0 })
     }
 
     /// Answers a read of one resource.
     pub(super) fn get(&mut self, key: &Key, view: View) -> ReplayAnswer {
-        let effect = Effect::Get { key: key.clone(), view };
+        let effect = Effect::Get { key: key.clone(), view, live: false };
         let place = self.places.get(&bare(key));
         let (parted, steps) = place.map_or((false, 0), |place| (place.diverged, place.steps));
         if !parted && let Some(answer) = self.lookup(&effect, Some(steps), true) {
@@ -125,7 +128,7 @@ impl ReplayState {
         let of_kind =
             || self.places.iter().filter(|(key, _)| key.kind().same_type(&query.kind)).map(|(_, place)| place);
         let (parted, steps) = (of_kind().any(|place| place.diverged), of_kind().map(|place| place.steps).sum());
-        let effect = Effect::List { query: query.clone(), view };
+        let effect = not_live(Effect::List { query: query.clone(), view });
         match self.lookup(&effect, Some(steps), true).filter(|_| !parted) {
             Some(answer) => ReplayAnswer::Answer(answer),
             None => ReplayAnswer::ReadStore,
@@ -235,6 +238,16 @@ impl ReplayState {
         };
         self.used[at] = true;
         Some(self.exchanges[at].answer.clone())
+    }
+}
+
+/// Returns the same read without [`Query::live`]. What the stable version read answers both forms of the same
+/// read: no time passes in a replay.
+fn not_live(effect: Effect) -> Effect {
+    match effect {
+        Effect::Get { key, view, live: _ } => Effect::Get { key, view, live: false },
+        Effect::List { query, view } => Effect::List { query: Query { live: false, ..query }, view },
+        other => other,
     }
 }
 

@@ -146,7 +146,7 @@ impl Random {
 
 /// A key, and its one queued run.
 #[derive(Clone, Copy)]
-struct Queued {
+struct QueuedKey {
     hash: u64,
     due: Option<u64>,
     is_resync: bool,
@@ -166,7 +166,7 @@ struct World {
     fault: Fault,
     random: Random,
     now: u64,
-    keys: Vec<Queued>,
+    keys: Vec<QueuedKey>,
     /// The sum of the weights of the keys up to each.
     weights: Vec<f64>,
     due: BinaryHeap<Reverse<(u64, usize)>>,
@@ -192,7 +192,7 @@ impl World {
             sum += ((place + 1) as f64).powf(-load.skew);
             weights.push(sum);
             let is_broken = random.is(load.broken);
-            Queued {
+            QueuedKey {
                 hash: key_hash(&names[place], salt),
                 due: None,
                 is_resync: false,
@@ -205,7 +205,7 @@ impl World {
                 is_timer: false,
             }
         });
-        let keys: Vec<Queued> = keys.collect();
+        let keys: Vec<QueuedKey> = keys.collect();
         let runs = (load.events.max(0.1) * PAST_SECONDS) as u64;
         let mut past = RunTotals { runs, ..RunTotals::default() };
         (0..runs).for_each(|_| past.errors += u64::from(random.is(load.errors)));
@@ -216,7 +216,7 @@ impl World {
         let (due, failed) = (BinaryHeap::new(), None);
         let mut world = Self { load, fault, random, now: 0, keys, weights, due, both, failed, machine, salt };
         for key in 0..load.keys {
-            let Queued { repeats, is_broken, .. } = world.keys[key];
+            let QueuedKey { repeats, is_broken, .. } = world.keys[key];
             let within = if is_broken { 60 } else { load.again.1.max(1) };
             if repeats || is_broken {
                 let due = (world.random.part() * (within * SECOND) as f64) as u64;
@@ -320,7 +320,7 @@ impl World {
         let stalls = Random(Dice::new(self.now / (5 * SECOND))).is(load.stalls);
         let times = if stalls { 4.0 } else { 1.0 } * if fault == Fault::Slow { 1.5 } else { 1.0 };
         let millis = load.millis * times * queued.length * (load.spread.0 * random.normal()).exp();
-        let Queued { is_resync, failures, .. } = queued;
+        let QueuedKey { is_resync, failures, .. } = queued;
         let wall = Duration::from_secs_f64(millis / 1000.0);
         let now = Duration::from_micros(self.now);
         let run = RunRecord {
@@ -357,7 +357,7 @@ impl World {
         }
     }
 
-    fn end(&mut self, queued: Queued, fault: Fault) -> RunResult {
+    fn end(&mut self, queued: QueuedKey, fault: Fault) -> RunResult {
         let (load, random) = (self.load, &mut self.random);
         let rotten = if queued.is_resync { load.rotten } else { 0.0 };
         match () {

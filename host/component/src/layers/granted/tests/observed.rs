@@ -22,7 +22,7 @@ fn pods() -> Grants {
 }
 
 fn get(kind: &str, name: &str) -> Effect {
-    Effect::Get { key: Key::new(Kind::new("", "v1", kind), "default", name), view: View::Whole }
+    Effect::Get { key: Key::new(Kind::new("", "v1", kind), "default", name), view: View::Whole, live: false }
 }
 
 #[tokio::test]

@@ -13,13 +13,13 @@ use crate::effect::{Effect, ResourceData, Severity, WriteData};
 const SECRET: &str = "hunter2";
 
 /// Performs effects on a store in memory, and records events.
-struct Stored {
+struct StoreEffects {
     store: MemoryStore,
     events: Mutex<Vec<Effect>>,
 }
 
 #[async_trait]
-impl Effects for Stored {
+impl Effects for StoreEffects {
     async fn perform(&self, _: &Call, effect: Effect) -> Answer {
         match effect {
             Effect::List { query, view } => Answer::Page(match self.store.list(&query).await {
@@ -49,7 +49,7 @@ impl Effects for Stored {
 }
 
 /// Grants these verbs on pods in the namespaces that begin with `team-`.
-async fn over(verbs: &[&str], places: &[(&str, &str)]) -> (Granted<Arc<Stored>>, Arc<Stored>) {
+async fn over(verbs: &[&str], places: &[(&str, &str)]) -> (Granted<Arc<StoreEffects>>, Arc<StoreEffects>) {
     let store = MemoryStore::new(Options::default());
     for (namespace, name) in places {
         let metadata = json!({"name": name, "namespace": namespace, "labels": {"password": SECRET}});
@@ -57,17 +57,17 @@ async fn over(verbs: &[&str], places: &[(&str, &str)]) -> (Granted<Arc<Stored>>,
         store.write(Write::Apply { document, manager: "owner".into(), force: false }).await.unwrap();
     }
     let grants = json!({"resources": [{"kinds": ["Pod"], "verbs": verbs, "namespaces": ["team-*"]}]});
-    let stored = Arc::new(Stored { store, events: Mutex::default() });
+    let stored = Arc::new(StoreEffects { store, events: Mutex::default() });
     (Granted::new(Arc::new(serde_json::from_value(grants).unwrap()), stored.clone()), stored)
 }
 
-async fn ask(granted: &Granted<Arc<Stored>>, effect: Effect) -> Answer {
+async fn ask(granted: &Granted<Arc<StoreEffects>>, effect: Effect) -> Answer {
     let own = Some(Key::new(Kind::new("", "v1", "Pod"), "team-a", "own"));
     granted.perform(&new_call(&Arc::from("guest"), EntryPoint::Reconcile, own), effect).await
 }
 
 /// Reads all pages of a list of all namespaces, and returns the names on each with its continuation.
-async fn pages(granted: &Granted<Arc<Stored>>, items_max: usize) -> Vec<(Vec<String>, Option<String>)> {
+async fn pages(granted: &Granted<Arc<StoreEffects>>, items_max: usize) -> Vec<(Vec<String>, Option<String>)> {
     let (mut pages, mut from) = (Vec::new(), None);
     loop {
         let query = Query { limit: Some(items_max), from: from.take(), ..Query::all(pod()) };
@@ -226,7 +226,7 @@ async fn a_refusal_does_not_reveal_whether_the_resource_exists() {
         let key = Key::new(pod(), "hidden", name);
         let (precondition, propagation) = (Precondition::default(), Propagation::Background);
         vec![
-            Effect::Get { key: key.clone(), view: View::Keys },
+            Effect::Get { key: key.clone(), view: View::Keys, live: false },
             Effect::Follow { target: key.clone() },
             Effect::Write(Write::Create { document: document(name) }),
             Effect::Write(Write::Apply { document: document(name), manager: "guest".into(), force: false }),

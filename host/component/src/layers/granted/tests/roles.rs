@@ -99,7 +99,7 @@ async fn a_tertiary_kind_is_writable_by_no_verb_under_any_grant() {
 
 #[tokio::test]
 async fn a_tertiary_kind_is_read_as_the_grants_say() {
-    let get = Effect::Get { key: Key::new(demo_kind("Config"), "default", "a"), view: View::Whole };
+    let get = Effect::Get { key: Key::new(demo_kind("Config"), "default", "a"), view: View::Whole, live: false };
     let list = Effect::List { query: Query::all(demo_kind("Config")), view: View::Whole };
     for effect in [get, list] {
         assert_eq!(perform(effect).await, (Answer::Unit, Vec::new(), 1));

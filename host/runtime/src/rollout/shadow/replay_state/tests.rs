@@ -1,7 +1,7 @@
 use homeostat_component::Blob;
 use homeostat_fixtures::{demo, demo_key, demo_kind};
 use homeostat_store::memory::MemoryStore;
-use homeostat_store::{Options, Precondition, Store};
+use homeostat_store::{Options, Precondition, Scope, Store};
 use serde_json::{Value, json};
 
 use super::*;
@@ -35,7 +35,7 @@ impl Old {
     async fn get(&mut self, name: &str) {
         let resource = self.store.get(&demo_key("App", name)).await;
         let answer = Answer::Resource(resource.map(|found| ResourceData::new(&found, View::Whole)).map_err(Into::into));
-        self.exchange(Effect::Get { key: demo_key("App", name), view: View::Whole }, answer);
+        self.exchange(Effect::Get { key: demo_key("App", name), view: View::Whole, live: false }, answer);
     }
 
     async fn list(&mut self) {
@@ -106,11 +106,31 @@ async fn stable_changes_are_invisible_until_the_candidate_repeats_them() {
 }
 
 #[tokio::test]
+async fn a_live_read_of_the_stable_version_answers_a_plain_one() {
+    let mut old = Old::new();
+    old.store.write(apply("a", 1)).await.unwrap();
+    let key = demo_key("App", "a");
+    let read = ResourceData::new(&old.store.get(&key).await.unwrap(), View::Keys);
+    old.exchange(Effect::Get { key: key.clone(), view: View::Keys, live: true }, Answer::Resource(Ok(read.clone())));
+    let query = Query { live: true, ..Query::all(demo_kind("App")) };
+    let listed = page(&old.store).await;
+    old.exchange(Effect::List { query: query.clone(), view: View::Keys }, Answer::Page(Ok(listed.clone())));
+    let mut scene = old.scene().await;
+    let ReplayAnswer::Answer(answer) = scene.get(&key, View::Keys) else { panic!("it is known") };
+    assert_eq!(answer, Answer::Resource(Ok(read)));
+    for live in [false, true] {
+        let query = Query { live, ..query.clone() };
+        let ReplayAnswer::Answer(answer) = scene.list(&query, View::Keys) else { panic!("it is known") };
+        assert_eq!(answer, Answer::Page(Ok(listed.clone())), "live: {live}");
+    }
+}
+
+#[tokio::test]
 async fn candidate_writes_use_the_replayed_state_and_are_seen_by_later_reads_and_writes() {
     let mut old = Old::new();
     old.store.write(Write::Create { document: demo("App", "a", json!({"size": 1})) }).await.unwrap();
     old.get("a").await;
-    let revision = old.store.revision().to_string();
+    let revision = old.store.revision(&Scope::Everything).await.unwrap().to_string();
     old.write(status("a", 1, &revision)).await;
     let mut scene = old.scene().await;
     // The stable version's write is in the store, where this one would be a conflict.
