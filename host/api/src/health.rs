@@ -3,7 +3,7 @@
 //! As in Kubernetes, the response is `ok`, or with `?verbose` one line for each check. A failure always lists
 //! every check. `?exclude=NAME` excludes a check.
 //!
-//! A host that answers at all is alive: a restart does not repair a store. A host is ready if its store
+//! A host that answers at all is alive: a restart does not repair a store. A host is ready if each of its stores
 //! accepts writes and all controllers have their first lists. Controllers that ran before and fail to load
 //! now count as not ready.
 
@@ -14,6 +14,8 @@ use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use homeostat_runtime::{ControllerState, ControllerStatus};
+use homeostat_store::StoreStatus;
+use homeostat_store::routes::HOME;
 
 use crate::params::{self, parse_bool};
 use crate::state::Api;
@@ -24,11 +26,10 @@ pub(crate) async fn live(uri: Uri) -> Result<Response, Failure> {
     Ok(HealthQuery::read(&uri)?.answer("livez", vec![CheckResult { name: "ping".into(), result: Ok(()) }]))
 }
 
-/// Answers whether the store accepts writes and every controller has its first lists.
+/// Answers whether the stores accept writes and every controller has its first lists.
 pub(crate) async fn ready(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Failure> {
     let query = HealthQuery::read(&uri)?;
-    let store = api.host.store().health().map_err(|error| error.to_string());
-    let mut checked = vec![CheckResult { name: "store".into(), result: store }];
+    let mut checked: Vec<CheckResult> = api.host.store().status().iter().map(store).collect();
     checked.extend(api.checks.iter().map(|check| CheckResult { name: check.name.into(), result: (check.holds)() }));
     checked.extend(api.host.controllers().into_iter().map(controller));
     checked.extend(api.host.down().into_iter().map(|(name, reason)| CheckResult {
@@ -36,6 +37,13 @@ pub(crate) async fn ready(State(api): State<Arc<Api>>, uri: Uri) -> Result<Respo
         result: Err(format!("it ran before and cannot be loaded: {}", in_one_line(&reason))),
     }));
     Ok(query.answer("readyz", checked))
+}
+
+/// Returns the check of one store. The host's own is called `store`.
+fn store(status: &StoreStatus) -> CheckResult {
+    let is_home = status.name.is_empty() || *status.name == *HOME;
+    let name = if is_home { "store".to_owned() } else { format!("store/{}", status.name) };
+    CheckResult { name, result: status.health().map_err(|error| in_one_line(&error.to_string())) }
 }
 
 fn in_one_line(text: &str) -> String {

@@ -60,6 +60,7 @@ mod scale;
 mod serve;
 mod state;
 mod status;
+mod stores;
 mod table;
 mod tls;
 mod tokens;

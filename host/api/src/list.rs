@@ -31,9 +31,9 @@ const CHUNK_BYTES: usize = 64 << 10;
 pub(crate) async fn answer(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
     let api = request.http.api;
     request.params.check_list()?;
-    request.params.check_revision(api.host.store().revision())?;
     let query = request.query()?;
     let (list, first) = PagedList::open((&api.limits.lists, request.http.client), api.host.store(), query).await?;
+    request.params.check_revision(list.revision())?;
     let metadata = list.metadata();
     Ok(send(ResourceEncoder::of(request), &metadata, list, first))
 }

@@ -28,6 +28,7 @@ use std::sync::{Arc, Weak};
 use homeostat_component::CompilationCounts;
 use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::{ControllerMeasures, Host, HostCapacity, Measures, Observer, Recorder};
+use homeostat_store::StoreStatus;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
@@ -66,7 +67,7 @@ struct Scrape {
     events: u64,
     refusals: Refusals,
     certificate_until: Option<Timestamp>,
-    revision: u64,
+    stores: Vec<StoreStatus>,
     resident_bytes: Option<u64>,
 }
 
@@ -137,7 +138,7 @@ impl Metrics {
             events: self.events(host),
             refusals: self.0.refusals.clone(),
             certificate_until: *self.0.certificate_until.lock(),
-            revision: host.store().revision().0,
+            stores: host.store().status(),
             resident_bytes: resident::bytes(),
         }
     }

@@ -131,7 +131,7 @@ impl Params {
 
     /// Checks the revision that a list requests. `current` is the store's revision.
     pub(crate) fn check_revision(&self, current: Revision) -> Result<(), Failure> {
-        let Some(asked) = self.after()? else { return Ok(()) };
+        let Some(asked) = self.requested_revision()? else { return Ok(()) };
         match self.asked_match() {
             _ if asked > current => Err(homeostat_store::Error::FutureRevision { asked, current }.into()),
             Some("Exact") if asked != current => Err(homeostat_store::Error::Expired { oldest: current }.into()),
@@ -155,16 +155,25 @@ impl Params {
     pub(crate) fn query(&self, kind: Kind, namespace: Option<&str>) -> Result<Query, Failure> {
         let selector = self.selector(namespace)?;
         let from = self.next.clone().filter(|next| !next.is_empty());
-        Ok(Query { kind, selector, limit: self.limit.filter(|limit| *limit > 0), from })
+        Ok(Query { kind, selector, limit: self.limit.filter(|limit| *limit > 0), from, live: self.is_live() })
+    }
+
+    /// Returns whether a read asks past every cache of the host. The most recent state is also not older than any
+    /// revision that a client can know.
+    ///
+    /// Source: the semantics of `resourceVersion` of get and list in Kubernetes, where none means "most recent",
+    /// and `0` means "any".
+    pub(crate) fn is_live(&self) -> bool {
+        self.resource_version.as_deref() != Some("0")
     }
 
     /// Returns the revision after which a watch starts; `None` if it starts with the current resources.
     pub(crate) fn watch_after(&self) -> Result<Option<Revision>, Failure> {
-        Ok(self.after()?.filter(|_| !self.wants_initial_events()))
+        Ok(self.requested_revision()?.filter(|_| !self.wants_initial_events()))
     }
 
     /// Returns the requested revision; `None` for any revision.
-    fn after(&self) -> Result<Option<Revision>, Failure> {
+    pub(crate) fn requested_revision(&self) -> Result<Option<Revision>, Failure> {
         match self.resource_version.as_deref() {
             None | Some("" | "0") => Ok(None),
             Some(text) => text

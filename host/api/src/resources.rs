@@ -49,7 +49,8 @@ async fn answer_of(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
     let key = Key::new(info.kind.clone(), target.namespace.unwrap_or_default(), name);
     match (http.method, target.subresource) {
         (&Method::GET, None | Some("status")) => {
-            let resource = http.api.host.store().get(&key).await?;
+            let store = http.api.host.store();
+            let resource = if params.is_live() { store.get_live(&key).await? } else { store.get(&key).await? };
             Ok(ResourceEncoder::of(request).response(&resource))
         }
         (&Method::PUT, None) => update(request, &key).await,

@@ -6,7 +6,7 @@ use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, Uri, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use bytes::Bytes;
 use homeostat_runtime::manifest;
 use hyper::service::Service;
@@ -19,7 +19,7 @@ use crate::request::RequestContext;
 use crate::state::Api;
 use crate::status::Failure;
 use crate::{
-    access, backup, body, controllers, discovery, health, limits, negotiate, openapi, record_stream, resources,
+    access, backup, body, controllers, discovery, health, limits, negotiate, openapi, record_stream, resources, stores,
 };
 
 /// Answers the requests of all connections. Clones share one state.
@@ -78,6 +78,8 @@ fn router(api: Arc<Api>) -> Router {
         )
         .route(BACKUP, get(backup::answer))
         .route("/homeostat/v1/kinds", get(record_stream::kinds))
+        .route("/homeostat/v1/stores", get(stores::answer))
+        .route("/homeostat/v1/stores/{name}/accept", post(stores::accept).fallback(only_post))
         .route("/homeostat/v1/events", get(record_stream::events))
         .route("/homeostat/v1/logs", get(record_stream::logs))
         .route("/homeostat/v1/costs", get(record_stream::costs))
@@ -85,6 +87,11 @@ fn router(api: Arc<Api>) -> Router {
         .fallback(async |uri: Uri| no_such_path(uri.path()))
         .method_not_allowed_fallback(async || Failure::method_not_allowed("this path is read-only: use GET"))
         .with_state(api)
+}
+
+/// Refuses a request with another method.
+async fn only_post() -> Failure {
+    Failure::method_not_allowed("this path changes something: use POST")
 }
 
 /// Responds with all metrics, in the format that the client prefers.

@@ -19,7 +19,7 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>, key: Key) -> Result<Re
     let paths = info.scale.as_ref().ok_or_else(|| Failure::not_found(format!("{} have no scale", info.plural)))?;
     let mut tries = PATCH_TRIES;
     loop {
-        let resource = http.api.host.store().get(&key).await?;
+        let resource = http.api.host.store().get_live(&key).await?;
         let scale = document(&resource, paths);
         let desired = match *http.method {
             Method::GET => return Ok(Json(scale).into_response()),

@@ -191,6 +191,8 @@ impl From<homeostat_store::Error> for Failure {
                     json!([{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }]);
                 failure
             }
+            Error::Forbidden { .. } => Self::forbidden(message),
+            Error::Unsupported { .. } => Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message),
             Error::Unavailable { .. } | Error::Closed => Self::unavailable(message),
             _ => Self::internal(message),
         }

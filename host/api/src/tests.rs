@@ -6,7 +6,7 @@ use homeostat_component::{Engine, EngineOptions, KindDeclaration, Severity};
 use homeostat_runtime::events::{EventSource, NewEvent};
 use homeostat_runtime::{Host, KindInfo, Options as HostOptions};
 use homeostat_store::memory::MemoryStore;
-use homeostat_store::{Kind, Options as StoreOptions};
+use homeostat_store::{Kind, Options as StoreOptions, Store};
 use homeostat_testing::within;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
@@ -49,8 +49,11 @@ impl Server {
     }
 
     async fn over(stored: StoreOptions, options: Options) -> Self {
+        Self::on(std::sync::Arc::new(MemoryStore::new(stored)), options).await
+    }
+
+    async fn on(store: std::sync::Arc<dyn Store>, options: Options) -> Self {
         let engine = Engine::new(EngineOptions { instances_max: 1, ..EngineOptions::default() }).unwrap();
-        let store = std::sync::Arc::new(MemoryStore::new(stored));
         let host = Host::start(HostOptions::new(engine, store)).await.unwrap();
         for (kind, plural) in
             [(Kind::new("apps", "v1", "Deployment"), "deployments"), (Kind::new("", "v1", "Pod"), "pods")]
@@ -151,6 +154,7 @@ mod collections;
 mod dialect;
 mod dressed;
 mod guarded;
+mod stores;
 mod versions;
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -254,6 +258,23 @@ async fn a_document_that_contradicts_its_path_is_refused() {
         *document.pointer_mut(pointer).unwrap() = value.into();
         let refused = server.apply("web", &document).await;
         assert_eq!(refused.code, 400, "{pointer}: {}", refused.body);
+    }
+}
+
+#[tokio::test]
+async fn a_read_asks_past_the_caches_unless_any_revision_will_do() {
+    let store = homeostat_fixtures::FaultyStore::over(homeostat_fixtures::memory_store());
+    let server = Server::on(store.clone(), Options::default()).await;
+    server.ask("POST", DEPLOYMENTS, &deployment("web", "web", 1)).await;
+    let one = format!("{DEPLOYMENTS}/web");
+    for (query, is_live) in
+        [("", true), ("?resourceVersion=", true), ("?resourceVersion=1", true), ("?resourceVersion=0", false)]
+    {
+        for path in [DEPLOYMENTS, &one] {
+            let before = store.live_reads();
+            let answer = server.ask("GET", &format!("{path}{query}"), &Value::Null).await;
+            assert_eq!((answer.code, store.live_reads() - before), (200, usize::from(is_live)), "{path}{query}");
+        }
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>) -> Result<Response, Fa
     let (initial_events, after) = match params.watch_after()? {
         Some(revision) => (None, revision),
         None => {
-            let query = Query { selector: selector.clone(), ..Query::all(info.kind.clone()) };
+            let query = Query { selector: selector.clone(), live: params.is_live(), ..Query::all(info.kind.clone()) };
             let (list, items) = PagedList::open((&api.limits.lists, http.client), api.host.store(), query).await?;
             let revision = list.revision();
             (Some(InitialEvents::new(items, Some(list))), revision)

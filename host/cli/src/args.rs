@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::bench::BenchArgs;
 use crate::commands::{
-    apply, backup, control, delete, describe, events, get, grants, keys, kubeconfig, logs, queue, rollout, top,
+    apply, backup, control, delete, describe, events, get, grants, keys, kubeconfig, logs, queue, rollout, stores, top,
 };
 use crate::compile::CompileArgs;
 use crate::dev::DevArgs;
@@ -54,6 +54,7 @@ pub(crate) enum Command {
     Logs(logs::Args),
     Queue(queue::Args),
     Top(top::Args),
+    Stores(stores::Args),
     Grants(grants::Args),
     Kubeconfig(kubeconfig::Args),
     Backup(backup::Args),

@@ -17,4 +17,5 @@ pub(crate) mod logs;
 pub(crate) mod queue;
 mod resource_args;
 pub(crate) mod rollout;
+pub(crate) mod stores;
 pub(crate) mod top;

@@ -64,7 +64,7 @@ pub(crate) async fn run(args: &DevArgs, screen: Screen) -> Result<ExitCode> {
     };
     let state = builder.state.clone();
     let building = tokio::spawn(builder.watch_sources());
-    let mut narrator = ProgressReporter::start(running.host.clone(), screen.clone()).await;
+    let mut narrator = ProgressReporter::start(running.host.clone(), screen.clone());
     let code = tokio::select! {
         code = report_progress(&mut narrator, &running, &state, args.exit_when_settled) => code,
         _ = signals.next() => None,

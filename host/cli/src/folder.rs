@@ -6,7 +6,7 @@
 //! [`WRITE_GRACE`] and [`DELETION_GRACE`].
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use homeostat_runtime::Host;
@@ -65,10 +65,11 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Returns a follower of `root` and its subfolder `manifests`. Nothing is read yet.
-    pub(crate) fn new(root: &Path, host: Host, screen: Screen, code: Components) -> Self {
+    /// Returns a follower of `root` and its subfolder `manifests`, without the file of stores and without `skipped`,
+    /// if it is another one. Nothing is read yet.
+    pub(crate) fn new(root: &Path, skipped: Option<PathBuf>, host: Host, screen: Screen, code: Components) -> Self {
         Self {
-            scanner: Scanner::new(root),
+            scanner: Scanner::new(root, skipped),
             manifests: Manifests::default(),
             controllers: ControllerInstaller::new(host.clone(), screen.clone(), code),
             resources: ResourceApplier::new(host, screen.clone()),

@@ -8,5 +8,7 @@ pub(crate) const COMPONENTS: &str = "components";
 pub(crate) const COMPILED: &str = "compiled";
 /// The folder of pulled components, in this user's cache or in a host's data.
 pub(crate) const PULLED: &str = "registry";
+/// The file that remembers which content each far store had, in the data folder.
+pub(crate) const CONTENTS: &str = "store-contents.json";
 /// The store's file in the data folder.
 pub(crate) const STORE: &str = "store.redb";

@@ -21,11 +21,14 @@ mod client;
 mod commands;
 mod compile;
 mod components;
+#[cfg(any(feature = "kubernetes", feature = "nats"))]
+mod content_records;
 mod dev;
 mod dev_table;
 mod document;
 mod exit;
 mod failure;
+mod far_stores;
 mod file_debouncer;
 mod folder;
 mod global;
@@ -45,12 +48,13 @@ mod signatures;
 mod sources;
 mod store;
 mod store_file;
+mod stores_file;
 mod terminal;
 mod watcher;
 
 use args::{Args, Command};
 use commands::{
-    apply, backup, control, delete, describe, events, get, grants, keys, kubeconfig, logs, queue, rollout, top,
+    apply, backup, control, delete, describe, events, get, grants, keys, kubeconfig, logs, queue, rollout, stores, top,
 };
 use serve::LogFormat;
 use terminal::{Log, Screen, Style};
@@ -132,6 +136,7 @@ async fn run(command: Command, global: global::Global) -> anyhow::Result<ExitCod
         Command::Fsck(args) => store_file::run_fsck(args, &global).await,
         Command::Queue(args) => queue::run(args, &global).await,
         Command::Top(args) => top::run(args, &global).await,
+        Command::Stores(args) => stores::run(args, &global).await,
         Command::Rollout(args) => rollout::run(args, &global).await,
         Command::Enqueue(args) => keys::enqueue(args, &global).await,
         Command::Retry(args) => keys::retry(args, &global).await,
@@ -143,10 +148,11 @@ async fn run(command: Command, global: global::Global) -> anyhow::Result<ExitCod
 /// Starts the log on standard error. `RUST_LOG` sets the filter; the default is warnings, and for `run` also
 /// the host's own records. `dev` reports failed reconciles itself.
 fn start_log(command: &Command, screen: &Screen) {
+    // The client of Kubernetes logs each failed connection as an error; the store of the cluster says when it is away.
     let default = match command {
-        Command::Run(_) => "warn,homeostat=info",
-        Command::Dev(_) => "warn,homeostat_runtime::worker=error",
-        _ => "warn",
+        Command::Run(_) => "warn,homeostat=info,kube_client=off",
+        Command::Dev(_) => "warn,homeostat_runtime::worker=error,kube_client=off",
+        _ => "warn,kube_client=off",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     let is_json = matches!(command, Command::Run(args) if args.log_format == LogFormat::Json);

@@ -8,8 +8,10 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::str::Utf8Error;
 
 use homeostat_runtime::manifest::{API_VERSION, KIND, Manifest, OutOfBounds};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 mod located_value;
@@ -56,7 +58,7 @@ impl fmt::Display for Problem {
 }
 
 impl Problem {
-    fn new(file: &Path, place: TextPosition, message: impl Into<String>) -> Self {
+    pub(crate) fn new(file: &Path, place: TextPosition, message: impl Into<String>) -> Self {
         Self { file: file.to_owned(), line: place.line, column: place.column, message: message.into() }
     }
 }
@@ -121,14 +123,9 @@ fn read_bounded(path: &Path) -> Result<Vec<u8>, String> {
 
 /// Reads the bytes of a file or of standard input. Problems use `file` as the name.
 pub(crate) fn read_bytes(file: &Path, bytes: &[u8]) -> (Vec<Document>, Vec<Problem>) {
-    let text = match std::str::from_utf8(bytes) {
-        Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
-        Err(error) => {
-            return (
-                Vec::new(),
-                vec![Problem::new(file, not_utf8(bytes, error.valid_up_to()), "the file is not UTF-8 text")],
-            );
-        }
+    let text = match utf8(file, bytes) {
+        Ok(text) => text,
+        Err(problem) => return (Vec::new(), vec![problem]),
     };
     let mut reader = ManifestParser { file, documents: Vec::new(), problems: Vec::new() };
     let parts = if file.extension().is_some_and(|extension| extension == "json") {
@@ -145,10 +142,65 @@ pub(crate) fn read_bytes(file: &Path, bytes: &[u8]) -> (Vec<Document>, Vec<Probl
     (reader.documents, reader.problems)
 }
 
+/// Returns the text of a file, without its byte order mark.
+fn utf8<'a>(file: &Path, bytes: &'a [u8]) -> Result<&'a str, Problem> {
+    let problem =
+        |error: Utf8Error| Problem::new(file, not_utf8(bytes, error.valid_up_to()), "the file is not UTF-8 text");
+    let text = std::str::from_utf8(bytes).map_err(problem)?;
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
+}
+
 fn not_utf8(bytes: &[u8], valid_bytes: usize) -> TextPosition {
     let before = String::from_utf8_lossy(&bytes[..valid_bytes]);
     let last_line = before.rsplit('\n').next().unwrap_or_default();
     TextPosition { line: before.matches('\n').count() as u64 + 1, column: last_line.chars().count() as u64 + 1 }
+}
+
+/// A file of one document, which is no resource, with the positions of its fields.
+pub(crate) struct SingleDocument<T> {
+    pub(crate) value: T,
+    file: PathBuf,
+    root: LocatedValue,
+}
+
+impl<T: DeserializeOwned> SingleDocument<T> {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// The first problem: the file cannot be read, has no document or several, or the document is no `T`.
+    pub(crate) fn read(path: &Path) -> Result<Self, Problem> {
+        let bytes = read_bounded(path).map_err(|message| Problem::new(path, TextPosition::START, message))?;
+        Self::parse(path, &bytes)
+    }
+
+    /// Parses the bytes of `file`.
+    ///
+    /// # Errors
+    /// As [`SingleDocument::read`].
+    pub(crate) fn parse(file: &Path, bytes: &[u8]) -> Result<Self, Problem> {
+        let parts = located_value::split(utf8(file, bytes)?);
+        let problem = |fault: SyntaxFault| Problem::new(file, fault.place, fault.message);
+        let [part] = &parts[..] else {
+            let place =
+                parts.get(1).map_or(TextPosition::START, |second| TextPosition::at_line(second.lines_before + 1));
+            return Err(Problem::new(file, place, format!("expected one document, found {}", parts.len())));
+        };
+        let root = located_value::parse(part).map_err(problem)?;
+        let value = located_value::parse_as(part, &root).map_err(problem)?;
+        Ok(Self { value, file: file.to_owned(), root })
+    }
+}
+
+impl<T> SingleDocument<T> {
+    /// Returns the position of the value at a dotted path, as `stores.0.name`, or of its innermost existing parent.
+    pub(crate) fn place(&self, path: &str) -> TextPosition {
+        self.root.find(path)
+    }
+
+    /// Returns a problem at the value of a dotted path.
+    pub(crate) fn problem(&self, path: &str, message: impl Into<String>) -> Problem {
+        Problem::new(&self.file, self.place(path), message)
+    }
 }
 
 struct ManifestParser<'a> {

@@ -9,16 +9,17 @@ use std::time::Duration;
 use homeostat_component::{Level, Severity};
 use homeostat_runtime::events::{EventFilter, EventSource};
 use homeostat_runtime::{ControllerState, ControllerStatus, Host};
-use homeostat_store::{Event, EventType, Key, Kind, Query, Revision, Scope, Watch};
-use tokio::time::Instant;
+use homeostat_store::{EventType, Key, Kind, Query, Revision};
 
 use crate::dev_table::{self, ControllerRow, KindRows};
 use crate::terminal::Screen;
 
 mod idle_detector;
+mod kind_watches;
 mod warnings;
 
 pub(crate) use idle_detector::IdleDetector;
+use kind_watches::KindWatches;
 use warnings::Warnings;
 
 /// The polling interval.
@@ -54,18 +55,18 @@ pub(crate) struct ProgressReporter {
     warnings: Warnings,
     /// The component generations to which the warnings belong.
     generations: HashMap<String, u64>,
-    watch: Option<Watch>,
+    watches: KindWatches,
     /// The last line about each resource.
     reported: HashMap<Key, String>,
-    /// The rows of the resources, with the store's revision at which they were read.
-    rows: (Revision, Vec<KindRows>),
+    /// The rows of the resources, with the revisions of the stores at which they were read.
+    rows: (Vec<Option<Revision>>, Vec<KindRows>),
 }
 
 impl ProgressReporter {
     /// Returns a reporter of changes from now on.
-    pub(crate) async fn start(host: Host, screen: Screen) -> Self {
+    pub(crate) fn start(host: Host, screen: Screen) -> Self {
         let store = host.store();
-        let watch = store.watch(Scope::Everything, store.revision()).await.ok();
+        let watches = KindWatches::new(store);
         Self {
             host,
             screen,
@@ -76,9 +77,9 @@ impl ProgressReporter {
             reported_compiling: BTreeSet::new(),
             warnings: Warnings::default(),
             generations: HashMap::new(),
-            watch,
+            watches,
             reported: HashMap::new(),
-            rows: (Revision::ZERO, Vec::new()),
+            rows: (Vec::new(), Vec::new()),
         }
     }
 
@@ -108,14 +109,15 @@ impl ProgressReporter {
     pub(crate) async fn table(&mut self, mut controllers: Vec<ControllerStatus>) -> Vec<String> {
         controllers.sort_by(|a, b| a.name.cmp(&b.name));
         let kinds = managed(&controllers);
-        let revision = self.host.store().revision();
+        let revisions: Vec<_> = self.host.store().status().into_iter().map(|store| store.revision).collect();
         let known = self.rows.1.iter().map(|rows| &rows.kind).eq(&kinds);
-        if !known || self.rows.0 != revision {
+        // A store without one order of all kinds has no revision that tells whether one of them has changed.
+        if !known || self.rows.0 != revisions || revisions.contains(&None) {
             let mut rows = Vec::new();
             for kind in kinds {
                 rows.push(self.kind_rows(kind).await);
             }
-            self.rows = (revision, rows);
+            self.rows = (revisions, rows);
         }
         let (mut compiling, mut rows) = (self.compiling(), Vec::new());
         for status in controllers {
@@ -207,11 +209,9 @@ impl ProgressReporter {
     async fn resource_lines(&mut self, controllers: &[ControllerStatus]) -> Vec<String> {
         let kinds = managed(controllers);
         let mut lines = Vec::new();
-        for event in self.changes().await {
+        self.watches.watch_only(&self.host, &kinds);
+        for event in self.watches.changes(AT_ONCE, REPORT_EVERY).await {
             let key = event.resource.key().clone();
-            if !kinds.iter().any(|kind| kind.same_type(key.kind())) {
-                continue;
-            }
             if event.kind == EventType::Deleted {
                 self.reported.remove(&key);
                 lines.push(format!("{} deleted", name(&key)));
@@ -227,30 +227,6 @@ impl ProgressReporter {
             }
         }
         lines
-    }
-
-    /// Returns the store's changes since the last poll, without waiting for further ones.
-    async fn changes(&mut self) -> Vec<Event> {
-        let mut events = Vec::new();
-        if self.watch.is_none() {
-            let store = self.host.store();
-            self.watch = store.watch(Scope::Everything, store.revision()).await.ok();
-        }
-        let Some(watch) = &mut self.watch else { return events };
-        // Reads while changes keep coming, and ends after one interval at the latest.
-        let end = Instant::now() + REPORT_EVERY;
-        while Instant::now() < end {
-            match tokio::time::timeout(AT_ONCE, watch.next()).await {
-                Ok(Ok(event)) => events.push(event),
-                // The history was compacted or the store closed: the next poll opens a new watch.
-                Ok(Err(_)) => {
-                    self.watch = None;
-                    break;
-                }
-                Err(_) => break,
-            }
-        }
-        events
     }
 }
 

@@ -15,7 +15,7 @@ use clap::{Args, ValueEnum};
 use homeostat_api::{Address, Certificate, Check, Metrics, SelfSignedCertificate, ServerBackend};
 use homeostat_component::{Engine, EngineOptions, INSTANCES_BOUNDS};
 use homeostat_registry::Policy;
-use homeostat_runtime::manifest::Bytes;
+use homeostat_runtime::manifest::{Bytes, Span};
 use homeostat_runtime::{CONTROLLERS_MAX, Host, Options, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX, STOP_HOOK_MAX};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -24,6 +24,7 @@ use crate::address;
 use crate::compile::{self, CompileLimits};
 use crate::components::Components;
 use crate::exit::{self, ExitReason};
+use crate::far_stores;
 use crate::folder::{Folder, FolderStatus};
 use crate::layout::{self, COMPONENTS, DATA};
 use crate::open_files;
@@ -32,6 +33,7 @@ use crate::registry;
 use crate::secrets::SecretFolder;
 use crate::signals::Signals;
 use crate::store::{self, StoreChoice};
+use crate::stores_file::StoresFile;
 use crate::terminal::Screen;
 
 /// How long running reconciles may take to finish at shutdown.
@@ -86,6 +88,18 @@ pub(crate) struct HostArgs {
     /// The kind of store
     #[arg(long, value_enum, default_value_t = StoreChoice::Embedded, value_name = "STORE")]
     store: StoreChoice,
+    /// File of further stores, in YAML, `kind: Stores`, and of the kinds that live in them [default:
+    /// DIR/stores.yaml, if it exists]
+    ///
+    /// The file is read once, at the start. Kinds that no rule names live in the host's own store, which is
+    /// called `home` there.
+    #[arg(long, value_name = "FILE", env = "HOMEOSTAT_STORES", hide_env_values = true)]
+    stores: Option<PathBuf>,
+    /// Start only when all stores can be used, and give up after this time [default: start without them]
+    ///
+    /// Without it, the kinds of a store that is away wait, and the others go on.
+    #[arg(long, value_name = "SPAN")]
+    wait_for_stores: Option<Span>,
     /// Guest calls that run at once, in all controllers together: 1 to 4096
     ///
     /// Further calls wait, and controllers take turns. No controller gets the last quarter, whatever its
@@ -214,6 +228,8 @@ impl FolderHost {
             signatures,
             data,
             store,
+            stores,
+            wait_for_stores,
             shared,
             instances: _,
             compile: _,
@@ -231,15 +247,27 @@ impl FolderHost {
         open_files::raise_limit();
         let policy = signatures.as_deref().map(Policy::read).transpose().context("cannot read the signature policy")?;
         let registry = registry::registry(Some(data.join(layout::PULLED)))?;
-        let (store, backups) = store::open(*store, &data).await?;
+        let stores_file = StoresFile::find(stores.as_deref(), folder, secrets.as_deref())?;
+        let skipped = stores_file.as_ref().map(|file| file.path().to_owned());
+        let (home, backups) = store::open(*store, &data).await?;
+        let stores = far_stores::open(home, stores_file, &data).await?;
+        if let Some(Span(most)) = wait_for_stores {
+            far_stores::wait(&stores, *most).await?;
+        }
         let engine = Engine::new(args.engine_options(&data)?).context("cannot start the WebAssembly engine")?;
         let metrics = Metrics::default();
         let SharedLimits { controllers, queue_keys: queue_keys_max, queue_error_bytes: Bytes(queue_error_bytes_max) } =
             *shared;
         let controllers_max = controllers as usize;
         let observer = Arc::new(metrics.clone());
-        let mut options =
-            Options { observer, queue_keys_max, queue_error_bytes_max, controllers_max, ..Options::new(engine, store) };
+        let mut options = Options {
+            observer,
+            queue_keys_max,
+            queue_error_bytes_max,
+            controllers_max,
+            collects_across_stores: true,
+            ..Options::with_stores(engine, stores)
+        };
         if let Some(folder) = secrets {
             if !folder.is_dir() {
                 let folder = folder.display();
@@ -251,7 +279,7 @@ impl FolderHost {
         }
         let host = Host::start(options).await.context("cannot start the host")?;
         let code = Components::new(data.join(COMPONENTS), folder.clone(), registry, policy);
-        let manifests = Folder::new(folder, host.clone(), screen.clone(), code);
+        let manifests = Folder::new(folder, skipped, host.clone(), screen.clone(), code);
         let standing = manifests.status();
         let served =
             ServerBackend { host: host.clone(), metrics, checks: vec![folder_check(standing.clone())], backups };

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use homeostat_component::{Capability, CompilationCounts, EffectClass, LimitName};
 use homeostat_runtime::settle::Label;
 use homeostat_runtime::{ControllerState, Counters, HostCapacity, Priority, RolloutResult, ShadowOutcome};
+use homeostat_store::StoreStatus;
 
 use super::reconcile_stats::{RESULTS, ReconcileStats};
 use super::refusals::{FileKind, LimitKind};
@@ -56,7 +57,7 @@ const fn histogram(name: &'static str, help: &'static str, samples: fn(&Scrape, 
 }
 
 /// All metrics, in the order in which they are written.
-pub(super) const FAMILIES: [Family; 47] = [
+pub(super) const FAMILIES: [Family; 48] = [
     gauge("workqueue_depth", "Keys that are ready and wait for a worker, by priority band.", |scrape, text| {
         for one in &scrape.controllers {
             for band in Priority::ALL {
@@ -320,7 +321,10 @@ pub(super) const FAMILIES: [Family; 47] = [
         },
     ),
     gauge("homeostat_store_revision", "The current revision of the store.", |scrape, text| {
-        text.sample(&[], scrape.revision);
+        stores(scrape, text, |store| store.revision.map(|revision| revision.0));
+    }),
+    gauge("homeostat_store_up", "Whether the store can be used: 1 or 0.", |scrape, text| {
+        stores(scrape, text, |store| Some(u64::from(store.health().is_ok())));
     }),
     gauge("homeostat_build_info", "Always 1; the label is the release.", |_, text| {
         text.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
@@ -346,6 +350,16 @@ const STATES: [(ControllerState, &str); 5] = [
     (ControllerState::Suspended, "suspended"),
     (ControllerState::Stopping, "stopping"),
 ];
+
+/// Writes a number of every store that has it. A host with one store has no label.
+fn stores(scrape: &Scrape, text: &mut TextEncoder, number: fn(&StoreStatus) -> Option<u64>) {
+    for store in &scrape.stores {
+        let name = (!store.name.is_empty()).then_some(("store", &*store.name));
+        if let Some(number) = number(store) {
+            text.sample(name.as_slice(), number);
+        }
+    }
+}
 
 /// Writes one sample for each controller, with the labels of its queue.
 fn queues<N: std::fmt::Display>(scrape: &Scrape, text: &mut TextEncoder, value: impl Fn(&ControllerSample) -> N) {

@@ -41,10 +41,10 @@ fn a_limit_of_zero_is_no_limit() {
 fn watch_without_a_revision_starts_with_current_resources() {
     for text in [None, Some(""), Some("0")] {
         let params = Params { resource_version: text.map(str::to_owned), ..Params::default() };
-        assert_eq!(params.after().unwrap(), None);
+        assert_eq!(params.requested_revision().unwrap(), None);
     }
     let params = Params { resource_version: Some("17".into()), ..Params::default() };
-    assert_eq!(params.after().unwrap(), Some(Revision(17)));
+    assert_eq!(params.requested_revision().unwrap(), Some(Revision(17)));
 }
 
 #[test]

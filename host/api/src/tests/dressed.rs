@@ -1,6 +1,6 @@
 //! Controllers, whose presentation differs from the stored document.
 
-use homeostat_store::Write;
+use homeostat_store::{Scope, Write};
 
 use super::*;
 
@@ -45,7 +45,7 @@ async fn header_values_are_redacted_for_writers_and_readers() {
 async fn header_values_are_redacted_in_watches_and_collection_deletes() {
     let server = Server::start().await;
     for (path, document) in [(CONTROLLERS, controller()), (REVISIONS, revision())] {
-        let after = server.host.store().revision();
+        let after = server.host.store().revision(&Scope::Everything).await.unwrap();
         server.host.store().write(Write::Create { document }).await.unwrap();
         for watch in 0..2 {
             let mut lines = server.follow(&format!("{path}?watch=true&resourceVersion={after}")).await;

@@ -17,6 +17,8 @@ pub(crate) struct ApiResource {
     pub(crate) namespaced: bool,
     /// No resources of the kind are stored.
     pub(crate) keys_only: bool,
+    /// The store that has its resources; `None` if the host has one store.
+    store: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -120,6 +122,12 @@ impl Kinds {
     pub(crate) fn plural(&self, group: &str, kind: &str) -> Option<String> {
         let known = self.items.iter().find(|known| known.group() == group && known.name() == kind)?;
         Some(known.plural.clone())
+    }
+
+    /// Returns whether the resources of a kind are in a store.
+    pub(crate) fn lives_in(&self, group: &str, kind: &str, store: &str) -> bool {
+        let is_meant = |known: &&ApiResource| known.group() == group && known.name() == kind;
+        self.items.iter().find(is_meant).is_some_and(|known| known.store.as_deref() == Some(store))
     }
 
     /// Returns the message for an unknown kind, with similar names.

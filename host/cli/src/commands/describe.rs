@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::{events, queue, resource_args};
 use crate::client::{ApiResource, Client, Kinds, with_query};
 use crate::document::{capitalised, condition, text};
+use crate::failure::ApiError;
 use crate::global::{Format, Global};
 use crate::output;
 use crate::output::table::Table;
@@ -34,7 +35,10 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
     let now = Timestamp::now();
     let document = client.get(&known.path_of(global.namespace(), &name)).await?;
     let mut page = page(&document, now)?;
-    section(&mut page, "Dependents", &dependents(&client, &document, now).await?);
+    match dependents(&client, &document, now).await {
+        Ok(table) => section(&mut page, "Dependents", &table),
+        Err(error) => page.push_str(&unknown_dependents(error)?),
+    }
     section(&mut page, "Queue", &queue_table(&client, known, global.namespace(), &name).await?);
     section(&mut page, "Events", &events_table(&client, known, global.namespace(), &name, now).await?);
     output::print(&page)?;
@@ -147,6 +151,19 @@ async fn dependents(client: &Client, document: &Value, now: Timestamp) -> anyhow
         table.row(vec![text(item, "/kind").to_owned(), text(item, "/metadata/name").to_owned(), ready, age]);
     }
     Ok(table)
+}
+
+/// Returns a note in the place of the dependents while a store is away that may have some of them.
+///
+/// # Errors
+/// The error itself, if it has another reason.
+fn unknown_dependents(error: anyhow::Error) -> anyhow::Result<String> {
+    match error.downcast_ref::<ApiError>() {
+        Some(ApiError { code: 503, message, .. }) => {
+            Ok(format!("Dependents:\n  unknown: {}\n", output::plain(message)))
+        }
+        _ => Err(error),
+    }
 }
 
 /// Returns the queue entries of a resource's key, in every controller that manages its kind.

@@ -14,6 +14,7 @@ use crate::{exit, manifest, output};
 
 mod learn;
 mod rbac;
+mod store_role;
 
 /// Show what controllers may do, and what they need
 #[derive(clap::Args, Clone, Debug)]
@@ -41,6 +42,13 @@ struct RbacArgs {
     /// ending is a file
     #[arg(value_name = "CONTROLLER|FILE")]
     of: String,
+    /// Print what the account of the running host needs in this store, a Kubernetes cluster, for the kinds that live
+    /// there
+    ///
+    /// The host lists and watches a whole kind for all controllers, so these rules have no namespaces and no names.
+    /// For a store that is limited to one namespace, bind the ClusterRole by a RoleBinding there.
+    #[arg(long, value_name = "STORE")]
+    store: Option<String>,
 }
 
 /// Runs `homeostat grants`.
@@ -55,9 +63,12 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
 }
 
 async fn print_roles(args: RbacArgs, global: &Global) -> anyhow::Result<ExitCode> {
-    let RbacArgs { of } = args;
+    let RbacArgs { of, store } = args;
     let format = global.format(&[Format::Yaml, Format::Json])?;
     let is_file = of.contains('/') || [".yaml", ".yml", ".json"].iter().any(|ending| of.ends_with(ending));
+    if is_file && store.is_some() {
+        return Err(exit::usage("`--store` needs a controller of a running host, which knows where its kinds live"));
+    }
     let (controllers, kinds) = if is_file {
         // For a file, plurals are guessed: a host that serves its kinds need not run.
         (from_file(Path::new(&of))?, None)
@@ -66,8 +77,14 @@ async fn print_roles(args: RbacArgs, global: &Global) -> anyhow::Result<ExitCode
         (vec![(of.clone(), from_host(&client, &of).await?)], Some(Kinds::fetch(&client).await?))
     };
     let mut roles = rbac::Roles::default();
+    let plural = |group: &str, kind: &str| kinds.as_ref().and_then(|kinds| kinds.plural(group, kind));
     for (name, grants) in &controllers {
-        roles.add(name, grants, &|group, kind| kinds.as_ref().and_then(|kinds| kinds.plural(group, kind)));
+        match (&store, &kinds) {
+            (Some(store), Some(kinds)) => {
+                roles.add_for_store(name, grants, &|group, kind| kinds.lives_in(group, kind, store), &plural);
+            }
+            _ => roles.add(name, grants, &plural),
+        }
     }
     let rbac::Roles { documents, notes } = roles;
     for note in &notes {

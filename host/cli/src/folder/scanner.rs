@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 use crate::file_debouncer::{FileChange, FileDebouncer, FileStamp};
+use crate::stores_file;
 use crate::watcher::Watcher;
 
 /// Manifests of one folder, at most. Further files are ignored.
@@ -16,15 +17,19 @@ const SUBFOLDER: &str = "manifests";
 
 pub(super) struct Scanner {
     roots: Vec<PathBuf>,
+    /// Files that are no manifests.
+    skipped: Vec<PathBuf>,
     watcher: Watcher,
     debouncer: FileDebouncer,
     last_scan: Option<Instant>,
 }
 
 impl Scanner {
-    pub(super) fn new(root: &Path) -> Self {
+    /// Returns a scanner that leaves out the file of stores, and `skipped` if it is another file.
+    pub(super) fn new(root: &Path, skipped: Option<PathBuf>) -> Self {
         let roots = vec![root.to_owned(), root.join(SUBFOLDER)];
-        Self { roots, watcher: Watcher::new(), debouncer: FileDebouncer::default(), last_scan: None }
+        let skipped = [root.join(stores_file::FILE)].into_iter().chain(skipped).collect();
+        Self { roots, skipped, watcher: Watcher::new(), debouncer: FileDebouncer::default(), last_scan: None }
     }
 
     /// Scans the folder and the files of `components` once. Returns the files that have changed.
@@ -68,7 +73,12 @@ impl Scanner {
         let named =
             path.extension().is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|wanted| extension == *wanted));
         let here = path.parent().is_some_and(|parent| self.roots.iter().any(|root| root == parent));
-        named && here && !hidden
+        named && here && !hidden && !self.is_skipped(path)
+    }
+
+    /// Returns whether this is a file that is no manifest, by whatever path it was named.
+    fn is_skipped(&self, path: &Path) -> bool {
+        self.skipped.iter().any(|skipped| skipped.file_name() == path.file_name() && is_same(skipped, path))
     }
 
     /// Returns whether no file is being written, as far as that is known.
@@ -88,4 +98,9 @@ impl Scanner {
             () = tokio::time::sleep(wait_max.min(self.watcher.poll_every())) => {}
         }
     }
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    one == other || real(one).is_some_and(|one| real(other) == Some(one))
 }

@@ -22,6 +22,11 @@ pub(crate) struct TextPosition {
 impl TextPosition {
     pub(super) const START: Self = Self { line: 1, column: 1 };
 
+    /// Returns the start of a line.
+    pub(super) fn at_line(line: u64) -> Self {
+        Self { line, column: 1 }
+    }
+
     fn of(location: Location) -> Self {
         if location.line() == 0 { Self::START } else { Self { line: location.line(), column: location.column() } }
     }
@@ -90,13 +95,17 @@ impl LocatedValue {
         inner.or_else(|| (self.place == place).then_some(self))
     }
 
-    /// Returns the position of the value at a dotted path (`spec.limits.cpu`), or of its innermost existing
-    /// parent.
+    /// Returns the position of the value at a dotted path (`spec.limits.cpu`, `stores.0.name`), or of its innermost
+    /// existing parent.
     pub(super) fn find(&self, path: &str) -> TextPosition {
         let (first, rest) = path.split_once('.').unwrap_or((path, ""));
-        match self.entry(first) {
-            Some(entry) if rest.is_empty() => entry.value.place,
-            Some(entry) => entry.value.find(rest),
+        let found = match &self.node {
+            Node::List(items) => first.parse().ok().and_then(|at: usize| items.get(at)),
+            _ => self.entry(first).map(|entry| &entry.value),
+        };
+        match found {
+            Some(value) if rest.is_empty() => value.place,
+            Some(value) => value.find(rest),
             None => self.place,
         }
     }

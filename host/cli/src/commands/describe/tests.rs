@@ -62,3 +62,11 @@ fn events_about_keys_are_merged_by_reason() {
     assert_eq!(told(&shown[1]), ("4".to_owned(), 1), "the oldest of its own are left out");
     assert_eq!(told(shown.last().unwrap()), ("b".to_owned(), 7), "it stands where its last one does");
 }
+
+#[test]
+fn dependents_in_a_store_that_is_away_are_unknown_and_the_reason_is_shown() {
+    let message = "the store is unavailable: store bus: refused".to_owned();
+    let error = |code| anyhow::Error::new(ApiError { code, reason: String::new(), message: message.clone() });
+    assert_eq!(unknown_dependents(error(503)).unwrap(), format!("Dependents:\n  unknown: {message}\n"));
+    assert!(unknown_dependents(error(500)).is_err());
+}

@@ -19,9 +19,9 @@ pub(super) struct Roles {
 }
 
 /// The subject of one rule: its API group, and the names to which it is limited, if any.
-type Subject = (String, BTreeSet<String>);
+pub(super) type Subject = (String, BTreeSet<String>);
 /// Resources by subject and verbs, for example `deployments` and `deployments/status`.
-type Rules = BTreeMap<(Subject, Vec<&'static str>), BTreeSet<String>>;
+pub(super) type Rules = BTreeMap<(Subject, Vec<&'static str>), BTreeSet<String>>;
 
 impl Roles {
     /// Adds the Roles of one controller: a ClusterRole for its cluster-wide grants, and a Role for each
@@ -41,7 +41,7 @@ impl Roles {
         self.documents.extend(places.into_iter().map(|(namespace, rules)| role(controller, &namespace, rules)));
     }
 
-    fn note(&mut self, controller: &str, text: String) {
+    pub(super) fn note(&mut self, controller: &str, text: String) {
         let note = format!("{controller}: {text}");
         if !self.notes.contains(&note) {
             self.notes.push(note);
@@ -50,7 +50,7 @@ impl Roles {
 
     /// Returns the namespaces of a grant. The empty namespace stands for all, and for cluster-scoped
     /// resources.
-    fn namespaces(&mut self, controller: &str, grant: &ResourceGrant) -> Vec<String> {
+    pub(super) fn namespaces(&mut self, controller: &str, grant: &ResourceGrant) -> Vec<String> {
         if grant.namespaces.iter().any(|namespace| namespace == "*") {
             return vec![String::new()];
         }
@@ -100,7 +100,7 @@ impl Roles {
 
     /// Returns the names of a grant; an empty set means all names. Returns `None` if the grant has only
     /// patterns, which Kubernetes does not support.
-    fn names(&mut self, controller: &str, grant: &ResourceGrant) -> Option<BTreeSet<String>> {
+    pub(super) fn names(&mut self, controller: &str, grant: &ResourceGrant) -> Option<BTreeSet<String>> {
         if grant.names.iter().any(|name| name == "*") {
             return Some(BTreeSet::new());
         }
@@ -112,7 +112,7 @@ impl Roles {
     }
 
     /// Returns the API group and the resource of a kind.
-    fn resource(&mut self, controller: &str, kind: &str, plural: &Plural<'_>) -> Option<(String, String)> {
+    pub(super) fn resource(&mut self, controller: &str, kind: &str, plural: &Plural<'_>) -> Option<(String, String)> {
         let (group, name) = if kind == "*" { ("*", "*") } else { kind.split_once('/').unwrap_or(("", kind)) };
         if [group, name].iter().any(|part| part.contains('*') && *part != "*") {
             self.note(controller, format!("left out: Kubernetes has no pattern of kinds like {kind:?}"));
@@ -139,7 +139,7 @@ impl Roles {
 ///
 /// An apply is a patch, or a create if the resource does not exist. Source: Kubernetes' PATCH handler, which
 /// checks both verbs.
-fn verbs(granted: &[Verb]) -> (Vec<&'static str>, Vec<&'static str>) {
+pub(super) fn verbs(granted: &[Verb]) -> (Vec<&'static str>, Vec<&'static str>) {
     const ORDER: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
     let has = |verbs: &[Verb]| granted.iter().any(|verb| *verb == Verb::Any || verbs.contains(verb));
     let is_granted = |verb: &&str| match *verb {
@@ -155,7 +155,7 @@ fn verbs(granted: &[Verb]) -> (Vec<&'static str>, Vec<&'static str>) {
     (ORDER.into_iter().filter(is_granted).collect(), status)
 }
 
-fn role(controller: &str, namespace: &str, rules: Rules) -> Value {
+pub(super) fn role(controller: &str, namespace: &str, rules: Rules) -> Value {
     let rules: Vec<Value> = rules
         .into_iter()
         .map(|(((group, names), verbs), resources)| {

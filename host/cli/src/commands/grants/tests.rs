@@ -95,3 +95,43 @@ fn a_file_has_the_roles_of_all_its_controllers() {
     std::fs::write(&file, "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n").unwrap();
     assert!(from_file(&file).unwrap_err().to_string().contains("no controller"));
 }
+
+#[test]
+fn a_role_for_a_store_has_the_requests_of_the_host_for_the_kinds_that_live_there() {
+    let grants: Grants = serde_json::from_str(
+        r#"{"resources": [
+            {"kinds": ["apps/Deployment"], "verbs": ["get", "list", "watch", "update-status"], "namespaces": ["blue"]},
+            {"kinds": ["apps/ReplicaSet"], "verbs": ["watch", "apply"], "namespaces": ["blue"]},
+            {"kinds": ["Secret"], "verbs": ["*"]}
+        ]}"#,
+    )
+    .unwrap();
+    let of = |store: &str| {
+        let mut roles = rbac::Roles::default();
+        let known = |_: &str, kind: &str| Some(format!("{}s", kind.to_lowercase()));
+        roles.add_for_store("web", &grants, &|group, _| (store == "cluster") == (group == "apps"), &known);
+        assert_eq!(roles.notes, Vec::<String>::new());
+        let rules = |role: &Value| {
+            let rules = role["rules"].as_array().unwrap().clone();
+            rules.iter().map(|rule| format!("{} {}", rule["resources"], rule["verbs"])).collect::<Vec<_>>()
+        };
+        roles.documents.iter().map(|role| (role["kind"].clone(), rules(role))).collect::<Vec<_>>()
+    };
+    let everywhere = vec![
+        r#"["deployments","replicasets"] ["list","watch"]"#.to_owned(),
+        r#"["events"] ["create","patch"]"#.to_owned(),
+    ];
+    let in_blue = vec![
+        r#"["replicasets"] ["create","patch"]"#.to_owned(),
+        r#"["deployments"] ["get"]"#.to_owned(),
+        r#"["deployments/status"] ["patch"]"#.to_owned(),
+    ];
+    assert_eq!(of("cluster"), [(json!("ClusterRole"), everywhere), (json!("Role"), in_blue)]);
+    let secrets = vec![
+        r#"["secrets"] ["get","create","update","patch","delete"]"#.to_owned(),
+        r#"["secrets"] ["list","watch"]"#.to_owned(),
+        r#"["secrets/status"] ["patch"]"#.to_owned(),
+        r#"["events"] ["create","patch"]"#.to_owned(),
+    ];
+    assert_eq!(of("other"), [(json!("ClusterRole"), secrets)]);
+}

@@ -1,0 +1,88 @@
+//! The role that the account of a host needs in a cluster, for the grants of a controller. Pure.
+//!
+//! The host checks the grants itself. In the cluster it needs the verbs of its requests: a kind that is
+//! watched is listed and watched as a whole, once for all controllers, and a status is patched.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use homeostat_component::{Grants, ResourceGrant};
+
+use super::rbac::{Plural, Roles, Rules, Subject, role, verbs};
+
+/// Returns whether a kind, by group and name, lives in the store.
+pub(super) type LivesThere<'a> = dyn Fn(&str, &str) -> bool + 'a;
+
+impl Roles {
+    /// Adds what a host needs in a cluster for the grants of one controller on the kinds that live there. Without such
+    /// kinds it adds nothing.
+    pub(super) fn add_for_store(
+        &mut self,
+        controller: &str,
+        grants: &Grants,
+        lives_there: &LivesThere<'_>,
+        plural: &Plural<'_>,
+    ) {
+        // The empty namespace stands for the whole cluster.
+        let mut places: BTreeMap<String, Rules> = BTreeMap::new();
+        for grant in &grants.resources {
+            for kind in &grant.kinds {
+                let (group, name) = kind.split_once('/').unwrap_or(("", kind));
+                let is_pattern = kind.contains('*');
+                if !is_pattern && !lives_there(group, name) {
+                    continue;
+                }
+                if let Some((group, resource)) = self.resource(controller, kind, plural) {
+                    self.add_rules(controller, grant, (group, resource), &mut places);
+                }
+            }
+        }
+        if places.is_empty() {
+            return;
+        }
+        let events: Subject = ("events.k8s.io".to_owned(), BTreeSet::new());
+        add(&mut places, "", events, vec!["create", "patch"], "events");
+        self.documents.extend(places.into_iter().map(|(namespace, rules)| role(controller, &namespace, rules)));
+    }
+
+    fn add_rules(
+        &mut self,
+        controller: &str,
+        grant: &ResourceGrant,
+        (group, resource): (String, String),
+        places: &mut BTreeMap<String, Rules>,
+    ) {
+        let (mut whole, status) = verbs(&grant.verbs);
+        let everything: Subject = (group.clone(), BTreeSet::new());
+        if whole.contains(&"watch") {
+            add(places, "", everything, vec!["list", "watch"], &resource);
+        } else if whole.contains(&"list") {
+            add(places, "", everything, vec!["list"], &resource);
+        }
+        whole.retain(|verb| !["list", "watch"].contains(verb));
+        let Some(names) = self.names(controller, grant) else { return };
+        if !names.is_empty() && whole.contains(&"create") {
+            whole.retain(|verb| *verb != "create");
+            self.note(controller, "left out: Kubernetes cannot allow creating by name".to_owned());
+        }
+        for namespace in self.namespaces(controller, grant) {
+            let subject: Subject = (group.clone(), names.clone());
+            if !whole.is_empty() {
+                add(places, &namespace, subject.clone(), whole.clone(), &resource);
+            }
+            if !status.is_empty() {
+                add(places, &namespace, subject, vec!["patch"], &format!("{resource}/status"));
+            }
+        }
+    }
+}
+
+fn add(
+    places: &mut BTreeMap<String, Rules>,
+    namespace: &str,
+    subject: Subject,
+    verbs: Vec<&'static str>,
+    resource: &str,
+) {
+    let rules = places.entry(namespace.to_owned()).or_default();
+    rules.entry((subject, verbs)).or_default().insert(resource.to_owned());
+}

@@ -1,0 +1,214 @@
+use homeostat_store::STORES_MAX;
+
+use super::*;
+
+const HEAD: &str = "apiVersion: homeostat.dev/v1alpha1\nkind: Stores\n";
+
+fn parse(text: &str) -> Result<StoresFile, Vec<String>> {
+    let path = Path::new("stores.yaml");
+    let document = SingleDocument::parse(path, text.as_bytes()).map_err(|problem| vec![problem.to_string()])?;
+    StoresFile::of(path, &document, Some(Path::new("/secrets")))
+        .map_err(|problems| problems.iter().map(ToString::to_string).collect())
+}
+
+#[track_caller]
+fn assert_problems(text: &str, expected: &[&str]) {
+    let problems = parse(text).expect_err("it is refused");
+    assert_eq!(problems.len(), expected.len(), "{problems:#?}");
+    for (problem, expected) in problems.iter().zip(expected) {
+        assert!(problem.starts_with(expected), "\n     got: {problem}\nexpected: {expected}");
+    }
+}
+
+fn two(routes: &str) -> String {
+    format!("{HEAD}stores:\n  - name: bus\n    memory: {{}}\n  - name: cache\n    memory: {{}}\nroutes:\n{routes}")
+}
+
+#[test]
+fn stores_and_routes_are_read_in_their_order() {
+    let file =
+        parse(&two("  - {kinds: [\"apps/Deployment\", \"v1/*\"], store: bus}\n  - {kinds: [\"*/*\"], store: cache}\n"));
+    let file = file.unwrap();
+    let names: Vec<&str> = file.stores.iter().map(|store| &*store.name).collect();
+    assert_eq!(names, ["bus", "cache"]);
+    let rules: Vec<String> =
+        file.routes.rules().iter().map(|rule| format!("{} {}", rule.pattern, rule.store)).collect();
+    assert_eq!(rules, ["apps/Deployment bus", "v1/* bus", "*/* cache"]);
+    assert!(parse(&format!("---\n{HEAD}")).unwrap().stores.is_empty());
+    assert!(parse(&two("  - {kinds: [\"v1/Namespace\", \"homeostat.dev/*\"], store: home}\n")).is_ok());
+}
+
+#[test]
+fn every_mistake_is_refused_with_its_position() {
+    for (text, expected) in [
+        // Syntax and shape.
+        (format!("{HEAD}stores: [\n"), "stores.yaml:3:9: "),
+        (format!("{HEAD}store: []\n"), "stores.yaml:3:1: unknown field `store`"),
+        (format!("{HEAD}stores:\n  - {{name: bus, memory: {{size: 1}}}}\n"), "stores.yaml:4:26: unknown field `size`"),
+        (format!("{HEAD}stores:\n  - {{name: bus, disk: {{}}}}\n"), "stores.yaml:4:17: unknown field `disk`"),
+        (format!("{HEAD}stores: bus\n"), "stores.yaml:3:9: expected a list, found the text \"bus\""),
+        ("# nothing\n".to_owned(), "stores.yaml:1:1: expected one document, found 0"),
+        (format!("{HEAD}---\n{HEAD}"), "stores.yaml:3:1: expected one document, found 2"),
+        ("kind: Stores\n".to_owned(), "stores.yaml:1:1: missing field `apiVersion`"),
+        (
+            "apiVersion: v1\nkind: Stores\n".to_owned(),
+            "stores.yaml:1:13: expected `homeostat.dev/v1alpha1`, found \"v1\"",
+        ),
+        (
+            "apiVersion: homeostat.dev/v1alpha1\nkind: Deployment\n".to_owned(),
+            "stores.yaml:2:7: expected `Stores`, found \"Deployment\"",
+        ),
+        // Stores.
+        (
+            format!("{HEAD}stores:\n  - {{name: home, memory: {{}}}}\n"),
+            "stores.yaml:4:12: `home` is the host's own store",
+        ),
+        (
+            format!("{HEAD}stores:\n  - {{name: A.b, memory: {{}}}}\n"),
+            "stores.yaml:4:12: the name \"A.b\" must be 1 to 63",
+        ),
+        (format!("{HEAD}stores:\n  - name: bus\n"), "stores.yaml:4:5: store \"bus\" needs one place"),
+        (
+            format!("{HEAD}stores:\n  - {{name: bus, memory: {{}}}}\n  - {{name: bus, memory: {{}}}}\n"),
+            "stores.yaml:5:12: there are two stores with the name \"bus\": the other one is in line 4",
+        ),
+        // Routes.
+        (
+            two("  - {kinds: [\"apps/*\"], store: bux}\n"),
+            "stores.yaml:9:32: there is no store \"bux\": there are home, bus, cache",
+        ),
+        (two("  - {kinds: [], store: bus}\n"), "stores.yaml:9:13: expected one pattern or more"),
+        (two("  - {kinds: [\"v1/Pod\", Pod], store: bus}\n"), "stores.yaml:9:24: kinds: \"Pod\" has no group"),
+        (
+            two("  - {kinds: [apps/v1/Deployment], store: bus}\n"),
+            "stores.yaml:9:14: kinds: \"apps/v1/Deployment\" has a version",
+        ),
+        (
+            two(
+                "  - {kinds: [\"apps/*\"], store: bus}\n  - {kinds: [\"v1/Pod\", \"apps/Deployment\"], store: cache}\n",
+            ),
+            "stores.yaml:10:24: apps/Deployment can never match: an earlier rule sends apps/* to store bus (line 9)",
+        ),
+        (
+            two("  - {kinds: [\"v1/Pod\"], store: bus}\n  - {kinds: [\"v1/Pod\"], store: cache}\n"),
+            "stores.yaml:10:14: v1/Pod can never match: an earlier rule sends v1/Pod to store bus (line 9)",
+        ),
+        (
+            two("  - {kinds: [\"homeostat.dev/Controller\"], store: bus}\n"),
+            "stores.yaml:9:14: homeostat.dev/Controller is always in the host's own store, `home`",
+        ),
+        (two("  - {kinds: [\"v1/Namespace\"], store: bus}\n"), "stores.yaml:9:14: v1/Namespace lives in `home`"),
+        (two("  - {kinds: [\"v1/Event\"], store: bus}\n"), "stores.yaml:9:14: v1/Event is always in"),
+        (two("  - {kinds: [\"v1/Pod\"], store: bus, view: none}\n"), "stores.yaml:9:43: unknown variant `none`"),
+    ] {
+        assert_problems(&text, &[expected]);
+    }
+}
+
+#[test]
+fn all_mistakes_are_reported_at_once() {
+    let text = format!(
+        "{HEAD}stores:\n  - {{name: home, memory: {{}}}}\nroutes:\n  - {{kinds: [Pod, \"a/b\"], store: bus}}\n"
+    );
+    assert_problems(
+        &text,
+        &[
+            "stores.yaml:4:12: `home` is the host's own store",
+            "stores.yaml:6:14: kinds: \"Pod\" has no group",
+            "stores.yaml:6:34: there is no store \"bus\": there are home",
+        ],
+    );
+}
+
+#[test]
+fn more_stores_than_the_bound_are_refused() {
+    let entries =
+        |count: usize| -> String { (0..count).map(|at| format!("  - {{name: s{at}, memory: {{}}}}\n")).collect() };
+    assert!(parse(&format!("{HEAD}stores:\n{}", entries(STORES_MAX - 1))).is_ok());
+    assert_problems(
+        &format!("{HEAD}stores:\n{}", entries(STORES_MAX)),
+        &["stores.yaml:4:3: a host has at most 15 stores"],
+    );
+}
+
+#[test]
+fn a_rule_that_hides_resources_of_the_hosts_own_store_is_refused() {
+    let file =
+        parse(&two("  - {kinds: [\"v1/Secret\"], store: home}\n  - {kinds: [\"apps/*\", \"v1/*\"], store: bus}\n"))
+            .unwrap();
+    let kind = |text: &str| Kind::parse("v1", text).unwrap();
+    assert!(file.check_home(&[kind("Secret"), kind("Namespace"), Kind::new("other.dev", "v1", "Pod")]).is_ok());
+    let error = file.check_home(&[kind("Secret"), kind("Pod")]).unwrap_err().to_string();
+    assert!(error.contains("stores.yaml:10:24: store `home` has resources of v1/Pod"), "{error}");
+}
+
+#[test]
+fn the_folder_has_the_file_unless_the_command_line_names_another() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(StoresFile::find(None, folder.path(), None).unwrap().is_none());
+    let other = folder.path().join("other.yaml");
+    let error = StoresFile::find(Some(&other), folder.path(), None).unwrap_err().to_string();
+    assert!(error.contains("other.yaml:1:1: the file cannot be read"), "{error}");
+    std::fs::write(folder.path().join(FILE), format!("{HEAD}stores: [{{name: bus, memory: {{}}}}]\n")).unwrap();
+    let found = StoresFile::find(None, folder.path(), None).unwrap().unwrap();
+    assert_eq!((found.stores.len(), found.path()), (1, folder.path().join(FILE).as_path()));
+    std::fs::write(&other, HEAD).unwrap();
+    let found = StoresFile::find(Some(&other), folder.path(), None).unwrap().unwrap();
+    assert_eq!((found.stores.len(), found.path()), (0, other.as_path()));
+}
+
+#[cfg(feature = "nats")]
+#[test]
+fn the_settings_of_nats_are_read_and_mistakes_have_their_positions() {
+    let store = |settings: &str| {
+        format!(
+            "{HEAD}stores:\n  - name: bus\n    cache: {{bytesMax: 512Mi}}\n    nats:\n      bucket: homeostat\n{settings}"
+        )
+    };
+    let full = "      servers: [\"tls://a:4222\", \"tls://b:4222\"]\n      credentials: {file: bus.creds}\n      tls: {authority: ca.pem, first: true}\n      domain: hub\n      create: {replicas: 3, bytesMax: 10Gi, compression: true}\n      markers: 1h\n      accept: [sync-interval]\n";
+    let file = parse(&store(full)).unwrap();
+    let Storage::Nats(settings) = &file.stores[0].storage else { panic!("it is in NATS") };
+    assert_eq!((settings.servers.len(), settings.create.as_ref().unwrap().replicas), (2, 3));
+    assert_eq!((file.stores[0].cache_bytes_max, &*settings.name), (Some(512 << 20), "bus"));
+    let servers = "      servers: [\"nats://a\"]\n";
+    for (more, expected) in [
+        ("      servers: []\n", "stores.yaml:8:16: `servers` must name at least one"),
+        ("      servers: [a]\n      bukket: b\n", "stores.yaml:9:7: unknown field `bukket`"),
+        (&format!("{servers}      create: {{replicas: 9}}\n"), "stores.yaml:9:26: `create.replicas` must be 1 to 5"),
+        (&format!("{servers}      credentials: {{}}\n"), "stores.yaml:9:20: expected one of: `file`"),
+        (&format!("{servers}      domain: a\n      apiPrefix: b\n"), "stores.yaml:10:18: `domain` and `apiPrefix`"),
+        (
+            &format!("{servers}      foreign:\n        - {{kind: a.dev/v1/B, bucket: b, key: \"{{name}}\"}}\n"),
+            "stores.yaml:10:18: a.dev/v1/B lives in store home",
+        ),
+    ] {
+        assert_problems(&store(more), &[expected]);
+    }
+    let both = format!("{HEAD}stores:\n  - {{name: bus, memory: {{}}, nats: {{servers: [a], bucket: b}}}}\n");
+    assert_problems(&both, &["stores.yaml:4:5: store \"bus\" needs one place"]);
+    let empty = format!("{HEAD}stores:\n  - {{name: bus, memory: {{}}, cache: {{bytesMax: 0}}}}\n");
+    assert_problems(&empty, &["stores.yaml:4:47: a cache of 0 bytes"]);
+}
+
+#[cfg(feature = "kubernetes")]
+#[test]
+fn the_settings_of_kubernetes_are_read_and_mistakes_have_their_positions() {
+    let store = |settings: &str| {
+        format!(
+            "{HEAD}stores:\n  - name: cluster\n    kubernetes:\n      kubeconfig: config\n{settings}routes:\n  - {{kinds: [\"v1/Namespace\"], store: cluster}}\n"
+        )
+    };
+    let file = parse(&store(
+        "      context: prod\n      namespace: team-a\n      requests: {inFlight: 8, perSecond: null, deadline: 5s}\n",
+    ))
+    .unwrap();
+    let Storage::Kubernetes(settings) = &file.stores[0].storage else { panic!("it is in a cluster") };
+    assert_eq!((settings.in_flight_max, settings.namespace.as_deref()), (8, Some("team-a")));
+    for (more, expected) in [
+        ("      inCluster: true\n", "stores.yaml:7:18: `kubeconfig` and `inCluster` exclude"),
+        ("      requests: {inFlight: 0}\n", "stores.yaml:7:28: `requests.inFlight` must be above zero"),
+        ("      namespace: A\n", "stores.yaml:7:18: `namespace` must be a DNS label"),
+    ] {
+        assert_problems(&store(more), &[expected]);
+    }
+}
