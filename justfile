@@ -12,7 +12,11 @@ test:
 dev dir="examples/apps":
     cargo run --release -- dev {{dir}}
 
-# Compares this host with other systems, on the same work, in turn: queue, loop, tax, store, density or swap. See docs/performance.md.
+# Runs examples/apps on a real server, which it builds: nats or kubernetes. Needs Go.
+apps-on store="nats":
+    cargo test --workspace --lib --bins --test it -- stores::hosts::apps_run_unchanged_on_{{store}}
+
+# Compares this host with other systems, on the same work, in turn: queue, loop, tax, store, stores, density or swap. See docs/performance.md.
 peers name *options:
     cargo run --release -p homeostat-peers -- {{name}} {{options}}
 

@@ -1,4 +1,4 @@
-// Contenders that are written in Go: client-go's work queues, controller-runtime's queue and loop, and etcd.
+// Contenders that are written in Go: client-go's work queues, controller-runtime's queue, loop and manager, and etcd.
 //
 // Each run is one process that does one work and prints its figures as one line of JSON, as the contenders in Rust do:
 //
@@ -33,7 +33,8 @@ func main() {
 	}
 	ctrllog.SetLogger(logr.Discard())
 	found, err := run(os.Args[1:])
-	if err == nil {
+	// A controller that the driver measures has printed its own lines.
+	if err == nil && found != nil {
 		err = json.NewEncoder(os.Stdout).Encode(found)
 	}
 	if err != nil {
@@ -52,6 +53,7 @@ func run(arguments []string) (values, error) {
 	workers := flags.Int("workers", 1, "workers")
 	millis := flags.Int("millis", 1000, "how long to measure")
 	flags.String("guests", "", "not looked at")
+	server := flags.String("server", "", "a file of kubectl")
 	if err := flags.Parse(arguments[4:]); err != nil {
 		return nil, err
 	}
@@ -66,6 +68,10 @@ func run(arguments []string) (values, error) {
 	case "density":
 		if system == "controller-runtime" {
 			return runDensity(work, size)
+		}
+	case "stores":
+		if system == "controller-runtime" {
+			return nil, control(size, *server)
 		}
 	case "store":
 		if system == "etcd" {

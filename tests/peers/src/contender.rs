@@ -5,8 +5,9 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use crate::arguments::{Contender, Suite};
+use crate::plan::STATUS_FAR;
 use crate::values::{self, Values};
-use crate::{bare, cores, ours};
+use crate::{bare, bare_nats, cores, ours};
 
 /// Does one work and prints its figures as one line of JSON. `guests` is the folder of the guests'
 /// components.
@@ -14,11 +15,15 @@ use crate::{bare, cores, ours};
 /// # Errors
 /// No system of that name does such a work, or it failed.
 pub(crate) async fn run(contender: &Contender, guests: &Path) -> Result<()> {
+    if (contender.suite, contender.work.as_str()) == (Suite::Stores, STATUS_FAR) {
+        return ours::stores::control(contender, guests).await;
+    }
     values::print(&Box::pin(values(contender, guests)).await?)
 }
 
 async fn values(contender: &Contender, guests: &Path) -> Result<Values> {
-    let Contender { system, suite, work, size } = contender;
+    let Contender { system, suite, work, size, server } = contender;
+    let server = server.as_deref();
     if work == cores::TWO_CORES {
         return cores::run(contender, guests).await;
     }
@@ -27,6 +32,8 @@ async fn values(contender: &Contender, guests: &Path) -> Result<Values> {
         ("homeostat", Suite::Loop) => ours::loops::run(work, size, guests).await,
         ("homeostat", Suite::Tax) => ours::tax::host(work, size, guests).await,
         ("homeostat", Suite::Store) => ours::store::run(work, size).await,
+        ("homeostat", Suite::Stores) => ours::stores::run(work, size, guests, server).await,
+        ("async-nats", Suite::Stores) => bare_nats::run(size, server).await,
         ("homeostat", Suite::Density) => ours::density::run(work, size, guests).await,
         ("homeostat", Suite::Swap) => ours::swap::run(work, size, guests).await,
         ("homeostat-component", Suite::Tax) => ours::tax::sandbox(work, size, guests).await,

@@ -22,7 +22,7 @@ pub(crate) async fn run(contender: &Contender, guests: &Path) -> Result<Values> 
 
 /// Returns the time per reconcile on these processors, in microseconds.
 async fn bound(processors: &str, workers: usize, contender: &Contender, guests: &Path) -> Result<f64> {
-    let Contender { system, suite, work: _, size: Size { keys, workers: _, millis } } = contender;
+    let Contender { system, suite, work: _, size: Size { keys, workers: _, millis }, server: _ } = contender;
     let this = std::env::current_exe().context("this program does not know where it is")?;
     let mut command = Command::new("taskset");
     command

@@ -11,7 +11,7 @@ use crate::plan::{self, OURS, Program, System, Work};
 use crate::process::{self, Programs};
 use crate::report::{self, Row};
 use crate::values::Values;
-use crate::{go, guests, kube};
+use crate::{backends, go, guests, kube};
 
 /// The figures of each contender of one work, by its name, round by round.
 pub(crate) type Samples = BTreeMap<&'static str, Vec<Values>>;
@@ -58,8 +58,7 @@ fn works(suite: Suite, arguments: &Arguments) -> Result<Vec<Work>> {
 /// Builds the programs and guests that the works need.
 async fn prepare(target: &Path, folder: &Path, works: &[Work], arguments: &Arguments) -> Result<Programs> {
     let needs = |program| works.iter().flat_map(|work| &work.peers).any(|system| system.program == program);
-    let needs_guests =
-        works.iter().any(|work| matches!(work.suite, Suite::Loop | Suite::Tax | Suite::Density | Suite::Swap));
+    let needs_guests = works.iter().any(|work| !matches!(work.suite, Suite::Queue | Suite::Store));
     tell("building");
     Ok(Programs {
         this: std::env::current_exe().context("the path of this program cannot be determined")?,
@@ -77,10 +76,18 @@ async fn prepare(target: &Path, folder: &Path, works: &[Work], arguments: &Argum
 /// Runs every contender of a work once in each round.
 async fn measure(programs: &Programs, work: &Work, rounds: u32, of: &str) -> Result<Samples> {
     let mut samples = Samples::new();
+    let server = match work.backend {
+        Some(backend) => Some(backends::start(backend, &programs.disk).await?),
+        None => None,
+    };
     for round in 1..=rounds {
         for system in [OURS].iter().chain(&work.peers) {
             tell(&format!("{of}: round {round} of {rounds}, {}", system.shown));
-            match process::run(programs, system, work).await {
+            let values = match &server {
+                Some(server) => server.run(programs, system, work).await,
+                None => process::run(programs, system, work, None).await,
+            };
+            match values {
                 Ok(values) => samples.entry(system.name).or_default().push(values),
                 Err(error) if *system == OURS => {
                     return Err(error.context(format!("{} failed at {}", system.shown, work.name)));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 /// Namespaces over which keys are spread.
-const NAMESPACES: usize = 10;
+pub(crate) const NAMESPACES: usize = 10;
 
 /// A key in the queues: shared text.
 pub(crate) type Name = Arc<str>;

@@ -5,6 +5,9 @@
 //! is a program under `kube/`, and the Go contenders (etcd among them) are one under `go/`, with the same
 //! arguments. Those two are built only when they are measured.
 //!
+//! The suite `stores` has real servers, which the driver starts. A controller in a cluster does not measure itself:
+//! [`controllers`] starts it, watches its resources, and counts its requests.
+//!
 //! [`plan`] defines the works and their contenders, [`driver`] runs them, and [`report`] does the arithmetic.
 //! Our contenders are in [`ours`] and [`bare`], with their stop-watch in [`measure`].
 //!
@@ -12,8 +15,13 @@
 //! explains why.
 
 mod arguments;
+mod backends;
 mod bare;
+mod bare_nats;
+mod cluster;
+mod commands;
 mod contender;
+mod controllers;
 mod cores;
 mod driver;
 mod go;
@@ -26,6 +34,7 @@ mod memory;
 mod ours;
 mod plan;
 mod process;
+mod progress;
 mod report;
 mod threads;
 mod ticker;

@@ -141,8 +141,17 @@ pub(crate) fn restart_peak() -> Result<u64> {
 /// # Errors
 /// The system does not report it: it is not Linux.
 pub(crate) fn peak_bytes() -> Result<u64> {
-    let status = fs::read_to_string("/proc/self/status").context("memory can be measured on Linux alone")?;
-    kibibytes(&status, "VmHWM:").context("there is no VmHWM in status")
+    peak_bytes_of("self")
+}
+
+/// Returns the peak memory of a process since its start, in bytes.
+///
+/// # Errors
+/// There is no such process, or the system is not Linux.
+pub(crate) fn peak_bytes_of(process: &str) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status"));
+    kibibytes(&status.context("memory can be measured on Linux alone")?, "VmHWM:")
+        .context("there is no VmHWM in status")
 }
 
 /// Returns the value of a field in a file of `/proc` that counts in KiB, in bytes.
@@ -156,7 +165,16 @@ fn kibibytes(text: &str, name: &str) -> Option<u64> {
 /// # Errors
 /// The system does not report it: it is not Linux, or does not count.
 pub(crate) fn processor_nanos() -> Result<u64> {
-    let tasks = fs::read_dir("/proc/self/task").context("processor time can be measured on Linux alone")?;
+    processor_nanos_of("self")
+}
+
+/// Returns the CPU time of a process's threads that have not ended, in nanoseconds.
+///
+/// # Errors
+/// There is no such process, or the system is not Linux, or does not count.
+pub(crate) fn processor_nanos_of(process: &str) -> Result<u64> {
+    let tasks =
+        fs::read_dir(format!("/proc/{process}/task")).context("processor time can be measured on Linux alone")?;
     let mut nanos = 0;
     for task in tasks {
         // A thread may end during the loop.

@@ -1,5 +1,5 @@
 //! Our side: the queue alone, the loop of a whole host, the layers of one reconcile, the store with its API,
-//! the density of controllers in a process, and swaps.
+//! stores that are far away, the density of controllers in a process, and swaps.
 
 pub(crate) mod api_server;
 pub(crate) mod busy_neighbour;
@@ -12,5 +12,6 @@ pub(crate) mod loops;
 pub(crate) mod neighbours;
 pub(crate) mod queue;
 pub(crate) mod store;
+pub(crate) mod stores;
 pub(crate) mod swap;
 pub(crate) mod tax;

@@ -11,9 +11,11 @@ mod density;
 mod queue;
 mod runs;
 mod store;
+mod stores;
 mod swap;
 
 pub(crate) use density::FLIGHTS;
+pub(crate) use stores::{STATUS_EMBEDDED, STATUS_FAR};
 
 /// Whether a higher or a lower value is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -71,6 +73,17 @@ pub(crate) enum Program {
     Go,
 }
 
+/// A real server. The driver starts it for one work, and all contenders of the work use it in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Backend {
+    /// kube-apiserver and etcd, which flushes each write before it acknowledges it.
+    Cluster,
+    /// nats-server with its defaults: it flushes its files every two minutes.
+    Nats,
+    /// nats-server that flushes each write before it acknowledges it.
+    NatsFlushed,
+}
+
 /// One piece of work.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Work {
@@ -86,6 +99,8 @@ pub(crate) struct Work {
     pub(crate) peers: Vec<System>,
     /// The time limit of a contender: about ten times the expected duration.
     pub(crate) timeout: Duration,
+    /// The server that its contenders use.
+    pub(crate) backend: Option<Backend>,
 }
 
 /// Our own system.
@@ -99,6 +114,10 @@ const CONTROLLER_RUNTIME_QUEUE: System =
     System { name: "controller-runtime", shown: "controller-runtime priority queue", program: Program::Go };
 const CONTROLLER_RUNTIME: System =
     System { name: "controller-runtime", shown: "controller-runtime", program: Program::Go };
+const CONTROLLER_RUNTIME_FAR: System =
+    System { name: "controller-runtime", shown: "controller-runtime on Kubernetes", program: Program::Go };
+const KUBE_CONTROLLER: System = System { name: "kube-rs", shown: "kube-rs controller", program: Program::Kube };
+const ASYNC_NATS: System = System { name: "async-nats", shown: "bare async-nats", program: Program::This };
 const KUBE_SCHEDULER: System = System { name: "kube-rs", shown: "kube-rs scheduler", program: Program::Kube };
 const KUBE: System = System { name: "kube-rs", shown: "kube-rs applier", program: Program::Kube };
 const WASMTIME: System = System { name: "wasmtime", shown: "bare wasmtime call", program: Program::This };
@@ -112,6 +131,7 @@ pub(crate) fn works(suite: Suite) -> Vec<Work> {
         Suite::Loop => runs::loops(),
         Suite::Tax => runs::tax(),
         Suite::Store => store::works(),
+        Suite::Stores => stores::works(),
         Suite::Density => density::works(),
         Suite::Swap => swap::works(),
     }

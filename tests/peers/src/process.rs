@@ -33,19 +33,29 @@ pub(crate) struct Programs {
 /// # Errors
 /// It does not start, fails, exceeds the work's timeout (it is killed), or prints something other than
 /// figures.
-pub(crate) async fn run(programs: &Programs, system: &System, work: &Work) -> Result<Values> {
+pub(crate) async fn run(programs: &Programs, system: &System, work: &Work, server: Option<&str>) -> Result<Values> {
+    figures(command(programs, system, work, server), work.timeout).await
+}
+
+/// Returns the command that runs `system` on `work`. The process is killed when it is dropped.
+pub(crate) fn command(programs: &Programs, system: &System, work: &Work, server: Option<&str>) -> Command {
     let program = match system.program {
         Program::This => &programs.this,
         Program::Kube => &programs.kube,
         Program::Go => &programs.go,
     };
-    figures(program, &arguments(&programs.guests, system, work), &programs.disk, work.timeout).await
-}
-
-async fn figures(program: &Path, arguments: &[OsString], disk: &Path, timeout: Duration) -> Result<Values> {
     let mut command = Command::new(program);
     // The default folder of temporary files is in memory on many machines.
-    command.args(arguments).env("TMPDIR", disk).stdin(Stdio::null()).kill_on_drop(true);
+    command.args(arguments(&programs.guests, system, work)).env("TMPDIR", &programs.disk).kill_on_drop(true);
+    if let Some(server) = server {
+        command.args(["--server", server]);
+    }
+    command
+}
+
+async fn figures(mut command: Command, timeout: Duration) -> Result<Values> {
+    let program = command.as_std().get_program().to_owned();
+    command.stdin(Stdio::null());
     let output = tokio::time::timeout(timeout, command.output()).await;
     let output = output.with_context(|| format!("it was ended after {timeout:?}"))?;
     let output = output.with_context(|| format!("{} does not start", program.display()))?;
@@ -74,33 +84,29 @@ fn arguments(guests: &Path, system: &System, work: &Work) -> Vec<OsString> {
 mod tests {
     use super::*;
 
-    fn shell(script: &str) -> [OsString; 2] {
-        ["-c", script].map(OsString::from)
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]).kill_on_drop(true);
+        command
     }
 
     #[tokio::test]
     async fn figures_are_what_a_contender_prints() {
-        let values =
-            figures(Path::new("/bin/sh"), &shell(r#"echo '{"ns": 1.5}'"#), Path::new("."), Duration::from_secs(60))
-                .await;
+        let values = figures(shell(r#"echo '{"ns": 1.5}'"#), Duration::from_secs(60)).await;
         assert_eq!(values.unwrap()["ns"], 1.5);
     }
 
     #[tokio::test]
     async fn a_contender_that_fails_or_prints_no_figures_is_an_error() {
         for (script, said) in [("echo why >&2; exit 3", "why"), ("echo nothing", "did not print figures")] {
-            let error = figures(Path::new("/bin/sh"), &shell(script), Path::new("."), Duration::from_secs(60))
-                .await
-                .unwrap_err();
+            let error = figures(shell(script), Duration::from_secs(60)).await.unwrap_err();
             assert!(error.to_string().contains(said), "{error:#}");
         }
     }
 
     #[tokio::test]
     async fn a_contender_that_does_not_end_is_killed() {
-        let error = figures(Path::new("/bin/sh"), &shell("exec sleep 3600"), Path::new("."), Duration::from_millis(1))
-            .await
-            .unwrap_err();
+        let error = figures(shell("exec sleep 3600"), Duration::from_millis(1)).await.unwrap_err();
         assert!(error.to_string().contains("ended after"), "{error:#}");
     }
 }

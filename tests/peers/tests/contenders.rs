@@ -77,6 +77,19 @@ fn the_store_is_written_watched_and_listed() {
 }
 
 #[test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+fn a_guest_controls_a_cluster_and_both_stores_of_nats_are_written() {
+    let rows = results("stores");
+    for figure in ["status loop, kubernetes", "requests per key", "p99 event to status, kubernetes"] {
+        assert_measured(&rows, figure, &[]);
+    }
+    assert_measured(&rows, "status loop, embedded store", &[]);
+    for figure in ["durable writes, nats", "p99 of a write, nats with its default flush"] {
+        assert_measured(&rows, figure, &["bare async-nats"]);
+    }
+}
+
+#[test]
 fn controllers_are_counted_idle_in_flight_and_beside_every_neighbour() {
     let rows = results("density");
     for figure in ["100 idle controllers", "10,000 idle controllers, one component, Pss"] {

@@ -1,10 +1,12 @@
-//! The kube-rs contender, built from its public parts: its scheduler as a queue, its applier as a loop.
+//! The kube-rs contender: its scheduler as a queue, its applier as a loop, and a whole controller in a cluster.
 //!
 //! Each run is one process that does one work and prints its figures as one line of JSON, as every contender
 //! does. Stop-watch, keys, threads and command line are the same source files as ours.
 
 #[path = "../../src/arguments/contender.rs"]
 mod arguments;
+#[path = "../../src/commands.rs"]
+mod commands;
 #[path = "../../src/keys.rs"]
 mod keys;
 mod loops;
@@ -12,6 +14,7 @@ mod loops;
 #[expect(dead_code, reason = "some of the stop-watch is for queues that threads share")]
 mod measure;
 mod queue;
+mod stores;
 #[path = "../../src/threads.rs"]
 mod threads;
 #[path = "../../src/values.rs"]
@@ -33,11 +36,15 @@ enum Arguments {
 
 fn main() -> Result<()> {
     let Arguments::Contender(contender) = Arguments::parse();
-    values::print(&threads::tokio()?.block_on(run(&contender))?)
+    let tokio = threads::tokio()?;
+    if contender.suite == Suite::Stores {
+        return tokio.block_on(stores::control(&contender));
+    }
+    values::print(&tokio.block_on(run(&contender))?)
 }
 
 async fn run(contender: &Contender) -> Result<Values> {
-    let Contender { system, suite, work, size } = contender;
+    let Contender { system, suite, work, size, server: _ } = contender;
     match (system.as_str(), suite) {
         ("kube-rs", Suite::Queue) => queue::run(work, size).await,
         ("kube-rs", Suite::Loop) => loops::run(work, size).await,

@@ -13,6 +13,8 @@ pub(crate) enum Suite {
     Tax,
     /// The embedded store and its API, beside etcd
     Store,
+    /// Stores that are far away: in Kubernetes beside controller-runtime and kube-rs, in NATS beside async-nats
+    Stores,
     /// Memory of idle and busy controllers, start-up, and neighbours, beside controller-runtime
     Density,
     /// The effect of swaps, and of added and removed controllers, on keys, waits and memory
@@ -27,6 +29,7 @@ impl Suite {
             Suite::Loop => "loop",
             Suite::Tax => "tax",
             Suite::Store => "store",
+            Suite::Stores => "stores",
             Suite::Density => "density",
             Suite::Swap => "swap",
         }
@@ -46,6 +49,9 @@ pub(crate) struct Contender {
     pub(crate) work: String,
     #[command(flatten)]
     pub(crate) size: Size,
+    /// The server of the work: a file of kubectl, or a URL
+    #[arg(long)]
+    pub(crate) server: Option<String>,
 }
 
 /// The size of a work. Each work defines the meaning of its numbers.

@@ -13,6 +13,7 @@ pub(crate) async fn run(work: &str, size: &Size, guests: &Path) -> Result<Values
         "idle one" => idle::one(size, guests).await,
         "idle distinct" => idle::distinct(size, guests).await,
         "compile" => idle::compile(size, guests).await,
+        "compile status" => idle::compile_status(guests).await,
         "first answer" => first::run(size, guests).await,
         "in flight" => flight::run(size, guests).await,
         "alone" => neighbours::alone(size, guests).await,

@@ -1,4 +1,4 @@
-//! A whole host in this process, over an in-memory store, with helpers for the works.
+//! A whole host in this process, over an in-memory store or others, with helpers for the works.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -43,8 +43,12 @@ impl BenchHost {
         observer: Arc<dyn Observer>,
     ) -> Result<BenchHost> {
         let engine = Engine::new(options).context("the engine does not start")?;
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(store));
-        let options = Options { observer, ..Options::new(engine, store.clone()) };
+        BenchHost::over(Options { observer, ..Options::new(engine, Arc::new(MemoryStore::new(store))) }).await
+    }
+
+    /// Starts a host without controllers, with these options.
+    pub(crate) async fn over(options: Options) -> Result<BenchHost> {
+        let store = options.stores.whole();
         let host = Host::start(options).await.context("the host does not start")?;
         Ok(BenchHost { host, store })
     }

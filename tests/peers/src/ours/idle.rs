@@ -53,11 +53,26 @@ pub(super) async fn compile(size: &Size, guests: &Path) -> Result<Values> {
     Ok(Values::new())
 }
 
-/// Compiles them in another process, whose memory is not measured.
+/// Compiles the guest `status` and keeps it for the next process.
+pub(super) async fn compile_status(guests: &Path) -> Result<Values> {
+    engine()?.load(guests::read(guests, "status")?).await?;
+    Ok(Values::new())
+}
+
+/// Compiles distinct components in another process, whose memory is not measured.
 pub(super) async fn compile_apart(components: usize, guests: &Path) -> Result<()> {
+    compile_by("compile", components, guests).await
+}
+
+/// Compiles the guest `status` in another process, whose memory is not measured.
+pub(super) async fn compile_status_apart(guests: &Path) -> Result<()> {
+    compile_by("compile status", 1, guests).await
+}
+
+async fn compile_by(work: &str, components: usize, guests: &Path) -> Result<()> {
     let program = std::env::current_exe().context("this program does not know where it is")?;
     let mut command = Command::new(program);
-    command.args(["contender", "homeostat", "density", "compile", "--keys", &components.to_string(), "--guests"]);
+    command.args(["contender", "homeostat", "density", work, "--keys", &components.to_string(), "--guests"]);
     let status = command.arg(guests).stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true).status().await;
     ensure!(status.context("the compiler does not start")?.success(), "the components do not compile");
     Ok(())

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail, ensure};
 use homeostat_runtime::Suspend;
 use homeostat_store::{Key, Write};
-use serde_json::json;
 
 use super::busy_neighbour;
 use super::host::{BenchHost, CountingObserver, key};
+use super::store::{WRITERS_MAX, together};
 use crate::arguments::Size;
-use crate::keys;
+use crate::cluster::{TEXT_BYTES, resource};
 use crate::measure::percentile_us;
 use crate::values::{Values, named};
 
@@ -20,8 +20,6 @@ use crate::values::{Values, named};
 const NAME: &str = "measured";
 /// Keys before the measured ones.
 const WARM_UP_KEYS: usize = 1000;
-/// The text in a resource, such that the whole document has about 1 KiB.
-const TEXT_BYTES: usize = 700;
 
 pub(crate) async fn run(work: &str, size: &Size, guests: &Path) -> Result<Values> {
     match work {
@@ -65,17 +63,27 @@ pub(super) async fn no_op_run(size: &Size, guests: &Path) -> Result<(Duration, V
 async fn status(size: &Size, guests: &Path) -> Result<Values> {
     let count = CountingObserver::default();
     let measured = BenchHost::start(Arc::new(count.clone())).await?;
+    status_over(&measured, &count, size, guests).await
+}
+
+/// The same over the store of this host.
+pub(super) async fn status_over(
+    measured: &BenchHost,
+    count: &CountingObserver,
+    size: &Size,
+    guests: &Path,
+) -> Result<Values> {
     let mut definition = measured.definition(NAME, "status", guests, size.workers).await?;
-    let declared = &definition.component.describe().manages.kind;
-    for number in 0..size.keys {
-        let (namespace, name) = keys::parts(number);
-        let document = json!({
-            "apiVersion": declared.api_version(), "kind": declared.name,
-            "metadata": {"namespace": namespace, "name": name, "labels": {"app": "measured", "part-of": "peers"}},
-            "spec": {"text": "x".repeat(TEXT_BYTES)},
-        });
-        measured.store.write(Write::Create { document }).await?;
-    }
+    let filler = |filler| {
+        let (store, keys) = (Arc::clone(&measured.store), size.keys);
+        async move {
+            for number in (filler..keys).step_by(WRITERS_MAX) {
+                store.write(Write::Create { document: resource(number, TEXT_BYTES) }).await?;
+            }
+            Ok(())
+        }
+    };
+    together(WRITERS_MAX, filler).await?;
     definition.suspend = Suspend::Yes;
     measured.add(definition.clone()).await?;
     let start = Instant::now();

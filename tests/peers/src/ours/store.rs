@@ -21,7 +21,7 @@ use crate::values::{Values, named};
 /// The text in a resource, such that the stored resource has 1 KiB.
 const TEXT_BYTES: usize = 480;
 /// Writers at once, at most.
-pub(super) const WRITERS_MAX: usize = 64;
+pub(crate) const WRITERS_MAX: usize = 64;
 /// The field manager.
 const MANAGER: &str = "peers";
 
@@ -30,9 +30,9 @@ pub(crate) async fn run(work: &str, size: &Size) -> Result<Values> {
     let options = Options::default();
     let store: Arc<EmbeddedStore> = Arc::new(EmbeddedStore::open(folder.path().join("store.redb"), options)?);
     match work {
-        "write" => writes(Arc::new(InProcess(store)), size).await,
+        "write" => writes(in_process(store), size).await,
         "write over loopback" => writes(Arc::new(ApiServer::start(store).await?), size).await,
-        "fan-out" => fan_out(Arc::new(InProcess(store)), size).await,
+        "fan-out" => fan_out(in_process(store), size).await,
         "fan-out over loopback" => fan_out(Arc::new(ApiServer::start(store).await?), size).await,
         "list" => list(store, size).await,
         _ => bail!("the store has no work {work}"),
@@ -41,7 +41,7 @@ pub(crate) async fn run(work: &str, size: &Size) -> Result<Values> {
 
 /// A client of the store.
 #[async_trait]
-pub(super) trait StoreClient: Send + Sync + 'static {
+pub(crate) trait StoreClient: Send + Sync + 'static {
     /// Creates or replaces the resource of this number with [`document`]. `writer` is below the number of
     /// writers; each writer waits for the response.
     async fn write(&self, writer: usize, number: usize, round: usize) -> Result<()>;
@@ -50,8 +50,13 @@ pub(super) trait StoreClient: Send + Sync + 'static {
     async fn watch(&self, arrivals: Arc<Arrivals>, tasks: &mut JoinSet<()>) -> Result<()>;
 }
 
-/// Direct calls of the store.
-struct InProcess(Arc<EmbeddedStore>);
+/// Direct calls of a store.
+struct InProcess(Arc<dyn Store>);
+
+/// Returns a client that calls the store directly.
+pub(super) fn in_process(store: Arc<dyn Store>) -> Arc<dyn StoreClient> {
+    Arc::new(InProcess(store))
+}
 
 #[async_trait]
 impl StoreClient for InProcess {
@@ -67,7 +72,7 @@ impl StoreClient for InProcess {
     }
 
     async fn watch(&self, arrivals: Arc<Arrivals>, tasks: &mut JoinSet<()>) -> Result<()> {
-        let mut watch = self.0.watch(Scope::Kind(kind()), self.0.revision()).await?;
+        let mut watch = self.0.watch(Scope::Kind(kind()), self.0.revision(&Scope::Everything).await?).await?;
         tasks.spawn(async move {
             while watch.next().await.is_ok() {
                 arrivals.note();
@@ -78,12 +83,12 @@ impl StoreClient for InProcess {
 }
 
 /// The written kind.
-pub(super) fn kind() -> Kind {
+pub(crate) fn kind() -> Kind {
     Kind::new("peers.homeostat.dev", "v1", "Item")
 }
 
 /// Returns the resource after this many rounds.
-fn document(number: usize, round: usize) -> Value {
+pub(crate) fn document(number: usize, round: usize) -> Value {
     let ((namespace, name), kind) = (keys::parts(number), kind());
     json!({
         "apiVersion": kind.api_version(), "kind": kind.name,
@@ -108,7 +113,7 @@ fn filler(round: usize) -> String {
 }
 
 /// Runs a task for each writer, and returns their results.
-async fn together<T, F>(writers: usize, run: impl Fn(usize) -> F) -> Result<Vec<T>>
+pub(crate) async fn together<T, F>(writers: usize, run: impl Fn(usize) -> F) -> Result<Vec<T>>
 where
     T: Send + 'static,
     F: Future<Output = Result<T>> + Send + 'static,
@@ -136,7 +141,7 @@ async fn fill(way: &Arc<dyn StoreClient>, count: usize) -> Result<()> {
 }
 
 /// Changes resources from this many writers, each one resource after the other.
-async fn writes(way: Arc<dyn StoreClient>, size: &Size) -> Result<Values> {
+pub(crate) async fn writes(way: Arc<dyn StoreClient>, size: &Size) -> Result<Values> {
     let Size { keys, workers, millis } = *size;
     fill(&way, keys).await?;
     let long = Duration::from_millis(millis);
@@ -179,7 +184,7 @@ async fn fan_out(way: Arc<dyn StoreClient>, size: &Size) -> Result<Values> {
 /// Counts the events of one write that are still to arrive. Only the last one wakes the waiting task: a
 /// thousand wake-ups would cost more than the measured work.
 #[derive(Default)]
-pub(super) struct Arrivals {
+pub(crate) struct Arrivals {
     left: AtomicUsize,
     last: Notify,
 }
@@ -217,7 +222,7 @@ async fn reach(way: &dyn StoreClient, watchers: usize, writes: usize) -> Result<
 /// nothing.
 async fn list(store: Arc<EmbeddedStore>, size: &Size) -> Result<Values> {
     let served = ApiServer::start(Arc::clone(&store)).await?;
-    fill(&(Arc::new(InProcess(store)) as Arc<dyn StoreClient>), size.keys).await?;
+    fill(&in_process(store), size.keys).await?;
     let before = restart_peak()?;
     let start = Instant::now();
     let bytes = served.list().await?;

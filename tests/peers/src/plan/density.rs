@@ -102,5 +102,13 @@ fn neighbours(name: &'static str, whom: &str, peers: &[System]) -> Work {
 
 fn work(name: &'static str, size: Size, figures: Vec<Figure>, peers: &[System]) -> Work {
     // The first run compiles a thousand components.
-    Work { suite: Suite::Density, name, size, figures, peers: peers.into(), timeout: Duration::from_secs(600) }
+    Work {
+        suite: Suite::Density,
+        name,
+        size,
+        figures,
+        peers: peers.into(),
+        timeout: Duration::from_secs(600),
+        backend: None,
+    }
 }

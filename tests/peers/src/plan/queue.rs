@@ -77,5 +77,13 @@ fn work(
     figures: Vec<Figure>,
 ) -> Work {
     let size = Size { keys, workers, millis };
-    Work { suite: Suite::Queue, name, size, figures, peers: peers.into(), timeout: Duration::from_secs(90) }
+    Work {
+        suite: Suite::Queue,
+        name,
+        size,
+        figures,
+        peers: peers.into(),
+        timeout: Duration::from_secs(90),
+        backend: None,
+    }
 }

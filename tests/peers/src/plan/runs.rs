@@ -62,5 +62,13 @@ fn counted(workers: usize) -> String {
 }
 
 fn work(suite: Suite, name: &'static str, size: Size, peers: &[System]) -> Work {
-    Work { suite, name, size, figures: Vec::new(), peers: peers.into(), timeout: Duration::from_secs(120) }
+    Work {
+        suite,
+        name,
+        size,
+        figures: Vec::new(),
+        peers: peers.into(),
+        timeout: Duration::from_secs(120),
+        backend: None,
+    }
 }

@@ -58,5 +58,13 @@ fn list() -> Work {
 }
 
 fn work(name: &'static str, size: Size, figures: Vec<Figure>) -> Work {
-    Work { suite: Suite::Store, name, size, figures, peers: vec![ETCD], timeout: Duration::from_secs(180) }
+    Work {
+        suite: Suite::Store,
+        name,
+        size,
+        figures,
+        peers: vec![ETCD],
+        timeout: Duration::from_secs(180),
+        backend: None,
+    }
 }

@@ -39,5 +39,13 @@ pub(super) fn works() -> Vec<Work> {
 fn work(name: &'static str, changes: usize, figures: Vec<Figure>) -> Work {
     let size = Size { keys: changes, workers: 4, millis: WATCHED_MILLIS };
     // The first run compiles a component for each swap.
-    Work { suite: Suite::Swap, name, size, figures, peers: Vec::new(), timeout: Duration::from_secs(300) }
+    Work {
+        suite: Suite::Swap,
+        name,
+        size,
+        figures,
+        peers: Vec::new(),
+        timeout: Duration::from_secs(300),
+        backend: None,
+    }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const SUITES: [Suite; 6] = [Suite::Queue, Suite::Loop, Suite::Tax, Suite::Store, Suite::Density, Suite::Swap];
+const SUITES: [Suite; 7] =
+    [Suite::Queue, Suite::Loop, Suite::Tax, Suite::Store, Suite::Stores, Suite::Density, Suite::Swap];
 
 #[test]
 fn no_two_figures_of_a_suite_share_a_name() {
@@ -27,6 +28,10 @@ fn published_figures_keep_their_names() {
         "host tax, no-op",
         "no-op reconcile, two cores beside one",
         "durable writes, 64 writers",
+        "status loop, kubernetes",
+        "requests per key",
+        "memory per cached resource",
+        "durable writes, nats",
         "idle controller, one component",
         "idle controller, distinct components",
         "100 idle controllers",

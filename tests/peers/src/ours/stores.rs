@@ -1,0 +1,82 @@
+//! Our side of the works with stores that are far away.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use homeostat_component::{Engine, EngineOptions};
+use homeostat_nats::NatsStore;
+use homeostat_nats::settings::{Create, Settings};
+use homeostat_runtime::{Options, Stores};
+use homeostat_store::embedded::EmbeddedStore;
+use homeostat_store::memory::MemoryStore;
+use homeostat_store::routes::{Routes, Rule};
+use homeostat_store::schema::Schemas;
+use homeostat_store::{Query, RoutedStore, Store, StorePart, View};
+
+use super::host::{BenchHost, CountingObserver};
+use super::idle::{compile_status_apart, compiled};
+use super::loops::status_over;
+use super::store::{in_process, kind, writes};
+use crate::arguments::{Contender, Size};
+use crate::plan::STATUS_EMBEDDED;
+use crate::values::Values;
+use crate::{cluster, commands};
+
+/// The store that the kind lives in.
+const CLUSTER: &str = "cluster";
+
+pub(crate) async fn run(work: &str, size: &Size, guests: &Path, server: Option<&str>) -> Result<Values> {
+    match (work, server) {
+        (STATUS_EMBEDDED, _) => status_embedded(size, guests).await,
+        ("write" | "write flushed", Some(server)) => nats_writes(size, server).await,
+        _ => bail!("the stores have no work {work}, or it needs a server"),
+    }
+}
+
+/// Runs a host whose kind lives in the cluster, until the driver ends it.
+pub(crate) async fn control(contender: &Contender, guests: &Path) -> Result<()> {
+    let kubeconfig = contender.server.as_deref().context("the work needs a cluster")?;
+    let far: Arc<dyn Store> = Arc::new(cluster::open(Path::new(kubeconfig)));
+    let rule = Rule { pattern: "demo.homeostat.dev/*".parse()?, store: CLUSTER.into(), view: View::Whole };
+    let others = vec![StorePart { name: CLUSTER.into(), store: far }];
+    let home: Arc<dyn Store> = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
+    let stores = Stores::Routed(Arc::new(RoutedStore::new(home, others, Routes::new(vec![rule])?)?));
+    // As in the host's binary, compilation is no part of the process.
+    compile_status_apart(guests).await?;
+    let measured = BenchHost::over(Options::with_stores(engine()?, stores)).await?;
+    let definition = measured.definition("measured", "status", guests, contender.size.workers).await?;
+    commands::obey(async { Ok(measured.host.put(definition).await.map(drop)?) }).await
+}
+
+/// Returns an engine that finds what another process compiled.
+fn engine() -> Result<Engine> {
+    let options = EngineOptions { compiled: Some(compiled()), ..EngineOptions::default() };
+    Engine::new(options).context("the engine does not start")
+}
+
+async fn status_embedded(size: &Size, guests: &Path) -> Result<Values> {
+    let folder = tempfile::tempdir().context("no folder for the store can be created")?;
+    let store = EmbeddedStore::open(folder.path().join("store.redb"), homeostat_store::Options::default())?;
+    let count = CountingObserver::default();
+    let options = Options::new(engine()?, Arc::new(store));
+    let measured = BenchHost::over(Options { observer: Arc::new(count.clone()), ..options }).await?;
+    status_over(&measured, &count, size, guests).await
+}
+
+/// Writes resources whose kind is in use, so that the store has a cache of it.
+async fn nats_writes(size: &Size, server: &str) -> Result<Values> {
+    let store: Arc<dyn Store> = Arc::new(nats_store(server, &format!("ours-{}", std::process::id()))?);
+    let _subscription = store.subscribe(&kind(), View::Whole);
+    store.list(&Query::all(kind())).await?;
+    writes(in_process(Arc::clone(&store)), size).await
+}
+
+/// Opens the store of a bucket in files, which it creates.
+///
+/// # Errors
+/// The settings are refused.
+pub(crate) fn nats_store(server: &str, bucket: &str) -> Result<NatsStore> {
+    let settings = Settings { create: Some(Create::default()), ..Settings::new(server, bucket) };
+    Ok(homeostat_nats::open(settings, Schemas::default(), homeostat_store::cached::Options::default())?)
+}
