@@ -25,7 +25,9 @@ const TOOLS: [Tool; 3] = [
 ];
 
 fn main() {
-    say("rerun-if-changed=build.rs");
+    // The packages that use this script lie at different depths.
+    let above = if Path::new("build.rs").is_file() { "" } else { "../" };
+    say(&format!("rerun-if-changed={above}build.rs"));
     say("rerun-if-env-changed=PATH");
     say("rerun-if-env-changed=CI");
     for tool in &TOOLS {
@@ -63,7 +65,8 @@ fn first_line(program: &str, arguments: &[&str], folder: &Path) -> Option<String
 /// Returns whether Go is 1.26 or newer. It runs in the folder of the module, where an older Go fetches the
 /// version that the module needs.
 fn has_go() -> bool {
-    let version = first_line("go", &["env", "GOVERSION"], Path::new("tools"));
+    let folder = if Path::new("tools").is_dir() { Path::new("tools") } else { Path::new("../tools") };
+    let version = first_line("go", &["env", "GOVERSION"], folder);
     let minor = version.as_deref().and_then(|version| version.strip_prefix("go1.")).map(leading_number);
     minor.is_some_and(|minor| minor >= 26)
 }

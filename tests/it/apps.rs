@@ -7,7 +7,7 @@ use std::sync::Arc;
 use homeostat_component::Grants;
 use homeostat_runtime::manifest::Manifest;
 use homeostat_runtime::{ControllerState, Definition};
-use homeostat_store::{Change, Key, Kind, Propagation, Query, Resource, Write};
+use homeostat_store::{Change, Key, Kind, Propagation, Query, Resource, Scope, Write};
 use homeostat_testing::eventually;
 use homeostat_tests::{TestHost, guest, repository};
 use serde_json::{Value, json};
@@ -215,7 +215,7 @@ async fn a_complete_rollout_is_quiet() {
         test.idle(name).await;
     }
     let count = || ["deployments", "replicasets", "kubelet"].map(|name| test.status(name).reconciles);
-    let (revision, before) = (test.host.store().revision(), count());
+    let (revision, before) = (test.host.store().revision(&Scope::Everything).await.unwrap(), count());
     for name in ["deployments", "replicasets", "kubelet"] {
         let definition = test.host.definition(name).unwrap();
         let overrides = homeostat_runtime::Overrides { concurrency: Some(7), ..definition.overrides };
@@ -227,5 +227,5 @@ async fn a_complete_rollout_is_quiet() {
         after.iter().zip(before).all(|(after, before)| *after > before),
         "the resync reconciled: {before:?} {after:?}"
     );
-    assert_eq!(test.host.store().revision(), revision, "the resync wrote something");
+    assert_eq!(test.host.store().revision(&Scope::Everything).await.unwrap(), revision, "the resync wrote something");
 }

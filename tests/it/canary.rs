@@ -12,7 +12,7 @@ use homeostat_fixtures::{demo, demo_key, memory_store};
 use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::manifest::ComponentSource;
 use homeostat_runtime::{CodeSource, ControllerState, Options};
-use homeostat_store::{Change, Precondition, Query, Revision, Store, Write};
+use homeostat_store::{Change, Precondition, Query, Revision, Scope, Store, Write};
 use homeostat_testing::eventually;
 use homeostat_tests::{TestHost, guest};
 use serde_json::{Value, json};
@@ -379,7 +379,8 @@ async fn keys_pinned_by_labels_stay_pinned_over_a_restart_and_a_change_of_labels
         for number in 0..keys {
             let mut document = demo("Versioned", &format!("k{number}"), json!({}));
             document["metadata"]["labels"] = json!({ "tier": if number < 30 { "rest" } else { "first" } });
-            document["metadata"]["annotations"] = json!({ "at": world.test.host.store().revision().to_string() });
+            document["metadata"]["annotations"] =
+                json!({ "at": world.test.host.store().revision(&Scope::Everything).await.unwrap().to_string() });
             world.test.apply(document).await;
         }
         world.test.idle(NAME).await;

@@ -61,6 +61,9 @@ fn every_command_says_what_it_does() {
         "rollout undo",
         "rollout status",
         "rollout diff",
+        "stores",
+        "stores accept",
+        "stores check",
     ];
     let mut text = String::new();
     for command in commands {

@@ -57,7 +57,7 @@ impl Above<'_> {
     /// promise.
     fn shows(&self, line: &str) -> Option<Shows> {
         let (promises, in_words) = named(self.doc?);
-        // A macro makes two tests of each function of the store suite, one per store.
+        // A macro makes a test of each case of the store suite, once per store.
         let is_test = self.is_test || line.contains("(make: Make)");
         if promises.is_empty() || !is_test {
             return None;

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use homeostat_component::Digest;
-use homeostat_tests::{Distribution, HostProcess, TcpProxy, Tokens, crane, guest, oras, renamed, repository};
+use homeostat_tests::{
+    Distribution, HostProcess, NetworkFault, Proxy, Tokens, crane, guest, oras, renamed, repository,
+};
 use serde_json::{Value, json};
 
 use crate::registry::{CONFIG, MANIFEST, PAIR, Person, greeter, until_runs, write_manifest};
@@ -252,8 +254,8 @@ fn a_registry_that_dies_during_a_pull_delays_only_the_new_version() {
     let one = fs::read(guest("greeter")).unwrap();
     let two = renamed(&one, "two");
     let digests = [&one, &two].map(|component| Digest::of(component).to_string());
-    let way = TcpProxy::to(registry.port());
-    let (first, second) = (way.reference("greeter:1"), way.reference("greeter:2"));
+    let way = Proxy::to(registry.port());
+    let [first, second] = [1, 2].map(|tag| format!("{}/greeter:{tag}", way.address()));
     person.pushes_with_oras(&one, &first);
     person.pushes_with_oras(&two, &second);
     write_manifest(folder.path(), &json!({ "oci": first }), 1);
@@ -261,16 +263,17 @@ fn a_registry_that_dies_during_a_pull_delays_only_the_new_version() {
     until_runs(&host, &digests[0]);
 
     // The registry dies in the middle of the component.
-    way.hold_up_after(two.len() / 2);
+    way.set(NetworkFault::StallAfter(u64::try_from(two.len() / 2).unwrap()));
     write_manifest(folder.path(), &json!({ "oci": second }), 1);
-    way.until_held_up();
+    way.wait_until("an answer to stall", |traffic| traffic.broken > 0);
     drop(registry);
     host.wait_for_stderr("the request to the registry failed");
     until_runs(&host, &digests[0]);
 
     // Once the registry is back, the host retries and runs the new component.
     let registry = Distribution::start(kept.path());
-    way.set_upstream(registry.port());
+    way.set_server(registry.port());
+    way.set(NetworkFault::None);
     until_runs(&host, &digests[1]);
 
     // The host runs a component that it has pulled before without the registry.

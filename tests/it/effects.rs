@@ -8,7 +8,7 @@ use homeostat_component::layers::{FollowTarget, Granted, GuestEvent, GuestLogLin
 use homeostat_component::{
     Answer, Call, Component, Effect, Effects, Engine, EngineOptions, Grants, Limits, Outcome, StoreError,
 };
-use homeostat_fixtures::memory_store;
+use homeostat_fixtures::{FaultyStore, create, demo, demo_key, memory_store};
 use homeostat_store::{Key, Kind, Store, Write};
 use homeostat_tests::{all_resources, guest};
 use homeostat_verify::{Trace, TraceDifference, difference, record, replay};
@@ -124,6 +124,24 @@ async fn a_layer_injects_a_fault_as_an_answer() {
     assert!(fault.to_string().contains("on purpose"), "{fault}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_live_read_of_a_guest_reaches_the_store_and_replays() {
+    let store = FaultyStore::over(memory_store());
+    create(&*store, demo("Scripted", "a", json!({"action": "live"}))).await;
+    let http = HttpClient::new(1 << 20).unwrap();
+    let world = World::new(store.clone(), Arc::new(Nowhere), Arc::new(BTreeMap::new()), http);
+    let effects = Arc::new(Granted::new(Arc::new(all_resources()), world));
+    let component = load(&engine(), "guest-scripted").await;
+    let key = demo_key("Scripted", "a");
+    let trace = record(&component, &"scripted".into(), &key, &Limits::default(), effects).await;
+    assert_eq!((trace.result.clone(), store.live_reads()), (Ok(Outcome::Settled), 2));
+    let imports = trace.exchanges.iter().map(|exchange| exchange.effect.import());
+    let imports: Vec<&str> = imports.filter(|import| import.starts_with("store.")).collect();
+    assert_eq!(imports, ["store.get", "store.get-live", "store.list-live"]);
+    let again = replay(&component, &trace, &Limits::default()).await;
+    assert_eq!(difference(&trace, &again), None);
+}
+
 /// A missing grant is an answer like any other: the guest receives it, and the trace records it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_denial_is_an_answer_in_the_trace() {
@@ -133,7 +151,7 @@ async fn a_denial_is_an_answer_in_the_trace() {
     let world = World::new(store, Arc::new(Nowhere), Arc::new(BTreeMap::new()), http);
     let effects = Arc::new(Granted::new(Arc::new(Grants::default()), world));
     let component = load(&engine, "guest-noop").await;
-    let key = homeostat_fixtures::demo_key("Noop", "a");
+    let key = demo_key("Noop", "a");
     let trace = record(&component, &"noop".into(), &key, &Limits::default(), effects.clone()).await;
     assert_eq!(trace.result, Ok(Outcome::Settled), "it asks for nothing");
     let component = load(&engine, "deployments").await;

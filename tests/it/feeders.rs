@@ -10,7 +10,7 @@ use homeostat_fixtures::{Fault, FaultyStore, On, demo, demo_key, memory_store};
 use homeostat_runtime::events::{Event, EventFilter};
 use homeostat_runtime::{ControllerState, Definition, Overrides};
 use homeostat_store::embedded::EmbeddedStore;
-use homeostat_store::{Options, Precondition, Propagation, Resource, Store, Write};
+use homeostat_store::{Options, Precondition, Propagation, Resource, Scope, Store, Write};
 use homeostat_testing::eventually;
 use homeostat_tests::{TestHost, guest};
 use serde_json::{Value, json};
@@ -201,7 +201,12 @@ async fn a_host_has_one_watch_of_a_kind_for_any_number_of_controllers() {
         test.host.suspend("third", true).unwrap();
         test.apply(demo("Follower", "a", json!({"target": "one"}))).await;
         reads(&test, "nothing").await;
-        test.apply(demo("Note", "other", json!({"now": store.revision().to_string()}))).await;
+        test.apply(demo(
+            "Note",
+            "other",
+            json!({"now": store.revision(&Scope::Everything).await.unwrap().to_string()}),
+        ))
+        .await;
         for name in ["mapped", "follower", "second"] {
             test.idle(name).await;
         }

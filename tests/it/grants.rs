@@ -10,6 +10,7 @@ use homeostat_fixtures::demo;
 use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::manifest::ComponentSource;
 use homeostat_runtime::{CodeSource, Definition, Error};
+use homeostat_store::Scope;
 use homeostat_store::embedded::EmbeddedStore;
 use homeostat_testing::eventually;
 use homeostat_tests::{TestHost, guest};
@@ -81,7 +82,7 @@ async fn deliveries_of(test: &TestHost, act: impl AsyncFnOnce(&TestHost)) -> BTr
     act(test).await;
     // Every watch has delivered its events of `act` once it delivers this last one.
     for kind in ["Note", "Vault", "Logging"] {
-        let now = test.host.store().revision().to_string();
+        let now = test.host.store().revision(&Scope::Everything).await.unwrap().to_string();
         apply(test, kind, "blue/last", json!({ "now": now, "password": "last" })).await;
     }
     test.idle(NAME).await;
@@ -191,7 +192,7 @@ async fn a_follow_delivers_only_resources_that_its_grant_covers() {
     let changed = async |place: &str| {
         let note = format!("{place}/followed");
         let told = deliveries_of(&test, async |test| {
-            let now = test.host.store().revision().to_string();
+            let now = test.host.store().revision(&Scope::Everything).await.unwrap().to_string();
             apply(test, "Note", &note, json!({ "now": now })).await;
         });
         told.await.into_iter().filter(|line| !line.contains("/followed")).collect::<BTreeSet<_>>()
@@ -329,7 +330,7 @@ async fn a_canary_gets_no_key_outside_its_own_grants() {
     let told = eventually("both versions to have run", async || {
         for place in ["blue", "green"] {
             for number in 0..16 {
-                let now = test.host.store().revision().to_string();
+                let now = test.host.store().revision(&Scope::Everything).await.unwrap().to_string();
                 apply(&test, "Note", &format!("{place}/n{number}"), json!({ "now": now })).await;
             }
         }

@@ -11,7 +11,7 @@ use homeostat_runtime::events::EventFilter;
 use homeostat_runtime::manifest::ComponentSource;
 use homeostat_runtime::shadow::ShadowReport;
 use homeostat_runtime::{CodeSource, Definition, Error};
-use homeostat_store::{Key, Kind};
+use homeostat_store::{Key, Kind, Scope};
 use homeostat_testing::eventually;
 use homeostat_tests::{TestHost, guest};
 use serde_json::{Value, json};
@@ -154,7 +154,12 @@ async fn effects_of_a_shadow_are_neither_applied_nor_counted_for_its_controller(
         let told = test.host.events().list(&EventFilter::default());
         let measures = test.host.measure();
         let effects = measures.controllers[0].spent.effects;
-        ends.push((test.host.store().revision(), test.status("it").reconciles, told.len(), format!("{effects:?}")));
+        ends.push((
+            test.host.store().revision(&Scope::Everything).await.unwrap(),
+            test.status("it").reconciles,
+            told.len(),
+            format!("{effects:?}"),
+        ));
         assert!(test.get(&demo_key("Part", "t0-second")).await.is_none());
     }
     assert_eq!(ends[0], ends[1], "store, events and costs are those of the stable version alone");

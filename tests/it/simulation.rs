@@ -15,7 +15,7 @@ use homeostat_runtime::{
     ControllerState, ControllerStatus, Definition, Host, KeyVerb, LogBook, Observer, Options, Overrides, QueueCounts,
     ReconcileRecord, Recorder, RemovalReport,
 };
-use homeostat_store::{Key, Precondition, Propagation, Query, Resource, Selector, Store, Write};
+use homeostat_store::{Key, Precondition, Propagation, Query, Resource, Store, Write};
 use homeostat_testing::Dice;
 use homeostat_tests::{all_resources, guest, renamed};
 use parking_lot::Mutex;
@@ -291,7 +291,7 @@ impl World {
 
     async fn list(&self) -> Vec<Arc<Resource>> {
         let kind = demo_key(KIND, "").kind().clone();
-        let query = Query { kind, selector: Selector::default(), limit: None, from: None };
+        let query = Query::all(kind);
         self.store.list(&query).await.unwrap().items
     }
 

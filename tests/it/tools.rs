@@ -52,11 +52,11 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the functions of this package: of its library, whose methods any function may call, and of its
-/// tests.
+/// Returns the functions of this package and of its servers: of the libraries, whose methods any function may
+/// call, and of the tests.
 fn all_functions() -> Vec<Function> {
     let mut found = Vec::new();
-    for (folder, is_library) in [("tests/src", true), ("tests/it", false)] {
+    for (folder, is_library) in [("tests/servers/src", true), ("tests/src", true), ("tests/it", false)] {
         for path in sources(&repository().join(folder)) {
             let place = path.strip_prefix(repository()).unwrap().to_string_lossy().into_owned();
             found.extend(functions(&place, &std::fs::read_to_string(&path).unwrap(), is_library));
@@ -148,4 +148,32 @@ fn a_test_that_uses_a_tool_through_other_functions_is_found() {
     assert_eq!(wrong.len(), 2, "{wrong:?}");
     assert!(wrong[0].starts_with("tests.rs::a_tool_is_called uses go"), "{wrong:?}");
     assert!(wrong[1].starts_with("tests.rs::a_tool_is_mentioned does not use go"), "{wrong:?}");
+}
+
+#[test]
+fn a_conformance_suite_over_a_store_that_needs_a_tool_is_found() {
+    let library = "| fn go_build() {}\n| pub fn shared_nats() -> &'static Nats {\n|     go_build()\n| }\n";
+    let tests = r#"
+        | fn nats() -> Fixture {
+        |     Fixture::over(shared_nats())
+        | }
+        | mod first {
+        |     homeostat_conformance::suite!(super::nats);
+        | }
+        | mod second {
+        |     homeostat_conformance::suite!(
+        |         super::nats,
+        |         cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")
+        |     );
+        | }
+        | mod third {
+        |     homeostat_conformance::suite!(super::memory);
+        | }
+    "#;
+    let mut all = functions("library.rs", &library.replace("| ", ""), true);
+    all.extend(functions("tests.rs", &tests.replace("        | ", ""), false));
+    let [go, ..] = TOOLS;
+    let wrong = wrong(&all, &go);
+    assert_eq!(wrong.len(), 1, "{wrong:?}");
+    assert!(wrong[0].starts_with("tests.rs::suite!(super::nats) uses go"), "{wrong:?}");
 }

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use homeostat_servers::repository;
+
 /// The build profile of `homeostat dev`, so that both share their artifacts.
 const PROFILE: [&str; 4] = [
     "profile.release.strip=true",
@@ -11,14 +13,6 @@ const PROFILE: [&str; 4] = [
     "profile.release.opt-level=3",
     "profile.release.incremental=true",
 ];
-
-/// Returns the root of the repository.
-///
-/// # Panics
-/// Never: the tests are a folder in it.
-pub fn repository() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are a folder of the repository")
-}
 
 /// Returns the component of the package `name`. The first call builds all guests of the workspace.
 ///

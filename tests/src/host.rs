@@ -120,8 +120,9 @@ impl TestHost {
         eventually(&format!("{name} to have nothing to do"), async || {
             let status = self.status(name);
             let rests = status.state == ControllerState::Ready && status.counts.ready + status.counts.running == 0;
-            let now = rests.then(|| (status.reconciles, self.host.store().revision()));
-            let moved = before.replace(now) != now;
+            let revisions = self.host.store().status().into_iter().map(|store| store.revision);
+            let now = rests.then(|| (status.reconciles, revisions.collect::<Vec<_>>()));
+            let moved = before.replace(now.clone()) != now;
             looks.set(if rests && !moved { looks.get() + 1 } else { 0 });
             (looks.get() >= LOOKS_AT_REST).then_some(status)
         })

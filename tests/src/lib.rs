@@ -9,14 +9,17 @@ mod registry;
 mod sources;
 mod tokens;
 mod toolchains;
-mod tools;
 
-pub use artifacts::{compiled_folder, embed, guest, homeostat, renamed, repository};
-pub use distribution::{Distribution, TcpProxy};
+pub use artifacts::{compiled_folder, embed, guest, homeostat, renamed};
+pub use distribution::Distribution;
+pub use homeostat_servers::{
+    Answer, ApiServer, Authority, CLUSTER_USERS, CertificatePair, Cluster, ClusterOptions, Etcd, Flush, HttpProxy,
+    HttpReply, HttpRule, Nats, NatsAccess, NatsCluster, NatsOptions, NatsUser, NetworkFault, Proxy, Server, Traffic,
+    crane, informer, kube, kubectl, oras, python, repository, shared_bare_cluster, shared_cluster, shared_nats,
+};
 pub use host::{TestHost, all_resources};
 pub use process::{HostProcess, Output, run, run_with, run_with_open_umask};
 pub use registry::{Access, RegistryFault, RegistryRequest, TestRegistry};
 pub use sources::copy_of_sources;
 pub use tokens::Tokens;
 pub use toolchains::{c_guest, go_guest, javascript_guest, python_guest};
-pub use tools::{crane, informer, kube, kubectl, oras, python};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::repository;
+use homeostat_servers::repository;
 
 /// Copies these crates of the repository into a workspace of their own below `into`, and returns the folder
 /// that contains them.

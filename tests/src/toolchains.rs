@@ -8,11 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use homeostat_component::Digest;
+use homeostat_servers::{node_tool, python_tool, repository};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
-
-use crate::repository;
-use crate::tools::{node_tool, python_tool};
 
 /// The adapter from WASI preview 1, which C and Go compile for, to WASI 0.2.
 const ADAPTER: &[u8] = wasi_preview1_component_adapter_provider::WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER;

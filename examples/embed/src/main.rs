@@ -68,7 +68,9 @@ async fn main() -> anyhow::Result<()> {
     host.ready("greeter").await?;
 
     let greetings = Kind::new("demo.homeostat.dev", "v1", "Greeting");
-    let telling = tokio::spawn(tell_greetings(store.watch(Scope::Kind(greetings), store.revision()).await?));
+    let telling = tokio::spawn(tell_greetings(
+        store.watch(Scope::Kind(greetings), store.revision(&Scope::Everything).await?).await?,
+    ));
     let (names, ended) = (Mutex::new(names()), Arc::new(Notify::new()));
     host.feed("greeter", Arc::new(Names { host: host.clone(), names, ended: ended.clone() }))?;
 

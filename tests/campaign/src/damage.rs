@@ -156,7 +156,13 @@ async fn answers(store: &EmbeddedStore) -> StoreAnswers {
         dependents.insert(number, store.dependents(&document::owner_uid(number)).await);
     }
     let list = store.list(&Query::all(document::kind())).await.map(|page| page.items);
-    StoreAnswers { revision: store.revision(), list, documents, dependents, changes: changes(store).await }
+    StoreAnswers {
+        revision: store.revision(&Scope::Everything).await.expect("the store is open"),
+        list,
+        documents,
+        dependents,
+        changes: changes(store).await,
+    }
 }
 
 /// Reads the history as far back as it goes.
@@ -166,7 +172,9 @@ async fn changes(store: &EmbeddedStore) -> Result<Vec<Event>, Error> {
         watch => watch?,
     };
     let mut events: Vec<Event> = Vec::new();
-    while events.last().map_or(Revision::ZERO, |event| event.revision) < store.revision() {
+    while events.last().map_or(Revision::ZERO, |event| event.revision)
+        < store.revision(&Scope::Everything).await.expect("the store is open")
+    {
         match tokio::time::timeout(Duration::from_secs(SECONDS_MAX / 2), watch.next()).await {
             Ok(event) => events.push(event?),
             Err(_) => return Ok(events),

@@ -33,7 +33,10 @@ impl StoreCheck {
     /// Reads everything in a store, and watches its changes since the last check. Watches once more from
     /// `resumed`, if given.
     pub(crate) async fn run(store: &dyn Store, ledger: &Ledger, resumed: Option<u64>) -> Self {
-        let mut look = Self { revision: store.revision().0, ..Self::default() };
+        let mut look = Self {
+            revision: store.revision(&Scope::Everything).await.expect("the store is open").0,
+            ..Self::default()
+        };
         let page = match store.list(&Query::all(document::kind())).await {
             Ok(page) => page,
             Err(error) => {

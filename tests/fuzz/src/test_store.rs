@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use homeostat_store::memory::MemoryStore;
-use homeostat_store::{ClockAndIds, Error, FieldValidation, Kind, Options, Request, Store, Write, WriteResponse};
+use homeostat_store::{
+    ClockAndIds, Error, FieldValidation, Kind, Options, Request, Revision, Scope, Store, Write, WriteResponse,
+};
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
 
@@ -49,6 +51,11 @@ pub(crate) fn widget(name: &str, spec: Value) -> Value {
         "metadata": {"name": name, "namespace": "default", "labels": {"app": name, "tier": "back"}},
         "spec": spec,
     })
+}
+
+/// Returns the revision of a store.
+pub(crate) fn revision(store: &dyn Store) -> Revision {
+    wait(store.revision(&Scope::Everything)).expect("the store is open")
 }
 
 /// Runs a future to its end.

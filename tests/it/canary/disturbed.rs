@@ -29,7 +29,7 @@ async fn statuses_since(world: &World, begun: Revision) -> Vec<Value> {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_status_of_a_rollout_agrees_with_its_conditions_and_its_revision() {
     let world = World::start(20).await;
-    let begun = world.test.host.store().revision();
+    let begun = world.test.host.store().revision(&Scope::Everything).await.unwrap();
     world.put(version(json!({ "version": "two" }), quick())).await;
     world.until_rollout("/phase", json!("complete")).await;
     world.put(version(config("three", "trap", 1), watched(json!({})))).await;

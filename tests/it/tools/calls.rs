@@ -69,6 +69,10 @@ pub(super) fn functions(place: &str, source: &str, is_library: bool) -> Vec<Func
                 takes_self,
                 attributes: std::mem::take(&mut attributes),
             });
+        } else if trimmed.contains("suite!(") {
+            at += lines[first..].iter().position(|line| line.ends_with(");")).unwrap_or(0);
+            found.push(suite(place, &originals[first..at]));
+            attributes.clear();
         } else if let Some(rest) = line.strip_prefix("impl") {
             let of = rest.rsplit_once(" for ").or_else(|| rest.split_once(' ')).map_or(rest, |(_, of)| of);
             owner = of.split(|c: char| !is_word(c)).next().map(str::to_owned);
@@ -79,6 +83,25 @@ pub(super) fn functions(place: &str, source: &str, is_library: bool) -> Vec<Func
         }
     }
     found
+}
+
+/// Returns an invocation of the conformance suite as one test. Its tests call the first argument, which makes a
+/// store, and have the second one as their attribute.
+fn suite(place: &str, lines: &[&str]) -> Function {
+    let text: String = lines.iter().map(|line| line.trim()).collect();
+    let (_, arguments) = text.split_once("suite!(").unwrap_or_default();
+    let arguments = arguments.strip_suffix(");").unwrap_or(arguments);
+    let (make, attribute) = arguments.split_once(',').unwrap_or((arguments, ""));
+    let attribute = attribute.trim().trim_end_matches(',');
+    Function {
+        place: place.to_owned(),
+        name: format!("suite!({make})"),
+        calls: calls(&format!("{make}()"), None),
+        is_shared: false,
+        owner: None,
+        takes_self: false,
+        attributes: vec!["#[test]".to_owned(), format!("#[{attribute}]")],
+    }
 }
 
 /// Returns whether all words of a text may precede `fn`.

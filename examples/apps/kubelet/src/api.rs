@@ -56,12 +56,12 @@ pub(crate) struct ContainerStatus {
 pub(crate) enum State {
     Waiting {
         reason: String,
+        /// A server of Kubernetes leaves it out if it is empty.
+        #[serde(default)]
         message: String,
     },
     #[serde(rename_all = "camelCase")]
-    Running {
-        started_at: Time,
-    },
+    Running { started_at: Time },
 }
 
 impl Kind for Pod {

@@ -17,7 +17,10 @@ pub(crate) fn judge(input: &[u8]) -> Outcome {
 
 fn once(live: &Value, applied: &Value, schema: Option<Schema>) -> Outcome {
     let store = test_store::store();
-    store.schemas().set(&test_store::kind(), schema.map(|schema| ("v1".to_owned(), Some(schema))));
+    store
+        .schemas()
+        .expect("the host validates")
+        .set(&test_store::kind(), schema.map(|schema| ("v1".to_owned(), Some(schema))));
     // If this is refused, the document is applied to nothing.
     let _refused = test_store::submit(&store, Write::Create { document: live.clone() }, false).is_err();
     let apply = |force| Write::Apply { document: applied.clone(), manager: "fuzz".to_owned(), force };

@@ -10,7 +10,7 @@ use std::time::Duration;
 use homeostat_api::{Options, serve};
 use homeostat_component::{Engine, EngineOptions, KindDeclaration};
 use homeostat_runtime::{Host, KindInfo};
-use homeostat_store::{Kind, Store, Write as Change};
+use homeostat_store::{Kind, Scope, Store, Write as Change};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -118,10 +118,10 @@ async fn asked(request: &Request) -> Outcome {
         ..Options::default()
     };
     let handle = serve(options, host.clone()).await.map_err(|error| failed(&error))?;
-    let before = store.revision();
+    let before = store.revision(&Scope::Everything).await.expect("the store is open");
     let answer =
         ask(&socket, &[request.head.as_slice(), &request.body].concat()).await.map_err(|error| failed(&error))?;
-    let held = judged(request, &answer, before == store.revision());
+    let held = judged(request, &answer, before == store.revision(&Scope::Everything).await.expect("the store is open"));
     let alive = ask(&socket, b"GET /livez HTTP/1.1\nhost: localhost\nconnection: close\n\n").await;
     let alive = alive.map_err(|error| failed(&error))?;
     handle.stop(PATIENCE).await;

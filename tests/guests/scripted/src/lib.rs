@@ -8,6 +8,7 @@
 //! | `at-once` | asks to be requeued at once |
 //! | `fail`, `fail-never` | fails with backoff, permanently |
 //! | `panic` | panics |
+//! | `live` | reads itself and the keys of its kind past every cache, and settles |
 //! | `wait` | waits on the clock until its deadline |
 
 use std::thread;
@@ -45,6 +46,11 @@ impl Reconciler for Guest {
             "fail" => Err(Failure::new("failed on purpose")),
             "fail-never" => Err(Failure::never("given up on purpose")),
             "panic" => panic!("on purpose"),
+            "live" => {
+                Scripted::get_live(&key)?;
+                Scripted::list(Selector::everything()).live().keys()?;
+                Ok(Outcome::settled())
+            }
             "wait" => {
                 wait();
                 Ok(Outcome::settled())

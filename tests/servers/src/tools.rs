@@ -1,7 +1,6 @@
-//! Third-party programs that tests use. Their versions and checksums are in `tests/tools/go.mod` and
-//! `go.sum`, and in `tests/tools/kube/Cargo.lock`; those of registry tools in `tests/tools/registry`, those
-//! of Python tools in `tests/tools/python`. The tools that build guests in other languages are in
-//! `tests/toolchains`.
+//! Third-party programs that tests use. Their versions and checksums are in `tests/tools/go.mod` and `go.sum`, those
+//! of NATS and of the registry tools in the modules below it, and in `tests/tools/kube/Cargo.lock`; those of Python
+//! tools are in `tests/tools/python`. The tools that build guests in other languages are in `tests/toolchains`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -10,11 +9,17 @@ use std::sync::OnceLock;
 
 use crate::repository;
 
-/// The version that kubectl reports. The module's version is in `go.mod`.
-const KUBECTL_VERSION: &str = "v1.36.3";
+/// The version that the programs of Kubernetes report. The module's version is in `go.mod`.
+const KUBERNETES_VERSION: &str = "v1.36.3";
 
-/// The module of the registry tools. It is separate from that of Kubernetes, which has other versions of the
-/// same libraries.
+/// The module of the programs of Kubernetes, and of its etcd.
+const KUBERNETES: &str = "tests/tools";
+
+/// The module of the NATS server. Like that of the registry tools, it is separate from that of Kubernetes, which is
+/// tested with other versions of the same libraries.
+const NATS: &str = "tests/tools/nats";
+
+/// The module of the registry tools.
 const REGISTRY: &str = "tests/tools/registry";
 
 /// Returns the `kubectl` of a current release. The first call on a machine builds it.
@@ -23,15 +28,53 @@ const REGISTRY: &str = "tests/tools/registry";
 /// When it cannot be built: it needs Go 1.26 or newer.
 pub fn kubectl() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT
-        .get_or_init(|| {
-            let component = "k8s.io/component-base/version";
-            let flags = format!(
-                "-s -w -X {component}.gitVersion={KUBECTL_VERSION} -X {component}.gitMajor=1 -X {component}.gitMinor=36"
-            );
-            go_build("tests/tools", "k8s.io/kubernetes/cmd/kubectl", &flags).join("kubectl")
-        })
-        .clone()
+    BUILT.get_or_init(|| kubernetes("kubectl")).clone()
+}
+
+/// Returns the API server of Kubernetes. The first call on a machine builds it.
+///
+/// # Panics
+/// When it cannot be built: it needs Go 1.26 or newer.
+pub(crate) fn kube_apiserver() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| kubernetes("kube-apiserver")).clone()
+}
+
+/// Returns the controllers of Kubernetes. The first call on a machine builds them.
+///
+/// # Panics
+/// When they cannot be built: they need Go 1.26 or newer.
+pub(crate) fn kube_controller_manager() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| kubernetes("kube-controller-manager")).clone()
+}
+
+/// Returns the etcd whose client is in this Kubernetes. The first call on a machine builds it.
+///
+/// # Panics
+/// When it cannot be built: it needs Go 1.26 or newer.
+pub(crate) fn etcd() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| go_build(KUBERNETES, "go.etcd.io/etcd/server/v3", "etcd", "-s -w")).clone()
+}
+
+/// Returns a current NATS server. The first call on a machine builds it.
+///
+/// # Panics
+/// When it cannot be built: it needs Go 1.26 or newer.
+pub(crate) fn nats_server() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let package = "github.com/nats-io/nats-server/v2";
+    BUILT.get_or_init(|| go_build(NATS, package, "nats-server", "-s -w")).clone()
+}
+
+/// Builds a program of Kubernetes.
+fn kubernetes(name: &str) -> PathBuf {
+    let component = "k8s.io/component-base/version";
+    let flags = format!(
+        "-s -w -X {component}.gitVersion={KUBERNETES_VERSION} -X {component}.gitMajor=1 -X {component}.gitMinor=36"
+    );
+    go_build(KUBERNETES, &format!("k8s.io/kubernetes/cmd/{name}"), name, &flags)
 }
 
 /// Returns a program that watches resources with client-go's shared informer (`tests/tools/informer`).
@@ -40,9 +83,7 @@ pub fn kubectl() -> PathBuf {
 /// When it cannot be built: it needs Go 1.26 or newer.
 pub fn informer() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT
-        .get_or_init(|| go_build("tests/tools", "homeostat.dev/tests/tools/informer", "-s -w").join("informer"))
-        .clone()
+    BUILT.get_or_init(|| go_build(KUBERNETES, "homeostat.dev/tests/tools/informer", "informer", "-s -w")).clone()
 }
 
 /// Returns a program that watches and applies resources with kube-rs (`tests/tools/kube`). The first call on
@@ -79,7 +120,7 @@ pub fn python() -> PathBuf {
 ///
 /// # Panics
 /// When they cannot be installed: they need Python 3.10 or newer, with `venv`.
-pub(crate) fn python_tool(name: &str) -> PathBuf {
+pub fn python_tool(name: &str) -> PathBuf {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     let python = MADE.get_or_init(|| python_environment("python-toolchains", "tests/toolchains/requirements.txt"));
     python.with_file_name(name)
@@ -89,7 +130,7 @@ pub(crate) fn python_tool(name: &str) -> PathBuf {
 ///
 /// # Panics
 /// When they cannot be installed: they need Node 20 or newer, with npm.
-pub(crate) fn node_tool(name: &str) -> PathBuf {
+pub fn node_tool(name: &str) -> PathBuf {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     MADE.get_or_init(|| node_environment("node-toolchains", "tests/toolchains/javascript")).join(name)
 }
@@ -145,10 +186,10 @@ fn install(command: &mut Command) {
 ///
 /// # Panics
 /// When it cannot be built: it needs Go 1.26 or newer.
-pub(crate) fn distribution_registry() -> PathBuf {
+pub fn distribution_registry() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let package = "homeostat.dev/tests/tools/registry";
-    BUILT.get_or_init(|| go_build(REGISTRY, package, "-s -w").join("registry")).clone()
+    BUILT.get_or_init(|| go_build(REGISTRY, package, "registry", "-s -w")).clone()
 }
 
 /// Returns `oras`, a client of registries for any artifact.
@@ -157,7 +198,7 @@ pub(crate) fn distribution_registry() -> PathBuf {
 /// When it cannot be built: it needs Go 1.26 or newer.
 pub fn oras() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| go_build(REGISTRY, "oras.land/oras/cmd/oras", "-s -w").join("oras")).clone()
+    BUILT.get_or_init(|| go_build(REGISTRY, "oras.land/oras/cmd/oras", "oras", "-s -w")).clone()
 }
 
 /// Returns `crane`, a client of registries for images and other artifacts.
@@ -167,16 +208,16 @@ pub fn oras() -> PathBuf {
 pub fn crane() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let package = "github.com/google/go-containerregistry/cmd/crane";
-    BUILT.get_or_init(|| go_build(REGISTRY, package, "-s -w").join("crane")).clone()
+    BUILT.get_or_init(|| go_build(REGISTRY, package, "crane", "-s -w")).clone()
 }
 
-/// Builds a program of one of our Go modules, and returns its folder. Go itself decides whether to rebuild.
-fn go_build(module: &str, package: &str, flags: &str) -> PathBuf {
-    let folder = repository().join("target/tools");
+/// Builds a program of one of our Go modules, and returns its path. Go itself decides whether to rebuild.
+fn go_build(module: &str, package: &str, name: &str, flags: &str) -> PathBuf {
+    let program = repository().join("target/tools").join(name);
     let mut command = Command::new("go");
-    command.args(["build", "-trimpath", "-ldflags", flags, "-o"]).arg(format!("{}/", folder.display())).arg(package);
+    command.args(["build", "-trimpath", "-ldflags", flags, "-o"]).arg(&program).arg(package);
     command.current_dir(repository().join(module)).env("CGO_ENABLED", "0").env("GOFLAGS", "-mod=readonly");
     let output = command.output().expect("Go 1.26 or newer is on PATH: https://go.dev/dl");
     assert!(output.status.success(), "{package} does not build: {}", String::from_utf8_lossy(&output.stderr));
-    folder
+    program
 }

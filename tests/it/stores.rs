@@ -1,0 +1,16 @@
+//! Stores whose resources a server keeps, against the real servers, and hosts with several stores.
+
+mod clusters;
+mod contents;
+mod faults;
+mod hosts;
+mod kubernetes;
+mod kubernetes_suite;
+mod mixed;
+mod nats;
+mod nats_faults;
+mod nats_foreign;
+mod nats_identity;
+mod nats_suite;
+mod random;
+mod routing;

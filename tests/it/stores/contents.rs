@@ -1,0 +1,228 @@
+//! Hosts with a store in NATS whose content is exchanged, and what they do with owners that live there.
+
+use std::path::Path;
+
+use homeostat_store::cached::Upstream as _;
+use homeostat_testing::{eventually_blocking, soon};
+use homeostat_tests::{HostProcess, run, shared_nats};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::nats::{admin, contacted};
+
+/// Definitions of the kinds `App`, which lives in NATS, and `Part`, which lives in the host's own store.
+const KINDS: &str = "\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: apps.far.dev}
+spec:
+  group: far.dev
+  scope: Namespaced
+  names: {plural: apps, kind: App}
+  versions:
+    - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: parts.near.dev}
+spec:
+  group: near.dev
+  scope: Namespaced
+  names: {plural: parts, kind: Part}
+  versions:
+    - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+";
+
+/// The folders of a host whose kind `App` lives in a bucket.
+struct Folders {
+    manifests: TempDir,
+    scratch: TempDir,
+}
+
+impl Folders {
+    fn new(bucket: &str) -> Self {
+        let folders = Self { manifests: tempfile::tempdir().unwrap(), scratch: tempfile::tempdir().unwrap() };
+        std::fs::write(folders.manifests.path().join("kinds.yaml"), KINDS).unwrap();
+        folders.lead_to("bus", bucket);
+        folders
+    }
+
+    /// Writes the file of stores.
+    fn lead_to(&self, store: &str, bucket: &str) {
+        std::fs::write(self.manifests.path().join("stores.yaml"), stores(store, bucket, true)).unwrap();
+    }
+
+    fn start(&self) -> HostProcess {
+        HostProcess::start("run", self.manifests.path(), self.scratch.path(), &[])
+    }
+}
+
+fn stores(name: &str, bucket: &str, creates: bool) -> String {
+    let create = if creates { ", create: {replicas: 1}" } else { "" };
+    let url = shared_nats().url();
+    format!(
+        "apiVersion: homeostat.dev/v1alpha1\nkind: Stores\nstores:\n  - name: {name}\n    nats: {{servers: [\"{url}\"], bucket: {bucket}{create}}}\nroutes:\n  - {{kinds: [\"far.dev/*\"], store: {name}}}\n"
+    )
+}
+
+/// Returns what `homeostat stores` shows of a store besides `home`.
+fn store(host: &HostProcess, name: &str) -> Value {
+    let listed = host.json(&["stores"]);
+    let items = listed["items"].as_array().unwrap();
+    items.iter().find(|item| item["name"] == name).unwrap_or_else(|| panic!("no {name} in {listed}")).clone()
+}
+
+fn until_state(host: &HostProcess, name: &str, state: &str) -> Value {
+    eventually_blocking(&format!("{name} to be {state}"), || {
+        Some(store(host, name)).filter(|item| item["state"] == state)
+    })
+}
+
+/// Creates a resource, and returns its uid.
+fn apply(host: &HostProcess, scratch: &Path, document: &Value) -> String {
+    let file = scratch.join("document.json");
+    std::fs::write(&file, document.to_string()).unwrap();
+    let (kind, name) = (&document["kind"], &document["metadata"]["name"]);
+    let (kind, name) = (kind.as_str().unwrap().to_lowercase(), name.as_str().unwrap());
+    // A kind is known some time after its definition.
+    eventually_blocking("a resource to be applied", || {
+        (host.ask(&["apply", "-f", &file.display().to_string()]).code == Some(0)).then_some(())
+    });
+    let read = host.json(&["get", &kind, name]);
+    read["metadata"]["uid"].as_str().or(read["items"][0]["metadata"]["uid"].as_str()).unwrap().to_owned()
+}
+
+fn app(name: &str) -> Value {
+    json!({"apiVersion": "far.dev/v1", "kind": "App", "metadata": {"name": name, "namespace": "default"}})
+}
+
+/// Creates an owner in NATS and a dependent of the same name at home.
+fn family(host: &HostProcess, scratch: &Path, name: &str) {
+    let uid = apply(host, scratch, &app(name));
+    let owner = json!([{"apiVersion": "far.dev/v1", "kind": "App", "name": name, "uid": uid}]);
+    let metadata = json!({"name": name, "namespace": "default", "ownerReferences": owner});
+    apply(host, scratch, &json!({"apiVersion": "near.dev/v1", "kind": "Part", "metadata": metadata}));
+}
+
+fn has_part(host: &HostProcess, name: &str) -> bool {
+    host.ask(&["get", "parts", name]).code == Some(0)
+}
+
+/// Deletes the owner, and waits until the collector has deleted the dependent.
+fn collect(host: &HostProcess, name: &str) {
+    let deleted = host.ask(&["delete", "apps", name]);
+    assert_eq!(deleted.code, Some(0), "{}", deleted.stderr);
+    eventually_blocking("the dependent to go", || (!has_part(host, name)).then_some(()));
+}
+
+/// Deletes a bucket, and has another host make an empty one of its name.
+async fn exchange(bucket: &str) {
+    let url = shared_nats().url();
+    soon(admin(&url).await.delete_stream(format!("KV_{bucket}"))).await.unwrap();
+    contacted(&url, bucket).await.close().await;
+}
+
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[tokio::test(flavor = "multi_thread")]
+async fn content_that_was_exchanged_while_the_host_was_down_deletes_nothing() {
+    let folders = Folders::new("exchanged");
+    let scratch = folders.scratch.path();
+    let host = folders.start();
+    until_state(&host, "bus", "Ready");
+    family(&host, scratch, "kept");
+    family(&host, scratch, "gone");
+    collect(&host, "gone");
+    let before = store(&host, "bus")["id"].clone();
+    host.terminate();
+
+    exchange("exchanged").await;
+    let host = folders.start();
+    let now = until_state(&host, "bus", "Replaced")["replacedBy"].clone();
+    assert_ne!(before, now);
+    let refused = host.ask(&["get", "apps"]);
+    assert!(refused.code != Some(0) && refused.stderr.contains("was replaced by"), "{}", refused.stderr);
+    let listed = host.ask(&["stores"]);
+    for expected in [&format!("{before}"), &format!("{now}"), "`homeostat stores accept bus`"] {
+        assert!(listed.stderr.contains(expected), "{expected}\n{}", listed.stderr);
+    }
+    assert!(has_part(&host, "kept"));
+
+    let accepted = host.ask(&["stores", "accept", "bus"]);
+    assert_eq!(accepted.code, Some(0), "{}", accepted.stderr);
+    until_state(&host, "bus", "Ready");
+    let again = host.ask(&["stores", "accept", "bus"]);
+    assert!(again.code == Some(1) && again.stderr.contains("was not replaced"), "{}", again.stderr);
+    let unknown = host.ask(&["stores", "accept", "buss"]);
+    assert!(unknown.code == Some(1) && unknown.stderr.contains("the host has home, bus"), "{}", unknown.stderr);
+    // The collector works, and leaves alone what had its owner in the content before.
+    family(&host, scratch, "new");
+    collect(&host, "new");
+    assert!(has_part(&host, "kept"));
+    host.terminate();
+
+    // The acceptance is remembered, and the content is known under its former name.
+    folders.lead_to("events", "exchanged");
+    let host = folders.start();
+    until_state(&host, "events", "Ready");
+    let notes = store(&host, "events")["notes"].to_string();
+    assert!(notes.contains("store \\\"bus\\\" had"), "{notes}");
+    assert_eq!(store(&host, "events")["id"], now);
+    host.terminate();
+}
+
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_that_is_missing_at_the_start_is_not_created_again() {
+    let folders = Folders::new("missing-later");
+    let host = folders.start();
+    until_state(&host, "bus", "Ready");
+    host.terminate();
+    let streams = admin(&shared_nats().url()).await;
+    soon(streams.delete_stream("KV_missing-later")).await.unwrap();
+    let host = folders.start();
+    eventually_blocking("the reason", || {
+        store(&host, "bus")["reason"].as_str().filter(|reason| reason.contains("has used it before")).map(drop)
+    });
+    assert!(soon(streams.get_stream("KV_missing-later")).await.is_err());
+    host.terminate();
+    // A host that was told to wait for its stores gives up.
+    let more = ["--wait-for-stores", "300ms"];
+    let ended = HostProcess::spawn("run", folders.manifests.path(), folders.scratch.path(), &more).wait_for_exit();
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    for expected in ["not all stores can be used after 300ms:", "store bus: "] {
+        assert!(ended.stderr.contains(expected), "{expected}\n{}", ended.stderr);
+    }
+}
+
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[tokio::test(flavor = "multi_thread")]
+async fn stores_are_checked_without_a_host_and_without_a_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |text: String, more: &[&str]| {
+        std::fs::write(folder.path().join("stores.yaml"), text).unwrap();
+        run(&[&["stores", "check", &folder.path().display().to_string()], more].concat())
+    };
+    let created = check(stores("bus", "unmade", true), &[]);
+    assert_eq!(created.code, Some(0), "{}", created.stderr);
+    assert!(created.stdout.starts_with("store/bus (nats): it can be used\n"), "{}", created.stdout);
+    assert!(created.stdout.contains("the host will create it"), "{}", created.stdout);
+    let missing = check(stores("bus", "unmade", false), &["-o", "json"]);
+    assert_eq!(missing.code, Some(1), "{}", missing.stderr);
+    let report: Value = serde_json::from_str(&missing.stdout).unwrap();
+    let reason = report["items"][0]["reason"].as_str().unwrap_or_default();
+    assert!(report["items"][0]["usable"] == false && reason.contains("no such bucket"), "{report}");
+    assert!(soon(admin(&shared_nats().url()).await.get_stream("KV_unmade")).await.is_err(), "nothing was created");
+
+    let stream = async_nats::jetstream::stream::Config {
+        name: "KV_checked".to_owned(),
+        subjects: vec!["$KV.checked.>".to_owned()],
+        max_age: std::time::Duration::from_secs(3600),
+        ..Default::default()
+    };
+    admin(&shared_nats().url()).await.create_stream(stream).await.unwrap();
+    let refused = check(stores("bus", "checked", true), &[]);
+    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    assert!(refused.stdout.contains("\n  refused: max-age: "), "{}", refused.stdout);
+    let none = run(&["stores", "check", &folder.path().join("nowhere").display().to_string()]);
+    assert!(none.code == Some(1) && none.stderr.contains("name the file with --stores"), "{}", none.stderr);
+}

@@ -1,0 +1,460 @@
+//! Stores behind a cache while their servers fail. No acknowledged write is lost, and afterwards the cache and a watch
+//! that began before agree with the server, as another host sees it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use homeostat_fixtures::memory_store;
+use homeostat_kubernetes::Credentials;
+use homeostat_nats::settings::{Create, Timings};
+use homeostat_runtime::Stores;
+use homeostat_store::cached::{CachedStore, Options};
+use homeostat_store::routes::{Routes, Rule};
+use homeostat_store::schema::Schemas;
+use homeostat_store::{
+    Availability, CacheState, EventType, Key, Kind, Precondition, Query, Resource, RoutedStore, Scope, Store,
+    StorePart, View, Watch, Write,
+};
+use homeostat_testing::{eventually, eventually_blocking, soon};
+use homeostat_tests::{
+    Cluster, ClusterOptions, HttpProxy, HttpReply, HttpRule, Nats, NetworkFault, Proxy, TestHost, guest,
+    shared_bare_cluster, shared_cluster, shared_nats,
+};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::nats::admin;
+
+/// Writers at a time.
+const WRITERS: usize = 4;
+/// Resources of each writer.
+const RESOURCES: usize = 5;
+/// Acknowledged writes that show that a store works.
+const ENOUGH: usize = 40;
+
+/// A host behind a proxy, and another one that is not.
+struct Hosts {
+    near: Arc<CachedStore>,
+    other: Arc<CachedStore>,
+    namespace: String,
+}
+
+fn kind() -> Kind {
+    Kind::new("", "v1", "ConfigMap")
+}
+
+impl Hosts {
+    fn nats(nats: &Nats, proxy: &Proxy) -> Self {
+        Self::nats_with(nats, proxy, Create::default())
+    }
+
+    fn nats_with(nats: &Nats, proxy: &Proxy, create: Create) -> Self {
+        let bucket = format!("faults-{}", proxy.port());
+        let open = |url: &str| {
+            let short = Duration::from_secs(1);
+            let timings = Timings { request: short, write: 2 * short, heartbeat: short / 4, connect: short };
+            let create = Some(create.clone());
+            let settings = homeostat_nats::Settings { create, timings, ..homeostat_nats::Settings::new(url, &bucket) };
+            homeostat_nats::open(settings, Schemas::default(), Options::default()).unwrap()
+        };
+        let near = open(&format!("nats://{}", proxy.address()));
+        Self { near: Arc::new(near), other: Arc::new(open(&nats.url())), namespace: "default".to_owned() }
+    }
+
+    /// The URL is that of a proxy to the cluster.
+    fn cluster(cluster: &Cluster, url: &str) -> Self {
+        let made = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "generateName": "faults-" } });
+        let made = cluster.request("POST", "/api/v1/namespaces", Some(&made)).json();
+        let namespace = made["metadata"]["name"].as_str().unwrap().to_owned();
+        let open = |url: &str| {
+            let file = cluster.kubeconfig_with(url, &json!({ "token": Cluster::token("admin") }));
+            let credentials = Credentials::Kubeconfig { files: vec![file], context: None };
+            let settings = homeostat_kubernetes::Settings {
+                namespace: Some(namespace.clone()),
+                deadline: Duration::from_secs(2),
+                silence_max: Duration::from_secs(5),
+                ..homeostat_kubernetes::Settings::new("cluster", credentials)
+            };
+            homeostat_kubernetes::open(settings, Options::default())
+        };
+        Self { near: Arc::new(open(url)), other: Arc::new(open(&cluster.url())), namespace: namespace.clone() }
+    }
+
+    fn document(&self, name: &str, at: u64) -> Value {
+        let metadata = json!({ "name": name, "namespace": self.namespace });
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": { "at": at.to_string() } })
+    }
+
+    /// Returns the state on the server.
+    async fn on_the_server(&self) -> BTreeMap<String, u64> {
+        let query = Query { live: true, ..Query::all(kind()) };
+        soon(self.other.list(&query)).await.unwrap().items.iter().filter_map(state).collect()
+    }
+
+    /// Returns the state in the cache; `None` while it cannot be read.
+    async fn in_the_cache(&self) -> Option<BTreeMap<String, u64>> {
+        Some(self.near.list(&Query::all(kind())).await.ok()?.items.iter().filter_map(state).collect())
+    }
+}
+
+/// Returns the name and the number in a resource of these tests.
+fn state(resource: &Arc<Resource>) -> Option<(String, u64)> {
+    let document = resource.document();
+    let at = document["data"]["at"].as_str()?.parse().ok()?;
+    Some((resource.key().name().to_owned(), at))
+}
+
+/// What became of the writes.
+#[derive(Default)]
+struct Ledger {
+    /// The last acknowledged number of each resource.
+    acknowledged: Mutex<BTreeMap<String, u64>>,
+    /// The numbers whose outcome is unknown.
+    unknown: Mutex<BTreeSet<(String, u64)>>,
+    count: AtomicUsize,
+    is_over: AtomicBool,
+}
+
+impl Ledger {
+    /// Waits until that many more writes are acknowledged.
+    async fn grows(&self, by: usize) {
+        let before = self.count.load(Ordering::SeqCst);
+        let grown = || async { (self.count.load(Ordering::SeqCst) >= before + by).then_some(()) };
+        eventually("writes to be acknowledged", grown).await;
+    }
+
+    /// Waits until another write is not acknowledged.
+    async fn fails(&self) {
+        let before = self.unknown.lock().len();
+        eventually("a write to fail", || async { (self.unknown.lock().len() > before).then_some(()) }).await;
+    }
+}
+
+/// Writes growing numbers to resources of its own until the ledger is over.
+async fn write(hosts: &Hosts, ledger: &Ledger, writer: usize) {
+    let mut at = 0;
+    while !ledger.is_over.load(Ordering::SeqCst) {
+        at += 1;
+        let name = format!("w-{writer}-{}", at % RESOURCES as u64);
+        let document = hosts.document(&name, at);
+        match hosts.near.write(Write::Update { document, precondition: Precondition::default() }).await {
+            Ok(_) => {
+                ledger.acknowledged.lock().insert(name, at);
+                ledger.count.fetch_add(1, Ordering::SeqCst);
+            }
+            Err(_) => {
+                ledger.unknown.lock().insert((name, at));
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// Runs writers on a store while `fault` harms its server and repairs it. Then compares the ledger, the server, the
+/// cache and a watch.
+async fn survives(hosts: Hosts, fault: impl AsyncFnOnce(Arc<Ledger>)) {
+    let hosts = Arc::new(hosts);
+    let _cached = hosts.near.subscribe(&kind(), View::Whole);
+    for (writer, at) in (0..WRITERS).flat_map(|writer| (0..RESOURCES).map(move |at| (writer, at))) {
+        let document = hosts.document(&format!("w-{writer}-{at}"), 0);
+        soon(hosts.near.write(Write::Create { document })).await.unwrap();
+    }
+    let page = soon(hosts.near.list(&Query::all(kind()))).await.unwrap();
+    let mut watched: BTreeMap<String, u64> = page.items.iter().filter_map(state).collect();
+    let mut watch = soon(hosts.near.watch(Scope::Kind(kind()), page.revision)).await.unwrap();
+
+    let ledger = Arc::new(Ledger::default());
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let (hosts, ledger) = (hosts.clone(), ledger.clone());
+            tokio::spawn(async move { write(&hosts, &ledger, writer).await })
+        })
+        .collect();
+    ledger.grows(ENOUGH).await;
+    fault(ledger.clone()).await;
+    ledger.grows(ENOUGH).await;
+    ledger.is_over.store(true, Ordering::SeqCst);
+    for writer in writers {
+        soon(writer).await.unwrap();
+    }
+
+    let server = hosts.on_the_server().await;
+    for (name, at) in &*ledger.acknowledged.lock() {
+        let has = server[name];
+        let may_be = ledger.unknown.lock().contains(&(name.clone(), has));
+        assert!(has == *at || may_be, "{name}: {at} was acknowledged, and the server has {has}");
+    }
+    let is_equal = || async { (hosts.in_the_cache().await? == server).then_some(()) };
+    eventually("the cache to agree with the server", is_equal).await;
+    soon(follow(&mut watch, &mut watched, &server)).await;
+    eventually("the store to be ready again", || async { is_ready(&hosts.near).then_some(()) }).await;
+    assert_quiet(&hosts.near).await;
+}
+
+/// Checks that a store that has nothing to do sends few requests: it does not try anything again and again.
+async fn assert_quiet(store: &CachedStore) {
+    const WINDOW: Duration = Duration::from_millis(500);
+    const REQUESTS_MAX: u64 = 10;
+    let before = store.status()[0].requests.sent;
+    tokio::time::sleep(WINDOW).await;
+    let sent = store.status()[0].requests.sent - before;
+    assert!(sent <= REQUESTS_MAX, "{sent} requests in {WINDOW:?}");
+}
+
+/// Applies the events of a watch until its state is `wanted`.
+async fn follow(watch: &mut Watch, watched: &mut BTreeMap<String, u64>, wanted: &BTreeMap<String, u64>) {
+    while watched != wanted {
+        let event = watch.next().await.unwrap();
+        let Some((name, at)) = state(&event.resource) else { continue };
+        match event.kind {
+            EventType::Deleted => watched.remove(&name),
+            EventType::Added | EventType::Modified => watched.insert(name, at),
+        };
+    }
+}
+
+fn is_ready(store: &CachedStore) -> bool {
+    let status = store.status();
+    let is_synced = status[0].caches.iter().all(|cache| cache.state == CacheState::Synced);
+    status[0].availability == Availability::Ready && is_synced
+}
+
+/// Sets a fault until a write fails because of it.
+async fn until_a_write_fails(proxy: &Proxy, fault: NetworkFault, ledger: &Ledger) {
+    proxy.set(fault);
+    ledger.fails().await;
+    proxy.set(NetworkFault::None);
+}
+
+/// Has every fault of a network in turn, each until writes succeed again. `cuts` are bytes of answers that still pass.
+async fn disturb(proxy: &Proxy, cuts: [u64; 3], ledger: &Ledger) {
+    for fault in [NetworkFault::Reset, NetworkFault::Partition, NetworkFault::StallAfter(0)] {
+        until_a_write_fails(proxy, fault, ledger).await;
+        ledger.grows(ENOUGH).await;
+    }
+    for bytes in cuts {
+        proxy.set(NetworkFault::CutAfter(bytes));
+        ledger.grows(ENOUGH).await;
+    }
+    proxy.set(NetworkFault::Delay(Duration::from_millis(20)));
+    ledger.grows(ENOUGH).await;
+    proxy.set(NetworkFault::None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+async fn a_store_in_nats_survives_resets_partitions_lost_answers_and_delays() {
+    let nats = shared_nats();
+    let proxy = Proxy::to(nats.port());
+    survives(Hosts::nats(nats, &proxy), async |ledger| disturb(&proxy, [0, 100, 1000], &ledger).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+async fn a_store_in_nats_survives_a_server_that_is_killed_or_frozen() {
+    let nats = Nats::start();
+    let proxy = Proxy::to(nats.port());
+    survives(Hosts::nats(&nats, &proxy), async |ledger: Arc<Ledger>| {
+        nats.server().kill();
+        ledger.fails().await;
+        nats.server().start();
+        ledger.grows(ENOUGH).await;
+        nats.server().freeze();
+        ledger.fails().await;
+        nats.server().thaw();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+async fn a_store_in_a_cluster_survives_resets_partitions_lost_answers_and_delays() {
+    let cluster = shared_cluster();
+    let proxy = Proxy::to(cluster.apiserver().port());
+    survives(Hosts::cluster(cluster, &format!("https://{}", proxy.address())), async |ledger| {
+        disturb(&proxy, [0, 1000, 10_000], &ledger).await
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+async fn a_store_in_a_cluster_survives_servers_that_are_killed_or_frozen() {
+    let cluster = Cluster::start(ClusterOptions::default());
+    survives(Hosts::cluster(&cluster, &cluster.url()), async |ledger: Arc<Ledger>| {
+        for server in [cluster.apiserver().server(), cluster.etcd().server()] {
+            server.kill();
+            ledger.fails().await;
+            server.start();
+            ledger.grows(ENOUGH).await;
+            server.freeze();
+            ledger.fails().await;
+            server.thaw();
+            ledger.grows(ENOUGH).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+async fn a_store_in_a_cluster_survives_a_history_that_was_compacted_while_it_was_away() {
+    let cluster = Cluster::start(ClusterOptions::default());
+    let proxy = Proxy::to(cluster.apiserver().port());
+    let hosts = Hosts::cluster(&cluster, &format!("https://{}", proxy.address()));
+    let path = format!("/api/v1/namespaces/{}/configmaps", hosts.namespace);
+    let (kept, gone) = (hosts.document("kept", 1), hosts.document("gone", 1));
+    cluster.request("POST", &path, Some(&gone));
+    survives(hosts, async |ledger: Arc<Ledger>| {
+        proxy.set(NetworkFault::Partition);
+        ledger.fails().await;
+        cluster.request("POST", &path, Some(&kept));
+        cluster.request("DELETE", &format!("{path}/gone"), None);
+        cluster.etcd().compact();
+        // The apiserver forgets what it remembered of the history.
+        cluster.apiserver().server().kill();
+        cluster.apiserver().server().start();
+        proxy.set(NetworkFault::None);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+async fn a_store_in_a_cluster_survives_busy_and_broken_answers() {
+    let cluster = shared_cluster();
+    let way = Proxy::to(cluster.apiserver().port());
+    let proxy = HttpProxy::to(way.port(), cluster.authority());
+    survives(Hosts::cluster(cluster, &proxy.url()), async |ledger: Arc<Ledger>| {
+        let replies = [
+            HttpReply::Status { code: 429, retry_after: Some(1) },
+            HttpReply::Status { code: 500, retry_after: None },
+            HttpReply::Status { code: 503, retry_after: None },
+            HttpReply::NoAnswer,
+            HttpReply::CutAfter(20),
+        ];
+        for reply in replies {
+            proxy.add(HttpRule { verb: None, path: String::new(), times: Some(2 * WRITERS), reply });
+            ledger.grows(ENOUGH).await;
+        }
+        for reply in [HttpReply::WatchError(410), HttpReply::Status { code: 410, retry_after: None }] {
+            proxy.add(HttpRule { verb: Some("WATCH"), path: String::new(), times: Some(2), reply });
+            let before = proxy.count("WATCH", "/configmaps");
+            // The open watch ends.
+            until_a_write_fails(&way, NetworkFault::Reset, &ledger).await;
+            let is_open = || async { (proxy.count("WATCH", "/configmaps") >= before + 3).then_some(()) };
+            eventually("a watch to be open again", is_open).await;
+        }
+    })
+    .await;
+}
+
+/// Defines the kind of the example `greeter` in a cluster, and waits until it is served.
+fn define_greetings(cluster: &Cluster) {
+    let anything = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let schema = json!({ "type": "object", "properties": { "spec": anything, "status": anything } });
+    let version = json!({
+        "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema },
+        "subresources": { "status": {} },
+    });
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": "greetings.demo.homeostat.dev" },
+        "spec": {
+            "group": "demo.homeostat.dev", "scope": "Namespaced",
+            "names": { "kind": "Greeting", "plural": "greetings", "singular": "greeting" }, "versions": [version],
+        },
+    });
+    let made = cluster.request("POST", DEFINITIONS, Some(&definition));
+    assert_eq!(made.status, 201, "{made:?}");
+    until_greetings(cluster, 200);
+}
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// Waits for the status of a list of greetings.
+fn until_greetings(cluster: &Cluster, status: u16) {
+    let path = "/apis/demo.homeostat.dev/v1/greetings";
+    eventually_blocking("the definition to take effect", || {
+        (cluster.request("GET", path, None).status == status).then_some(())
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+async fn a_controller_survives_the_deletion_of_the_definition_of_its_kind() {
+    // The kind of a shared definition would be missing in other tests.
+    let cluster = shared_bare_cluster();
+    define_greetings(cluster);
+    let proxy = HttpProxy::to(cluster.apiserver().port(), cluster.authority());
+    let file = cluster.kubeconfig_with(&proxy.url(), &json!({ "token": Cluster::token("admin") }));
+    let settings = homeostat_kubernetes::Settings {
+        catalog_interval: Duration::from_secs(1),
+        ..homeostat_kubernetes::Settings::new("far", Credentials::Kubeconfig { files: vec![file], context: None })
+    };
+    let far = Arc::new(homeostat_kubernetes::open(settings, Options::default()));
+    let rule = Rule { pattern: "demo.homeostat.dev/*".parse().unwrap(), store: "far".into(), view: View::Whole };
+    let part = StorePart { name: "far".into(), store: far.clone() };
+    let home = memory_store();
+    let routed = RoutedStore::new(home.clone(), vec![part], Routes::new(vec![rule]).unwrap()).unwrap();
+    let test = TestHost::with(home, |options| homeostat_runtime::Options {
+        stores: Stores::Routed(Arc::new(routed)),
+        ..options
+    })
+    .await;
+    test.add("greeter", &guest("greeter")).await;
+    let greet = async |name: &str| {
+        let key = Key::new(Kind::new("demo.homeostat.dev", "v1", "Greeting"), "default", name);
+        let document = json!({
+            "apiVersion": "demo.homeostat.dev/v1", "kind": "Greeting", "spec": { "name": name },
+            "metadata": { "name": name, "namespace": "default" },
+        });
+        let apply = || async { test.host.apply_resource(document.clone(), "test", true).await.ok() };
+        eventually("the greeting to be accepted", apply).await;
+        test.until(&key, "is greeted", |greeting| greeting["status"]["message"].is_string()).await;
+        key
+    };
+    let before = greet("before").await;
+
+    let deleted = cluster.request("DELETE", &format!("{DEFINITIONS}/greetings.demo.homeostat.dev"), None);
+    assert_eq!(deleted.status, 200, "{deleted:?}");
+    until_greetings(cluster, 404);
+    assert_quiet(&far).await;
+    define_greetings(cluster);
+    greet("after").await;
+    assert!(matches!(far.get_live(&before).await, Err(homeostat_store::Error::NotFound { .. })));
+    cluster.request("DELETE", &format!("{DEFINITIONS}/greetings.demo.homeostat.dev"), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+async fn a_store_in_nats_survives_a_bucket_that_is_full() {
+    let nats = shared_nats();
+    let proxy = Proxy::to(nats.port());
+    let create = Create { bytes_max: Some(1 << 20), ..Create::default() };
+    let hosts = Hosts::nats_with(nats, &proxy, create);
+    let (other, stream) = (hosts.other.clone(), format!("KV_faults-{}", proxy.port()));
+    survives(hosts, async |ledger: Arc<Ledger>| {
+        // The smallest are smaller than what the writers write.
+        for (length, name) in [(32 << 10, "large"), (512, "small"), (0, "f")] {
+            let filler = |at: usize| {
+                let metadata = json!({ "name": format!("{name}-{at}"), "namespace": "default" });
+                let data = json!({ "text": "x".repeat(length) });
+                json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data })
+            };
+            let mut at = 0;
+            while other.write(Write::Create { document: filler(at) }).await.is_ok() {
+                at += 1;
+                assert!(at < 200, "the bucket has a bound");
+            }
+        }
+        ledger.fails().await;
+        let streams = admin(&nats.url()).await;
+        let config = streams.get_stream(&stream).await.unwrap().cached_info().config.clone();
+        let config = async_nats::jetstream::stream::Config { max_bytes: 8 << 20, ..config };
+        streams.update_stream(config).await.unwrap();
+    })
+    .await;
+}
