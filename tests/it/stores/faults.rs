@@ -87,10 +87,13 @@ impl Hosts {
         json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": { "at": at.to_string() } })
     }
 
-    /// Returns the state on the server.
+    /// Returns the state on the server. The other host may have lost its connection too, and waits before it tries
+    /// again.
     async fn on_the_server(&self) -> BTreeMap<String, u64> {
         let query = Query { live: true, ..Query::all(kind()) };
-        soon(self.other.list(&query)).await.unwrap().items.iter().filter_map(state).collect()
+        let page =
+            eventually("the server to answer another host", || async { self.other.list(&query).await.ok() }).await;
+        page.items.iter().filter_map(state).collect()
     }
 
     /// Returns the state in the cache; `None` while it cannot be read.
