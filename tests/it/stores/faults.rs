@@ -14,7 +14,7 @@ use homeostat_store::cached::{CachedStore, Options};
 use homeostat_store::routes::{Routes, Rule};
 use homeostat_store::schema::Schemas;
 use homeostat_store::{
-    Availability, CacheState, EventType, Key, Kind, Precondition, Query, Resource, RoutedStore, Scope, Store,
+    Availability, CacheState, Error, EventType, Key, Kind, Precondition, Query, Resource, RoutedStore, Scope, Store,
     StorePart, View, Watch, Write,
 };
 use homeostat_testing::{eventually, eventually_blocking, soon};
@@ -85,6 +85,18 @@ impl Hosts {
     fn document(&self, name: &str, at: u64) -> Value {
         let metadata = json!({ "name": name, "namespace": self.namespace });
         json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": { "at": at.to_string() } })
+    }
+
+    /// Creates a resource. A busy server may let the short deadlines of these hosts pass, and then nobody can say
+    /// whether it exists.
+    async fn create(&self, name: &str) {
+        let create = || async {
+            match self.near.write(Write::Create { document: self.document(name, 0) }).await {
+                Ok(_) | Err(Error::AlreadyExists { .. }) => Some(()),
+                Err(_) => None,
+            }
+        };
+        eventually("a resource to be created", create).await;
     }
 
     /// Returns the state on the server. The other host may have lost its connection too, and waits before it tries
@@ -161,10 +173,10 @@ async fn survives(hosts: Hosts, fault: impl AsyncFnOnce(Arc<Ledger>)) {
     let hosts = Arc::new(hosts);
     let _cached = hosts.near.subscribe(&kind(), View::Whole);
     for (writer, at) in (0..WRITERS).flat_map(|writer| (0..RESOURCES).map(move |at| (writer, at))) {
-        let document = hosts.document(&format!("w-{writer}-{at}"), 0);
-        soon(hosts.near.write(Write::Create { document })).await.unwrap();
+        hosts.create(&format!("w-{writer}-{at}")).await;
     }
-    let page = soon(hosts.near.list(&Query::all(kind()))).await.unwrap();
+    let list = || async { hosts.near.list(&Query::all(kind())).await.ok() };
+    let page = eventually("the cache to be listed", list).await;
     let mut watched: BTreeMap<String, u64> = page.items.iter().filter_map(state).collect();
     let mut watch = soon(hosts.near.watch(Scope::Kind(kind()), page.revision)).await.unwrap();
 
@@ -427,7 +439,7 @@ async fn a_controller_survives_the_deletion_of_the_definition_of_its_kind() {
     assert_quiet(&far).await;
     define_greetings(cluster);
     greet("after").await;
-    assert!(matches!(far.get_live(&before).await, Err(homeostat_store::Error::NotFound { .. })));
+    assert!(matches!(far.get_live(&before).await, Err(Error::NotFound { .. })));
     cluster.request("DELETE", &format!("{DEFINITIONS}/greetings.demo.homeostat.dev"), None);
 }
 
