@@ -8,7 +8,8 @@
 //!   ends some time after its last user.
 //! * Reads of any other kind ask the server.
 //! * A read never goes back: own writes and live reads are shown on top of the cache until the cache has
-//!   them. A read of a resource whose write was not answered asks the server.
+//!   them. A read of a resource whose write was not answered asks the server. So do all reads of a kind until
+//!   its cache has reached what was shown before the cache began.
 //! * While the server is away, reads show the cache and watches wait. When it comes back, streams go on where
 //!   they ended. After a gap that is too long, a full list is turned into events.
 //! * The content of a server that was emptied, restored or exchanged is not used until a person accepts it.
@@ -27,6 +28,7 @@ mod reads;
 mod reflector;
 mod replace;
 mod shared_state;
+mod shown;
 #[cfg(test)]
 mod tests;
 mod unchanged;
@@ -163,7 +165,7 @@ impl Store for CachedStore {
     }
 
     async fn accept_replacement(&self, content: &str) -> Result<()> {
-        self.shared.monitor.accept(content).await
+        self.shared.monitor.accept(content, || self.shared.forget_shown()).await
     }
 
     async fn close(&self) {

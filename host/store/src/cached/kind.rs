@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use super::budget::{Budget, BudgetExceeded, Charge, bytes_of};
 use super::own_writes::{OwnWrite, OwnWrites};
 use super::replace::{ReplaceError, is_same, replace};
+use super::shown::Shown;
 use super::upstream::{CachedState, LastState, Start};
 use crate::contents::{Contents, Documents, LockedContents, SharedContents};
 use crate::history::Bounds;
@@ -38,6 +39,8 @@ pub(super) struct KindState {
     pub(super) own: OwnWrites,
     /// A revision that the server has reached. Above the contents while the stream lags.
     pub(super) seen: Revision,
+    /// How far the kind was shown without these contents. Reads ask the server until the contents are as far.
+    shown: Shown,
     pub(super) state: CacheState,
     /// The last error, until the stream goes on.
     pub(super) problem: Option<Error>,
@@ -59,6 +62,8 @@ pub(super) struct PartialList {
     /// With the bytes that each takes beside the cache.
     resources: BTreeMap<Path, (Arc<Resource>, u64)>,
     charge: Charge,
+    /// Whether a user asked for a past state. Reads ask the server until the cache has caught up.
+    is_past: bool,
 }
 
 /// A list that is older than the cache, with the revisions of both.
@@ -82,12 +87,20 @@ impl From<BudgetExceeded> for ListRefusal {
 }
 
 impl CachedKind {
-    pub(super) fn new(kind: Kind, clock: Arc<dyn ClockAndIds>, bounds: Bounds, budget: Arc<Budget>) -> Arc<Self> {
+    /// Creates the cache of a kind that was shown so far before.
+    pub(super) fn new(
+        kind: Kind,
+        clock: Arc<dyn ClockAndIds>,
+        bounds: Bounds,
+        budget: Arc<Budget>,
+        shown: Shown,
+    ) -> Arc<Self> {
         let state = KindState {
             synced: None,
             charge: budget.charge(),
             own: OwnWrites::default(),
-            seen: Revision::ZERO,
+            seen: shown.revision,
+            shown,
             state: CacheState::Listing,
             problem: None,
             stale_lists: 0,
@@ -141,9 +154,10 @@ impl CachedKind {
         }
     }
 
-    /// Returns an empty list, to be filled.
-    pub(super) fn begin_list(&self) -> PartialList {
-        PartialList { resources: BTreeMap::new(), charge: self.budget.charge() }
+    /// Returns an empty list, to be filled by a stream from `start`.
+    pub(super) fn begin_list(&self, start: Start) -> PartialList {
+        let is_past = matches!(start, Start::Exactly(_));
+        PartialList { resources: BTreeMap::new(), charge: self.budget.charge(), is_past }
     }
 
     /// Adds a resource to a list. What the cache has already takes no further memory.
@@ -170,9 +184,13 @@ impl CachedKind {
 
     /// Makes a full list the content of the cache. The difference to the content before becomes events.
     pub(super) fn end_list(&self, list: PartialList, at: Revision) -> Result<(), ListRefusal> {
-        let PartialList { resources, charge } = list;
+        let PartialList { resources, charge, is_past } = list;
         let rows = resources.into_iter().map(|(path, (resource, _))| (path, resource)).collect();
         let mut state = self.lock();
+        if state.synced.is_none() && at < state.shown.revision && !is_past {
+            state.stale_lists += 1;
+            return Err(ListRefusal::Stale(StaleList { cached: state.shown.revision, listed: at }));
+        }
         if let Some(SyncedContents { contents, .. }) = state.synced.clone()
             && let Ok(mut contents) = contents.lock_expired()
         {
@@ -271,6 +289,7 @@ impl CachedKind {
     /// Frees the contents. Open watches end with `error`, which gets the last revision of the contents.
     pub(super) fn end(&self, state_now: CacheState, error: impl FnOnce(Revision) -> Error) {
         let mut state = self.lock();
+        state.shown = state.shown_so_far();
         state.end_contents(error);
         state.charge = self.budget.charge();
         state.own = OwnWrites::default();
@@ -279,10 +298,36 @@ impl CachedKind {
         self.changed.send_replace(());
     }
 
-    /// Frees the contents, after the last user has left.
-    pub(super) fn remove(&self) {
+    /// Frees the contents, after the last user has left. Returns how far the kind was shown.
+    pub(super) fn remove(&self) -> Shown {
         self.lock().is_removed = true;
         self.end(CacheState::Listing, |newest| Error::Expired { oldest: newest });
+        self.lock().shown
+    }
+
+    /// Records that the kind was shown so far without the cache.
+    pub(super) fn show(&self, shown: Shown) {
+        let mut state = self.lock();
+        state.seen = state.seen.max(shown.revision);
+        state.shown.add(shown);
+    }
+
+    /// Returns whether the server has to say how far it is before the cache can begin.
+    pub(super) fn needs_revision(&self) -> bool {
+        self.lock().shown.has_unknown
+    }
+
+    /// Records how far the server is, which is not before anything that was shown.
+    pub(super) fn reached(&self, revision: Revision) {
+        let mut state = self.lock();
+        let shown = state.shown.revision.max(revision);
+        (state.shown, state.seen) = (Shown::at(shown), state.seen.max(shown));
+    }
+
+    /// Forgets what was shown: the content of the server is another one.
+    pub(super) fn forget_shown(&self) {
+        let mut state = self.lock();
+        (state.shown, state.seen) = (Shown::default(), Revision::ZERO);
     }
 
     /// Returns whether reads of the cache show a resource.
@@ -315,7 +360,8 @@ impl CachedKind {
             return CachedState::Unknown;
         };
         let Ok(contents) = synced.contents.lock() else { return CachedState::Unknown };
-        if state.own.fence_of(&path).is_some() || state.own.floor() > contents.newest() {
+        let is_behind = !state.shown.is_reached(contents.newest()) || state.own.floor() > contents.newest();
+        if is_behind || state.own.fence_of(&path).is_some() {
             return CachedState::Unknown;
         }
         match state.own.get(&path) {
@@ -399,6 +445,21 @@ impl KindState {
         }
         let kind = if previous.is_some() { EventType::Modified } else { EventType::Added };
         self.commit(contents, Event { kind, resource: last.without_document(), previous, revision })
+    }
+
+    /// Returns whether the contents have everything that was shown without them; `None` before the first list.
+    pub(super) fn has_shown(&self) -> Option<bool> {
+        self.synced.as_ref().map(|synced| self.shown.is_reached(synced.contents.newest()))
+    }
+
+    /// Returns how far the kind was shown, by its contents and without them.
+    fn shown_so_far(&self) -> Shown {
+        let mut shown = self.shown;
+        shown.add(self.own.shown());
+        if let Some(synced) = &self.synced {
+            shown.add(Shown::at(synced.contents.newest()));
+        }
+        shown
     }
 
     /// Removes the contents before it ends them, so that a read that finds them ended looks for others.

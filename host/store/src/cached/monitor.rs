@@ -202,17 +202,19 @@ impl Monitor {
         self.change(|state| state.went_back(before, now));
     }
 
-    /// Accepts the content that the server has now, and records it. See [`ServerState::accept`].
+    /// Accepts the content that the server has now, and records it. See [`ServerState::accept`]. `forget` forgets
+    /// what depends on the content before.
     ///
     /// # Errors
     /// As [`Store::accept_replacement`](crate::Store::accept_replacement). Cancel safe.
-    pub(crate) async fn accept(&self, content: &str) -> Result<()> {
+    pub(crate) async fn accept(&self, content: &str, forget: impl FnOnce() + Send) -> Result<()> {
         // On a copy first: what is recorded must be what the server has.
         let mut accepted = self.state();
         accepted.accept(content)?;
         if let Some(known) = accepted.known() {
             self.record(&known).await?;
         }
+        forget();
         let mut result = Ok(());
         self.change(|state| result = state.accept(content));
         result

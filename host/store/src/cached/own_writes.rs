@@ -13,6 +13,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::shown::Shown;
 use crate::model::Path;
 use crate::{Key, Resource, Revision};
 
@@ -82,6 +83,11 @@ impl OwnWrite {
             Self::Put(resource) => resource.revision(),
             Self::Gone { last, at } => at.unwrap_or(last.revision()),
         }
+    }
+
+    /// Returns how far this state shows its kind.
+    pub(super) fn shown(&self) -> Shown {
+        Shown { revision: self.order(), has_unknown: self.at().is_none() }
     }
 
     fn resource(&self) -> &Arc<Resource> {
@@ -193,6 +199,13 @@ impl OwnWrites {
     /// Returns whether the cache misses one of the first `count` recorded states.
     pub(crate) fn has_pending(&self, count: u64) -> bool {
         self.writes.values().any(|(number, _)| *number <= count)
+    }
+
+    /// Returns how far reads of these states, and of fenced resources, have shown the kind.
+    pub(super) fn shown(&self) -> Shown {
+        let last = self.by_revision.last().map_or(Revision::ZERO, |(revision, _)| *revision);
+        let has_unanswered = self.fences.values().any(|fence| fence.is_unanswered);
+        Shown { revision: self.floor.max(last), has_unknown: has_unanswered || !self.without_revision.is_empty() }
     }
 
     /// Returns the revision that the cache must have for any read.

@@ -55,27 +55,36 @@ impl SharedState {
     /// it.
     pub(super) async fn get_live(&self, key: &Key) -> Result<Arc<Resource>> {
         self.gate().await?;
-        let Some(kind) = self.kind(key.kind()) else { return self.answered(self.upstream.get(key).await) };
         let path = Path::of(key);
-        let (fence, shown) = {
+        let kind = self.kind(key.kind());
+        let (fence, shown) = kind.as_ref().map_or((None, None), |kind| {
             let state = kind.lock();
             (state.own.fence_of(&path), shown(&state, key))
-        };
+        });
         let answer = self.answered(self.upstream.get(key).await);
-        match &answer {
-            Ok(resource) => kind.record(path.clone(), OwnWrite::Put(resource.without_document())),
-            Err(Error::NotFound { .. }) => {
-                if let Some(shown) = shown {
-                    let write = OwnWrite::Gone { last: shown.without_document(), at: None };
-                    kind.record(path.clone(), write);
-                }
+        match (&answer, shown) {
+            (Ok(resource), _) => self.record(key, OwnWrite::Put(resource.without_document())),
+            (Err(Error::NotFound { .. }), Some(shown)) => {
+                self.record(key, OwnWrite::Gone { last: shown.without_document(), at: None });
             }
-            Err(_) => return answer,
+            (Err(Error::NotFound { .. }), None) if !has_shown(kind.as_deref()) => self.record_absence(key).await?,
+            (Err(Error::NotFound { .. }), None) => {}
+            (Err(_), _) => return answer,
         }
-        if let Some(fence) = fence {
+        if let Some((kind, fence)) = kind.zip(fence) {
             kind.lock().own.remove_fence(&path, fence);
         }
         answer
+    }
+
+    /// Records that a resource is gone that no cache has shown.
+    async fn record_absence(&self, key: &Key) -> Result<()> {
+        let is_full = self.kind(key.kind()).is_some_and(|kind| !kind.lock().own.has_room());
+        if is_full {
+            return self.shown_revision(key.kind()).await.map(drop);
+        }
+        self.record_unknown(key);
+        Ok(())
     }
 
     /// As [`Store::list`](crate::Store::list).
@@ -83,7 +92,11 @@ impl SharedState {
         self.monitor.shows()?;
         let kind = self.kind(&query.kind);
         match (&query.from, kind) {
-            (Some(token), _) if ServerToken::is_one(token) => self.list_live(query).await,
+            (Some(token), kind) if ServerToken::is_one(token) => {
+                let page = self.list_live(query).await?;
+                self.record_page(kind.as_deref(), &page, query);
+                Ok(page)
+            }
             (Some(_), Some(kind)) => self.list_cached(&kind, query).await,
             (Some(token), None) => {
                 listing::check_token(token)?;
@@ -93,11 +106,22 @@ impl SharedState {
             (None, Some(kind)) if !query.live => self.list_cached(&kind, query).await,
             (None, kind) => {
                 let page = self.list_live(query).await?;
-                if let Some(kind) = kind {
-                    record_list(&kind, query, &page);
-                }
+                self.record_page(kind.as_deref(), &page, query);
                 Ok(page)
             }
+        }
+    }
+
+    /// Makes later reads show at least what a list of the server showed. `kind` is the cache before the list.
+    fn record_page(&self, kind: Option<&CachedKind>, page: &Page, query: &Query) {
+        let Some(kind) = kind.filter(|kind| has_shown(Some(kind))) else {
+            return self.show(&query.kind, page.revision);
+        };
+        for resource in &page.items {
+            self.record(resource.key(), OwnWrite::Put(resource.without_document()));
+        }
+        if query.from.is_none() {
+            fence_missing(kind, query, page);
         }
     }
 
@@ -126,15 +150,26 @@ impl SharedState {
     pub(super) async fn revision(&self, scope: &Scope) -> Result<Revision> {
         let Scope::Kind(kind) = scope else { return Err(everything()) };
         self.monitor.shows()?;
-        let Some(cached) = self.kind(kind) else { return self.server_revision(kind).await };
+        let Some(cached) = self.kind(kind) else { return self.shown_revision(kind).await };
         match self.synced(&cached).await {
             // The last user left a moment ago.
-            Err(_) if cached.lock().is_removed => return self.server_revision(kind).await,
+            Err(_) if cached.lock().is_removed => return self.shown_revision(kind).await,
             synced => drop(synced?),
+        }
+        if cached.lock().has_shown() == Some(false) {
+            return self.shown_revision(kind).await;
         }
         own_writes_arrived(&cached, self.options.read_wait_max).await?;
         // The server may be ahead, but a watch from its revision would miss what reads do not show yet.
         Ok(self.synced(&cached).await?.contents.newest())
+    }
+
+    /// Returns the server's revision of a kind to a caller. Later reads are not before it: a watch from it would
+    /// miss what they lack.
+    async fn shown_revision(&self, kind: &Kind) -> Result<Revision> {
+        let revision = self.server_revision(kind).await?;
+        self.show(kind, revision);
+        Ok(revision)
     }
 
     /// Asks the server for its revision of a kind.
@@ -186,6 +221,11 @@ impl SharedState {
                 Err(_) if kind.lock().is_removed && query.from.is_none() => return self.list_live(query).await,
                 synced => synced?,
             };
+            if query.from.is_none() && kind.lock().has_shown() == Some(false) {
+                let page = self.list_live(query).await?;
+                self.record_page(Some(kind), &page, query);
+                return Ok(page);
+            }
             let newer = if query.from.is_none() { self.own_rows(kind, query).await? } else { Vec::new() };
             match contents.lock_expired() {
                 Ok(contents) => return contents.list(query, &id, newer),
@@ -261,6 +301,11 @@ async fn own_writes_arrived(kind: &CachedKind, wait: Duration) -> Result<()> {
     kind.wait_for(wait, "own writes", has_all).await
 }
 
+/// Returns whether reads come from the cache of a kind.
+fn has_shown(kind: Option<&CachedKind>) -> bool {
+    kind.is_some_and(|kind| kind.lock().has_shown() == Some(true))
+}
+
 /// Returns the error for a scope of all kinds.
 pub(super) fn everything() -> Error {
     Error::invalid("scope", "the kinds of this store have no common order; watch one kind")
@@ -272,6 +317,9 @@ fn lookup(state: &KindState, key: &Key) -> Lookup {
         return Lookup::Ask;
     }
     let Some(synced) = &state.synced else { return Lookup::Wait };
+    if state.has_shown() == Some(false) {
+        return Lookup::Ask;
+    }
     if !is_above_floor(state) {
         return Lookup::Wait;
     }
@@ -310,11 +358,8 @@ fn refusal(state: &KindState) -> Option<Error> {
     is_final.then(|| problem.clone())
 }
 
-/// Makes later reads from the cache show at least what a list of the server showed.
-fn record_list(kind: &CachedKind, query: &Query, page: &Page) {
-    for resource in &page.items {
-        kind.record(Path::of(resource.key()), OwnWrite::Put(resource.without_document()));
-    }
+/// Makes later reads ask for resources that a cache has and a list of the server lacks.
+fn fence_missing(kind: &CachedKind, query: &Query, page: &Page) {
     let synced = kind.lock().synced.clone();
     let Some(synced) = synced.filter(|_| page.next.is_none()) else { return };
     let rest = Query { limit: None, from: None, ..query.clone() };

@@ -18,7 +18,7 @@ const REOPEN_DELAY: (Duration, Duration) = (Duration::from_millis(500), Duration
 const REFUSED_DELAY: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(300));
 /// Wait before a kind is listed again that exceeded the memory.
 const FULL_DELAY: Duration = Duration::from_secs(60);
-/// Wait after a list that is older than the cache. A second one is taken as the server's last word.
+/// Wait after a list that is older than what was shown. A second one is taken as the server's last word.
 const STALE_DELAY: Duration = Duration::from_secs(5);
 
 /// The state of the task of one kind.
@@ -82,7 +82,7 @@ pub(super) async fn reflect(shared: Arc<SharedState>, kind: Arc<CachedKind>, fir
             () = reflector.run() => return,
         }
         if shared.remove_unused(&kind) {
-            return kind.remove();
+            return;
         }
     }
 }
@@ -134,6 +134,12 @@ impl Reflector {
 
     /// Opens a stream and applies its deltas. Returns why it ended.
     async fn follow(&mut self) -> StreamEnd {
+        if self.kind.needs_revision() {
+            match self.shared.upstream.revision(&self.kind.kind).await {
+                Ok(revision) => self.kind.reached(revision),
+                Err(error) => return error.into(),
+            }
+        }
         let start = self.kind.next_start(self.first, self.needs_list);
         let mut stream = match self.shared.upstream.open(&self.kind.kind, View::Whole, start).await {
             Ok(stream) => stream,
@@ -141,7 +147,7 @@ impl Reflector {
         };
         let mut list = match start {
             Start::After(_) => None,
-            Start::Now { .. } | Start::Exactly(_) => Some(self.kind.begin_list()),
+            Start::Now { .. } | Start::Exactly(_) => Some(self.kind.begin_list(start)),
         };
         if list.is_none() {
             self.kind.reopened();

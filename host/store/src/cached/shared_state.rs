@@ -9,9 +9,14 @@ use super::budget::Budget;
 use super::kind::CachedKind;
 use super::monitor::Monitor;
 use super::options::Options;
+use super::own_writes::OwnWrite;
+use super::shown::{Shown, ShownKinds, TypeName};
 use super::upstream::Upstream;
 use crate::listing::ServerTokens;
-use crate::{Availability, CacheState, CacheStatus, Error, Kind, Obstacle, RequestCounts, Result, StoreStatus};
+use crate::model::Path;
+use crate::{
+    Availability, CacheState, CacheStatus, Error, Key, Kind, Obstacle, RequestCounts, Result, Revision, StoreStatus,
+};
 
 /// Kinds with a cache. Beyond this number, reads ask the server and watches are refused.
 pub(super) const KINDS_MAX: usize = 1024;
@@ -28,10 +33,17 @@ pub(super) struct SharedState {
     pub(super) monitor: Monitor,
     pub(super) options: Options,
     pub(super) budget: Arc<Budget>,
-    kinds: Mutex<BTreeMap<(String, String), Arc<CachedKind>>>,
+    kinds: Mutex<KindTable>,
     server_tokens: Mutex<ServerTokens>,
     /// Writes that were not sent because they would have changed nothing.
     pub(super) skipped: AtomicU64,
+}
+
+/// The kinds with a cache, and how far other kinds were shown. Its lock is taken before the lock of a kind.
+#[derive(Default)]
+struct KindTable {
+    cached: BTreeMap<TypeName, Arc<CachedKind>>,
+    shown: ShownKinds,
 }
 
 /// A user of the cache of a kind, until it is dropped.
@@ -57,27 +69,28 @@ impl SharedState {
 
     /// Returns the cache of a kind.
     pub(super) fn kind(&self, kind: &Kind) -> Option<Arc<CachedKind>> {
-        self.kinds().get(&type_name(kind)).cloned()
+        self.kinds().cached.get(&type_name(kind)).cloned()
     }
 
     /// Returns the number of cached kinds.
     pub(super) fn kinds_len(&self) -> usize {
-        self.kinds().len()
+        self.kinds().cached.len()
     }
 
     /// Adds a user of a kind; `None` when there are [`KINDS_MAX`] others.
     pub(super) fn join(self: &Arc<Self>, kind: &Kind) -> Option<User> {
         let mut kinds = self.kinds();
         let name = type_name(kind);
-        let known = kinds.get(&name).cloned();
+        let known = kinds.cached.get(&name).cloned();
         let is_first = known.is_none();
         let cached = match known {
             Some(cached) => cached,
-            None if kinds.len() >= KINDS_MAX => return None,
+            None if kinds.cached.len() >= KINDS_MAX => return None,
             None => {
                 let (clock, budget) = (Arc::clone(&self.options.clock), Arc::clone(&self.budget));
-                let cached = CachedKind::new(kind.clone(), clock, self.options.bounds(), budget);
-                kinds.insert(name, Arc::clone(&cached));
+                let shown = kinds.shown.take(&name);
+                let cached = CachedKind::new(kind.clone(), clock, self.options.bounds(), budget, shown);
+                kinds.cached.insert(name, Arc::clone(&cached));
                 cached
             }
         };
@@ -85,14 +98,53 @@ impl SharedState {
         Some(User { shared: Arc::clone(self), kind: cached, is_first })
     }
 
-    /// Removes a kind from the table, unless it has got a user. Returns whether it was removed.
+    /// Removes a kind from the table and frees its contents, unless it has got a user. Returns whether it did.
     pub(super) fn remove_unused(&self, kind: &CachedKind) -> bool {
         let mut kinds = self.kinds();
         let is_unused = *kind.users.borrow() == 0;
         if is_unused {
-            kinds.remove(&type_name(&kind.kind));
+            let name = type_name(&kind.kind);
+            kinds.cached.remove(&name);
+            kinds.shown.add(name, kind.remove());
         }
         is_unused
+    }
+
+    /// Records the state of a resource that the server told in an answer, so that no later read goes back before it.
+    pub(super) fn record(&self, key: &Key, write: OwnWrite) {
+        let mut kinds = self.kinds();
+        let name = type_name(key.kind());
+        match kinds.cached.get(&name) {
+            Some(cached) => cached.record(Path::of(key), write),
+            None => kinds.shown.add(name, write.shown()),
+        }
+    }
+
+    /// Records that the state of a resource at the server is unknown, as after a write without an answer.
+    pub(super) fn record_unknown(&self, key: &Key) {
+        let mut kinds = self.kinds();
+        let name = type_name(key.kind());
+        match kinds.cached.get(&name) {
+            Some(cached) => cached.lock().own.fence(key, true),
+            None => kinds.shown.add(name, Shown::UNKNOWN),
+        }
+    }
+
+    /// Records that a kind was shown at a revision without its cache.
+    pub(super) fn show(&self, kind: &Kind, revision: Revision) {
+        let mut kinds = self.kinds();
+        let (name, shown) = (type_name(kind), Shown::at(revision));
+        match kinds.cached.get(&name) {
+            Some(cached) => cached.show(shown),
+            None => kinds.shown.add(name, shown),
+        }
+    }
+
+    /// Forgets what was shown of all kinds: the content of the server is another one, with other revisions.
+    pub(super) fn forget_shown(&self) {
+        let mut kinds = self.kinds();
+        kinds.shown.clear();
+        kinds.cached.values().for_each(|cached| cached.forget_shown());
     }
 
     /// Passes an answer of the server on, and has a look at a server that did not answer.
@@ -107,7 +159,7 @@ impl SharedState {
     pub(super) async fn kinds_in_use(&self) -> Result<Vec<Kind>> {
         self.gate().await?;
         let mut kinds = self.answered(self.upstream.kinds().await)?;
-        let cached: Vec<Arc<CachedKind>> = self.kinds().values().cloned().collect();
+        let cached = self.cached_kinds();
         for kind in cached.iter().filter(|kind| kind.has_resources()).map(|kind| &kind.kind) {
             if !kinds.iter().any(|known| known.same_type(kind)) {
                 kinds.push(kind.clone());
@@ -131,7 +183,7 @@ impl SharedState {
             Some(reason) if server.is_ready() => Availability::Unhealthy { reason },
             _ => server.availability().clone(),
         };
-        let kinds: Vec<Arc<CachedKind>> = self.kinds().values().cloned().collect();
+        let kinds = self.cached_kinds();
         let requests = self.upstream.counts();
         // Empty before the first contact.
         let catalog = self.upstream.catalog().map(|catalog| Arc::clone(&catalog.borrow()));
@@ -169,7 +221,7 @@ impl SharedState {
 
     /// Records how far the content of the server has come, by what the caches have seen.
     pub(super) async fn record_progress(&self) {
-        let kinds: Vec<Arc<CachedKind>> = self.kinds().values().cloned().collect();
+        let kinds = self.cached_kinds();
         self.monitor.record_progress(kinds.iter().filter_map(|kind| kind.status().revision).max()).await;
     }
 
@@ -188,13 +240,17 @@ impl SharedState {
     /// Ends all caches and watches with `Closed`.
     pub(super) fn close(&self) {
         self.monitor.close();
-        let kinds = std::mem::take(&mut *self.kinds());
+        let kinds = std::mem::take(&mut self.kinds().cached);
         for kind in kinds.into_values() {
             kind.end(CacheState::Listing, |_| Error::Closed);
         }
     }
 
-    fn kinds(&self) -> MutexGuard<'_, BTreeMap<(String, String), Arc<CachedKind>>> {
+    fn cached_kinds(&self) -> Vec<Arc<CachedKind>> {
+        self.kinds().cached.values().cloned().collect()
+    }
+
+    fn kinds(&self) -> MutexGuard<'_, KindTable> {
         self.kinds.lock().expect("no thread panics while holding the table")
     }
 }
@@ -207,6 +263,6 @@ impl Drop for User {
     }
 }
 
-fn type_name(kind: &Kind) -> (String, String) {
+fn type_name(kind: &Kind) -> TypeName {
     (kind.group.clone(), kind.name.clone())
 }

@@ -1,6 +1,7 @@
 //! Tests against a server in this process with faults, on a paused clock.
 
 mod away;
+mod begin;
 mod full;
 mod own_writes;
 mod random;

@@ -16,7 +16,7 @@ const FENCES_AT_ONCE: usize = 16;
 
 /// A write that was sent. Unless it is answered, reads of its resource ask the server from now on.
 struct SentWrite<'a> {
-    kind: &'a CachedKind,
+    shared: &'a SharedState,
     /// `None` for a dry run, for a name that the server generates, and once the write was answered.
     key: Option<Key>,
 }
@@ -24,7 +24,7 @@ struct SentWrite<'a> {
 impl Drop for SentWrite<'_> {
     fn drop(&mut self) {
         if let Some(key) = &self.key {
-            self.kind.lock().own.fence(key, true);
+            self.shared.record_unknown(key);
         }
     }
 }
@@ -34,22 +34,18 @@ impl SharedState {
     pub(super) async fn submit(&self, request: Request) -> Result<WriteResponse> {
         self.gate().await?;
         let target = request.write.target()?;
-        let Some(kind) = self.kind(&target.kind) else {
-            let written = self.answered(self.upstream.submit(request, CachedState::Unknown).await)?;
-            return Ok(written.response);
-        };
+        let kind = self.kind(&target.kind);
         let key = target.name.map(|name| Key::new(target.kind, &target.namespace, &name));
-        let cached = key.as_ref().map_or(CachedState::Unknown, |key| kind.cached(key));
+        let cached = kind.as_ref().zip(key.as_ref()).map_or(CachedState::Unknown, |(kind, key)| kind.cached(key));
         if let Some(response) = self.unchanged(&request, &cached) {
             return Ok(response);
         }
-        let has_room = kind.lock().own.has_room();
-        if !has_room {
-            self.make_room(&kind).await?;
+        if let Some(kind) = kind.as_ref().filter(|kind| !kind.lock().own.has_room()) {
+            self.make_room(kind).await?;
         }
         let is_dry_run = request.dry_run;
-        let fence = key.as_ref().and_then(|key| kind.lock().own.fence_of(&Path::of(key)));
-        let mut sent = SentWrite { kind: &kind, key: key.clone().filter(|_| !is_dry_run) };
+        let fence = kind.as_ref().zip(key.as_ref()).and_then(|(kind, key)| kind.lock().own.fence_of(&Path::of(key)));
+        let mut sent = SentWrite { shared: self, key: key.clone().filter(|_| !is_dry_run) };
         let answer = self.answered(self.upstream.submit(request, cached.clone()).await);
         if matches!(answer, Err(Error::Unavailable { .. })) {
             return answer.map(|written| written.response);
@@ -58,15 +54,15 @@ impl SharedState {
         match answer {
             Ok(written) if is_dry_run => Ok(written.response),
             Ok(written) => {
-                let path = Path::of(written.response.resource.key());
-                kind.record(path.clone(), own_write(&written));
-                if let Some(fence) = fence {
-                    kind.lock().own.remove_fence(&path, fence);
+                let key = written.response.resource.key();
+                self.record(key, own_write(&written));
+                if let Some((kind, fence)) = kind.zip(fence) {
+                    kind.lock().own.remove_fence(&Path::of(key), fence);
                 }
                 Ok(written.response)
             }
             Err(error) => {
-                if let Some(key) = key.filter(|_| contradicts(&error, &cached)) {
+                if let Some((kind, key)) = kind.zip(key).filter(|_| contradicts(&error, &cached)) {
                     kind.lock().own.fence(&key, false);
                 }
                 Err(error)

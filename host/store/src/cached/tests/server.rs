@@ -30,13 +30,20 @@ pub(super) struct Faults {
     pub(super) hides_deletions: bool,
     /// Streams cannot go on where another one ended.
     pub(super) forgets: bool,
-    /// Lists show this, and this revision.
-    pub(super) stale: Option<(Vec<Arc<Resource>>, Revision)>,
+    /// Reads and writes are answered once this is over.
+    pub(super) holds_answers: bool,
+    /// Lists show this, and their streams go on from there.
+    pub(super) stale: Option<Past>,
+    /// Streams deliver lists, and no changes.
+    pub(super) holds_changes: bool,
     /// The kind of this name cannot be opened.
     pub(super) forbids: Option<&'static str>,
     /// Streams that were opened before this number was reached have ended.
     pub(super) cuts: u64,
 }
+
+/// A past state: resources and their revision.
+pub(super) type Past = (Vec<Arc<Resource>>, Revision);
 
 #[derive(Debug, Default)]
 pub(super) struct Counts {
@@ -97,6 +104,13 @@ impl Server {
         of(&self.counts).load(Ordering::SeqCst)
     }
 
+    /// An answer takes its time.
+    async fn answer(&self) {
+        tokio::task::yield_now().await;
+        let mut faults = self.faults.subscribe();
+        drop(faults.wait_for(|faults| !faults.holds_answers).await);
+    }
+
     fn asked(&self, count: impl Fn(&Counts) -> &AtomicU64) -> Result<Arc<MemoryStore>> {
         count(&self.counts).fetch_add(1, Ordering::SeqCst);
         if self.faults.borrow().away { Err(Error::unavailable("the server is away")) } else { Ok(self.store()) }
@@ -131,19 +145,20 @@ impl Upstream for Server {
         }
         let scope = Scope::Kind(kind.clone());
         let newest = store.revision(&scope).await?;
+        let page = store.list(&Query::all(kind.clone())).await?;
+        let listed = faults.stale.clone().unwrap_or((page.items, page.revision));
         let mut pending = VecDeque::new();
         let from = match start {
             Start::After(_) if faults.forgets => return Err(Error::Expired { oldest: newest }),
             Start::After(revision) => revision,
             // A cluster waits in vain, and says so.
             Start::Exactly(revision) if revision > newest => return Err(Error::unavailable("too large a revision")),
-            Start::Exactly(revision) if revision != newest => return Err(Error::Expired { oldest: newest }),
+            Start::Exactly(revision) if revision != listed.1 => return Err(Error::Expired { oldest: newest }),
             Start::Exactly(_) | Start::Now { .. } => {
-                let page = store.list(&Query::all(kind.clone())).await?;
-                let (items, at) = faults.stale.clone().unwrap_or((page.items, page.revision));
+                let (items, at) = listed;
                 pending.extend(items.into_iter().map(Delta::Listed));
                 pending.push_back(Delta::ListEnd { at });
-                page.revision
+                at
             }
         };
         let watch = store.watch(scope, from).await?;
@@ -154,7 +169,9 @@ impl Upstream for Server {
     }
 
     async fn get(&self, key: &Key) -> Result<Arc<Resource>> {
-        self.asked(|counts| &counts.gets)?.get(key).await
+        let found = self.asked(|counts| &counts.gets)?.get(key).await;
+        self.answer().await;
+        found
     }
 
     async fn list(&self, query: &Query) -> Result<Page> {
@@ -167,8 +184,7 @@ impl Upstream for Server {
 
     async fn submit(&self, request: Request, _: CachedState) -> Result<UpstreamResponse> {
         let response = self.asked(|counts| &counts.submits)?.submit(request).await?;
-        // An answer takes its time.
-        tokio::task::yield_now().await;
+        self.answer().await;
         let faults = self.faults.borrow().clone();
         if faults.loses_answers {
             return Err(Error::unavailable("the connection was reset"));
@@ -197,9 +213,11 @@ impl DeltaStream for ServerStream {
             if faults.away || faults.cuts > self.cuts {
                 return Err(Error::unavailable("the stream was cut"));
             }
-            if !faults.lags
-                && let Some(delta) = self.pending.pop_front()
-            {
+            let is_held = match self.pending.front() {
+                Some(Delta::Listed(_) | Delta::ListEnd { .. }) | None => faults.lags,
+                Some(_) => faults.lags || faults.holds_changes,
+            };
+            if !is_held && let Some(delta) = self.pending.pop_front() {
                 return Ok(delta);
             }
             tokio::select! {
