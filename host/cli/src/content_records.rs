@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use async_trait::async_trait;
-use homeostat_store::cached::{ContentRecord, KnownContent};
+use homeostat_store::cached::{ContentRecord, KnownContent, server_id};
 use homeostat_store::{Error, Result, Revision};
 use serde::{Deserialize, Serialize};
 
@@ -132,7 +132,8 @@ impl ContentRecord for StoreRecord {
 
     fn other_name(&self, id: &str) -> Option<String> {
         let records = self.records.lock();
-        let other = records.stores.iter().find(|(name, record)| **name != *self.store && record.content == id);
+        let has_it = |record: &Record| server_id(&record.content) == id;
+        let other = records.stores.iter().find(|(name, record)| **name != *self.store && has_it(record));
         other.map(|(name, _)| name.clone())
     }
 }

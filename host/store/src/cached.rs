@@ -43,7 +43,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 pub use self::key_locks::KeyLocks;
-pub use self::options::{ContentRecord, KnownContent, Options};
+pub use self::options::{ContentRecord, KnownContent, Options, server_id};
 use self::shared_state::{KINDS_MAX, SharedState, User};
 pub use self::upstream::{CachedState, Delta, DeltaStream, Incarnation, LastState, Start, Upstream, UpstreamResponse};
 use crate::catalog::Catalog;
@@ -160,8 +160,7 @@ impl Store for CachedStore {
     }
 
     async fn verify_content(&self) -> Result<Option<String>> {
-        self.shared.monitor.verify().await?;
-        Ok(self.shared.monitor.state().content().map(str::to_owned))
+        self.shared.verify_content().await
     }
 
     async fn accept_replacement(&self, content: &str) -> Result<()> {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use homeostat_store::cached::Upstream as _;
 use homeostat_testing::{eventually_blocking, soon};
-use homeostat_tests::{HostProcess, run, shared_nats};
+use homeostat_tests::{HostProcess, Nats, run, shared_nats};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -49,7 +49,11 @@ impl Folders {
 
     /// Writes the file of stores.
     fn lead_to(&self, store: &str, bucket: &str) {
-        std::fs::write(self.manifests.path().join("stores.yaml"), stores(store, bucket, true)).unwrap();
+        self.write_stores(&stores(store, bucket, true));
+    }
+
+    fn write_stores(&self, text: &str) {
+        std::fs::write(self.manifests.path().join("stores.yaml"), text).unwrap();
     }
 
     fn start(&self) -> HostProcess {
@@ -58,8 +62,11 @@ impl Folders {
 }
 
 fn stores(name: &str, bucket: &str, creates: bool) -> String {
+    stores_at(&shared_nats().url(), name, bucket, creates)
+}
+
+fn stores_at(url: &str, name: &str, bucket: &str, creates: bool) -> String {
     let create = if creates { ", create: {replicas: 1}" } else { "" };
-    let url = shared_nats().url();
     format!(
         "apiVersion: homeostat.dev/v1alpha1\nkind: Stores\nstores:\n  - name: {name}\n    nats: {{servers: [\"{url}\"], bucket: {bucket}{create}}}\nroutes:\n  - {{kinds: [\"far.dev/*\"], store: {name}}}\n"
     )
@@ -167,6 +174,58 @@ async fn content_that_was_exchanged_while_the_host_was_down_deletes_nothing() {
     let notes = store(&host, "events")["notes"].to_string();
     assert!(notes.contains("store \\\"bus\\\" had"), "{notes}");
     assert_eq!(store(&host, "events")["id"], now);
+    host.terminate();
+}
+
+/// Copies the files of one folder to another, which is made.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let (from, to) = (entry.as_ref().unwrap().path(), to.join(entry.as_ref().unwrap().file_name()));
+        if from.is_dir() {
+            copy(&from, &to);
+        } else {
+            std::fs::copy(&from, &to).unwrap();
+        }
+    }
+}
+
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[test]
+fn a_bucket_that_is_restored_under_a_host_deletes_nothing() {
+    let nats = Nats::start();
+    let folders = Folders::new("restored");
+    folders.write_stores(&stores_at(&nats.url(), "bus", "restored", true));
+    let (scratch, backup) = (folders.scratch.path(), tempfile::tempdir().unwrap());
+    let host = folders.start();
+    let before = until_state(&host, "bus", "Ready")["id"].clone();
+    family(&host, scratch, "old");
+    nats.server().kill();
+    copy(&nats.stored(), backup.path());
+    nats.server().start();
+    until_state(&host, "bus", "Ready");
+    family(&host, scratch, "lost");
+
+    nats.server().kill();
+    std::fs::remove_dir_all(nats.stored()).unwrap();
+    copy(backup.path(), &nats.stored());
+    nats.server().start();
+    until_state(&host, "bus", "Replaced");
+    assert!(has_part(&host, "lost"));
+    let accepted = host.ask(&["stores", "accept", "bus"]);
+    assert_eq!(accepted.code, Some(0), "{}", accepted.stderr);
+    let now = until_state(&host, "bus", "Ready")["id"].as_str().unwrap().to_owned();
+    assert!(now.starts_with(&format!("{}/restored-", before.as_str().unwrap())), "{now}");
+    // The collector works, and leaves alone what had its owner in the content before.
+    for name in ["new", "newer"] {
+        family(&host, scratch, name);
+        collect(&host, name);
+    }
+    assert!(has_part(&host, "lost") && has_part(&host, "old"));
+    assert_eq!(host.ask(&["get", "apps", "lost"]).code, Some(1), "the backup does not have it");
+    host.terminate();
+    let host = folders.start();
+    assert_eq!(until_state(&host, "bus", "Ready")["id"], now, "the acceptance is remembered");
     host.terminate();
 }
 

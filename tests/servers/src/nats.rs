@@ -127,6 +127,11 @@ impl Nats {
         format!("{}://{}", if self.authority.is_some() { "tls" } else { "nats" }, self.client.address())
     }
 
+    /// Returns the folder of its JetStream. A copy of it, made while the server is down, is a backup.
+    pub fn stored(&self) -> PathBuf {
+        self.folder.path().join("jetstream")
+    }
+
     /// Returns the authority of its certificate.
     ///
     /// # Panics

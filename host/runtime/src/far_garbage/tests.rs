@@ -296,6 +296,23 @@ async fn nothing_is_collected_for_content_that_never_had_the_owner() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nothing_is_collected_for_owners_that_a_restored_store_has_lost() {
+    let host = Host::new();
+    let told = host.bus.status()[0].id.clone().expect("it has one");
+    let (lost, gone) = (host.app("lost").await, host.app("gone").await);
+    let part = host.part("part", &[&lost]).await;
+    // An older state of the content was accepted.
+    host.delete(&lost, Propagation::Background).await;
+    *host.bus.content.lock() = Some(format!("{told}/restored-1"));
+    let garbage = host.part("garbage", &[&gone]).await;
+    host.delete(&gone, Propagation::Background).await;
+    host.collect();
+    host.until_gone(&garbage).await;
+    a_day().await;
+    assert!(host.has(&part).await, "nobody knows whether its owner was deleted or lost");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dependent_that_does_not_name_the_content_stays() {
     let host = Host::new();
     let metadata = json!({

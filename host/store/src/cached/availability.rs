@@ -5,7 +5,7 @@ mod tests;
 
 use std::time::{Duration, SystemTime};
 
-use super::options::KnownContent;
+use super::options::{KnownContent, restored_id, server_id};
 use super::upstream::Incarnation;
 use crate::status::not_replaced;
 use crate::{Availability, Error, Result, Revision};
@@ -21,7 +21,8 @@ const REOPEN_SPREAD: (Duration, Duration) = (Duration::from_millis(20), Duration
 #[derive(Debug, Clone)]
 pub(crate) struct ServerState {
     availability: Availability,
-    /// The id of the content that is used; `None` until the server told one.
+    /// The id of the content that is used; `None` until the server told one. After the acceptance of restored content
+    /// it is one of its own.
     accepted: Option<String>,
     /// Failed attempts to contact it since its last answer.
     failures: u32,
@@ -65,6 +66,11 @@ impl ServerState {
         self.accepted().filter(|_| !self.is_unnamed)
     }
 
+    /// Returns whether content with this id, as the server tells it, may be the one that is used.
+    pub(crate) fn may_have(&self, id: Option<&str>) -> bool {
+        self.accepted().zip(id).is_none_or(|(accepted, id)| server_id(accepted) == id)
+    }
+
     /// Returns the content that is used, for a record of it; `None` without an id.
     pub(crate) fn known(&self) -> Option<KnownContent> {
         Some(KnownContent { id: self.content()?.to_owned(), reached: self.reached })
@@ -101,7 +107,7 @@ impl ServerState {
         // Later, the lists of the caches show it, and they allow for a server that lags.
         let lost = self.reached.zip(incarnation.at).filter(|(reached, at)| !self.was_ready && at < reached);
         self.availability = match (&self.accepted, incarnation.id, lost) {
-            (Some(accepted), Some(id), _) if *accepted != id => {
+            (Some(accepted), Some(id), _) if server_id(accepted) != id => {
                 self.went_back = false;
                 Availability::Replaced { before: accepted.clone(), now: id }
             }
@@ -113,7 +119,7 @@ impl ServerState {
             (_, id, _) => {
                 (self.was_ready, self.went_back) = (true, false);
                 self.reached = self.reached.max(incarnation.at);
-                self.accepted = id.or(self.accepted.take());
+                self.accepted = self.accepted.take().or(id);
                 Availability::Ready
             }
         };
@@ -139,11 +145,13 @@ impl ServerState {
         }
     }
 
-    /// Accepts the content that the server has now, which [`Availability::Replaced`] calls `content`.
+    /// Accepts the content that the server has now, which [`Availability::Replaced`] calls `content`. Content that went
+    /// back gets an id of its own, with the name of this acceptance. It cannot tell whether an owner of the former
+    /// content was deleted or lost.
     ///
     /// # Errors
     /// `Invalid` when it was not replaced, or by other content.
-    pub(crate) fn accept(&mut self, content: &str) -> Result<()> {
+    pub(crate) fn accept(&mut self, content: &str, name: &str) -> Result<()> {
         let Availability::Replaced { before: _, now } = &self.availability else {
             return Err(not_replaced());
         };
@@ -151,9 +159,10 @@ impl ServerState {
             let reason = format!("its content was replaced by {now:?}, and not by {content:?}: look at it again");
             return Err(Error::invalid("store", reason));
         }
-        if !std::mem::take(&mut self.went_back) {
-            self.accepted = Some(now.clone());
-        }
+        self.accepted = match std::mem::take(&mut self.went_back) {
+            true => self.accepted.as_deref().map(|accepted| restored_id(accepted, name)),
+            false => Some(now.clone()),
+        };
         (self.reached, self.was_ready) = (None, true);
         self.availability = Availability::Ready;
         Ok(())

@@ -45,6 +45,8 @@ pub(super) struct KindState {
     /// The last error, until the stream goes on.
     pub(super) problem: Option<Error>,
     stale_lists: u64,
+    /// Whether the last list was older than what was seen before.
+    pub(super) is_stale: bool,
     /// Whether the store has forgotten this cache: its last user left.
     pub(super) is_removed: bool,
 }
@@ -104,6 +106,7 @@ impl CachedKind {
             state: CacheState::Listing,
             problem: None,
             stale_lists: 0,
+            is_stale: false,
             is_removed: false,
         };
         let (changed, users) = (watch::Sender::new(()), watch::Sender::new(0));
@@ -188,8 +191,8 @@ impl CachedKind {
         let rows = resources.into_iter().map(|(path, (resource, _))| (path, resource)).collect();
         let mut state = self.lock();
         if state.synced.is_none() && at < state.shown.revision && !is_past {
-            state.stale_lists += 1;
-            return Err(ListRefusal::Stale(StaleList { cached: state.shown.revision, listed: at }));
+            let shown = state.shown.revision;
+            return Err(state.refuse_stale(shown, at));
         }
         if let Some(SyncedContents { contents, .. }) = state.synced.clone()
             && let Ok(mut contents) = contents.lock_expired()
@@ -198,8 +201,7 @@ impl CachedKind {
             let shown = state.own.between(cached.1, at);
             match replace(cached, (&rows, at), shown) {
                 Err(ReplaceError::Stale) => {
-                    state.stale_lists += 1;
-                    return Err(ListRefusal::Stale(StaleList { cached: contents.newest(), listed: at }));
+                    return Err(state.refuse_stale(contents.newest(), at));
                 }
                 // The watches have to list again.
                 Err(ReplaceError::Contradiction) => {}
@@ -327,7 +329,7 @@ impl CachedKind {
     /// Forgets what was shown: the content of the server is another one.
     pub(super) fn forget_shown(&self) {
         let mut state = self.lock();
-        (state.shown, state.seen) = (Shown::default(), Revision::ZERO);
+        (state.shown, state.seen, state.is_stale) = (Shown::default(), Revision::ZERO, false);
     }
 
     /// Returns whether reads of the cache show a resource.
@@ -414,6 +416,7 @@ impl CachedKind {
         state.own.settle(newest, |path| contents.stored(path).map(|resource| resource.uid()));
         state.seen = state.seen.max(newest);
         state.state = CacheState::Synced;
+        state.is_stale = false;
         state.problem = None;
         self.changed.send_replace(());
     }
@@ -445,6 +448,12 @@ impl KindState {
         }
         let kind = if previous.is_some() { EventType::Modified } else { EventType::Added };
         self.commit(contents, Event { kind, resource: last.without_document(), previous, revision })
+    }
+
+    fn refuse_stale(&mut self, cached: Revision, listed: Revision) -> ListRefusal {
+        self.stale_lists += 1;
+        self.is_stale = true;
+        ListRefusal::Stale(StaleList { cached, listed })
     }
 
     /// Returns whether the contents have everything that was shown without them; `None` before the first list.

@@ -7,7 +7,7 @@ use tokio::sync::{Mutex, Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::availability::ServerState;
-use super::options::{ContentRecord, KnownContent, Options};
+use super::options::{ContentRecord, KnownContent, Options, server_id};
 use super::upstream::{Incarnation, Upstream};
 use crate::{Availability, ClockAndIds, Error, Result, Revision};
 
@@ -72,12 +72,31 @@ impl Monitor {
         }
     }
 
+    /// As [`Monitor::verify`]. The content must have reached `seen`, and its revision at the last contact.
+    ///
+    /// # Errors
+    /// As [`Monitor::verify`]; also `Unavailable` for a server that lags, or that was restored a moment ago.
+    pub(crate) async fn verify_reached(&self, seen: Revision) -> Result<()> {
+        let seen = self.state().known().and_then(|known| known.reached).map_or(seen, |reached| reached.max(seen));
+        match self.contact().await {
+            Ok(Incarnation { id, at: Some(at) }) if at < seen && self.state().may_have(id.as_deref()) => {
+                let reason = format!("its server is at revision {at}, after revision {seen}");
+                Err(Error::unavailable(format!("store {}: {reason}", self.upstream.name())))
+            }
+            contact => self.compare(contact),
+        }
+    }
+
     /// Contacts the server and compares its content with the accepted one.
     ///
     /// # Errors
     /// `Unavailable` when the server cannot be used, `Closed`.
     pub(crate) async fn verify(&self) -> Result<()> {
-        match self.contact().await {
+        self.compare(self.contact().await)
+    }
+
+    fn compare(&self, contact: Result<Incarnation>) -> Result<()> {
+        match contact {
             Ok(incarnation) => self.change(|state| state.contacted(incarnation)),
             Err(Error::Closed) => return Err(Error::Closed),
             Err(error) => self.fail(&error),
@@ -129,7 +148,7 @@ impl Monitor {
             Availability::Replaced { now, .. } => Some(now.as_str()),
             _ => state.accepted(),
         };
-        self.record.as_ref()?.other_name(content?)
+        self.record.as_ref()?.other_name(server_id(content?))
     }
 
     /// Looks whether a server that is believed to be ready answers. Returns once it is known.
@@ -209,14 +228,14 @@ impl Monitor {
     /// As [`Store::accept_replacement`](crate::Store::accept_replacement). Cancel safe.
     pub(crate) async fn accept(&self, content: &str, forget: impl FnOnce() + Send) -> Result<()> {
         // On a copy first: what is recorded must be what the server has.
-        let mut accepted = self.state();
-        accepted.accept(content)?;
+        let (mut accepted, name) = (self.state(), self.clock.uid());
+        accepted.accept(content, &name)?;
         if let Some(known) = accepted.known() {
             self.record(&known).await?;
         }
         forget();
         let mut result = Ok(());
-        self.change(|state| result = state.accept(content));
+        self.change(|state| result = state.accept(content, &name));
         result
     }
 

@@ -39,10 +39,24 @@ pub struct Options {
 /// The content of a server, as a host remembers it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownContent {
-    /// Its id ([`Incarnation::id`](super::Incarnation::id)).
+    /// Its id ([`Incarnation::id`](super::Incarnation::id)). Content that was restored has an id of its own from
+    /// its acceptance on, which begins with the one that the server tells: [`server_id`].
     pub id: String,
     /// A revision that the host has seen of it ([`Incarnation::at`](super::Incarnation::at)).
     pub reached: Option<Revision>,
+}
+
+/// Separates the id that a server tells from the name under which a past of its content was accepted.
+const RESTORED: &str = "/restored-";
+
+/// Returns the id that the server of a content tells.
+pub fn server_id(id: &str) -> &str {
+    id.split_once(RESTORED).map_or(id, |(told, _)| told)
+}
+
+/// Returns the id of a content that was restored. `name` is that of this acceptance alone.
+pub(super) fn restored_id(id: &str, name: &str) -> String {
+    format!("{}{RESTORED}{name}", server_id(id))
 }
 
 /// The record of the content that a store had, which outlives the host.
@@ -54,7 +68,7 @@ pub trait ContentRecord: Send + Sync + 'static {
     /// `Unavailable` with the reason.
     async fn write(&self, content: &KnownContent) -> Result<()>;
 
-    /// Returns the name of another store whose content had this id, as far as the record knows.
+    /// Returns the name of another store whose content had this id at its server, as far as the record knows.
     fn other_name(&self, id: &str) -> Option<String>;
 }
 

@@ -208,6 +208,24 @@ impl SharedState {
         }
     }
 
+    /// Asks the server which content it has, and returns its id.
+    ///
+    /// # Errors
+    /// `Unavailable` when the store cannot be used, and while the server is behind what was seen of it; `Closed`.
+    pub(super) async fn verify_content(&self) -> Result<Option<String>> {
+        let seen = {
+            let kinds = self.kinds();
+            let cached = kinds.cached.values().map(|kind| kind.lock().seen).max().unwrap_or(Revision::ZERO);
+            cached.max(kinds.shown.highest())
+        };
+        self.monitor.verify_reached(seen).await?;
+        if let Some(stale) = self.cached_kinds().into_iter().find(|kind| kind.lock().is_stale) {
+            let reason = format!("the last list of {} was older than what was seen before", stale.kind);
+            return Err(Error::unavailable(reason));
+        }
+        Ok(self.monitor.state().content().map(str::to_owned))
+    }
+
     /// Records each minute how far the content of the server has come, until the store is closed.
     pub(super) async fn keep_progress(&self) {
         if self.options.record.is_none() {

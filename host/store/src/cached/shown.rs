@@ -72,6 +72,11 @@ impl ShownKinds {
         self.kinds.remove(kind).unwrap_or(unknown)
     }
 
+    /// Returns the highest revision of all kinds.
+    pub(super) fn highest(&self) -> Revision {
+        self.kinds.values().map(|shown| shown.revision).max().unwrap_or(Revision::ZERO)
+    }
+
     /// Forgets all: the content of the server is another one.
     pub(super) fn clear(&mut self) {
         *self = Self::default();

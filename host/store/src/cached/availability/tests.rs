@@ -40,14 +40,14 @@ fn a_server_is_starting_until_its_first_answer_and_away_afterwards() {
 fn other_content_is_used_only_once_it_was_accepted() {
     let replaced = Availability::Replaced { before: "a".into(), now: "b".into() };
     let mut state = ServerState::new(Some(known("a", None)));
-    assert!(matches!(state.accept("b"), Err(Error::Invalid { .. })));
+    assert!(matches!(state.accept("b", "1"), Err(Error::Invalid { .. })));
     state.contacted(incarnation("b"));
     assert_eq!(*state.availability(), replaced);
     state.failed("refused".into(), at(1));
     state.contacted(Incarnation::default());
     assert_eq!(*state.availability(), replaced);
-    assert!(matches!(state.accept("c"), Err(Error::Invalid { .. })), "nobody has seen that content");
-    assert_eq!(state.accept("b"), Ok(()));
+    assert!(matches!(state.accept("c", "1"), Err(Error::Invalid { .. })), "nobody has seen that content");
+    assert_eq!(state.accept("b", "1"), Ok(()));
     assert_eq!((state.is_ready(), state.accepted()), (true, Some("b")));
     state.contacted(incarnation("a"));
     assert!(state.is_replaced());
@@ -67,10 +67,10 @@ fn content_that_was_restored_while_the_host_was_down_is_used_only_once_it_was_ac
         state
     };
     let mut accepted = restored();
-    assert_eq!(accepted.accept("revision 3"), Ok(()));
-    assert_eq!((accepted.is_ready(), accepted.known()), (true, Some(known("a", None))));
+    assert_eq!(accepted.accept("revision 3", "1"), Ok(()));
+    assert_eq!((accepted.is_ready(), accepted.known()), (true, Some(known("a/restored-1", None))));
     accepted.contacted(at(4));
-    assert_eq!((accepted.is_ready(), accepted.known()), (true, Some(known("a", Some(4)))));
+    assert_eq!((accepted.is_ready(), accepted.known()), (true, Some(known("a/restored-1", Some(4)))));
     // What was lost is there again.
     let mut again = restored();
     again.contacted(at(9));
@@ -98,16 +98,30 @@ fn content_without_a_name_is_not_taken_for_the_accepted_one() {
 
 #[test]
 fn content_that_went_back_is_used_only_once_it_was_accepted() {
-    for (incarnation, accepted) in [(Incarnation::default(), None), (incarnation("a"), Some("a"))] {
+    for (incarnation, accepted) in [(Incarnation::default(), None), (incarnation("a"), Some("a/restored-1"))] {
         let mut state = ServerState::new(None);
         state.contacted(incarnation.clone());
         state.went_back("revision 9".into(), "revision 3".into());
         state.contacted(incarnation.clone());
         assert!(state.is_replaced());
-        assert_eq!(state.accept("revision 3"), Ok(()));
+        assert_eq!(state.accept("revision 3", "1"), Ok(()));
         state.contacted(incarnation);
         assert_eq!((state.is_ready(), state.accepted()), (true, accepted));
     }
+}
+
+#[test]
+fn content_that_was_restored_again_has_yet_another_id() {
+    let mut state = ServerState::new(Some(known("a/restored-1", None)));
+    state.contacted(incarnation("a"));
+    assert_eq!((state.is_ready(), state.content()), (true, Some("a/restored-1")));
+    state.went_back("revision 9".into(), "revision 3".into());
+    assert_eq!(state.accept("revision 3", "2"), Ok(()));
+    assert_eq!(state.content(), Some("a/restored-2"));
+    state.contacted(incarnation("b"));
+    assert_eq!(*state.availability(), Availability::Replaced { before: "a/restored-2".into(), now: "b".into() });
+    assert_eq!(state.accept("b", "3"), Ok(()));
+    assert_eq!(state.content(), Some("b"));
 }
 
 #[test]

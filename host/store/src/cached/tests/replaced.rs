@@ -84,6 +84,11 @@ async fn a_host_records_how_far_the_content_came_and_notices_at_its_start_that_i
     assert!(matches!(sizes(&restored).await, Err(Error::Unavailable { .. })));
     restored.accept_replacement("revision 1").await.expect("it was replaced");
     assert_eq!(sizes(&restored).await, Ok(vec![("x".into(), 0)]));
+    let id = status(&restored).id.expect("the server tells it");
+    assert!(id.starts_with("one/restored-"), "what it lacks was lost, and not deleted: {id}");
+
+    let again = open_with(&server, Options { accepted: Some(known(&id, Some(1))), ..Options::default() });
+    assert_eq!((sizes(&again).await, status(&again).id), (Ok(vec![("x".into(), 0)]), Some(id)));
 }
 
 /// A record that tests read, and that fails when they want it to.
@@ -153,6 +158,26 @@ async fn a_question_about_the_content_notices_what_no_stream_has_noticed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn content_that_is_behind_what_was_seen_is_no_evidence() {
+    let server = Server::new();
+    for name in ["a", "b", "c"] {
+        create(&*server.store(), name).await.expect("a free name");
+    }
+    let store = open_with(&server, Options::default());
+    store.get(&key("c")).await.expect("it is there");
+    assert_eq!(store.verify_content().await, Ok(Some("one".to_owned())));
+    // No open stream notices it.
+    server.empty(Some("one"));
+    let error = store.verify_content().await.err();
+    assert!(matches!(&error, Some(Error::Unavailable { reason }) if reason.contains("revision 3")), "{error:?}");
+    assert_eq!(store.health(), Ok(()), "a server that lags is used");
+    for name in ["x", "y", "z"] {
+        create(&*server.store(), name).await.expect("a free name");
+    }
+    assert_eq!(store.verify_content().await, Ok(Some("one".to_owned())));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_list_of_a_server_that_lags_takes_nothing_back() {
     let server = Server::new();
     create(&*server.store(), "a").await.expect("a free name");
@@ -165,6 +190,7 @@ async fn a_list_of_a_server_that_lags_takes_nothing_back() {
         faults.cuts += 1;
     });
     wait_for(|| cache(&store).stale_lists == 1).await;
+    assert!(store.verify_content().await.is_err(), "the answers of this server are no evidence");
     assert_eq!(size(&store.get(&key("a")).await.expect("it is cached")), 5);
     server.fault(|faults| faults.stale = None);
     resize(&*server.store(), "a", 6).await.expect("it is there");
@@ -189,5 +215,6 @@ async fn a_server_that_insists_on_older_content_was_restored() {
     let Availability::Replaced { now, .. } = status(&store).availability else { panic!("it was replaced") };
     store.accept_replacement(&now).await.expect("it was replaced");
     assert_eq!(sizes(&store).await, Ok(vec![("x".into(), 0)]));
-    assert_eq!(status(&store).id, Some("one".into()));
+    let id = status(&store).id.expect("the server tells it");
+    assert!(id.starts_with("one/restored-"), "what it lacks was lost, and not deleted: {id}");
 }
