@@ -1,6 +1,8 @@
 //! Stores behind a cache while their servers fail. No acknowledged write is lost, and afterwards the cache and a watch
 //! that began before agree with the server, as another host sees it.
 
+mod expired;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -8,7 +10,7 @@ use std::time::Duration;
 
 use homeostat_fixtures::memory_store;
 use homeostat_kubernetes::Credentials;
-use homeostat_nats::settings::{Create, Timings};
+use homeostat_nats::settings::{Create, Credentials as Login, Timings};
 use homeostat_runtime::Stores;
 use homeostat_store::cached::{CachedStore, Options};
 use homeostat_store::routes::{Routes, Rule};
@@ -51,25 +53,35 @@ impl Hosts {
     }
 
     fn nats_with(nats: &Nats, proxy: &Proxy, create: Create) -> Self {
+        Self::nats_as(nats, proxy, create, [None, None])
+    }
+
+    /// The logins are those of the host behind the proxy and of the other one.
+    fn nats_as(nats: &Nats, proxy: &Proxy, create: Create, logins: [Option<Login>; 2]) -> Self {
         let bucket = format!("faults-{}", proxy.port());
-        let open = |url: &str| {
+        let open = |url: &str, credentials: Option<Login>| {
             let short = Duration::from_secs(1);
             let timings = Timings { request: short, write: 2 * short, heartbeat: short / 4, connect: short };
             let create = Some(create.clone());
-            let settings = homeostat_nats::Settings { create, timings, ..homeostat_nats::Settings::new(url, &bucket) };
+            let settings = homeostat_nats::Settings::new(url, &bucket);
+            let settings = homeostat_nats::Settings { create, timings, credentials, ..settings };
             homeostat_nats::open(settings, Schemas::default(), Options::default()).unwrap()
         };
-        let near = open(&format!("nats://{}", proxy.address()));
-        Self { near: Arc::new(near), other: Arc::new(open(&nats.url())), namespace: "default".to_owned() }
+        let [of_near, of_other] = logins;
+        let near = open(&format!("nats://{}", proxy.address()), of_near);
+        Self { near: Arc::new(near), other: Arc::new(open(&nats.url(), of_other)), namespace: "default".to_owned() }
     }
 
     /// The URL is that of a proxy to the cluster.
     fn cluster(cluster: &Cluster, url: &str) -> Self {
-        let made = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "generateName": "faults-" } });
-        let made = cluster.request("POST", "/api/v1/namespaces", Some(&made)).json();
-        let namespace = made["metadata"]["name"].as_str().unwrap().to_owned();
-        let open = |url: &str| {
-            let file = cluster.kubeconfig_with(url, &json!({ "token": Cluster::token("admin") }));
+        Self::cluster_as(cluster, url, &namespace(cluster), &json!({ "token": Cluster::token("admin") }))
+    }
+
+    /// The credentials are those of the host behind the proxy, as kubeconfigs have them.
+    fn cluster_as(cluster: &Cluster, url: &str, namespace: &str, user: &Value) -> Self {
+        let namespace = namespace.to_owned();
+        let open = |url: &str, user: &Value| {
+            let file = cluster.kubeconfig_with(url, user);
             let credentials = Credentials::Kubeconfig { files: vec![file], context: None };
             let settings = homeostat_kubernetes::Settings {
                 namespace: Some(namespace.clone()),
@@ -79,7 +91,8 @@ impl Hosts {
             };
             homeostat_kubernetes::open(settings, Options::default())
         };
-        Self { near: Arc::new(open(url)), other: Arc::new(open(&cluster.url())), namespace: namespace.clone() }
+        let other = open(&cluster.url(), &json!({ "token": Cluster::token("admin") }));
+        Self { near: Arc::new(open(url, user)), other: Arc::new(other), namespace: namespace.clone() }
     }
 
     fn document(&self, name: &str, at: u64) -> Value {
@@ -112,6 +125,13 @@ impl Hosts {
     async fn in_the_cache(&self) -> Option<BTreeMap<String, u64>> {
         Some(self.near.list(&Query::all(kind())).await.ok()?.items.iter().filter_map(state).collect())
     }
+}
+
+/// Makes a namespace, and returns its name.
+fn namespace(cluster: &Cluster) -> String {
+    let made = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "generateName": "faults-" } });
+    let made = cluster.request("POST", "/api/v1/namespaces", Some(&made)).json();
+    made["metadata"]["name"].as_str().unwrap().to_owned()
 }
 
 /// Returns the name and the number in a resource of these tests.
