@@ -13,4 +13,5 @@ mod nats_foreign;
 mod nats_identity;
 mod nats_suite;
 mod random;
+mod roles;
 mod routing;
