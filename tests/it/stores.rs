@@ -3,6 +3,7 @@
 mod clusters;
 mod contents;
 mod faults;
+mod garbage;
 mod hosts;
 mod kubernetes;
 mod kubernetes_suite;
