@@ -190,6 +190,8 @@ pub(super) fn apply_to_pages(
         tables.write_meta(&meta, added, (rows_max, limit), now_ms, &Bounds::of(options))?
     };
     let Some((reached, _)) = finished else { return transaction.abort().map_err(engine_error) };
+    // Before the commit: nobody whom the file has told that a revision is compacted may still read it from memory.
+    evict_recent(shared, reached.compacted);
     if durably == CommitDurability::OnDisk {
         if !commit_on_disk(shared, transaction, meta.revision, reached.revision)? {
             return Ok(());
@@ -198,7 +200,6 @@ pub(super) fn apply_to_pages(
         transaction.set_durability(Durability::None).map_err(engine_error)?;
         transaction.commit().map_err(engine_error)?;
     }
-    evict_recent(shared, reached.compacted);
     shared.checkpoint.send_replace(reached);
     Ok(())
 }
