@@ -3,6 +3,7 @@
 mod key;
 mod kind;
 mod owner;
+mod packed_text;
 mod resource;
 mod revision;
 mod revision_slot;
@@ -15,6 +16,7 @@ pub(crate) use key::{Path, owner_prefix};
 pub use kind::Kind;
 pub(crate) use owner::OwnerNote;
 pub use owner::{FarOwner, OWNER_ANNOTATION, OWNER_KEY, OWNER_KIND, OWNER_LABEL, OwnerReference};
+pub(crate) use packed_text::PackedText;
 pub(crate) use resource::finalizers;
 pub use resource::{Resource, View};
 pub use revision::Revision;

@@ -82,5 +82,5 @@ impl Drop for Charge {
 
 /// Returns the memory of a cached resource, in bytes.
 pub(crate) fn bytes_of(resource: &Resource) -> u64 {
-    resource.bytes() + RESOURCE_BYTES
+    resource.stored_bytes() + RESOURCE_BYTES
 }

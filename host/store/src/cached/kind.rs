@@ -13,7 +13,7 @@ use super::shown::Shown;
 use super::upstream::{CachedState, LastState, Start};
 use crate::contents::{Contents, Documents, LockedContents, SharedContents};
 use crate::history::Bounds;
-use crate::model::Path;
+use crate::model::{PackedText, Path};
 use crate::{
     CacheState, CacheStatus, ClockAndIds, Error, Event, EventType, Key, Kind, Obstacle, Resource, Revision, View,
 };
@@ -36,6 +36,8 @@ pub(super) struct KindState {
     /// `None` before the first list.
     pub(super) synced: Option<SyncedContents>,
     charge: Charge,
+    /// A text of this kind, with which the texts of its resources are compressed.
+    dictionary: Option<Arc<[u8]>>,
     pub(super) own: OwnWrites,
     /// A revision that the server has reached. Above the contents while the stream lags.
     pub(super) seen: Revision,
@@ -100,6 +102,7 @@ impl CachedKind {
         let state = KindState {
             synced: None,
             charge: budget.charge(),
+            dictionary: None,
             own: OwnWrites::default(),
             seen: shown.revision,
             shown,
@@ -157,8 +160,9 @@ impl CachedKind {
         }
     }
 
-    /// Returns an empty list, to be filled by a stream from `start`.
+    /// Returns an empty list, to be filled by a stream from `start`. Its first resource makes a new dictionary.
     pub(super) fn begin_list(&self, start: Start) -> PartialList {
+        self.lock().dictionary = None;
         let is_past = matches!(start, Start::Exactly(_));
         PartialList { resources: BTreeMap::new(), charge: self.budget.charge(), is_past }
     }
@@ -170,7 +174,12 @@ impl CachedKind {
         let cached = synced.and_then(|synced| synced.contents.lock().ok()?.stored(&path).cloned());
         let (kept, bytes) = match cached.filter(|cached| is_same(cached, resource)) {
             Some(cached) => (cached, 0),
-            None => (resource.without_document(), bytes_of(resource)),
+            None => {
+                let dictionary = self.lock().dictionary(resource);
+                let packed = resource.packed(&dictionary);
+                let bytes = bytes_of(&packed);
+                (packed, bytes)
+            }
         };
         let before = list.resources.get(&path).map_or(0, |(_, bytes)| *bytes);
         list.charge.replace(before, bytes)?;
@@ -423,7 +432,16 @@ impl CachedKind {
 }
 
 impl KindState {
+    /// Returns the dictionary of the kind, which the first resource makes.
+    fn dictionary(&mut self, resource: &Resource) -> Arc<[u8]> {
+        Arc::clone(self.dictionary.get_or_insert_with(|| PackedText::dictionary(resource.text())))
+    }
+
     fn commit(&mut self, contents: &mut LockedContents<'_>, event: Event) -> Result<(), BudgetExceeded> {
+        let resource = event.resource.packed(&self.dictionary(&event.resource));
+        // The state before, as it is stored: packed too.
+        let previous = contents.stored(&Path::of(resource.key())).cloned();
+        let event = Event { resource, previous, ..event };
         let old = event.previous.as_deref().map_or(0, bytes_of);
         let new = if event.kind == EventType::Deleted { 0 } else { bytes_of(&event.resource) };
         self.charge.replace(old, new)?;

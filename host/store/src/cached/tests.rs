@@ -3,6 +3,7 @@
 mod away;
 mod begin;
 mod full;
+mod memory;
 mod own_writes;
 mod random;
 mod replaced;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::owner::{self, OwnerReference, text};
+use super::packed_text::PackedText;
 use super::revision_slot::{revision_slot, with_content};
 use crate::{Error, Key, Kind, Result, Revision, validate};
 
@@ -40,8 +41,10 @@ pub struct Resource {
     owners: Vec<OwnerReference>,
     /// The document names an owner as Kumori does.
     has_owner_key: bool,
-    /// JSON text of a document.
-    text: Arc<str>,
+    /// JSON text of a document. A packed resource has it once a caller has asked for it.
+    text: OnceLock<Arc<str>>,
+    /// The compressed text of a resource that a cache keeps.
+    packed: Option<Arc<PackedText>>,
     /// The parsed `text`, once a caller has asked for it.
     document: OnceLock<Value>,
     /// The estimated size of both, once a caller has asked for it: callers ask for it for every entry that
@@ -51,8 +54,8 @@ pub struct Resource {
 
 impl PartialEq for Resource {
     fn eq(&self, other: &Self) -> bool {
-        let Self { key, uid, revision, generation, is_deleting, owners, has_owner_key, text, .. } = self;
-        *text == other.text
+        let Self { key, uid, revision, generation, is_deleting, owners, has_owner_key, .. } = self;
+        self.shared_text() == other.shared_text()
             && *has_owner_key == other.has_owner_key
             && *key == other.key
             && *uid == other.uid
@@ -133,7 +136,8 @@ impl Resource {
             is_deleting: metadata.get("deletionTimestamp").is_some_and(|at| !at.is_null()),
             owners: owner::owners(metadata),
             has_owner_key: owner::has_owner_key(metadata),
-            text: json.into(),
+            text: OnceLock::from(json.into()),
+            packed: None,
             document: OnceLock::new(),
             memory_bytes: OnceLock::new(),
         })
@@ -166,6 +170,7 @@ impl Resource {
             owners: _,
             has_owner_key,
             text,
+            packed,
             document: _,
             memory_bytes,
         } = self;
@@ -177,7 +182,8 @@ impl Resource {
             is_deleting: *is_deleting,
             owners,
             has_owner_key: *has_owner_key,
-            text: Arc::clone(text),
+            text: text.clone(),
+            packed: packed.clone(),
             document: OnceLock::new(),
             memory_bytes: memory_bytes.clone(),
         }
@@ -187,19 +193,22 @@ impl Resource {
     /// numbers a change after the change was decided. A resource without `metadata.resourceVersion` in its text
     /// keeps its text.
     pub fn at(&self, revision: Revision) -> Arc<Self> {
-        let text = match revision_slot(&self.text) {
-            Some(slot) => with_content(&self.text, slot, &revision.to_string()).into(),
-            None => Arc::clone(&self.text),
+        let before = self.shared_text();
+        let text = match revision_slot(&before) {
+            Some(slot) => with_content(&before, slot, &revision.to_string()).into(),
+            None => before,
         };
-        Arc::new(Self { revision, text, memory_bytes: OnceLock::new(), ..self.copy(self.owners.clone()) })
+        let (text, memory_bytes) = (OnceLock::from(text), OnceLock::new());
+        Arc::new(Self { revision, text, packed: None, memory_bytes, ..self.copy(self.owners.clone()) })
     }
 
     /// Returns the JSON text of the whole document with an empty `metadata.resourceVersion`: for a store whose
     /// server numbers the changes. [`Resource::from_text_at`] is the way back.
     pub fn text_without_revision(&self) -> String {
-        match revision_slot(&self.text) {
-            Some(slot) => with_content(&self.text, slot, ""),
-            None => self.text.as_ref().to_owned(),
+        let text = self.shared_text();
+        match revision_slot(&text) {
+            Some(slot) => with_content(&text, slot, ""),
+            None => text.as_ref().to_owned(),
         }
     }
 
@@ -235,6 +244,12 @@ impl Resource {
         self.document.get().is_some()
     }
 
+    /// Returns whether the text is in memory as it is.
+    #[cfg(test)]
+    pub(crate) fn has_text(&self) -> bool {
+        self.text.get().is_some()
+    }
+
     /// Returns the key, with the version of the document.
     pub fn key(&self) -> &Key {
         &self.key
@@ -255,9 +270,30 @@ impl Resource {
         self.generation
     }
 
+    /// Returns a copy without the cached document, whose text is compressed with a dictionary. Each copy of it
+    /// unpacks the text again on demand. A text that does not get much shorter stays as it is.
+    pub(crate) fn packed(&self, dictionary: &Arc<[u8]>) -> Arc<Self> {
+        let copy = self.copy(self.owners.clone());
+        if self.packed.is_some() {
+            return Arc::new(Self { text: OnceLock::new(), ..copy });
+        }
+        match PackedText::new(&self.shared_text(), dictionary) {
+            Some(packed) => Arc::new(Self { packed: Some(Arc::new(packed)), text: OnceLock::new(), ..copy }),
+            None => Arc::new(copy),
+        }
+    }
+
+    /// Returns the memory of the text as it was created, in bytes: compressed if it is packed.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        self.packed.as_ref().map_or_else(|| self.bytes(), |packed| packed.packed_bytes() as u64)
+    }
+
     /// Returns the length of the JSON text of the whole document.
     pub fn bytes(&self) -> u64 {
-        self.text.len() as u64
+        match &self.packed {
+            Some(packed) => packed.length() as u64,
+            None => self.text().len() as u64,
+        }
     }
 
     /// Returns an upper estimate of its memory, in bytes: the text, and the parsed document. The document of
@@ -265,20 +301,30 @@ impl Resource {
     /// text.
     pub fn memory_bytes(&self) -> u64 {
         *self.memory_bytes.get_or_init(|| {
-            let count = |mark: u8| self.text.bytes().filter(|byte| *byte == mark).count() as u64;
+            let text = self.shared_text();
+            let count = |mark: u8| text.bytes().filter(|byte| *byte == mark).count() as u64;
             // Strings are in both the text and the document.
             2 * self.bytes() + ITEM_BYTES * count(b',') + ENTRY_BYTES * count(b':')
         })
     }
 
-    /// Returns the JSON text of the whole document, with its metadata.
+    /// Returns the JSON text of the whole document, with its metadata. The first call unpacks it.
     pub fn text(&self) -> &str {
-        &self.text
+        self.text.get_or_init(|| self.shared_text())
+    }
+
+    /// Returns the text, and does not keep an unpacked one.
+    fn shared_text(&self) -> Arc<str> {
+        match (self.text.get(), &self.packed) {
+            (Some(text), _) => Arc::clone(text),
+            (None, Some(packed)) => packed.unpack(),
+            (None, None) => unreachable!("a resource has its text, or a packed one"),
+        }
     }
 
     /// Returns the whole document, with its metadata. The first call parses the text.
     pub fn document(&self) -> &Value {
-        self.document.get_or_init(|| read(&self.text))
+        self.document.get_or_init(|| read(self.text()))
     }
 
     /// Returns the labels in the order of their names.
@@ -319,7 +365,7 @@ impl Resource {
 
     /// Parses the metadata, and does not keep it in memory.
     pub(crate) fn parse_metadata(&self) -> Value {
-        read(&self.text).get_mut("metadata").map(Value::take).unwrap_or_default()
+        read(&self.shared_text()).get_mut("metadata").map(Value::take).unwrap_or_default()
     }
 
     /// Returns whether a deletion waits for finalizers.

@@ -1,0 +1,74 @@
+//! The memory that a cached resource takes.
+
+use std::sync::Arc;
+
+use homeostat_testing::{grows_by_at_most, measured};
+use serde_json::{Value, json};
+
+use crate::cached::Options;
+use crate::cached::budget::Budget;
+use crate::cached::kind::CachedKind;
+use crate::cached::shown::Shown;
+use crate::cached::upstream::Start;
+use crate::{Kind, Resource, Revision, SystemClockAndIds};
+
+const RESOURCES: u64 = 10_000;
+/// Bytes that a cached Deployment of 1.9 KiB may take, with its key, its places in the indexes and the slack of the
+/// allocator. Its text alone takes more.
+const BYTES_MAX: u64 = 1_500;
+
+/// Returns a Deployment as a cluster serves it.
+fn deployment(number: u64) -> Value {
+    let name = format!("web-{number}");
+    let labels = json!({ "app": name, "app.kubernetes.io/managed-by": "homeostat", "tier": number % 7 });
+    let fields = json!({
+        "f:metadata": { "f:labels": { "f:app": {}, "f:app.kubernetes.io/managed-by": {}, "f:tier": {} } },
+        "f:spec": { "f:replicas": {}, "f:selector": {}, "f:template": { "f:spec": { "f:containers": {
+            "k:{\"name\":\"web\"}": { ".": {}, "f:image": {}, "f:name": {}, "f:resources": {} } } } } },
+    });
+    let manager = |manager: &str, operation: &str| {
+        json!({
+            "manager": manager, "operation": operation, "apiVersion": "apps/v1", "time": "2026-11-22T10:00:00Z",
+            "fieldsType": "FieldsV1", "fieldsV1": fields,
+        })
+    };
+    let uid = format!("{:08x}-5c1e-4f4e-9d53-{:012x}", number.wrapping_mul(2_654_435_761) % (1 << 32), number * 7_919);
+    let container = json!({
+        "name": "web", "image": format!("registry.example/web:{number}"), "imagePullPolicy": "IfNotPresent",
+        "resources": { "limits": { "cpu": "100m", "memory": "64Mi" } }, "terminationMessagePath": "/dev/termination-log",
+    });
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {
+            "name": name, "namespace": "default", "uid": uid, "resourceVersion": (number + 1).to_string(),
+            "generation": 1, "creationTimestamp": "2026-11-22T10:00:00Z", "labels": labels,
+            "managedFields": [manager("homeostat/web", "Apply"), manager("kube-controller-manager", "Update")],
+        },
+        "spec": {
+            "replicas": number % 9, "selector": { "matchLabels": { "app": name } },
+            "template": { "metadata": { "labels": { "app": name } }, "spec": { "containers": [container] } },
+        },
+        "status": { "observedGeneration": 1, "replicas": number % 9, "readyReplicas": number % 9 },
+    })
+}
+
+measured! {
+    fn a_cached_resource_takes_less_memory_than_its_text measure_cached_resources {
+        let kind = Kind::new("apps", "v1", "Deployment");
+        let length = deployment(RESOURCES).to_string().len() as u64;
+        assert!((BYTES_MAX..2_100).contains(&length), "{length}");
+        grows_by_at_most(RESOURCES * BYTES_MAX, || {
+            let options = Options::default();
+            let clock = Arc::new(SystemClockAndIds);
+            let budget = Budget::new(options.bytes_max);
+            let cached = CachedKind::new(kind, clock, options.bounds(), budget, Shown::default());
+            let mut list = cached.begin_list(Start::Now { not_before: None });
+            for number in 0..RESOURCES {
+                let resource = Resource::from_document(deployment(number)).expect("it is a resource");
+                cached.add_listed(&mut list, &resource).expect("the budget is large");
+            }
+            cached.end_list(list, Revision(RESOURCES)).ok().expect("it is the first list");
+            cached
+        });
+    }
+}
