@@ -231,8 +231,8 @@ impl Upstream for Cluster {
 
     async fn ping(&self) -> Result<()> {
         match self.requests.send(Call::get("ping", "/readyz".to_owned())).await {
-            // A server that refuses is there.
-            Err(Failure::Refused(status)) if status.code < 500 => Ok(()),
+            // A server that refuses is there, unless it refuses the credentials.
+            Err(Failure::Refused(status)) if status.code < 500 && status.code != 401 => Ok(()),
             answer => answer.map(|_| ()).map_err(|failure| failure.about("ping")),
         }
     }

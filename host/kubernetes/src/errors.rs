@@ -186,7 +186,11 @@ fn refused(status: Status, verb: &str, what: &str, key: Option<&Key>) -> Error {
                 None => Error::invalid("document", status.text()),
             }
         }
-        (401 | 403, _) => Error::Forbidden { what: what.to_owned(), reason: status.text() },
+        // The credentials are bad, whatever is asked for: the store is away until it has others.
+        (401, _) => {
+            Error::unavailable(format!("{what}: the server does not accept the credentials: {}", status.text()))
+        }
+        (403, _) => Error::Forbidden { what: what.to_owned(), reason: status.text() },
         (405 | 406 | 415, _) => Error::Unsupported { what: what.to_owned(), reason: status.text() },
         (410, _) => Error::Expired { oldest: Revision::ZERO },
         (413, _) => Error::TooLarge {

@@ -22,7 +22,7 @@ fn each_code_has_an_error() {
     assert!(matches!(error(400), Error::Invalid { reason, .. } if reason == "the server answered 400: \"no\""));
     assert!(matches!(error(422), Error::Invalid { .. }));
     assert!(matches!(error(403), Error::Forbidden { what, .. } if what == "update of example.dev/v1/Widget a/b"));
-    assert!(matches!(error(401), Error::Forbidden { .. }));
+    assert!(matches!(error(401), Error::Unavailable { .. }), "bad credentials hold up the whole store");
     assert!(matches!(error(405), Error::Unsupported { .. }));
     assert!(matches!(error(415), Error::Unsupported { .. }));
     assert!(matches!(error(410), Error::Expired { .. }));
