@@ -20,8 +20,8 @@ use crate::{Key, Kind, Page, Query, Request, Resource, Result, Revision, View, W
 /// A server with resources.
 ///
 /// Every request ends by a deadline of its own, with `Unavailable`. Every method may fail with `Unavailable`
-/// (the server cannot be reached, or asks to come back later), `Forbidden` (the server refuses the
-/// credentials or the request) and `Closed` (after [`Upstream::close`]). Revisions of one kind can be
+/// (the server cannot be reached, refuses the credentials, or asks to come back later), `Forbidden` (the server
+/// refuses the request) and `Closed` (after [`Upstream::close`]). Revisions of one kind can be
 /// compared with one another, and with nothing else.
 #[async_trait]
 pub trait Upstream: Send + Sync + 'static {
