@@ -64,6 +64,8 @@ fn every_command_says_what_it_does() {
         "stores",
         "stores accept",
         "stores check",
+        "stores copy",
+        "stores prune",
     ];
     let mut text = String::new();
     for command in commands {

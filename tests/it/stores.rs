@@ -8,6 +8,7 @@ mod hosts;
 mod kubernetes;
 mod kubernetes_suite;
 mod mixed;
+mod moves;
 mod nats;
 mod nats_faults;
 mod nats_foreign;

@@ -164,6 +164,6 @@ pub(crate) struct WriteOptions {
 impl WriteOptions {
     pub(crate) fn request(&self, write: Write) -> Request {
         let Self { manager, dry_run, unknown } = self.clone();
-        Request { write, manager, dry_run, field_validation: unknown }
+        Request { write, manager, dry_run, field_validation: unknown, is_move: false }
     }
 }

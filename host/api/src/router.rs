@@ -80,6 +80,8 @@ fn router(api: Arc<Api>) -> Router {
         .route("/homeostat/v1/kinds", get(record_stream::kinds))
         .route("/homeostat/v1/stores", get(stores::answer))
         .route("/homeostat/v1/stores/{name}/accept", post(stores::accept).fallback(only_post))
+        .route("/homeostat/v1/stores/{name}/copy", post(stores::copy).fallback(only_post))
+        .route("/homeostat/v1/stores/{name}/prune", post(stores::prune).fallback(only_post))
         .route("/homeostat/v1/events", get(record_stream::events))
         .route("/homeostat/v1/logs", get(record_stream::logs))
         .route("/homeostat/v1/costs", get(record_stream::costs))

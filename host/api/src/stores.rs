@@ -1,14 +1,17 @@
 //! The stores of the host, with their states and the rules that lead to them: `GET /homeostat/v1/stores`. A person
-//! accepts the content of a store that was replaced: `POST /homeostat/v1/stores/NAME/accept`.
+//! accepts the content of a store that was replaced: `POST /homeostat/v1/stores/NAME/accept`. A person moves a kind to
+//! another store: `copy` and `prune` instead of `accept`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use homeostat_runtime::Stores;
+use homeostat_store::moves::{MoveProgress, MoveStep};
 use homeostat_store::routes::HOME;
-use homeostat_store::{Availability, CacheState, CacheStatus, Obstacle, RequestCounts, StoreStatus};
+use homeostat_store::{Availability, CacheState, CacheStatus, Kind, Obstacle, RequestCounts, StoreStatus};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -17,6 +20,9 @@ use crate::body;
 use crate::client::Client;
 use crate::state::Api;
 use crate::status::{Failure, success};
+
+/// How long a request waits for a step of a move.
+const STEP_WAIT: Duration = Duration::from_secs(10);
 
 /// Responds with the stores, the host's own first. Asks no server.
 pub(crate) async fn answer(State(api): State<Arc<Api>>) -> Json<Value> {
@@ -45,6 +51,51 @@ pub(crate) async fn accept(
         .map_err(|error| Failure::bad_request(format!("the body does not name the content to accept: {error}")))?;
     api.host.stores().accept_replacement(&name, &content).await?;
     Ok(success(None))
+}
+
+/// The body of a step of a move.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct MoveBody {
+    /// The kind, whose version does not count.
+    api_version: String,
+    kind: String,
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// Copies the resources of a kind to a store, and holds the writes of the kind until the host ends.
+pub(crate) async fn copy(
+    State(api): State<Arc<Api>>,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<Json<Value>, Failure> {
+    step(&api, MoveStep::Copy(name.into()), request).await
+}
+
+/// Removes the resources of a kind from a store in which it does not live.
+pub(crate) async fn prune(
+    State(api): State<Arc<Api>>,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<Json<Value>, Failure> {
+    step(&api, MoveStep::Prune(name.into()), request).await
+}
+
+/// Starts a step of a move or joins it, and responds after [`STEP_WAIT`] at the latest. A client repeats the request
+/// until the step is done.
+async fn step(api: &Api, step: MoveStep, request: Request) -> Result<Json<Value>, Failure> {
+    let (parts, body) = request.into_parts();
+    let (body, _held) = body::read(body, &Client::of(&parts.extensions), &api.limits).await?;
+    let MoveBody { api_version, kind, dry_run } = serde_json::from_slice(&body)
+        .map_err(|error| Failure::bad_request(format!("the body does not name the kind to move: {error}")))?;
+    let kind = Kind::parse(&api_version, &kind)?;
+    let mut progress = api.host.stores().start_move(&kind, step, dry_run)?;
+    // An error here means that the step has panicked: the client asks again.
+    drop(tokio::time::timeout(STEP_WAIT, progress.wait_for(|progress| progress.end.is_some())).await);
+    let MoveProgress { resources, written, dependents, end } = progress.borrow().clone();
+    let is_done = end.transpose()?.is_some();
+    Ok(Json(json!({ "done": is_done, "resources": resources, "written": written, "dependents": dependents })))
 }
 
 fn item(status: &StoreStatus, stores: &Stores) -> Value {

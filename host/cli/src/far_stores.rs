@@ -12,12 +12,15 @@ use homeostat_runtime::manifest::Span;
 #[cfg(any(feature = "kubernetes", feature = "nats"))]
 use homeostat_store::cached;
 use homeostat_store::memory::MemoryStore;
+use homeostat_store::moves::MovedKinds;
+use homeostat_store::routes::HOME;
 use homeostat_store::schema::Schemas;
 use homeostat_store::{Options, RoutedStore, Store, StorePart};
 
 #[cfg(any(feature = "kubernetes", feature = "nats"))]
 use crate::content_records::ContentRecords;
 use crate::exit;
+use crate::layout::MOVES;
 use crate::stores_file::{NamedStore, Storage, StoresFile};
 
 /// The pause between two looks at stores that are waited for. No server is asked.
@@ -29,25 +32,34 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Waits for no server: the kinds of a store whose server does not answer wait, and the others do not.
 ///
 /// # Errors
-/// When a rule of the file hides resources of the host's own store, and when the memory of their content is damaged.
-pub(crate) async fn open(
-    home: Arc<dyn Store>,
-    file: Option<StoresFile>,
-    #[cfg_attr(
-        not(any(feature = "kubernetes", feature = "nats")),
-        expect(unused_variables, reason = "stores in memory remember nothing")
-    )]
-    data: &Path,
-) -> Result<Stores> {
-    let Some(file) = file else { return Ok(Stores::One(home)) };
-    file.check_home(&home.kinds().await.context("cannot read the kinds of the host's own store")?)?;
+/// When a rule of the file hides resources of the host's own store or shows an old copy of a kind, and when the memory
+/// of their content or of moved kinds is damaged.
+pub(crate) async fn open(home: Arc<dyn Store>, file: Option<StoresFile>, data: &Path) -> Result<Stores> {
+    let path = data.join(MOVES);
+    let moved = MovedKinds::open(path.clone()).with_context(|| format!("cannot read {}", path.display()));
+    let mut moved = moved.map_err(|error| exit::failed(format!("{error:#}: restore it from a backup")))?;
+    let file = match file {
+        Some(file) => file,
+        None if moved.is_empty() => return Ok(Stores::One(home)),
+        // The revisions of moved kinds go on.
+        None => StoresFile::empty(),
+    };
+    let settled = moved.settle(&file.routes, &*home).await;
+    settled.map_err(|(kind, reason)| file.refuse_route(&kind, &reason))?;
+    let mut hidden = home.kinds().await.context("cannot read the kinds of the host's own store")?;
+    for kind in hidden.clone() {
+        if moved.former(&kind).await.is_some_and(|former| *former == *HOME) {
+            hidden.retain(|other| *other != kind);
+        }
+    }
+    file.check_home(&hidden)?;
     let opener = Opener {
         schemas: home.schemas().cloned().unwrap_or_default(),
         #[cfg(any(feature = "kubernetes", feature = "nats"))]
         records: ContentRecords::open(data, file.stores.iter().map(|store| Arc::clone(&store.name)).collect())?,
     };
     let others = file.stores.into_iter().map(|store| opener.open(store)).collect::<Result<_>>()?;
-    let routed = RoutedStore::new(home, others, file.routes).context("the stores cannot be used")?;
+    let routed = RoutedStore::with_moves(home, others, file.routes, moved).context("the stores cannot be used")?;
     Ok(Stores::Routed(Arc::new(routed)))
 }
 

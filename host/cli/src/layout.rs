@@ -10,5 +10,7 @@ pub(crate) const COMPILED: &str = "compiled";
 pub(crate) const PULLED: &str = "registry";
 /// The file that remembers which content each far store had, in the data folder.
 pub(crate) const CONTENTS: &str = "store-contents.json";
+/// The file that remembers which kinds were moved between stores, in the data folder.
+pub(crate) const MOVES: &str = "store-moves.json";
 /// The store's file in the data folder.
 pub(crate) const STORE: &str = "store.redb";

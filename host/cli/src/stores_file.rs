@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use homeostat_store::Kind;
-use homeostat_store::routes::{HOME, Routes};
+use homeostat_store::routes::{HOME, Pattern, Routes};
 
 use crate::exit;
 use crate::manifest::{Problem, SingleDocument, TextPosition};
@@ -110,6 +110,18 @@ impl StoresFile {
         Ok(Self { path: path.to_owned(), stores, routes, rule_places })
     }
 
+    /// Returns what a host without a file has: its own store alone.
+    pub(crate) fn empty() -> Self {
+        Self { path: FILE.into(), stores: Vec::new(), routes: Routes::default(), rule_places: Vec::new() }
+    }
+
+    /// Returns the error of a kind that cannot live where the routes say, at its rule.
+    pub(crate) fn refuse_route(&self, kind: &Kind, reason: &str) -> anyhow::Error {
+        let rule = self.routes.rules().iter().position(|rule| rule.pattern.matches(kind));
+        let place = rule.map_or(TextPosition::START, |rule| self.rule_places[rule]);
+        refused(&[Problem::new(&self.path, place, reason)])
+    }
+
     /// Returns the path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
@@ -131,8 +143,9 @@ impl StoresFile {
             return None;
         }
         let rule = self.routes.rules().iter().position(|rule| rule.pattern.matches(kind))?;
+        let pattern = Pattern::of(kind);
         let message = format!(
-            "store `{HOME}` has resources of {kind}, which this rule would hide: move them to store `{store}` and delete them first, or put a rule with store `{HOME}` before this one"
+            "store `{HOME}` has resources of {kind}, which this rule would hide: put a rule with store `{HOME}` before this one, and run `homeostat stores copy {pattern} --to {store}`"
         );
         Some(Problem::new(&self.path, self.rule_places[rule], message))
     }

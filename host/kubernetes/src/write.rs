@@ -37,7 +37,11 @@ struct WriteAttempt<'a> {
 
 /// Makes one change.
 pub(crate) async fn submit(cluster: &Cluster, request: Request, cached: CachedState) -> Result<UpstreamResponse> {
-    let Request { write, manager, dry_run, field_validation } = request;
+    let Request { write, manager, dry_run, field_validation, is_move } = request;
+    if is_move {
+        let reason = "the server gives uids and times of its own".to_owned();
+        return Err(Error::Unsupported { what: format!("move of {}", write.target()?.kind), reason });
+    }
     let subject = Subject::of(&write)?;
     let prefix = cluster.manager_prefix();
     check_manager(prefix, write_manager(&write).unwrap_or(&manager))?;

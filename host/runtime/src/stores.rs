@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use homeostat_store::moves::{MoveProgress, MoveStep};
 use homeostat_store::routes::HOME;
 use homeostat_store::schema::Schemas;
 use homeostat_store::{
     Availability, CacheStatus, Error, EventSink, Kind, Obstacle, RoutedStore, Store, StorePart, StoreStatus,
 };
+use tokio::sync::watch;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -94,6 +96,29 @@ impl Stores {
             Some(part) => part.store.accept_replacement(content).await,
             None => Err(Error::NotFound { what: format!("store {name:?}") }),
         }
+    }
+
+    /// Starts a step of the move of a kind between two stores, as [`RoutedStore::start_move`].
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such store, `Invalid` for a copy into memory, and those of
+    /// [`RoutedStore::start_move`].
+    pub fn start_move(
+        &self,
+        kind: &Kind,
+        step: MoveStep,
+        is_dry_run: bool,
+    ) -> homeostat_store::Result<watch::Receiver<MoveProgress>> {
+        let (MoveStep::Copy(name) | MoveStep::Prune(name)) = &step;
+        let unknown = || Error::NotFound { what: format!("store {name:?}") };
+        let Self::Routed(stores) = self else { return Err(unknown()) };
+        let part = stores.parts().iter().find(|part| part.name == *name).ok_or_else(unknown)?;
+        let is_memory = part.store.status().iter().any(|status| status.storage == "memory");
+        if is_memory && matches!(step, MoveStep::Copy(_)) {
+            let reason = format!("store {name} is in memory: its resources are lost when the host ends");
+            return Err(Error::invalid("store", reason));
+        }
+        stores.start_move(kind, step, is_dry_run)
     }
 
     /// Returns the schemas by which the stores of this host validate.

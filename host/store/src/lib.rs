@@ -29,6 +29,7 @@ pub mod jsonpath;
 mod listing;
 pub mod memory;
 mod model;
+pub mod moves;
 mod numbers;
 mod ownership;
 mod patch;

@@ -9,6 +9,7 @@
 //! Deliberately absent: an order of revisions across parts. Resources that a part has of a kind that lives in
 //! another one are not shown, and are not touched.
 
+pub(crate) mod movable;
 mod owners;
 
 use std::collections::HashSet;
@@ -17,8 +18,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::task::JoinSet;
 
+use self::movable::MovableStore;
 pub use self::owners::OwnerKinds;
 use self::owners::OwnerNames;
+use crate::moves::{MoveJobs, MovedKinds};
 use crate::routes::{HOME, Routes};
 use crate::schema::Schemas;
 use crate::{
@@ -45,14 +48,23 @@ impl std::fmt::Debug for StorePart {
 }
 
 /// A store that is composed of others.
-#[derive(Debug)]
 pub struct RoutedStore {
     /// The host's own store first. Names are unique.
-    parts: Vec<StorePart>,
+    pub(crate) parts: Vec<StorePart>,
+    /// The same stores.
+    pub(crate) movable: Vec<Arc<MovableStore>>,
     routes: Routes,
     /// For each rule, the position of its store in `parts`.
     part_of_rule: Vec<usize>,
-    names: Arc<OwnerNames>,
+    pub(crate) names: Arc<OwnerNames>,
+    pub(crate) moved: Arc<MovedKinds>,
+    pub(crate) jobs: MoveJobs,
+}
+
+impl std::fmt::Debug for RoutedStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RoutedStore").field("parts", &self.parts).field("routes", &self.routes).finish_non_exhaustive()
+    }
 }
 
 impl RoutedStore {
@@ -62,6 +74,14 @@ impl RoutedStore {
     /// `Invalid` when two stores have the same name, when a rule names none of them, or when there are more than
     /// [`STORES_MAX`].
     pub fn new(home: Arc<dyn Store>, others: Vec<StorePart>, routes: Routes) -> Result<Self> {
+        Self::with_moves(home, others, routes, MovedKinds::default())
+    }
+
+    /// As [`RoutedStore::new`], with the kinds that were moved between these stores.
+    ///
+    /// # Errors
+    /// As [`RoutedStore::new`].
+    pub fn with_moves(home: Arc<dyn Store>, others: Vec<StorePart>, routes: Routes, moved: MovedKinds) -> Result<Self> {
         let mut parts = vec![StorePart { name: HOME.into(), store: home }];
         for part in others {
             if parts.iter().any(|known| known.name == part.name) {
@@ -78,7 +98,13 @@ impl RoutedStore {
         };
         let part_of_rule = routes.rules().iter().map(|rule| find(&rule.store)).collect::<Result<_>>()?;
         let names = Arc::new(OwnerNames::new(routes.clone()));
-        Ok(Self { parts, routes, part_of_rule, names })
+        let moved = Arc::new(moved);
+        let movable = |part: &StorePart| Arc::new(MovableStore::new(Arc::clone(&part.store), Arc::clone(&moved)));
+        let movable: Vec<_> = parts.iter().map(movable).collect();
+        for (part, movable) in parts.iter_mut().zip(&movable) {
+            part.store = Arc::clone(movable) as Arc<dyn Store>;
+        }
+        Ok(Self { parts, movable, routes, part_of_rule, names, moved, jobs: MoveJobs::default() })
     }
 
     /// Sets what resolves the kinds of owners that a document names without a group. Does nothing the second time.
@@ -103,7 +129,7 @@ impl RoutedStore {
         &self.parts[self.position(kind)]
     }
 
-    fn position(&self, kind: &Kind) -> usize {
+    pub(crate) fn position(&self, kind: &Kind) -> usize {
         self.routes.position(kind).map_or(0, |rule| self.part_of_rule[rule])
     }
 

@@ -33,6 +33,11 @@ pub struct Pattern {
 }
 
 impl Pattern {
+    /// Returns the pattern of one kind.
+    pub fn of(kind: &Kind) -> Self {
+        Self { group: Some(kind.group.clone()), kind: Some(kind.name.clone()) }
+    }
+
     /// Returns whether the pattern matches the kind.
     pub fn matches(&self, kind: &Kind) -> bool {
         self.group.as_ref().is_none_or(|group| *group == kind.group)

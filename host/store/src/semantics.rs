@@ -29,6 +29,7 @@ mod admit;
 mod apply;
 mod delete;
 mod document;
+mod moved;
 mod object_meta;
 #[cfg(test)]
 mod tests;
@@ -133,7 +134,10 @@ pub fn plan_write(
     revision: Revision,
     mut lookup: impl FnMut(&Key) -> Result<Option<Arc<Resource>>>,
 ) -> Result<WritePlan> {
-    let Request { mut write, manager, dry_run: _, field_validation: unknown } = request;
+    if request.is_move {
+        return moved::plan(request.write, revision, lookup);
+    }
+    let Request { mut write, manager, dry_run: _, field_validation: unknown, is_move: _ } = request;
     if let Some(value) = write.value_mut() {
         numbers::normalize(value);
     }

@@ -101,6 +101,10 @@ pub struct Request {
     pub dry_run: bool,
     /// The handling of fields that the schema of the kind does not know. They are never stored.
     pub field_validation: FieldValidation,
+    /// The write is a step of moving a kind between two stores. A creation stores the document as it is, with the
+    /// metadata that the host owns, also over a resource with the same uid. A deletion removes the resource in spite
+    /// of its finalizers. The store refuses other writes. Never set for a client.
+    pub is_move: bool,
 }
 
 /// The handling of unknown fields: Kubernetes' `fieldValidation`.
@@ -118,7 +122,13 @@ pub enum FieldValidation {
 impl From<Write> for Request {
     /// Requests a write in the name of the host.
     fn from(write: Write) -> Self {
-        Self { write, manager: "homeostat".to_owned(), dry_run: false, field_validation: FieldValidation::Ignore }
+        Self {
+            write,
+            manager: "homeostat".to_owned(),
+            dry_run: false,
+            field_validation: FieldValidation::Ignore,
+            is_move: false,
+        }
     }
 }
 

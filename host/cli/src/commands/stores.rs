@@ -1,4 +1,5 @@
-//! `homeostat stores`: lists the stores of a host, accepts the content of one, and checks those of a file.
+//! `homeostat stores`: lists the stores of a host, accepts the content of one, checks those of a file, and moves kinds
+//! between them.
 
 use std::process::ExitCode;
 
@@ -11,6 +12,7 @@ use crate::output::{self, table::Table};
 
 mod accept;
 mod check;
+mod moves;
 
 /// List the stores of the host, with their states
 ///
@@ -28,6 +30,8 @@ pub(crate) struct Args {
 enum Command {
     Accept(accept::AcceptArgs),
     Check(check::CheckArgs),
+    Copy(moves::CopyArgs),
+    Prune(moves::PruneArgs),
 }
 
 /// Runs `homeostat stores`.
@@ -39,6 +43,8 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
         None => print_stores(global).await,
         Some(Command::Accept(args)) => accept::run(args, global).await,
         Some(Command::Check(args)) => check::run(args, global).await,
+        Some(Command::Copy(args)) => moves::copy(args, global).await,
+        Some(Command::Prune(args)) => moves::prune(args, global).await,
     }
 }
 

@@ -32,7 +32,7 @@ pub trait OwnerKinds: Send + Sync + 'static {
 }
 
 /// What a name of a kind stands for, and where its resources live.
-pub(super) struct OwnerNames {
+pub(crate) struct OwnerNames {
     kinds: OnceLock<Arc<dyn OwnerKinds>>,
     routes: Routes,
     /// The kinds of the owners in other parts that were written since the start.
@@ -49,7 +49,7 @@ impl OwnerNames {
     }
 
     /// Returns the known kinds that live in a store.
-    pub(super) fn known(&self, store: &str) -> Vec<Kind> {
+    pub(crate) fn known(&self, store: &str) -> Vec<Kind> {
         let known = self.kinds.get().map(|kinds| kinds.known()).unwrap_or_default();
         known.into_iter().filter(|kind| *self.routes.of(kind).store == *store).collect()
     }
