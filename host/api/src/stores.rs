@@ -90,6 +90,9 @@ async fn step(api: &Api, step: MoveStep, request: Request) -> Result<Json<Value>
     let MoveBody { api_version, kind, dry_run } = serde_json::from_slice(&body)
         .map_err(|error| Failure::bad_request(format!("the body does not name the kind to move: {error}")))?;
     let kind = Kind::parse(&api_version, &kind)?;
+    if api.host.kinds().of(&kind).is_none() {
+        return Err(Failure::not_found(format!("the host knows no kind {kind}")));
+    }
     let mut progress = api.host.stores().start_move(&kind, step, dry_run)?;
     // An error here means that the step has panicked: the client asks again.
     drop(tokio::time::timeout(STEP_WAIT, progress.wait_for(|progress| progress.end.is_some())).await);

@@ -34,6 +34,9 @@ const WRITES_MAX: usize = 64;
 /// How often a copy reads both stores. Each pass but the last has found a difference.
 const PASSES_MAX: usize = 8;
 
+/// Steps under way at most.
+const JOBS_MAX: usize = 16;
+
 /// A step of a move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MoveStep {
@@ -91,7 +94,8 @@ impl RoutedStore {
     /// receiver is dropped. A dry run counts what the step would write.
     ///
     /// # Errors
-    /// `Unavailable` while another step of the kind is under way. The progress has all other errors.
+    /// `Unavailable` while another step of the kind is under way, or 16 of other kinds. The progress has all other
+    /// errors.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -108,6 +112,9 @@ impl RoutedStore {
                 return Ok(job.progress.clone());
             }
             return Err(Error::unavailable(format!("another step of the move of {} is under way", Pattern::of(kind))));
+        }
+        if jobs.len() >= JOBS_MAX {
+            return Err(Error::unavailable(format!("{JOBS_MAX} moves are under way")));
         }
         let (sender, progress) = watch::channel(MoveProgress::default());
         jobs.push(MoveJob { kind: kind.clone(), step: step.clone(), is_dry_run, progress: progress.clone() });

@@ -1,4 +1,4 @@
-//! The acceptance of stores. That of a store that was replaced is tested with a real server.
+//! The acceptance of stores, and moves between them. Both are tested with real servers, too.
 
 use super::*;
 
@@ -19,4 +19,24 @@ async fn an_acceptance_names_a_store_that_was_replaced_and_its_content() {
     }
     let read = server.ask("GET", "/homeostat/v1/stores/home/accept", &Value::Null).await;
     assert_eq!((read.code, &read.body["message"]), (405, &json!("this path changes something: use POST")));
+}
+
+#[tokio::test]
+async fn a_move_names_a_kind_and_a_store_that_the_host_has() {
+    let server = Server::start().await;
+    let event = json!({"apiVersion": "v1", "kind": "Event"});
+    for step in ["copy", "prune"] {
+        for (body, code, expected) in [
+            (Value::Null, 400, "does not name the kind to move"),
+            (json!({"apiVersion": "v1", "kind": "Event", "more": 1}), 400, "does not name the kind to move"),
+            (json!({"apiVersion": "none.dev/v1", "kind": "None"}), 404, "knows no kind none.dev/v1/None"),
+            (event.clone(), 404, "store \"bus\""),
+        ] {
+            let answer = server.ask("POST", &format!("/homeostat/v1/stores/bus/{step}"), &body).await;
+            let message = answer.body["message"].as_str().unwrap_or_default();
+            assert!(answer.code == code && message.contains(expected), "{step} {body}: {} {message}", answer.code);
+        }
+        let read = server.ask("GET", &format!("/homeostat/v1/stores/bus/{step}"), &Value::Null).await;
+        assert_eq!(read.code, 405);
+    }
 }

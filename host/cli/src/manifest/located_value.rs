@@ -20,7 +20,7 @@ pub(crate) struct TextPosition {
 }
 
 impl TextPosition {
-    pub(super) const START: Self = Self { line: 1, column: 1 };
+    pub(crate) const START: Self = Self { line: 1, column: 1 };
 
     /// Returns the start of a line.
     pub(super) fn at_line(line: u64) -> Self {

@@ -232,6 +232,9 @@ async fn a_revision_of_a_former_store_is_never_taken_for_one_of_the_new_store() 
                 patch(&*host, "a", json!({"metadata": {"resourceVersion": revision.to_string()}}), None).await;
             assert!(matches!(written, Err(Error::Conflict { .. })), "{revision} {written:?}");
         }
+        let later = Query { limit: Some(1), from: Some("~7".to_owned()), ..Query::all(widget()) };
+        let page = host.list(&later).await;
+        assert!(matches!(page, Err(Error::Expired { .. })), "{page:?}");
         // Its own revisions have their usual meaning.
         let page = host.list(&Query::all(widget())).await.unwrap();
         let mut watch = host.watch(Scope::Kind(widget()), page.revision).await.unwrap();

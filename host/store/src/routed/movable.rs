@@ -226,7 +226,13 @@ impl Store for MovableStore {
 
     async fn list(&self, query: &Query) -> Result<Page> {
         let base = self.base(&query.kind);
-        let Page { items, revision, next } = self.inner.list(query).await.map_err(|error| base.error(error))?;
+        let Page { items, revision, next } = match self.inner.list(query).await {
+            // Another kind of store gave the continue token, before the move.
+            Err(Error::Invalid { path, .. }) if base != Base::NONE && path == "continue" => {
+                return Err(Error::Expired { oldest: base.shown(Revision::ZERO) });
+            }
+            page => page.map_err(|error| base.error(error))?,
+        };
         let items = items.into_iter().map(|item| base.resource(item)).collect();
         Ok(Page { items, revision: base.shown(revision), next })
     }

@@ -6,8 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::PATH;
-use crate::client::Client;
-use crate::client::kinds::{ApiResource, Kinds};
+use crate::client::{ApiResource, Client, Kinds};
 use crate::global::{Format, Global};
 use crate::output;
 
