@@ -110,10 +110,10 @@ async fn a_copy_has_everything_of_each_resource_but_the_revision() {
     assert!(before.is_deleting() && before.generation() == 3);
     for _ in 0..2 {
         assert_eq!(copy(&host, "bus").await.unwrap().resources, 1);
-        assert_eq!(without_revision(&*stores.bus.get(&key("held")).await.unwrap()), without_revision(&before));
+        assert_eq!(without_revision(&stores.bus.get(&key("held")).await.unwrap()), without_revision(&before));
     }
     let host = stores.start("bus").await.unwrap();
-    assert_eq!(without_revision(&*host.get(&key("held")).await.unwrap()), without_revision(&before));
+    assert_eq!(without_revision(&host.get(&key("held")).await.unwrap()), without_revision(&before));
     assert_eq!(prune(&host, HOME).await.unwrap().written, 1, "finalizers of a former copy hold nothing");
     assert_eq!((names(&*stores.home).await.len(), names(&*host).await), (0, vec!["held".to_owned()]));
 }
@@ -168,7 +168,7 @@ async fn a_copy_that_was_interrupted_counts_only_after_it_was_repeated() {
         create(&*host, document("Widget", name, None)).await;
     }
     // The host was killed after its first write.
-    let first = without_revision(&*host.get(&key("a")).await.unwrap());
+    let first = without_revision(&host.get(&key("a")).await.unwrap());
     host.moved.begin(&widget(), &HOME.into(), &"bus".into()).await.unwrap();
     let first = Request { is_move: true, ..Write::Create { document: first }.into() };
     stores.bus.submit(first).await.unwrap();
