@@ -3,7 +3,7 @@
 use axum::http::{HeaderMap, Method, Uri, header};
 use bytes::Bytes;
 use homeostat_runtime::KindInfo;
-use homeostat_store::{Change, FieldValidation, Query, Request, Selector, Write};
+use homeostat_store::{Change, FieldValidation, Key, Precondition, Query, Request, ScaleRequest, Selector, Write};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -165,5 +165,11 @@ impl WriteOptions {
     pub(crate) fn request(&self, write: Write) -> Request {
         let Self { manager, dry_run, unknown } = self.clone();
         Request { write, manager, dry_run, field_validation: unknown, is_move: false }
+    }
+
+    /// Returns a change of a scale with these options. A scale has no unknown fields that could be kept.
+    pub(crate) fn scale(self, key: Key, replicas: u64, precondition: Precondition) -> ScaleRequest {
+        let Self { manager, dry_run, unknown: _ } = self;
+        ScaleRequest { key, replicas, precondition, manager, dry_run }
     }
 }

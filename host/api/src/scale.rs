@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::http::Method;
 use axum::response::{IntoResponse, Response};
-use homeostat_runtime::ScalePaths;
-use homeostat_store::{Change, Key, Precondition, Resource, Write};
+use homeostat_runtime::{ScalePaths, ScaleSource};
+use homeostat_store::{Change, Key, Precondition, Resource, Revision, Write};
 use serde_json::{Map, Value, json};
 
 use crate::request::ResourceRequest;
@@ -16,35 +16,87 @@ const PATCH_TRIES: u32 = 5;
 /// Answers one request about the scale of a resource.
 pub(crate) async fn answer(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Failure> {
     let ResourceRequest { http, info, .. } = request;
-    let paths = info.scale.as_ref().ok_or_else(|| Failure::not_found(format!("{} have no scale", info.plural)))?;
+    let source = info.scale.as_ref().ok_or_else(|| Failure::not_found(format!("{} have no scale", info.plural)))?;
     let mut tries = PATCH_TRIES;
     loop {
-        let resource = http.api.host.store().get_live(&key).await?;
-        let scale = document(&resource, paths);
-        let desired = match *http.method {
-            Method::GET => return Ok(Json(scale).into_response()),
-            Method::PUT => http.document()?,
-            Method::PATCH => http.change()?.apply(&scale)?,
+        let (desired, patched) = match *http.method {
+            Method::GET => return Ok(Json(read(request, &key, source).await?).into_response()),
+            Method::PUT => (http.document()?, None),
+            Method::PATCH => {
+                let change = http.change()?;
+                if let Some(desired) = desired_by(&change) {
+                    (desired.clone(), None)
+                } else {
+                    let current = read(request, &key, source).await?;
+                    (change.apply(&current)?, revision_of(&current)?)
+                }
+            }
             _ => return Err(http.not_allowed()),
         };
-        let text = |pointer| desired.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
-        let required = text("/metadata/resourceVersion").map(str::parse).transpose()?;
         // A patch was computed from this revision, so the write requires it.
-        let revision = if http.method == Method::PATCH { required.or(Some(resource.revision())) } else { required };
-        let precondition = Precondition { uid: text("/metadata/uid").map(str::to_owned), revision };
-        let change = Change::Merge(nested(&paths.spec, replicas(&desired)?.into()));
-        let write = request.write(Write::Patch { key: key.clone(), change, precondition })?;
+        let revision = revision_of(&desired)?.or(patched);
+        let precondition = Precondition { uid: text_at(&desired, "/metadata/uid").map(str::to_owned), revision };
         tries -= 1;
-        match http.api.host.write(write).await.map_err(Failure::from) {
-            Ok(written) => return Ok(Json(document(&written.resource, paths)).into_response()),
+        match write(request, &key, source, replicas(&desired)?, precondition).await {
+            Ok(scale) => return Ok(Json(scale).into_response()),
             Err(failure) => {
-                let is_outdated = http.method == Method::PATCH && revision == Some(resource.revision());
+                let is_outdated = patched.is_some() && revision == patched;
                 if !(failure.is_conflict() && is_outdated && tries > 0) {
                     return Err(failure);
                 }
             }
         }
     }
+}
+
+/// Returns a patch that is a whole scale by itself, as that of `kubectl scale`: it sets the number.
+fn desired_by(change: &Change) -> Option<&Value> {
+    match change {
+        Change::Merge(patch) | Change::Strategic(patch) => {
+            patch.pointer("/spec/replicas").filter(|replicas| replicas.is_number()).map(|_| patch)
+        }
+        Change::Json(_) => None,
+    }
+}
+
+/// Reads the scale of a resource.
+async fn read(request: &ResourceRequest<'_>, key: &Key, source: &ScaleSource) -> Result<Value, Failure> {
+    let store = request.http.api.host.store();
+    match source {
+        ScaleSource::Fields(paths) => Ok(document(&*store.get_live(key).await?, paths)),
+        ScaleSource::Server => Ok(store.scale(key).await?),
+    }
+}
+
+/// Sets the desired number of replicas, and returns the scale.
+async fn write(
+    request: &ResourceRequest<'_>,
+    key: &Key,
+    source: &ScaleSource,
+    replicas: u64,
+    precondition: Precondition,
+) -> Result<Value, Failure> {
+    let host = &request.http.api.host;
+    match source {
+        ScaleSource::Fields(paths) => {
+            let change = Change::Merge(nested(&paths.spec, replicas.into()));
+            let write = request.write(Write::Patch { key: key.clone(), change, precondition })?;
+            Ok(document(&*host.write(write).await?.resource, paths))
+        }
+        ScaleSource::Server => {
+            let scale = request.write_options()?.scale(key.clone(), replicas, precondition);
+            Ok(host.store().update_scale(scale).await?)
+        }
+    }
+}
+
+/// Returns a text of a scale that is not empty.
+fn text_at<'a>(scale: &'a Value, pointer: &str) -> Option<&'a str> {
+    scale.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty())
+}
+
+fn revision_of(scale: &Value) -> Result<Option<Revision>, Failure> {
+    Ok(text_at(scale, "/metadata/resourceVersion").map(str::parse).transpose()?)
 }
 
 /// Returns the desired number of replicas: 0 if the scale does not state it.

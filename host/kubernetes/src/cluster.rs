@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use homeostat_store::cached::{CachedState, DeltaStream, Incarnation, KeyLocks, Start, Upstream, UpstreamResponse};
 use homeostat_store::{
-    Change, Error, Key, Kind, Page, Query, Request, RequestCounts, Resource, Result, Revision, View,
+    Change, Error, Key, Kind, Page, Query, Request, RequestCounts, Resource, Result, Revision, ScaleRequest, View,
 };
 use http::Method;
 use serde_json::{Value, json};
@@ -264,6 +264,14 @@ impl Upstream for Cluster {
 
     async fn submit(&self, request: Request, cached: CachedState) -> Result<UpstreamResponse> {
         write::submit(self, request, cached).await
+    }
+
+    async fn scale(&self, key: &Key) -> Result<Value> {
+        read::scale(self, key).await
+    }
+
+    async fn update_scale(&self, request: ScaleRequest) -> Result<Value> {
+        write::scale(self, request).await
     }
 
     fn catalog(&self) -> Option<watch::Receiver<Arc<Catalog>>> {

@@ -43,6 +43,7 @@ mod lines;
 mod path;
 mod read;
 mod requests;
+mod scale;
 mod settings;
 mod write;
 

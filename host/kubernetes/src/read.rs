@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use homeostat_store::{Error, Key, Kind, LabelRequirement, Page, Query, Resource, Result, Revision, Selector};
+use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::document::{self, ListedPage};
@@ -10,6 +11,7 @@ use crate::errors::Failure;
 use crate::follow::machine::PAGE_LIMIT;
 use crate::path::{self, Parameters};
 use crate::requests::Call;
+use crate::scale;
 
 /// Reads the newest state of a resource.
 pub(crate) async fn get(cluster: &Cluster, key: &Key) -> Result<Arc<Resource>> {
@@ -18,6 +20,15 @@ pub(crate) async fn get(cluster: &Cluster, key: &Key) -> Result<Arc<Resource>> {
     let path = path::item(&served, version, key.namespace(), key.name()).map_err(|_| not_found(key))?;
     match cluster.requests.send(Call::get("get", path)).await {
         Ok(answer) => document::resource(text(&answer.body, key.kind())?, &served.kind, version),
+        Err(failure) => Err(cluster.failed("get", key, failure)),
+    }
+}
+
+/// Reads the scale of a resource.
+pub(crate) async fn scale(cluster: &Cluster, key: &Key) -> Result<Value> {
+    let path = scale::path_of(&cluster.served(key.kind()).await?, key)?;
+    match cluster.requests.send(Call::get("get", path)).await {
+        Ok(answer) => scale::parse(&answer.body, key),
         Err(failure) => Err(cluster.failed("get", key, failure)),
     }
 }

@@ -22,7 +22,7 @@ mod server_kinds;
 pub(crate) use owner_names::OwnerNames;
 use server_kinds::ServerKinds;
 
-pub use info::{KindInfo, ScalePaths};
+pub use info::{KindInfo, ScalePaths, ScaleSource};
 
 /// Identifies a kind in all its versions: group and name.
 pub(crate) type KindId = (String, String);
@@ -219,7 +219,7 @@ impl Kinds {
         }
         drop(without_definition);
         self.tell(&info, structures);
-        by_type.insert(id, self.located(info));
+        by_type.insert(id, self.scaled(self.located(info)));
         drop(by_type);
         Ok(())
     }
@@ -375,7 +375,7 @@ impl Kinds {
             Some((other, structures)) => self.tell(other, structures),
             None => self.schemas.forget(&definition.kind),
         }
-        by_type.extend(other.map(|other| (id, self.located(other))));
+        by_type.extend(other.map(|other| (id, self.scaled(self.located(other)))));
     }
 
     /// Returns whether a kind could be declared.

@@ -69,7 +69,7 @@ pub use events::EventLog;
 pub use feeders::{Feeder, FeederError, Intake, IntakeError};
 pub use homeostat_workqueue::{Ages, Counters, KeyCounts, Priority};
 pub use host::{Host, KeyVerb, Put, ShutdownReport};
-pub use kinds::{KindInfo, Kinds, ScalePaths};
+pub use kinds::{KindInfo, Kinds, ScalePaths, ScaleSource};
 pub use logs::LogBook;
 pub use options::{CONTROLLERS_MAX, Options, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX};
 pub use rollout::shadow;

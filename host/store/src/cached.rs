@@ -27,6 +27,7 @@ mod own_writes;
 mod reads;
 mod reflector;
 mod replace;
+mod scale;
 mod shared_state;
 mod shown;
 #[cfg(test)]
@@ -38,6 +39,7 @@ mod writes;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -49,8 +51,8 @@ pub use self::upstream::{CachedState, Delta, DeltaStream, Incarnation, LastState
 use crate::catalog::Catalog;
 use crate::schema::Schemas;
 use crate::{
-    Error, EventSink, Key, Kind, Page, Query, Request, Resource, Result, Revision, Scope, Store, StoreStatus,
-    Subscription, View, Watch, WriteResponse,
+    Error, EventSink, Key, Kind, Page, Query, Request, Resource, Result, Revision, ScaleRequest, Scope, Store,
+    StoreStatus, Subscription, View, Watch, WriteResponse,
 };
 
 /// A store that is far away, with a cache in this process.
@@ -133,6 +135,14 @@ impl Store for CachedStore {
 
     async fn submit(&self, request: Request) -> Result<WriteResponse> {
         self.shared.submit(request).await
+    }
+
+    async fn scale(&self, key: &Key) -> Result<Value> {
+        self.shared.scale(key).await
+    }
+
+    async fn update_scale(&self, request: ScaleRequest) -> Result<Value> {
+        self.shared.update_scale(request).await
     }
 
     fn schemas(&self) -> Option<&Schemas> {

@@ -35,8 +35,8 @@ pub struct ServedKind {
     pub verbs: Verbs,
     /// Whether the status is written apart from the rest.
     pub status: bool,
-    /// Whether the number of replicas can be read and written apart from the rest.
-    pub scale: bool,
+    /// The versions in which the number of replicas can be read and written apart from the rest.
+    pub scale_versions: Vec<String>,
 }
 
 /// What can be done with the resources of a kind.
@@ -88,13 +88,18 @@ impl ServedKind {
             namespaced: false,
             verbs: Verbs::default(),
             status: false,
-            scale: false,
+            scale_versions: Vec::new(),
         }
     }
 
     /// Returns the version in which to read or write a resource: the wanted one if it is served.
     pub fn version<'a>(&'a self, wanted: &'a str) -> &'a str {
         if self.versions.iter().any(|one| one == wanted) { wanted } else { &self.kind.version }
+    }
+
+    /// Returns whether the number of replicas can be read and written apart from the rest, in this version.
+    pub fn has_scale(&self, version: &str) -> bool {
+        self.scale_versions.iter().any(|one| one == version)
     }
 
     fn order(&self) -> (&str, &str) {

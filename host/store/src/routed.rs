@@ -16,6 +16,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use serde_json::Value;
 use tokio::task::JoinSet;
 
 use self::movable::MovableStore;
@@ -25,8 +26,8 @@ use crate::moves::{MoveJobs, MovedKinds};
 use crate::routes::{HOME, Routes};
 use crate::schema::Schemas;
 use crate::{
-    Error, Key, Kind, Page, Query, Request, Resource, Result, Revision, Scope, Store, StoreStatus, Subscription, View,
-    Watch, WriteResponse,
+    Error, Key, Kind, Page, Query, Request, Resource, Result, Revision, ScaleRequest, Scope, Store, StoreStatus,
+    Subscription, View, Watch, WriteResponse,
 };
 
 /// Stores of one host at most, with its own.
@@ -214,6 +215,14 @@ impl Store for RoutedStore {
     async fn submit(&self, request: Request) -> Result<WriteResponse> {
         let written = self.submit_split(request).await?;
         Ok(WriteResponse { resource: self.join(written.resource), ..written })
+    }
+
+    async fn scale(&self, key: &Key) -> Result<Value> {
+        self.store(key.kind()).scale(key).await
+    }
+
+    async fn update_scale(&self, request: ScaleRequest) -> Result<Value> {
+        self.store(request.key.kind()).update_scale(request).await
     }
 
     /// Returns the schemas of the host's own store. A part that validates on this host is opened with the same

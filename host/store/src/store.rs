@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::catalog::Catalog;
+use crate::scale::{self, ScaleRequest};
 use crate::schema::Schemas;
 use crate::status::not_replaced;
 use crate::{
@@ -151,6 +153,25 @@ pub trait Store: Send + Sync + 'static {
     /// As [`Store::submit`].
     async fn write(&self, write: Write) -> Result<WriteResponse> {
         self.submit(write.into()).await
+    }
+
+    /// Reads the number of replicas of a resource as its server tells it, past every cache of this host: a document of
+    /// the kind `Scale` of `autoscaling/v1`. For a kind whose [`Catalog`] says so. Of any other kind, its declaration
+    /// names the field that has the number.
+    ///
+    /// # Errors
+    /// `NotFound`; `Unsupported` where the server has no such subresource. Cancel safe.
+    async fn scale(&self, key: &Key) -> Result<Value> {
+        Err(scale::unsupported(key))
+    }
+
+    /// Sets the number of replicas of a resource by its server, and returns the scale as [`Store::scale`] does.
+    ///
+    /// # Errors
+    /// `NotFound`, `Conflict`, `Invalid`; `Unsupported` where the server has no such subresource. As with
+    /// [`Store::submit`], the outcome is unknown after `Unavailable`.
+    async fn update_scale(&self, request: ScaleRequest) -> Result<Value> {
+        Err(scale::unsupported(&request.key))
     }
 
     /// Returns the schemas that validate and merge documents; `None` where a server does both. The code that

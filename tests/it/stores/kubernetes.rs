@@ -4,6 +4,7 @@ mod events;
 mod faults;
 mod follow;
 mod identity;
+mod scale;
 mod writes;
 
 use std::path::PathBuf;

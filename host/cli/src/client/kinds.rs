@@ -19,6 +19,9 @@ pub(crate) struct ApiResource {
     pub(crate) keys_only: bool,
     /// The store that has its resources; `None` if the host has one store.
     store: Option<String>,
+    /// Who reads and writes the number of replicas; `None` for a kind that cannot be scaled.
+    #[serde(default)]
+    scale: Option<Value>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -128,6 +131,13 @@ impl Kinds {
     pub(crate) fn lives_in(&self, group: &str, kind: &str, store: &str) -> bool {
         let is_meant = |known: &&ApiResource| known.group() == group && known.name() == kind;
         self.items.iter().find(is_meant).is_some_and(|known| known.store.as_deref() == Some(store))
+    }
+
+    /// Returns whether the server of its store has the subresource `scale` of a kind.
+    pub(crate) fn is_scaled_by_server(&self, group: &str, kind: &str) -> bool {
+        let is_meant = |known: &&ApiResource| known.group() == group && known.name() == kind;
+        let mut versions = self.items.iter().filter(is_meant);
+        versions.any(|known| known.scale.as_ref().is_some_and(|scale| scale == "server"))
     }
 
     /// Returns the message for an unknown kind, with similar names.

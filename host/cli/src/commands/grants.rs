@@ -81,7 +81,12 @@ async fn print_roles(args: RbacArgs, global: &Global) -> anyhow::Result<ExitCode
     for (name, grants) in &controllers {
         match (&store, &kinds) {
             (Some(store), Some(kinds)) => {
-                roles.add_for_store(name, grants, &|group, kind| kinds.lives_in(group, kind, store), &plural);
+                let known = store_role::StoreKinds {
+                    lives_there: &|group, kind| kinds.lives_in(group, kind, store),
+                    has_scale: &|group, kind| kinds.is_scaled_by_server(group, kind),
+                    plural: &plural,
+                };
+                roles.add_for_store(name, grants, &known);
             }
             _ => roles.add(name, grants, &plural),
         }

@@ -182,7 +182,7 @@ pub(crate) fn version(group: &str, name: &str, body: &[u8]) -> Result<Version, S
         namespaced: resource.namespaced,
         verbs: Verbs::of(&resource.verbs),
         status: has(&resource.name, "status"),
-        scale: has(&resource.name, "scale"),
+        scale_versions: versions_if(has(&resource.name, "scale"), name),
         plural: resource.name,
         ..ServedKind::new(Kind::new(group, name, &resource.kind))
     });
@@ -210,11 +210,21 @@ fn add(kinds: &mut BTreeMap<(String, String), ServedKind>, kind: ServedKind) {
         return;
     }
     let known = kinds.entry((kind.kind.group.clone(), kind.kind.name.clone())).or_insert_with(|| kind.clone());
-    for version in kind.versions {
-        if !known.versions.contains(&version) {
-            known.versions.push(version);
+    merge(&mut known.versions, kind.versions);
+    merge(&mut known.scale_versions, kind.scale_versions);
+}
+
+/// Adds the versions that are not among the known ones.
+fn merge(known: &mut Vec<String>, versions: Vec<String>) {
+    for version in versions {
+        if !known.contains(&version) {
+            known.push(version);
         }
     }
+}
+
+fn versions_if(is_so: bool, version: &str) -> Vec<String> {
+    is_so.then(|| version.to_owned()).into_iter().collect()
 }
 
 fn group(WireGroup { metadata: WireMetadata { name }, versions }: WireGroup) -> Group {
@@ -232,7 +242,7 @@ fn kind(group: &str, version: &str, resource: WireResource) -> Option<ServedKind
     let named = Kind::new(group, version, resource.response_kind.as_ref()?.kind.as_str());
     Some(ServedKind {
         status: has("status"),
-        scale: has("scale"),
+        scale_versions: versions_if(has("scale"), version),
         plural: resource.resource,
         singular: resource.singular_resource,
         short_names: resource.short_names,

@@ -55,8 +55,8 @@ pub struct KindInfo {
     pub keys_only: bool,
     /// A JSON schema of the document.
     pub schema: Option<Value>,
-    /// Paths of the scale subresource; `None` if the kind cannot be scaled.
-    pub scale: Option<ScalePaths>,
+    /// The scale subresource; `None` if the kind cannot be scaled.
+    pub scale: Option<ScaleSource>,
     /// Additional columns of tables; empty if none were declared.
     #[serde(skip)]
     pub columns: Vec<PrinterColumn>,
@@ -86,7 +86,7 @@ pub struct KindInfo {
 pub(super) struct OtherVersion {
     version: String,
     schema: Option<Value>,
-    scale: Option<ScalePaths>,
+    scale: Option<ScaleSource>,
     columns: Vec<PrinterColumn>,
     deprecation: Option<String>,
 }
@@ -96,11 +96,21 @@ impl OtherVersion {
         Self {
             version: version.name.clone(),
             schema: version.schema.as_ref().and_then(Schema::source).cloned(),
-            scale: version.scale.as_ref().map(ScalePaths::from_definition),
+            scale: version.scale.as_ref().map(ScalePaths::from_definition).map(ScaleSource::Fields),
             columns: version.columns.clone(),
             deprecation: version.deprecation.clone(),
         }
     }
+}
+
+/// Who knows the number of replicas of a kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ScaleSource {
+    /// The host: fields of the resource have it.
+    Fields(ScalePaths),
+    /// The server of the store, which has the subresource itself.
+    Server,
 }
 
 /// Paths of the scale subresource, as JSON pointers.
@@ -150,7 +160,7 @@ impl KindInfo {
             namespaced: declaration.namespaced,
             keys_only: declaration.keys_only,
             schema: declaration.schema.clone(),
-            scale: ScalePaths::well_known(&kind),
+            scale: ScalePaths::well_known(&kind).map(ScaleSource::Fields),
             columns: Vec::new(),
             deprecation: None,
             is_served: true,
@@ -166,11 +176,12 @@ impl KindInfo {
     /// Returns a kind that the server of a store defines, in the version that the server prefers.
     pub(super) fn served_by(served: &ServedKind, store: &str) -> Self {
         let ServedKind { kind, versions, plural, singular, short_names, categories, namespaced, .. } = served;
+        let scale = |version: &str| served.has_scale(version).then_some(ScaleSource::Server);
         let others = versions.iter().filter(|version| **version != kind.version);
         let other = |version: &String| OtherVersion {
             version: version.clone(),
             schema: None,
-            scale: None,
+            scale: scale(version),
             columns: Vec::new(),
             deprecation: None,
         };
@@ -183,7 +194,7 @@ impl KindInfo {
             namespaced: *namespaced,
             keys_only: false,
             schema: None,
-            scale: ScalePaths::well_known(kind),
+            scale: scale(&kind.version),
             columns: Vec::new(),
             deprecation: None,
             is_served: true,
@@ -260,6 +271,12 @@ impl KindInfo {
             Self { kind, schema, scale, columns, deprecation, is_served: true, others: Vec::new(), ..self.clone() }
         };
         stored.into_iter().chain(self.others.iter().map(other))
+    }
+
+    /// Returns the scale subresource in one of the versions.
+    pub(super) fn scale_in(&self, version: &str) -> Option<ScaleSource> {
+        let other = || self.others.iter().find(|other| other.version == version)?.scale.clone();
+        if self.kind.version == version { self.scale.clone() } else { other() }
     }
 
     /// Returns whether clients can request this version.

@@ -37,9 +37,25 @@ impl Kinds {
         let lives_here = |info: &KindInfo| info.store.as_ref().is_none_or(|name| name == store);
         let here = catalog.kinds().map(|kind| self.located(KindInfo::served_by(kind, store))).filter(lives_here);
         let here: Vec<_> = here.map(|info| (id_of(&info.kind), info)).collect();
+        let mut by_type = self.by_type.write();
+        for (id, served) in &here {
+            if let Some(known) = by_type.get_mut(id) {
+                known.scale = served.scale_in(&known.kind.version);
+            }
+        }
         let mut of_servers = self.of_servers.write();
         of_servers.retain(|_, info| !lives_here(info));
         of_servers.extend(here);
+        drop(of_servers);
+        drop(by_type);
+    }
+
+    /// Returns a declared kind with the scale subresource that its server has, if a server defines it.
+    pub(super) fn scaled(&self, info: KindInfo) -> KindInfo {
+        match self.of_servers.read().get(&id_of(&info.kind)) {
+            Some(served) => KindInfo { scale: served.scale_in(&info.kind.version), ..info },
+            None => info,
+        }
     }
 
     /// Checks that a declaration agrees with the server that defines the kind, as far as its kinds are known.

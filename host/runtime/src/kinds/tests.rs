@@ -168,6 +168,26 @@ async fn the_kinds_of_a_server_are_known_where_they_live_and_a_declaration_has_t
 }
 
 #[tokio::test]
+async fn the_server_of_a_kind_decides_which_versions_have_a_scale() {
+    let kinds = Kinds::of_stores(&two(memory_store(), memory_store()));
+    let bus: Arc<str> = "bus".into();
+    let scaled = |versions: &[&str]| {
+        let scale_versions = versions.iter().map(|version| (*version).to_owned()).collect();
+        Catalog::new([ServedKind { scale_versions, ..served_kind("far.dev", "Widget", &["v2", "v1"]) }])
+    };
+    let scale = |version: &str| kinds.by_plural("far.dev", version, "widgets").unwrap().scale;
+    kinds.set_server_kinds(&bus, &scaled(&["v1"]));
+    assert_eq!((scale("v1"), scale("v2")), (Some(ScaleSource::Server), None));
+    // A controller declares the kind, before or after the catalog changes.
+    kinds.declare(declared("far.dev", "v1", "Widget", "widgets")).unwrap();
+    assert_eq!(scale("v1"), Some(ScaleSource::Server));
+    kinds.set_server_kinds(&bus, &scaled(&[]));
+    assert_eq!(scale("v1"), None);
+    kinds.set_server_kinds(&bus, &scaled(&["v1"]));
+    assert_eq!(scale("v1"), Some(ScaleSource::Server));
+}
+
+#[tokio::test]
 async fn changes_of_a_catalog_are_followed_until_the_end() {
     let kinds = Arc::new(Kinds::of_stores(&two(memory_store(), memory_store())));
     let (sender, catalog) = tokio::sync::watch::channel(Arc::<Catalog>::default());

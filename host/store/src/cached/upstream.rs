@@ -10,9 +10,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::catalog::Catalog;
+use crate::scale::{self, ScaleRequest};
 use crate::schema::Schemas;
 use crate::status::RequestCounts;
 use crate::{Key, Kind, Page, Query, Request, Resource, Result, Revision, View, WriteResponse};
@@ -95,6 +97,22 @@ pub trait Upstream: Send + Sync + 'static {
     /// As [`Store::submit`](crate::Store::submit). `Unavailable` means that the change may have happened, and
     /// may still happen.
     async fn submit(&self, request: Request, cached: CachedState) -> Result<UpstreamResponse>;
+
+    /// Reads the number of replicas of a resource, as [`Store::scale`](crate::Store::scale).
+    ///
+    /// # Errors
+    /// As [`Store::scale`](crate::Store::scale). Cancel safe.
+    async fn scale(&self, key: &Key) -> Result<Value> {
+        Err(scale::unsupported(key))
+    }
+
+    /// Sets the number of replicas of a resource, as [`Store::update_scale`](crate::Store::update_scale).
+    ///
+    /// # Errors
+    /// As [`Upstream::submit`].
+    async fn update_scale(&self, request: ScaleRequest) -> Result<Value> {
+        Err(scale::unsupported(&request.key))
+    }
 
     /// Returns the kinds that may have resources; none where the server cannot tell.
     ///

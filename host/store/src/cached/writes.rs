@@ -15,10 +15,21 @@ use crate::{Error, EventType, Key, Request, Result, WriteResponse};
 const FENCES_AT_ONCE: usize = 16;
 
 /// A write that was sent. Unless it is answered, reads of its resource ask the server from now on.
-struct SentWrite<'a> {
+pub(super) struct SentWrite<'a> {
     shared: &'a SharedState,
     /// `None` for a dry run, for a name that the server generates, and once the write was answered.
     key: Option<Key>,
+}
+
+impl<'a> SentWrite<'a> {
+    pub(super) fn new(shared: &'a SharedState, key: Option<Key>) -> Self {
+        Self { shared, key }
+    }
+
+    /// Records that the server has answered the write.
+    pub(super) fn was_answered(&mut self) {
+        self.key = None;
+    }
 }
 
 impl Drop for SentWrite<'_> {
@@ -40,17 +51,17 @@ impl SharedState {
         if let Some(response) = self.unchanged(&request, &cached) {
             return Ok(response);
         }
-        if let Some(kind) = kind.as_ref().filter(|kind| !kind.lock().own.has_room()) {
-            self.make_room(kind).await?;
+        if let Some(kind) = &kind {
+            self.reserve(kind).await?;
         }
         let is_dry_run = request.dry_run;
         let fence = kind.as_ref().zip(key.as_ref()).and_then(|(kind, key)| kind.lock().own.fence_of(&Path::of(key)));
-        let mut sent = SentWrite { shared: self, key: key.clone().filter(|_| !is_dry_run) };
+        let mut sent = SentWrite::new(self, key.clone().filter(|_| !is_dry_run));
         let answer = self.answered(self.upstream.submit(request, cached.clone()).await);
         if matches!(answer, Err(Error::Unavailable { .. })) {
             return answer.map(|written| written.response);
         }
-        sent.key = None;
+        sent.was_answered();
         match answer {
             Ok(written) if is_dry_run => Ok(written.response),
             Ok(written) => {
@@ -70,9 +81,15 @@ impl SharedState {
         }
     }
 
-    /// Reads some fenced resources, which removes their fences: a client that never reads would have more and
-    /// more.
-    async fn make_room(&self, kind: &CachedKind) -> Result<()> {
+    /// Makes room for one more write. If there is none, reads some fenced resources, which removes their fences: a
+    /// client that never reads would have more and more.
+    ///
+    /// # Errors
+    /// `Unavailable`: the write must not be sent.
+    pub(super) async fn reserve(&self, kind: &CachedKind) -> Result<()> {
+        if kind.lock().own.has_room() {
+            return Ok(());
+        }
         let fenced = kind.lock().own.fenced(FENCES_AT_ONCE);
         for key in fenced {
             match self.get_live(&key).await {

@@ -160,7 +160,9 @@ async fn a_kind_added_and_removed_while_running_is_noticed() {
     let gadgets = Kind::new("example.dev", "v1", "Gadget");
     let mut catalog = store.catalog();
     let deployments = Kind::new("apps", "v1", "Deployment");
-    assert!(catalog.borrow().find(&deployments).is_some_and(|kind| kind.scale && kind.status && kind.namespaced));
+    assert!(
+        catalog.borrow().find(&deployments).is_some_and(|kind| kind.has_scale("v1") && kind.status && kind.namespaced)
+    );
     assert!(catalog.borrow().find(&gadgets).is_none());
     define(&server, "Gadget", &json!({}));
     let is_there = |kind: &homeostat_kubernetes::ServedKind| kind.plural == "gadgets";

@@ -1,7 +1,9 @@
 //! The role that the account of a host needs in a cluster, for the grants of a controller. Pure.
 //!
 //! The host checks the grants itself. In the cluster it needs the verbs of its requests: a kind that is
-//! watched is listed and watched as a whole, once for all controllers, and a status is patched.
+//! watched is listed and watched as a whole, once for all controllers, and a status is patched. The number of replicas
+//! is read and written by the subresource `scale`, for clients of the host's API. The right to change the whole resource
+//! includes that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,8 +11,25 @@ use homeostat_component::{Grants, ResourceGrant};
 
 use super::rbac::{Plural, Roles, Rules, Subject, role, verbs};
 
-/// Returns whether a kind, by group and name, lives in the store.
-pub(super) type LivesThere<'a> = dyn Fn(&str, &str) -> bool + 'a;
+/// Answers a question about a kind, by group and name.
+type Is<'a> = dyn Fn(&str, &str) -> bool + 'a;
+
+/// The known facts of the kinds of a store.
+pub(super) struct StoreKinds<'a> {
+    /// Returns whether a kind lives in the store.
+    pub(super) lives_there: &'a Is<'a>,
+    /// Returns whether the server has the subresource `scale` of a kind.
+    pub(super) has_scale: &'a Is<'a>,
+    /// Returns the plural of a kind.
+    pub(super) plural: &'a Plural<'a>,
+}
+
+/// A kind as rules name it.
+struct RuleResource {
+    group: String,
+    plural: String,
+    has_scale: bool,
+}
 
 impl Roles {
     /// Adds what a host needs in a cluster for the grants of one controller on the kinds that live there. Without such
@@ -19,8 +38,7 @@ impl Roles {
         &mut self,
         controller: &str,
         grants: &Grants,
-        lives_there: &LivesThere<'_>,
-        plural: &Plural<'_>,
+        &StoreKinds { lives_there, has_scale, plural }: &StoreKinds<'_>,
     ) {
         // The empty namespace stands for the whole cluster.
         let mut places: BTreeMap<String, Rules> = BTreeMap::new();
@@ -31,8 +49,9 @@ impl Roles {
                 if !is_pattern && !lives_there(group, name) {
                     continue;
                 }
-                if let Some((group, resource)) = self.resource(controller, kind, plural) {
-                    self.add_rules(controller, grant, (group, resource), &mut places);
+                let has_scale = has_scale(group, name);
+                if let Some((group, plural)) = self.resource(controller, kind, plural) {
+                    self.add_rules(controller, grant, RuleResource { group, plural, has_scale }, &mut places);
                 }
             }
         }
@@ -48,7 +67,7 @@ impl Roles {
         &mut self,
         controller: &str,
         grant: &ResourceGrant,
-        (group, resource): (String, String),
+        RuleResource { group, plural: resource, has_scale }: RuleResource,
         places: &mut BTreeMap<String, Rules>,
     ) {
         let (mut whole, status) = verbs(&grant.verbs);
@@ -66,6 +85,9 @@ impl Roles {
         }
         for namespace in self.namespaces(controller, grant) {
             let subject: Subject = (group.clone(), names.clone());
+            if has_scale && ["update", "patch"].iter().any(|verb| whole.contains(verb)) {
+                add(places, &namespace, subject.clone(), vec!["get", "update"], &format!("{resource}/scale"));
+            }
             if !whole.is_empty() {
                 add(places, &namespace, subject.clone(), whole.clone(), &resource);
             }

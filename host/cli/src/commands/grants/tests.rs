@@ -109,7 +109,12 @@ fn a_role_for_a_store_has_the_requests_of_the_host_for_the_kinds_that_live_there
     let of = |store: &str| {
         let mut roles = rbac::Roles::default();
         let known = |_: &str, kind: &str| Some(format!("{}s", kind.to_lowercase()));
-        roles.add_for_store("web", &grants, &|group, _| (store == "cluster") == (group == "apps"), &known);
+        let kinds = store_role::StoreKinds {
+            lives_there: &|group, _| (store == "cluster") == (group == "apps"),
+            has_scale: &|group, _| group == "apps",
+            plural: &known,
+        };
+        roles.add_for_store("web", &grants, &kinds);
         assert_eq!(roles.notes, Vec::<String>::new());
         let rules = |role: &Value| {
             let rules = role["rules"].as_array().unwrap().clone();
@@ -124,6 +129,7 @@ fn a_role_for_a_store_has_the_requests_of_the_host_for_the_kinds_that_live_there
     let in_blue = vec![
         r#"["replicasets"] ["create","patch"]"#.to_owned(),
         r#"["deployments"] ["get"]"#.to_owned(),
+        r#"["replicasets/scale"] ["get","update"]"#.to_owned(),
         r#"["deployments/status"] ["patch"]"#.to_owned(),
     ];
     assert_eq!(of("cluster"), [(json!("ClusterRole"), everywhere), (json!("Role"), in_blue)]);

@@ -39,7 +39,8 @@ fn an_aggregated_document_has_every_kind_that_can_be_read() {
         (deployments.short_names.as_slice(), deployments.categories.as_slice()),
         (&["deploy".to_owned()][..], &["all".to_owned()][..])
     );
-    assert!(deployments.namespaced && deployments.status && deployments.scale && deployments.verbs.watch);
+    assert!(deployments.namespaced && deployments.status && deployments.verbs.watch);
+    assert!(deployments.has_scale("v1") && !deployments.has_scale("v1beta2"), "each version has its own subresources");
 }
 
 #[test]
@@ -78,7 +79,7 @@ fn a_document_of_one_version_has_kinds_with_their_subresources() {
     let versions = vec![version("", "v1", body).unwrap()];
     let catalog = catalog(vec![Group { name: String::new(), versions }], &Catalog::default());
     let pods = catalog.find(&Kind::new("", "v1", "Pod")).unwrap();
-    assert!(pods.namespaced && pods.status && !pods.scale);
+    assert!(pods.namespaced && pods.status && !pods.has_scale("v1"));
     assert_eq!(pods.short_names, ["po"]);
     assert_eq!(catalog.kinds().count(), 1);
 }

@@ -8,7 +8,9 @@ use tokio::time::timeout;
 use super::server::{Server, create, delete, key, kind, resize, size, sizes, widgets};
 use super::{cache, next, open, status, subscribed, wait_for};
 use crate::cached::own_writes::FENCES_MAX;
-use crate::{CacheState, Error, EventType, Precondition, Query, Request, Revision, Selector, Store, Write};
+use crate::{
+    CacheState, Error, EventType, Precondition, Query, Request, Revision, ScaleRequest, Selector, Store, Write,
+};
 
 #[tokio::test(start_paused = true)]
 async fn a_write_is_read_at_once_although_the_stream_lags() {
@@ -36,6 +38,50 @@ async fn a_write_is_read_at_once_although_the_stream_lags() {
     let cached = store.shared.kind(&kind("Widget")).expect("it is in use");
     assert!(cached.lock().own.rows().is_empty());
     assert_eq!(sizes(&store).await, Ok(vec![("b".into(), 0)]));
+}
+
+fn scale(replicas: u64) -> ScaleRequest {
+    let (precondition, manager) = (Precondition::default(), "test".to_owned());
+    ScaleRequest { key: key("a"), replicas, precondition, manager, dry_run: false }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scale_is_read_at_once_although_the_stream_lags() {
+    let server = Server::new();
+    create(&*server.store(), "a").await.expect("a free name");
+    let (store, _user) = subscribed(&server).await;
+    server.fault(|faults| faults.lags = true);
+    assert_eq!(store.update_scale(scale(5)).await.expect("it is there")["spec"]["replicas"], 5);
+    assert_eq!(size(&store.get(&key("a")).await.expect("it is there")), 5);
+    store.update_scale(scale(6)).await.expect("it is there");
+    assert_eq!(sizes(&store).await, Ok(vec![("a".into(), 6)]));
+    // Another client wrote it, and a scale has shown it.
+    resize(&*server.store(), "a", 7).await.expect("it is there");
+    assert_eq!(store.scale(&key("a")).await.expect("it is there")["spec"]["replicas"], 7);
+    assert_eq!(size(&store.get(&key("a")).await.expect("it is there")), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scale_whose_answer_is_lost_is_read_from_the_server() {
+    let server = Server::new();
+    create(&*server.store(), "a").await.expect("a free name");
+    let (store, _user) = subscribed(&server).await;
+    server.fault(|faults| (faults.lags, faults.loses_answers) = (true, true));
+    let lost = store.update_scale(scale(5)).await;
+    assert!(matches!(lost, Err(Error::Unavailable { .. })), "{lost:?}");
+    assert_eq!(size(&store.get(&key("a")).await.expect("it is there")), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scale_that_the_cache_has_asks_no_server_later() {
+    let server = Server::new();
+    create(&*server.store(), "a").await.expect("a free name");
+    let (store, _user) = subscribed(&server).await;
+    store.get(&key("a")).await.expect("it is there");
+    store.scale(&key("a")).await.expect("it is there");
+    let before = server.count(|counts| &counts.gets);
+    store.get(&key("a")).await.expect("it is there");
+    assert_eq!(server.count(|counts| &counts.gets), before);
 }
 
 #[tokio::test(start_paused = true)]

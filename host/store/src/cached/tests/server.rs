@@ -12,7 +12,7 @@ use crate::cached::{CachedState, Delta, DeltaStream, Incarnation, LastState, Sta
 use crate::memory::MemoryStore;
 use crate::{
     Error, Event, EventType, Key, Kind, Options, Page, Precondition, Propagation, Query, Request, RequestCounts,
-    Resource, Result, Revision, Scope, Store, View, Watch, Write, WriteResponse,
+    Resource, Result, Revision, ScaleRequest, Scope, Store, View, Watch, Write, WriteResponse,
 };
 
 /// What goes wrong at the server, until it is changed.
@@ -198,6 +198,19 @@ impl Upstream for Server {
         Ok(UpstreamResponse { response: WriteResponse { resource, ..response }, at: None })
     }
 
+    async fn scale(&self, key: &Key) -> Result<Value> {
+        Ok(scale(&*self.asked(|counts| &counts.gets)?.get(key).await?))
+    }
+
+    async fn update_scale(&self, request: ScaleRequest) -> Result<Value> {
+        let store = self.asked(|counts| &counts.submits)?;
+        let resized = resize(&*store, request.key.name(), request.replicas).await?;
+        if self.faults.borrow().loses_answers {
+            return Err(Error::unavailable("the connection was reset"));
+        }
+        Ok(scale(&resized))
+    }
+
     fn counts(&self) -> RequestCounts {
         RequestCounts { sent: self.count(|counts| &counts.submits), ..RequestCounts::default() }
     }
@@ -294,6 +307,12 @@ pub(super) async fn delete(store: &dyn Store, name: &str) -> Result<Arc<Resource
     let (precondition, propagation) = (Precondition::default(), Propagation::Background);
     let written = store.write(Write::Delete { key: key(name), precondition, propagation }).await;
     written.map(|response| response.resource)
+}
+
+/// Returns the scale of a widget: its size.
+fn scale(widget: &Resource) -> Value {
+    let metadata = json!({"name": widget.key().name(), "resourceVersion": widget.revision().to_string()});
+    json!({"kind": "Scale", "metadata": metadata, "spec": {"replicas": size(widget)}})
 }
 
 /// Returns the size of a resource.
