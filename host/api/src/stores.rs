@@ -140,7 +140,8 @@ fn item(status: &StoreStatus, stores: &Stores) -> Value {
 
 /// Returns the cache of one kind.
 fn cache(cache: &CacheStatus) -> Value {
-    let CacheStatus { kind, view, state, users, resources, bytes, revision, stale_lists, reason, obstacle } = cache;
+    let CacheStatus { kind, view, state, users, resources, unreadable, bytes, revision, stale_lists, reason, obstacle } =
+        cache;
     let (state, since) = match state {
         CacheState::Listing => ("Listing", None),
         CacheState::Synced => ("Synced", None),
@@ -149,7 +150,7 @@ fn cache(cache: &CacheStatus) -> Value {
     };
     json!({
         "kind": kind.to_string(), "view": view, "state": state, "since": since, "users": users, "resources": resources,
-        "bytes": bytes, "revision": revision.map(|revision| revision.to_string()), "staleLists": stale_lists,
+        "unreadable": unreadable, "bytes": bytes, "revision": revision.map(|revision| revision.to_string()), "staleLists": stale_lists,
         "reason": reason, "obstacle": obstacle.map(Obstacle::as_str),
     })
 }

@@ -16,6 +16,7 @@ use tokio::sync::{MutexGuard, Notify, watch};
 use tokio::task::AbortHandle;
 
 use crate::catalog::{Catalog, Discovery, ServedKind};
+use crate::document::UnreadableDocument;
 use crate::errors::Failure;
 use crate::follow::machine::Hints;
 use crate::follow::{Follow, Subject};
@@ -23,7 +24,7 @@ use crate::requests::{Call, Requests, spread};
 use crate::settings::Settings;
 use crate::{path, read, write};
 
-/// Kinds about which something is remembered.
+/// Kinds, and resources, about which something is remembered.
 const KINDS_MAX: usize = 4096;
 /// Shortest time between two readings of the catalog that somebody asks for.
 const REFRESH_INTERVAL_MIN: Duration = Duration::from_secs(3);
@@ -47,6 +48,8 @@ struct Learnt {
     hints: BTreeMap<Kind, Hints>,
     /// The kinds whose strategic merge patches are computed here.
     computed: BTreeSet<Kind>,
+    /// Resources whose documents could not be read, with the revisions that were told.
+    unreadable: BTreeMap<Key, Revision>,
 }
 
 impl Cluster {
@@ -121,6 +124,17 @@ impl Cluster {
             learnt.computed.clear();
         }
         learnt.computed.insert(kind.clone());
+    }
+
+    /// Tells, once for each revision, that a list leaves out a resource.
+    pub(crate) fn tell_unreadable(&self, UnreadableDocument { key, at, reason }: &UnreadableDocument) {
+        let mut learnt = self.learnt();
+        if learnt.unreadable.len() >= KINDS_MAX {
+            learnt.unreadable.clear();
+        }
+        if learnt.unreadable.insert(key.clone(), *at) != Some(*at) {
+            tracing::warn!(store = &*self.settings.name, %key, reason = ?reason, "a list leaves out a resource");
+        }
     }
 
     fn learnt(&self) -> std::sync::MutexGuard<'_, Learnt> {

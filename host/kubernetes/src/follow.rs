@@ -16,7 +16,7 @@ use self::machine::{Hints, Machine, Next, Request, Saw};
 use crate::catalog::ServedKind;
 use crate::document;
 use crate::errors::Failure;
-use crate::lines::Lines;
+use crate::lines::{LINE_BYTES_MAX, Line, Lines};
 use crate::path::Parameters;
 use crate::requests::{Call, Requests, spread};
 
@@ -178,7 +178,13 @@ impl Follow {
         };
         loop {
             if let Some(line) = watch.lines.next() {
-                let line = document::line(&line, &self.kind, &self.version)?;
+                let line = match line {
+                    Line::Whole(text) => document::line(&text, &self.kind, &self.version)?,
+                    Line::Head(head) => {
+                        let line = document::long_line(&head, &self.kind, &self.version);
+                        line.ok_or_else(|| too_long(&self.kind))?
+                    }
+                };
                 return Ok(Saw::Line(line));
             }
             let lived = watch.since.elapsed();
@@ -193,11 +199,15 @@ impl Follow {
             };
             watch.heard = tokio::time::Instant::now();
             if watch.lines.add(&bytes).is_err() {
-                let failure = Failure::TooLong(crate::lines::LINE_BYTES_MAX as u64);
-                return Err(failure.about(&format!("watch of {}", self.kind)));
+                return Err(too_long(&self.kind));
             }
         }
     }
+}
+
+/// Returns the error of a line that is too long and does not tell its resource.
+fn too_long(kind: &Kind) -> Error {
+    Failure::TooLong(LINE_BYTES_MAX as u64).about(&format!("watch of {kind}"))
 }
 
 /// Returns the type of a list that has what a view needs.

@@ -82,6 +82,9 @@ async fn one_page(
     let call = Call::get("list", parameters.after(&path)).waiting_for_list();
     let answer = cluster.requests.send(call).await.map_err(|failure| list_error(cluster, kind, from, failure))?;
     let mut page = document::page(&answer.body, &served.kind, version)?;
+    for document in &page.unreadable {
+        cluster.tell_unreadable(document);
+    }
     page.items.retain(|resource| selector.matches(resource));
     Ok(page)
 }

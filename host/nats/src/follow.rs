@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use async_nats::Message;
 use async_trait::async_trait;
-use homeostat_store::cached::{Delta, DeltaStream, LastState, Start};
+use homeostat_store::cached::{Delta, DeltaStream, Start};
 use homeostat_store::{Error, Kind, Result, Revision};
 
 use self::deliveries::{Deliveries, Source, StreamItem, header};
@@ -90,7 +90,8 @@ impl BucketStream {
             ValueContent::Unreadable(reason) => {
                 let subject = message.subject.as_str();
                 tracing::warn!(bucket = self.bucket, subject = ?subject, sequence, "a value is no resource: {reason}");
-                LastState::Unknown
+                let key = self.subjects.address(&message.subject)?.key(&self.kind.version);
+                return Some(Delta::Unreadable { key, reason, at: Revision(sequence) });
             }
         };
         let key = self.subjects.address(&message.subject)?.key(&self.kind.version);

@@ -135,7 +135,7 @@ impl<'a> Follower<'a> {
                 },
                 delta = self.resources.next() => match delta? {
                     Delta::Listed(resource) | Delta::Put(resource) => self.write_status(&resource).await?,
-                    Delta::Gone { key, .. } => self.went(&key).await?,
+                    Delta::Gone { key, .. } | Delta::Unreadable { key, .. } => self.went(&key).await?,
                     Delta::ListEnd { .. } | Delta::Through(_) => {}
                 },
                 () = &mut end => return Ok(()),

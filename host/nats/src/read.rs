@@ -77,7 +77,9 @@ impl BucketState {
                         bytes -= before.bytes();
                     }
                 }
-                Delta::Gone { key, .. } => bytes -= found.remove(&place(&key)).map_or(0, |before| before.bytes()),
+                Delta::Gone { key, .. } | Delta::Unreadable { key, .. } => {
+                    bytes -= found.remove(&place(&key)).map_or(0, |before| before.bytes());
+                }
                 Delta::ListEnd { at } => break at,
                 Delta::Through(_) => {}
             }

@@ -33,6 +33,7 @@ mod shown;
 #[cfg(test)]
 mod tests;
 mod unchanged;
+mod unreadable;
 mod upstream;
 mod writes;
 

@@ -150,6 +150,11 @@ impl Error {
         Self::Unavailable { reason: reason.to_string() }
     }
 
+    /// Builds the error for a resource whose document this host cannot read, from the reason.
+    pub fn unreadable(key: &Key, reason: impl std::fmt::Display) -> Self {
+        Self::unavailable(format!("the document of {key} cannot be read: {reason}"))
+    }
+
     pub(crate) fn not_found(key: &Key) -> Self {
         Self::NotFound { what: key.to_string() }
     }

@@ -46,6 +46,8 @@ pub struct CacheStatus {
     pub users: usize,
     /// Number of resources.
     pub resources: usize,
+    /// Number of resources that are left out, because this host cannot read their documents.
+    pub unreadable: usize,
     /// Its memory, in bytes.
     pub bytes: u64,
     /// The revision up to which it has every change; `None` before the first list.

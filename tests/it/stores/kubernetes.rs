@@ -5,6 +5,7 @@ mod faults;
 mod follow;
 mod identity;
 mod scale;
+mod unreadable;
 mod writes;
 
 use std::path::PathBuf;

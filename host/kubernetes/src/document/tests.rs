@@ -1,7 +1,7 @@
-use homeostat_store::{Error, Kind, Revision};
+use homeostat_store::{Error, Key, Kind, Revision};
 use serde_json::json;
 
-use super::{WatchLine, line, page, resource};
+use super::{UnreadableDocument, WatchLine, line, long_line, page, resource};
 
 fn pods() -> Kind {
     Kind::new("", "v1", "Pod")
@@ -78,4 +78,69 @@ fn anything_else_is_quoted_and_unavailable() {
     ] {
         assert!(matches!(line(text.as_bytes(), &pods(), "v1"), Err(Error::Unavailable { .. })), "{text}");
     }
+}
+
+/// The text of a pod that this host cannot read.
+fn deep_pod(levels: usize) -> String {
+    let (begin, end) = (r#"{"a":"#.repeat(levels), "}".repeat(levels));
+    format!(
+        r#"{{"kind":"Pod","apiVersion":"v1","spec":{begin}1{end},"metadata":{{"name":"a","namespace":"n","resourceVersion":"7"}}}}"#
+    )
+}
+
+fn key() -> Key {
+    Key::new(pods(), "n", "a")
+}
+
+#[test]
+fn an_item_that_cannot_be_read_leaves_the_others_of_its_page() {
+    let other = json!({"metadata": {"name": "b", "resourceVersion": "8"}});
+    for levels in [100, 126, 127, 5000] {
+        let list = format!(r#"{{"metadata":{{"resourceVersion":"70"}},"items":[{},{other}]}}"#, deep_pod(levels));
+        let page = page(list.as_bytes(), &pods(), "v1").unwrap();
+        assert_eq!(page.items.iter().map(|item| item.key().name()).collect::<Vec<_>>(), ["b"], "{levels}");
+        let [unreadable] = page.unreadable.as_slice() else { panic!("{levels}: {:?}", page.unreadable) };
+        assert_eq!((&unreadable.key, unreadable.at), (&key(), Revision(7)));
+    }
+    let refused = resource(&deep_pod(100), &pods(), "v1").unwrap_err().to_string();
+    assert!(refused.contains("v1/Pod n/a cannot be read: document: is nested too deeply"), "{refused}");
+}
+
+#[test]
+fn a_line_whose_document_cannot_be_read_tells_its_resource() {
+    let parse = |event: &str| {
+        let text = format!(r#"{{"type":"{event}","object":{}}}"#, deep_pod(200));
+        line(text.as_bytes(), &pods(), "v1").unwrap()
+    };
+    for event in ["ADDED", "MODIFIED"] {
+        assert!(
+            matches!(parse(event), WatchLine::Unreadable(UnreadableDocument { key: of, at: Revision(7), .. }) if of == key())
+        );
+    }
+    assert!(matches!(parse("DELETED"), WatchLine::Gone { key: of, at: Revision(7) } if of == key()));
+}
+
+#[test]
+fn the_beginning_of_a_long_line_tells_its_resource() {
+    let text = json!({"type": "MODIFIED", "object": {"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"annotations": {"a": {"name": "other"}}, "name": "a", "namespace": "n", "resourceVersion": "7",
+        "uid": "u"}, "spec": {"metadata": {"name": "other"}, "text": "x"}}});
+    // The fields in the order of a server, which is that of the names.
+    let text = format!(r#"{{"type":"MODIFIED","object":{}}}"#, text["object"]);
+    let whole = text.find(r#","uid""#).unwrap();
+    for end in 0..text.len() {
+        let found = long_line(&text.as_bytes()[..end], &pods(), "v1");
+        match found {
+            Some(WatchLine::Unreadable(UnreadableDocument { key: of, at: Revision(7), .. })) if of == key() => {
+                assert!(end >= whole, "{end}");
+            }
+            Some(other) => panic!("{other:?}"),
+            None => assert!(end < whole, "{end}"),
+        }
+    }
+    let deleted = text.replace("MODIFIED", "DELETED");
+    assert!(
+        matches!(long_line(deleted.as_bytes(), &pods(), "v1"), Some(WatchLine::Gone { key: of, .. }) if of == key())
+    );
+    assert!(long_line(text.replace("MODIFIED", "ERROR").as_bytes(), &pods(), "v1").is_none());
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use homeostat_store::cached::{Delta, LastState, Start};
 use homeostat_store::{Error, Kind, Resource, Revision};
 
-use crate::document::{ListedPage, WatchLine};
+use crate::document::{ListedPage, UnreadableDocument, WatchLine};
 use crate::errors::{Failure, Status};
 
 /// Resources in a page of a list.
@@ -173,7 +173,8 @@ impl Machine {
         Request::Page { exactly, from, limit: self.hints.page_limit }
     }
 
-    fn page_listed(&mut self, ListedPage { items, at, next }: ListedPage, out: &mut VecDeque<Delta>) -> Next {
+    fn page_listed(&mut self, page: ListedPage, out: &mut VecDeque<Delta>) -> Next {
+        let ListedPage { items, unreadable, at, next } = page;
         let exactly = match self.phase {
             Phase::Paging { exactly, .. } => exactly,
             // The content of the server was replaced by an older one: nobody would send it the changes.
@@ -181,6 +182,7 @@ impl Machine {
             Phase::Probing | Phase::Streaming { .. } | Phase::Watching => return self.watch_after(self.through),
         };
         out.extend(items.into_iter().map(Delta::Listed));
+        out.extend(unreadable.into_iter().map(left_out));
         match next {
             Some(token) => {
                 self.phase = Phase::Paging { exactly, is_first: false };
@@ -206,7 +208,14 @@ impl Machine {
                 self.phase = Phase::Streaming { not_before, has_listed: true };
                 out.push_back(Delta::Listed(resource));
             }
+            (WatchLine::Unreadable(document), Phase::Streaming { not_before, .. }) => {
+                self.phase = Phase::Streaming { not_before, has_listed: true };
+                out.push_back(left_out(document));
+            }
             (WatchLine::Deleted(resource), Phase::Streaming { .. }) => out.push_back(gone(resource)),
+            (WatchLine::Gone { key, at }, Phase::Streaming { .. }) => {
+                out.push_back(Delta::Gone { key, last: LastState::Unknown, at });
+            }
             (WatchLine::Bookmark { at, ends_list: true }, Phase::Streaming { .. }) => {
                 out.push_back(Delta::ListEnd { at });
                 self.phase = Phase::Watching;
@@ -220,13 +229,23 @@ impl Machine {
                 }
             }
             (WatchLine::Changed(resource), _) => {
-                if self.is_new(&resource) {
+                if self.is_new(resource.revision()) {
                     out.push_back(Delta::Put(resource));
                 }
             }
+            (WatchLine::Unreadable(document), _) => {
+                if self.is_new(document.at) {
+                    out.push_back(left_out(document));
+                }
+            }
             (WatchLine::Deleted(resource), _) => {
-                if self.is_new(&resource) {
+                if self.is_new(resource.revision()) {
                     out.push_back(gone(resource));
+                }
+            }
+            (WatchLine::Gone { key, at }, _) => {
+                if self.is_new(at) {
+                    out.push_back(Delta::Gone { key, last: LastState::Unknown, at });
                 }
             }
         }
@@ -234,9 +253,9 @@ impl Machine {
     }
 
     /// Returns whether a change was not delivered yet, and moves on to it.
-    fn is_new(&mut self, resource: &Arc<Resource>) -> bool {
-        let is_new = resource.revision() > self.through;
-        self.through = self.through.max(resource.revision());
+    fn is_new(&mut self, at: Revision) -> bool {
+        let is_new = at > self.through;
+        self.through = self.through.max(at);
         is_new
     }
 
@@ -315,6 +334,10 @@ impl Machine {
 
 fn gone(last: Arc<Resource>) -> Delta {
     Delta::Gone { key: last.key().clone(), at: last.revision(), last: LastState::Whole(last) }
+}
+
+fn left_out(UnreadableDocument { key, at, reason }: UnreadableDocument) -> Delta {
+    Delta::Unreadable { key, reason, at }
 }
 
 /// Returns whether the server does not send lists by watches: its version is too old, or the feature is off.

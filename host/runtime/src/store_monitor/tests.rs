@@ -31,6 +31,7 @@ fn with_cache(kind: &str, obstacle: Option<Obstacle>) -> StoreStatus {
         state: CacheState::Listing,
         users: 1,
         resources: 0,
+        unreadable: 0,
         bytes: 0,
         revision: None,
         stale_lists: 0,

@@ -10,6 +10,7 @@ use super::budget::{Budget, BudgetExceeded, Charge, bytes_of};
 use super::own_writes::{OwnWrite, OwnWrites};
 use super::replace::{ReplaceError, is_same, replace};
 use super::shown::Shown;
+use super::unreadable::UnreadableDocuments;
 use super::upstream::{CachedState, LastState, Start};
 use crate::contents::{Contents, Documents, LockedContents, SharedContents};
 use crate::history::Bounds;
@@ -39,6 +40,8 @@ pub(super) struct KindState {
     /// A text of this kind, with which the texts of its resources are compressed.
     dictionary: Option<Arc<[u8]>>,
     pub(super) own: OwnWrites,
+    /// The resources that the contents lack.
+    pub(super) unreadable: UnreadableDocuments,
     /// A revision that the server has reached. Above the contents while the stream lags.
     pub(super) seen: Revision,
     /// How far the kind was shown without these contents. Reads ask the server until the contents are as far.
@@ -65,6 +68,7 @@ pub(super) struct SyncedContents {
 pub(super) struct PartialList {
     /// With the bytes that each takes beside the cache.
     resources: BTreeMap<Path, (Arc<Resource>, u64)>,
+    unreadable: UnreadableDocuments,
     charge: Charge,
     /// Whether a user asked for a past state. Reads ask the server until the cache has caught up.
     is_past: bool,
@@ -104,6 +108,7 @@ impl CachedKind {
             charge: budget.charge(),
             dictionary: None,
             own: OwnWrites::default(),
+            unreadable: UnreadableDocuments::default(),
             seen: shown.revision,
             shown,
             state: CacheState::Listing,
@@ -164,7 +169,8 @@ impl CachedKind {
     pub(super) fn begin_list(&self, start: Start) -> PartialList {
         self.lock().dictionary = None;
         let is_past = matches!(start, Start::Exactly(_));
-        PartialList { resources: BTreeMap::new(), charge: self.budget.charge(), is_past }
+        let unreadable = UnreadableDocuments::default();
+        PartialList { resources: BTreeMap::new(), unreadable, charge: self.budget.charge(), is_past }
     }
 
     /// Adds a resource to a list. What the cache has already takes no further memory.
@@ -183,20 +189,29 @@ impl CachedKind {
         };
         let before = list.resources.get(&path).map_or(0, |(_, bytes)| *bytes);
         list.charge.replace(before, bytes)?;
+        list.unreadable.remove(&path);
         list.resources.insert(path, (kept, bytes));
         Ok(())
     }
 
     /// Removes a resource from a list.
     pub(super) fn remove_listed(list: &mut PartialList, key: &Key) {
-        if let Some((_, bytes)) = list.resources.remove(&Path::of(key)) {
+        let path = Path::of(key);
+        list.unreadable.remove(&path);
+        if let Some((_, bytes)) = list.resources.remove(&path) {
             list.charge.release(bytes);
         }
     }
 
+    /// Leaves a resource out of a list.
+    pub(super) fn leave_out_listed(list: &mut PartialList, key: &Key, reason: &str) {
+        Self::remove_listed(list, key);
+        list.unreadable.insert(key, reason);
+    }
+
     /// Makes a full list the content of the cache. The difference to the content before becomes events.
     pub(super) fn end_list(&self, list: PartialList, at: Revision) -> Result<(), ListRefusal> {
-        let PartialList { resources, charge, is_past } = list;
+        let PartialList { resources, unreadable, charge, is_past } = list;
         let rows = resources.into_iter().map(|(path, (resource, _))| (path, resource)).collect();
         let mut state = self.lock();
         if state.synced.is_none() && at < state.shown.revision && !is_past {
@@ -216,6 +231,7 @@ impl CachedKind {
                 Err(ReplaceError::Contradiction) => {}
                 Ok(events) => {
                     drop(charge);
+                    state.unreadable = unreadable;
                     for event in events {
                         state.commit(&mut contents, event)?;
                     }
@@ -226,7 +242,7 @@ impl CachedKind {
             }
         }
         state.end_contents(|newest| Error::Expired { oldest: newest });
-        state.charge = charge;
+        (state.charge, state.unreadable) = (charge, unreadable);
         let contents = Contents::of(rows, at, self.bounds, Documents::Copied);
         let contents = SharedContents::new(contents, Arc::clone(&self.clock));
         state.synced = Some(SyncedContents { id: self.clock.uid().into(), contents: Arc::clone(&contents) });
@@ -243,7 +259,9 @@ impl CachedKind {
             if revision <= contents.newest() {
                 return Ok(());
             }
-            let previous = contents.stored(&Path::of(resource.key())).cloned();
+            let path = Path::of(resource.key());
+            state.unreadable.remove(&path);
+            let previous = contents.stored(&path).cloned();
             let kind = if previous.is_some() { EventType::Modified } else { EventType::Added };
             state.commit(contents, Event { kind, resource: resource.without_document(), previous, revision })
         })
@@ -256,6 +274,7 @@ impl CachedKind {
                 return Ok(());
             }
             let path = Path::of(key);
+            state.unreadable.remove(&path);
             if let LastState::Metadata(last) = last {
                 state.commit_missed(contents, &path, last, at)?;
             }
@@ -270,6 +289,33 @@ impl CachedKind {
             let event = Event { kind: EventType::Deleted, resource, previous: Some(previous), revision: at };
             state.commit(contents, event)
         })
+    }
+
+    /// Leaves out a resource whose document cannot be read. Watches are told that it is gone.
+    pub(super) fn leave_out(&self, key: &Key, reason: &str, at: Revision) -> Result<(), BudgetExceeded> {
+        self.change(|state, contents| {
+            if at <= contents.newest() {
+                return Ok(());
+            }
+            state.unreadable.insert(key, reason);
+            let Some(previous) = contents.stored(&Path::of(key)).cloned() else {
+                contents.advance(at);
+                return Ok(());
+            };
+            let (kind, resource) = (EventType::Deleted, previous.at(at));
+            state.commit(contents, Event { kind, resource, previous: Some(previous), revision: at })
+        })
+    }
+
+    /// Returns the error of a write of a resource whose document cannot be read.
+    pub(super) fn unreadable(&self, key: &Key) -> Option<Error> {
+        let (state, path) = (self.lock(), Path::of(key));
+        state.unreadable.error(&path).filter(|_| state.own.get(&path).is_none())
+    }
+
+    /// Returns what a person should know of documents that cannot be read.
+    pub(super) fn note(&self) -> Option<String> {
+        self.lock().unreadable.describe()
     }
 
     /// Records that nothing else has happened up to a revision.
@@ -381,6 +427,7 @@ impl CachedKind {
             }
             Some(OwnWrite::Gone { at: Some(at), .. }) => CachedState::Known { resource: None, at: *at },
             Some(OwnWrite::Gone { at: None, .. }) => CachedState::Unknown,
+            None if state.unreadable.has_more() && contents.stored(&path).is_none() => CachedState::Unknown,
             None => CachedState::Known { resource: contents.get(key), at: contents.newest() },
         }
     }
@@ -395,6 +442,7 @@ impl CachedKind {
             state: state.state,
             users: *self.users.borrow(),
             resources: contents.as_ref().map_or(0, |contents| contents.all_stored().len()),
+            unreadable: state.unreadable.len(),
             bytes: state.charge.bytes(),
             revision: contents.map(|contents| contents.newest()),
             stale_lists: state.stale_lists,
@@ -491,6 +539,7 @@ impl KindState {
 
     /// Removes the contents before it ends them, so that a read that finds them ended looks for others.
     fn end_contents(&mut self, error: impl FnOnce(Revision) -> Error) {
+        self.unreadable = UnreadableDocuments::default();
         if let Some(SyncedContents { contents, .. }) = self.synced.take() {
             contents.end(error(contents.newest()));
         }

@@ -21,6 +21,8 @@ const OWN_WRITES_WAIT: Duration = Duration::from_millis(100);
 enum Lookup {
     /// The resource, `None` if there is none.
     Known(Option<Arc<Resource>>),
+    /// The document of the resource cannot be read.
+    Unreadable(Error),
     /// The server has to be asked.
     Ask,
     /// The cache does not know yet.
@@ -47,6 +49,7 @@ impl SharedState {
         };
         match found {
             Lookup::Known(resource) => resource.ok_or_else(|| Error::not_found(key)),
+            Lookup::Unreadable(error) => Err(error),
             Lookup::Ask | Lookup::Wait => self.get_live(key).await,
         }
     }
@@ -323,13 +326,19 @@ fn lookup(state: &KindState, key: &Key) -> Lookup {
     if !is_above_floor(state) {
         return Lookup::Wait;
     }
-    match state.own.get(&Path::of(key)) {
-        Some(OwnWrite::Put(resource)) => Lookup::Known(Some(resource.without_document())),
-        Some(OwnWrite::Gone { .. }) => Lookup::Known(None),
-        None => match synced.contents.lock() {
-            Ok(contents) => Lookup::Known(contents.get(key)),
-            Err(_) => Lookup::Wait,
-        },
+    let path = Path::of(key);
+    match state.own.get(&path) {
+        Some(OwnWrite::Put(resource)) => return Lookup::Known(Some(resource.without_document())),
+        Some(OwnWrite::Gone { .. }) => return Lookup::Known(None),
+        None => {}
+    }
+    if let Some(error) = state.unreadable.error(&path) {
+        return Lookup::Unreadable(error);
+    }
+    match synced.contents.lock().map(|contents| contents.get(key)) {
+        Ok(None) if state.unreadable.has_more() => Lookup::Ask,
+        Ok(resource) => Lookup::Known(resource),
+        Err(_) => Lookup::Wait,
     }
 }
 

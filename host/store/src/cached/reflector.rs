@@ -171,6 +171,7 @@ impl Reflector {
         match (delta, list.as_mut()) {
             (Delta::Listed(resource) | Delta::Put(resource), Some(list)) => self.kind.add_listed(list, &resource)?,
             (Delta::Gone { key, .. }, Some(list)) => CachedKind::remove_listed(list, &key),
+            (Delta::Unreadable { key, reason, .. }, Some(list)) => CachedKind::leave_out_listed(list, &key, &reason),
             (Delta::ListEnd { at }, _) => {
                 if self.kind.lock().synced.is_some() {
                     // Other content would delete everything that it lacks.
@@ -191,6 +192,7 @@ impl Reflector {
         match delta {
             Delta::Put(resource) => self.kind.put(&resource)?,
             Delta::Gone { key, last, at } => self.kind.gone(&key, &last, at)?,
+            Delta::Unreadable { key, reason, at } => self.kind.leave_out(&key, &reason, at)?,
             Delta::Through(revision) => self.kind.through(revision)?,
             // A list that nobody asked for has no beginning: list again.
             Delta::Listed(_) | Delta::ListEnd { .. } => {

@@ -24,6 +24,9 @@ pub(super) const KINDS_MAX: usize = 1024;
 /// The time between two records of how far the content has come.
 const RECORD_INTERVAL: Duration = Duration::from_secs(60);
 
+/// Kinds with documents that cannot be read, of which a store has a note.
+const UNREADABLE_NOTES_MAX: usize = 8;
+
 /// The note on a server that does not tell which content it has.
 const UNNAMED: &str = "its server does not tell which content it has: content that is exchanged while the host is down is not noticed, and resources in other stores whose owners live here are not deleted after them";
 
@@ -252,7 +255,9 @@ impl SharedState {
         });
         let server = self.monitor.state();
         let unnamed = (server.is_ready() && server.content().is_none()).then(|| UNNAMED.to_owned());
-        self.upstream.notes().into_iter().chain(renamed).chain(unnamed).collect()
+        let kinds: Vec<Arc<CachedKind>> = self.kinds().values().cloned().collect();
+        let unreadable = kinds.iter().filter_map(|kind| kind.note()).take(UNREADABLE_NOTES_MAX);
+        self.upstream.notes().into_iter().chain(renamed).chain(unnamed).chain(unreadable).collect()
     }
 
     /// Ends all caches and watches with `Closed`.

@@ -9,6 +9,7 @@ mod random;
 mod replaced;
 mod server;
 mod streams;
+mod unreadable;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -212,6 +212,15 @@ pub enum Delta {
         /// The revision of the deletion.
         at: Revision,
     },
+    /// A resource has a document that this host cannot read. It belongs to no list, and is no deletion either.
+    Unreadable {
+        /// The resource.
+        key: Key,
+        /// Why its document cannot be read, for a person.
+        reason: String,
+        /// The revision of the document.
+        at: Revision,
+    },
     /// All changes up to this revision were delivered, and nothing else has happened to the kind.
     Through(Revision),
 }

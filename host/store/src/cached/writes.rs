@@ -9,7 +9,7 @@ use super::shared_state::SharedState;
 use super::unchanged::is_unchanged;
 use super::upstream::{CachedState, UpstreamResponse};
 use crate::model::Path;
-use crate::{Error, EventType, Key, Request, Result, WriteResponse};
+use crate::{Error, EventType, Key, Request, Result, WriteResponse, validate};
 
 /// Fenced resources that a write reads when there are too many.
 const FENCES_AT_ONCE: usize = 16;
@@ -42,11 +42,20 @@ impl Drop for SentWrite<'_> {
 
 impl SharedState {
     /// As [`Store::submit`](crate::Store::submit).
-    pub(super) async fn submit(&self, request: Request) -> Result<WriteResponse> {
+    pub(super) async fn submit(&self, mut request: Request) -> Result<WriteResponse> {
+        // The server takes documents that this host could not read.
+        if self.upstream.schemas().is_none()
+            && let Some(value) = request.write.value_mut()
+        {
+            validate::nesting("document", value)?;
+        }
         self.gate().await?;
         let target = request.write.target()?;
         let kind = self.kind(&target.kind);
         let key = target.name.map(|name| Key::new(target.kind, &target.namespace, &name));
+        if let Some(error) = kind.as_ref().zip(key.as_ref()).and_then(|(kind, key)| kind.unreadable(key)) {
+            return Err(error);
+        }
         let cached = kind.as_ref().zip(key.as_ref()).map_or(CachedState::Unknown, |(kind, key)| kind.cached(key));
         if let Some(response) = self.unchanged(&request, &cached) {
             return Ok(response);

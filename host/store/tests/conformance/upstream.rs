@@ -150,7 +150,7 @@ impl MemoryStream {
 fn key(delta: &Delta) -> Option<&Key> {
     match delta {
         Delta::Put(resource) => Some(resource.key()),
-        Delta::Gone { key, .. } => Some(key),
+        Delta::Gone { key, .. } | Delta::Unreadable { key, .. } => Some(key),
         Delta::Listed(_) | Delta::ListEnd { .. } | Delta::Through(_) => None,
     }
 }

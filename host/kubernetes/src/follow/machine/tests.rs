@@ -9,7 +9,7 @@ use proptest::{prop_assert, prop_assert_eq, prop_oneof, proptest};
 use serde_json::json;
 
 use super::{Hints, Machine, Next, PAGE_LIMIT_LARGE, Request, Saw};
-use crate::document::{ListedPage, WatchLine};
+use crate::document::{ListedPage, UnreadableDocument, WatchLine};
 use crate::errors::{Cause, Details, Failure, Status};
 
 const NOW: Start = Start::Now { not_before: None };
@@ -37,7 +37,7 @@ fn future() -> Failure {
 }
 
 fn page(items: Vec<Arc<Resource>>, at: u64, next: Option<&str>) -> Saw {
-    Saw::Page(ListedPage { items, at: Revision(at), next: next.map(str::to_owned) })
+    Saw::Page(ListedPage { items, unreadable: Vec::new(), at: Revision(at), next: next.map(str::to_owned) })
 }
 
 fn bookmark(at: u64, ends_list: bool) -> Saw {
@@ -88,6 +88,27 @@ fn a_list_comes_as_the_beginning_of_a_watch() {
     assert_eq!(stream.step(Saw::Line(WatchLine::Changed(widget("b", 6)))), Next::Read);
     let expected = [Delta::Listed(widget("a", 2)), Delta::ListEnd { at: Revision(5) }, Delta::Put(widget("b", 6))];
     assert_eq!(stream.deltas(), expected);
+}
+
+#[test]
+fn a_line_that_cannot_be_read_is_told_once_and_the_watch_goes_on() {
+    let key = widget("a", 7).key().clone();
+    let reason = "no".to_owned();
+    let line = || {
+        let document = UnreadableDocument { key: key.clone(), at: Revision(7), reason: reason.clone() };
+        Saw::Line(WatchLine::Unreadable(document))
+    };
+    let left_out = Delta::Unreadable { key: key.clone(), reason: reason.clone(), at: Revision(7) };
+    let mut stream = Stream::watching(5);
+    assert_eq!([stream.step(line()), stream.step(line())], [Next::Read, Next::Read]);
+    let gone = WatchLine::Gone { key: key.clone(), at: Revision(8) };
+    assert_eq!(stream.step(Saw::Line(gone)), Next::Read);
+    let deleted = Delta::Gone { key: key.clone(), last: LastState::Unknown, at: Revision(8) };
+    assert_eq!(stream.deltas(), [left_out.clone(), deleted]);
+    let (mut list, _) = Stream::new(NOW, Hints::default());
+    assert_eq!(list.step(line()), Next::Read);
+    assert_eq!(list.step(bookmark(9, true)), Next::Read);
+    assert_eq!(list.deltas(), [left_out, Delta::ListEnd { at: Revision(9) }]);
 }
 
 #[test]
@@ -350,7 +371,7 @@ impl Reader {
                 self.known.insert(name(&resource), resource.revision().0);
                 resource.revision()
             }
-            Delta::Gone { key, at, .. } => {
+            Delta::Gone { key, at, .. } | Delta::Unreadable { key, at, .. } => {
                 self.known.remove(key.name());
                 at
             }
@@ -389,7 +410,7 @@ impl Reader {
         } else if let Some(line) = server.after(self.sent) {
             self.sent = match &line {
                 WatchLine::Changed(resource) | WatchLine::Deleted(resource) => resource.revision().0,
-                WatchLine::Bookmark { .. } | WatchLine::Error(_) => unreachable!(),
+                other => unreachable!("{other:?}"),
             };
             self.see(Saw::Line(line));
         }

@@ -38,12 +38,26 @@ pub(super) struct Faults {
     pub(super) holds_changes: bool,
     /// The kind of this name cannot be opened.
     pub(super) forbids: Option<&'static str>,
+    /// The document of the widget of this name cannot be read.
+    pub(super) unreadable: Option<&'static str>,
     /// Streams that were opened before this number was reached have ended.
     pub(super) cuts: u64,
 }
 
 /// A past state: resources and their revision.
 pub(super) type Past = (Vec<Arc<Resource>>, Revision);
+
+impl Faults {
+    /// Returns a delta as a stream tells it.
+    fn read(&self, delta: Delta) -> Delta {
+        match delta {
+            Delta::Listed(resource) | Delta::Put(resource) if self.unreadable == Some(resource.key().name()) => {
+                Delta::Unreadable { key: resource.key().clone(), reason: "no".to_owned(), at: resource.revision() }
+            }
+            delta => delta,
+        }
+    }
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Counts {
@@ -171,7 +185,7 @@ impl Upstream for Server {
     async fn get(&self, key: &Key) -> Result<Arc<Resource>> {
         let found = self.asked(|counts| &counts.gets)?.get(key).await;
         self.answer().await;
-        found
+        if self.faults.borrow().unreadable == Some(key.name()) { Err(Error::unreadable(key, "no")) } else { found }
     }
 
     async fn list(&self, query: &Query) -> Result<Page> {
@@ -231,7 +245,7 @@ impl DeltaStream for ServerStream {
                 Some(_) => faults.lags || faults.holds_changes,
             };
             if !is_held && let Some(delta) = self.pending.pop_front() {
-                return Ok(delta);
+                return Ok(faults.read(delta));
             }
             tokio::select! {
                 biased;
