@@ -155,7 +155,8 @@ impl Params {
     pub(crate) fn query(&self, kind: Kind, namespace: Option<&str>) -> Result<Query, Failure> {
         let selector = self.selector(namespace)?;
         let from = self.next.clone().filter(|next| !next.is_empty());
-        Ok(Query { kind, selector, limit: self.limit.filter(|limit| *limit > 0), from, live: self.is_live() })
+        let limit = self.limit.filter(|limit| *limit > 0);
+        Ok(Query { selector, limit, from, live: self.is_live(), ..Query::all(kind) })
     }
 
     /// Returns whether a read asks past every cache of the host. The most recent state is also not older than any

@@ -60,6 +60,10 @@ impl Failure {
         Self::new(StatusCode::GONE, "Expired", message)
     }
 
+    pub(crate) fn not_acceptable(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+    }
+
     pub(crate) fn timeout(message: impl Into<String>) -> Self {
         Self::new(StatusCode::REQUEST_TIMEOUT, "Timeout", message)
     }

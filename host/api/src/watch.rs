@@ -10,7 +10,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::future::OptionFuture;
 use futures_util::stream;
-use homeostat_store::{Error, Event, EventType, Query, Resource, Revision, Scope, Selector, Watch};
+use homeostat_store::{Error, Event, EventType, Query, Resource, Revision, Scope, Selector, View, Watch};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
@@ -31,6 +31,12 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>) -> Result<Response, Fa
     let api = http.api;
     params.check_watch()?;
     let selector = request.selector()?;
+    let encoder = ResourceEncoder::of(request);
+    let has_whole = api.host.store().watched_view(&info.kind) == View::Whole;
+    if !has_whole && !matches!(encoder.format, ResponseFormat::Metadata) {
+        let reason = format!("a watch of {} has metadata alone here: accept PartialObjectMetadata", info.plural);
+        return Err(Failure::not_acceptable(reason));
+    }
     let (initial_events, after) = match params.watch_after()? {
         Some(revision) => (None, revision),
         None => {
@@ -45,7 +51,6 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>) -> Result<Response, Fa
         Err(error @ (Error::Expired { .. } | Error::FutureRevision { .. })) => return Ok(error_response(&error)),
         Err(error) => return Err(error.into()),
     };
-    let encoder = ResourceEncoder::of(request);
     let shared = Some((api.event_cache.clone(), info.kind.version.as_str().into()));
     let watch = WatchStream::new(watch, after, initial_events, selector, encoder, params);
     Ok(WatchStream { shared, ..watch }.response())

@@ -14,6 +14,8 @@ use homeostat_store::cached;
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::moves::MovedKinds;
 use homeostat_store::routes::HOME;
+#[cfg(any(feature = "kubernetes", feature = "nats"))]
+use homeostat_store::routes::Routes;
 use homeostat_store::schema::Schemas;
 use homeostat_store::{Options, RoutedStore, Store, StorePart};
 
@@ -56,6 +58,8 @@ pub(crate) async fn open(home: Arc<dyn Store>, file: Option<StoresFile>, data: &
     let opener = Opener {
         schemas: home.schemas().cloned().unwrap_or_default(),
         #[cfg(any(feature = "kubernetes", feature = "nats"))]
+        routes: file.routes.clone(),
+        #[cfg(any(feature = "kubernetes", feature = "nats"))]
         records: ContentRecords::open(data, file.stores.iter().map(|store| Arc::clone(&store.name)).collect())?,
     };
     let others = file.stores.into_iter().map(|store| opener.open(store)).collect::<Result<_>>()?;
@@ -87,6 +91,9 @@ pub(crate) async fn wait(stores: &Stores, most: Duration) -> Result<()> {
 struct Opener {
     /// Those of the host's own store. Stores that validate on this host share them.
     schemas: Schemas,
+    /// How much of the kinds the caches keep.
+    #[cfg(any(feature = "kubernetes", feature = "nats"))]
+    routes: Routes,
     #[cfg(any(feature = "kubernetes", feature = "nats"))]
     records: Arc<ContentRecords>,
 }
@@ -116,6 +123,7 @@ impl Opener {
             bytes_max: bytes_max.unwrap_or(defaults.bytes_max),
             accepted: self.records.of(name),
             record: Some(self.records.record(name)),
+            routes: self.routes.clone(),
             ..defaults
         }
     }

@@ -44,7 +44,7 @@ pub(crate) fn text<'a>(body: &'a [u8], kind: &Kind) -> Result<&'a str> {
 
 /// Lists resources. Pages have the order of the server; a list in one page that of [`Page::items`].
 pub(crate) async fn list(cluster: &Cluster, query: &Query) -> Result<Page> {
-    let Query { kind, selector, limit, from, live: _ } = query;
+    let Query { kind, selector, limit, from, live: _, view: _ } = query;
     selector.validate()?;
     if *limit == Some(0) {
         return Err(Error::invalid("limit", "must be 1 or more"));

@@ -140,6 +140,10 @@ impl Store for ValidatingStore {
         self.store.get(key).await
     }
 
+    async fn get_view(&self, key: &Key, view: View) -> homeostat_store::Result<Arc<Resource>> {
+        self.store.get_view(key, view).await
+    }
+
     async fn get_live(&self, key: &Key) -> homeostat_store::Result<Arc<Resource>> {
         self.store.get_live(key).await
     }

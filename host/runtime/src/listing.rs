@@ -9,13 +9,15 @@ const PAGE_ITEMS: usize = 500;
 
 /// Calls `each` with every resource of a kind, page by page, and returns the revision to watch from.
 ///
-/// That is the revision of the first page: changes while later pages are read are seen again, never missed.
+/// The resources have the part that watches of the kind tell. The revision is that of the first page: changes while
+/// later pages are read are seen again, never missed.
 pub(crate) async fn for_each_listed(
     store: &dyn Store,
     kind: &Kind,
     mut each: impl FnMut(&Arc<Resource>) + Send,
 ) -> homeostat_store::Result<Revision> {
-    let mut query = Query { limit: Some(PAGE_ITEMS), ..Query::all(kind.clone()) };
+    let view = store.watched_view(kind);
+    let mut query = Query { limit: Some(PAGE_ITEMS), view, ..Query::all(kind.clone()) };
     let mut first = None;
     loop {
         let page = store.list(&query).await?;

@@ -7,6 +7,8 @@
 //!   at the server and keeps a cache of it. All reads and watches of the kind share that cache. The cache
 //!   ends some time after its last user.
 //! * Reads of any other kind ask the server.
+//! * The cache of a kind has whole resources, or their metadata alone ([`Options::routes`]). Then reads of whole
+//!   resources ask the server, and watches tell metadata.
 //! * A read never goes back: own writes and live reads are shown on top of the cache until the cache has
 //!   them. A read of a resource whose write was not answered asks the server. So do all reads of a kind until
 //!   its cache has reached what was shown before the cache began.
@@ -14,8 +16,8 @@
 //!   they ended. After a gap that is too long, a full list is turned into events.
 //! * The content of a server that was emptied, restored or exchanged is not used until a person accepts it.
 //!
-//! Deliberately absent: protocols, addresses and credentials, which belong to the [`Upstream`]s; persistence
-//! of the cache; and views smaller than whole resources.
+//! Deliberately absent: protocols, addresses and credentials, which belong to the [`Upstream`]s; and persistence
+//! of the cache.
 
 mod availability;
 mod budget;
@@ -123,7 +125,11 @@ impl Drop for CachedStore {
 #[async_trait]
 impl Store for CachedStore {
     async fn get(&self, key: &Key) -> Result<Arc<Resource>> {
-        self.shared.get(key).await
+        self.shared.get(key, View::Whole).await
+    }
+
+    async fn get_view(&self, key: &Key, view: View) -> Result<Arc<Resource>> {
+        self.shared.get(key, view).await
     }
 
     async fn get_live(&self, key: &Key) -> Result<Arc<Resource>> {
@@ -164,6 +170,10 @@ impl Store for CachedStore {
 
     fn subscribe(&self, kind: &Kind, _: View) -> Subscription {
         self.join(kind, Start::Now { not_before: None }).map_or_else(Subscription::none, Subscription::new)
+    }
+
+    fn watched_view(&self, kind: &Kind) -> View {
+        self.shared.options.view(kind)
     }
 
     fn status(&self) -> Vec<StoreStatus> {

@@ -203,6 +203,10 @@ impl Store for RoutedStore {
         Ok(self.join(self.store(key.kind()).get(key).await?))
     }
 
+    async fn get_view(&self, key: &Key, view: View) -> Result<Arc<Resource>> {
+        Ok(self.join(self.store(key.kind()).get_view(key, view).await?))
+    }
+
     async fn get_live(&self, key: &Key) -> Result<Arc<Resource>> {
         Ok(self.join(self.store(key.kind()).get_live(key).await?))
     }
@@ -243,6 +247,10 @@ impl Store for RoutedStore {
     fn subscribe(&self, kind: &Kind, view: View) -> Subscription {
         let at_most = self.routes.of(kind).view;
         self.store(kind).subscribe(kind, smaller(view, at_most))
+    }
+
+    fn watched_view(&self, kind: &Kind) -> View {
+        self.store(kind).watched_view(kind)
     }
 
     fn status(&self) -> Vec<StoreStatus> {

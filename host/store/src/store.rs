@@ -38,12 +38,20 @@ pub struct Query {
     /// with the list that it comes from, and ignores this.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub live: bool,
+    /// The part of each resource that the caller needs, as for [`Store::get_view`].
+    #[serde(default, skip_serializing_if = "is_whole")]
+    pub view: View,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_whole(view: &View) -> bool {
+    *view == View::Whole
 }
 
 impl Query {
     /// Queries all resources of a kind.
     pub fn all(kind: Kind) -> Self {
-        Self { kind, selector: Selector::default(), limit: None, from: None, live: false }
+        Self { kind, selector: Selector::default(), limit: None, from: None, live: false, view: View::Whole }
     }
 }
 
@@ -123,6 +131,15 @@ pub trait Store: Send + Sync + 'static {
     /// `NotFound`. Cancel safe.
     async fn get(&self, key: &Key) -> Result<Arc<Resource>>;
 
+    /// Reads a part of one resource. The answer has that part, and may have more. Where a cache keeps metadata alone, a
+    /// read of the whole resource asks the server.
+    ///
+    /// # Errors
+    /// As [`Store::get`].
+    async fn get_view(&self, key: &Key, _view: View) -> Result<Arc<Resource>> {
+        self.get(key).await
+    }
+
     /// Reads one resource as [`Store::get`] does, past every cache of this host.
     ///
     /// # Errors
@@ -200,6 +217,11 @@ pub trait Store: Send + Sync + 'static {
     /// its resources. A store that is far away keeps a cache of the kind meanwhile. Never waits.
     fn subscribe(&self, _kind: &Kind, _view: View) -> Subscription {
         Subscription::none()
+    }
+
+    /// Returns the part of each resource that the events of a kind have.
+    fn watched_view(&self, _kind: &Kind) -> View {
+        View::Whole
     }
 
     /// Returns the known state of the store, without asking its server. A composed store has an entry for each

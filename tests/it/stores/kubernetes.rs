@@ -4,6 +4,7 @@ mod events;
 mod faults;
 mod follow;
 mod identity;
+mod metadata;
 mod scale;
 mod unreadable;
 mod writes;

@@ -87,7 +87,7 @@ impl World {
     }
 
     async fn list(&self, query: &Query, view: View) -> Result<PageData, StoreError> {
-        let Page { items, revision, next } = self.store.list(query).await?;
+        let Page { items, revision, next } = self.store.list(&Query { view, ..query.clone() }).await?;
         let items = items.iter().map(|item| ResourceData::new(item, view)).collect();
         Ok(PageData { items, revision: revision.to_string(), next })
     }
@@ -117,7 +117,8 @@ impl Effects for World {
     async fn perform(&self, call: &Call, effect: Effect) -> Answer {
         match effect {
             Effect::Get { key, view, live } => {
-                let resource = if live { self.store.get_live(&key).await } else { self.store.get(&key).await };
+                let resource =
+                    if live { self.store.get_live(&key).await } else { self.store.get_view(&key, view).await };
                 Answer::Resource(resource.map(|resource| ResourceData::new(&resource, view)).map_err(Into::into))
             }
             Effect::List { query, view } => Answer::Page(self.list(&query, view).await),

@@ -16,12 +16,14 @@ use crate::contents::{Contents, Documents, LockedContents, SharedContents};
 use crate::history::Bounds;
 use crate::model::{PackedText, Path};
 use crate::{
-    CacheState, CacheStatus, ClockAndIds, Error, Event, EventType, Key, Kind, Obstacle, Resource, Revision, View,
+    CacheState, CacheStatus, ClockAndIds, Error, Event, EventType, Key, Kind, Obstacle, Query, Resource, Revision, View,
 };
 
 /// The cache of one kind. One task, its reflector, changes the contents.
 pub(crate) struct CachedKind {
     pub(super) kind: Kind,
+    /// How much of each resource is kept: all of it, or its metadata.
+    pub(super) view: View,
     clock: Arc<dyn ClockAndIds>,
     bounds: Bounds,
     budget: Arc<Budget>,
@@ -97,7 +99,7 @@ impl From<BudgetExceeded> for ListRefusal {
 impl CachedKind {
     /// Creates the cache of a kind that was shown so far before.
     pub(super) fn new(
-        kind: Kind,
+        (kind, view): (Kind, View),
         clock: Arc<dyn ClockAndIds>,
         bounds: Bounds,
         budget: Arc<Budget>,
@@ -118,11 +120,27 @@ impl CachedKind {
             is_removed: false,
         };
         let (changed, users) = (watch::Sender::new(()), watch::Sender::new(0));
-        Arc::new(Self { kind, clock, bounds, budget, state: Mutex::new(state), changed, users })
+        Arc::new(Self { kind, view, clock, bounds, budget, state: Mutex::new(state), changed, users })
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, KindState> {
         self.state.lock().expect("no thread panics while holding the state")
+    }
+
+    /// Returns whether reads of this part of a resource can be answered here.
+    pub(super) fn has(&self, view: View) -> bool {
+        self.view == View::Whole || view != View::Whole
+    }
+
+    /// Returns whether a list can be answered here.
+    pub(super) fn answers(&self, query: &Query) -> bool {
+        let is_of_metadata = |(pointer, _): &(String, String)| pointer.starts_with("/metadata/");
+        self.view == View::Whole || (query.view != View::Whole && query.selector.fields.iter().all(is_of_metadata))
+    }
+
+    /// Returns the part of a resource that is kept.
+    fn kept(&self, resource: &Resource) -> Arc<Resource> {
+        if self.view == View::Whole { resource.without_document() } else { resource.without_content() }
     }
 
     /// Waits until `find` returns something. Cancel safe.
@@ -181,8 +199,9 @@ impl CachedKind {
         let (kept, bytes) = match cached.filter(|cached| is_same(cached, resource)) {
             Some(cached) => (cached, 0),
             None => {
-                let dictionary = self.lock().dictionary(resource);
-                let packed = resource.packed(&dictionary);
+                let kept = self.kept(resource);
+                let dictionary = self.lock().dictionary(&kept);
+                let packed = kept.packed(&dictionary);
                 let bytes = bytes_of(&packed);
                 (packed, bytes)
             }
@@ -263,7 +282,7 @@ impl CachedKind {
             state.unreadable.remove(&path);
             let previous = contents.stored(&path).cloned();
             let kind = if previous.is_some() { EventType::Modified } else { EventType::Added };
-            state.commit(contents, Event { kind, resource: resource.without_document(), previous, revision })
+            state.commit(contents, Event { kind, resource: self.kept(resource), previous, revision })
         })
     }
 
@@ -276,14 +295,14 @@ impl CachedKind {
             let path = Path::of(key);
             state.unreadable.remove(&path);
             if let LastState::Metadata(last) = last {
-                state.commit_missed(contents, &path, last, at)?;
+                state.commit_missed(contents, &path, &self.kept(last), at)?;
             }
             let Some(previous) = contents.stored(&path).cloned() else {
                 contents.advance(at);
                 return Ok(());
             };
             let resource = match last {
-                LastState::Whole(last) => last.at(at),
+                LastState::Whole(last) => self.kept(last).at(at),
                 LastState::Metadata(_) | LastState::Unknown => previous.at(at),
             };
             let event = Event { kind: EventType::Deleted, resource, previous: Some(previous), revision: at };
@@ -398,6 +417,10 @@ impl CachedKind {
 
     /// Records the state of a resource that the server told in an answer.
     pub(super) fn record(&self, path: Path, write: OwnWrite) {
+        let write = match write {
+            OwnWrite::Put(resource) => OwnWrite::Put(self.kept(&resource)),
+            OwnWrite::Gone { last, at } => OwnWrite::Gone { last: self.kept(&last), at },
+        };
         let mut state = self.lock();
         if let OwnWrite::Put(resource) = &write {
             state.seen = state.seen.max(resource.revision());
@@ -409,8 +432,12 @@ impl CachedKind {
         state.own.record(path, write, through, uid);
     }
 
-    /// Returns what the cache knows of a resource, for a write. Nothing unless it follows the server.
+    /// Returns what the cache knows of a resource, for a write. Nothing unless it follows the server and has whole
+    /// resources.
     pub(super) fn cached(&self, key: &Key) -> CachedState {
+        if self.view != View::Whole {
+            return CachedState::Unknown;
+        }
         let state = self.lock();
         let path = Path::of(key);
         let Some(synced) = state.synced.as_ref().filter(|_| state.state == CacheState::Synced) else {
@@ -438,7 +465,7 @@ impl CachedKind {
         let contents = state.synced.as_ref().and_then(|synced| synced.contents.lock().ok());
         CacheStatus {
             kind: self.kind.clone(),
-            view: View::Whole,
+            view: self.view,
             state: state.state,
             users: *self.users.borrow(),
             resources: contents.as_ref().map_or(0, |contents| contents.all_stored().len()),

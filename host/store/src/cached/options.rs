@@ -6,7 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::history::Bounds;
-use crate::{ClockAndIds, Result, Revision, SystemClockAndIds};
+use crate::routes::Routes;
+use crate::{ClockAndIds, Kind, Result, Revision, SystemClockAndIds, View};
 
 /// The options of a [`CachedStore`](super::CachedStore).
 #[derive(Clone)]
@@ -32,6 +33,8 @@ pub struct Options {
     /// Where the content is recorded, so that the next start can pass it as `accepted`. Content is
     /// used only once its id is recorded; how far it came is recorded each minute. Default: nowhere.
     pub record: Option<Arc<dyn ContentRecord>>,
+    /// How much of the resources of each kind its cache keeps, and its watches tell. Default: whole resources.
+    pub routes: Routes,
     /// Source of time, ids and jitter.
     pub clock: Arc<dyn ClockAndIds>,
 }
@@ -83,12 +86,21 @@ impl Default for Options {
             idle_max: Duration::from_secs(30),
             accepted: None,
             record: None,
+            routes: Routes::default(),
             clock: Arc::new(SystemClockAndIds),
         }
     }
 }
 
 impl Options {
+    /// Returns how much of the resources of a kind its cache keeps.
+    pub(super) fn view(&self, kind: &Kind) -> View {
+        match self.routes.of(kind).view {
+            View::Whole => View::Whole,
+            View::Metadata | View::Keys => View::Metadata,
+        }
+    }
+
     /// Returns the bounds of the history of one kind.
     pub(super) fn bounds(&self) -> Bounds {
         Bounds {

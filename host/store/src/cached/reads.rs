@@ -11,7 +11,9 @@ use super::own_writes::OwnWrite;
 use super::shared_state::{SharedState, User};
 use crate::listing::{self, ServerToken};
 use crate::model::Path;
-use crate::{CacheState, Changes, Error, Event, Key, Kind, Page, Query, Resource, Result, Revision, Scope, Watch};
+use crate::{
+    CacheState, Changes, Error, Event, Key, Kind, Page, Query, Resource, Result, Revision, Scope, View, Watch,
+};
 
 /// How long a list in one piece waits for own writes to arrive in the cache, before it shows them on top of
 /// the cache.
@@ -30,10 +32,11 @@ enum Lookup {
 }
 
 impl SharedState {
-    /// As [`Store::get`](crate::Store::get).
-    pub(super) async fn get(&self, key: &Key) -> Result<Arc<Resource>> {
+    /// As [`Store::get_view`](crate::Store::get_view).
+    pub(super) async fn get(&self, key: &Key, view: View) -> Result<Arc<Resource>> {
         self.monitor.shows()?;
-        let Some(kind) = self.kind(key.kind()) else { return self.get_live(key).await };
+        let kind = self.kind(key.kind()).filter(|kind| kind.has(view));
+        let Some(kind) = kind else { return self.get_live(key).await };
         let first = lookup(&kind.lock(), key);
         let found = match first {
             Lookup::Wait => {
@@ -106,7 +109,7 @@ impl SharedState {
                 // The cache that gave the token is gone.
                 Err(Error::Expired { oldest: self.server_revision(&query.kind).await? })
             }
-            (None, Some(kind)) if !query.live => self.list_cached(&kind, query).await,
+            (None, Some(kind)) if !query.live && kind.answers(query) => self.list_cached(&kind, query).await,
             (None, kind) => {
                 let page = self.list_live(query).await?;
                 self.record_page(kind.as_deref(), &page, query);

@@ -10,7 +10,7 @@ use super::budget::BudgetExceeded;
 use super::kind::{CachedKind, ListRefusal, PartialList, StaleList};
 use super::shared_state::SharedState;
 use super::upstream::{Delta, Start};
-use crate::{CacheState, Error, Revision, View};
+use crate::{CacheState, Error, Revision};
 
 /// First and longest wait before a stream is opened again that failed although its server answers.
 const REOPEN_DELAY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
@@ -141,7 +141,7 @@ impl Reflector {
             }
         }
         let start = self.kind.next_start(self.first, self.needs_list);
-        let mut stream = match self.shared.upstream.open(&self.kind.kind, View::Whole, start).await {
+        let mut stream = match self.shared.upstream.open(&self.kind.kind, self.kind.view, start).await {
             Ok(stream) => stream,
             Err(error) => return error.into(),
         };

@@ -92,7 +92,13 @@ impl SharedState {
             None => {
                 let (clock, budget) = (Arc::clone(&self.options.clock), Arc::clone(&self.budget));
                 let shown = kinds.shown.take(&name);
-                let cached = CachedKind::new(kind.clone(), clock, self.options.bounds(), budget, shown);
+                let cached = CachedKind::new(
+                    (kind.clone(), self.options.view(kind)),
+                    clock,
+                    self.options.bounds(),
+                    budget,
+                    shown,
+                );
                 kinds.cached.insert(name, Arc::clone(&cached));
                 cached
             }
@@ -255,7 +261,7 @@ impl SharedState {
         });
         let server = self.monitor.state();
         let unnamed = (server.is_ready() && server.content().is_none()).then(|| UNNAMED.to_owned());
-        let kinds: Vec<Arc<CachedKind>> = self.kinds().values().cloned().collect();
+        let kinds: Vec<Arc<CachedKind>> = self.kinds().cached.values().cloned().collect();
         let unreadable = kinds.iter().filter_map(|kind| kind.note()).take(UNREADABLE_NOTES_MAX);
         self.upstream.notes().into_iter().chain(renamed).chain(unnamed).chain(unreadable).collect()
     }

@@ -4,6 +4,7 @@ mod away;
 mod begin;
 mod full;
 mod memory;
+mod metadata;
 mod own_writes;
 mod random;
 mod replaced;

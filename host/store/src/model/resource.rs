@@ -233,6 +233,16 @@ impl Resource {
         Arc::new(alone.expect("the metadata is that of a resource"))
     }
 
+    /// Returns the same state with `apiVersion`, `kind` and the whole metadata alone, as [`View::Metadata`] has it.
+    pub(crate) fn without_content(&self) -> Arc<Self> {
+        let mut document = read(&self.shared_text());
+        if let Some(fields) = document.as_object_mut() {
+            fields.retain(|name, _| matches!(name.as_str(), "apiVersion" | "kind" | "metadata"));
+        }
+        let alone = Self::new(&document, validate::text(&document), Some(self));
+        Arc::new(alone.expect("the metadata is that of a resource"))
+    }
+
     /// Frees the cached document; the next access parses the text again.
     pub(crate) fn forget_document(&mut self) {
         self.document.take();

@@ -10,7 +10,7 @@ use crate::cached::budget::Budget;
 use crate::cached::kind::CachedKind;
 use crate::cached::shown::Shown;
 use crate::cached::upstream::Start;
-use crate::{Kind, Resource, Revision, SystemClockAndIds};
+use crate::{Kind, Resource, Revision, SystemClockAndIds, View};
 
 const RESOURCES: u64 = 10_000;
 /// Bytes that a cached Deployment of 1.9 KiB may take, with its key, its places in the indexes and the slack of the
@@ -61,7 +61,7 @@ measured! {
             let options = Options::default();
             let clock = Arc::new(SystemClockAndIds);
             let budget = Budget::new(options.bytes_max);
-            let cached = CachedKind::new(kind, clock, options.bounds(), budget, Shown::default());
+            let cached = CachedKind::new((kind, View::Whole), clock, options.bounds(), budget, Shown::default());
             let mut list = cached.begin_list(Start::Now { not_before: None });
             for number in 0..RESOURCES {
                 let resource = Resource::from_document(deployment(number)).expect("it is a resource");
