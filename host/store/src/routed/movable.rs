@@ -17,7 +17,7 @@ use crate::moves::MovedKinds;
 use crate::schema::Schemas;
 use crate::{
     Change, Changes, Error, Event, EventSink, Key, Kind, Page, Precondition, Query, Request, Resource, Result,
-    Revision, Scope, Store, StoreStatus, Subscription, View, Watch, Write, WriteResponse,
+    Revision, ScaleRequest, Scope, Store, StoreStatus, Subscription, View, Watch, Write, WriteResponse,
 };
 
 /// Revisions of a store are below two to this power: 17 million million.
@@ -154,6 +154,10 @@ impl Base {
 
     /// Returns the revision of the store; `None` for one of a former store.
     fn stored(self, shown: Revision) -> Option<Revision> {
+        if self == Self::NONE {
+            // Some servers count in nanoseconds since 1970.
+            return Some(shown);
+        }
         (shown.0 >> REVISION_BITS == self.0 >> REVISION_BITS).then(|| Revision(number(shown)))
     }
 
@@ -174,6 +178,16 @@ impl Base {
         if let Some(value) = document.pointer_mut("/metadata/resourceVersion") {
             self.text(value);
         }
+    }
+
+    /// Returns a scale, which shows a revision of its resource, with the revision that callers see.
+    fn scale(self, mut scale: Value) -> Value {
+        if let Some(value) = scale.pointer_mut("/metadata/resourceVersion")
+            && let Some(Ok(revision)) = value.as_str().map(str::parse::<Revision>)
+        {
+            *value = json!(self.shown(revision).to_string());
+        }
+        scale
     }
 
     fn change(self, change: &mut Change) {
@@ -220,6 +234,10 @@ impl Store for MovableStore {
         Ok(self.base(key.kind()).resource(self.inner.get(key).await?))
     }
 
+    async fn get_view(&self, key: &Key, view: View) -> Result<Arc<Resource>> {
+        Ok(self.base(key.kind()).resource(self.inner.get_view(key, view).await?))
+    }
+
     async fn get_live(&self, key: &Key) -> Result<Arc<Resource>> {
         Ok(self.base(key.kind()).resource(self.inner.get_live(key).await?))
     }
@@ -252,6 +270,17 @@ impl Store for MovableStore {
         Ok(WriteResponse { resource: base.resource(written.resource), ..written })
     }
 
+    async fn scale(&self, key: &Key) -> Result<Value> {
+        Ok(self.base(key.kind()).scale(self.inner.scale(key).await?))
+    }
+
+    async fn update_scale(&self, mut request: ScaleRequest) -> Result<Value> {
+        let _turn = self.holds.turn(request.key.kind()).await?;
+        let base = self.base(request.key.kind());
+        base.precondition(&mut request.precondition);
+        Ok(base.scale(self.inner.update_scale(request).await.map_err(|error| base.error(error))?))
+    }
+
     fn schemas(&self) -> Option<&Schemas> {
         self.inner.schemas()
     }
@@ -278,6 +307,10 @@ impl Store for MovableStore {
 
     fn subscribe(&self, kind: &Kind, view: View) -> Subscription {
         self.inner.subscribe(kind, view)
+    }
+
+    fn watched_view(&self, kind: &Kind) -> View {
+        self.inner.watched_view(kind)
     }
 
     fn status(&self) -> Vec<StoreStatus> {
