@@ -70,7 +70,7 @@ pub(crate) fn document(text: &str, kind: &Kind, version: &str) -> Result<Documen
         Ok(resource) => Ok(Document::Resource(Arc::new(resource))),
         Err(reason) if name.is_empty() => Err(unreadable(kind, &reason)),
         Err(reason) => {
-            let key = Key::new(Kind { version: version.to_owned(), ..kind.clone() }, &*namespace, &*name);
+            let key = Key::new(Kind { version: version.to_owned(), ..kind.clone() }, &namespace, &name);
             Ok(Document::Unreadable(UnreadableDocument { key, at, reason }))
         }
     }

@@ -45,7 +45,7 @@ pub enum Difference {
     /// The response to a deletion has the revision before it.
     DeletionsWithoutRevision,
     /// A server refuses documents by its own rules: the errors are `Invalid` or `InvalidFields`, some with other
-    /// paths. It accepts some more documents: deeper and larger ones, and some nulls.
+    /// paths. It accepts some more documents: larger ones, and some nulls.
     ServerRules,
     /// Where no schema knows a field, an apply sets what is `null`, and a strategic merge patch replaces lists; so a
     /// strategic merge patch of a custom kind does always.

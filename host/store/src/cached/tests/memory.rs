@@ -67,7 +67,7 @@ measured! {
                 let resource = Resource::from_document(deployment(number)).expect("it is a resource");
                 cached.add_listed(&mut list, &resource).expect("the budget is large");
             }
-            cached.end_list(list, Revision(RESOURCES)).ok().expect("it is the first list");
+            cached.end_list(list, Revision(RESOURCES)).expect("it is the first list");
             cached
         });
     }
