@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 
 use std::process::{Command, Stdio};
 
-use homeostat_testing::{BOUND, eventually_blocking};
+use homeostat_testing::{BOUND, eventually_blocking, eventually_built};
 use homeostat_tests::{HostProcess, guest, homeostat, repository, shared_nats};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -137,7 +137,7 @@ fn a_kind_with_2000_resources_moves_to_nats_and_back_and_its_controller_goes_on(
     folders.apply(&host, &all);
     let mut revisions = Vec::new();
     for (from, to) in [("home", "bus"), ("bus", "home")] {
-        let before = eventually_blocking("all greetings to have a status", || {
+        let before = eventually_built("all greetings to have a status", || {
             let all = resources(&host, "greetings");
             (all.len() == GREETINGS && all.values().all(|one| one["status"]["message"].is_string())).then_some(all)
         });
@@ -201,7 +201,7 @@ fn a_host_that_is_killed_during_a_copy_believes_no_half_of_it() {
     let host = folders.start("Greeting", "home");
     folders.apply(&host, &[greeting("g0", "again")]);
     host.until("greeting", "g0", "/status/message", &json!("Hello, again!"));
-    let before = eventually_blocking("all greetings to have a status", || {
+    let before = eventually_built("all greetings to have a status", || {
         let all = resources(&host, "greetings");
         all.values().all(|one| one["status"]["message"].is_string()).then_some(all)
     });
