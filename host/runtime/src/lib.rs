@@ -5,8 +5,8 @@
 //! the worker finishes the claim with it.
 //!
 //! The deciding parts are pure and take time and randomness as arguments: [`settle`], [`mapping`],
-//! [`rollout`], the fair queue of the scheduler, and the comparison and replay state of a [`shadow`]. The
-//! rest connects them to queues, tasks and the store.
+//! the rules of [`rollout`], the fair queue of the scheduler, and the comparison and replay state of a
+//! [`shadow`]. The rest connects them to queues, tasks and the store.
 //!
 //! Deliberately absent: wasm (see the crate `component`), durability (see the crate `store`; after a restart
 //! queues are filled again from the store), and reading files or the environment (the binary does both). An
