@@ -84,10 +84,10 @@ impl Cluster {
     /// them, again and again.
     ///
     /// # Errors
-    /// `Unavailable` after the longest wait for an answer. Nothing was sent then.
+    /// `Unavailable` when no earlier write has ended for the longest wait for an answer. Nothing was sent then.
     pub(crate) async fn write_lock(&self, key: &Key) -> Result<MutexGuard<'_, ()>> {
-        let lock = tokio::time::timeout(self.settings.deadline, self.key_locks.lock(key)).await;
-        lock.map_err(|_| Error::unavailable(format!("{key} was not written: earlier writes of it are not answered")))
+        let lock = self.key_locks.lock_within(key, self.settings.deadline).await;
+        lock.ok_or_else(|| Error::unavailable(format!("{key} was not written: earlier writes of it are not answered")))
     }
 
     /// Returns the namespace to which lists and watches of a kind are limited.
