@@ -211,7 +211,7 @@ fn too_long(kind: &Kind) -> Error {
 }
 
 /// Returns the type of a list that has what a view needs.
-fn accept_list(view: View) -> &'static str {
+pub(crate) fn accept_list(view: View) -> &'static str {
     match view {
         View::Whole => "application/json",
         View::Metadata | View::Keys => {

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use homeostat_store::{Error, Key, Kind, LabelRequirement, Page, Query, Resource, Result, Revision, Selector};
+use homeostat_store::{Error, Key, Kind, LabelRequirement, Page, Query, Resource, Result, Revision, Selector, View};
 use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::document::{self, ListedPage};
 use crate::errors::Failure;
+use crate::follow::accept_list;
 use crate::follow::machine::PAGE_LIMIT;
 use crate::path::{self, Parameters};
 use crate::requests::Call;
@@ -44,15 +45,16 @@ pub(crate) fn text<'a>(body: &'a [u8], kind: &Kind) -> Result<&'a str> {
 
 /// Lists resources. Pages have the order of the server; a list in one page that of [`Page::items`].
 pub(crate) async fn list(cluster: &Cluster, query: &Query) -> Result<Page> {
-    let Query { kind, selector, limit, from, live: _, view: _ } = query;
+    let Query { kind, selector, limit, from, live: _, view } = query;
     selector.validate()?;
+    let view = needed(*view, selector);
     if *limit == Some(0) {
         return Err(Error::invalid("limit", "must be 1 or more"));
     }
-    let mut page = one_page(cluster, kind, selector, *limit, from.as_deref()).await?;
+    let mut page = one_page(cluster, kind, selector, view, (*limit, from.as_deref())).await?;
     if limit.is_none() {
         while let Some(next) = page.next.take() {
-            let more = one_page(cluster, kind, selector, None, Some(&next)).await?;
+            let more = one_page(cluster, kind, selector, view, (None, Some(&next))).await?;
             page.items.extend(more.items);
             page.next = more.next;
         }
@@ -62,12 +64,20 @@ pub(crate) async fn list(cluster: &Cluster, query: &Query) -> Result<Page> {
     Ok(Page { items: page.items, revision: page.at, next: page.next })
 }
 
+/// Returns the part of each resource that the answer needs: fields outside of the metadata are checked on what the
+/// server sends.
+fn needed(view: View, selector: &Selector) -> View {
+    let is_of_metadata = |(pointer, _): &(String, String)| pointer.starts_with("/metadata/");
+    if selector.fields.iter().all(is_of_metadata) { view } else { View::Whole }
+}
+
+/// Reads the page of so many resources after a token.
 async fn one_page(
     cluster: &Cluster,
     kind: &Kind,
     selector: &Selector,
-    limit: Option<usize>,
-    from: Option<&str>,
+    view: View,
+    (limit, from): (Option<usize>, Option<&str>),
 ) -> Result<ListedPage> {
     let served = cluster.served(kind).await?;
     let version = served.version(&kind.version);
@@ -79,7 +89,7 @@ async fn one_page(
         .with_some("continue", from)
         .with_some("labelSelector", label_selector(&selector.labels).as_deref())
         .with_some("fieldSelector", field_selector(selector).as_deref());
-    let call = Call::get("list", parameters.after(&path)).waiting_for_list();
+    let call = Call::get("list", parameters.after(&path)).accepting(accept_list(view)).waiting_for_list();
     let answer = cluster.requests.send(call).await.map_err(|failure| list_error(cluster, kind, from, failure))?;
     let mut page = document::page(&answer.body, &served.kind, version)?;
     for document in &page.unreadable {
@@ -99,7 +109,7 @@ fn list_error(cluster: &Cluster, kind: &Kind, from: Option<&str>, failure: Failu
 
 /// Returns a revision of a kind, at or after each acknowledged write: that of an empty page.
 pub(crate) async fn revision(cluster: &Cluster, kind: &Kind) -> Result<Revision> {
-    Ok(one_page(cluster, kind, &Selector::default(), Some(1), None).await?.at)
+    Ok(one_page(cluster, kind, &Selector::default(), View::Keys, (Some(1), None)).await?.at)
 }
 
 fn label_selector(labels: &[LabelRequirement]) -> Option<String> {

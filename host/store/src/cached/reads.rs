@@ -99,7 +99,7 @@ impl SharedState {
         let kind = self.kind(&query.kind);
         match (&query.from, kind) {
             (Some(token), kind) if ServerToken::is_one(token) => {
-                let page = self.list_live(query).await?;
+                let page = self.list_live(query, kind.as_deref()).await?;
                 self.record_page(kind.as_deref(), &page, query);
                 Ok(page)
             }
@@ -111,7 +111,7 @@ impl SharedState {
             }
             (None, Some(kind)) if !query.live && kind.answers(query) => self.list_cached(&kind, query).await,
             (None, kind) => {
-                let page = self.list_live(query).await?;
+                let page = self.list_live(query, kind.as_deref()).await?;
                 self.record_page(kind.as_deref(), &page, query);
                 Ok(page)
             }
@@ -189,9 +189,10 @@ impl SharedState {
         Ok(revision)
     }
 
-    /// Lists at the server.
-    async fn list_live(&self, query: &Query) -> Result<Page> {
+    /// Lists at the server. `kind` is the cache that records the answer: whole resources, if it has such.
+    async fn list_live(&self, query: &Query, kind: Option<&CachedKind>) -> Result<Page> {
         self.gate().await?;
+        let view = if kind.is_some_and(|kind| kind.has(View::Whole)) { View::Whole } else { query.view };
         let token = query.from.as_deref().map(ServerToken::parse).transpose()?;
         let from = match &token {
             Some(ServerToken { number, .. }) => Some(self.server_token(&query.kind, *number).await?),
@@ -199,7 +200,7 @@ impl SharedState {
         };
         let rest = token.and_then(|token| token.rest);
         let limit = rest.as_ref().map_or(query.limit, |rest| Some(rest.limit));
-        let mut page = self.answered(self.upstream.list(&Query { from, limit, ..query.clone() }).await)?;
+        let mut page = self.answered(self.upstream.list(&Query { from, limit, view, ..query.clone() }).await)?;
         if let Some(rest) = rest {
             rest.cut(&mut page);
         }
@@ -224,11 +225,11 @@ impl SharedState {
         loop {
             let SyncedContents { id, contents } = match self.synced(kind).await {
                 // The last user left a moment ago.
-                Err(_) if kind.lock().is_removed && query.from.is_none() => return self.list_live(query).await,
+                Err(_) if kind.lock().is_removed && query.from.is_none() => return self.list_live(query, None).await,
                 synced => synced?,
             };
             if query.from.is_none() && kind.lock().has_shown() == Some(false) {
-                let page = self.list_live(query).await?;
+                let page = self.list_live(query, Some(kind)).await?;
                 self.record_page(Some(kind), &page, query);
                 return Ok(page);
             }

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use homeostat_fixtures::memory_store;
 use homeostat_kubernetes::Settings;
 use homeostat_runtime::{Options, Stores};
-use homeostat_store::cached;
+use homeostat_store::cached::{self, Upstream};
 use homeostat_store::routes::{Routes, Rule};
-use homeostat_store::{CacheState, EventType, Key, Precondition, Query, RoutedStore, Scope, StorePart, View, Write};
+use homeostat_store::{
+    CacheState, EventType, Key, Precondition, Query, RoutedStore, Scope, Selector, Store, StorePart, View, Write,
+};
 use homeostat_testing::{eventually, soon};
 use homeostat_tests::TestHost;
+use serde_json::json;
 
 use super::{cluster_settings, cluster_store, created, document, namespace, sent, widgets};
 use crate::kubectl::Cluster as Kubectl;
@@ -68,4 +71,33 @@ async fn a_route_with_metadata_alone_keeps_no_content_and_clients_read_whole_res
     assert_eq!(kubectl.done(&size).await, "5");
     let refused = kubectl.refused(&["get", "widgets", "-n", &namespace, "--watch-only"]).await;
     assert!(refused.contains("metadata alone"), "{refused}");
+}
+
+#[tokio::test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+async fn a_list_of_metadata_has_no_content_unless_a_cache_or_a_field_needs_it() {
+    let cluster = cluster_store().await;
+    let namespace = namespace(&cluster).await;
+    let key = Key::new(widgets(), &namespace, "a");
+    created(&cluster, &key).await;
+    let query = |fields: &[(&str, &str)]| {
+        let fields = fields.iter().map(|(pointer, value)| ((*pointer).to_owned(), (*value).to_owned())).collect();
+        let selector = Selector { namespace: Some(namespace.clone()), fields, ..Selector::default() };
+        Query { selector, view: View::Metadata, live: true, ..Query::all(widgets()) }
+    };
+    let size = |page: homeostat_store::Page| (page.items.len(), page.items[0].document().get("spec").cloned());
+    let whole = (1, Some(json!({"size": 1})));
+    let listed = soon(cluster.list(&query(&[]))).await.unwrap();
+    assert_eq!(listed.items[0].key(), &key, "with the kind of the resource");
+    assert_eq!(size(listed), (1, None));
+    assert_eq!(size(soon(cluster.list(&query(&[("/metadata/name", "a")]))).await.unwrap()), (1, None));
+    assert_eq!(size(soon(cluster.list(&query(&[("/spec/size", "1")]))).await.unwrap()), whole);
+
+    // A cache of whole resources learns from what a live list shows.
+    let store = homeostat_kubernetes::open(cluster_settings("admin"), cached::Options::default());
+    let _user = store.subscribe(&widgets(), View::Whole);
+    let cache = || store.status().into_iter().flat_map(|status| status.caches).next();
+    eventually("the cache", async || cache().filter(|cache| cache.state == CacheState::Synced)).await;
+    assert_eq!(size(soon(store.list(&query(&[]))).await.unwrap()), whole);
+    store.close().await;
 }
