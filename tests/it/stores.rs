@@ -18,3 +18,4 @@ mod nats_suite;
 mod random;
 mod roles;
 mod routing;
+mod unused_kinds;

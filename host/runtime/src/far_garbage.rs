@@ -15,6 +15,9 @@
 //! back, after a gap in a watch, and every ten minutes. It lists the dependents by their label, and each kind of
 //! their owners once.
 //!
+//! A survey finds the kinds with dependents that no controller of this host uses, in stores whose servers define kinds.
+//! It asks each such kind once an hour, and two kinds a second at most.
+//!
 //! Elsewhere called: `GarbageSecondaries` in the controller runtime of Kumori.
 //!
 //! So the dependents of another host's `home`, or of a store that was emptied or exchanged, stay: nobody can ask for
@@ -24,8 +27,10 @@
 //! resource of their name.
 
 mod steps;
+mod survey;
 mod suspects;
 mod sweep;
+mod unused_kinds;
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeSet, HashMap};
@@ -109,17 +114,20 @@ impl OwnerName {
 pub(crate) async fn run(stores: Arc<RoutedStore>, kinds: Arc<Kinds>, end: CancellationToken) {
     let queue = native_controller::queue(RETRY.0, RETRY.1, Some(OWNERS_MAX));
     let collector = Arc::new(FarGarbageCollector::new(Arc::clone(&stores), kinds));
+    let missed: Arc<Notify> = Arc::default();
     let watcher = Watcher {
         collector: Arc::clone(&collector),
         stores: Arc::clone(&stores),
         queue: queue.clone(),
-        missed: Arc::default(),
+        missed: Arc::clone(&missed),
     };
+    let survey = Arc::clone(&collector);
     tokio::select! {
         biased;
         () = end.cancelled() => {}
         () = native_controller::run(collector, stores, queue, None, end.clone()) => {}
         () = watcher.run() => {}
+        () = survey.survey(&missed) => {}
     }
 }
 
@@ -150,7 +158,7 @@ struct Watcher {
     collector: Arc<FarGarbageCollector>,
     stores: Arc<RoutedStore>,
     queue: Queue<OwnerName>,
-    /// Notified when a watch may have missed a deletion.
+    /// Notified when a watch may have missed a deletion, and when a further kind has dependents.
     missed: Arc<Notify>,
 }
 

@@ -7,13 +7,14 @@ use std::time::Duration;
 use homeostat_store::far_owner::OWNER_LABEL;
 use homeostat_store::{
     Availability, Error, Key, Kind, LabelRequirement, OwnerReference, Precondition, Propagation, Query, Resource,
-    Result, RoutedStore, Selector, Store, StoreStatus, Write,
+    Result, RoutedStore, Selector, Store, StoreStatus, View, Write,
 };
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::OwnerName;
 use super::suspects::{Suspects, Verdict};
+use super::unused_kinds::UnusedKinds;
 use crate::Kinds;
 use crate::kinds::{KindId, id_of};
 
@@ -25,11 +26,12 @@ pub(super) struct FarGarbageCollector {
     pub(super) stores: Arc<RoutedStore>,
     pub(super) kinds: Arc<Kinds>,
     suspects: Mutex<Suspects>,
+    pub(super) unused: Mutex<UnusedKinds>,
 }
 
 impl FarGarbageCollector {
     pub(super) fn new(stores: Arc<RoutedStore>, kinds: Arc<Kinds>) -> Self {
-        Self { stores, kinds, suspects: Mutex::default() }
+        Self { stores, kinds, suspects: Mutex::default(), unused: Mutex::default() }
     }
 
     /// Checks an owner, and deletes its dependents if it is gone. Returns the wait before the next check; `None` if
@@ -65,10 +67,19 @@ impl FarGarbageCollector {
             return Ok(None);
         }
         let mut failed = Ok(None);
-        for kind in self.dependent_kinds().await {
+        let used = self.used_kinds().await;
+        let unused = self.unused_kinds(&used);
+        for kind in used {
             match self.collect_kind(owner, kind).await {
                 Ok(()) => {}
                 Err(error) if is_of_kind(&error) => {}
+                Err(error) => failed = Err(error),
+            }
+        }
+        for kind in unused {
+            match self.collect_kind(owner, kind.clone()).await {
+                Ok(()) => {}
+                Err(error) if is_of_kind(&error) => self.leave_alone(&kind),
                 Err(error) => failed = Err(error),
             }
         }
@@ -79,7 +90,7 @@ impl FarGarbageCollector {
     async fn collect_kind(&self, owner: &OwnerName, kind: Kind) -> Result<()> {
         let label = LabelRequirement::Equals(OWNER_LABEL.to_owned(), owner.uid.clone());
         let selector = Selector { labels: vec![label], ..Selector::default() };
-        let mut pages = Pages::of(Query { selector, live: true, ..Query::all(kind) });
+        let mut pages = Pages::of(Query { selector, live: true, view: View::Metadata, ..Query::all(kind) });
         while let Some(dependents) = pages.next(&*self.stores).await? {
             for dependent in dependents {
                 if !self.knows(owner) {
@@ -163,9 +174,24 @@ impl FarGarbageCollector {
         }
     }
 
-    /// Returns the kinds that may have dependents of owners in other stores: those with resources, and those that
-    /// this host knows. The kinds of a store that is away are left out.
+    /// Returns the kinds that may have dependents of owners in other stores: those in use, and unused
+    /// ones that were found to have some. The kinds of a store that is away are left out.
     pub(super) async fn dependent_kinds(&self) -> Vec<Kind> {
+        let mut kinds = self.used_kinds().await;
+        kinds.extend(self.unused_kinds(&kinds));
+        kinds
+    }
+
+    /// Returns the kinds with dependents that are not among the used ones.
+    fn unused_kinds(&self, used: &[Kind]) -> Vec<Kind> {
+        let used: BTreeSet<KindId> = used.iter().map(id_of).collect();
+        let mut found = self.stores.dependent_kinds();
+        found.retain(|kind| !used.contains(&id_of(kind)));
+        found
+    }
+
+    /// Returns the kinds with resources or a cache, and those that this host declares.
+    async fn used_kinds(&self) -> Vec<Kind> {
         let mut found: Vec<Kind> = Vec::new();
         for part in self.stores.parts() {
             match part.store.kinds().await {
@@ -188,6 +214,11 @@ pub(super) struct Pages {
 impl Pages {
     pub(super) fn of(query: Query) -> Self {
         Self { query: Some(Query { limit: Some(PAGE_ITEMS), ..query }) }
+    }
+
+    /// Reads pages of one resource.
+    pub(super) fn of_one(query: Query) -> Self {
+        Self { query: Some(Query { limit: Some(1), ..query }) }
     }
 
     /// Returns the next page; `None` at the end.

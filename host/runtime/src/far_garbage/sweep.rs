@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use homeostat_store::far_owner::OWNER_LABEL;
-use homeostat_store::{Kind, LabelRequirement, Query, Result, Selector};
+use homeostat_store::{Kind, LabelRequirement, Query, Result, Selector, View};
 use homeostat_workqueue::Queue;
 
 use super::steps::{FarGarbageCollector, Pages, is_of_kind};
@@ -58,7 +58,7 @@ impl FarGarbageCollector {
     async fn sweep_kind(&self, kind: Kind, owners: &mut Owners, queue: &Queue<OwnerName>) -> Result<()> {
         let label = LabelRequirement::Exists(OWNER_LABEL.to_owned());
         let selector = Selector { labels: vec![label], ..Selector::default() };
-        let mut pages = Pages::of(Query { selector, ..Query::all(kind) });
+        let mut pages = Pages::of(Query { selector, view: View::Metadata, ..Query::all(kind) });
         while let Some(dependents) = pages.next(&*self.stores).await? {
             let named: Vec<OwnerName> = dependents.iter().filter_map(|one| OwnerName::of_dependent(one)).collect();
             for owner in named {
@@ -87,7 +87,7 @@ impl FarGarbageCollector {
 
     async fn uids(&self, kind: &Kind) -> Result<LivingUids> {
         let mut uids = HashSet::new();
-        let mut pages = Pages::of(Query { live: true, ..Query::all(kind.clone()) });
+        let mut pages = Pages::of(Query { live: true, view: View::Metadata, ..Query::all(kind.clone()) });
         while let Some(resources) = pages.next(&*self.stores).await? {
             uids.extend(resources.iter().map(|resource| resource.uid().to_owned()));
             if uids.len() > UIDS_MAX {

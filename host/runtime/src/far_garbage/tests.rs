@@ -1,6 +1,8 @@
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use homeostat_fixtures::{create, memory_store, until_gone};
+use homeostat_store::catalog::{Catalog, ServedKind, Verbs};
 use homeostat_store::far_owner::{OWNER_ANNOTATION, OWNER_LABEL};
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::routes::{Routes, Rule};
@@ -10,6 +12,7 @@ use homeostat_store::{
     Write, WriteResponse,
 };
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::*;
@@ -25,9 +28,40 @@ struct Bus {
     is_empty: AtomicBool,
     /// The id of its content, if it is not that of `inner`.
     content: parking_lot::Mutex<Option<String>>,
+    /// The kinds that its server defines, as that of a cluster. Such a server does not say which have resources.
+    catalog: Option<watch::Sender<Arc<Catalog>>>,
+    /// What the server refuses: a verb and the name of a kind.
+    refused: parking_lot::Mutex<BTreeSet<(&'static str, &'static str)>>,
+    /// The requests, by verb and name of the kind.
+    asked: parking_lot::Mutex<BTreeMap<(&'static str, String), Vec<time::Instant>>>,
 }
 
 impl Bus {
+    /// Counts a request.
+    fn ask(&self, verb: &'static str, kind: &Kind) -> Result<()> {
+        self.answers()?;
+        self.asked.lock().entry((verb, kind.name.clone())).or_default().push(time::Instant::now());
+        match self.refused.lock().iter().any(|refused| *refused == (verb, kind.name.as_str())) {
+            true => Err(Error::Forbidden { what: format!("{verb} {kind}"), reason: "on purpose".to_owned() }),
+            false => Ok(()),
+        }
+    }
+
+    fn count(&self, verb: &'static str, kind: &str) -> usize {
+        self.asked.lock().get(&(verb, kind.to_owned())).map_or(0, Vec::len)
+    }
+
+    /// Serves these kinds of `far.dev`, and refuses none.
+    fn serve(&self, kinds: impl IntoIterator<Item = String>) {
+        let names = ["get", "list", "create", "update", "delete"].map(str::to_owned);
+        let kind = |name: String| {
+            let verbs = if name == "Log" { Verbs::of(&names[..2]) } else { Verbs::of(&names) };
+            ServedKind { namespaced: true, verbs, ..ServedKind::new(Kind::new("far.dev", "v1", name)) }
+        };
+        let catalog = Arc::new(Catalog::new(kinds.into_iter().map(kind)));
+        self.catalog.as_ref().unwrap().send_replace(catalog);
+    }
+
     fn be(&self, availability: Availability) {
         *self.availability.lock() = availability;
     }
@@ -51,7 +85,10 @@ impl Store for Bus {
     }
 
     async fn list(&self, query: &Query) -> Result<Page> {
-        self.answers()?;
+        self.ask("list", &query.kind)?;
+        if self.catalog.is_some() && !query.live {
+            assert_eq!(query.view, View::Metadata, "{query:?}");
+        }
         if self.forbids.load(Ordering::SeqCst) {
             return Err(Error::Forbidden { what: "list".to_owned(), reason: "on purpose".to_owned() });
         }
@@ -60,6 +97,9 @@ impl Store for Bus {
     }
 
     async fn submit(&self, request: Request) -> Result<WriteResponse> {
+        if let Write::Delete { key, .. } = &request.write {
+            self.ask("delete", key.kind())?;
+        }
         self.answers()?;
         self.inner.submit(request).await
     }
@@ -82,6 +122,7 @@ impl Store for Bus {
         let mut status = self.inner.status();
         for status in &mut status {
             status.availability = self.availability.lock().clone();
+            status.collects_garbage = self.catalog.is_some();
             status.id = self.content.lock().clone().or(status.id.take());
         }
         status
@@ -93,7 +134,11 @@ impl Store for Bus {
 
     async fn kinds(&self) -> Result<Vec<Kind>> {
         self.answers()?;
-        self.inner.kinds().await
+        if self.catalog.is_some() { Ok(Vec::new()) } else { self.inner.kinds().await }
+    }
+
+    fn catalog(&self) -> Option<watch::Receiver<Arc<Catalog>>> {
+        self.catalog.as_ref().map(watch::Sender::subscribe)
     }
 }
 
@@ -107,6 +152,17 @@ struct Host {
 
 impl Host {
     fn new() -> Self {
+        Self::with_catalog(None)
+    }
+
+    /// Returns a host whose store `bus` is a cluster that serves these kinds.
+    fn with_cluster(kinds: &[&str]) -> Self {
+        let host = Self::with_catalog(Some(watch::Sender::default()));
+        host.bus.serve(kinds.iter().map(|&name| name.to_owned()));
+        host
+    }
+
+    fn with_catalog(catalog: Option<watch::Sender<Arc<Catalog>>>) -> Self {
         let home = memory_store();
         let bus = Arc::new(Bus {
             inner: memory_store(),
@@ -114,11 +170,31 @@ impl Host {
             forbids: AtomicBool::new(false),
             is_empty: AtomicBool::new(false),
             content: parking_lot::Mutex::default(),
+            catalog,
+            refused: parking_lot::Mutex::default(),
+            asked: parking_lot::Mutex::default(),
         });
+        Self::over(home, bus)
+    }
+
+    /// Returns a host that has just started over these stores.
+    fn over(home: Arc<MemoryStore>, bus: Arc<Bus>) -> Self {
         let rule = Rule { pattern: "far.dev/*".parse().unwrap(), store: "bus".into(), view: View::Whole };
         let part = StorePart { name: "bus".into(), store: bus.clone() };
         let all = RoutedStore::new(home.clone(), vec![part], Routes::new(vec![rule]).unwrap()).unwrap();
         Self { home, bus, all: Arc::new(all), end: CancellationToken::new() }
+    }
+
+    /// Returns the host after a restart, in which it forgets which kinds it has written.
+    fn restarted(self) -> Self {
+        Self::over(self.home, self.bus)
+    }
+
+    /// Creates an owner in the store of the host and a dependent of the same name in the cluster.
+    async fn near_and_far(&self, kind: &str, name: &str) -> (Arc<Resource>, Arc<Resource>) {
+        let owner = self.put("near.dev/v1", "App", name, &[]).await;
+        let dependent = self.put("far.dev/v1", kind, name, &[&owner]).await;
+        (owner, dependent)
     }
 
     async fn app(&self, name: &str) -> Arc<Resource> {
@@ -348,6 +424,112 @@ async fn an_owner_in_another_namespace_counts() {
     host.collect();
     a_day().await;
     assert!(host.has(&part).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dependent_of_a_kind_that_nobody_uses_is_collected() {
+    let host = Host::with_cluster(&["Log", "Note", "Other"]);
+    let (gone, garbage) = host.near_and_far("Note", "gone").await;
+    let (_, part) = host.near_and_far("Note", "stays").await;
+    host.delete(&gone, Propagation::Background).await;
+    let host = host.restarted();
+    host.collect();
+    let start = time::Instant::now();
+    host.until_gone(&garbage).await;
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+    a_day().await;
+    assert!(host.has(&part).await, "its owner lives");
+    // A later owner is checked as soon as its deletion is seen, without another question for the kind.
+    let (seen, part) = host.near_and_far("Note", "seen").await;
+    time::sleep(Duration::from_secs(60)).await;
+    let start = time::Instant::now();
+    host.delete(&seen, Propagation::Background).await;
+    host.until_gone(&part).await;
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dependent_of_an_unused_kind_that_this_host_writes_is_collected_at_once() {
+    let host = Host::with_cluster(&["Note"]);
+    host.collect();
+    time::sleep(Duration::from_secs(60)).await;
+    let (owner, part) = host.near_and_far("Note", "a").await;
+    time::sleep(2 * SWEEP_PAUSE).await;
+    let start = time::Instant::now();
+    host.delete(&owner, Propagation::Background).await;
+    host.until_gone(&part).await;
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_survey_asks_each_kind_once_an_hour_and_two_a_second() {
+    let kinds: Vec<String> = (0..200).map(|number| format!("Kind{number:03}")).collect();
+    let host = Host::with_cluster(&[]);
+    host.bus.serve(kinds.iter().cloned().chain(["Log".to_owned()]));
+    host.collect();
+    a_day().await;
+    let asked = host.bus.asked.lock();
+    assert_eq!((asked.len(), asked.contains_key(&("list", "Log".to_owned()))), (200, false), "Log cannot be deleted");
+    for ((verb, kind), times) in asked.iter() {
+        assert!((20..=30).contains(&times.len()), "{verb} {kind}: {}", times.len());
+    }
+    let mut times: Vec<time::Instant> = asked.values().flatten().copied().collect();
+    times.sort();
+    assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= survey::PAUSE), "one request at a time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_survey_leaves_kinds_alone_that_are_forbidden() {
+    let host = Host::with_cluster(&["Locked", "Note", "Secret"]);
+    let (gone, garbage) = host.near_and_far("Note", "gone").await;
+    let (kept, locked) = host.near_and_far("Locked", "kept").await;
+    host.delete(&gone, Propagation::Background).await;
+    host.delete(&kept, Propagation::Background).await;
+    host.bus.refused.lock().extend([("list", "Secret"), ("delete", "Locked")]);
+    let host = host.restarted();
+    host.collect();
+    host.until_gone(&garbage).await;
+    for _ in 0..5 {
+        a_day().await;
+    }
+    let counts = [host.bus.count("list", "Secret"), host.bus.count("delete", "Locked")];
+    assert!(counts.iter().all(|count| (5..=8).contains(count)), "once a day: {counts:?}");
+    assert!(host.bus.count("list", "Locked") <= 30, "{}", host.bus.count("list", "Locked"));
+    assert!(host.has(&locked).await);
+    host.bus.refused.lock().clear();
+    a_day().await;
+    a_day().await;
+    assert!(!host.has(&locked).await, "it is asked again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_survey_waits_for_a_store_that_is_away() {
+    let host = Host::with_cluster(&["Note"]);
+    let (gone, garbage) = host.near_and_far("Note", "gone").await;
+    host.delete(&gone, Propagation::Background).await;
+    let host = host.restarted();
+    let since = std::time::SystemTime::UNIX_EPOCH;
+    host.bus.be(Availability::Away { since, reason: "connection refused".to_owned() });
+    host.collect();
+    a_day().await;
+    assert_eq!(host.bus.count("list", "Note"), 0);
+    host.bus.be(Availability::Ready);
+    host.until_gone(&garbage).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orphan_of_an_unused_kind_forgets_its_owner_once_the_kind_was_found() {
+    let host = Host::with_cluster(&["Note"]);
+    let (owner, part) = host.near_and_far("Note", "a").await;
+    let host = host.restarted();
+    host.collect_near();
+    host.collect();
+    time::sleep(Duration::from_secs(60)).await;
+    host.delete(&owner, Propagation::Orphan).await;
+    host.until_gone(&owner).await;
+    a_day().await;
+    let orphan = host.bus.inner.get(part.key()).await.unwrap();
+    assert_eq!((orphan.owners(), orphan.annotations().count()), (&[][..], 0));
 }
 
 #[tokio::test(start_paused = true)]

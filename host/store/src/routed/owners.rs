@@ -1,7 +1,7 @@
 //! Owners that live in another part than their dependents: split on the way to a part, joined on the way back.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -17,6 +17,9 @@ use crate::{
 
 /// Kinds of owners in other parts that are remembered, at most.
 const OWNER_KINDS_MAX: usize = 256;
+
+/// Kinds of dependents of owners in other parts that are remembered, at most.
+const DEPENDENT_KINDS_MAX: usize = 256;
 
 /// How often a patch of owners is tried while other writers change the resource.
 const PATCH_TRIES: usize = 5;
@@ -37,20 +40,25 @@ pub(crate) struct OwnerNames {
     routes: Routes,
     /// The kinds of the owners in other parts that were written since the start.
     written: watch::Sender<BTreeMap<(String, String), Kind>>,
+    /// The kinds with dependents of owners in other parts, of parts that do not say which kinds have resources.
+    dependents: Mutex<BTreeMap<(String, String), Kind>>,
 }
 
 impl OwnerNames {
     pub(super) fn new(routes: Routes) -> Self {
-        Self { kinds: OnceLock::new(), routes, written: watch::Sender::default() }
+        Self { kinds: OnceLock::new(), routes, written: watch::Sender::default(), dependents: Mutex::default() }
     }
 
     pub(super) fn set(&self, kinds: Arc<dyn OwnerKinds>) {
         self.kinds.get_or_init(|| kinds);
     }
 
-    /// Returns the known kinds that live in a store.
+    /// Returns the known kinds that live in a store, each once.
     pub(crate) fn known(&self, store: &str) -> Vec<Kind> {
-        let known = self.kinds.get().map(|kinds| kinds.known()).unwrap_or_default();
+        let mut known = self.kinds.get().map(|kinds| kinds.known()).unwrap_or_default();
+        let others = self.dependents().values().cloned().collect::<Vec<_>>();
+        let new = others.into_iter().filter(|kind| !known.iter().any(|other| other.same_type(kind)));
+        known.extend(new.collect::<Vec<_>>());
         known.into_iter().filter(|kind| *self.routes.of(kind).store == *store).collect()
     }
 
@@ -64,6 +72,10 @@ impl OwnerNames {
             }
             is_new
         });
+    }
+
+    fn dependents(&self) -> MutexGuard<'_, BTreeMap<(String, String), Kind>> {
+        self.dependents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn join(&self, resource: Arc<Resource>) -> Arc<Resource> {
@@ -88,6 +100,29 @@ impl RoutedStore {
         self.names.written.subscribe()
     }
 
+    /// Returns the kinds of parts with a catalog in which dependents of owners in other parts were written or found: at
+    /// most 256 of them.
+    pub fn dependent_kinds(&self) -> Vec<Kind> {
+        self.names.dependents().values().cloned().collect()
+    }
+
+    /// Remembers a kind with dependents of owners in other parts. Returns whether it is a new one; a kind beyond
+    /// 256 is not remembered.
+    pub fn add_dependent_kind(&self, kind: &Kind) -> bool {
+        let mut dependents = self.names.dependents();
+        let name = (kind.group.clone(), kind.name.clone());
+        let is_new = dependents.len() < DEPENDENT_KINDS_MAX && !dependents.contains_key(&name);
+        if is_new {
+            dependents.insert(name, kind.clone());
+        }
+        is_new
+    }
+
+    /// Forgets a kind that has no such dependents any more.
+    pub fn remove_dependent_kind(&self, kind: &Kind) {
+        self.names.dependents().remove(&(kind.group.clone(), kind.name.clone()));
+    }
+
     /// Returns a resource of a part as callers see it.
     pub(super) fn join(&self, resource: Arc<Resource>) -> Arc<Resource> {
         self.names.join(resource)
@@ -106,7 +141,7 @@ impl RoutedStore {
         let part = self.part(&kind);
         match &mut request.write {
             Write::Create { document } | Write::Update { document, .. } | Write::Apply { document, .. } => {
-                self.split(part, document)?;
+                self.split(part, &kind, document)?;
             }
             Write::Patch { key, change, precondition } if far_owner::touches(change)? => {
                 let patch = OwnerPatch { key: key.clone(), change: change.clone(), precondition: precondition.clone() };
@@ -117,11 +152,15 @@ impl RoutedStore {
         part.store.submit(request).await
     }
 
-    fn split(&self, part: &StorePart, document: &mut Value) -> Result<()> {
+    fn split(&self, part: &StorePart, kind: &Kind, document: &mut Value) -> Result<()> {
         far_owner::split(document, &|owner: &Kind| {
             let other = self.part(owner);
             (other.name != part.name).then(|| {
                 self.names.note(owner);
+                // Other parts tell which kinds have resources.
+                if part.store.catalog().is_some() {
+                    self.add_dependent_kind(kind);
+                }
                 OwnerStore { name: Arc::clone(&other.name), content: other.content() }
             })
         })
@@ -141,7 +180,7 @@ impl RoutedStore {
                 return Err(Error::Conflict { key, current: Some(current.revision()) });
             }
             let mut document = change.apply(&parsed(&current)?)?;
-            self.split(part, &mut document)?;
+            self.split(part, key.kind(), &mut document)?;
             let revision = Some(current.revision());
             let precondition = Precondition { uid: Some(current.uid().to_owned()), revision };
             let write = Write::Update { document, precondition };
