@@ -56,10 +56,10 @@ pub(crate) enum Storage {
     Memory,
     /// In a NATS bucket.
     #[cfg(feature = "nats")]
-    Nats(Box<homeostat_nats::Settings>),
+    Nats(Box<homeostat_nats::BucketSettings>),
     /// In a Kubernetes cluster.
     #[cfg(feature = "kubernetes")]
-    Kubernetes(Box<homeostat_kubernetes::Settings>),
+    Kubernetes(Box<homeostat_kubernetes::ClusterSettings>),
 }
 
 impl Storage {

@@ -21,7 +21,7 @@ use crate::errors::Failure;
 use crate::follow::machine::Hints;
 use crate::follow::{Follow, Subject};
 use crate::requests::{Call, Requests, spread};
-use crate::settings::Settings;
+use crate::settings::ClusterSettings;
 use crate::{path, read, write};
 
 /// Kinds, and resources, about which something is remembered.
@@ -31,7 +31,7 @@ const REFRESH_INTERVAL_MIN: Duration = Duration::from_secs(3);
 
 /// A cluster. [`open`](crate::open) puts a cache in front of it.
 pub struct Cluster {
-    settings: Settings,
+    settings: ClusterSettings,
     pub(crate) requests: Arc<Requests>,
     discovery: Arc<Discovery>,
     /// Asks for a new reading of the catalog.
@@ -54,7 +54,7 @@ struct Learnt {
 
 impl Cluster {
     /// Creates the upstream. Nothing is sent before [`Upstream::connect`].
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: ClusterSettings) -> Self {
         let requests = Arc::new(Requests::new(&settings));
         Self {
             discovery: Arc::new(Discovery::new(Arc::clone(&requests))),

@@ -17,7 +17,7 @@
 //! | foreground, orphan | the host's collector | kube-controller-manager |
 //! | strategic merge patches | by the schema of the kind | by the server for its own kinds; of custom kinds they are computed here, without a schema, and sent as an update |
 //! | fields of an apply that no schema knows | `null` is not applied | `null` is a value; for an unknown field of the metadata, or of a typed object, the apply is refused |
-//! | managers | as given | with [`Settings::manager_prefix`] in front: no apply is that of kubectl |
+//! | managers | as given | with [`ClusterSettings::manager_prefix`] in front: no apply is that of kubectl |
 //! | names, sizes, schemas | checked by the store | checked by the server: it accepts more names, and documents up to 1.5 MiB; a schema that requires a status refuses each creation |
 //! | versions | a resource is read as it was written last | in the version that the reader names |
 //! | pages of a kind that nobody subscribes to | in the order of keys | in the order of the server; a page is sorted, and short where a field or an owner is selected |
@@ -26,7 +26,7 @@
 //! The conformance suite asserts these rows as its `Difference`s (`tests/conformance/src/fixture.rs`), and
 //! `tests/it/stores/kubernetes/writes.rs` those that are about one request.
 //!
-//! Read in this order: [`Settings`], [`Cluster`], `requests`, `read`, `follow`, `write`.
+//! Read in this order: [`ClusterSettings`], [`Cluster`], `requests`, `read`, `follow`, `write`.
 //!
 //! Deliberately absent: typed resources, informers and retries of the client library. Documents stay text, one
 //! state machine follows a kind, and a request is tried again only where the server says that it did nothing. The
@@ -55,14 +55,14 @@ pub use catalog::{Catalog, ServedKind, Verbs};
 pub use cluster::Cluster;
 pub use events::EventOutlet;
 pub use homeostat_store::EventRecord;
-pub use settings::{Credentials, Settings};
+pub use settings::{Credentials, ClusterSettings};
 
 /// Opens the store of a cluster, and contacts the server in the background. The store can be used at once. It writes
 /// events about its resources to the cluster.
 ///
 /// # Panics
 /// When called outside of a tokio runtime with time.
-pub fn open(settings: Settings, cache: Options) -> CachedStore {
+pub fn open(settings: ClusterSettings, cache: Options) -> CachedStore {
     let instance = settings.instance.clone();
     let cluster = Arc::new(Cluster::new(settings));
     let events = Arc::new(EventOutlet::start(Arc::clone(&cluster), instance));

@@ -23,7 +23,7 @@ use tokio::sync::{Notify, watch};
 use self::pace::{Pace, Wait};
 use crate::errors::{Failure, Status};
 use crate::identity::Identity;
-use crate::settings::Settings;
+use crate::settings::ClusterSettings;
 
 /// Longest answer, in bytes. A longer page of a list is asked for again with fewer resources.
 const ANSWER_BYTES_MAX: usize = 128 << 20;
@@ -113,7 +113,7 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    pub(crate) fn new(settings: &Settings) -> Self {
+    pub(crate) fn new(settings: &ClusterSettings) -> Self {
         Self {
             identity: Identity::new(settings.credentials.clone()),
             pace: Mutex::new(Pace::new(settings.in_flight_max, settings.per_second_max)),

@@ -11,7 +11,7 @@ const PREFIX_BYTES_MAX: usize = 64;
 
 /// The settings of a Kubernetes store.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct ClusterSettings {
     /// The name of the store, for logs and messages; empty for a store that stands alone.
     pub name: Arc<str>,
     /// Who the host is to the server, and where the server is.
@@ -39,7 +39,7 @@ pub struct Settings {
     pub catalog_interval: Duration,
 }
 
-impl Settings {
+impl ClusterSettings {
     /// Returns the default settings.
     pub fn new(name: impl Into<Arc<str>>, credentials: Credentials) -> Self {
         Self {
@@ -119,22 +119,22 @@ mod tests {
 
     use homeostat_store::Error;
 
-    use super::{Credentials, Settings};
+    use super::{Credentials, ClusterSettings};
 
     #[test]
     fn a_wrong_setting_is_named_as_in_the_file() {
         let files = vec!["/kubeconfig".into()];
-        let good = || Settings::new("cluster", Credentials::Kubeconfig { files: files.clone(), context: None });
+        let good = || ClusterSettings::new("cluster", Credentials::Kubeconfig { files: files.clone(), context: None });
         assert_eq!(good().check(), Ok(()));
         let none = Credentials::Kubeconfig { files: Vec::new(), context: None };
         let wrong = [
-            ("kubeconfig", Settings { credentials: none, ..good() }),
-            ("namespace", Settings { namespace: Some("a/b".to_owned()), ..good() }),
-            ("fieldManagerPrefix", Settings { manager_prefix: "x".repeat(65), ..good() }),
-            ("fieldManagerPrefix", Settings { manager_prefix: "\n".to_owned(), ..good() }),
-            ("requests.inFlight", Settings { in_flight_max: 0, ..good() }),
-            ("requests.perSecond", Settings { per_second_max: Some(0), ..good() }),
-            ("requests.deadline", Settings { deadline: Duration::ZERO, ..good() }),
+            ("kubeconfig", ClusterSettings { credentials: none, ..good() }),
+            ("namespace", ClusterSettings { namespace: Some("a/b".to_owned()), ..good() }),
+            ("fieldManagerPrefix", ClusterSettings { manager_prefix: "x".repeat(65), ..good() }),
+            ("fieldManagerPrefix", ClusterSettings { manager_prefix: "\n".to_owned(), ..good() }),
+            ("requests.inFlight", ClusterSettings { in_flight_max: 0, ..good() }),
+            ("requests.perSecond", ClusterSettings { per_second_max: Some(0), ..good() }),
+            ("requests.deadline", ClusterSettings { deadline: Duration::ZERO, ..good() }),
         ];
         for (expected, settings) in wrong {
             assert!(matches!(settings.check(), Err(Error::Invalid { path, .. }) if path == expected), "{expected}");

@@ -20,7 +20,7 @@ use crate::errors::{Failure, RequestResult};
 use crate::follow::BucketStream;
 use crate::foreign;
 use crate::protocol::{AccountInfo, StreamInfo, new_stream};
-use crate::settings::Settings;
+use crate::settings::BucketSettings;
 use crate::state::{BucketState, Content, lock};
 use crate::write::Guard;
 
@@ -56,8 +56,8 @@ impl Bucket {
     /// Creates the store of a bucket without contacting a server. `schemas` validates what is written.
     ///
     /// # Errors
-    /// `Invalid` for the settings ([`Settings::check`]).
-    pub fn new(settings: Settings, schemas: Schemas, clock: Arc<dyn ClockAndIds>) -> Result<Self> {
+    /// `Invalid` for the settings ([`BucketSettings::check`]).
+    pub fn new(settings: BucketSettings, schemas: Schemas, clock: Arc<dyn ClockAndIds>) -> Result<Self> {
         settings.check()?;
         Ok(Self {
             state: Arc::new(BucketState::new(settings, schemas, clock)),

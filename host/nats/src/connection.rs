@@ -19,7 +19,7 @@ use tokio::sync::watch;
 
 use crate::errors::{Failure, RequestResult};
 use crate::protocol::{Acknowledgement, Refusal};
-use crate::settings::{Settings, Timings};
+use crate::settings::{BucketSettings, Timings};
 
 /// Longest text of a server that is kept, in bytes.
 const TEXT_BYTES_MAX: usize = 512;
@@ -57,7 +57,7 @@ struct News {
 
 impl Connection {
     /// Connects to one of the servers.
-    pub(crate) async fn open(settings: &Settings) -> RequestResult<Self> {
+    pub(crate) async fn open(settings: &BucketSettings) -> RequestResult<Self> {
         let news = Arc::new(News { losses: watch::Sender::new(0), server_error: Mutex::new(None) });
         let client = options(settings, Arc::clone(&news)).connect(settings.servers.as_slice()).await;
         let client = client.map_err(|error| Failure::Away(described(&error)))?;
@@ -200,8 +200,8 @@ impl News {
     }
 }
 
-fn options(settings: &Settings, news: Arc<News>) -> ConnectOptions {
-    let Settings { name, credentials, tls, timings, .. } = settings;
+fn options(settings: &BucketSettings, news: Arc<News>) -> ConnectOptions {
+    let BucketSettings { name, credentials, tls, timings, .. } = settings;
     let mut options = match credentials.clone() {
         Some(credentials) => ConnectOptions::with_auth_callback(move |nonce| {
             let answer = identity::answer(&credentials, &nonce);

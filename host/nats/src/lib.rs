@@ -36,7 +36,7 @@ use homeostat_store::schema::Schemas;
 
 pub use self::bucket::Bucket;
 pub use self::checks::{Finding, Severity};
-pub use self::settings::Settings;
+pub use self::settings::BucketSettings;
 
 /// The store of a host: a [`Bucket`] behind a cache.
 pub type NatsStore = CachedStore;
@@ -45,11 +45,11 @@ pub type NatsStore = CachedStore;
 /// validates what is written.
 ///
 /// # Errors
-/// `Invalid` for the settings ([`Settings::check`]).
+/// `Invalid` for the settings ([`BucketSettings::check`]).
 ///
 /// # Panics
 /// When called outside of a tokio runtime with time.
-pub fn open(settings: Settings, schemas: Schemas, cache: Options) -> Result<NatsStore> {
+pub fn open(settings: BucketSettings, schemas: Schemas, cache: Options) -> Result<NatsStore> {
     let bucket = Bucket::new(settings, schemas, Arc::clone(&cache.clock))?.used_before(cache.accepted.is_some());
     Ok(CachedStore::start(Arc::new(bucket), cache))
 }

@@ -23,7 +23,7 @@ const HISTORY_MAX: u8 = 64;
 
 /// Where the bucket is, how to get there, and what its store does.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct BucketSettings {
     /// The name of the store, for logs and messages; empty for a store that stands alone.
     pub name: String,
     /// The servers, as `nats://127.0.0.1:4222` or `tls://nats-0:4222`. One or more.
@@ -178,7 +178,7 @@ impl Default for Timings {
     }
 }
 
-impl Settings {
+impl BucketSettings {
     /// Returns the settings of a bucket that has to exist, at one server without credentials.
     pub fn new(server: impl Into<String>, bucket: impl Into<String>) -> Self {
         Self {

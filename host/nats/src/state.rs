@@ -15,13 +15,13 @@ use crate::connection::Connection;
 use crate::errors::{Failure, RequestResult};
 use crate::protocol::StreamInfo;
 use crate::refused_writes::RefusedWrites;
-use crate::settings::Settings;
+use crate::settings::BucketSettings;
 use crate::subject::Subjects;
 use crate::watermarks::Watermarks;
 
 /// A bucket, its connection, and what this host knows of it.
 pub(crate) struct BucketState {
-    pub(crate) settings: Settings,
+    pub(crate) settings: BucketSettings,
     pub(crate) subjects: Subjects,
     pub(crate) schemas: Schemas,
     pub(crate) clock: Arc<dyn ClockAndIds>,
@@ -79,7 +79,7 @@ impl Marks {
 
 impl BucketState {
     /// Takes checked settings.
-    pub(crate) fn new(settings: Settings, schemas: Schemas, clock: Arc<dyn ClockAndIds>) -> Self {
+    pub(crate) fn new(settings: BucketSettings, schemas: Schemas, clock: Arc<dyn ClockAndIds>) -> Self {
         Self {
             subjects: Subjects::new(&settings.bucket, &settings.prefix),
             stream: format!("KV_{}", settings.bucket),

@@ -63,8 +63,8 @@ impl Hosts {
             let short = Duration::from_secs(1);
             let timings = Timings { request: short, write: 2 * short, heartbeat: short / 4, connect: short };
             let create = Some(create.clone());
-            let settings = homeostat_nats::Settings::new(url, &bucket);
-            let settings = homeostat_nats::Settings { create, timings, credentials, ..settings };
+            let settings = homeostat_nats::BucketSettings::new(url, &bucket);
+            let settings = homeostat_nats::BucketSettings { create, timings, credentials, ..settings };
             homeostat_nats::open(settings, Schemas::default(), Options::default()).unwrap()
         };
         let [of_near, of_other] = logins;
@@ -83,11 +83,11 @@ impl Hosts {
         let open = |url: &str, user: &Value| {
             let file = cluster.kubeconfig_with(url, user);
             let credentials = Credentials::Kubeconfig { files: vec![file], context: None };
-            let settings = homeostat_kubernetes::Settings {
+            let settings = homeostat_kubernetes::ClusterSettings {
                 namespace: Some(namespace.clone()),
                 deadline: Duration::from_secs(2),
                 silence_max: Duration::from_secs(5),
-                ..homeostat_kubernetes::Settings::new("cluster", credentials)
+                ..homeostat_kubernetes::ClusterSettings::new("cluster", credentials)
             };
             homeostat_kubernetes::open(settings, Options::default())
         };
@@ -425,9 +425,9 @@ async fn a_controller_survives_the_deletion_of_the_definition_of_its_kind() {
     define_greetings(cluster);
     let proxy = HttpProxy::to(cluster.apiserver().port(), cluster.authority());
     let file = cluster.kubeconfig_with(&proxy.url(), &json!({ "token": Cluster::token("admin") }));
-    let settings = homeostat_kubernetes::Settings {
+    let settings = homeostat_kubernetes::ClusterSettings {
         catalog_interval: Duration::from_secs(1),
-        ..homeostat_kubernetes::Settings::new("far", Credentials::Kubeconfig { files: vec![file], context: None })
+        ..homeostat_kubernetes::ClusterSettings::new("far", Credentials::Kubeconfig { files: vec![file], context: None })
     };
     let far = Arc::new(homeostat_kubernetes::open(settings, Options::default()));
     let rule = Rule { pattern: "demo.homeostat.dev/*".parse().unwrap(), store: "far".into(), view: View::Whole };

@@ -12,7 +12,7 @@ mod writes;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use homeostat_kubernetes::{Cluster, Credentials, Settings};
+use homeostat_kubernetes::{Cluster, Credentials, ClusterSettings};
 use homeostat_store::cached::{CachedState, Upstream, UpstreamResponse};
 use homeostat_store::{Error, Key, Kind, Query, Resource, Write};
 use homeostat_testing::{eventually, eventually_blocking, soon};
@@ -20,16 +20,16 @@ use homeostat_tests::{Cluster as Server, shared_cluster};
 use serde_json::{Value, json};
 
 /// The settings of a store on the shared cluster, for one of its users.
-pub(super) fn cluster_settings(user: &str) -> Settings {
+pub(super) fn cluster_settings(user: &str) -> ClusterSettings {
     settings_of(shared_cluster().kubeconfig(user))
 }
 
-fn settings_of(file: PathBuf) -> Settings {
-    Settings::new("cluster", Credentials::Kubeconfig { files: vec![file], context: None })
+fn settings_of(file: PathBuf) -> ClusterSettings {
+    ClusterSettings::new("cluster", Credentials::Kubeconfig { files: vec![file], context: None })
 }
 
 /// Connects to a cluster.
-async fn connected(settings: Settings) -> Arc<Cluster> {
+async fn connected(settings: ClusterSettings) -> Arc<Cluster> {
     let store = Arc::new(Cluster::new(settings));
     soon(store.connect()).await.unwrap();
     store

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use async_trait::async_trait;
 use homeostat_conformance::{Definition, Difference, Fixture, KindServer, Making, NAMESPACES, Setup};
-use homeostat_kubernetes::{Cluster, Credentials, Settings};
+use homeostat_kubernetes::{Cluster, Credentials, ClusterSettings};
 use homeostat_store::cached::{self, CachedStore, Upstream};
 use homeostat_store::{Kind, Options};
 use homeostat_testing::{eventually, eventually_blocking};
@@ -53,7 +53,7 @@ async fn with_group(options: Options) -> Fixture {
     let group = things.kind.group.clone();
     let files = vec![server.kubeconfig("admin")];
     let credentials = Credentials::Kubeconfig { files, context: None };
-    let cluster = Arc::new(Cluster::new(Settings::new("cluster", credentials)));
+    let cluster = Arc::new(Cluster::new(ClusterSettings::new("cluster", credentials)));
     let Options { history_max, history_bytes_max, clock, .. } = options;
     let cache = cached::Options { history_max, history_bytes_max, clock, ..cached::Options::default() };
     let store = CachedStore::start(Arc::clone(&cluster) as Arc<dyn Upstream>, cache);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use homeostat_nats::settings::{Create, Timings};
-use homeostat_nats::{Bucket, Settings};
+use homeostat_nats::{Bucket, BucketSettings};
 use homeostat_store::cached::{CachedState, Delta, DeltaStream, LastState, Options, Start, Upstream, UpstreamResponse};
 use homeostat_store::schema::Schemas;
 use homeostat_store::{
@@ -16,13 +16,13 @@ use homeostat_tests::shared_nats;
 use serde_json::{Value, json};
 
 /// Settings with short intervals. Each bucket of the shared server has a name of its own.
-pub(super) fn settings(url: &str, bucket: &str) -> Settings {
+pub(super) fn settings(url: &str, bucket: &str) -> BucketSettings {
     let timings =
         Timings { request: Duration::from_secs(2), heartbeat: Duration::from_millis(500), ..Timings::default() };
-    Settings { create: Some(Create::default()), timings, ..Settings::new(url, bucket) }
+    BucketSettings { create: Some(Create::default()), timings, ..BucketSettings::new(url, bucket) }
 }
 
-pub(super) fn bucket_of(settings: Settings) -> Arc<Bucket> {
+pub(super) fn bucket_of(settings: BucketSettings) -> Arc<Bucket> {
     Arc::new(Bucket::new(settings, Schemas::default(), Arc::new(SystemClockAndIds)).unwrap())
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use homeostat_nats::Settings;
+use homeostat_nats::BucketSettings;
 use homeostat_nats::settings::Create;
 use homeostat_store::cached::{CachedState, Delta, Options, Start, Upstream as _};
 use homeostat_store::schema::Schemas;
@@ -110,7 +110,7 @@ async fn a_bucket_that_was_replaced_is_another_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_bucket_says_so_until_a_write_succeeds() {
     let create = Some(Create { bytes_max: Some(4000), ..Create::default() });
-    let bucket = bucket_of(Settings { create, ..settings(&shared_nats().url(), "full") });
+    let bucket = bucket_of(BucketSettings { create, ..settings(&shared_nats().url(), "full") });
     bucket.connect().await.unwrap();
     write(&bucket, creation("first")).await;
     let mut names = 0..100;
@@ -143,7 +143,7 @@ async fn a_bucket_whose_settings_lose_data_is_refused() {
     for expected in ["no-ttl: ", "no-atomic: ", "max-age: ", "set `max_age` to 0"] {
         assert!(error.contains(expected), "{error}");
     }
-    let missing = bucket_of(Settings { create: None, ..settings(&url, "missing") });
+    let missing = bucket_of(BucketSettings { create: None, ..settings(&url, "missing") });
     let error = missing.connect().await.unwrap_err().to_string();
     assert!(error.contains("there is no bucket \"missing\""), "{error}");
 }
@@ -217,7 +217,7 @@ async fn a_bucket_on_three_servers_survives_the_loss_of_its_leader() {
     let cluster = NatsCluster::start();
     let urls = cluster.urls();
     let create = Some(Create { replicas: 3, ..Create::default() });
-    let bucket = bucket_of(Settings { servers: urls.clone(), create, ..settings(&urls[0], "three") });
+    let bucket = bucket_of(BucketSettings { servers: urls.clone(), create, ..settings(&urls[0], "three") });
     eventually("a bucket", || async { bucket.connect().await.ok() }).await;
     write(&bucket, creation("a")).await;
     let at = bucket.revision(&kind()).await.unwrap();

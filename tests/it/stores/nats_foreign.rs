@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_nats::jetstream::{self, stream};
 use homeostat_nats::settings::{Binding, StatusForm, StatusPlace, ValueForm};
-use homeostat_nats::{Bucket, Settings};
+use homeostat_nats::{Bucket, BucketSettings};
 use homeostat_store::cached::{CachedState, Upstream};
 use homeostat_store::{Change, Error, Key, Kind, Precondition, Propagation, Resource, Write};
 use homeostat_testing::eventually;
@@ -44,7 +44,7 @@ impl Foreign {
             value: ValueForm::Spec,
             status: status(&statuses),
         };
-        let bucket = bucket_of(Settings { foreign: vec![binding], ..settings(&url, name) });
+        let bucket = bucket_of(BucketSettings { foreign: vec![binding], ..settings(&url, name) });
         bucket.connect().await.unwrap();
         Self { jetstream, bucket, values, statuses }
     }
@@ -139,7 +139,7 @@ async fn a_purge_without_a_marker_is_found_by_the_next_host() {
         value: ValueForm::Spec,
         status: StatusPlace::Nowhere,
     };
-    let bucket = bucket_of(Settings { foreign: vec![binding], ..settings(&shared_nats().url(), "f-purge") });
+    let bucket = bucket_of(BucketSettings { foreign: vec![binding], ..settings(&shared_nats().url(), "f-purge") });
     bucket.connect().await.unwrap();
     Foreign { bucket, ..foreign }.gone("web").await;
 }

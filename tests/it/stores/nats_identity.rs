@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use homeostat_nats::Settings;
+use homeostat_nats::BucketSettings;
 use homeostat_nats::settings::{Credentials, SecretSource, Tls};
 use homeostat_store::Error;
 use homeostat_store::cached::{CachedState, Upstream as _};
@@ -26,8 +26,8 @@ fn file(path: PathBuf) -> SecretSource {
     Arc::new(move || std::fs::read_to_string(&path).map_err(|error| error.to_string()))
 }
 
-fn with(nats: &Nats, credentials: Credentials) -> Settings {
-    Settings { credentials: Some(credentials), ..settings(&nats.url(), "login") }
+fn with(nats: &Nats, credentials: Credentials) -> BucketSettings {
+    BucketSettings { credentials: Some(credentials), ..settings(&nats.url(), "login") }
 }
 
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
@@ -74,7 +74,7 @@ async fn a_server_with_tls_is_used_if_its_authority_is_trusted() {
     let authority = folder.path().join("authority.pem");
     std::fs::write(&authority, nats.authority().pem()).unwrap();
     let tls = Tls { authority: Some(authority), ..Tls::default() };
-    let bucket = bucket_of(Settings { tls, ..settings(&nats.url(), "tls") });
+    let bucket = bucket_of(BucketSettings { tls, ..settings(&nats.url(), "tls") });
     bucket.connect().await.unwrap();
     bucket.submit(creation("a").into(), CachedState::Unknown).await.unwrap();
     assert!(bucket_of(settings(&nats.url(), "tls")).connect().await.is_err(), "nobody trusts its authority");

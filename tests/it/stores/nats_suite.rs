@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use homeostat_conformance::{Difference, Fixture, Making, Setup};
-use homeostat_nats::Settings;
+use homeostat_nats::BucketSettings;
 use homeostat_nats::settings::Create;
 use homeostat_store::schema::Schemas;
 use homeostat_store::{Options, cached};
@@ -27,7 +27,7 @@ async fn with_bucket(options: Options) -> Fixture {
     static CASES: AtomicU32 = AtomicU32::new(0);
     let bucket = format!("case-{}", CASES.fetch_add(1, Ordering::Relaxed));
     let create = Some(Create { memory: true, ..Create::default() });
-    let settings = Settings { create, ..Settings::new(shared_nats().url(), bucket) };
+    let settings = BucketSettings { create, ..BucketSettings::new(shared_nats().url(), bucket) };
     let Options { history_max, history_bytes_max, clock, .. } = options;
     let cache = cached::Options { history_max, history_bytes_max, clock, ..cached::Options::default() };
     let store = homeostat_nats::open(settings, Schemas::default(), cache).unwrap();

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use homeostat_kubernetes::{Credentials, Settings as ClusterSettings};
-use homeostat_nats::Settings as BucketSettings;
+use homeostat_kubernetes::{ClusterSettings, Credentials};
+use homeostat_nats::BucketSettings;
 use homeostat_store::cached::{CachedStore, Options, Upstream};
 use homeostat_store::schema::Schemas;
 use homeostat_store::{

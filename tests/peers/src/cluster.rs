@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use homeostat_kubernetes::{Credentials, Settings};
+use homeostat_kubernetes::{Credentials, ClusterSettings};
 use homeostat_servers::{Cluster, ClusterOptions, Flush};
 use homeostat_store::cached::{CachedStore, Options};
 use homeostat_store::{Change, Key, Kind, Precondition, Scope, Store, Subscription, View, Write};
@@ -153,7 +153,7 @@ impl MeasuredCluster {
 /// Opens the store of a cluster with its default settings.
 pub(crate) fn open(kubeconfig: &Path) -> CachedStore {
     let credentials = Credentials::Kubeconfig { files: vec![kubeconfig.to_owned()], context: None };
-    homeostat_kubernetes::open(Settings::new("cluster", credentials), Options::default())
+    homeostat_kubernetes::open(ClusterSettings::new("cluster", credentials), Options::default())
 }
 
 /// Sums up the server's counts of requests about the kind.

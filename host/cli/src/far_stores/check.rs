@@ -45,7 +45,7 @@ async fn contact(NamedStore { name, storage, cache_bytes_max: _ }: NamedStore) -
 }
 
 #[cfg(feature = "nats")]
-async fn of_nats(name: Arc<str>, settings: homeostat_nats::Settings) -> StoreReport {
+async fn of_nats(name: Arc<str>, settings: homeostat_nats::BucketSettings) -> StoreReport {
     use homeostat_nats::{Bucket, Severity};
     use homeostat_store::cached::Upstream;
 
@@ -72,7 +72,7 @@ async fn of_nats(name: Arc<str>, settings: homeostat_nats::Settings) -> StoreRep
 }
 
 #[cfg(feature = "kubernetes")]
-async fn of_kubernetes(name: Arc<str>, settings: homeostat_kubernetes::Settings) -> StoreReport {
+async fn of_kubernetes(name: Arc<str>, settings: homeostat_kubernetes::ClusterSettings) -> StoreReport {
     use homeostat_store::cached::Upstream;
 
     let cluster = homeostat_kubernetes::Cluster::new(settings);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::{env, fs};
 
-use homeostat_kubernetes::{Credentials, Settings};
+use homeostat_kubernetes::{Credentials, ClusterSettings};
 use homeostat_runtime::manifest::Span;
 use serde::Deserialize;
 
@@ -42,8 +42,8 @@ struct RequestsEntry {
 
 impl KubernetesEntry {
     /// Returns the settings of the store with this name.
-    pub(super) fn settings(&self, name: &str, context: &Context<'_>) -> Result<Settings, Fault> {
-        let mut settings = Settings::new(name, self.credentials(context)?);
+    pub(super) fn settings(&self, name: &str, context: &Context<'_>) -> Result<ClusterSettings, Fault> {
+        let mut settings = ClusterSettings::new(name, self.credentials(context)?);
         settings.namespace.clone_from(&self.namespace);
         settings.instance = machine().unwrap_or(settings.instance);
         if let Some(prefix) = &self.field_manager_prefix {

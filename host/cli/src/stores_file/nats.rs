@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use homeostat_api::read_private;
 use homeostat_component::is_secret_name;
-use homeostat_nats::Settings;
+use homeostat_nats::BucketSettings;
 use homeostat_nats::settings::{
     Api, Binding, Create, Credentials, SecretSource, StatusForm, StatusPlace, Tls, ValueForm,
 };
@@ -137,9 +137,9 @@ enum StorageEntry {
 
 impl NatsEntry {
     /// Returns the settings of the store with this name.
-    pub(super) fn settings(&self, name: &str, context: &Context<'_>) -> Result<Settings, Fault> {
-        let defaults = Settings::new("", self.bucket.as_str());
-        let settings = Settings {
+    pub(super) fn settings(&self, name: &str, context: &Context<'_>) -> Result<BucketSettings, Fault> {
+        let defaults = BucketSettings::new("", self.bucket.as_str());
+        let settings = BucketSettings {
             name: name.to_owned(),
             servers: self.servers.clone(),
             credentials: self.credentials.as_ref().map(|entry| entry.settings(context)).transpose()?,

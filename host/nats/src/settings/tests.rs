@@ -3,16 +3,16 @@ use std::time::Duration;
 
 use homeostat_store::Kind;
 
-use super::{Api, Binding, Create, Credentials, Settings, StatusForm, StatusPlace, ValueForm};
+use super::{Api, Binding, Create, Credentials, BucketSettings, StatusForm, StatusPlace, ValueForm};
 
-fn valid() -> Settings {
-    Settings { create: Some(Create::default()), ..Settings::new("nats://127.0.0.1:4222", "homeostat") }
+fn valid() -> BucketSettings {
+    BucketSettings { create: Some(Create::default()), ..BucketSettings::new("nats://127.0.0.1:4222", "homeostat") }
 }
 
 #[test]
 fn the_settings_of_a_bucket_are_checked_by_name() {
     assert_eq!(valid().check(), Ok(()));
-    type Change = fn(&mut Settings);
+    type Change = fn(&mut BucketSettings);
     let wrong: [(&str, Change); 13] = [
         ("servers", |it| it.servers.clear()),
         ("bucket", |it| it.bucket.clear()),
@@ -50,7 +50,7 @@ fn the_settings_of_a_foreign_bucket_are_checked_by_name() {
             form: StatusForm::Bare,
         },
     };
-    let check = |foreign: Vec<Binding>| Settings { foreign, ..valid() }.check();
+    let check = |foreign: Vec<Binding>| BucketSettings { foreign, ..valid() }.check();
     assert_eq!(check(vec![binding()]), Ok(()));
     let status = |bucket: &str, key: &str| StatusPlace::Bucket {
         bucket: bucket.into(),
@@ -83,5 +83,5 @@ fn requests_and_values_are_addressed_as_other_clients_do() {
 fn credentials_are_printed_without_their_secrets() {
     let secret = Arc::new(|| Ok("hunter2".to_owned()));
     let user = Credentials::User { name: "ann".into(), password: secret };
-    assert_eq!(format!("{:?}", Settings { credentials: Some(user), ..valid() }.credentials), "Some(User)");
+    assert_eq!(format!("{:?}", BucketSettings { credentials: Some(user), ..valid() }.credentials), "Some(User)");
 }

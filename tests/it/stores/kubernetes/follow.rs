@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use homeostat_kubernetes::{Cluster, Settings};
+use homeostat_kubernetes::{Cluster, ClusterSettings};
 use homeostat_store::cached::{Delta, DeltaStream, LastState, Start, Upstream};
 use homeostat_store::{
     Change, Error, Key, Kind, Precondition, Propagation, Query, Resource, Revision, Selector, View, Write,
@@ -44,8 +44,8 @@ async fn deleted(store: &Cluster, key: &Key) {
     sent(store, Write::Delete { key, precondition, propagation }).await;
 }
 
-fn within(namespace: &str) -> Settings {
-    Settings { namespace: Some(namespace.to_owned()), ..cluster_settings("admin") }
+fn within(namespace: &str) -> ClusterSettings {
+    ClusterSettings { namespace: Some(namespace.to_owned()), ..cluster_settings("admin") }
 }
 
 #[tokio::test]
@@ -156,7 +156,7 @@ async fn a_server_without_streamed_lists_is_listed_in_pages() {
 async fn a_kind_added_and_removed_while_running_is_noticed() {
     let server = homeostat_tests::Cluster::start(ClusterOptions::default());
     let catalog_interval = Duration::from_secs(4);
-    let store = connected(Settings { catalog_interval, ..settings_of(server.kubeconfig("admin")) }).await;
+    let store = connected(ClusterSettings { catalog_interval, ..settings_of(server.kubeconfig("admin")) }).await;
     let gadgets = Kind::new("example.dev", "v1", "Gadget");
     let mut catalog = store.catalog();
     let deployments = Kind::new("apps", "v1", "Deployment");
@@ -193,7 +193,7 @@ async fn a_kind_that_is_forbidden_says_so_and_others_go_on() {
     let subjects = json!([{"kind": "User", "name": "ann", "apiGroup": group}]);
     let role = json!({"kind": "Role", "name": "widgets", "apiGroup": group});
     sent(&admin, grant("RoleBinding", json!({ "subjects": subjects, "roleRef": role }))).await;
-    let store = connected(Settings { namespace: Some(namespace.clone()), ..cluster_settings("ann") }).await;
+    let store = connected(ClusterSettings { namespace: Some(namespace.clone()), ..cluster_settings("ann") }).await;
     let key = Key::new(widgets(), &namespace, "a");
     // The server learns of the role a moment later.
     let create = || async { send(&store, Write::Create { document: super::document(&key) }).await.ok() };

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use homeostat_kubernetes::{Cluster, Credentials, Settings};
+use homeostat_kubernetes::{Cluster, Credentials, ClusterSettings};
 use homeostat_store::cached::Upstream;
 use homeostat_store::{Error, Kind, Query};
 use homeostat_testing::eventually;
@@ -92,7 +92,7 @@ async fn the_account_of_a_pod_is_used() {
     fs::write(folder.path().join("token"), Server::token("bob")).unwrap();
     fs::write(folder.path().join("ca.crt"), server.authority().pem()).unwrap();
     let pod = Credentials::Pod { server: server.url(), folder: folder.path().to_owned() };
-    assert_nobody(&*connected(Settings::new("cluster", pod)).await).await;
+    assert_nobody(&*connected(ClusterSettings::new("cluster", pod)).await).await;
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use homeostat_fixtures::memory_store;
-use homeostat_kubernetes::Settings;
+use homeostat_kubernetes::ClusterSettings;
 use homeostat_runtime::{Options, Stores};
 use homeostat_store::cached::{self, Upstream};
 use homeostat_store::routes::{Routes, Rule};
@@ -27,7 +27,7 @@ async fn a_route_with_metadata_alone_keeps_no_content_and_clients_read_whole_res
     let pattern = "example.dev/Widget".parse().unwrap();
     let rule = Rule { pattern, store: "cluster".into(), view: View::Metadata };
     let routes = Routes::new(vec![rule]).unwrap();
-    let settings = Settings { namespace: Some(namespace.clone()), ..cluster_settings("admin") };
+    let settings = ClusterSettings { namespace: Some(namespace.clone()), ..cluster_settings("admin") };
     let options = cached::Options { routes: routes.clone(), ..cached::Options::default() };
     let part = StorePart { name: "cluster".into(), store: Arc::new(homeostat_kubernetes::open(settings, options)) };
     let home = memory_store();

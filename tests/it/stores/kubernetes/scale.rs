@@ -96,7 +96,7 @@ async fn a_scale_is_read_and_written_by_its_own_requests() {
 /// A host whose kinds of `apps` and `example.dev` live in the cluster, with kubectl for its API.
 async fn scaling_host(namespace: &str) -> Kubectl {
     let settings =
-        homeostat_kubernetes::Settings { namespace: Some(namespace.to_owned()), ..cluster_settings("admin") };
+        homeostat_kubernetes::ClusterSettings { namespace: Some(namespace.to_owned()), ..cluster_settings("admin") };
     let store = homeostat_kubernetes::open(settings, cached::Options::default());
     let part = StorePart { name: "cluster".into(), store: Arc::new(store) };
     let rule = |pattern: &str| Rule { pattern: pattern.parse().unwrap(), store: "cluster".into(), view: View::Whole };

@@ -1,6 +1,6 @@
 //! Documents that a server has and the host cannot read.
 
-use homeostat_kubernetes::Settings;
+use homeostat_kubernetes::ClusterSettings;
 use homeostat_store::cached::{self, CachedStore};
 use homeostat_store::{Change, Error, EventType, Key, Precondition, Query, Result, Scope, Store, View, Write};
 use homeostat_testing::{eventually, soon};
@@ -11,7 +11,7 @@ use super::{cluster_settings, cluster_store, created, namespace, widgets};
 
 /// A store with a cache for the widgets of one namespace.
 fn open(namespace: &str) -> CachedStore {
-    let settings = Settings { namespace: Some(namespace.to_owned()), ..cluster_settings("admin") };
+    let settings = ClusterSettings { namespace: Some(namespace.to_owned()), ..cluster_settings("admin") };
     homeostat_kubernetes::open(settings, cached::Options::default())
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use homeostat_component::{Engine, EngineOptions};
 use homeostat_nats::NatsStore;
-use homeostat_nats::settings::{Create, Settings};
+use homeostat_nats::settings::{Create, BucketSettings};
 use homeostat_runtime::{Options, Stores};
 use homeostat_store::embedded::EmbeddedStore;
 use homeostat_store::memory::MemoryStore;
@@ -77,6 +77,6 @@ async fn nats_writes(size: &Size, server: &str) -> Result<Values> {
 /// # Errors
 /// The settings are refused.
 pub(crate) fn nats_store(server: &str, bucket: &str) -> Result<NatsStore> {
-    let settings = Settings { create: Some(Create::default()), ..Settings::new(server, bucket) };
+    let settings = BucketSettings { create: Some(Create::default()), ..BucketSettings::new(server, bucket) };
     Ok(homeostat_nats::open(settings, Schemas::default(), homeostat_store::cached::Options::default())?)
 }
