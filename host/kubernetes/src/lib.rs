@@ -55,7 +55,7 @@ pub use catalog::{Catalog, ServedKind, Verbs};
 pub use cluster::Cluster;
 pub use events::EventOutlet;
 pub use homeostat_store::EventRecord;
-pub use settings::{Credentials, ClusterSettings};
+pub use settings::{ClusterSettings, Credentials};
 
 /// Opens the store of a cluster, and contacts the server in the background. The store can be used at once. It writes
 /// events about its resources to the cluster.

@@ -88,7 +88,7 @@ impl Call {
 
 /// A whole answer without an error.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ServerResponse {
     /// The code.
     pub(crate) code: StatusCode,
     /// The headers.
@@ -151,14 +151,14 @@ impl Requests {
     }
 
     /// Sends a request and returns its whole answer.
-    pub(crate) async fn send(&self, call: Call) -> std::result::Result<Answer, Failure> {
+    pub(crate) async fn send(&self, call: Call) -> std::result::Result<ServerResponse, Failure> {
         let deadline = self.deadline_of(&call);
         let whole = async {
             let (response, permit) = self.respond(&call, deadline).await?;
             let (parts, body) = response.into_parts();
             let body = read(body, ANSWER_BYTES_MAX).await?;
             drop(permit);
-            Ok(Answer { code: parts.status, headers: parts.headers, body })
+            Ok(ServerResponse { code: parts.status, headers: parts.headers, body })
         };
         self.bounded(deadline, whole).await
     }

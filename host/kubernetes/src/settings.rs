@@ -119,7 +119,7 @@ mod tests {
 
     use homeostat_store::Error;
 
-    use super::{Credentials, ClusterSettings};
+    use super::{ClusterSettings, Credentials};
 
     #[test]
     fn a_wrong_setting_is_named_as_in_the_file() {

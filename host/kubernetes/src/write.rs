@@ -20,7 +20,7 @@ use crate::cluster::Cluster;
 use crate::document;
 use crate::errors::{self, Failure};
 use crate::path::Parameters;
-use crate::requests::{Answer, Call};
+use crate::requests::{Call, ServerResponse};
 use crate::{read, scale};
 
 /// Tries of a write that this host computes, when others change the resource at the same time.
@@ -393,15 +393,15 @@ impl WriteAttempt<'_> {
         Ok(Arc::new(Resource::from_document(document)?))
     }
 
-    fn written(&self, answer: Answer, known: Option<&Resource>, is_create: bool) -> Result<UpstreamResponse> {
+    fn written(&self, response: ServerResponse, known: Option<&Resource>, is_create: bool) -> Result<UpstreamResponse> {
         let unknown_fields = match self.form.field_validation {
-            FieldValidation::Warn => unknown_fields(&answer),
+            FieldValidation::Warn => unknown_fields(&response),
             FieldValidation::Ignore | FieldValidation::Strict => Vec::new(),
         };
-        let text = read::text(&answer.body, &self.subject.kind)?;
+        let text = read::text(&response.body, &self.subject.kind)?;
         let version = self.served.version(&self.subject.kind.version);
         let resource = document::resource(text, &self.served.kind, version)?;
-        if is_create || answer.code == StatusCode::CREATED {
+        if is_create || response.code == StatusCode::CREATED {
             let at = Some(resource.revision());
             let change = Some(EventType::Added);
             return Ok(UpstreamResponse { response: WriteResponse { resource, change, unknown_fields }, at });
@@ -462,7 +462,7 @@ impl WriteAttempt<'_> {
 }
 
 /// Returns the uid in the answer to a deletion that has no resource; it may be empty.
-fn deleted_uid(answer: &Answer) -> Option<String> {
+fn deleted_uid(response: &ServerResponse) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct Body {
         kind: String,
@@ -471,7 +471,7 @@ fn deleted_uid(answer: &Answer) -> Option<String> {
         #[serde(default)]
         details: Option<errors::Details>,
     }
-    let body: Body = serde_json::from_slice(&answer.body).ok()?;
+    let body: Body = serde_json::from_slice(&response.body).ok()?;
     let is_status = body.kind == "Status" && body.api_version == "v1";
     is_status.then(|| body.details.unwrap_or_default().uid)
 }
@@ -494,8 +494,8 @@ fn gone(resource: Arc<Resource>) -> UpstreamResponse {
 }
 
 /// Returns the fields that the server dropped, from its warnings, as `299 - "unknown field \"spec.color\""`.
-fn unknown_fields(answer: &Answer) -> Vec<String> {
-    let warnings = answer.headers.get_all(WARNING).iter().filter_map(|value| value.to_str().ok());
+fn unknown_fields(response: &ServerResponse) -> Vec<String> {
+    let warnings = response.headers.get_all(WARNING).iter().filter_map(|value| value.to_str().ok());
     let texts = warnings.filter_map(|text| serde_json::from_str::<String>(text.split_once(" - ")?.1).ok());
     texts.flat_map(|text| errors::unknown_fields(&text)).take(homeostat_store::schema::VIOLATIONS_MAX).collect()
 }

@@ -14,7 +14,7 @@ use homeostat_store::cached::{CachedState, UpstreamResponse};
 use homeostat_store::semantics::{self, Decision, WritePlan};
 use homeostat_store::{Error, Key, Kind, Request, Resource, Result, Revision, Target, Write, WriteResponse};
 
-use self::attempt::{Answer, Attempts, Last, Next, Sent};
+use self::attempt::{Attempts, Last, Next, PublishReply, Sent};
 use crate::codec::{
     EXPECTED_HEADER, FORMAT, FORMAT_HEADER, OPERATION_DELETE, OPERATION_HEADER, ValueContent, encode, encode_deleted,
 };
@@ -144,12 +144,12 @@ impl BucketState {
         loop {
             let stored = connection.publish(subject, headers.clone(), payload.clone()).await;
             let mut silence = None;
-            let answer = match stored {
-                Ok(sequence) => Answer::Stored(sequence),
-                Err(failure) if failure.is_wrong_sequence() => Answer::WrongSequence,
+            let reply = match stored {
+                Ok(sequence) => PublishReply::Stored(sequence),
+                Err(failure) if failure.is_wrong_sequence() => PublishReply::WrongSequence,
                 Err(failure) if failure.leaves_outcome_open() => {
                     silence = Some(failure);
-                    Answer::Silence
+                    PublishReply::Silence
                 }
                 Err(failure) if failure.is_too_large() => {
                     let bytes_max = connection.payload_bytes_max().saturating_sub(1 << 10);
@@ -157,8 +157,8 @@ impl BucketState {
                 }
                 Err(failure) => return Err(self.refused(failure, what)),
             };
-            let spread = if let Answer::Stored(_) = answer { 0 } else { random() };
-            let mut next = attempts.answered(self.elapsed(), answer, spread);
+            let spread = if let PublishReply::Stored(_) = reply { 0 } else { random() };
+            let mut next = attempts.answered(self.elapsed(), reply, spread);
             if next == Next::Inspect {
                 // A lost connection is the most frequent reason, and often soon replaced.
                 let last = match connection.connected().await {

@@ -427,7 +427,10 @@ async fn a_controller_survives_the_deletion_of_the_definition_of_its_kind() {
     let file = cluster.kubeconfig_with(&proxy.url(), &json!({ "token": Cluster::token("admin") }));
     let settings = homeostat_kubernetes::ClusterSettings {
         catalog_interval: Duration::from_secs(1),
-        ..homeostat_kubernetes::ClusterSettings::new("far", Credentials::Kubeconfig { files: vec![file], context: None })
+        ..homeostat_kubernetes::ClusterSettings::new(
+            "far",
+            Credentials::Kubeconfig { files: vec![file], context: None },
+        )
     };
     let far = Arc::new(homeostat_kubernetes::open(settings, Options::default()));
     let rule = Rule { pattern: "demo.homeostat.dev/*".parse().unwrap(), store: "far".into(), view: View::Whole };

@@ -12,7 +12,7 @@ mod writes;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use homeostat_kubernetes::{Cluster, Credentials, ClusterSettings};
+use homeostat_kubernetes::{Cluster, ClusterSettings, Credentials};
 use homeostat_store::cached::{CachedState, Upstream, UpstreamResponse};
 use homeostat_store::{Error, Key, Kind, Query, Resource, Write};
 use homeostat_testing::{eventually, eventually_blocking, soon};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use async_trait::async_trait;
 use homeostat_conformance::{Definition, Difference, Fixture, KindServer, Making, NAMESPACES, Setup};
-use homeostat_kubernetes::{Cluster, Credentials, ClusterSettings};
+use homeostat_kubernetes::{Cluster, ClusterSettings, Credentials};
 use homeostat_store::cached::{self, CachedStore, Upstream};
 use homeostat_store::{Kind, Options};
 use homeostat_testing::{eventually, eventually_blocking};

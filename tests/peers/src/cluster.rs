@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use homeostat_kubernetes::{Credentials, ClusterSettings};
+use homeostat_kubernetes::{ClusterSettings, Credentials};
 use homeostat_servers::{Cluster, ClusterOptions, Flush};
 use homeostat_store::cached::{CachedStore, Options};
 use homeostat_store::{Change, Key, Kind, Precondition, Scope, Store, Subscription, View, Write};

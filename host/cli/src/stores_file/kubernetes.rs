@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::{env, fs};
 
-use homeostat_kubernetes::{Credentials, ClusterSettings};
+use homeostat_kubernetes::{ClusterSettings, Credentials};
 use homeostat_runtime::manifest::Span;
 use serde::Deserialize;
 

@@ -5,10 +5,10 @@ use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
 use super::{check_manager, deleted_uid, is_gone, unknown_fields};
-use crate::requests::Answer;
+use crate::requests::ServerResponse;
 
-fn answer(body: &Value) -> Answer {
-    Answer { code: StatusCode::OK, headers: HeaderMap::new(), body: Bytes::from(body.to_string()) }
+fn answer(body: &Value) -> ServerResponse {
+    ServerResponse { code: StatusCode::OK, headers: HeaderMap::new(), body: Bytes::from(body.to_string()) }
 }
 
 fn widget(metadata: &Value) -> Resource {

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use homeostat_store::Kind;
 
-use super::{Api, Binding, Create, Credentials, BucketSettings, StatusForm, StatusPlace, ValueForm};
+use super::{Api, Binding, BucketSettings, Create, Credentials, StatusForm, StatusPlace, ValueForm};
 
 fn valid() -> BucketSettings {
     BucketSettings { create: Some(Create::default()), ..BucketSettings::new("nats://127.0.0.1:4222", "homeostat") }

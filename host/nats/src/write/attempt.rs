@@ -32,9 +32,9 @@ pub(crate) struct Attempts {
     ends: Duration,
 }
 
-/// An answer to a published message.
+/// A reply to a published message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum PublishReply {
     /// The server stored it, now or before, at this sequence.
     Stored(u64),
     /// The state that it was decided on is not the last one.
@@ -85,12 +85,12 @@ impl Attempts {
     }
 
     /// Returns what to do after the answer to a message.
-    pub(crate) fn answered(&mut self, now: Duration, answer: Answer, random: u64) -> Next {
-        match answer {
-            Answer::Stored(sequence) => Next::Done(sequence),
-            Answer::WrongSequence if self.unanswered => Next::Inspect,
-            Answer::WrongSequence => self.plan_again(now, random),
-            Answer::Silence => {
+    pub(crate) fn answered(&mut self, now: Duration, reply: PublishReply, random: u64) -> Next {
+        match reply {
+            PublishReply::Stored(sequence) => Next::Done(sequence),
+            PublishReply::WrongSequence if self.unanswered => Next::Inspect,
+            PublishReply::WrongSequence => self.plan_again(now, random),
+            PublishReply::Silence => {
                 self.unanswered = true;
                 Next::Inspect
             }

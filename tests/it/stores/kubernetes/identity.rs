@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use homeostat_kubernetes::{Cluster, Credentials, ClusterSettings};
+use homeostat_kubernetes::{Cluster, ClusterSettings, Credentials};
 use homeostat_store::cached::Upstream;
 use homeostat_store::{Error, Kind, Query};
 use homeostat_testing::eventually;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use homeostat_component::{Engine, EngineOptions};
 use homeostat_nats::NatsStore;
-use homeostat_nats::settings::{Create, BucketSettings};
+use homeostat_nats::settings::{BucketSettings, Create};
 use homeostat_runtime::{Options, Stores};
 use homeostat_store::embedded::EmbeddedStore;
 use homeostat_store::memory::MemoryStore;

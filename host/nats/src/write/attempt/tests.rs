@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{Answer, Attempts, CONFLICTS_MAX, DELAY_MS_MAX, Last, Next, RESENDS_MAX, Sent};
+use super::{Attempts, CONFLICTS_MAX, DELAY_MS_MAX, Last, Next, PublishReply, RESENDS_MAX, Sent};
 
 const END: Duration = Duration::from_secs(10);
 const NOW: Duration = Duration::from_secs(1);
@@ -14,28 +14,30 @@ fn last(sequence: u64, id: &'static str, expected: Option<u64>) -> Option<Last<'
 
 #[test]
 fn a_stored_message_is_done() {
-    assert_eq!(Attempts::until(END).answered(NOW, Answer::Stored(9), 0), Next::Done(9));
+    assert_eq!(Attempts::until(END).answered(NOW, PublishReply::Stored(9), 0), Next::Done(9));
 }
 
 #[test]
 fn a_conflict_plans_again_until_the_bound_with_bounded_waits() {
     let mut attempts = Attempts::until(END);
     for _ in 1..CONFLICTS_MAX {
-        let Next::PlanAgain(wait) = attempts.answered(NOW, Answer::WrongSequence, u64::MAX) else { panic!("gave up") };
+        let Next::PlanAgain(wait) = attempts.answered(NOW, PublishReply::WrongSequence, u64::MAX) else {
+            panic!("gave up")
+        };
         assert!(wait <= Duration::from_millis(DELAY_MS_MAX), "{wait:?}");
     }
-    assert_eq!(attempts.answered(NOW, Answer::WrongSequence, 0), Next::Contended);
+    assert_eq!(attempts.answered(NOW, PublishReply::WrongSequence, 0), Next::Contended);
 }
 
 #[test]
 fn a_conflict_after_the_deadline_gives_up() {
-    assert_eq!(Attempts::until(END).answered(END, Answer::WrongSequence, 0), Next::Contended);
+    assert_eq!(Attempts::until(END).answered(END, PublishReply::WrongSequence, 0), Next::Contended);
 }
 
 #[test]
 fn an_unanswered_message_is_found_by_its_id() {
     let mut attempts = Attempts::until(END);
-    assert_eq!(attempts.answered(NOW, Answer::Silence, 0), Next::Inspect);
+    assert_eq!(attempts.answered(NOW, PublishReply::Silence, 0), Next::Inspect);
     assert_eq!(attempts.inspected(NOW, SENT, last(8, "mine", Some(7)), 0), Next::Done(8));
 }
 
@@ -43,38 +45,42 @@ fn an_unanswered_message_is_found_by_its_id() {
 fn an_unanswered_message_that_is_not_there_is_sent_again_within_the_bound() {
     let mut attempts = Attempts::until(END);
     for _ in 0..RESENDS_MAX {
-        attempts.answered(NOW, Answer::Silence, 0);
+        attempts.answered(NOW, PublishReply::Silence, 0);
         assert_eq!(attempts.inspected(NOW, SENT, last(7, "before", Some(3)), 0), Next::Resend);
     }
-    attempts.answered(NOW, Answer::Silence, 0);
+    attempts.answered(NOW, PublishReply::Silence, 0);
     assert_eq!(attempts.inspected(NOW, SENT, last(7, "before", Some(3)), 0), Next::Unknown);
     let mut late = Attempts::until(END);
-    late.answered(NOW, Answer::Silence, 0);
+    late.answered(NOW, PublishReply::Silence, 0);
     assert_eq!(late.inspected(END, SENT, last(7, "before", Some(3)), 0), Next::Unknown);
 }
 
 #[test]
 fn a_conflict_of_a_message_that_was_sent_twice_may_be_its_own_first_copy() {
     let mut attempts = Attempts::until(END);
-    attempts.answered(NOW, Answer::Silence, 0);
+    attempts.answered(NOW, PublishReply::Silence, 0);
     assert_eq!(attempts.inspected(NOW, SENT, last(7, "before", None), 0), Next::Resend);
-    assert_eq!(attempts.answered(NOW, Answer::WrongSequence, 0), Next::Inspect);
+    assert_eq!(attempts.answered(NOW, PublishReply::WrongSequence, 0), Next::Inspect);
     assert_eq!(attempts.inspected(NOW, SENT, last(8, "mine", Some(7)), 0), Next::Done(8));
 }
 
 #[test]
 fn a_message_whose_place_another_one_took_is_planned_again() {
     let mut attempts = Attempts::until(END);
-    attempts.answered(NOW, Answer::Silence, 0);
+    attempts.answered(NOW, PublishReply::Silence, 0);
     assert_eq!(attempts.inspected(NOW, SENT, last(8, "other", Some(7)), 0), Next::PlanAgain(Duration::ZERO));
-    assert_eq!(attempts.answered(NOW, Answer::WrongSequence, 0), Next::PlanAgain(Duration::ZERO), "a new message");
+    assert_eq!(
+        attempts.answered(NOW, PublishReply::WrongSequence, 0),
+        Next::PlanAgain(Duration::ZERO),
+        "a new message"
+    );
 }
 
 #[test]
 fn an_unanswered_message_that_may_have_been_overwritten_is_unknown() {
     for last in [last(9, "other", Some(8)), last(9, "other", None), None] {
         let mut attempts = Attempts::until(END);
-        attempts.answered(NOW, Answer::Silence, 0);
+        attempts.answered(NOW, PublishReply::Silence, 0);
         assert_eq!(attempts.inspected(NOW, SENT, last, 0), Next::Unknown, "{last:?}");
     }
 }
@@ -82,7 +88,7 @@ fn an_unanswered_message_that_may_have_been_overwritten_is_unknown() {
 #[test]
 fn an_unanswered_creation_is_sent_again_while_there_is_no_value() {
     let mut attempts = Attempts::until(END);
-    attempts.answered(NOW, Answer::Silence, 0);
+    attempts.answered(NOW, PublishReply::Silence, 0);
     assert_eq!(attempts.inspected(NOW, Sent { id: "mine", expected: 0 }, None, 0), Next::Resend);
 }
 
@@ -100,13 +106,13 @@ impl Server {
         self.values.last().map_or(0, |value| value.0)
     }
 
-    fn publish(&mut self, id: &str, expected: u64) -> Answer {
+    fn publish(&mut self, id: &str, expected: u64) -> PublishReply {
         if self.last() != expected {
-            return Answer::WrongSequence;
+            return PublishReply::WrongSequence;
         }
         let sequence = self.last() + 1;
         self.values.push((sequence, id.to_owned(), expected));
-        Answer::Stored(sequence)
+        PublishReply::Stored(sequence)
     }
 
     fn deliver_late(&mut self) {
@@ -134,9 +140,9 @@ proptest! {
             }
             let id = format!("mine{plan}");
             let answer = match fault {
-                0 => { server.late.push((id.clone(), expected)); Answer::Silence }
-                1 => { server.publish(&id, expected); Answer::Silence }
-                2 => Answer::Silence,
+                0 => { server.late.push((id.clone(), expected)); PublishReply::Silence }
+                1 => { server.publish(&id, expected); PublishReply::Silence }
+                2 => PublishReply::Silence,
                 _ => server.publish(&id, expected),
             };
             if arrive {
