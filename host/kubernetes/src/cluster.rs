@@ -18,7 +18,7 @@ use tokio::task::AbortHandle;
 use crate::catalog::{Catalog, Discovery, ServedKind};
 use crate::document::UnreadableDocument;
 use crate::errors::Failure;
-use crate::follow::machine::Hints;
+use crate::follow::machine::ListStrategy;
 use crate::follow::{Follow, Subject};
 use crate::requests::{Call, Requests, spread};
 use crate::settings::ClusterSettings;
@@ -45,7 +45,7 @@ pub struct Cluster {
 /// What was learnt of kinds.
 #[derive(Default)]
 struct Learnt {
-    hints: BTreeMap<Kind, Hints>,
+    strategies: BTreeMap<Kind, ListStrategy>,
     /// The kinds whose strategic merge patches are computed here.
     computed: BTreeSet<Kind>,
     /// Resources whose documents could not be read, with the revisions that were told.
@@ -141,14 +141,14 @@ impl Cluster {
         self.learnt.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn learn(&self) -> crate::follow::Learn {
+    fn recorder(&self) -> crate::follow::StrategyRecorder {
         let learnt = Arc::clone(&self.learnt);
-        Box::new(move |kind, hints| {
+        Box::new(move |kind, strategy| {
             let mut learnt = learnt.lock().unwrap_or_else(PoisonError::into_inner);
-            if learnt.hints.len() >= KINDS_MAX {
-                learnt.hints.clear();
+            if learnt.strategies.len() >= KINDS_MAX {
+                learnt.strategies.clear();
             }
-            learnt.hints.insert(kind.clone(), hints);
+            learnt.strategies.insert(kind.clone(), strategy);
         })
     }
 
@@ -259,9 +259,9 @@ impl Upstream for Cluster {
         }
         let version = served.version(&kind.version).to_owned();
         let collection = path::collection(&served, &version, self.namespace_of(&served))?;
-        let hints = self.learnt().hints.get(&served.kind).copied().unwrap_or_default();
+        let strategy = self.learnt().strategies.get(&served.kind).copied().unwrap_or_default();
         let subject = Subject { served, version, collection, view };
-        Ok(Box::new(Follow::open(Arc::clone(&self.requests), subject, start, hints, self.learn()).await?))
+        Ok(Box::new(Follow::open(Arc::clone(&self.requests), subject, start, strategy, self.recorder()).await?))
     }
 
     async fn get(&self, key: &Key) -> Result<Arc<Resource>> {

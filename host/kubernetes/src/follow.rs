@@ -12,7 +12,7 @@ use homeostat_store::{Error, Kind, Result, View};
 use http_body_util::BodyExt;
 use kube::client::Body;
 
-use self::machine::{Hints, Machine, Next, Request, Saw};
+use self::machine::{ListStrategy, ListWatchMachine, StreamAction, StreamEvent, StreamRequest};
 use crate::catalog::ServedKind;
 use crate::document;
 use crate::errors::Failure;
@@ -25,8 +25,8 @@ const LIST_SILENCE_MAX: Duration = Duration::from_secs(30);
 /// Shortest and longest life of a watch, in seconds; between them, so that watches do not all end at once.
 const WATCH_SECONDS: (f64, f64) = (240.0, 290.0);
 
-/// Keeps what was learnt of listing a kind for its next stream.
-pub(crate) type Learn = Box<dyn Fn(&Kind, Hints) + Send>;
+/// Records how to list a kind, for its next stream.
+pub(crate) type StrategyRecorder = Box<dyn Fn(&Kind, ListStrategy) + Send>;
 
 /// A stream of the resources of one kind.
 pub(crate) struct Follow {
@@ -36,9 +36,9 @@ pub(crate) struct Follow {
     collection: String,
     view: View,
     silence_max: Duration,
-    learn: Learn,
-    machine: Machine,
-    next: Next,
+    recorder: StrategyRecorder,
+    machine: ListWatchMachine,
+    next: StreamAction,
     deltas: VecDeque<Delta>,
     /// The open watch.
     watch: Option<OpenWatch>,
@@ -70,10 +70,10 @@ impl Follow {
         requests: Arc<Requests>,
         Subject { served, version, collection, view }: Subject,
         start: Start,
-        hints: Hints,
-        learn: Learn,
+        strategy: ListStrategy,
+        recorder: StrategyRecorder,
     ) -> Result<Self> {
-        let (machine, request) = Machine::new(served.kind.clone(), start, hints);
+        let (machine, request) = ListWatchMachine::new(served.kind.clone(), start, strategy);
         let silence_max = requests.silence_max();
         let mut follow = Self {
             requests,
@@ -82,15 +82,15 @@ impl Follow {
             collection,
             view,
             silence_max,
-            learn,
+            recorder,
             machine,
-            next: Next::Send(request),
+            next: StreamAction::Send(request),
             deltas: VecDeque::new(),
             watch: None,
         };
         follow.advance().await?;
         match follow.next {
-            Next::Fail(error) => Err(error),
+            StreamAction::Fail(error) => Err(error),
             _ => Ok(follow),
         }
     }
@@ -98,41 +98,41 @@ impl Follow {
     /// Does what the machine wants next. Cancel safe: a request that was dropped is sent again, and a line is
     /// taken only when it was read whole.
     async fn advance(&mut self) -> Result<()> {
-        let saw = match &self.next {
-            Next::Send(request) => {
+        let event = match &self.next {
+            StreamAction::Send(request) => {
                 self.watch = None;
                 let (call, is_watch) = self.call(request);
                 self.send(call, is_watch).await?
             }
-            Next::Read => self.read().await?,
-            Next::Fail(error) => return Err(error.clone()),
+            StreamAction::Read => self.read().await?,
+            StreamAction::Fail(error) => return Err(error.clone()),
         };
-        let before = self.machine.hints();
-        self.next = self.machine.step(saw, &mut self.deltas);
-        if self.machine.hints() != before {
-            (self.learn)(&self.kind, self.machine.hints());
+        let before = self.machine.strategy();
+        self.next = self.machine.step(event, &mut self.deltas);
+        if self.machine.strategy() != before {
+            (self.recorder)(&self.kind, self.machine.strategy());
         }
         Ok(())
     }
 
-    async fn send(&mut self, call: Call, is_watch: bool) -> Result<Saw> {
+    async fn send(&mut self, call: Call, is_watch: bool) -> Result<StreamEvent> {
         if is_watch {
             return Ok(match self.requests.open(call).await {
                 Ok(body) => {
                     let heard = tokio::time::Instant::now();
                     self.watch = Some(OpenWatch { body, lines: Lines::default(), since: Instant::now(), heard });
-                    Saw::Opened
+                    StreamEvent::Opened
                 }
-                Err(failure) => Saw::Failed(failure),
+                Err(failure) => StreamEvent::Failed(failure),
             });
         }
         match self.requests.send(call).await {
-            Ok(answer) => Ok(Saw::Page(document::page(&answer.body, &self.kind, &self.version)?)),
-            Err(failure) => Ok(Saw::Failed(failure)),
+            Ok(answer) => Ok(StreamEvent::Page(document::page(&answer.body, &self.kind, &self.version)?)),
+            Err(failure) => Ok(StreamEvent::Failed(failure)),
         }
     }
 
-    fn call(&self, request: &Request) -> (Call, bool) {
+    fn call(&self, request: &StreamRequest) -> (Call, bool) {
         let limit = |limit: &Option<u32>| limit.map(|limit| limit.to_string());
         let seconds = WATCH_SECONDS.0 + spread() * (WATCH_SECONDS.1 - WATCH_SECONDS.0);
         let watch = Parameters::default()
@@ -140,7 +140,7 @@ impl Follow {
             .with("allowWatchBookmarks", "true")
             .with("timeoutSeconds", &format!("{seconds:.0}"));
         let (parameters, is_watch) = match request {
-            Request::Page { exactly, from: None, limit: count } => {
+            StreamRequest::Page { exactly, from: None, limit: count } => {
                 let exactly = exactly.map(|at| at.to_string());
                 let parameters = Parameters::default()
                     .with_some("limit", limit(count).as_deref())
@@ -148,11 +148,11 @@ impl Follow {
                     .with_some("resourceVersionMatch", exactly.as_ref().map(|_| "Exact"));
                 (parameters, false)
             }
-            Request::Page { from: token, limit: count, .. } => {
+            StreamRequest::Page { from: token, limit: count, .. } => {
                 let parameters = Parameters::default().with_some("limit", limit(count).as_deref());
                 (parameters.with_some("continue", token.as_deref()), false)
             }
-            Request::Stream { not_before } => {
+            StreamRequest::Stream { not_before } => {
                 let not_before = not_before.map(|at| at.to_string());
                 let parameters = watch
                     .with("sendInitialEvents", "true")
@@ -160,7 +160,7 @@ impl Follow {
                     .with_some("resourceVersion", not_before.as_deref());
                 (parameters, true)
             }
-            Request::Watch { after } => (watch.with("resourceVersion", &after.to_string()), true),
+            StreamRequest::Watch { after } => (watch.with("resourceVersion", &after.to_string()), true),
         };
         let verb = if is_watch { "watch" } else { "list" };
         let call = Call::get(verb, parameters.after(&self.collection));
@@ -171,10 +171,10 @@ impl Follow {
         (call, is_watch)
     }
 
-    async fn read(&mut self) -> Result<Saw> {
+    async fn read(&mut self) -> Result<StreamEvent> {
         let silence_max = if self.machine.is_streaming() { LIST_SILENCE_MAX } else { self.silence_max };
         let Some(watch) = &mut self.watch else {
-            return Ok(Saw::Ended { lived: Duration::ZERO });
+            return Ok(StreamEvent::Ended { lived: Duration::ZERO });
         };
         loop {
             if let Some(line) = watch.lines.next() {
@@ -185,7 +185,7 @@ impl Follow {
                         line.ok_or_else(|| too_long(&self.kind))?
                     }
                 };
-                return Ok(Saw::Line(line));
+                return Ok(StreamEvent::Line(line));
             }
             let lived = watch.since.elapsed();
             let frame = tokio::select! {
@@ -193,8 +193,8 @@ impl Follow {
                 () = self.requests.closed() => return Err(Error::Closed),
             };
             let bytes = match frame {
-                Err(_) => return Ok(Saw::Silent),
-                Ok(None | Some(Err(_))) => return Ok(Saw::Ended { lived }),
+                Err(_) => return Ok(StreamEvent::Silent),
+                Ok(None | Some(Err(_))) => return Ok(StreamEvent::Ended { lived }),
                 Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
             };
             watch.heard = tokio::time::Instant::now();

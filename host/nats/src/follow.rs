@@ -14,7 +14,7 @@ use homeostat_store::cached::{Delta, DeltaStream, Start};
 use homeostat_store::{Error, Kind, Result, Revision};
 
 use self::deliveries::{Deliveries, Source, StreamItem, header};
-use self::machine::{Machine, Meaning};
+use self::machine::{ConsumerMachine, Meaning};
 use crate::codec::{
     EXPECTED_HEADER, FORMAT_HEADER, MARKER_REASON_HEADER, OPERATION_HEADER, Value, ValueContent, decode,
 };
@@ -100,18 +100,18 @@ impl BucketStream {
 }
 
 /// Returns how a stream begins in a bucket with this last sequence.
-fn begin(bucket: &BucketState, start: Start, last: u64) -> Result<(Machine, Deliver)> {
+fn begin(bucket: &BucketState, start: Start, last: u64) -> Result<(ConsumerMachine, Deliver)> {
     let expired = Error::Expired { oldest: Revision(last) };
     match start {
-        Start::Now { .. } => Ok((Machine::listing(last, false), Deliver::LastPerSubject)),
+        Start::Now { .. } => Ok((ConsumerMachine::listing(last, false), Deliver::LastPerSubject)),
         Start::Exactly(at) if at.0 > last => Err(Error::FutureRevision { asked: at, current: Revision(last) }),
         Start::Exactly(at) if bucket.marks.is_recent(at.0) => {
-            Ok((Machine::listing(at.0, true), Deliver::LastPerSubject))
+            Ok((ConsumerMachine::listing(at.0, true), Deliver::LastPerSubject))
         }
         // Its last sequence is below what it was: the content is another one.
         Start::After(after) if after.0 > last => Err(expired),
         Start::After(after) if bucket.marks.is_recent(after.0) => {
-            Ok((Machine::following(after.0), Deliver::After(after.0)))
+            Ok((ConsumerMachine::following(after.0), Deliver::After(after.0)))
         }
         Start::Exactly(_) | Start::After(_) => Err(expired),
     }

@@ -25,7 +25,7 @@ use crate::connection::{Connection, random};
 use crate::errors::RequestResult;
 use crate::follow::BucketStream;
 use crate::follow::deliveries::{Deliveries, Source, StreamItem, header};
-use crate::follow::machine::Machine;
+use crate::follow::machine::ConsumerMachine;
 use crate::pattern::Pattern;
 use crate::protocol::{Deliver, StreamInfo};
 use crate::read::last_in;
@@ -107,7 +107,7 @@ impl<'a> Follower<'a> {
         let info: RequestResult<StreamInfo> = connection.call(&format!("STREAM.INFO.{stream}"), &json!({})).await;
         let what = format!("watch of the bucket {:?}", binding.bucket);
         let info = info.map_err(|failure| failure.into_error(&binding.bucket, &what))?;
-        let machine = Machine::listing(info.state.last_seq, false);
+        let machine = ConsumerMachine::listing(info.state.last_seq, false);
         let filter = format!("$KV.{}.>", binding.bucket);
         let source = Source { stream: &stream, filter: &filter, machine, deliver: Deliver::LastPerSubject, what };
         Ok(Self {

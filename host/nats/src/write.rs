@@ -14,7 +14,7 @@ use homeostat_store::cached::{CachedState, UpstreamResponse};
 use homeostat_store::semantics::{self, Decision, WritePlan};
 use homeostat_store::{Error, Key, Kind, Request, Resource, Result, Revision, Target, Write, WriteResponse};
 
-use self::attempt::{Attempts, Last, Next, PublishReply, Sent};
+use self::attempt::{Attempts, Last, PublishAction, PublishReply, Sent};
 use crate::codec::{
     EXPECTED_HEADER, FORMAT, FORMAT_HEADER, OPERATION_DELETE, OPERATION_HEADER, ValueContent, encode, encode_deleted,
 };
@@ -159,7 +159,7 @@ impl BucketState {
             };
             let spread = if let PublishReply::Stored(_) = reply { 0 } else { random() };
             let mut next = attempts.answered(self.elapsed(), reply, spread);
-            if next == Next::Inspect {
+            if next == PublishAction::Inspect {
                 // A lost connection is the most frequent reason, and often soon replaced.
                 let last = match connection.connected().await {
                     Ok(()) => self.last(connection, subject).await,
@@ -170,20 +170,20 @@ impl BucketState {
                         let last = last.as_ref().map(last_of);
                         attempts.inspected(self.elapsed(), Sent { id: &id, expected }, last, spread)
                     }
-                    Err(_) => Next::Unknown,
+                    Err(_) => PublishAction::Unknown,
                 };
             }
             match next {
-                Next::Done(sequence) => {
+                PublishAction::Done(sequence) => {
                     self.refused_writes.end();
                     return Ok(Some(PublishOutcome::Stored(sequence)));
                 }
-                Next::PlanAgain(wait) => return Ok(Some(PublishOutcome::PlanAgain(wait))),
-                Next::Contended => return Ok(None),
-                Next::Resend => {
+                PublishAction::PlanAgain(wait) => return Ok(Some(PublishOutcome::PlanAgain(wait))),
+                PublishAction::Contended => return Ok(None),
+                PublishAction::Resend => {
                     self.retried.fetch_add(1, Ordering::Relaxed);
                 }
-                Next::Inspect | Next::Unknown => return Err(unknown(silence, what)),
+                PublishAction::Inspect | PublishAction::Unknown => return Err(unknown(silence, what)),
             }
         }
     }

@@ -25,24 +25,24 @@ const PAGE_LIMIT_LARGE: u32 = 5000;
 /// A watch that lived as long as this was a good one, even without events.
 const LIFE_MIN: Duration = Duration::from_secs(5);
 
-/// What was learnt of listing a kind. Kept over streams.
+/// How to list a kind, by what its earlier streams met. Kept over streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Hints {
+pub(crate) struct ListStrategy {
     /// Whether to ask for the list as the beginning of a watch.
     pub(crate) streaming: bool,
     /// Resources per page; `None` for all in one.
     pub(crate) page_limit: Option<u32>,
 }
 
-impl Default for Hints {
+impl Default for ListStrategy {
     fn default() -> Self {
         Self { streaming: true, page_limit: Some(PAGE_LIMIT) }
     }
 }
 
-/// A request to send.
+/// A request that a stream sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Request {
+pub(crate) enum StreamRequest {
     /// A page of a list.
     Page {
         /// The revision that the list has to show; `None` for the newest.
@@ -66,7 +66,7 @@ pub(crate) enum Request {
 
 /// What happened to the last request, or to its answer.
 #[derive(Debug)]
-pub(crate) enum Saw {
+pub(crate) enum StreamEvent {
     /// The page of a list.
     Page(ListedPage),
     /// A watch has begun.
@@ -86,9 +86,9 @@ pub(crate) enum Saw {
 
 /// What to do next.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Next {
+pub(crate) enum StreamAction {
     /// Send a request, and drop the watch before it, if there is one.
-    Send(Request),
+    Send(StreamRequest),
     /// Read a line of the watch.
     Read,
     /// End the stream with the error.
@@ -107,12 +107,12 @@ enum Phase {
     Probing,
 }
 
-/// The state of a stream.
+/// The list and the watches of one stream.
 #[derive(Debug)]
-pub(crate) struct Machine {
+pub(crate) struct ListWatchMachine {
     kind: Kind,
     phase: Phase,
-    hints: Hints,
+    strategy: ListStrategy,
     /// All changes up to here were delivered. Has a meaning while `Watching`.
     through: Revision,
     /// Watches in a row that ended at once.
@@ -121,29 +121,29 @@ pub(crate) struct Machine {
     has_lines: bool,
 }
 
-impl Machine {
+impl ListWatchMachine {
     /// Creates the machine of a stream, and returns its first request.
-    pub(crate) fn new(kind: Kind, start: Start, hints: Hints) -> (Self, Request) {
+    pub(crate) fn new(kind: Kind, start: Start, strategy: ListStrategy) -> (Self, StreamRequest) {
         let (phase, through) = match start {
-            Start::Now { not_before } if hints.streaming => {
+            Start::Now { not_before } if strategy.streaming => {
                 (Phase::Streaming { not_before, has_listed: false }, Revision::ZERO)
             }
             Start::Now { .. } => (Phase::Paging { exactly: None, is_first: true }, Revision::ZERO),
             Start::Exactly(at) => (Phase::Paging { exactly: Some(at), is_first: true }, Revision::ZERO),
             Start::After(after) => (Phase::Watching, after),
         };
-        let machine = Self { kind, phase, hints, through, short_watches: 0, has_lines: false };
+        let machine = Self { kind, phase, strategy, through, short_watches: 0, has_lines: false };
         let request = match phase {
-            Phase::Streaming { not_before, .. } => Request::Stream { not_before },
+            Phase::Streaming { not_before, .. } => StreamRequest::Stream { not_before },
             Phase::Paging { exactly, .. } => machine.page(exactly, None),
-            Phase::Watching | Phase::Probing => Request::Watch { after: through },
+            Phase::Watching | Phase::Probing => StreamRequest::Watch { after: through },
         };
         (machine, request)
     }
 
-    /// Returns what was learnt of listing the kind.
-    pub(crate) fn hints(&self) -> Hints {
-        self.hints
+    /// Returns how to list the kind from now on.
+    pub(crate) fn strategy(&self) -> ListStrategy {
+        self.strategy
     }
 
     /// Returns whether the list is sent by a watch now.
@@ -152,33 +152,33 @@ impl Machine {
     }
 
     /// Takes what happened, adds deltas to `out`, and returns what to do next.
-    pub(crate) fn step(&mut self, saw: Saw, out: &mut VecDeque<Delta>) -> Next {
-        match saw {
-            Saw::Page(page) => self.page_listed(page, out),
-            Saw::Opened => {
+    pub(crate) fn step(&mut self, event: StreamEvent, out: &mut VecDeque<Delta>) -> StreamAction {
+        match event {
+            StreamEvent::Page(page) => self.page_listed(page, out),
+            StreamEvent::Opened => {
                 self.has_lines = false;
-                Next::Read
+                StreamAction::Read
             }
-            Saw::Line(line) => {
+            StreamEvent::Line(line) => {
                 self.has_lines = true;
                 self.line(line, out)
             }
-            Saw::Failed(failure) => self.failed(failure),
-            Saw::Ended { lived } => self.ended(lived),
-            Saw::Silent => self.silent(),
+            StreamEvent::Failed(failure) => self.failed(failure),
+            StreamEvent::Ended { lived } => self.ended(lived),
+            StreamEvent::Silent => self.silent(),
         }
     }
 
-    fn page(&self, exactly: Option<Revision>, from: Option<String>) -> Request {
-        Request::Page { exactly, from, limit: self.hints.page_limit }
+    fn page(&self, exactly: Option<Revision>, from: Option<String>) -> StreamRequest {
+        StreamRequest::Page { exactly, from, limit: self.strategy.page_limit }
     }
 
-    fn page_listed(&mut self, page: ListedPage, out: &mut VecDeque<Delta>) -> Next {
+    fn page_listed(&mut self, page: ListedPage, out: &mut VecDeque<Delta>) -> StreamAction {
         let ListedPage { items, unreadable, at, next } = page;
         let exactly = match self.phase {
             Phase::Paging { exactly, .. } => exactly,
             // The content of the server was replaced by an older one: nobody would send it the changes.
-            Phase::Probing if at < self.through => return Next::Fail(Error::Expired { oldest: at }),
+            Phase::Probing if at < self.through => return StreamAction::Fail(Error::Expired { oldest: at }),
             Phase::Probing | Phase::Streaming { .. } | Phase::Watching => return self.watch_after(self.through),
         };
         out.extend(items.into_iter().map(Delta::Listed));
@@ -186,7 +186,7 @@ impl Machine {
         match next {
             Some(token) => {
                 self.phase = Phase::Paging { exactly, is_first: false };
-                Next::Send(self.page(exactly, Some(token)))
+                StreamAction::Send(self.page(exactly, Some(token)))
             }
             None => {
                 out.push_back(Delta::ListEnd { at });
@@ -195,13 +195,13 @@ impl Machine {
         }
     }
 
-    fn watch_after(&mut self, at: Revision) -> Next {
+    fn watch_after(&mut self, at: Revision) -> StreamAction {
         self.phase = Phase::Watching;
         self.through = at;
-        Next::Send(Request::Watch { after: at })
+        StreamAction::Send(StreamRequest::Watch { after: at })
     }
 
-    fn line(&mut self, line: WatchLine, out: &mut VecDeque<Delta>) -> Next {
+    fn line(&mut self, line: WatchLine, out: &mut VecDeque<Delta>) -> StreamAction {
         match (line, self.phase) {
             (WatchLine::Error(status), _) => return self.failed(Failure::Refused(status)),
             (WatchLine::Changed(resource), Phase::Streaming { not_before, .. }) => {
@@ -249,7 +249,7 @@ impl Machine {
                 }
             }
         }
-        Next::Read
+        StreamAction::Read
     }
 
     /// Returns whether a change was not delivered yet, and moves on to it.
@@ -259,15 +259,15 @@ impl Machine {
         is_new
     }
 
-    fn failed(&mut self, failure: Failure) -> Next {
+    fn failed(&mut self, failure: Failure) -> StreamAction {
         let code = failure.status().map_or(0, |status| status.code);
-        if let (Failure::TooLong(_), Some(limit @ 2..)) = (&failure, self.hints.page_limit) {
-            self.hints.page_limit = Some((limit / 8).max(1));
-            return Next::Fail(self.unavailable("a page of the list is too long"));
+        if let (Failure::TooLong(_), Some(limit @ 2..)) = (&failure, self.strategy.page_limit) {
+            self.strategy.page_limit = Some((limit / 8).max(1));
+            return StreamAction::Fail(self.unavailable("a page of the list is too long"));
         }
         match self.phase {
             Phase::Streaming { has_listed: false, .. } if failure.status().is_some_and(cannot_stream) => {
-                self.hints.streaming = false;
+                self.strategy.streaming = false;
                 self.list_in_pages()
             }
             // A server that lags, or one with other content. A list of the newest state shows which.
@@ -275,54 +275,58 @@ impl Machine {
                 self.list_in_pages()
             }
             Phase::Paging { is_first: false, .. } if code == 410 => {
-                self.hints.page_limit = match self.hints.page_limit {
+                self.strategy.page_limit = match self.strategy.page_limit {
                     Some(limit) if limit < PAGE_LIMIT_LARGE => Some(PAGE_LIMIT_LARGE),
                     _ => None,
                 };
-                Next::Fail(self.unavailable("the list expired before its last page"))
+                StreamAction::Fail(self.unavailable("the list expired before its last page"))
             }
             Phase::Paging { exactly: Some(asked), .. } if failure.status().is_some_and(is_future) => {
-                Next::Fail(Error::FutureRevision { asked, current: Revision::ZERO })
+                StreamAction::Fail(Error::FutureRevision { asked, current: Revision::ZERO })
             }
             Phase::Paging { exactly: None, .. } | Phase::Streaming { .. } if code == 410 => {
-                Next::Fail(self.unavailable("the server does not list now"))
+                StreamAction::Fail(self.unavailable("the server does not list now"))
             }
             _ => {
                 let is_list = matches!(self.phase, Phase::Paging { .. } | Phase::Probing);
                 let verb = if is_list { "list" } else { "watch" };
-                Next::Fail(failure.about(&format!("{verb} of {}", self.kind)))
+                StreamAction::Fail(failure.about(&format!("{verb} of {}", self.kind)))
             }
         }
     }
 
-    fn list_in_pages(&mut self) -> Next {
+    fn list_in_pages(&mut self) -> StreamAction {
         self.phase = Phase::Paging { exactly: None, is_first: true };
-        Next::Send(self.page(None, None))
+        StreamAction::Send(self.page(None, None))
     }
 
-    fn ended(&mut self, lived: Duration) -> Next {
+    fn ended(&mut self, lived: Duration) -> StreamAction {
         if self.phase != Phase::Watching {
-            return Next::Fail(self.unavailable("the server ended the list before its end"));
+            return StreamAction::Fail(self.unavailable("the server ended the list before its end"));
         }
         let was_good = self.has_lines || lived >= LIFE_MIN;
         self.short_watches = if was_good { 0 } else { self.short_watches + 1 };
         if self.short_watches > 1 {
-            return Next::Fail(self.unavailable("the server ends each watch at once"));
+            return StreamAction::Fail(self.unavailable("the server ends each watch at once"));
         }
-        Next::Send(Request::Watch { after: self.through })
+        StreamAction::Send(StreamRequest::Watch { after: self.through })
     }
 
-    fn silent(&mut self) -> Next {
+    fn silent(&mut self) -> StreamAction {
         match self.phase {
             // A server that does not know the parameter sends the resources, but never the mark of their end.
             Phase::Streaming { has_listed, .. } => {
-                self.hints.streaming = false;
-                if has_listed { Next::Fail(self.unavailable("the list never ended")) } else { self.list_in_pages() }
+                self.strategy.streaming = false;
+                if has_listed {
+                    StreamAction::Fail(self.unavailable("the list never ended"))
+                } else {
+                    self.list_in_pages()
+                }
             }
-            Phase::Paging { .. } | Phase::Probing => Next::Fail(self.unavailable("the server does not answer")),
+            Phase::Paging { .. } | Phase::Probing => StreamAction::Fail(self.unavailable("the server does not answer")),
             Phase::Watching => {
                 self.phase = Phase::Probing;
-                Next::Send(Request::Page { exactly: None, from: None, limit: Some(1) })
+                StreamAction::Send(StreamRequest::Page { exactly: None, from: None, limit: Some(1) })
             }
         }
     }

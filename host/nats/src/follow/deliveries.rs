@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::machine::{Lost, Machine, Meaning, delivery_of};
+use super::machine::{ConsumerMachine, Lost, Meaning, delivery_of};
 use crate::connection::Connection;
 use crate::errors::{Failure, RequestResult};
 use crate::protocol::{ConsumerInfo, Deliver, NewConsumer, StoredMessage};
@@ -33,7 +33,7 @@ pub(crate) struct Deliveries {
     /// The subjects of the values.
     filter: String,
     messages: Subscriber,
-    machine: Machine,
+    machine: ConsumerMachine,
     /// What was read and not returned yet: at most two.
     ready: VecDeque<StreamItem>,
     /// A flow-control request that was not answered yet.
@@ -65,7 +65,7 @@ pub(crate) enum StreamItem {
 pub(crate) struct Source<'a> {
     pub(crate) stream: &'a str,
     pub(crate) filter: &'a str,
-    pub(crate) machine: Machine,
+    pub(crate) machine: ConsumerMachine,
     pub(crate) deliver: Deliver,
     /// What is read, for messages.
     pub(crate) what: String,

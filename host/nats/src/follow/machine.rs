@@ -18,7 +18,7 @@ mod tests;
 
 /// The state of one consumer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Machine {
+pub(crate) struct ConsumerMachine {
     mode: Mode,
     /// The number of the last delivery.
     delivered: u64,
@@ -66,7 +66,7 @@ pub(crate) enum Lost {
     Later,
 }
 
-impl Machine {
+impl ConsumerMachine {
     /// Starts a list of the last values. `base` is the last sequence of the bucket before the consumer was
     /// made. With `exactly` the list has to show `base` itself.
     pub(crate) fn listing(base: u64, exactly: bool) -> Self {

@@ -63,7 +63,7 @@ pub(crate) struct Sent<'a> {
 
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum PublishAction {
     /// The change is stored, at this sequence.
     Done(u64),
     /// Read the last value from the leader and ask [`Attempts::inspected`].
@@ -85,47 +85,53 @@ impl Attempts {
     }
 
     /// Returns what to do after the answer to a message.
-    pub(crate) fn answered(&mut self, now: Duration, reply: PublishReply, random: u64) -> Next {
+    pub(crate) fn answered(&mut self, now: Duration, reply: PublishReply, random: u64) -> PublishAction {
         match reply {
-            PublishReply::Stored(sequence) => Next::Done(sequence),
-            PublishReply::WrongSequence if self.unanswered => Next::Inspect,
+            PublishReply::Stored(sequence) => PublishAction::Done(sequence),
+            PublishReply::WrongSequence if self.unanswered => PublishAction::Inspect,
             PublishReply::WrongSequence => self.plan_again(now, random),
             PublishReply::Silence => {
                 self.unanswered = true;
-                Next::Inspect
+                PublishAction::Inspect
             }
         }
     }
 
     /// Returns what to do after the last value was read, when a message was not answered. `last` is `None`
     /// when there is no value.
-    pub(crate) fn inspected(&mut self, now: Duration, sent: Sent<'_>, last: Option<Last<'_>>, random: u64) -> Next {
+    pub(crate) fn inspected(
+        &mut self,
+        now: Duration,
+        sent: Sent<'_>,
+        last: Option<Last<'_>>,
+        random: u64,
+    ) -> PublishAction {
         match last {
-            Some(last) if last.id == Some(sent.id) => Next::Done(last.sequence),
+            Some(last) if last.id == Some(sent.id) => PublishAction::Done(last.sequence),
             last if last.map_or(0, |last| last.sequence) == sent.expected => self.resend(now),
             // It replaced the state that the message expected, so the message came too late and never will be
             // stored.
             Some(Last { expected: Some(expected), .. }) if expected == sent.expected => self.plan_again(now, random),
-            _ => Next::Unknown,
+            _ => PublishAction::Unknown,
         }
     }
 
-    fn resend(&mut self, now: Duration) -> Next {
+    fn resend(&mut self, now: Duration) -> PublishAction {
         if self.resends == RESENDS_MAX || now >= self.ends {
-            return Next::Unknown;
+            return PublishAction::Unknown;
         }
         self.resends += 1;
-        Next::Resend
+        PublishAction::Resend
     }
 
-    fn plan_again(&mut self, now: Duration, random: u64) -> Next {
+    fn plan_again(&mut self, now: Duration, random: u64) -> PublishAction {
         self.conflicts += 1;
         self.unanswered = false;
         if self.conflicts == CONFLICTS_MAX || now >= self.ends {
-            return Next::Contended;
+            return PublishAction::Contended;
         }
         let ceiling = DELAY_MS_MAX.min(1 << self.conflicts.min(6));
         // Even the first conflict may need no wait: the other writer has finished.
-        Next::PlanAgain(Duration::from_millis(random % (ceiling + 1)))
+        PublishAction::PlanAgain(Duration::from_millis(random % (ceiling + 1)))
     }
 }

@@ -8,12 +8,12 @@ use proptest::prelude::{Just, Strategy, any, prop};
 use proptest::{prop_assert, prop_assert_eq, prop_oneof, proptest};
 use serde_json::json;
 
-use super::{Hints, Machine, Next, PAGE_LIMIT_LARGE, Request, Saw};
+use super::{ListStrategy, ListWatchMachine, PAGE_LIMIT_LARGE, StreamAction, StreamEvent, StreamRequest};
 use crate::document::{ListedPage, UnreadableDocument, WatchLine};
 use crate::errors::{Cause, Details, Failure, Status};
 
 const NOW: Start = Start::Now { not_before: None };
-const PAGES: Hints = Hints { streaming: false, page_limit: Some(2) };
+const PAGES: ListStrategy = ListStrategy { streaming: false, page_limit: Some(2) };
 const LONG: Duration = Duration::from_secs(240);
 
 fn kind() -> Kind {
@@ -26,8 +26,8 @@ fn widget(name: &str, at: u64) -> Arc<Resource> {
     Arc::new(Resource::from_document(document).unwrap())
 }
 
-fn refused(code: u16, message: &str) -> Saw {
-    Saw::Failed(Failure::Refused(Box::new(Status { code, message: message.to_owned(), ..Status::default() })))
+fn refused(code: u16, message: &str) -> StreamEvent {
+    StreamEvent::Failed(Failure::Refused(Box::new(Status { code, message: message.to_owned(), ..Status::default() })))
 }
 
 fn future() -> Failure {
@@ -36,40 +36,40 @@ fn future() -> Failure {
     Failure::Refused(Box::new(Status { code: 504, details, ..Status::default() }))
 }
 
-fn page(items: Vec<Arc<Resource>>, at: u64, next: Option<&str>) -> Saw {
-    Saw::Page(ListedPage { items, unreadable: Vec::new(), at: Revision(at), next: next.map(str::to_owned) })
+fn page(items: Vec<Arc<Resource>>, at: u64, next: Option<&str>) -> StreamEvent {
+    StreamEvent::Page(ListedPage { items, unreadable: Vec::new(), at: Revision(at), next: next.map(str::to_owned) })
 }
 
-fn bookmark(at: u64, ends_list: bool) -> Saw {
-    Saw::Line(WatchLine::Bookmark { at: Revision(at), ends_list })
+fn bookmark(at: u64, ends_list: bool) -> StreamEvent {
+    StreamEvent::Line(WatchLine::Bookmark { at: Revision(at), ends_list })
 }
 
-fn watch(after: u64) -> Next {
-    Next::Send(Request::Watch { after: Revision(after) })
+fn watch(after: u64) -> StreamAction {
+    StreamAction::Send(StreamRequest::Watch { after: Revision(after) })
 }
 
-fn list(from: Option<&str>) -> Next {
-    Next::Send(Request::Page { exactly: None, from: from.map(str::to_owned), limit: PAGES.page_limit })
+fn list(from: Option<&str>) -> StreamAction {
+    StreamAction::Send(StreamRequest::Page { exactly: None, from: from.map(str::to_owned), limit: PAGES.page_limit })
 }
 
 /// A machine with the deltas that it has delivered.
-struct Stream(Machine, VecDeque<Delta>);
+struct Stream(ListWatchMachine, VecDeque<Delta>);
 
 impl Stream {
-    fn new(start: Start, hints: Hints) -> (Self, Request) {
-        let (machine, request) = Machine::new(kind(), start, hints);
+    fn new(start: Start, strategy: ListStrategy) -> (Self, StreamRequest) {
+        let (machine, request) = ListWatchMachine::new(kind(), start, strategy);
         (Self(machine, VecDeque::new()), request)
     }
 
     fn watching(after: u64) -> Self {
         let (mut stream, request) = Self::new(Start::After(Revision(after)), PAGES);
-        assert_eq!(request, Request::Watch { after: Revision(after) });
-        assert_eq!(stream.step(Saw::Opened), Next::Read);
+        assert_eq!(request, StreamRequest::Watch { after: Revision(after) });
+        assert_eq!(stream.step(StreamEvent::Opened), StreamAction::Read);
         stream
     }
 
-    fn step(&mut self, saw: Saw) -> Next {
-        self.0.step(saw, &mut self.1)
+    fn step(&mut self, event: StreamEvent) -> StreamAction {
+        self.0.step(event, &mut self.1)
     }
 
     fn deltas(&mut self) -> Vec<Delta> {
@@ -79,13 +79,13 @@ impl Stream {
 
 #[test]
 fn a_list_comes_as_the_beginning_of_a_watch() {
-    let (mut stream, request) = Stream::new(Start::Now { not_before: Some(Revision(3)) }, Hints::default());
-    assert_eq!(request, Request::Stream { not_before: Some(Revision(3)) });
-    assert_eq!(stream.step(Saw::Opened), Next::Read);
-    assert_eq!(stream.step(Saw::Line(WatchLine::Changed(widget("a", 2)))), Next::Read);
-    assert_eq!(stream.step(bookmark(4, false)), Next::Read);
-    assert_eq!(stream.step(bookmark(5, true)), Next::Read, "the same watch goes on");
-    assert_eq!(stream.step(Saw::Line(WatchLine::Changed(widget("b", 6)))), Next::Read);
+    let (mut stream, request) = Stream::new(Start::Now { not_before: Some(Revision(3)) }, ListStrategy::default());
+    assert_eq!(request, StreamRequest::Stream { not_before: Some(Revision(3)) });
+    assert_eq!(stream.step(StreamEvent::Opened), StreamAction::Read);
+    assert_eq!(stream.step(StreamEvent::Line(WatchLine::Changed(widget("a", 2)))), StreamAction::Read);
+    assert_eq!(stream.step(bookmark(4, false)), StreamAction::Read);
+    assert_eq!(stream.step(bookmark(5, true)), StreamAction::Read, "the same watch goes on");
+    assert_eq!(stream.step(StreamEvent::Line(WatchLine::Changed(widget("b", 6)))), StreamAction::Read);
     let expected = [Delta::Listed(widget("a", 2)), Delta::ListEnd { at: Revision(5) }, Delta::Put(widget("b", 6))];
     assert_eq!(stream.deltas(), expected);
 }
@@ -96,18 +96,18 @@ fn a_line_that_cannot_be_read_is_told_once_and_the_watch_goes_on() {
     let reason = "no".to_owned();
     let line = || {
         let document = UnreadableDocument { key: key.clone(), at: Revision(7), reason: reason.clone() };
-        Saw::Line(WatchLine::Unreadable(document))
+        StreamEvent::Line(WatchLine::Unreadable(document))
     };
     let left_out = Delta::Unreadable { key: key.clone(), reason: reason.clone(), at: Revision(7) };
     let mut stream = Stream::watching(5);
-    assert_eq!([stream.step(line()), stream.step(line())], [Next::Read, Next::Read]);
+    assert_eq!([stream.step(line()), stream.step(line())], [StreamAction::Read, StreamAction::Read]);
     let gone = WatchLine::Gone { key: key.clone(), at: Revision(8) };
-    assert_eq!(stream.step(Saw::Line(gone)), Next::Read);
+    assert_eq!(stream.step(StreamEvent::Line(gone)), StreamAction::Read);
     let deleted = Delta::Gone { key: key.clone(), last: LastState::Unknown, at: Revision(8) };
     assert_eq!(stream.deltas(), [left_out.clone(), deleted]);
-    let (mut list, _) = Stream::new(NOW, Hints::default());
-    assert_eq!(list.step(line()), Next::Read);
-    assert_eq!(list.step(bookmark(9, true)), Next::Read);
+    let (mut list, _) = Stream::new(NOW, ListStrategy::default());
+    assert_eq!(list.step(line()), StreamAction::Read);
+    assert_eq!(list.step(bookmark(9, true)), StreamAction::Read);
     assert_eq!(list.deltas(), [left_out, Delta::ListEnd { at: Revision(9) }]);
 }
 
@@ -117,10 +117,10 @@ fn a_server_without_streamed_lists_is_listed_in_pages() {
         422,
         "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
     );
-    for saw in [feature_off, Saw::Silent] {
-        let (mut stream, _) = Stream::new(NOW, Hints { streaming: true, ..PAGES });
-        assert_eq!(stream.step(saw), list(None));
-        assert!(!stream.0.hints().streaming, "and is not asked again");
+    for event in [feature_off, StreamEvent::Silent] {
+        let (mut stream, _) = Stream::new(NOW, ListStrategy { streaming: true, ..PAGES });
+        assert_eq!(stream.step(event), list(None));
+        assert!(!stream.0.strategy().streaming, "and is not asked again");
         assert_eq!(stream.step(page(vec![widget("a", 1)], 9, Some("t"))), list(Some("t")));
         assert_eq!(stream.step(page(vec![widget("b", 2)], 9, None)), watch(9));
         let expected =
@@ -131,17 +131,17 @@ fn a_server_without_streamed_lists_is_listed_in_pages() {
 
 #[test]
 fn a_streamed_list_that_cannot_be_finished_is_listed_in_pages_next_time() {
-    let (mut stream, _) = Stream::new(NOW, Hints::default());
-    stream.step(Saw::Line(WatchLine::Changed(widget("a", 1))));
-    assert!(matches!(stream.step(Saw::Silent), Next::Fail(Error::Unavailable { .. })));
-    assert!(!stream.0.hints().streaming);
+    let (mut stream, _) = Stream::new(NOW, ListStrategy::default());
+    stream.step(StreamEvent::Line(WatchLine::Changed(widget("a", 1))));
+    assert!(matches!(stream.step(StreamEvent::Silent), StreamAction::Fail(Error::Unavailable { .. })));
+    assert!(!stream.0.strategy().streaming);
 }
 
 #[test]
 fn a_deletion_during_a_streamed_list_is_told() {
-    let (mut stream, _) = Stream::new(NOW, Hints::default());
-    stream.step(Saw::Line(WatchLine::Changed(widget("a", 1))));
-    assert_eq!(stream.step(Saw::Line(WatchLine::Deleted(widget("a", 2)))), Next::Read);
+    let (mut stream, _) = Stream::new(NOW, ListStrategy::default());
+    stream.step(StreamEvent::Line(WatchLine::Changed(widget("a", 1))));
+    assert_eq!(stream.step(StreamEvent::Line(WatchLine::Deleted(widget("a", 2)))), StreamAction::Read);
     let gone = widget("a", 2);
     let gone = Delta::Gone { key: gone.key().clone(), last: LastState::Whole(gone), at: Revision(2) };
     assert_eq!(stream.deltas(), [Delta::Listed(widget("a", 1)), gone]);
@@ -149,61 +149,66 @@ fn a_deletion_during_a_streamed_list_is_told() {
 
 #[test]
 fn a_list_of_one_revision_expires_and_can_be_in_the_future() {
-    let (mut stream, request) = Stream::new(Start::Exactly(Revision(7)), Hints::default());
-    let asked = Request::Page { exactly: Some(Revision(7)), from: None, limit: Hints::default().page_limit };
+    let (mut stream, request) = Stream::new(Start::Exactly(Revision(7)), ListStrategy::default());
+    let asked =
+        StreamRequest::Page { exactly: Some(Revision(7)), from: None, limit: ListStrategy::default().page_limit };
     assert_eq!(request, asked);
-    assert!(matches!(stream.step(refused(410, "")), Next::Fail(Error::Expired { .. })));
-    let next = stream.step(Saw::Failed(future()));
-    assert!(matches!(next, Next::Fail(Error::FutureRevision { asked: Revision(7), .. })));
+    assert!(matches!(stream.step(refused(410, "")), StreamAction::Fail(Error::Expired { .. })));
+    let next = stream.step(StreamEvent::Failed(future()));
+    assert!(matches!(next, StreamAction::Fail(Error::FutureRevision { asked: Revision(7), .. })));
 }
 
 #[test]
 fn an_expired_page_is_no_expired_watch_and_pages_get_larger() {
-    let mut hints = PAGES;
+    let mut strategy = PAGES;
     for expected in [Some(PAGE_LIMIT_LARGE), None, None] {
-        let (mut stream, _) = Stream::new(NOW, hints);
+        let (mut stream, _) = Stream::new(NOW, strategy);
         stream.step(page(vec![widget("a", 1)], 9, Some("t")));
-        assert!(matches!(stream.step(refused(410, "")), Next::Fail(Error::Unavailable { .. })));
-        hints = stream.0.hints();
-        assert_eq!(hints.page_limit, expected);
+        assert!(matches!(stream.step(refused(410, "")), StreamAction::Fail(Error::Unavailable { .. })));
+        strategy = stream.0.strategy();
+        assert_eq!(strategy.page_limit, expected);
     }
 }
 
 #[test]
 fn a_page_that_is_too_long_is_asked_for_in_smaller_ones() {
-    let mut hints = Hints { streaming: false, page_limit: Some(500) };
+    let mut strategy = ListStrategy { streaming: false, page_limit: Some(500) };
     for expected in [62, 7, 1, 1] {
-        let (mut stream, _) = Stream::new(NOW, hints);
-        assert!(matches!(stream.step(Saw::Failed(Failure::TooLong(1))), Next::Fail(Error::Unavailable { .. })));
-        hints = stream.0.hints();
-        assert_eq!(hints.page_limit, Some(expected));
+        let (mut stream, _) = Stream::new(NOW, strategy);
+        assert!(matches!(
+            stream.step(StreamEvent::Failed(Failure::TooLong(1))),
+            StreamAction::Fail(Error::Unavailable { .. })
+        ));
+        strategy = stream.0.strategy();
+        assert_eq!(strategy.page_limit, Some(expected));
     }
 }
 
 #[test]
 fn a_watch_goes_on_after_each_ordinary_end() {
     let mut stream = Stream::watching(5);
-    stream.step(Saw::Line(WatchLine::Changed(widget("a", 6))));
-    assert_eq!(stream.step(Saw::Ended { lived: Duration::ZERO }), watch(6));
-    assert_eq!(stream.step(Saw::Opened), Next::Read);
-    assert_eq!(stream.step(Saw::Ended { lived: LONG }), watch(6), "a quiet watch that lived is a good one");
+    stream.step(StreamEvent::Line(WatchLine::Changed(widget("a", 6))));
+    assert_eq!(stream.step(StreamEvent::Ended { lived: Duration::ZERO }), watch(6));
+    assert_eq!(stream.step(StreamEvent::Opened), StreamAction::Read);
+    assert_eq!(stream.step(StreamEvent::Ended { lived: LONG }), watch(6), "a quiet watch that lived is a good one");
 }
 
 #[test]
 fn a_silent_watch_is_opened_again_if_the_server_has_what_it_had() {
-    let probe = || Next::Send(Request::Page { exactly: None, from: None, limit: Some(1) });
+    let probe = || StreamAction::Send(StreamRequest::Page { exactly: None, from: None, limit: Some(1) });
     let mut stream = Stream::watching(5);
-    assert_eq!(stream.step(Saw::Silent), probe());
+    assert_eq!(stream.step(StreamEvent::Silent), probe());
     assert_eq!(stream.step(page(vec![widget("a", 3)], 5, Some("t"))), watch(5));
-    assert_eq!(stream.step(Saw::Silent), probe());
-    assert!(matches!(stream.step(page(vec![], 4, None)), Next::Fail(Error::Expired { .. })));
+    assert_eq!(stream.step(StreamEvent::Silent), probe());
+    assert!(matches!(stream.step(page(vec![], 4, None)), StreamAction::Fail(Error::Expired { .. })));
     assert!(stream.deltas().is_empty());
 }
 
 #[test]
 fn a_server_that_has_not_reached_a_revision_is_listed_as_it_is() {
-    let (mut stream, _) = Stream::new(Start::Now { not_before: Some(Revision(9)) }, Hints { streaming: true, ..PAGES });
-    assert_eq!(stream.step(Saw::Failed(future())), list(None));
+    let (mut stream, _) =
+        Stream::new(Start::Now { not_before: Some(Revision(9)) }, ListStrategy { streaming: true, ..PAGES });
+    assert_eq!(stream.step(StreamEvent::Failed(future())), list(None));
     assert_eq!(stream.step(page(vec![], 4, None)), watch(4));
     assert_eq!(stream.deltas(), [Delta::ListEnd { at: Revision(4) }], "its reader decides");
 }
@@ -211,26 +216,29 @@ fn a_server_that_has_not_reached_a_revision_is_listed_as_it_is() {
 #[test]
 fn a_server_that_ends_each_watch_at_once_is_asked_no_more_than_twice() {
     let mut stream = Stream::watching(5);
-    assert_eq!(stream.step(Saw::Ended { lived: Duration::ZERO }), watch(5));
-    stream.step(Saw::Opened);
-    assert!(matches!(stream.step(Saw::Ended { lived: Duration::ZERO }), Next::Fail(Error::Unavailable { .. })));
+    assert_eq!(stream.step(StreamEvent::Ended { lived: Duration::ZERO }), watch(5));
+    stream.step(StreamEvent::Opened);
+    assert!(matches!(
+        stream.step(StreamEvent::Ended { lived: Duration::ZERO }),
+        StreamAction::Fail(Error::Unavailable { .. })
+    ));
 }
 
 #[test]
 fn changes_that_were_delivered_are_dropped_and_bookmarks_move_the_position() {
     let mut stream = Stream::watching(5);
-    stream.step(Saw::Line(WatchLine::Changed(widget("a", 5))));
+    stream.step(StreamEvent::Line(WatchLine::Changed(widget("a", 5))));
     stream.step(bookmark(8, false));
     stream.step(bookmark(8, false));
-    stream.step(Saw::Line(WatchLine::Deleted(widget("a", 7))));
-    stream.step(Saw::Line(WatchLine::Deleted(widget("a", 9))));
+    stream.step(StreamEvent::Line(WatchLine::Deleted(widget("a", 7))));
+    stream.step(StreamEvent::Line(WatchLine::Deleted(widget("a", 9))));
     let gone = widget("a", 9);
     let expected = [
         Delta::Through(Revision(8)),
         Delta::Gone { key: gone.key().clone(), last: LastState::Whole(gone), at: Revision(9) },
     ];
     assert_eq!(stream.deltas(), expected);
-    assert_eq!(stream.step(Saw::Ended { lived: LONG }), watch(9));
+    assert_eq!(stream.step(StreamEvent::Ended { lived: LONG }), watch(9));
 }
 
 #[test]
@@ -238,9 +246,9 @@ fn each_refusal_of_a_watch_ends_the_stream_with_its_error() {
     let error = |code| {
         let over_http = Stream::watching(5).step(refused(code, ""));
         let status = Status { code, ..Status::default() };
-        let in_body = Stream::watching(5).step(Saw::Line(WatchLine::Error(Box::new(status))));
+        let in_body = Stream::watching(5).step(StreamEvent::Line(WatchLine::Error(Box::new(status))));
         assert_eq!(over_http, in_body);
-        let Next::Fail(error) = over_http else { panic!("{over_http:?}") };
+        let StreamAction::Fail(error) = over_http else { panic!("{over_http:?}") };
         error
     };
     assert!(matches!(error(410), Error::Expired { .. }));
@@ -303,8 +311,8 @@ impl Server {
 
 /// A reader of streams that behaves as the cache does, with the connection to the server.
 struct Reader {
-    machine: Machine,
-    request: Option<Request>,
+    machine: ListWatchMachine,
+    request: Option<StreamRequest>,
     /// The list that the server still has to stream, and the revision that the watch has sent.
     unsent: VecDeque<Arc<Resource>>,
     list_end: Option<u64>,
@@ -316,7 +324,8 @@ struct Reader {
 
 impl Reader {
     fn new() -> Self {
-        let (machine, request) = Machine::new(kind(), NOW, Hints { streaming: true, page_limit: Some(2) });
+        let (machine, request) =
+            ListWatchMachine::new(kind(), NOW, ListStrategy { streaming: true, page_limit: Some(2) });
         Self {
             machine,
             request: Some(request),
@@ -329,23 +338,23 @@ impl Reader {
         }
     }
 
-    fn see(&mut self, saw: Saw) {
+    fn see(&mut self, event: StreamEvent) {
         let mut out = VecDeque::new();
-        let next = self.machine.step(saw, &mut out);
+        let next = self.machine.step(event, &mut out);
         for delta in out {
             self.take(delta);
         }
         match next {
-            Next::Read => self.request = None,
-            Next::Send(request) => self.request = Some(request),
-            Next::Fail(error) => {
+            StreamAction::Read => self.request = None,
+            StreamAction::Send(request) => self.request = Some(request),
+            StreamAction::Fail(error) => {
                 let start = match (self.through, error) {
                     (Some(through), Error::Expired { .. }) => Start::Now { not_before: Some(Revision(through)) },
                     (Some(through), _) => Start::After(Revision(through)),
                     (None, _) => NOW,
                 };
                 self.through = self.through.filter(|_| matches!(start, Start::After(_)));
-                let (machine, request) = Machine::new(kind(), start, self.machine.hints());
+                let (machine, request) = ListWatchMachine::new(kind(), start, self.machine.strategy());
                 (self.machine, self.request, self.listing) = (machine, Some(request), BTreeMap::new());
             }
         }
@@ -384,18 +393,18 @@ impl Reader {
     /// Lets the server do one thing.
     fn serve(&mut self, server: &Server) {
         match self.request.take() {
-            Some(Request::Page { from, .. }) => self.see(serve_page(server, from)),
-            Some(Request::Stream { .. }) if !server.streams_lists => {
+            Some(StreamRequest::Page { from, .. }) => self.see(serve_page(server, from)),
+            Some(StreamRequest::Stream { .. }) if !server.streams_lists => {
                 self.see(refused(422, "sendInitialEvents: Forbidden"));
             }
-            Some(Request::Stream { .. }) => {
-                self.see(Saw::Opened);
+            Some(StreamRequest::Stream { .. }) => {
+                self.see(StreamEvent::Opened);
                 self.unsent = server.state(server.revision).iter().map(|(name, at)| widget(name, *at)).collect();
                 (self.list_end, self.sent) = (Some(server.revision), server.revision);
             }
-            Some(Request::Watch { after }) if after.0 < server.compacted => self.see(refused(410, "")),
-            Some(Request::Watch { after }) => {
-                self.see(Saw::Opened);
+            Some(StreamRequest::Watch { after }) if after.0 < server.compacted => self.see(refused(410, "")),
+            Some(StreamRequest::Watch { after }) => {
+                self.see(StreamEvent::Opened);
                 self.sent = after.0;
             }
             None => self.send_line(server),
@@ -404,7 +413,7 @@ impl Reader {
 
     fn send_line(&mut self, server: &Server) {
         if let Some(resource) = self.unsent.pop_front() {
-            self.see(Saw::Line(WatchLine::Changed(resource)));
+            self.see(StreamEvent::Line(WatchLine::Changed(resource)));
         } else if let Some(at) = self.list_end.take() {
             self.see(bookmark(at, true));
         } else if let Some(line) = server.after(self.sent) {
@@ -412,13 +421,13 @@ impl Reader {
                 WatchLine::Changed(resource) | WatchLine::Deleted(resource) => resource.revision().0,
                 other => unreachable!("{other:?}"),
             };
-            self.see(Saw::Line(line));
+            self.see(StreamEvent::Line(line));
         }
     }
 }
 
 /// Serves a page of two; the token has the revision of the list and the number of resources before.
-fn serve_page(server: &Server, from: Option<String>) -> Saw {
+fn serve_page(server: &Server, from: Option<String>) -> StreamEvent {
     let (at, skip) = match &from {
         None => (server.revision, 0),
         Some(token) => {
@@ -459,8 +468,8 @@ proptest! {
                 Act::Put(name) => server.write(name, true),
                 Act::Delete(name) => server.write(name, false),
                 Act::Serve => reader.serve(&server),
-                Act::Cut if is_watching => reader.see(Saw::Ended { lived: LONG }),
-                Act::Silence => reader.see(Saw::Silent),
+                Act::Cut if is_watching => reader.see(StreamEvent::Ended { lived: LONG }),
+                Act::Silence => reader.see(StreamEvent::Silent),
                 Act::Bookmark if is_watching && reader.list_end.is_none() && reader.sent == server.revision => {
                     reader.see(bookmark(server.revision, false));
                 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{Attempts, CONFLICTS_MAX, DELAY_MS_MAX, Last, Next, PublishReply, RESENDS_MAX, Sent};
+use super::{Attempts, CONFLICTS_MAX, DELAY_MS_MAX, Last, PublishAction, PublishReply, RESENDS_MAX, Sent};
 
 const END: Duration = Duration::from_secs(10);
 const NOW: Duration = Duration::from_secs(1);
@@ -14,31 +14,31 @@ fn last(sequence: u64, id: &'static str, expected: Option<u64>) -> Option<Last<'
 
 #[test]
 fn a_stored_message_is_done() {
-    assert_eq!(Attempts::until(END).answered(NOW, PublishReply::Stored(9), 0), Next::Done(9));
+    assert_eq!(Attempts::until(END).answered(NOW, PublishReply::Stored(9), 0), PublishAction::Done(9));
 }
 
 #[test]
 fn a_conflict_plans_again_until_the_bound_with_bounded_waits() {
     let mut attempts = Attempts::until(END);
     for _ in 1..CONFLICTS_MAX {
-        let Next::PlanAgain(wait) = attempts.answered(NOW, PublishReply::WrongSequence, u64::MAX) else {
+        let PublishAction::PlanAgain(wait) = attempts.answered(NOW, PublishReply::WrongSequence, u64::MAX) else {
             panic!("gave up")
         };
         assert!(wait <= Duration::from_millis(DELAY_MS_MAX), "{wait:?}");
     }
-    assert_eq!(attempts.answered(NOW, PublishReply::WrongSequence, 0), Next::Contended);
+    assert_eq!(attempts.answered(NOW, PublishReply::WrongSequence, 0), PublishAction::Contended);
 }
 
 #[test]
 fn a_conflict_after_the_deadline_gives_up() {
-    assert_eq!(Attempts::until(END).answered(END, PublishReply::WrongSequence, 0), Next::Contended);
+    assert_eq!(Attempts::until(END).answered(END, PublishReply::WrongSequence, 0), PublishAction::Contended);
 }
 
 #[test]
 fn an_unanswered_message_is_found_by_its_id() {
     let mut attempts = Attempts::until(END);
-    assert_eq!(attempts.answered(NOW, PublishReply::Silence, 0), Next::Inspect);
-    assert_eq!(attempts.inspected(NOW, SENT, last(8, "mine", Some(7)), 0), Next::Done(8));
+    assert_eq!(attempts.answered(NOW, PublishReply::Silence, 0), PublishAction::Inspect);
+    assert_eq!(attempts.inspected(NOW, SENT, last(8, "mine", Some(7)), 0), PublishAction::Done(8));
 }
 
 #[test]
@@ -46,32 +46,32 @@ fn an_unanswered_message_that_is_not_there_is_sent_again_within_the_bound() {
     let mut attempts = Attempts::until(END);
     for _ in 0..RESENDS_MAX {
         attempts.answered(NOW, PublishReply::Silence, 0);
-        assert_eq!(attempts.inspected(NOW, SENT, last(7, "before", Some(3)), 0), Next::Resend);
+        assert_eq!(attempts.inspected(NOW, SENT, last(7, "before", Some(3)), 0), PublishAction::Resend);
     }
     attempts.answered(NOW, PublishReply::Silence, 0);
-    assert_eq!(attempts.inspected(NOW, SENT, last(7, "before", Some(3)), 0), Next::Unknown);
+    assert_eq!(attempts.inspected(NOW, SENT, last(7, "before", Some(3)), 0), PublishAction::Unknown);
     let mut late = Attempts::until(END);
     late.answered(NOW, PublishReply::Silence, 0);
-    assert_eq!(late.inspected(END, SENT, last(7, "before", Some(3)), 0), Next::Unknown);
+    assert_eq!(late.inspected(END, SENT, last(7, "before", Some(3)), 0), PublishAction::Unknown);
 }
 
 #[test]
 fn a_conflict_of_a_message_that_was_sent_twice_may_be_its_own_first_copy() {
     let mut attempts = Attempts::until(END);
     attempts.answered(NOW, PublishReply::Silence, 0);
-    assert_eq!(attempts.inspected(NOW, SENT, last(7, "before", None), 0), Next::Resend);
-    assert_eq!(attempts.answered(NOW, PublishReply::WrongSequence, 0), Next::Inspect);
-    assert_eq!(attempts.inspected(NOW, SENT, last(8, "mine", Some(7)), 0), Next::Done(8));
+    assert_eq!(attempts.inspected(NOW, SENT, last(7, "before", None), 0), PublishAction::Resend);
+    assert_eq!(attempts.answered(NOW, PublishReply::WrongSequence, 0), PublishAction::Inspect);
+    assert_eq!(attempts.inspected(NOW, SENT, last(8, "mine", Some(7)), 0), PublishAction::Done(8));
 }
 
 #[test]
 fn a_message_whose_place_another_one_took_is_planned_again() {
     let mut attempts = Attempts::until(END);
     attempts.answered(NOW, PublishReply::Silence, 0);
-    assert_eq!(attempts.inspected(NOW, SENT, last(8, "other", Some(7)), 0), Next::PlanAgain(Duration::ZERO));
+    assert_eq!(attempts.inspected(NOW, SENT, last(8, "other", Some(7)), 0), PublishAction::PlanAgain(Duration::ZERO));
     assert_eq!(
         attempts.answered(NOW, PublishReply::WrongSequence, 0),
-        Next::PlanAgain(Duration::ZERO),
+        PublishAction::PlanAgain(Duration::ZERO),
         "a new message"
     );
 }
@@ -81,7 +81,7 @@ fn an_unanswered_message_that_may_have_been_overwritten_is_unknown() {
     for last in [last(9, "other", Some(8)), last(9, "other", None), None] {
         let mut attempts = Attempts::until(END);
         attempts.answered(NOW, PublishReply::Silence, 0);
-        assert_eq!(attempts.inspected(NOW, SENT, last, 0), Next::Unknown, "{last:?}");
+        assert_eq!(attempts.inspected(NOW, SENT, last, 0), PublishAction::Unknown, "{last:?}");
     }
 }
 
@@ -89,7 +89,7 @@ fn an_unanswered_message_that_may_have_been_overwritten_is_unknown() {
 fn an_unanswered_creation_is_sent_again_while_there_is_no_value() {
     let mut attempts = Attempts::until(END);
     attempts.answered(NOW, PublishReply::Silence, 0);
-    assert_eq!(attempts.inspected(NOW, Sent { id: "mine", expected: 0 }, None, 0), Next::Resend);
+    assert_eq!(attempts.inspected(NOW, Sent { id: "mine", expected: 0 }, None, 0), PublishAction::Resend);
 }
 
 /// One value of a subject with its history, as a server that may keep a message for later, store it and lose
@@ -149,23 +149,23 @@ proptest! {
                 server.deliver_late();
             }
             let mut next = attempts.answered(NOW, answer, 0);
-            if next == Next::Inspect {
+            if next == PublishAction::Inspect {
                 let sent = Sent { id: &id, expected };
                 let last = server.values.last();
                 let last = last.map(|(sequence, id, expected)| Last { sequence: *sequence, id: Some(id), expected: Some(*expected) });
                 next = attempts.inspected(NOW, sent, last, 0);
             }
             match next {
-                Next::Resend => {}
-                Next::PlanAgain(_) => { plan += 1; expected = server.last(); }
+                PublishAction::Resend => {}
+                PublishAction::PlanAgain(_) => { plan += 1; expected = server.last(); }
                 end => break end,
             }
         };
         server.deliver_late();
         let stored: Vec<u64> = server.values.iter().filter(|value| value.1.starts_with("mine")).map(|value| value.0).collect();
         match outcome {
-            Next::Done(sequence) => prop_assert_eq!(stored, [sequence]),
-            Next::Contended => prop_assert_eq!(stored, [0; 0]),
+            PublishAction::Done(sequence) => prop_assert_eq!(stored, [sequence]),
+            PublishAction::Contended => prop_assert_eq!(stored, [0; 0]),
             _ => prop_assert!(stored.len() <= 1, "{:?}", stored),
         }
     }
