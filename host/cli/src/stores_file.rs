@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use homeostat_store::Kind;
-use homeostat_store::routes::{HOME, Pattern, Routes};
+use homeostat_store::routes::{HOME, KindPattern, Routes};
 
 use crate::exit;
 use crate::manifest::{Problem, SingleDocument, TextPosition};
@@ -143,7 +143,7 @@ impl StoresFile {
             return None;
         }
         let rule = self.routes.rules().iter().position(|rule| rule.pattern.matches(kind))?;
-        let pattern = Pattern::of(kind);
+        let pattern = KindPattern::of(kind);
         let message = format!(
             "store `{HOME}` has resources of {kind}, which this rule would hide: put a rule with store `{HOME}` before this one, and run `homeostat stores copy {pattern} --to {store}`"
         );

@@ -96,13 +96,13 @@ impl Discovery {
     }
 
     /// Reads one version of a group. A server behind the server may be away: then the kinds stay as they were.
-    async fn version(&self, path: &str, group: &str, name: String) -> parse::Version {
+    async fn version(&self, path: &str, group: &str, name: String) -> parse::GroupVersion {
         let path = if group.is_empty() { format!("{path}/{name}") } else { format!("{path}/{group}/{name}") };
         let answer = self.requests.send(Call::get("discovery", path)).await;
         let read = answer.map_err(|failure| failure.about("discovery").to_string());
         read.and_then(|answer| parse::version(group, &name, &answer.body)).unwrap_or_else(|reason| {
             tracing::warn!(group, version = name, reason = ?reason, "the kinds of a group could not be read");
-            parse::Version { name, stale: true, ..parse::Version::default() }
+            parse::GroupVersion { name, stale: true, ..parse::GroupVersion::default() }
         })
     }
 }

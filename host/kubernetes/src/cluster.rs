@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 
 use crate::catalog::{Catalog, Discovery, ServedKind};
 use crate::document::UnreadableDocument;
-use crate::errors::Failure;
+use crate::errors::RequestError;
 use crate::follow::machine::ListStrategy;
 use crate::follow::{Follow, Subject};
 use crate::requests::{Call, Requests, spread};
@@ -96,7 +96,7 @@ impl Cluster {
     }
 
     /// Returns the error of a request about a resource.
-    pub(crate) fn failed(&self, verb: &str, key: &Key, failure: Failure) -> Error {
+    pub(crate) fn failed(&self, verb: &str, key: &Key, failure: RequestError) -> Error {
         match failure.status() {
             Some(status) if status.is_about_kind() => self.not_served(key.kind()),
             Some(status) if status.is_about_other(key.name()) => {
@@ -199,7 +199,7 @@ impl Cluster {
                 let document: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
                 Ok(document.pointer(pointer).cloned())
             }
-            Err(Failure::Refused(status)) if status.code < 429 => Ok(None),
+            Err(RequestError::Refused(status)) if status.code < 429 => Ok(None),
             Err(failure) => Err(failure.about("the id of the cluster")),
         }
     }
@@ -246,7 +246,7 @@ impl Upstream for Cluster {
     async fn ping(&self) -> Result<()> {
         match self.requests.send(Call::get("ping", "/readyz".to_owned())).await {
             // A server that refuses is there, unless it refuses the credentials.
-            Err(Failure::Refused(status)) if status.code < 500 && status.code != 401 => Ok(()),
+            Err(RequestError::Refused(status)) if status.code < 500 && status.code != 401 => Ok(()),
             answer => answer.map(|_| ()).map_err(|failure| failure.about("ping")),
         }
     }

@@ -20,7 +20,7 @@ const UNDECLARED: &str = ": field not declared in schema";
 
 /// Why a request has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub(crate) enum RequestError {
     /// The server answered with an error.
     Refused(Box<Status>),
     /// There was no answer, or half of one. A write may have happened.
@@ -126,7 +126,7 @@ impl Status {
     }
 }
 
-impl Failure {
+impl RequestError {
     /// Returns the error of a request that is about one resource.
     pub(crate) fn about_key(self, verb: &str, key: &Key) -> Error {
         match self {

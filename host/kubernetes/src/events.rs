@@ -19,7 +19,7 @@ use tokio::task::AbortHandle;
 
 use self::series::{Action, Identity, Series};
 use crate::cluster::Cluster;
-use crate::errors::Failure;
+use crate::errors::RequestError;
 use crate::path::{self, Parameters};
 use crate::requests::Call;
 
@@ -60,8 +60,13 @@ impl EventOutlet {
     pub fn start(cluster: Arc<Cluster>, instance: impl Into<String>) -> Self {
         let queue = Arc::<Queue>::default();
         let instance = shortened(&instance.into(), WORD_BYTES_MAX).to_owned();
-        let writer =
-            Writer { cluster, queue: Arc::clone(&queue), instance, series: Series::default(), began: Instant::now() };
+        let writer = EventWriter {
+            cluster,
+            queue: Arc::clone(&queue),
+            instance,
+            series: Series::default(),
+            began: Instant::now(),
+        };
         Self { queue, task: tokio::spawn(writer.run()).abort_handle() }
     }
 
@@ -95,7 +100,7 @@ impl Drop for EventOutlet {
     }
 }
 
-struct Writer {
+struct EventWriter {
     cluster: Arc<Cluster>,
     queue: Arc<Queue>,
     instance: String,
@@ -103,7 +108,7 @@ struct Writer {
     began: Instant,
 }
 
-impl Writer {
+impl EventWriter {
     async fn run(mut self) {
         loop {
             let next = self.queue.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
@@ -144,11 +149,11 @@ impl Writer {
         let Some(call) = call else { return };
         match self.cluster.requests.send(call).await {
             Ok(_) => self.series.written(identity, Some(name), count),
-            Err(Failure::Refused(status)) if status.code == 403 => {
+            Err(RequestError::Refused(status)) if status.code == 403 => {
                 tracing::warn!(reason = ?status.message, "events are not written to the cluster for some time");
                 tokio::time::sleep(FORBIDDEN_WAIT).await;
             }
-            Err(Failure::Refused(status)) if status.code == 404 => self.series.written(identity, None, 0),
+            Err(RequestError::Refused(status)) if status.code == 404 => self.series.written(identity, None, 0),
             Err(failure) => {
                 let error = failure.about("write of an event");
                 tracing::debug!(%error, "an event is not written to the cluster");

@@ -15,7 +15,7 @@ use kube::client::Body;
 use self::machine::{ListStrategy, ListWatchMachine, StreamAction, StreamEvent, StreamRequest};
 use crate::catalog::ServedKind;
 use crate::document;
-use crate::errors::Failure;
+use crate::errors::RequestError;
 use crate::lines::{LINE_BYTES_MAX, Line, Lines};
 use crate::path::Parameters;
 use crate::requests::{Call, Requests, spread};
@@ -207,7 +207,7 @@ impl Follow {
 
 /// Returns the error of a line that is too long and does not tell its resource.
 fn too_long(kind: &Kind) -> Error {
-    Failure::TooLong(LINE_BYTES_MAX as u64).about(&format!("watch of {kind}"))
+    RequestError::TooLong(LINE_BYTES_MAX as u64).about(&format!("watch of {kind}"))
 }
 
 /// Returns the type of a list that has what a view needs.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::document::{self, ListedPage};
-use crate::errors::Failure;
+use crate::errors::RequestError;
 use crate::follow::accept_list;
 use crate::follow::machine::PAGE_LIMIT;
 use crate::path::{self, Parameters};
@@ -99,7 +99,7 @@ async fn one_page(
     Ok(page)
 }
 
-fn list_error(cluster: &Cluster, kind: &Kind, from: Option<&str>, failure: Failure) -> Error {
+fn list_error(cluster: &Cluster, kind: &Kind, from: Option<&str>, failure: RequestError) -> Error {
     match failure.status().map(|status| status.code) {
         Some(400) if from.is_some() => Error::invalid("continue", "is no continue token of this list"),
         Some(404) => cluster.not_served(kind),

@@ -21,7 +21,7 @@ use kube::client::Body;
 use tokio::sync::{Notify, watch};
 
 use self::pace::{Pace, Wait};
-use crate::errors::{Failure, Status};
+use crate::errors::{RequestError, Status};
 use crate::identity::Identity;
 use crate::settings::ClusterSettings;
 
@@ -75,14 +75,14 @@ impl Call {
         self
     }
 
-    fn request(&self) -> std::result::Result<http::Request<Body>, Failure> {
+    fn request(&self) -> std::result::Result<http::Request<Body>, RequestError> {
         let mut request = http::Request::builder().method(self.method.clone()).uri(&self.uri);
         request = request.header(ACCEPT, self.accept);
         if let Some((content_type, _)) = &self.body {
             request = request.header(CONTENT_TYPE, *content_type);
         }
         let body = self.body.as_ref().map_or_else(Body::empty, |(_, text)| Body::from(text.clone()));
-        request.body(body).map_err(|error| Failure::Unsent(error.to_string()))
+        request.body(body).map_err(|error| RequestError::Unsent(error.to_string()))
     }
 }
 
@@ -151,7 +151,7 @@ impl Requests {
     }
 
     /// Sends a request and returns its whole answer.
-    pub(crate) async fn send(&self, call: Call) -> std::result::Result<ServerResponse, Failure> {
+    pub(crate) async fn send(&self, call: Call) -> std::result::Result<ServerResponse, RequestError> {
         let deadline = self.deadline_of(&call);
         let whole = async {
             let (response, permit) = self.respond(&call, deadline).await?;
@@ -164,7 +164,7 @@ impl Requests {
     }
 
     /// Sends a request and returns the body of its answer, which may never end.
-    pub(crate) async fn open(&self, call: Call) -> std::result::Result<Body, Failure> {
+    pub(crate) async fn open(&self, call: Call) -> std::result::Result<Body, RequestError> {
         let deadline = self.deadline_of(&call);
         let headers = async { Ok(self.respond(&call, deadline).await?.0.into_body()) };
         self.bounded(deadline, headers).await
@@ -177,13 +177,13 @@ impl Requests {
     async fn bounded<T>(
         &self,
         deadline: Instant,
-        task: impl Future<Output = std::result::Result<T, Failure>>,
-    ) -> std::result::Result<T, Failure> {
+        task: impl Future<Output = std::result::Result<T, RequestError>>,
+    ) -> std::result::Result<T, RequestError> {
         tokio::select! {
             biased;
-            () = self.closed() => Err(Failure::Closed),
+            () = self.closed() => Err(RequestError::Closed),
             done = tokio::time::timeout_at(deadline.into(), task) => {
-                done.unwrap_or_else(|_| Err(Failure::Lost("the server did not answer in time".to_owned())))
+                done.unwrap_or_else(|_| Err(RequestError::Lost("the server did not answer in time".to_owned())))
             }
         }
     }
@@ -193,11 +193,11 @@ impl Requests {
         &self,
         call: &Call,
         deadline: Instant,
-    ) -> std::result::Result<(http::Response<Body>, Permit<'_>), Failure> {
+    ) -> std::result::Result<(http::Response<Body>, Permit<'_>), RequestError> {
         let (mut retries, mut has_renewed) = (0, false);
         loop {
             let permit = self.permit().await;
-            let session = self.identity.session().await.map_err(Failure::Unsent)?;
+            let session = self.identity.session().await.map_err(RequestError::Unsent)?;
             self.sent.fetch_add(1, Ordering::Relaxed);
             let response = match session.client.send(call.request()?).await {
                 Ok(response) => response,
@@ -207,7 +207,7 @@ impl Requests {
                     if ["certificate", "handshake"].iter().any(|word| reason.contains(word)) {
                         self.identity.renew(session.number).await;
                     }
-                    return Err(Failure::Lost(reason));
+                    return Err(RequestError::Lost(reason));
                 }
             };
             tracing::trace!(
@@ -229,7 +229,7 @@ impl Requests {
             }
             let wait = retry_wait(&status, retries).filter(|wait| Instant::now() + *wait < deadline);
             let Some(wait) = wait else {
-                return Err(Failure::Refused(Box::new(status)));
+                return Err(RequestError::Refused(Box::new(status)));
             };
             retries += 1;
             self.retried.fetch_add(1, Ordering::Relaxed);
@@ -308,13 +308,13 @@ async fn error_status(response: http::Response<Body>) -> Status {
     status
 }
 
-async fn read(mut body: Body, bytes_max: usize) -> std::result::Result<Bytes, Failure> {
+async fn read(mut body: Body, bytes_max: usize) -> std::result::Result<Bytes, RequestError> {
     let mut read = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Failure::Lost(describe(&error)))?;
+        let frame = frame.map_err(|error| RequestError::Lost(describe(&error)))?;
         let Ok(bytes) = frame.into_data() else { continue };
         if read.len() + bytes.len() > bytes_max {
-            return Err(Failure::TooLong(bytes_max as u64));
+            return Err(RequestError::TooLong(bytes_max as u64));
         }
         read.extend_from_slice(&bytes);
     }

@@ -18,7 +18,7 @@ use self::wire::{Form, Subject, Wire, metadata, without};
 use crate::catalog::ServedKind;
 use crate::cluster::Cluster;
 use crate::document;
-use crate::errors::{self, Failure};
+use crate::errors::{self, RequestError};
 use crate::path::Parameters;
 use crate::requests::{Call, ServerResponse};
 use crate::{read, scale};
@@ -195,7 +195,7 @@ impl WriteAttempt<'_> {
         let mut sent = self.cluster.requests.send(wire.call.clone()).await;
         for _ in 1..TRIES_MAX {
             // The server gives up after some races with other writes, also where nothing has to hold.
-            let is_race = |failure: &Failure| failure.status().is_some_and(|status| status.is_conflict(false));
+            let is_race = |failure: &RequestError| failure.status().is_some_and(|status| status.is_conflict(false));
             if wire.is_conditional || !sent.as_ref().is_err_and(is_race) {
                 break;
             }
@@ -439,7 +439,7 @@ impl WriteAttempt<'_> {
     }
 
     /// Returns the error of a write. A conflict gets the revision that the resource has now, by one more read.
-    async fn refused(&self, verb: &str, wire: &Wire, failure: Failure) -> Error {
+    async fn refused(&self, verb: &str, wire: &Wire, failure: RequestError) -> Error {
         let is_conflict = failure.status().is_some_and(|status| status.is_conflict(wire.uid.is_some()));
         let code = failure.status().map_or(0, |status| status.code);
         let error = self.cluster.failed(verb, &self.key, failure);

@@ -16,12 +16,12 @@ use tokio::task::JoinSet;
 
 use crate::checks::{Facts, Finding, Severity, findings, outdated};
 use crate::connection::Connection;
-use crate::errors::{Failure, RequestResult};
+use crate::errors::{RequestError, RequestResult};
 use crate::follow::BucketStream;
 use crate::foreign;
 use crate::protocol::{AccountInfo, StreamInfo, new_stream};
 use crate::settings::BucketSettings;
-use crate::state::{BucketState, Content, lock};
+use crate::state::{BucketIncarnation, BucketState, lock};
 use crate::write::Guard;
 
 /// The version of the layout of the bucket.
@@ -145,7 +145,7 @@ impl Bucket {
     }
 
     /// Returns the error of a bucket that cannot be read or created.
-    fn missing(&self, failure: Failure) -> Error {
+    fn missing(&self, failure: RequestError) -> Error {
         let BucketState { settings, .. } = &*self.state;
         if failure.is_no_bucket() && settings.create.is_some() && self.is_known() {
             let reason = format!(
@@ -239,7 +239,7 @@ impl Upstream for Bucket {
         let entry = self.store_entry(&connection).await?;
         let id = format!("{}@{}", entry.id, info.created);
         let last = info.state.last_seq;
-        self.state.found(Content { created: info.created, id: entry.id }, last);
+        self.state.found(BucketIncarnation { created: info.created, id: entry.id }, last);
         self.follow_foreign();
         Ok(Incarnation { id: Some(id), at: Some(Revision(last)) })
     }

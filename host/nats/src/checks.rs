@@ -13,10 +13,10 @@ use std::time::Duration;
 /// has level 2.
 const API_LEVEL_MIN: u64 = 2;
 /// Oldest version of the server.
-const VERSION_MIN: Version = Version(2, 12, 0);
+const VERSION_MIN: ServerVersion = ServerVersion(2, 12, 0);
 /// Versions whose index of a bucket's files can forget a key at a restart, so that the key is missing from
 /// reads and its name can be created again. Source: nats-server pull requests 8254 and 8285.
-const STALE_INDEX: (Version, Version) = (Version(2, 12, 7), Version(2, 12, 10));
+const STALE_INDEX: (ServerVersion, ServerVersion) = (ServerVersion(2, 12, 7), ServerVersion(2, 12, 10));
 /// Longest window of duplicate detection without a warning: the server keeps each id of the window in memory.
 const DUPLICATES_MAX: Duration = Duration::from_secs(2 * 60);
 /// Smallest largest value with which a store is of use.
@@ -28,9 +28,9 @@ const HISTORY_MAX: u64 = 10;
 
 /// A version of the server: major, minor, patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Version(u64, u64, u64);
+struct ServerVersion(u64, u64, u64);
 
-impl Version {
+impl ServerVersion {
     /// Parses `2.15.1` and `2.15.1-RC.2`.
     fn parse(text: &str) -> Option<Self> {
         let numbers = text.strip_prefix('v').unwrap_or(text).split(['-', '+']).next()?;
@@ -39,7 +39,7 @@ impl Version {
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for ServerVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(major, minor, patch) = self;
         write!(f, "{major}.{minor}.{patch}")
@@ -149,7 +149,7 @@ const UPDATE: &str = "update the server to 2.14 or newer";
 /// Returns what is too old for the store to work at all: it has to be known before a bucket is created.
 pub(crate) fn outdated(version: &str, api_level: u64) -> Vec<Finding> {
     let mut found = Vec::new();
-    match Version::parse(version) {
+    match ServerVersion::parse(version) {
         None => found.push(refused("version", format!("the server has the unknown version {version:?}"), UPDATE)),
         Some(version) if version < VERSION_MIN => {
             found.push(refused("version", format!("the server has version {version}, which is too old"), UPDATE));
@@ -165,7 +165,7 @@ pub(crate) fn outdated(version: &str, api_level: u64) -> Vec<Finding> {
 
 fn stale_index(facts: &Facts) -> Option<Finding> {
     let (first, last) = STALE_INDEX;
-    let version = Version::parse(&facts.version).filter(|version| (first..=last).contains(version))?;
+    let version = ServerVersion::parse(&facts.version).filter(|version| (first..=last).contains(version))?;
     let text = format!(
         "the server has version {version}, which can forget keys of a bucket when it restarts, and lets them be \
          created a second time"

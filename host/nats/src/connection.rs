@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::errors::{Failure, RequestResult};
+use crate::errors::{RequestError, RequestResult};
 use crate::protocol::{Acknowledgement, Refusal};
 use crate::settings::{BucketSettings, Timings};
 
@@ -60,7 +60,7 @@ impl Connection {
     pub(crate) async fn open(settings: &BucketSettings) -> RequestResult<Self> {
         let news = Arc::new(News { losses: watch::Sender::new(0), server_error: Mutex::new(None) });
         let client = options(settings, Arc::clone(&news)).connect(settings.servers.as_slice()).await;
-        let client = client.map_err(|error| Failure::Away(described(&error)))?;
+        let client = client.map_err(|error| RequestError::Away(described(&error)))?;
         Ok(Self {
             client,
             api: settings.api.prefix(),
@@ -120,14 +120,14 @@ impl Connection {
         let inbox = self.client.new_inbox();
         match self.client.subscribe(inbox.clone()).await {
             Ok(subscriber) => Ok((inbox, subscriber)),
-            Err(error) => Err(Failure::Away(described(&error))),
+            Err(error) => Err(RequestError::Away(described(&error))),
         }
     }
 
     /// Answers a flow-control request of a consumer. Without the answer the server stops delivering.
     pub(crate) async fn respond(&self, reply: async_nats::Subject) -> RequestResult<()> {
         let sent = self.client.publish(reply, Bytes::new()).await;
-        sent.map_err(|error| Failure::Away(described(&error)))
+        sent.map_err(|error| RequestError::Away(described(&error)))
     }
 
     /// Ends the connection.
@@ -152,28 +152,28 @@ impl Connection {
             biased;
             answer = self.client.send_request(subject.clone(), request) => answer,
             // The client waits for answers that cannot come any more.
-            _ = losses.changed() => return Err(Failure::Silent("the connection was lost before the answer".to_owned())),
+            _ = losses.changed() => return Err(RequestError::Silent("the connection was lost before the answer".to_owned())),
         };
         answer.map_err(|error| match error.kind() {
-            RequestErrorKind::NoResponders => Failure::NoResponders,
-            RequestErrorKind::MaxPayloadExceeded => Failure::TooLarge,
+            RequestErrorKind::NoResponders => RequestError::NoResponders,
+            RequestErrorKind::MaxPayloadExceeded => RequestError::TooLarge,
             RequestErrorKind::TimedOut => self.unanswered(&subject),
-            RequestErrorKind::InvalidSubject | RequestErrorKind::Other => Failure::Silent(described(&error)),
+            RequestErrorKind::InvalidSubject | RequestErrorKind::Other => RequestError::Silent(described(&error)),
         })
     }
 
-    fn away(&self) -> Failure {
+    fn away(&self) -> RequestError {
         let said = self.server_error().map(|error| format!("; the server said {error:?}")).unwrap_or_default();
-        Failure::Away(format!("there is no connection to the servers{said}"))
+        RequestError::Away(format!("there is no connection to the servers{said}"))
     }
 
     /// Returns why a request was not answered: a server tells a missing permission beside the request.
-    fn unanswered(&self, subject: &str) -> Failure {
+    fn unanswered(&self, subject: &str) -> RequestError {
         match self.server_error() {
             Some(error) if error.contains("Permissions Violation") && error.contains(&format!("\"{subject}\"")) => {
-                Failure::Forbidden(format!("{error:?}"))
+                RequestError::Forbidden(format!("{error:?}"))
             }
-            _ => Failure::Silent(format!("no answer within {} ms", self.timings.request.as_millis())),
+            _ => RequestError::Silent(format!("no answer within {} ms", self.timings.request.as_millis())),
         }
     }
 
@@ -257,10 +257,10 @@ fn described(error: &dyn std::error::Error) -> String {
 }
 
 fn decode<T: DeserializeOwned>(payload: &[u8]) -> RequestResult<T> {
-    let malformed = |error: serde_json::Error| Failure::Silent(format!("the answer cannot be read: {error}"));
+    let malformed = |error: serde_json::Error| RequestError::Silent(format!("the answer cannot be read: {error}"));
     let refusal: Refusal = serde_json::from_slice(payload).map_err(malformed)?;
     match refusal.error {
-        Some(error) => Err(Failure::Refused(error)),
+        Some(error) => Err(RequestError::Refused(error)),
         None => serde_json::from_slice(payload).map_err(malformed),
     }
 }
@@ -268,9 +268,9 @@ fn decode<T: DeserializeOwned>(payload: &[u8]) -> RequestResult<T> {
 /// Returns the sequence of a stored value.
 fn sequence(payload: &[u8]) -> RequestResult<u64> {
     match serde_json::from_slice(payload) {
-        Ok(Acknowledgement { error: Some(error), .. }) => Err(Failure::Refused(error)),
+        Ok(Acknowledgement { error: Some(error), .. }) => Err(RequestError::Refused(error)),
         Ok(Acknowledgement { error: None, seq }) if seq > 0 => Ok(seq),
-        Ok(_) => Err(Failure::Silent("the answer has no sequence".to_owned())),
-        Err(error) => Err(Failure::Silent(format!("the answer cannot be read: {error}"))),
+        Ok(_) => Err(RequestError::Silent("the answer has no sequence".to_owned())),
+        Err(error) => Err(RequestError::Silent(format!("the answer cannot be read: {error}"))),
     }
 }

@@ -30,11 +30,11 @@ pub(crate) struct ServerError {
 }
 
 /// The result of a request.
-pub(crate) type RequestResult<T> = Result<T, Failure>;
+pub(crate) type RequestResult<T> = Result<T, RequestError>;
 
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub(crate) enum RequestError {
     /// There is no connection; nothing was sent.
     Away(String),
     /// It was sent, and not answered in time, or not in a way that this host understands.
@@ -49,7 +49,7 @@ pub(crate) enum Failure {
     Refused(ServerError),
 }
 
-impl Failure {
+impl RequestError {
     /// Returns whether there is no value of the subject.
     pub(crate) fn is_no_value(&self) -> bool {
         self.code() == Some(NO_MESSAGE)

@@ -26,7 +26,7 @@ use crate::errors::RequestResult;
 use crate::follow::BucketStream;
 use crate::follow::deliveries::{Deliveries, Source, StreamItem, header};
 use crate::follow::machine::ConsumerMachine;
-use crate::pattern::Pattern;
+use crate::pattern::KeyPattern;
 use crate::protocol::{Deliver, StreamInfo};
 use crate::read::last_in;
 use crate::settings::{Binding, StatusPlace};
@@ -89,7 +89,7 @@ fn delay(failures: u32, random: u64) -> Duration {
 struct Follower<'a> {
     state: &'a BucketState,
     binding: &'a Binding,
-    pattern: Pattern,
+    pattern: KeyPattern,
     connection: Arc<Connection>,
     /// The name of the foreign stream.
     stream: String,
@@ -113,7 +113,7 @@ impl<'a> Follower<'a> {
         Ok(Self {
             values: Deliveries::open(state, Arc::clone(&connection), losses, source).await?,
             resources: BucketStream::open(state, &binding.kind, Start::Now { not_before: None }).await?,
-            pattern: Pattern::parse(&binding.key, binding.namespaced)?,
+            pattern: KeyPattern::parse(&binding.key, binding.namespaced)?,
             state,
             binding,
             connection,
@@ -226,7 +226,7 @@ impl<'a> Follower<'a> {
     /// A resource is gone: so is its status, and a value that came back while it was deleted makes a new one.
     async fn went(&self, key: &Key) -> Result<()> {
         if let StatusPlace::Bucket { bucket, key: form, .. } = &self.binding.status
-            && let Some(subject) = self.subject(bucket, &Pattern::parse(form, self.binding.namespaced)?, key)
+            && let Some(subject) = self.subject(bucket, &KeyPattern::parse(form, self.binding.namespaced)?, key)
             && let Some(last) = self.last(&format!("KV_{bucket}"), &subject).await?
             && !is_marker(&last.headers)
         {
@@ -244,7 +244,7 @@ impl<'a> Follower<'a> {
             StatusPlace::Nowhere => Ok(()),
             StatusPlace::Bucket { bucket, key, form } => {
                 let Some(value) = status_value(resource, *form) else { return Ok(()) };
-                let pattern = Pattern::parse(key, self.binding.namespaced)?;
+                let pattern = KeyPattern::parse(key, self.binding.namespaced)?;
                 let Some(subject) = self.subject(bucket, &pattern, resource.key()) else { return Ok(()) };
                 let last = self.last(&format!("KV_{bucket}"), &subject).await?;
                 if last.as_ref().is_some_and(|last| last.payload == value.as_bytes() && !is_marker(&last.headers)) {
@@ -276,7 +276,7 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    fn subject(&self, bucket: &str, pattern: &Pattern, key: &Key) -> Option<String> {
+    fn subject(&self, bucket: &str, pattern: &KeyPattern, key: &Key) -> Option<String> {
         Some(format!("$KV.{bucket}.{}", pattern.key(key.namespace(), key.name())?))
     }
 

@@ -16,7 +16,7 @@ const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
 /// The form of the keys of a foreign bucket, as `{namespace}/{name}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Pattern(Vec<Piece>);
+pub(crate) struct KeyPattern(Vec<Piece>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
@@ -25,7 +25,7 @@ enum Piece {
     Name,
 }
 
-impl Pattern {
+impl KeyPattern {
     /// Parses a pattern. Between two placeholders there is a text, so that a key can be taken apart in one
     /// way.
     ///
@@ -90,7 +90,7 @@ impl Pattern {
         rest.is_empty().then_some((namespace, name))
     }
 
-    /// Returns the key of a resource; `None` for a resource that [`Pattern::read`] does not name.
+    /// Returns the key of a resource; `None` for a resource that [`KeyPattern::read`] does not name.
     pub(crate) fn key(&self, namespace: &str, name: &str) -> Option<String> {
         let mut key = String::new();
         for piece in &self.0 {

@@ -12,7 +12,7 @@ use crate::codec::{
     EXPECTED_HEADER, FORMAT_HEADER, MARKER_REASON_HEADER, OPERATION_HEADER, Value, ValueContent, decode,
 };
 use crate::connection::Connection;
-use crate::errors::{Failure, RequestResult};
+use crate::errors::{RequestError, RequestResult};
 use crate::follow::BucketStream;
 use crate::protocol::StoredMessage;
 use crate::state::BucketState;
@@ -105,7 +105,7 @@ pub(crate) async fn last_in(
         answer => answer?,
     };
     let decoded = StreamMessage::try_from(message);
-    decoded.map(Some).map_err(|error| Failure::Silent(format!("the answer cannot be read: {error}")))
+    decoded.map(Some).map_err(|error| RequestError::Silent(format!("the answer cannot be read: {error}")))
 }
 
 /// Returns the error for a value that is no resource.

@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use crate::connection::Connection;
-use crate::errors::{Failure, RequestResult};
+use crate::errors::{RequestError, RequestResult};
 use crate::protocol::StreamInfo;
 use crate::refused_writes::RefusedWrites;
 use crate::settings::BucketSettings;
@@ -37,7 +37,7 @@ pub(crate) struct BucketState {
     /// The kinds that have an entry, so far as this host knows.
     pub(crate) written_kinds: Mutex<BTreeSet<Kind>>,
     link: Mutex<Link>,
-    content: Mutex<Option<Content>>,
+    content: Mutex<Option<BucketIncarnation>>,
     /// By the filter of each consumer: the last sequence that somebody has heard of.
     heard: Mutex<BTreeMap<String, watch::Sender<u64>>>,
 }
@@ -49,9 +49,9 @@ enum Link {
     Closed,
 }
 
-/// Which content the bucket has.
+/// Tells one content of the bucket from another one, as of a bucket that was deleted and made again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Content {
+pub(crate) struct BucketIncarnation {
     /// When the stream was created, as the server writes it.
     pub(crate) created: String,
     /// The id in the store's own entry.
@@ -134,7 +134,7 @@ impl BucketState {
     }
 
     /// Returns the error of a failed request.
-    pub(crate) fn error(&self, failure: Failure, what: &str) -> Error {
+    pub(crate) fn error(&self, failure: RequestError, what: &str) -> Error {
         failure.into_error(&self.settings.bucket, what)
     }
 
@@ -161,7 +161,7 @@ impl BucketState {
     }
 
     /// Keeps which content was found. What is known of other content is forgotten.
-    pub(crate) fn found(&self, content: Content, last: u64) {
+    pub(crate) fn found(&self, content: BucketIncarnation, last: u64) {
         let mut known = lock(&self.content);
         if known.as_ref() != Some(&content) {
             lock(&self.marks.watermarks).clear();

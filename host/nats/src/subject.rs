@@ -23,7 +23,7 @@ pub(crate) struct Subjects {
 
 /// The resource that a subject is about; its version is not part of the subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Address {
+pub(crate) struct SubjectParts {
     pub(crate) group: String,
     pub(crate) kind: String,
     pub(crate) namespace: String,
@@ -82,10 +82,10 @@ impl Subjects {
 
     /// Returns the resource that a subject is about; `None` for every subject that [`Subjects::resource`]
     /// does not write.
-    pub(crate) fn address(&self, subject: &str) -> Option<Address> {
+    pub(crate) fn address(&self, subject: &str) -> Option<SubjectParts> {
         let mut tokens = subject.strip_prefix(&self.root)?.strip_prefix("r.")?.split('.').map(part_of);
         let mut next = || tokens.next().flatten();
-        let address = Address { group: next()?, kind: next()?, namespace: next()?, name: next()? };
+        let address = SubjectParts { group: next()?, kind: next()?, namespace: next()?, name: next()? };
         tokens.next().is_none().then_some(address)
     }
 
@@ -108,7 +108,7 @@ impl Subjects {
     }
 }
 
-impl Address {
+impl SubjectParts {
     /// Returns the key, in the given version of its kind.
     pub(crate) fn key(&self, version: &str) -> Key {
         Key::new(Kind::new(self.group.as_str(), version, self.kind.as_str()), &self.namespace, &self.name)

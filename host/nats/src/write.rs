@@ -19,7 +19,7 @@ use crate::codec::{
     EXPECTED_HEADER, FORMAT, FORMAT_HEADER, OPERATION_DELETE, OPERATION_HEADER, ValueContent, encode, encode_deleted,
 };
 use crate::connection::{Connection, random};
-use crate::errors::{Failure, RequestResult};
+use crate::errors::{RequestError, RequestResult};
 use crate::read::unreadable;
 use crate::state::{BucketState, lock};
 
@@ -256,7 +256,7 @@ impl BucketState {
     }
 
     /// Returns the error of a write that did not happen, and keeps the reason if it is about all writes.
-    fn refused(&self, failure: Failure, what: &str) -> Error {
+    fn refused(&self, failure: RequestError, what: &str) -> Error {
         if let Some(reason) = failure.full() {
             self.refused_writes.tell(self.elapsed(), reason);
         }
@@ -278,9 +278,9 @@ fn last_of(message: &StreamMessage) -> Last<'_> {
     }
 }
 
-fn unknown(silence: Option<Failure>, what: &str) -> Error {
+fn unknown(silence: Option<RequestError>, what: &str) -> Error {
     let reason = match silence {
-        Some(Failure::Silent(reason)) => reason,
+        Some(RequestError::Silent(reason)) => reason,
         _ => "the answer was lost".to_owned(),
     };
     Error::unavailable(format!("the {what} was sent, and nobody can say whether it happened: {reason}"))

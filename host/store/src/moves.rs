@@ -23,7 +23,7 @@ use self::pages::{Pages, Pair, Pairs};
 pub use self::records::MovedKinds;
 use crate::far_owner::{self, OwnerStore};
 use crate::routed::movable::{MovableStore, number};
-use crate::routes::{Pattern, is_reserved};
+use crate::routes::{KindPattern, is_reserved};
 use crate::{
     Error, Kind, Precondition, Propagation, Query, Request, Resource, Result, RoutedStore, Store, StorePart, View,
     Write,
@@ -111,7 +111,10 @@ impl RoutedStore {
             if job.step == step && job.is_dry_run == is_dry_run {
                 return Ok(job.progress.clone());
             }
-            return Err(Error::unavailable(format!("another step of the move of {} is under way", Pattern::of(kind))));
+            return Err(Error::unavailable(format!(
+                "another step of the move of {} is under way",
+                KindPattern::of(kind)
+            )));
         }
         if jobs.len() >= JOBS_MAX {
             return Err(Error::unavailable(format!("{JOBS_MAX} moves are under way")));
@@ -146,7 +149,7 @@ impl Job<'_> {
         let (from, to) = (&stores.parts[source].name, &stores.parts[target].name);
         self.check_movable(source)?;
         if let Some(former) = stores.moved.former(kind).await.filter(|former| former != to) {
-            let name = Pattern::of(kind);
+            let name = KindPattern::of(kind);
             let reason = format!(
                 "store {former} has a former copy of {name}: run `homeostat stores prune {name} --from {former}` first"
             );
@@ -158,7 +161,7 @@ impl Job<'_> {
         if self.is_dry_run {
             return self.pass(target, to, false).await.map(drop);
         }
-        let name = Pattern::of(kind);
+        let name = KindPattern::of(kind);
         let reason = format!("writes of {name} wait while it is copied from store {from} to store {to}");
         stores.moved.void(kind).await?;
         let hold = stores.movable[source].hold(kind, reason).await;
@@ -192,7 +195,7 @@ impl Job<'_> {
         let (mut writing, mut digest, mut differing) = (ConcurrentWrites::of(target), Digest::default(), 0);
         while let Some(Pair { source, target: former }) = pairs.next().await? {
             let Some(source) = source.filter(|source| former.as_ref().is_none_or(|it| it.uid() == source.uid())) else {
-                let name = Pattern::of(self.kind);
+                let name = KindPattern::of(self.kind);
                 let key = former.map(|former| former.key().to_string()).unwrap_or_default();
                 let reason = format!(
                     "store {to} has {key}, and it is no copy: run `homeostat stores prune {name} --from {to}` to remove all {name} from store {to}"
@@ -316,12 +319,12 @@ impl Job<'_> {
     fn other_part(&self, name: &str) -> Result<usize> {
         let Self { stores, kind, .. } = self;
         if is_reserved(kind) {
-            return Err(Error::invalid("kind", format!("{} is always in the host's own store", Pattern::of(kind))));
+            return Err(Error::invalid("kind", format!("{} is always in the host's own store", KindPattern::of(kind))));
         }
         let at = stores.parts.iter().position(|part| *part.name == *name);
         let at = at.ok_or_else(|| Error::NotFound { what: format!("store {name:?}") })?;
         if at == stores.position(kind) {
-            return Err(Error::invalid("kind", format!("{} lives in store {name}", Pattern::of(kind))));
+            return Err(Error::invalid("kind", format!("{} lives in store {name}", KindPattern::of(kind))));
         }
         self.check_movable(at)?;
         Ok(at)
@@ -330,7 +333,7 @@ impl Job<'_> {
     fn check_movable(&self, at: usize) -> Result<()> {
         let StorePart { name, store } = &self.stores.parts[at];
         if is_cluster(&**store) {
-            let what = format!("move of {} from or to store {name}", Pattern::of(self.kind));
+            let what = format!("move of {} from or to store {name}", KindPattern::of(self.kind));
             let reason = "the server of a cluster gives uids and times of its own".to_owned();
             return Err(Error::Unsupported { what, reason });
         }

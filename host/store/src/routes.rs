@@ -25,14 +25,14 @@ const RESERVED: [(&str, Option<&str>); 3] =
 
 /// A pattern of kinds: `GROUP/KIND`, `GROUP/*` or `*/*`. The core group is written `v1`. Versions do not count.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Pattern {
+pub struct KindPattern {
     /// `None` for every group. Then the kind is `None`, too.
     group: Option<String>,
     /// `None` for every kind of the group.
     kind: Option<String>,
 }
 
-impl Pattern {
+impl KindPattern {
     /// Returns the pattern of one kind.
     pub fn of(kind: &Kind) -> Self {
         Self { group: Some(kind.group.clone()), kind: Some(kind.name.clone()) }
@@ -67,7 +67,7 @@ impl Pattern {
     }
 }
 
-impl FromStr for Pattern {
+impl FromStr for KindPattern {
     type Err = Error;
 
     /// Parses a pattern.
@@ -97,7 +97,7 @@ fn wrong(text: &str, reason: &str) -> Error {
     )
 }
 
-impl fmt::Display for Pattern {
+impl fmt::Display for KindPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let group = match self.group.as_deref() {
             Some("") => "v1",
@@ -112,7 +112,7 @@ impl fmt::Display for Pattern {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     /// The kinds.
-    pub pattern: Pattern,
+    pub pattern: KindPattern,
     /// The name of the store that has their resources.
     pub store: Arc<str>,
     /// How much of their resources a store that is far away caches, at most.
@@ -130,9 +130,9 @@ pub enum RouteError {
         /// The earlier rule, which matches all of its kinds.
         earlier: usize,
         /// The pattern of the rule.
-        pattern: Pattern,
+        pattern: KindPattern,
         /// The pattern of the earlier rule.
-        covers: Box<Pattern>,
+        covers: Box<KindPattern>,
         /// The store of the earlier rule.
         store: Arc<str>,
     },
@@ -142,7 +142,7 @@ pub enum RouteError {
         /// The rule.
         rule: usize,
         /// The pattern of the rule.
-        pattern: Pattern,
+        pattern: KindPattern,
     },
     /// There are more than [`RULES_MAX`] rules.
     #[error("there are more than {RULES_MAX} rules")]

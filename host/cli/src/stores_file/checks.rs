@@ -9,7 +9,7 @@ use std::sync::Arc;
 use homeostat_runtime::manifest::API_VERSION;
 #[cfg(any(feature = "kubernetes", feature = "nats"))]
 use homeostat_store::Error;
-use homeostat_store::routes::{HOME, Pattern, RouteError, Routes, Rule};
+use homeostat_store::routes::{HOME, KindPattern, RouteError, Routes, Rule};
 use homeostat_store::{STORES_MAX, View};
 
 #[cfg(not(all(feature = "kubernetes", feature = "nats")))]
@@ -227,7 +227,7 @@ impl Checks<'_> {
             let store: Arc<str> = entry.store.as_str().into();
             for (number, text) in entry.kinds.iter().enumerate() {
                 let path = format!("{path}.kinds.{number}");
-                match text.parse::<Pattern>() {
+                match text.parse::<KindPattern>() {
                     Ok(pattern) => {
                         if pattern.names_namespaces() && *store != *HOME && !has_namespaces(&store) {
                             self.problem(

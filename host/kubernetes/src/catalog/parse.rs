@@ -35,12 +35,12 @@ pub(crate) struct Group {
     /// The name; empty for the core group.
     pub(crate) name: String,
     /// The versions, preferred first.
-    pub(crate) versions: Vec<Version>,
+    pub(crate) versions: Vec<GroupVersion>,
 }
 
 /// A version of a group with its kinds.
 #[derive(Debug, Default)]
-pub(crate) struct Version {
+pub(crate) struct GroupVersion {
     /// The name, as `v1`.
     pub(crate) name: String,
     /// Whether the kinds are old or missing, because the server that has them did not answer.
@@ -168,7 +168,7 @@ pub(crate) fn root(body: &[u8]) -> Result<Root, String> {
 ///
 /// # Errors
 /// The reason, for a person.
-pub(crate) fn version(group: &str, name: &str, body: &[u8]) -> Result<Version, String> {
+pub(crate) fn version(group: &str, name: &str, body: &[u8]) -> Result<GroupVersion, String> {
     let WireResources { resources } = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let (subresources, resources): (Vec<_>, Vec<_>) =
         resources.into_iter().partition(|resource| resource.name.contains('/'));
@@ -186,7 +186,7 @@ pub(crate) fn version(group: &str, name: &str, body: &[u8]) -> Result<Version, S
         plural: resource.name,
         ..ServedKind::new(Kind::new(group, name, &resource.kind))
     });
-    Ok(Version { name: name.to_owned(), stale: false, kinds: kinds.collect() })
+    Ok(GroupVersion { name: name.to_owned(), stale: false, kinds: kinds.collect() })
 }
 
 /// Makes a catalog of the groups. Groups that did not answer keep the kinds of the catalog before.
@@ -228,7 +228,7 @@ fn versions_if(is_so: bool, version: &str) -> Vec<String> {
 }
 
 fn group(WireGroup { metadata: WireMetadata { name }, versions }: WireGroup) -> Group {
-    let versions = versions.into_iter().map(|WireVersion { version, resources, freshness }| Version {
+    let versions = versions.into_iter().map(|WireVersion { version, resources, freshness }| GroupVersion {
         kinds: resources.into_iter().filter_map(|resource| kind(&name, &version, resource)).collect(),
         stale: freshness == "Stale",
         name: version,

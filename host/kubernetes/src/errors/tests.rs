@@ -3,7 +3,7 @@ use homeostat_store::{Error, FieldConflict, Key, Kind};
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Failure, Status, TEXT_BYTES_MAX};
+use super::{RequestError, Status, TEXT_BYTES_MAX};
 
 fn key() -> Key {
     Key::new(Kind::new("example.dev", "v1", "Widget"), "a", "b")
@@ -11,7 +11,7 @@ fn key() -> Key {
 
 fn error(code: u16, verb: &str, body: &Value) -> Error {
     let status = Status::parse(StatusCode::from_u16(code).unwrap(), body.to_string().as_bytes());
-    Failure::Refused(Box::new(status)).about_key(verb, &key())
+    RequestError::Refused(Box::new(status)).about_key(verb, &key())
 }
 
 #[test]

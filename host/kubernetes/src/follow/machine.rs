@@ -16,7 +16,7 @@ use homeostat_store::cached::{Delta, LastState, Start};
 use homeostat_store::{Error, Kind, Resource, Revision};
 
 use crate::document::{ListedPage, UnreadableDocument, WatchLine};
-use crate::errors::{Failure, Status};
+use crate::errors::{RequestError, Status};
 
 /// Resources in a page of a list.
 pub(crate) const PAGE_LIMIT: u32 = 500;
@@ -74,7 +74,7 @@ pub(crate) enum StreamEvent {
     /// A line of the watch.
     Line(WatchLine),
     /// The request has no result.
-    Failed(Failure),
+    Failed(RequestError),
     /// The body of the watch ended, was cut, or has a line that cannot be used.
     Ended {
         /// How long the watch has lived.
@@ -203,7 +203,7 @@ impl ListWatchMachine {
 
     fn line(&mut self, line: WatchLine, out: &mut VecDeque<Delta>) -> StreamAction {
         match (line, self.phase) {
-            (WatchLine::Error(status), _) => return self.failed(Failure::Refused(status)),
+            (WatchLine::Error(status), _) => return self.failed(RequestError::Refused(status)),
             (WatchLine::Changed(resource), Phase::Streaming { not_before, .. }) => {
                 self.phase = Phase::Streaming { not_before, has_listed: true };
                 out.push_back(Delta::Listed(resource));
@@ -259,9 +259,9 @@ impl ListWatchMachine {
         is_new
     }
 
-    fn failed(&mut self, failure: Failure) -> StreamAction {
+    fn failed(&mut self, failure: RequestError) -> StreamAction {
         let code = failure.status().map_or(0, |status| status.code);
-        if let (Failure::TooLong(_), Some(limit @ 2..)) = (&failure, self.strategy.page_limit) {
+        if let (RequestError::TooLong(_), Some(limit @ 2..)) = (&failure, self.strategy.page_limit) {
             self.strategy.page_limit = Some((limit / 8).max(1));
             return StreamAction::Fail(self.unavailable("a page of the list is too long"));
         }

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{BucketFacts, Facts, Finding, Severity, Version, findings};
+use super::{BucketFacts, Facts, Finding, ServerVersion, Severity, findings};
 
 /// A server and a bucket without a finding.
 fn sound() -> Facts {
@@ -140,9 +140,9 @@ fn refusals_come_first_and_say_what_to_do() {
 
 #[test]
 fn versions_are_compared_by_number() {
-    assert_eq!(Version::parse("2.9.10"), Some(Version(2, 9, 10)));
-    assert!(Version::parse("2.9.10") < Version::parse("2.12.0"));
+    assert_eq!(ServerVersion::parse("2.9.10"), Some(ServerVersion(2, 9, 10)));
+    assert!(ServerVersion::parse("2.9.10") < ServerVersion::parse("2.12.0"));
     for wrong in ["", "2", "2.12", "a.b.c", "2.12.x"] {
-        assert_eq!(Version::parse(wrong), None, "{wrong}");
+        assert_eq!(ServerVersion::parse(wrong), None, "{wrong}");
     }
 }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::{RECONNECT_FIRST, RECONNECT_MAX, decode, reconnect_delay, sequence};
-use crate::errors::Failure;
+use crate::errors::RequestError;
 use crate::protocol::AccountInfo;
 
 #[test]
@@ -35,5 +35,5 @@ fn an_answer_is_read_as_far_as_it_is_known() {
     assert_eq!(info.api.level, 5);
     let refused = decode::<AccountInfo>(br#"{"error":{"code":404,"err_code":10059,"description":"stream not found"}}"#);
     assert!(matches!(refused, Err(failure) if failure.is_no_bucket()));
-    assert!(matches!(decode::<AccountInfo>(b"no json"), Err(Failure::Silent(_))));
+    assert!(matches!(decode::<AccountInfo>(b"no json"), Err(RequestError::Silent(_))));
 }

@@ -1,14 +1,14 @@
 use homeostat_store::Error;
 
-use super::{Failure, ServerError};
+use super::{RequestError, ServerError};
 
-fn refused(err_code: u64, description: &str) -> Failure {
-    Failure::Refused(ServerError { err_code, description: description.into() })
+fn refused(err_code: u64, description: &str) -> RequestError {
+    RequestError::Refused(ServerError { err_code, description: description.into() })
 }
 
 #[test]
 fn codes_of_the_server_become_errors_of_the_store() {
-    let text = |failure: Failure| failure.into_error("b", "write of v1/Pod a/b").to_string();
+    let text = |failure: RequestError| failure.into_error("b", "write of v1/Pod a/b").to_string();
     for (failure, expected) in [
         (refused(10059, "stream not found"), "there is no bucket \"b\""),
         (refused(10039, "x"), "JetStream is off"),
@@ -16,28 +16,30 @@ fn codes_of_the_server_become_errors_of_the_store() {
         (refused(10077, "maximum bytes exceeded"), "the bucket is full: \"maximum bytes exceeded\""),
         (refused(10047, "insufficient storage resources available"), "the bucket is full"),
         (refused(10008, "\u{1b}[2J"), r#""write of v1/Pod a/b" with "\u{1b}[2J" (code 10008)"#),
-        (Failure::NoResponders, "no bucket \"b\""),
-        (Failure::Away("gone".into()), "the store is unavailable: gone"),
+        (RequestError::NoResponders, "no bucket \"b\""),
+        (RequestError::Away("gone".into()), "the store is unavailable: gone"),
     ] {
         let told = text(failure.clone());
         assert!(told.contains(expected), "{failure:?}: {told}");
         assert!(matches!(failure.into_error("b", "x"), Error::Unavailable { .. }));
     }
-    assert!(matches!(Failure::Forbidden("no".into()).into_error("b", "x"), Error::Forbidden { .. }));
-    assert!(refused(10054, "message size exceeds maximum allowed").is_too_large() && Failure::TooLarge.is_too_large());
+    assert!(matches!(RequestError::Forbidden("no".into()).into_error("b", "x"), Error::Forbidden { .. }));
+    assert!(
+        refused(10054, "message size exceeds maximum allowed").is_too_large() && RequestError::TooLarge.is_too_large()
+    );
 }
 
 #[test]
 fn only_some_failures_leave_the_outcome_of_a_write_open() {
     for (failure, is_open) in [
-        (Failure::Silent("timed out".into()), true),
+        (RequestError::Silent("timed out".into()), true),
         (refused(10077, "store closed"), true),
         (refused(10158, "message id in flight"), true),
         (refused(10077, "maximum bytes exceeded"), false),
         (refused(10071, "wrong last sequence: 7"), false),
-        (Failure::Away("disconnected".into()), false),
-        (Failure::NoResponders, false),
-        (Failure::TooLarge, false),
+        (RequestError::Away("disconnected".into()), false),
+        (RequestError::NoResponders, false),
+        (RequestError::TooLarge, false),
     ] {
         assert_eq!(failure.leaves_outcome_open(), is_open, "{failure:?}");
     }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::machine::{ConsumerMachine, Lost, Meaning, delivery_of};
 use crate::connection::Connection;
-use crate::errors::{Failure, RequestResult};
+use crate::errors::{RequestError, RequestResult};
 use crate::protocol::{ConsumerInfo, Deliver, NewConsumer, StoredMessage};
 use crate::state::BucketState;
 
@@ -81,7 +81,7 @@ impl Deliveries {
         source: Source<'_>,
     ) -> Result<Self> {
         let Source { stream, filter, machine, deliver, what } = source;
-        let failed = |failure: Failure| bucket.error(failure, &what);
+        let failed = |failure: RequestError| bucket.error(failure, &what);
         let heard = bucket.follow_heard(filter);
         let (inbox, messages) = connection.inbox().await.map_err(failed)?;
         let name = format!("homeostat-{}", uuid::Uuid::new_v4().simple());
@@ -228,7 +228,7 @@ impl Deliveries {
         self.ready.extend(at.map(StreamItem::ListEnd));
     }
 
-    fn failed(&self, failure: Failure) -> Error {
+    fn failed(&self, failure: RequestError) -> Error {
         failure.into_error(&self.bucket, &self.what)
     }
 }

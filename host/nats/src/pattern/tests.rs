@@ -1,9 +1,9 @@
 use proptest::prelude::*;
 
-use super::{Pattern, decode, encode};
+use super::{KeyPattern, decode, encode};
 
-fn pattern(text: &str) -> Pattern {
-    Pattern::parse(text, text.contains("{namespace}")).expect(text)
+fn pattern(text: &str) -> KeyPattern {
+    KeyPattern::parse(text, text.contains("{namespace}")).expect(text)
 }
 
 fn read(text: &str, key: &str) -> Option<(String, String)> {
@@ -57,7 +57,7 @@ fn a_pattern_that_is_not_reversible_is_refused() {
         ("{name}.*", false),
         ("{name}.>", false),
     ] {
-        assert!(Pattern::parse(text, namespaced).is_err(), "{text}");
+        assert!(KeyPattern::parse(text, namespaced).is_err(), "{text}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use homeostat_store::{Error, Kind, Result};
 
-use crate::pattern::Pattern;
+use crate::pattern::KeyPattern;
 
 /// A kind whose resources follow the values that other programs write to a bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,12 +69,12 @@ impl Binding {
             if super::is_token(name) { Ok(()) } else { Err(Error::invalid(path, rule)) }
         };
         is_bucket(bucket, "bucket")?;
-        Pattern::parse(key, *namespaced)?;
+        KeyPattern::parse(key, *namespaced)?;
         match status {
             StatusPlace::Nowhere => Ok(()),
             StatusPlace::Bucket { bucket, key, form: _ } => {
                 is_bucket(bucket, "status.bucket")?;
-                Pattern::parse(key, *namespaced).map(drop).map_err(|error| match error {
+                KeyPattern::parse(key, *namespaced).map(drop).map_err(|error| match error {
                     Error::Invalid { path, reason } => Error::invalid(format!("status.{path}"), reason),
                     other => other,
                 })

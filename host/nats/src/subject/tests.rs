@@ -1,7 +1,7 @@
 use homeostat_store::{Error, Key, Kind};
 use proptest::prelude::*;
 
-use super::{Address, Subjects};
+use super::{SubjectParts, Subjects};
 
 fn key(group: &str, kind: &str, namespace: &str, name: &str) -> Key {
     Key::new(Kind::new(group, "v1", kind), namespace, name)
@@ -77,7 +77,7 @@ proptest! {
         let subjects = Subjects::new("bucket", "");
         let subject = format!("$KV.bucket.r.{}", tokens.join("."));
         if let Some(address) = subjects.address(&subject) {
-            let Address { group, kind, namespace, name } = &address;
+            let SubjectParts { group, kind, namespace, name } = &address;
             prop_assert_eq!(subjects.resource(&key(group, kind, namespace, name)).expect("short"), subject);
         }
     }

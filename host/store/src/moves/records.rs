@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
 use super::Digest;
-use crate::routes::{HOME, Pattern, RULES_MAX, Routes};
+use crate::routes::{HOME, KindPattern, RULES_MAX, Routes};
 use crate::{Error, Kind, Query, Result, Store};
 
 /// Bytes of the file at most.
@@ -95,7 +95,7 @@ impl Record {
                 let Self { kind, lives: now, .. } = self;
                 return Err(format!(
                     "{kind} lives in store `{now}`, and store `{lives}` has an old or unfinished copy: route it to `{now}`, and run `homeostat stores copy {} --to {lives}` first",
-                    Pattern::of(kind)
+                    KindPattern::of(kind)
                 ));
             }
             _ => {

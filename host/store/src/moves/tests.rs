@@ -26,7 +26,7 @@ impl Stores {
 
     /// Starts a host whose kind `Widget` lives in a store, or returns why it does not start.
     async fn start(&self, lives: &str) -> std::result::Result<Arc<RoutedStore>, String> {
-        let rule = Rule { pattern: Pattern::of(&widget()), store: lives.into(), view: View::Whole };
+        let rule = Rule { pattern: KindPattern::of(&widget()), store: lives.into(), view: View::Whole };
         let routes = Routes::new(vec![rule]).unwrap();
         let mut moved = MovedKinds::open(self.path()).unwrap();
         moved.settle(&routes, &*self.home).await.map_err(|(_, reason)| reason)?;

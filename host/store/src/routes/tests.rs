@@ -121,7 +121,7 @@ fn a_pattern_that_is_none_says_what_is_expected() {
         ("APPS!/Pod", "apiVersion"),
         ("a/b/c/d", "has no group"),
     ] {
-        let error = text.parse::<Pattern>().unwrap_err().to_string();
+        let error = text.parse::<KindPattern>().unwrap_err().to_string();
         assert!(error.contains(reason) && error.contains("expected GROUP/KIND"), "{text:?}: {error}");
     }
 }
@@ -129,11 +129,11 @@ fn a_pattern_that_is_none_says_what_is_expected() {
 #[test]
 fn a_pattern_is_printed_as_it_is_written() {
     for text in ["*/*", "v1/*", "v1/Pod", "apps/*", "apps/Deployment"] {
-        assert_eq!(text.parse::<Pattern>().unwrap().to_string(), text);
+        assert_eq!(text.parse::<KindPattern>().unwrap().to_string(), text);
     }
 }
 
-fn patterns() -> impl Strategy<Value = Pattern> {
+fn patterns() -> impl Strategy<Value = KindPattern> {
     let texts = ["*/*", "v1/*", "v1/Pod", "v1/Event", "apps/*", "apps/Pod", "apps/Job", "homeostat.dev/*"];
     proptest::sample::select(texts.to_vec()).prop_map(|text| text.parse().unwrap())
 }

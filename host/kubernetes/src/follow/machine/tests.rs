@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{ListStrategy, ListWatchMachine, PAGE_LIMIT_LARGE, StreamAction, StreamEvent, StreamRequest};
 use crate::document::{ListedPage, UnreadableDocument, WatchLine};
-use crate::errors::{Cause, Details, Failure, Status};
+use crate::errors::{Cause, Details, RequestError, Status};
 
 const NOW: Start = Start::Now { not_before: None };
 const PAGES: ListStrategy = ListStrategy { streaming: false, page_limit: Some(2) };
@@ -27,13 +27,17 @@ fn widget(name: &str, at: u64) -> Arc<Resource> {
 }
 
 fn refused(code: u16, message: &str) -> StreamEvent {
-    StreamEvent::Failed(Failure::Refused(Box::new(Status { code, message: message.to_owned(), ..Status::default() })))
+    StreamEvent::Failed(RequestError::Refused(Box::new(Status {
+        code,
+        message: message.to_owned(),
+        ..Status::default()
+    })))
 }
 
-fn future() -> Failure {
+fn future() -> RequestError {
     let cause = Cause { reason: "ResourceVersionTooLarge".to_owned(), ..Cause::default() };
     let details = Some(Details { causes: vec![cause], ..Details::default() });
-    Failure::Refused(Box::new(Status { code: 504, details, ..Status::default() }))
+    RequestError::Refused(Box::new(Status { code: 504, details, ..Status::default() }))
 }
 
 fn page(items: Vec<Arc<Resource>>, at: u64, next: Option<&str>) -> StreamEvent {
@@ -176,7 +180,7 @@ fn a_page_that_is_too_long_is_asked_for_in_smaller_ones() {
     for expected in [62, 7, 1, 1] {
         let (mut stream, _) = Stream::new(NOW, strategy);
         assert!(matches!(
-            stream.step(StreamEvent::Failed(Failure::TooLong(1))),
+            stream.step(StreamEvent::Failed(RequestError::TooLong(1))),
             StreamAction::Fail(Error::Unavailable { .. })
         ));
         strategy = stream.0.strategy();
