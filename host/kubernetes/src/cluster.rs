@@ -19,7 +19,7 @@ use crate::catalog::{Catalog, Discovery, ServedKind};
 use crate::document::UnreadableDocument;
 use crate::errors::RequestError;
 use crate::follow::machine::ListStrategy;
-use crate::follow::{Follow, Subject};
+use crate::follow::{KindStream, Subject};
 use crate::requests::{Call, Requests, spread};
 use crate::settings::ClusterSettings;
 use crate::{path, read, write};
@@ -36,15 +36,15 @@ pub struct Cluster {
     discovery: Arc<Discovery>,
     /// Asks for a new reading of the catalog.
     stale: Arc<Notify>,
-    learnt: Arc<Mutex<Learnt>>,
+    facts: Arc<Mutex<KindFacts>>,
     key_locks: KeyLocks,
     /// The task that reads the catalog again and again.
     refresh: Mutex<Option<AbortHandle>>,
 }
 
-/// What was learnt of kinds.
+/// What this host has learnt of kinds.
 #[derive(Default)]
-struct Learnt {
+struct KindFacts {
     strategies: BTreeMap<Kind, ListStrategy>,
     /// The kinds whose strategic merge patches are computed here.
     computed: BTreeSet<Kind>,
@@ -61,7 +61,7 @@ impl Cluster {
             requests,
             settings,
             stale: Arc::default(),
-            learnt: Arc::default(),
+            facts: Arc::default(),
             key_locks: KeyLocks::default(),
             refresh: Mutex::default(),
         }
@@ -114,41 +114,41 @@ impl Cluster {
 
     /// Returns whether a change of a kind is computed here, because the server does not know its form.
     pub(crate) fn is_computed(&self, change: &Change, kind: &Kind) -> bool {
-        matches!(change, Change::Strategic(_)) && self.learnt().computed.contains(kind)
+        matches!(change, Change::Strategic(_)) && self.facts().computed.contains(kind)
     }
 
     /// Computes strategic merge patches of a kind here from now on.
     pub(crate) fn compute_from_now_on(&self, kind: &Kind) {
-        let mut learnt = self.learnt();
-        if learnt.computed.len() >= KINDS_MAX {
-            learnt.computed.clear();
+        let mut facts = self.facts();
+        if facts.computed.len() >= KINDS_MAX {
+            facts.computed.clear();
         }
-        learnt.computed.insert(kind.clone());
+        facts.computed.insert(kind.clone());
     }
 
     /// Tells, once for each revision, that a list leaves out a resource.
     pub(crate) fn tell_unreadable(&self, UnreadableDocument { key, at, reason }: &UnreadableDocument) {
-        let mut learnt = self.learnt();
-        if learnt.unreadable.len() >= KINDS_MAX {
-            learnt.unreadable.clear();
+        let mut facts = self.facts();
+        if facts.unreadable.len() >= KINDS_MAX {
+            facts.unreadable.clear();
         }
-        if learnt.unreadable.insert(key.clone(), *at) != Some(*at) {
+        if facts.unreadable.insert(key.clone(), *at) != Some(*at) {
             tracing::warn!(store = &*self.settings.name, %key, reason = ?reason, "a list leaves out a resource");
         }
     }
 
-    fn learnt(&self) -> std::sync::MutexGuard<'_, Learnt> {
-        self.learnt.lock().unwrap_or_else(PoisonError::into_inner)
+    fn facts(&self) -> std::sync::MutexGuard<'_, KindFacts> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn recorder(&self) -> crate::follow::StrategyRecorder {
-        let learnt = Arc::clone(&self.learnt);
+        let facts = Arc::clone(&self.facts);
         Box::new(move |kind, strategy| {
-            let mut learnt = learnt.lock().unwrap_or_else(PoisonError::into_inner);
-            if learnt.strategies.len() >= KINDS_MAX {
-                learnt.strategies.clear();
+            let mut facts = facts.lock().unwrap_or_else(PoisonError::into_inner);
+            if facts.strategies.len() >= KINDS_MAX {
+                facts.strategies.clear();
             }
-            learnt.strategies.insert(kind.clone(), strategy);
+            facts.strategies.insert(kind.clone(), strategy);
         })
     }
 
@@ -259,9 +259,9 @@ impl Upstream for Cluster {
         }
         let version = served.version(&kind.version).to_owned();
         let collection = path::collection(&served, &version, self.namespace_of(&served))?;
-        let strategy = self.learnt().strategies.get(&served.kind).copied().unwrap_or_default();
+        let strategy = self.facts().strategies.get(&served.kind).copied().unwrap_or_default();
         let subject = Subject { served, version, collection, view };
-        Ok(Box::new(Follow::open(Arc::clone(&self.requests), subject, start, strategy, self.recorder()).await?))
+        Ok(Box::new(KindStream::open(Arc::clone(&self.requests), subject, start, strategy, self.recorder()).await?))
     }
 
     async fn get(&self, key: &Key) -> Result<Arc<Resource>> {

@@ -29,7 +29,7 @@ const WATCH_SECONDS: (f64, f64) = (240.0, 290.0);
 pub(crate) type StrategyRecorder = Box<dyn Fn(&Kind, ListStrategy) + Send>;
 
 /// A stream of the resources of one kind.
-pub(crate) struct Follow {
+pub(crate) struct KindStream {
     requests: Arc<Requests>,
     kind: Kind,
     version: String,
@@ -64,7 +64,7 @@ pub(crate) struct Subject {
     pub(crate) view: View,
 }
 
-impl Follow {
+impl KindStream {
     /// Opens a stream: sends its first request.
     pub(crate) async fn open(
         requests: Arc<Requests>,
@@ -75,7 +75,7 @@ impl Follow {
     ) -> Result<Self> {
         let (machine, request) = ListWatchMachine::new(served.kind.clone(), start, strategy);
         let silence_max = requests.silence_max();
-        let mut follow = Self {
+        let mut stream = Self {
             requests,
             kind: served.kind,
             version,
@@ -88,10 +88,10 @@ impl Follow {
             deltas: VecDeque::new(),
             watch: None,
         };
-        follow.advance().await?;
-        match follow.next {
+        stream.advance().await?;
+        match stream.next {
             StreamAction::Fail(error) => Err(error),
-            _ => Ok(follow),
+            _ => Ok(stream),
         }
     }
 
@@ -229,7 +229,7 @@ fn accept_watch(view: View) -> &'static str {
 }
 
 #[async_trait]
-impl DeltaStream for Follow {
+impl DeltaStream for KindStream {
     async fn next(&mut self) -> Result<Delta> {
         loop {
             if let Some(delta) = self.deltas.pop_front() {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::checks::{Facts, Finding, Severity, findings, outdated};
+use crate::checks::{Facts, SettingProblem, Severity, outdated, setting_problems};
 use crate::connection::Connection;
 use crate::errors::{RequestError, RequestResult};
 use crate::follow::BucketStream;
@@ -34,7 +34,7 @@ pub struct Bucket {
     followers: Mutex<JoinSet<()>>,
     /// Held while a connection is opened, so that there is one.
     opening: tokio::sync::Mutex<()>,
-    findings: Mutex<Vec<Finding>>,
+    setting_problems: Mutex<Vec<SettingProblem>>,
     /// Whether this host used the bucket before its last start.
     was_used: bool,
 }
@@ -63,7 +63,7 @@ impl Bucket {
             state: Arc::new(BucketState::new(settings, schemas, clock)),
             followers: Mutex::default(),
             opening: tokio::sync::Mutex::new(()),
-            findings: Mutex::new(Vec::new()),
+            setting_problems: Mutex::new(Vec::new()),
             was_used: false,
         })
     }
@@ -76,11 +76,11 @@ impl Bucket {
 
     /// Returns what the last contact found wrong with the server and the bucket, refusals first. Findings
     /// that the settings accept are left out.
-    pub fn findings(&self) -> Vec<Finding> {
-        lock(&self.findings).clone()
+    pub fn setting_problems(&self) -> Vec<SettingProblem> {
+        lock(&self.setting_problems).clone()
     }
 
-    /// Checks the server and the bucket without writing anything ([`Bucket::findings`]). Returns whether the bucket
+    /// Checks the server and the bucket without writing anything ([`Bucket::setting_problems`]). Returns whether the bucket
     /// exists.
     ///
     /// # Errors
@@ -108,8 +108,8 @@ impl Bucket {
     fn follow_foreign(&self) {
         let mut followers = lock(&self.followers);
         if followers.is_empty() {
-            for binding in &self.state.settings.foreign {
-                followers.spawn(foreign::follow(Arc::clone(&self.state), binding.clone()));
+            for foreign in &self.state.settings.foreign {
+                followers.spawn(foreign::follow(Arc::clone(&self.state), foreign.clone()));
             }
         }
     }
@@ -172,17 +172,17 @@ impl Bucket {
             bucket: info.config.facts(&self.state.settings.bucket),
         };
         let wants_memory = self.state.settings.create.as_ref().is_some_and(|create| create.memory);
-        let found = findings(&facts, wants_memory, &self.state.settings.accept);
+        let found = setting_problems(&facts, wants_memory, &self.state.settings.accept);
         self.keep(found)
     }
 
-    /// Keeps the findings and logs those that are new.
-    fn keep(&self, found: Vec<Finding>) -> Result<()> {
+    /// Keeps the problems of the settings and logs those that are new.
+    fn keep(&self, found: Vec<SettingProblem>) -> Result<()> {
         let refusals: Vec<String> =
             found.iter().filter(|it| it.severity == Severity::Refused).map(ToString::to_string).collect();
-        let mut before = lock(&self.findings);
-        for finding in found.iter().filter(|finding| !before.contains(finding)) {
-            tracing::warn!(store = self.state.settings.name, bucket = self.state.settings.bucket, "{finding}");
+        let mut before = lock(&self.setting_problems);
+        for problem in found.iter().filter(|problem| !before.contains(problem)) {
+            tracing::warn!(store = self.state.settings.name, bucket = self.state.settings.bucket, "{problem}");
         }
         *before = found;
         if refusals.is_empty() { Ok(()) } else { Err(Error::unavailable(refusals.join(". "))) }
@@ -272,7 +272,7 @@ impl Upstream for Bucket {
 
     async fn submit(&self, request: Request, cached: CachedState) -> Result<UpstreamResponse> {
         let kind = request.write.target()?.kind;
-        let is_foreign = self.state.settings.foreign.iter().any(|binding| binding.kind.same_type(&kind));
+        let is_foreign = self.state.settings.foreign.iter().any(|foreign| foreign.kind.same_type(&kind));
         let guard: Guard<'_> = if is_foreign { &foreign::guard } else { &|_, _| Ok(()) };
         self.state.write(request, cached, guard).await
     }
@@ -296,7 +296,7 @@ impl Upstream for Bucket {
     }
 
     fn notes(&self) -> Vec<String> {
-        self.findings().iter().filter(|it| it.severity == Severity::Warned).map(ToString::to_string).collect()
+        self.setting_problems().iter().filter(|it| it.severity == Severity::Warned).map(ToString::to_string).collect()
     }
 
     fn counts(&self) -> RequestCounts {

@@ -1,6 +1,6 @@
 //! What a server and a bucket have to be like so that no acknowledged write is lost.
 //!
-//! Pure: facts in, findings out.
+//! Pure: facts in, problems out.
 
 #[cfg(test)]
 mod tests;
@@ -91,7 +91,7 @@ pub(crate) struct BucketFacts {
 
 /// A setting that loses data, or may.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct SettingProblem {
     /// Its name, by which an operator accepts it: `replicas`.
     pub name: &'static str,
     /// Whether the store refuses to work with it.
@@ -102,7 +102,7 @@ pub struct Finding {
     pub fix: &'static str,
 }
 
-/// How grave a [`Finding`] is.
+/// How grave a [`SettingProblem`] is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The store works.
@@ -111,43 +111,43 @@ pub enum Severity {
     Refused,
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for SettingProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, severity: _, text, fix } = self;
         write!(f, "{name}: {text}; {fix}")
     }
 }
 
-/// Returns what is wrong, refusals first. A finding that is accepted by its name is left out, except where
+/// Returns what is wrong, refusals first. A problem that is accepted by its name is left out, except where
 /// nothing would work.
-pub(crate) fn findings(facts: &Facts, wants_memory: bool, accept: &BTreeSet<String>) -> Vec<Finding> {
+pub(crate) fn setting_problems(facts: &Facts, wants_memory: bool, accept: &BTreeSet<String>) -> Vec<SettingProblem> {
     let mut found = outdated(&facts.version, facts.api_level);
     found.extend(stale_index(facts));
     found.extend(refused_settings(&facts.bucket, wants_memory));
     found.extend(warnings(facts));
-    found.retain(|finding| !(is_acceptable(finding) && accept.contains(finding.name)));
-    found.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    found.retain(|problem| !(is_acceptable(problem) && accept.contains(problem.name)));
+    found.sort_by_key(|problem| std::cmp::Reverse(problem.severity));
     found
 }
 
-/// Returns whether an operator can accept a finding: every warning, and a fault that a server has only at
+/// Returns whether an operator can accept a problem: every warning, and a fault that a server has only at
 /// times.
-fn is_acceptable(finding: &Finding) -> bool {
-    finding.severity == Severity::Warned || finding.name == "stale-index"
+fn is_acceptable(problem: &SettingProblem) -> bool {
+    problem.severity == Severity::Warned || problem.name == "stale-index"
 }
 
-fn refused(name: &'static str, text: impl Into<String>, fix: &'static str) -> Finding {
-    Finding { name, severity: Severity::Refused, text: text.into(), fix }
+fn refused(name: &'static str, text: impl Into<String>, fix: &'static str) -> SettingProblem {
+    SettingProblem { name, severity: Severity::Refused, text: text.into(), fix }
 }
 
-fn warned(name: &'static str, text: impl Into<String>, fix: &'static str) -> Finding {
-    Finding { name, severity: Severity::Warned, text: text.into(), fix }
+fn warned(name: &'static str, text: impl Into<String>, fix: &'static str) -> SettingProblem {
+    SettingProblem { name, severity: Severity::Warned, text: text.into(), fix }
 }
 
 const UPDATE: &str = "update the server to 2.14 or newer";
 
 /// Returns what is too old for the store to work at all: it has to be known before a bucket is created.
-pub(crate) fn outdated(version: &str, api_level: u64) -> Vec<Finding> {
+pub(crate) fn outdated(version: &str, api_level: u64) -> Vec<SettingProblem> {
     let mut found = Vec::new();
     match ServerVersion::parse(version) {
         None => found.push(refused("version", format!("the server has the unknown version {version:?}"), UPDATE)),
@@ -163,7 +163,7 @@ pub(crate) fn outdated(version: &str, api_level: u64) -> Vec<Finding> {
     found
 }
 
-fn stale_index(facts: &Facts) -> Option<Finding> {
+fn stale_index(facts: &Facts) -> Option<SettingProblem> {
     let (first, last) = STALE_INDEX;
     let version = ServerVersion::parse(&facts.version).filter(|version| (first..=last).contains(version))?;
     let text = format!(
@@ -173,7 +173,7 @@ fn stale_index(facts: &Facts) -> Option<Finding> {
     (!facts.bucket.in_memory).then(|| refused("stale-index", text, UPDATE))
 }
 
-fn refused_settings(bucket: &BucketFacts, wants_memory: bool) -> Vec<Finding> {
+fn refused_settings(bucket: &BucketFacts, wants_memory: bool) -> Vec<SettingProblem> {
     const OTHER_BUCKET: &str = "use another bucket";
     let mut found = Vec::new();
     let mut refuse = |holds: bool, name, text: &str, fix| {
@@ -200,7 +200,7 @@ fn refused_settings(bucket: &BucketFacts, wants_memory: bool) -> Vec<Finding> {
     found
 }
 
-fn warnings(facts: &Facts) -> Vec<Finding> {
+fn warnings(facts: &Facts) -> Vec<SettingProblem> {
     let Facts { bucket, payload_bytes_max, encrypted, local, .. } = facts;
     let mut found = Vec::new();
     if bucket.replicas == 1 {

@@ -14,7 +14,7 @@ use homeostat_store::cached::{Delta, DeltaStream, Start};
 use homeostat_store::{Error, Kind, Result, Revision};
 
 use self::deliveries::{Deliveries, Source, StreamItem, header};
-use self::machine::{ConsumerMachine, Meaning};
+use self::machine::{ConsumerMachine, DeliveryKind};
 use crate::codec::{
     EXPECTED_HEADER, FORMAT_HEADER, MARKER_REASON_HEADER, OPERATION_HEADER, Value, ValueContent, decode,
 };
@@ -64,8 +64,8 @@ impl BucketStream {
                     self.marks.note(through);
                     return Ok(Delta::Through(Revision(through)));
                 }
-                StreamItem::Value { message, sequence, meaning } => {
-                    if let Some(delta) = self.delta(&message, sequence, meaning) {
+                StreamItem::Value { message, sequence, kind } => {
+                    if let Some(delta) = self.delta(&message, sequence, kind) {
                         return Ok(delta);
                     }
                 }
@@ -73,7 +73,7 @@ impl BucketStream {
         }
     }
 
-    fn delta(&self, message: &Message, sequence: u64, meaning: Meaning) -> Option<Delta> {
+    fn delta(&self, message: &Message, sequence: u64, kind: DeliveryKind) -> Option<Delta> {
         let value = Value {
             subject: &message.subject,
             sequence,
@@ -84,7 +84,7 @@ impl BucketStream {
             payload: &message.payload,
         };
         let last = match decode(&self.subjects, value) {
-            ValueContent::Resource(resource) if meaning == Meaning::Changed => return Some(Delta::Put(resource)),
+            ValueContent::Resource(resource) if kind == DeliveryKind::Changed => return Some(Delta::Put(resource)),
             ValueContent::Resource(resource) => return Some(Delta::Listed(resource)),
             ValueContent::Deleted(last) => last,
             ValueContent::Unreadable(reason) => {

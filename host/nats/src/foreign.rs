@@ -29,7 +29,7 @@ use crate::follow::machine::ConsumerMachine;
 use crate::pattern::KeyPattern;
 use crate::protocol::{Deliver, StreamInfo};
 use crate::read::last_in;
-use crate::settings::{Binding, StatusPlace};
+use crate::settings::{ForeignBucket, StatusPlace};
 use crate::state::BucketState;
 
 /// Time after which the foreign bucket is listed again: a purge without a marker is seen by its absence.
@@ -58,12 +58,12 @@ pub(crate) fn guard(write: &Write, plan: &WritePlan) -> Result<()> {
     Err(Error::Forbidden { what: format!("{} of {}", write.verb(), plan.key), reason })
 }
 
-/// Follows the values of a binding until the store is closed.
-pub(crate) async fn follow(state: Arc<BucketState>, binding: Binding) {
+/// Follows the values of a foreign bucket until the store is closed.
+pub(crate) async fn follow(state: Arc<BucketState>, foreign: ForeignBucket) {
     let mut failures = 0_u32;
     loop {
         let started = Instant::now();
-        let end = match Follower::open(&state, &binding).await {
+        let end = match Follower::open(&state, &foreign).await {
             Ok(mut follower) => follower.run().await,
             Err(error) => Err(error),
         };
@@ -72,7 +72,7 @@ pub(crate) async fn follow(state: Arc<BucketState>, binding: Binding) {
             Err(Error::Closed) => return,
             Err(error) => {
                 failures = if started.elapsed() > DELAY_MAX { 1 } else { failures.saturating_add(1) };
-                tracing::warn!(bucket = binding.bucket, %error, "a foreign bucket is not followed; it is listed again");
+                tracing::warn!(bucket = foreign.bucket, %error, "a foreign bucket is not followed; it is listed again");
                 tokio::time::sleep(delay(failures, random())).await;
             }
         }
@@ -88,7 +88,7 @@ fn delay(failures: u32, random: u64) -> Duration {
 /// One round over a foreign bucket: its list, then its changes.
 struct Follower<'a> {
     state: &'a BucketState,
-    binding: &'a Binding,
+    foreign: &'a ForeignBucket,
     pattern: KeyPattern,
     connection: Arc<Connection>,
     /// The name of the foreign stream.
@@ -100,22 +100,22 @@ struct Follower<'a> {
 }
 
 impl<'a> Follower<'a> {
-    async fn open(state: &'a BucketState, binding: &'a Binding) -> Result<Self> {
+    async fn open(state: &'a BucketState, foreign: &'a ForeignBucket) -> Result<Self> {
         let connection = state.connection()?;
         let losses = connection.losses();
-        let stream = format!("KV_{}", binding.bucket);
+        let stream = format!("KV_{}", foreign.bucket);
         let info: RequestResult<StreamInfo> = connection.call(&format!("STREAM.INFO.{stream}"), &json!({})).await;
-        let what = format!("watch of the bucket {:?}", binding.bucket);
-        let info = info.map_err(|failure| failure.into_error(&binding.bucket, &what))?;
+        let what = format!("watch of the bucket {:?}", foreign.bucket);
+        let info = info.map_err(|failure| failure.into_error(&foreign.bucket, &what))?;
         let machine = ConsumerMachine::listing(info.state.last_seq, false);
-        let filter = format!("$KV.{}.>", binding.bucket);
+        let filter = format!("$KV.{}.>", foreign.bucket);
         let source = Source { stream: &stream, filter: &filter, machine, deliver: Deliver::LastPerSubject, what };
         Ok(Self {
             values: Deliveries::open(state, Arc::clone(&connection), losses, source).await?,
-            resources: BucketStream::open(state, &binding.kind, Start::Now { not_before: None }).await?,
-            pattern: KeyPattern::parse(&binding.key, binding.namespaced)?,
+            resources: BucketStream::open(state, &foreign.kind, Start::Now { not_before: None }).await?,
+            pattern: KeyPattern::parse(&foreign.key, foreign.namespaced)?,
             state,
-            binding,
+            foreign,
             connection,
             stream,
             listed: Some(BTreeSet::new()),
@@ -161,14 +161,14 @@ impl<'a> Follower<'a> {
 
     /// Returns what a value asks for; `None` for a key of another form.
     fn desired(&self, subject: &str, payload: &[u8]) -> Option<(Key, DesiredResource)> {
-        let key = subject.strip_prefix("$KV.")?.strip_prefix(&self.binding.bucket)?.strip_prefix('.')?;
+        let key = subject.strip_prefix("$KV.")?.strip_prefix(&self.foreign.bucket)?.strip_prefix('.')?;
         let (namespace, name) = self.pattern.read(key)?;
-        let status = match &self.binding.status {
+        let status = match &self.foreign.status {
             StatusPlace::Field(pointer) => Some(pointer.as_str()),
             StatusPlace::Nowhere | StatusPlace::Bucket { .. } => None,
         };
-        let spec = spec_of(payload, self.binding.value, status);
-        let resource = Key::new(self.binding.kind.clone(), &namespace, &name);
+        let spec = spec_of(payload, self.foreign.value, status);
+        let resource = Key::new(self.foreign.kind.clone(), &namespace, &name);
         Some((resource, DesiredResource { namespace, name, key: key.to_owned(), spec }))
     }
 
@@ -180,7 +180,7 @@ impl<'a> Follower<'a> {
                 Err(Error::NotFound { .. }) => None,
                 Err(error) => return Err(error),
             };
-            let Some(write) = step(&self.binding.kind, desired, current.as_deref()) else { return Ok(()) };
+            let Some(write) = step(&self.foreign.kind, desired, current.as_deref()) else { return Ok(()) };
             let request = Request { manager: "homeostat-foreign".to_owned(), ..write.into() };
             let at = current.as_ref().map(|resource| resource.revision()).unwrap_or_default();
             let cached = CachedState::Known { resource: current, at };
@@ -191,7 +191,7 @@ impl<'a> Follower<'a> {
                     return Err(error);
                 }
                 Err(error) => {
-                    tracing::warn!(bucket = self.binding.bucket, %key, %error, "a foreign value cannot be a resource");
+                    tracing::warn!(bucket = self.foreign.bucket, %key, %error, "a foreign value cannot be a resource");
                     return Ok(());
                 }
             }
@@ -202,7 +202,7 @@ impl<'a> Follower<'a> {
     /// Deletes the resources whose values are gone without a marker.
     async fn end_list(&mut self) -> Result<()> {
         let Some(listed) = self.listed.take() else { return Ok(()) };
-        let page = self.state.read_all(&Query::all(self.binding.kind.clone())).await?;
+        let page = self.state.read_all(&Query::all(self.foreign.kind.clone())).await?;
         for resource in page.items {
             let key = resource.key();
             let has_value = listed.contains(&(key.namespace().to_owned(), key.name().to_owned()));
@@ -217,7 +217,7 @@ impl<'a> Follower<'a> {
 
     /// Looks at a value again.
     async fn revisit(&self, key: &Key) -> Result<()> {
-        let Some(subject) = self.subject(&self.binding.bucket, &self.pattern, key) else { return Ok(()) };
+        let Some(subject) = self.subject(&self.foreign.bucket, &self.pattern, key) else { return Ok(()) };
         let last = self.last(&self.stream, &subject).await?.filter(|message| !is_marker(&message.headers));
         let desired = last.and_then(|message| self.desired(&subject, &message.payload));
         self.bring(key, desired.as_ref().map(|(_, desired)| desired)).await
@@ -225,8 +225,8 @@ impl<'a> Follower<'a> {
 
     /// A resource is gone: so is its status, and a value that came back while it was deleted makes a new one.
     async fn went(&self, key: &Key) -> Result<()> {
-        if let StatusPlace::Bucket { bucket, key: form, .. } = &self.binding.status
-            && let Some(subject) = self.subject(bucket, &KeyPattern::parse(form, self.binding.namespaced)?, key)
+        if let StatusPlace::Bucket { bucket, key: form, .. } = &self.foreign.status
+            && let Some(subject) = self.subject(bucket, &KeyPattern::parse(form, self.foreign.namespaced)?, key)
             && let Some(last) = self.last(&format!("KV_{bucket}"), &subject).await?
             && !is_marker(&last.headers)
         {
@@ -238,13 +238,13 @@ impl<'a> Follower<'a> {
         self.revisit(key).await
     }
 
-    /// Writes a status to where the binding says.
+    /// Writes a status to where the settings of the foreign bucket say.
     async fn write_status(&self, resource: &Resource) -> Result<()> {
-        match &self.binding.status {
+        match &self.foreign.status {
             StatusPlace::Nowhere => Ok(()),
             StatusPlace::Bucket { bucket, key, form } => {
                 let Some(value) = status_value(resource, *form) else { return Ok(()) };
-                let pattern = KeyPattern::parse(key, self.binding.namespaced)?;
+                let pattern = KeyPattern::parse(key, self.foreign.namespaced)?;
                 let Some(subject) = self.subject(bucket, &pattern, resource.key()) else { return Ok(()) };
                 let last = self.last(&format!("KV_{bucket}"), &subject).await?;
                 if last.as_ref().is_some_and(|last| last.payload == value.as_bytes() && !is_marker(&last.headers)) {
@@ -260,7 +260,7 @@ impl<'a> Follower<'a> {
     }
 
     async fn write_field(&self, resource: &Resource, pointer: &str) -> Result<()> {
-        let bucket = &self.binding.bucket;
+        let bucket = &self.foreign.bucket;
         let Some(subject) = self.subject(bucket, &self.pattern, resource.key()) else { return Ok(()) };
         for _ in 0..TRIES {
             let Some(last) = self.last(&self.stream, &subject).await?.filter(|last| !is_marker(&last.headers)) else {

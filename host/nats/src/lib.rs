@@ -35,7 +35,7 @@ use homeostat_store::cached::{CachedStore, Options};
 use homeostat_store::schema::Schemas;
 
 pub use self::bucket::Bucket;
-pub use self::checks::{Finding, Severity};
+pub use self::checks::{SettingProblem, Severity};
 pub use self::settings::BucketSettings;
 
 /// The store of a host: a [`Bucket`] behind a cache.

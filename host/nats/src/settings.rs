@@ -1,6 +1,6 @@
 //! The settings of a store in a bucket.
 
-mod binding;
+mod foreign_bucket;
 #[cfg(test)]
 mod tests;
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use homeostat_store::{Error, Result};
 
-pub use self::binding::{Binding, StatusForm, StatusPlace, ValueForm};
+pub use self::foreign_bucket::{ForeignBucket, StatusForm, StatusPlace, ValueForm};
 
 /// Shortest lifetime of a marker: above every deadline of a write, so that a write that was decided before a
 /// deletion never finds the marker gone.
@@ -44,10 +44,10 @@ pub struct BucketSettings {
     /// How long the marker of a deletion stays: at least [`MARKERS_MIN`], in whole seconds. A host that was
     /// away for half of it lists again.
     pub markers: Duration,
-    /// The names of the findings that the operator has accepted ([`Finding::name`](crate::Finding::name)).
+    /// The names of the problems that the operator has accepted ([`SettingProblem::name`](crate::SettingProblem::name)).
     pub accept: BTreeSet<String>,
     /// The kinds that follow buckets of other programs. Each kind once.
-    pub foreign: Vec<Binding>,
+    pub foreign: Vec<ForeignBucket>,
     /// Deadlines and intervals.
     pub timings: Timings,
 }
@@ -232,13 +232,13 @@ impl BucketSettings {
         require(seconds, "markers", "must be whole seconds, 10 minutes or more")?;
         let is_interval = timings.heartbeat >= Duration::from_millis(100);
         require(is_interval, "timings.heartbeat", "must be 100 ms or more")?;
-        for (at, binding) in foreign.iter().enumerate() {
+        for (at, entry) in foreign.iter().enumerate() {
             let named = |path: String| format!("foreign[{at}].{path}");
-            binding.check().map_err(|error| match error {
+            entry.check().map_err(|error| match error {
                 Error::Invalid { path, reason } => Error::invalid(named(path), reason),
                 other => other,
             })?;
-            let is_first = !foreign[..at].iter().any(|other| other.kind.same_type(&binding.kind));
+            let is_first = !foreign[..at].iter().any(|other| other.kind.same_type(&entry.kind));
             require(is_first, &named("kind".to_owned()), "must not be bound twice")?;
         }
         let Some(Create { replicas, history, memory: _, compression: _, bytes_max }) = create else { return Ok(()) };

@@ -14,7 +14,7 @@ use homeostat_store::cached::{CachedState, UpstreamResponse};
 use homeostat_store::semantics::{self, Decision, WritePlan};
 use homeostat_store::{Error, Key, Kind, Request, Resource, Result, Revision, Target, Write, WriteResponse};
 
-use self::attempt::{Attempts, Last, PublishAction, PublishReply, Sent};
+use self::attempt::{Attempts, LastValue, PublishAction, PublishReply, PublishedMessage};
 use crate::codec::{
     EXPECTED_HEADER, FORMAT, FORMAT_HEADER, OPERATION_DELETE, OPERATION_HEADER, ValueContent, encode, encode_deleted,
 };
@@ -168,7 +168,7 @@ impl BucketState {
                 next = match last {
                     Ok(last) => {
                         let last = last.as_ref().map(last_of);
-                        attempts.inspected(self.elapsed(), Sent { id: &id, expected }, last, spread)
+                        attempts.inspected(self.elapsed(), PublishedMessage { id: &id, expected }, last, spread)
                     }
                     Err(_) => PublishAction::Unknown,
                 };
@@ -269,9 +269,9 @@ fn creates(write: &Write) -> bool {
     matches!(write, Write::Create { .. } | Write::Apply { .. })
 }
 
-fn last_of(message: &StreamMessage) -> Last<'_> {
+fn last_of(message: &StreamMessage) -> LastValue<'_> {
     let header = |name: &str| message.headers.get(name).map(async_nats::HeaderValue::as_str);
-    Last {
+    LastValue {
         sequence: message.sequence,
         id: header(ID_HEADER),
         expected: header(EXPECTED_HEADER).and_then(|sequence| sequence.parse().ok()),

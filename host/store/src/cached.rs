@@ -26,12 +26,12 @@ mod kind;
 mod monitor;
 mod options;
 mod own_writes;
+mod read_watermark;
 mod reads;
 mod reflector;
 mod replace;
 mod scale;
 mod shared_state;
-mod shown;
 #[cfg(test)]
 mod tests;
 mod unchanged;

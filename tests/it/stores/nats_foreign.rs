@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_nats::jetstream::{self, stream};
-use homeostat_nats::settings::{Binding, StatusForm, StatusPlace, ValueForm};
+use homeostat_nats::settings::{ForeignBucket, StatusForm, StatusPlace, ValueForm};
 use homeostat_nats::{Bucket, BucketSettings};
 use homeostat_store::cached::{CachedState, Upstream};
 use homeostat_store::{Change, Error, Key, Kind, Precondition, Propagation, Resource, Write};
@@ -36,7 +36,7 @@ impl Foreign {
             };
             jetstream.create_stream(config).await.unwrap();
         }
-        let binding = Binding {
+        let binding = ForeignBucket {
             kind: kind(),
             namespaced: true,
             bucket: values.clone(),
@@ -131,7 +131,7 @@ async fn a_purge_without_a_marker_is_found_by_the_next_host() {
     foreign.bucket.close().await;
     let stream = foreign.jetstream.get_stream_no_info("KV_f-purge-values").await.unwrap();
     stream.purge().await.unwrap();
-    let binding = Binding {
+    let binding = ForeignBucket {
         kind: kind(),
         namespaced: true,
         bucket: foreign.values.clone(),

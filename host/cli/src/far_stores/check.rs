@@ -19,7 +19,7 @@ pub(crate) struct StoreReport {
     pub(crate) storage: &'static str,
     /// Why a host would not use the store; `None` if it would.
     pub(crate) refusal: Option<String>,
-    /// What a person should know: the severity and the text of each finding.
+    /// What a person should know: the severity and the text of each problem.
     pub(crate) findings: Vec<(&'static str, String)>,
 }
 
@@ -63,9 +63,9 @@ async fn of_nats(name: Arc<str>, settings: homeostat_nats::BucketSettings) -> St
         Ok(false) => report.refusal = Some("there is no such bucket, and `create` does not say how".to_owned()),
         Err(reason) => report.refusal = Some(reason),
     }
-    for finding in bucket.findings() {
-        let severity = if finding.severity == Severity::Refused { "refused" } else { "warned" };
-        report.findings.push((severity, finding.to_string()));
+    for problem in bucket.setting_problems() {
+        let severity = if problem.severity == Severity::Refused { "refused" } else { "warned" };
+        report.findings.push((severity, problem.to_string()));
     }
     bucket.close().await;
     report

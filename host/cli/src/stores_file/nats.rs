@@ -8,7 +8,7 @@ use homeostat_api::read_private;
 use homeostat_component::is_secret_name;
 use homeostat_nats::BucketSettings;
 use homeostat_nats::settings::{
-    Api, Binding, Create, Credentials, SecretSource, StatusForm, StatusPlace, Tls, ValueForm,
+    Api, Create, Credentials, ForeignBucket, SecretSource, StatusForm, StatusPlace, Tls, ValueForm,
 };
 use homeostat_runtime::manifest::{Bytes, Span};
 use homeostat_store::Kind;
@@ -167,14 +167,14 @@ impl NatsEntry {
 }
 
 impl NatsEntry {
-    fn foreign(&self) -> Result<Vec<Binding>, Fault> {
+    fn foreign(&self) -> Result<Vec<ForeignBucket>, Fault> {
         let binding = |(at, entry): (usize, &ForeignEntry)| entry.settings(&format!("foreign.{at}"));
         self.foreign.iter().enumerate().map(binding).collect()
     }
 }
 
 impl ForeignEntry {
-    fn settings(&self, path: &str) -> Result<Binding, Fault> {
+    fn settings(&self, path: &str) -> Result<ForeignBucket, Fault> {
         let (api_version, name) = self.kind.rsplit_once('/').unwrap_or(("", &self.kind));
         let kind = Kind::parse(api_version, name)
             .map_err(|error| Fault::new(&format!("{path}.kind"), format!("expected GROUP/VERSION/KIND: {error}")))?;
@@ -197,7 +197,7 @@ impl ForeignEntry {
             ValueEntry::Document => ValueForm::Document,
         };
         let (bucket, key) = (self.bucket.clone(), self.key.clone());
-        Ok(Binding { kind, namespaced: self.namespaced, bucket, key, value, status })
+        Ok(ForeignBucket { kind, namespaced: self.namespaced, bucket, key, value, status })
     }
 }
 

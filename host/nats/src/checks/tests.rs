@@ -1,9 +1,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{BucketFacts, Facts, Finding, ServerVersion, Severity, findings};
+use super::{BucketFacts, Facts, ServerVersion, SettingProblem, Severity, setting_problems};
 
-/// A server and a bucket without a finding.
+/// A server and a bucket without a problem.
 fn sound() -> Facts {
     Facts {
         version: "2.15.2".into(),
@@ -33,8 +33,8 @@ fn sound() -> Facts {
     }
 }
 
-fn of(facts: &Facts, accept: &[&str]) -> Vec<Finding> {
-    findings(facts, true, &accept.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>())
+fn of(facts: &Facts, accept: &[&str]) -> Vec<SettingProblem> {
+    setting_problems(facts, true, &accept.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>())
 }
 
 fn changed(change: impl FnOnce(&mut Facts)) -> Facts {
@@ -72,7 +72,7 @@ fn each_setting_that_loses_data_is_refused_whatever_is_accepted() {
         let facts = changed(change);
         for accept in [&[][..], &[name][..]] {
             let found = of(&facts, accept);
-            let names: Vec<_> = found.iter().map(|finding| (finding.name, finding.severity)).collect();
+            let names: Vec<_> = found.iter().map(|problem| (problem.name, problem.severity)).collect();
             assert_eq!(names, [(name, Severity::Refused)], "accepted: {accept:?}");
         }
     }
@@ -94,7 +94,7 @@ fn each_setting_that_may_lose_data_is_told_until_it_is_accepted() {
     ];
     for (name, change) in table {
         let facts = changed(change);
-        let names: Vec<_> = of(&facts, &[]).iter().map(|finding| (finding.name, finding.severity)).collect();
+        let names: Vec<_> = of(&facts, &[]).iter().map(|problem| (problem.name, problem.severity)).collect();
         assert_eq!(names, [(name, Severity::Warned)]);
         assert_eq!(of(&facts, &[name]), [], "{name}");
     }
@@ -123,8 +123,8 @@ fn a_server_that_forgets_keys_is_refused_until_that_is_accepted() {
 
 #[test]
 fn a_bucket_in_memory_has_to_be_asked_for() {
-    let found = findings(&sound(), false, &BTreeSet::from(["memory".to_owned()]));
-    assert_eq!(found.iter().map(|finding| finding.name).collect::<Vec<_>>(), ["memory"]);
+    let found = setting_problems(&sound(), false, &BTreeSet::from(["memory".to_owned()]));
+    assert_eq!(found.iter().map(|problem| problem.name).collect::<Vec<_>>(), ["memory"]);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::machine::{ConsumerMachine, Lost, Meaning, delivery_of};
+use super::machine::{ConsumerLoss, ConsumerMachine, DeliveryKind, delivery_of};
 use crate::connection::Connection;
 use crate::errors::{RequestError, RequestResult};
 use crate::protocol::{ConsumerInfo, Deliver, NewConsumer, StoredMessage};
@@ -53,7 +53,7 @@ pub(crate) struct Deliveries {
 #[derive(Debug)]
 pub(crate) enum StreamItem {
     /// A value or a marker.
-    Value { message: Message, sequence: u64, meaning: Meaning },
+    Value { message: Message, sequence: u64, kind: DeliveryKind },
     /// The end of the list, which shows this sequence.
     ListEnd(u64),
     /// Everything up to this sequence was delivered.
@@ -183,9 +183,9 @@ impl Deliveries {
         let Some(delivery) = message.reply.as_deref().and_then(delivery_of) else {
             return Err(Error::unavailable("a delivery of the server has no number"));
         };
-        let meaning = self.machine.delivery(delivery).map_err(lost)?;
-        self.asks |= meaning == Meaning::Listed && delivery.pending == 0;
-        self.ready.push_back(StreamItem::Value { message, sequence: delivery.sequence, meaning });
+        let kind = self.machine.delivery(delivery).map_err(lost)?;
+        self.asks |= kind == DeliveryKind::Listed && delivery.pending == 0;
+        self.ready.push_back(StreamItem::Value { message, sequence: delivery.sequence, kind });
         self.end_list();
         Ok(())
     }
@@ -238,10 +238,10 @@ pub(crate) fn header<'a>(message: &'a Message, name: &str) -> Option<&'a str> {
     message.headers.as_ref()?.get(name).map(HeaderValue::as_str)
 }
 
-fn lost(lost: Lost) -> Error {
-    match lost {
-        Lost::Later => Error::Expired { oldest: homeostat_store::Revision::ZERO },
-        Lost::Delivery => Error::unavailable("a delivery of the server was lost"),
-        Lost::Order => Error::unavailable("the sequences of the server went back"),
+fn lost(loss: ConsumerLoss) -> Error {
+    match loss {
+        ConsumerLoss::Later => Error::Expired { oldest: homeostat_store::Revision::ZERO },
+        ConsumerLoss::Delivery => Error::unavailable("a delivery of the server was lost"),
+        ConsumerLoss::Order => Error::unavailable("the sequences of the server went back"),
     }
 }

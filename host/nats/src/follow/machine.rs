@@ -48,7 +48,7 @@ pub(crate) struct Delivery {
 
 /// What a delivery means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Meaning {
+pub(crate) enum DeliveryKind {
     /// A value of the list.
     Listed,
     /// A change.
@@ -57,7 +57,7 @@ pub(crate) enum Meaning {
 
 /// Why a consumer is of no use any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lost {
+pub(crate) enum ConsumerLoss {
     /// A delivery is missing.
     Delivery,
     /// The sequences went back: the bucket is another one.
@@ -92,20 +92,20 @@ impl ConsumerMachine {
     ///
     /// # Errors
     /// The consumer is lost.
-    pub(crate) fn delivery(&mut self, delivery: Delivery) -> Result<Meaning, Lost> {
+    pub(crate) fn delivery(&mut self, delivery: Delivery) -> Result<DeliveryKind, ConsumerLoss> {
         let Delivery { consumer, sequence, pending: _ } = delivery;
         if consumer != self.delivered + 1 {
-            return Err(Lost::Delivery);
+            return Err(ConsumerLoss::Delivery);
         }
         if sequence <= self.through {
-            return Err(Lost::Order);
+            return Err(ConsumerLoss::Order);
         }
         self.delivered = consumer;
         self.through = sequence;
         match self.mode {
-            Mode::Following => Ok(Meaning::Changed),
-            Mode::Listing { base, exactly: true, .. } if sequence > base => Err(Lost::Later),
-            Mode::Listing { .. } => Ok(Meaning::Listed),
+            Mode::Following => Ok(DeliveryKind::Changed),
+            Mode::Listing { base, exactly: true, .. } if sequence > base => Err(ConsumerLoss::Later),
+            Mode::Listing { .. } => Ok(DeliveryKind::Listed),
         }
     }
 
@@ -114,9 +114,9 @@ impl ConsumerMachine {
     ///
     /// # Errors
     /// The consumer is lost.
-    pub(crate) fn pending(&mut self, consumer: u64, pending: u64) -> Result<(), Lost> {
+    pub(crate) fn pending(&mut self, consumer: u64, pending: u64) -> Result<(), ConsumerLoss> {
         if consumer < self.delivered {
-            return Err(Lost::Order);
+            return Err(ConsumerLoss::Order);
         }
         if let Mode::Listing { last, .. } = &mut self.mode
             && pending == 0
@@ -143,9 +143,9 @@ impl ConsumerMachine {
     ///
     /// # Errors
     /// The consumer is lost.
-    pub(crate) fn heartbeat(&mut self, consumer: u64, sequence: u64) -> Result<Option<u64>, Lost> {
+    pub(crate) fn heartbeat(&mut self, consumer: u64, sequence: u64) -> Result<Option<u64>, ConsumerLoss> {
         if consumer != self.delivered {
-            return Err(if consumer > self.delivered { Lost::Delivery } else { Lost::Order });
+            return Err(if consumer > self.delivered { ConsumerLoss::Delivery } else { ConsumerLoss::Order });
         }
         Ok(self.passed(sequence))
     }

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use homeostat_store::Kind;
 
-use super::{Api, Binding, BucketSettings, Create, Credentials, StatusForm, StatusPlace, ValueForm};
+use super::{Api, BucketSettings, Create, Credentials, ForeignBucket, StatusForm, StatusPlace, ValueForm};
 
 fn valid() -> BucketSettings {
     BucketSettings { create: Some(Create::default()), ..BucketSettings::new("nats://127.0.0.1:4222", "homeostat") }
@@ -38,7 +38,7 @@ fn the_settings_of_a_bucket_are_checked_by_name() {
 
 #[test]
 fn the_settings_of_a_foreign_bucket_are_checked_by_name() {
-    let binding = || Binding {
+    let foreign = || ForeignBucket {
         kind: Kind::new("kumori.systems", "v1", "V3Deployment"),
         namespaced: true,
         bucket: "deployments".into(),
@@ -50,21 +50,21 @@ fn the_settings_of_a_foreign_bucket_are_checked_by_name() {
             form: StatusForm::Bare,
         },
     };
-    let check = |foreign: Vec<Binding>| BucketSettings { foreign, ..valid() }.check();
-    assert_eq!(check(vec![binding()]), Ok(()));
+    let check = |foreign: Vec<ForeignBucket>| BucketSettings { foreign, ..valid() }.check();
+    assert_eq!(check(vec![foreign()]), Ok(()));
     let status = |bucket: &str, key: &str| StatusPlace::Bucket {
         bucket: bucket.into(),
         key: key.into(),
         form: StatusForm::Wrapped,
     };
     for (path, wrong) in [
-        ("foreign[0].bucket", vec![Binding { bucket: "a.b".into(), ..binding() }]),
-        ("foreign[0].key", vec![Binding { key: "{name}".into(), ..binding() }]),
-        ("foreign[0].key", vec![Binding { namespaced: false, ..binding() }]),
-        ("foreign[0].status.bucket", vec![Binding { status: status("", "{namespace}/{name}"), ..binding() }]),
-        ("foreign[0].status.key", vec![Binding { status: status("a", "{name}"), ..binding() }]),
-        ("foreign[0].status.field", vec![Binding { status: StatusPlace::Field("status".into()), ..binding() }]),
-        ("foreign[1].kind", vec![binding(), binding()]),
+        ("foreign[0].bucket", vec![ForeignBucket { bucket: "a.b".into(), ..foreign() }]),
+        ("foreign[0].key", vec![ForeignBucket { key: "{name}".into(), ..foreign() }]),
+        ("foreign[0].key", vec![ForeignBucket { namespaced: false, ..foreign() }]),
+        ("foreign[0].status.bucket", vec![ForeignBucket { status: status("", "{namespace}/{name}"), ..foreign() }]),
+        ("foreign[0].status.key", vec![ForeignBucket { status: status("a", "{name}"), ..foreign() }]),
+        ("foreign[0].status.field", vec![ForeignBucket { status: StatusPlace::Field("status".into()), ..foreign() }]),
+        ("foreign[1].kind", vec![foreign(), foreign()]),
     ] {
         let error = check(wrong).expect_err(path).to_string();
         assert!(error.starts_with(&format!("{path}: ")), "{path}: {error}");

@@ -45,7 +45,7 @@ pub(crate) enum PublishReply {
 
 /// The last value of the subject, as the leader has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Last<'a> {
+pub(crate) struct LastValue<'a> {
     pub(crate) sequence: u64,
     /// The id of its message.
     pub(crate) id: Option<&'a str>,
@@ -55,7 +55,7 @@ pub(crate) struct Last<'a> {
 
 /// A published message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sent<'a> {
+pub(crate) struct PublishedMessage<'a> {
     pub(crate) id: &'a str,
     /// The sequence of the state that it was decided on; 0 for none.
     pub(crate) expected: u64,
@@ -102,8 +102,8 @@ impl Attempts {
     pub(crate) fn inspected(
         &mut self,
         now: Duration,
-        sent: Sent<'_>,
-        last: Option<Last<'_>>,
+        sent: PublishedMessage<'_>,
+        last: Option<LastValue<'_>>,
         random: u64,
     ) -> PublishAction {
         match last {
@@ -111,7 +111,9 @@ impl Attempts {
             last if last.map_or(0, |last| last.sequence) == sent.expected => self.resend(now),
             // It replaced the state that the message expected, so the message came too late and never will be
             // stored.
-            Some(Last { expected: Some(expected), .. }) if expected == sent.expected => self.plan_again(now, random),
+            Some(LastValue { expected: Some(expected), .. }) if expected == sent.expected => {
+                self.plan_again(now, random)
+            }
             _ => PublishAction::Unknown,
         }
     }

@@ -8,8 +8,8 @@ use tokio::sync::watch;
 
 use super::budget::{Budget, BudgetExceeded, Charge, bytes_of};
 use super::own_writes::{OwnWrite, OwnWrites};
+use super::read_watermark::ReadWatermark;
 use super::replace::{ReplaceError, is_same, replace};
-use super::shown::Shown;
 use super::unreadable::UnreadableDocuments;
 use super::upstream::{CachedState, LastState, Start};
 use crate::contents::{Contents, Documents, LockedContents, SharedContents};
@@ -46,8 +46,8 @@ pub(super) struct KindState {
     pub(super) unreadable: UnreadableDocuments,
     /// A revision that the server has reached. Above the contents while the stream lags.
     pub(super) seen: Revision,
-    /// How far the kind was shown without these contents. Reads ask the server until the contents are as far.
-    shown: Shown,
+    /// How far reads have shown the kind without these contents. Reads ask the server until the contents are as far.
+    shown: ReadWatermark,
     pub(super) state: CacheState,
     /// The last error, until the stream goes on.
     pub(super) problem: Option<Error>,
@@ -103,7 +103,7 @@ impl CachedKind {
         clock: Arc<dyn ClockAndIds>,
         bounds: Bounds,
         budget: Arc<Budget>,
-        shown: Shown,
+        shown: ReadWatermark,
     ) -> Arc<Self> {
         let state = KindState {
             synced: None,
@@ -375,14 +375,14 @@ impl CachedKind {
     }
 
     /// Frees the contents, after the last user has left. Returns how far the kind was shown.
-    pub(super) fn remove(&self) -> Shown {
+    pub(super) fn remove(&self) -> ReadWatermark {
         self.lock().is_removed = true;
         self.end(CacheState::Listing, |newest| Error::Expired { oldest: newest });
         self.lock().shown
     }
 
     /// Records that the kind was shown so far without the cache.
-    pub(super) fn show(&self, shown: Shown) {
+    pub(super) fn show(&self, shown: ReadWatermark) {
         let mut state = self.lock();
         state.seen = state.seen.max(shown.revision);
         state.shown.add(shown);
@@ -397,13 +397,13 @@ impl CachedKind {
     pub(super) fn reached(&self, revision: Revision) {
         let mut state = self.lock();
         let shown = state.shown.revision.max(revision);
-        (state.shown, state.seen) = (Shown::at(shown), state.seen.max(shown));
+        (state.shown, state.seen) = (ReadWatermark::at(shown), state.seen.max(shown));
     }
 
     /// Forgets what was shown: the content of the server is another one.
     pub(super) fn forget_shown(&self) {
         let mut state = self.lock();
-        (state.shown, state.seen, state.is_stale) = (Shown::default(), Revision::ZERO, false);
+        (state.shown, state.seen, state.is_stale) = (ReadWatermark::default(), Revision::ZERO, false);
     }
 
     /// Returns whether reads of the cache show a resource.
@@ -555,11 +555,11 @@ impl KindState {
     }
 
     /// Returns how far the kind was shown, by its contents and without them.
-    fn shown_so_far(&self) -> Shown {
+    fn shown_so_far(&self) -> ReadWatermark {
         let mut shown = self.shown;
         shown.add(self.own.shown());
         if let Some(synced) = &self.synced {
-            shown.add(Shown::at(synced.contents.newest()));
+            shown.add(ReadWatermark::at(synced.contents.newest()));
         }
         shown
     }

@@ -13,7 +13,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::shown::Shown;
+use super::read_watermark::ReadWatermark;
 use crate::model::Path;
 use crate::{Key, Resource, Revision};
 
@@ -86,8 +86,8 @@ impl OwnWrite {
     }
 
     /// Returns how far this state shows its kind.
-    pub(super) fn shown(&self) -> Shown {
-        Shown { revision: self.order(), has_unknown: self.at().is_none() }
+    pub(super) fn shown(&self) -> ReadWatermark {
+        ReadWatermark { revision: self.order(), has_unknown: self.at().is_none() }
     }
 
     fn resource(&self) -> &Arc<Resource> {
@@ -202,10 +202,13 @@ impl OwnWrites {
     }
 
     /// Returns how far reads of these states, and of fenced resources, have shown the kind.
-    pub(super) fn shown(&self) -> Shown {
+    pub(super) fn shown(&self) -> ReadWatermark {
         let last = self.by_revision.last().map_or(Revision::ZERO, |(revision, _)| *revision);
         let has_unanswered = self.fences.values().any(|fence| fence.is_unanswered);
-        Shown { revision: self.floor.max(last), has_unknown: has_unanswered || !self.without_revision.is_empty() }
+        ReadWatermark {
+            revision: self.floor.max(last),
+            has_unknown: has_unanswered || !self.without_revision.is_empty(),
+        }
     }
 
     /// Returns the revision that the cache must have for any read.

@@ -10,7 +10,7 @@ use super::kind::CachedKind;
 use super::monitor::Monitor;
 use super::options::Options;
 use super::own_writes::OwnWrite;
-use super::shown::{Shown, ShownKinds, TypeName};
+use super::read_watermark::{ReadWatermark, ReadWatermarks, TypeName};
 use super::upstream::Upstream;
 use crate::listing::ServerTokens;
 use crate::model::Path;
@@ -46,7 +46,7 @@ pub(super) struct SharedState {
 #[derive(Default)]
 struct KindTable {
     cached: BTreeMap<TypeName, Arc<CachedKind>>,
-    shown: ShownKinds,
+    shown: ReadWatermarks,
 }
 
 /// A user of the cache of a kind, until it is dropped.
@@ -135,14 +135,14 @@ impl SharedState {
         let name = type_name(key.kind());
         match kinds.cached.get(&name) {
             Some(cached) => cached.lock().own.fence(key, true),
-            None => kinds.shown.add(name, Shown::UNKNOWN),
+            None => kinds.shown.add(name, ReadWatermark::UNKNOWN),
         }
     }
 
     /// Records that a kind was shown at a revision without its cache.
     pub(super) fn show(&self, kind: &Kind, revision: Revision) {
         let mut kinds = self.kinds();
-        let (name, shown) = (type_name(kind), Shown::at(revision));
+        let (name, shown) = (type_name(kind), ReadWatermark::at(revision));
         match kinds.cached.get(&name) {
             Some(cached) => cached.show(shown),
             None => kinds.shown.add(name, shown),

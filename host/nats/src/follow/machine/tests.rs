@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::{ConsumerMachine, Delivery, Lost, Meaning, delivery_of};
+use super::{ConsumerLoss, ConsumerMachine, Delivery, DeliveryKind, delivery_of};
 
 fn delivery(consumer: u64, sequence: u64, pending: u64) -> Delivery {
     Delivery { consumer, sequence, pending }
@@ -11,20 +11,20 @@ fn delivery(consumer: u64, sequence: u64, pending: u64) -> Delivery {
 #[test]
 fn a_list_ends_when_the_server_says_that_nothing_is_pending_after_the_last_delivery() {
     let mut machine = ConsumerMachine::listing(20, false);
-    assert_eq!(machine.delivery(delivery(1, 4, 1)), Ok(Meaning::Listed));
-    assert_eq!(machine.delivery(delivery(2, 9, 0)), Ok(Meaning::Listed));
+    assert_eq!(machine.delivery(delivery(1, 4, 1)), Ok(DeliveryKind::Listed));
+    assert_eq!(machine.delivery(delivery(2, 9, 0)), Ok(DeliveryKind::Listed));
     assert_eq!(pending(&mut machine, 2, 1), Ok(None), "a value moved at the moment of the delivery");
-    assert_eq!(machine.delivery(delivery(3, 12, 0)), Ok(Meaning::Listed));
+    assert_eq!(machine.delivery(delivery(3, 12, 0)), Ok(DeliveryKind::Listed));
     assert_eq!(pending(&mut machine, 3, 0), Ok(Some(20)));
     assert!(!machine.is_listing());
-    assert_eq!(machine.delivery(delivery(4, 21, 0)), Ok(Meaning::Changed));
+    assert_eq!(machine.delivery(delivery(4, 21, 0)), Ok(DeliveryKind::Changed));
 }
 
 #[test]
 fn a_list_in_which_a_value_moved_shows_its_new_place() {
     let mut machine = ConsumerMachine::listing(5, false);
-    assert_eq!(machine.delivery(delivery(1, 2, 1)), Ok(Meaning::Listed));
-    assert_eq!(machine.delivery(delivery(2, 8, 0)), Ok(Meaning::Listed));
+    assert_eq!(machine.delivery(delivery(1, 2, 1)), Ok(DeliveryKind::Listed));
+    assert_eq!(machine.delivery(delivery(2, 8, 0)), Ok(DeliveryKind::Listed));
     assert_eq!(pending(&mut machine, 2, 0), Ok(Some(8)));
 }
 
@@ -38,7 +38,7 @@ fn an_empty_list_ends_with_what_the_server_says_is_pending() {
 #[test]
 fn a_list_whose_last_value_vanished_ends_when_nothing_is_pending() {
     let mut machine = ConsumerMachine::listing(5, false);
-    assert_eq!(machine.delivery(delivery(1, 2, 1)), Ok(Meaning::Listed));
+    assert_eq!(machine.delivery(delivery(1, 2, 1)), Ok(DeliveryKind::Listed));
     assert_eq!(pending(&mut machine, 1, 0), Ok(Some(5)));
     assert_eq!(pending(&mut machine, 1, 0), Ok(None), "a list ends once");
 }
@@ -46,39 +46,39 @@ fn a_list_whose_last_value_vanished_ends_when_nothing_is_pending() {
 #[test]
 fn a_list_ends_with_the_deliveries_that_were_on_their_way_when_nothing_was_pending() {
     let mut machine = ConsumerMachine::listing(5, false);
-    assert_eq!(machine.delivery(delivery(1, 2, 1)), Ok(Meaning::Listed));
+    assert_eq!(machine.delivery(delivery(1, 2, 1)), Ok(DeliveryKind::Listed));
     assert_eq!(pending(&mut machine, 2, 0), Ok(None));
-    assert_eq!(machine.delivery(delivery(2, 8, 3)), Ok(Meaning::Listed), "others were written since");
+    assert_eq!(machine.delivery(delivery(2, 8, 3)), Ok(DeliveryKind::Listed), "others were written since");
     assert_eq!(machine.end_of_list(), Some(8));
-    assert_eq!(machine.delivery(delivery(3, 9, 2)), Ok(Meaning::Changed));
+    assert_eq!(machine.delivery(delivery(3, 9, 2)), Ok(DeliveryKind::Changed));
 }
 
 #[test]
 fn a_list_of_an_exact_revision_is_lost_with_the_first_later_value() {
     let mut machine = ConsumerMachine::listing(5, true);
-    assert_eq!(machine.delivery(delivery(1, 5, 1)), Ok(Meaning::Listed));
-    assert_eq!(machine.delivery(delivery(2, 6, 0)), Err(Lost::Later));
+    assert_eq!(machine.delivery(delivery(1, 5, 1)), Ok(DeliveryKind::Listed));
+    assert_eq!(machine.delivery(delivery(2, 6, 0)), Err(ConsumerLoss::Later));
     let mut machine = ConsumerMachine::listing(5, true);
-    assert_eq!(machine.delivery(delivery(1, 3, 0)), Ok(Meaning::Listed));
+    assert_eq!(machine.delivery(delivery(1, 3, 0)), Ok(DeliveryKind::Listed));
     assert_eq!(pending(&mut machine, 1, 0), Ok(Some(5)));
-    assert_eq!(machine.delivery(delivery(2, 6, 0)), Ok(Meaning::Changed));
+    assert_eq!(machine.delivery(delivery(2, 6, 0)), Ok(DeliveryKind::Changed));
 }
 
 #[test]
 fn a_missing_delivery_is_noticed_by_the_next_one_and_by_a_heartbeat() {
     let mut machine = ConsumerMachine::following(10);
-    assert_eq!(machine.delivery(delivery(1, 11, 0)), Ok(Meaning::Changed));
-    assert_eq!(machine.clone().delivery(delivery(3, 13, 0)), Err(Lost::Delivery));
-    assert_eq!(machine.heartbeat(2, 12), Err(Lost::Delivery));
+    assert_eq!(machine.delivery(delivery(1, 11, 0)), Ok(DeliveryKind::Changed));
+    assert_eq!(machine.clone().delivery(delivery(3, 13, 0)), Err(ConsumerLoss::Delivery));
+    assert_eq!(machine.heartbeat(2, 12), Err(ConsumerLoss::Delivery));
 }
 
 #[test]
 fn a_bucket_that_went_back_is_noticed() {
     let mut machine = ConsumerMachine::following(10);
-    assert_eq!(machine.clone().delivery(delivery(1, 10, 0)), Err(Lost::Order));
-    assert_eq!(machine.delivery(delivery(1, 11, 0)), Ok(Meaning::Changed));
-    assert_eq!(machine.clone().heartbeat(0, 11), Err(Lost::Order));
-    assert_eq!(pending(&mut machine, 0, 0), Err(Lost::Order));
+    assert_eq!(machine.clone().delivery(delivery(1, 10, 0)), Err(ConsumerLoss::Order));
+    assert_eq!(machine.delivery(delivery(1, 11, 0)), Ok(DeliveryKind::Changed));
+    assert_eq!(machine.clone().heartbeat(0, 11), Err(ConsumerLoss::Order));
+    assert_eq!(pending(&mut machine, 0, 0), Err(ConsumerLoss::Order));
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_heartbeat_tells_how_far_everything_was_delivered() {
 #[test]
 fn a_sequence_without_values_before_it_is_passed_once() {
     let mut machine = ConsumerMachine::following(10);
-    assert_eq!(machine.delivery(delivery(1, 11, 0)), Ok(Meaning::Changed));
+    assert_eq!(machine.delivery(delivery(1, 11, 0)), Ok(DeliveryKind::Changed));
     assert_eq!(machine.passed(15), Some(15));
     assert_eq!(machine.passed(15), None);
     assert_eq!(machine.through(), 15);
@@ -119,7 +119,7 @@ fn both_forms_of_a_reply_subject_are_read() {
 }
 
 /// Takes an answer about pending values, and the end of the list if that is one.
-fn pending(machine: &mut ConsumerMachine, consumer: u64, pending: u64) -> Result<Option<u64>, Lost> {
+fn pending(machine: &mut ConsumerMachine, consumer: u64, pending: u64) -> Result<Option<u64>, ConsumerLoss> {
     machine.pending(consumer, pending)?;
     Ok(machine.end_of_list())
 }

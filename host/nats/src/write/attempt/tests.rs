@@ -2,14 +2,16 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{Attempts, CONFLICTS_MAX, DELAY_MS_MAX, Last, PublishAction, PublishReply, RESENDS_MAX, Sent};
+use super::{
+    Attempts, CONFLICTS_MAX, DELAY_MS_MAX, LastValue, PublishAction, PublishReply, PublishedMessage, RESENDS_MAX,
+};
 
 const END: Duration = Duration::from_secs(10);
 const NOW: Duration = Duration::from_secs(1);
-const SENT: Sent<'static> = Sent { id: "mine", expected: 7 };
+const SENT: PublishedMessage<'static> = PublishedMessage { id: "mine", expected: 7 };
 
-fn last(sequence: u64, id: &'static str, expected: Option<u64>) -> Option<Last<'static>> {
-    Some(Last { sequence, id: Some(id), expected })
+fn last(sequence: u64, id: &'static str, expected: Option<u64>) -> Option<LastValue<'static>> {
+    Some(LastValue { sequence, id: Some(id), expected })
 }
 
 #[test]
@@ -89,7 +91,7 @@ fn an_unanswered_message_that_may_have_been_overwritten_is_unknown() {
 fn an_unanswered_creation_is_sent_again_while_there_is_no_value() {
     let mut attempts = Attempts::until(END);
     attempts.answered(NOW, PublishReply::Silence, 0);
-    assert_eq!(attempts.inspected(NOW, Sent { id: "mine", expected: 0 }, None, 0), PublishAction::Resend);
+    assert_eq!(attempts.inspected(NOW, PublishedMessage { id: "mine", expected: 0 }, None, 0), PublishAction::Resend);
 }
 
 /// One value of a subject with its history, as a server that may keep a message for later, store it and lose
@@ -150,9 +152,9 @@ proptest! {
             }
             let mut next = attempts.answered(NOW, answer, 0);
             if next == PublishAction::Inspect {
-                let sent = Sent { id: &id, expected };
+                let sent = PublishedMessage { id: &id, expected };
                 let last = server.values.last();
-                let last = last.map(|(sequence, id, expected)| Last { sequence: *sequence, id: Some(id), expected: Some(*expected) });
+                let last = last.map(|(sequence, id, expected)| LastValue { sequence: *sequence, id: Some(id), expected: Some(*expected) });
                 next = attempts.inspected(NOW, sent, last, 0);
             }
             match next {

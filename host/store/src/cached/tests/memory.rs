@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::cached::Options;
 use crate::cached::budget::Budget;
 use crate::cached::kind::CachedKind;
-use crate::cached::shown::Shown;
+use crate::cached::read_watermark::ReadWatermark;
 use crate::cached::upstream::Start;
 use crate::{Kind, Resource, Revision, SystemClockAndIds, View};
 
@@ -61,7 +61,7 @@ measured! {
             let options = Options::default();
             let clock = Arc::new(SystemClockAndIds);
             let budget = Budget::new(options.bytes_max);
-            let cached = CachedKind::new((kind, View::Whole), clock, options.bounds(), budget, Shown::default());
+            let cached = CachedKind::new((kind, View::Whole), clock, options.bounds(), budget, ReadWatermark::default());
             let mut list = cached.begin_list(Start::Now { not_before: None });
             for number in 0..RESOURCES {
                 let resource = Resource::from_document(deployment(number)).expect("it is a resource");

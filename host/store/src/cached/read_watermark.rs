@@ -1,4 +1,4 @@
-//! How far this host has shown kinds while they had no cache. Pure.
+//! How far reads of this host have shown kinds while the kinds had no cache. Pure.
 //!
 //! Reads of a kind without a cache ask the server, and writes show their answers. A cache that begins later comes
 //! from a list, and the server of the list may lag. So the highest revision that was shown outlives each cache:
@@ -14,9 +14,9 @@ const KINDS_MAX: usize = 4096;
 /// The group and the name of a kind.
 pub(super) type TypeName = (String, String);
 
-/// How far a kind was shown.
+/// How far reads have shown a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Shown {
+pub(super) struct ReadWatermark {
     /// The highest revision that was shown.
     pub(super) revision: Revision,
     /// Whether a state was shown whose revision is unknown, as the absence of a resource. The server knows a revision
@@ -24,15 +24,15 @@ pub(super) struct Shown {
     pub(super) has_unknown: bool,
 }
 
-/// How far kinds without a cache were shown.
+/// The watermarks of the kinds without a cache.
 #[derive(Debug, Default)]
-pub(super) struct ShownKinds {
-    kinds: BTreeMap<TypeName, Shown>,
+pub(super) struct ReadWatermarks {
+    kinds: BTreeMap<TypeName, ReadWatermark>,
     /// Whether kinds were left out, because there were [`KINDS_MAX`] others.
     is_full: bool,
 }
 
-impl Shown {
+impl ReadWatermark {
     /// A state whose revision is unknown.
     pub(super) const UNKNOWN: Self = Self { revision: Revision::ZERO, has_unknown: true };
 
@@ -53,10 +53,10 @@ impl Shown {
     }
 }
 
-impl ShownKinds {
+impl ReadWatermarks {
     /// Adds what was shown of a kind.
-    pub(super) fn add(&mut self, kind: TypeName, shown: Shown) {
-        if shown == Shown::default() {
+    pub(super) fn add(&mut self, kind: TypeName, shown: ReadWatermark) {
+        if shown == ReadWatermark::default() {
             return;
         }
         if self.kinds.len() < KINDS_MAX || self.kinds.contains_key(&kind) {
@@ -67,8 +67,8 @@ impl ShownKinds {
     }
 
     /// Removes a kind whose cache begins, and returns how far it was shown.
-    pub(super) fn take(&mut self, kind: &TypeName) -> Shown {
-        let unknown = if self.is_full { Shown::UNKNOWN } else { Shown::default() };
+    pub(super) fn take(&mut self, kind: &TypeName) -> ReadWatermark {
+        let unknown = if self.is_full { ReadWatermark::UNKNOWN } else { ReadWatermark::default() };
         self.kinds.remove(kind).unwrap_or(unknown)
     }
 

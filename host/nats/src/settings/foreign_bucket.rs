@@ -6,7 +6,7 @@ use crate::pattern::KeyPattern;
 
 /// A kind whose resources follow the values that other programs write to a bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Binding {
+pub struct ForeignBucket {
     /// The kind.
     pub kind: Kind,
     /// Whether its resources have namespaces.
@@ -41,7 +41,7 @@ pub enum StatusPlace {
     Bucket {
         /// The bucket. The store never creates it.
         bucket: String,
-        /// The form of its keys, as [`Binding::key`].
+        /// The form of its keys, as [`ForeignBucket::key`].
         key: String,
         /// What the value is.
         form: StatusForm,
@@ -60,7 +60,7 @@ pub enum StatusForm {
     Bare,
 }
 
-impl Binding {
+impl ForeignBucket {
     /// Checks what can be checked without a server.
     pub(super) fn check(&self) -> Result<()> {
         let Self { kind: _, namespaced, bucket, key, value: _, status } = self;
