@@ -60,9 +60,9 @@ impl BucketStream {
         loop {
             match self.deliveries.next().await? {
                 StreamItem::ListEnd(at) => return Ok(Delta::ListEnd { at: Revision(at) }),
-                StreamItem::Through(through) => {
+                StreamItem::Bookmark(through) => {
                     self.marks.note(through);
-                    return Ok(Delta::Through(Revision(through)));
+                    return Ok(Delta::Bookmark(Revision(through)));
                 }
                 StreamItem::Value { message, sequence, kind } => {
                     if let Some(delta) = self.delta(&message, sequence, kind) {
@@ -95,7 +95,7 @@ impl BucketStream {
             }
         };
         let key = self.subjects.address(&message.subject)?.key(&self.kind.version);
-        Some(Delta::Gone { key, last, at: Revision(sequence) })
+        Some(Delta::Deleted { key, last, at: Revision(sequence) })
     }
 }
 

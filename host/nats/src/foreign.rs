@@ -131,12 +131,12 @@ impl<'a> Follower<'a> {
                 delivered = self.values.next() => match delivered? {
                     StreamItem::Value { message, .. } => self.take(&message).await?,
                     StreamItem::ListEnd(_) => self.end_list().await?,
-                    StreamItem::Through(_) => {}
+                    StreamItem::Bookmark(_) => {}
                 },
                 delta = self.resources.next() => match delta? {
                     Delta::Listed(resource) | Delta::Put(resource) => self.write_status(&resource).await?,
-                    Delta::Gone { key, .. } | Delta::Unreadable { key, .. } => self.went(&key).await?,
-                    Delta::ListEnd { .. } | Delta::Through(_) => {}
+                    Delta::Deleted { key, .. } | Delta::Unreadable { key, .. } => self.went(&key).await?,
+                    Delta::ListEnd { .. } | Delta::Bookmark(_) => {}
                 },
                 () = &mut end => return Ok(()),
             }

@@ -77,11 +77,11 @@ impl BucketState {
                         bytes -= before.bytes();
                     }
                 }
-                Delta::Gone { key, .. } | Delta::Unreadable { key, .. } => {
+                Delta::Deleted { key, .. } | Delta::Unreadable { key, .. } => {
                     bytes -= found.remove(&place(&key)).map_or(0, |before| before.bytes());
                 }
                 Delta::ListEnd { at } => break at,
-                Delta::Through(_) => {}
+                Delta::Bookmark(_) => {}
             }
             if bytes > LIST_BYTES_MAX {
                 return Err(Error::TooLarge { what: "list".to_owned(), bytes, bytes_max: LIST_BYTES_MAX });

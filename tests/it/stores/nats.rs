@@ -84,7 +84,7 @@ pub(super) async fn next(stream: &mut Box<dyn DeltaStream>) -> Delta {
     soon(async {
         loop {
             match stream.next().await.unwrap() {
-                Delta::Through(_) => {}
+                Delta::Bookmark(_) => {}
                 delta => return delta,
             }
         }
@@ -99,7 +99,7 @@ pub(super) async fn listed(stream: &mut Box<dyn DeltaStream>) -> (Vec<Arc<Resour
         match next(stream).await {
             Delta::Listed(resource) => found.push(resource),
             Delta::ListEnd { at } => return (found, at),
-            Delta::Gone { .. } | Delta::Unreadable { .. } => {}
+            Delta::Deleted { .. } | Delta::Unreadable { .. } => {}
             delta => panic!("{delta:?} before the end of the list"),
         }
     }
@@ -233,7 +233,7 @@ async fn a_stream_lists_and_goes_on_with_the_changes_of_every_host() {
     assert_eq!(next(&mut stream).await, Delta::Put(Arc::clone(&a)));
     assert_eq!(next(&mut stream).await, Delta::Put(Arc::clone(&b)));
     let at = gone.at.unwrap();
-    let Delta::Gone { key: gone, last: LastState::Metadata(last), at: gone_at } = next(&mut stream).await else {
+    let Delta::Deleted { key: gone, last: LastState::Metadata(last), at: gone_at } = next(&mut stream).await else {
         panic!("the deletion tells the metadata")
     };
     assert_eq!((gone, last.uid(), last.revision(), gone_at), (key("a"), a.uid(), a.revision(), at));
@@ -279,7 +279,7 @@ async fn a_quiet_kind_reaches_the_revision_that_somebody_asks_for() {
     let gadget = written(&bucket, Write::Create { document: gadget }).await;
     let revision = bucket.revision(&kind()).await.unwrap();
     assert_eq!(Some(revision), gadget.at);
-    assert_eq!(soon(stream.next()).await, Ok(Delta::Through(revision)), "long before the next heartbeat");
+    assert_eq!(soon(stream.next()).await, Ok(Delta::Bookmark(revision)), "long before the next heartbeat");
 }
 
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]

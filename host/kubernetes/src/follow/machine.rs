@@ -214,7 +214,7 @@ impl ListWatchMachine {
             }
             (WatchLine::Deleted(resource), Phase::Streaming { .. }) => out.push_back(gone(resource)),
             (WatchLine::Gone { key, at }, Phase::Streaming { .. }) => {
-                out.push_back(Delta::Gone { key, last: LastState::Unknown, at });
+                out.push_back(Delta::Deleted { key, last: LastState::Unknown, at });
             }
             (WatchLine::Bookmark { at, ends_list: true }, Phase::Streaming { .. }) => {
                 out.push_back(Delta::ListEnd { at });
@@ -225,7 +225,7 @@ impl ListWatchMachine {
             (WatchLine::Bookmark { at, .. }, _) => {
                 if at > self.through {
                     self.through = at;
-                    out.push_back(Delta::Through(at));
+                    out.push_back(Delta::Bookmark(at));
                 }
             }
             (WatchLine::Changed(resource), _) => {
@@ -245,7 +245,7 @@ impl ListWatchMachine {
             }
             (WatchLine::Gone { key, at }, _) => {
                 if self.is_new(at) {
-                    out.push_back(Delta::Gone { key, last: LastState::Unknown, at });
+                    out.push_back(Delta::Deleted { key, last: LastState::Unknown, at });
                 }
             }
         }
@@ -337,7 +337,7 @@ impl ListWatchMachine {
 }
 
 fn gone(last: Arc<Resource>) -> Delta {
-    Delta::Gone { key: last.key().clone(), at: last.revision(), last: LastState::Whole(last) }
+    Delta::Deleted { key: last.key().clone(), at: last.revision(), last: LastState::Whole(last) }
 }
 
 fn left_out(UnreadableDocument { key, at, reason }: UnreadableDocument) -> Delta {

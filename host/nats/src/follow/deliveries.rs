@@ -57,7 +57,7 @@ pub(crate) enum StreamItem {
     /// The end of the list, which shows this sequence.
     ListEnd(u64),
     /// Everything up to this sequence was delivered.
-    Through(u64),
+    Bookmark(u64),
 }
 
 /// What a consumer reads.
@@ -174,7 +174,7 @@ impl Deliveries {
         let number = |name: &str| header(message, name)?.parse::<u64>().ok();
         if let (Some(consumer), Some(sequence)) = (number("Nats-Last-Consumer"), number("Nats-Last-Stream")) {
             let through = self.machine.heartbeat(consumer, sequence).map_err(lost)?;
-            self.ready.extend(through.map(StreamItem::Through));
+            self.ready.extend(through.map(StreamItem::Bookmark));
         }
         Ok(())
     }
@@ -212,7 +212,7 @@ impl Deliveries {
         };
         if next.is_none_or(|next| next > heard) {
             let through = self.machine.passed(heard);
-            self.ready.extend(through.map(StreamItem::Through));
+            self.ready.extend(through.map(StreamItem::Bookmark));
         }
         Ok(())
     }

@@ -272,7 +272,7 @@ impl CachedKind {
     }
 
     /// Applies a creation or a change. One that the cache has already changes nothing.
-    pub(super) fn put(&self, resource: &Resource) -> Result<(), BudgetExceeded> {
+    pub(super) fn apply_put(&self, resource: &Resource) -> Result<(), BudgetExceeded> {
         self.change(|state, contents| {
             let revision = resource.revision();
             if revision <= contents.newest() {
@@ -287,7 +287,7 @@ impl CachedKind {
     }
 
     /// Applies a deletion. One that the cache has already changes nothing.
-    pub(super) fn gone(&self, key: &Key, last: &LastState, at: Revision) -> Result<(), BudgetExceeded> {
+    pub(super) fn apply_delete(&self, key: &Key, last: &LastState, at: Revision) -> Result<(), BudgetExceeded> {
         self.change(|state, contents| {
             if at <= contents.newest() {
                 return Ok(());
@@ -333,12 +333,12 @@ impl CachedKind {
     }
 
     /// Returns what a person should know of documents that cannot be read.
-    pub(super) fn note(&self) -> Option<String> {
+    pub(super) fn unreadable_note(&self) -> Option<String> {
         self.lock().unreadable.describe()
     }
 
     /// Records that nothing else has happened up to a revision.
-    pub(super) fn through(&self, revision: Revision) -> Result<(), BudgetExceeded> {
+    pub(super) fn advance(&self, revision: Revision) -> Result<(), BudgetExceeded> {
         self.change(|_, contents| {
             contents.advance(revision);
             Ok(())

@@ -170,7 +170,7 @@ impl Reflector {
         }
         match (delta, list.as_mut()) {
             (Delta::Listed(resource) | Delta::Put(resource), Some(list)) => self.kind.add_listed(list, &resource)?,
-            (Delta::Gone { key, .. }, Some(list)) => CachedKind::remove_listed(list, &key),
+            (Delta::Deleted { key, .. }, Some(list)) => CachedKind::remove_listed(list, &key),
             (Delta::Unreadable { key, reason, .. }, Some(list)) => CachedKind::leave_out_listed(list, &key, &reason),
             (Delta::ListEnd { at }, _) => {
                 if self.kind.lock().synced.is_some() {
@@ -190,10 +190,10 @@ impl Reflector {
     /// Applies a delta after the list.
     fn apply_change(&mut self, delta: Delta) -> Result<(), StreamEnd> {
         match delta {
-            Delta::Put(resource) => self.kind.put(&resource)?,
-            Delta::Gone { key, last, at } => self.kind.gone(&key, &last, at)?,
+            Delta::Put(resource) => self.kind.apply_put(&resource)?,
+            Delta::Deleted { key, last, at } => self.kind.apply_delete(&key, &last, at)?,
             Delta::Unreadable { key, reason, at } => self.kind.leave_out(&key, &reason, at)?,
-            Delta::Through(revision) => self.kind.through(revision)?,
+            Delta::Bookmark(revision) => self.kind.advance(revision)?,
             // A list that nobody asked for has no beginning: list again.
             Delta::Listed(_) | Delta::ListEnd { .. } => {
                 let oldest = self.kind.lock().seen;

@@ -262,7 +262,7 @@ impl SharedState {
         let server = self.monitor.state();
         let unnamed = (server.is_ready() && server.content().is_none()).then(|| UNNAMED.to_owned());
         let kinds: Vec<Arc<CachedKind>> = self.kinds().cached.values().cloned().collect();
-        let unreadable = kinds.iter().filter_map(|kind| kind.note()).take(UNREADABLE_NOTES_MAX);
+        let unreadable = kinds.iter().filter_map(|kind| kind.unreadable_note()).take(UNREADABLE_NOTES_MAX);
         self.upstream.notes().into_iter().chain(renamed).chain(unnamed).chain(unreadable).collect()
     }
 

@@ -195,7 +195,7 @@ pub enum Delta {
     /// The full list has ended: what was not listed does not exist.
     ListEnd {
         /// The revision that the list shows. All listed resources have this revision or an earlier one. It is
-        /// at or above everything that earlier streams of the kind delivered, [`Delta::Through`] included:
+        /// at or above everything that earlier streams of the kind delivered, [`Delta::Bookmark`] included:
         /// the cache refuses a lower one, as the list of a server that lags.
         at: Revision,
     },
@@ -204,7 +204,7 @@ pub enum Delta {
     Put(Arc<Resource>),
     /// A resource was deleted. Before the end of a full list, the resource does not belong to the list any
     /// more.
-    Gone {
+    Deleted {
         /// The resource.
         key: Key,
         /// Its last state, as far as the server tells.
@@ -222,7 +222,7 @@ pub enum Delta {
         at: Revision,
     },
     /// All changes up to this revision were delivered, and nothing else has happened to the kind.
-    Through(Revision),
+    Bookmark(Revision),
 }
 
 /// What a server tells of a resource that was deleted.

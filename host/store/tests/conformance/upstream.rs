@@ -122,7 +122,7 @@ impl MemoryStream {
     fn delta(&self, event: Event) -> Delta {
         let Event { kind, resource, previous, revision: at } = event;
         if !resource.key().kind().same_type(&self.kind) {
-            return Delta::Through(at);
+            return Delta::Bookmark(at);
         }
         match kind {
             EventType::Added | EventType::Modified => Delta::Put(resource),
@@ -131,7 +131,7 @@ impl MemoryStream {
                     Some(previous) if self.is_late => LastState::Metadata(previous.metadata_alone()),
                     _ => LastState::Whole(Arc::clone(&resource)),
                 };
-                Delta::Gone { key: resource.key().clone(), last, at }
+                Delta::Deleted { key: resource.key().clone(), last, at }
             }
         }
     }
@@ -150,8 +150,8 @@ impl MemoryStream {
 fn key(delta: &Delta) -> Option<&Key> {
     match delta {
         Delta::Put(resource) => Some(resource.key()),
-        Delta::Gone { key, .. } | Delta::Unreadable { key, .. } => Some(key),
-        Delta::Listed(_) | Delta::ListEnd { .. } | Delta::Through(_) => None,
+        Delta::Deleted { key, .. } | Delta::Unreadable { key, .. } => Some(key),
+        Delta::Listed(_) | Delta::ListEnd { .. } | Delta::Bookmark(_) => None,
     }
 }
 

@@ -33,7 +33,7 @@ async fn listed(stream: &mut dyn DeltaStream) -> (BTreeMap<Key, Arc<Resource>>, 
 async fn change(stream: &mut dyn DeltaStream) -> Delta {
     loop {
         let delta = soon(stream.next()).await.unwrap();
-        if !matches!(delta, Delta::Through(_)) {
+        if !matches!(delta, Delta::Bookmark(_)) {
             return delta;
         }
     }
@@ -98,11 +98,11 @@ async fn every_stream_begins_where_it_is_asked_to() {
         let (resources, at) = listed(&mut *stream).await;
         assert!(resources.len() >= count && at >= revision, "{start:?} {at} {:?}", resources.keys());
         if count == 3 {
-            assert!(matches!(change(&mut *stream).await, Delta::Gone { key, .. } if key.name() == "c"));
+            assert!(matches!(change(&mut *stream).await, Delta::Deleted { key, .. } if key.name() == "c"));
         }
     }
     let mut stream = store.open(&widgets(), View::Whole, Start::After(revision)).await.unwrap();
-    let Delta::Gone { key, last, at } = change(&mut *stream).await else { panic!() };
+    let Delta::Deleted { key, last, at } = change(&mut *stream).await else { panic!() };
     assert!(key.name() == "c" && matches!(last, LastState::Whole(_)) && at > revision);
     let added = created(&store, &Key::new(widgets(), &namespace, "d")).await;
     assert_eq!(change(&mut *stream).await, Delta::Put(added));

@@ -107,7 +107,7 @@ fn a_line_that_cannot_be_read_is_told_once_and_the_watch_goes_on() {
     assert_eq!([stream.step(line()), stream.step(line())], [StreamAction::Read, StreamAction::Read]);
     let gone = WatchLine::Gone { key: key.clone(), at: Revision(8) };
     assert_eq!(stream.step(StreamEvent::Line(gone)), StreamAction::Read);
-    let deleted = Delta::Gone { key: key.clone(), last: LastState::Unknown, at: Revision(8) };
+    let deleted = Delta::Deleted { key: key.clone(), last: LastState::Unknown, at: Revision(8) };
     assert_eq!(stream.deltas(), [left_out.clone(), deleted]);
     let (mut list, _) = Stream::new(NOW, ListStrategy::default());
     assert_eq!(list.step(line()), StreamAction::Read);
@@ -147,7 +147,7 @@ fn a_deletion_during_a_streamed_list_is_told() {
     stream.step(StreamEvent::Line(WatchLine::Changed(widget("a", 1))));
     assert_eq!(stream.step(StreamEvent::Line(WatchLine::Deleted(widget("a", 2)))), StreamAction::Read);
     let gone = widget("a", 2);
-    let gone = Delta::Gone { key: gone.key().clone(), last: LastState::Whole(gone), at: Revision(2) };
+    let gone = Delta::Deleted { key: gone.key().clone(), last: LastState::Whole(gone), at: Revision(2) };
     assert_eq!(stream.deltas(), [Delta::Listed(widget("a", 1)), gone]);
 }
 
@@ -238,8 +238,8 @@ fn changes_that_were_delivered_are_dropped_and_bookmarks_move_the_position() {
     stream.step(StreamEvent::Line(WatchLine::Deleted(widget("a", 9))));
     let gone = widget("a", 9);
     let expected = [
-        Delta::Through(Revision(8)),
-        Delta::Gone { key: gone.key().clone(), last: LastState::Whole(gone), at: Revision(9) },
+        Delta::Bookmark(Revision(8)),
+        Delta::Deleted { key: gone.key().clone(), last: LastState::Whole(gone), at: Revision(9) },
     ];
     assert_eq!(stream.deltas(), expected);
     assert_eq!(stream.step(StreamEvent::Ended { lived: LONG }), watch(9));
@@ -384,11 +384,11 @@ impl Reader {
                 self.known.insert(name(&resource), resource.revision().0);
                 resource.revision()
             }
-            Delta::Gone { key, at, .. } | Delta::Unreadable { key, at, .. } => {
+            Delta::Deleted { key, at, .. } | Delta::Unreadable { key, at, .. } => {
                 self.known.remove(key.name());
                 at
             }
-            Delta::Through(at) => at,
+            Delta::Bookmark(at) => at,
         };
         assert!(self.through.is_some_and(|through| at.0 > through), "changes come in order, each once");
         self.through = Some(at.0);

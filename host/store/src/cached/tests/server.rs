@@ -267,7 +267,7 @@ impl ServerStream {
         }
         let previous = event.previous.clone();
         let mut delta = delta(event);
-        if let (Delta::Gone { last, .. }, Some(previous), true) = (&mut delta, previous, skips_overwritten) {
+        if let (Delta::Deleted { last, .. }, Some(previous), true) = (&mut delta, previous, skips_overwritten) {
             *last = LastState::Metadata(previous.metadata_alone());
         }
         self.pending.push_back(delta);
@@ -285,7 +285,7 @@ fn delta(event: Event) -> Delta {
     match kind {
         EventType::Added | EventType::Modified => Delta::Put(resource),
         EventType::Deleted => {
-            Delta::Gone { key: resource.key().clone(), last: LastState::Whole(resource), at: revision }
+            Delta::Deleted { key: resource.key().clone(), last: LastState::Whole(resource), at: revision }
         }
     }
 }
