@@ -12,8 +12,8 @@ use tokio::sync::{Mutex, watch};
 use self::parse::{Group, Root};
 use crate::requests::{Call, Requests};
 
-/// Shortest time between two questions for a kind that the catalog does not have.
-const REFRESH_INTERVAL_MIN: Duration = Duration::from_secs(3);
+/// Shortest time between two readings of the catalog that somebody asks for, or that a kind it lacks leads to.
+pub(crate) const REFRESH_INTERVAL_MIN: Duration = Duration::from_secs(3);
 
 /// Reads the catalog of a server, and keeps the last one.
 pub(crate) struct Discovery {

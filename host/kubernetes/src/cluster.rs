@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use homeostat_store::cached::{CachedState, DeltaStream, Incarnation, KeyLocks, Start, Upstream, UpstreamResponse};
+use homeostat_store::cached::{
+    CachedState, DeltaStream, Incarnation, KeyLocks, Start, Upstream, UpstreamResponse, jitter,
+};
 use homeostat_store::{
     Change, Error, Key, Kind, Page, Query, Request, RequestCounts, Resource, Result, Revision, ScaleRequest, View,
 };
@@ -15,19 +17,17 @@ use serde_json::{Value, json};
 use tokio::sync::{MutexGuard, Notify, watch};
 use tokio::task::AbortHandle;
 
-use crate::catalog::{Catalog, Discovery, ServedKind};
+use crate::catalog::{Catalog, Discovery, REFRESH_INTERVAL_MIN, ServedKind};
 use crate::document::UnreadableDocument;
 use crate::errors::RequestError;
 use crate::follow::machine::ListStrategy;
 use crate::follow::{KindStream, Subject};
-use crate::requests::{Call, Requests, spread};
+use crate::requests::{Call, Requests};
 use crate::settings::ClusterSettings;
 use crate::{path, read, write};
 
 /// Kinds, and resources, about which something is remembered.
 const KINDS_MAX: usize = 4096;
-/// Shortest time between two readings of the catalog that somebody asks for.
-const REFRESH_INTERVAL_MIN: Duration = Duration::from_secs(3);
 
 /// A cluster. [`open`](crate::open) puts a cache in front of it.
 pub struct Cluster {
@@ -162,7 +162,7 @@ impl Cluster {
         let interval = self.settings.catalog_interval;
         let task = tokio::spawn(async move {
             loop {
-                let wait = interval.mul_f64(0.8 + 0.4 * spread());
+                let wait = interval.mul_f64(0.8 + 0.4 * jitter());
                 // Either way the catalog is read: the wait has ended, or somebody asked.
                 let _ = tokio::time::timeout(wait, stale.notified()).await;
                 if let Err(error) = discovery.refresh(REFRESH_INTERVAL_MIN).await {

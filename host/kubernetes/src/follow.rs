@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use homeostat_store::cached::{Delta, DeltaStream, Start};
+use homeostat_store::cached::{Delta, DeltaStream, Start, jitter};
 use homeostat_store::{Error, Kind, Result, View};
 use http_body_util::BodyExt;
 use kube::client::Body;
@@ -18,7 +18,7 @@ use crate::document;
 use crate::errors::RequestError;
 use crate::lines::{LINE_BYTES_MAX, Line, Lines};
 use crate::path::Parameters;
-use crate::requests::{Call, Requests, spread};
+use crate::requests::{Call, Requests};
 
 /// Longest wait for a line of a list that is sent by a watch.
 const LIST_SILENCE_MAX: Duration = Duration::from_secs(30);
@@ -134,7 +134,7 @@ impl KindStream {
 
     fn call(&self, request: &StreamRequest) -> (Call, bool) {
         let limit = |limit: &Option<u32>| limit.map(|limit| limit.to_string());
-        let seconds = WATCH_SECONDS.0 + spread() * (WATCH_SECONDS.1 - WATCH_SECONDS.0);
+        let seconds = WATCH_SECONDS.0 + jitter() * (WATCH_SECONDS.1 - WATCH_SECONDS.0);
         let watch = Parameters::default()
             .with("watch", "true")
             .with("allowWatchBookmarks", "true")

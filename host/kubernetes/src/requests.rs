@@ -7,13 +7,13 @@
 
 pub(crate) mod pace;
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use homeostat_store::RequestCounts;
+use homeostat_store::cached::jitter;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
@@ -293,7 +293,7 @@ impl Drop for Permit<'_> {
 fn retry_wait(status: &Status, retries: u32) -> Option<Duration> {
     let asked = status.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0);
     let is_refusal = status.code == 429 || (status.code == 503 && asked.is_some());
-    is_refusal.then(|| pace::wait(asked.map(Duration::from_secs), retries, spread()))
+    is_refusal.then(|| pace::wait(asked.map(Duration::from_secs), retries, jitter()))
 }
 
 async fn error_status(response: http::Response<Body>) -> Status {
@@ -329,11 +329,4 @@ pub(crate) fn describe(error: &(dyn std::error::Error + 'static)) -> String {
     // Many errors repeat the text of their cause.
     texts.dedup_by(|cause, text| text.ends_with(cause.as_str()));
     texts.join(": ")
-}
-
-/// Returns a number between 0 and 1, another one each time. For waits that many clients would otherwise end
-/// together.
-pub(crate) fn spread() -> f64 {
-    let random = RandomState::new().hash_one(0_u8);
-    f64::from(u32::try_from(random >> 32).unwrap_or(0)) / f64::from(u32::MAX)
 }

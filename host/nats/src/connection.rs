@@ -13,6 +13,7 @@ use async_nats::{
     Client, ConnectOptions, Event, HeaderMap, Message, Request, RequestErrorKind, ServerError, Subscriber,
 };
 use bytes::Bytes;
+use homeostat_store::cached::{ExponentialBackoff, jitter};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -23,10 +24,10 @@ use crate::settings::{BucketSettings, Timings};
 
 /// Longest text of a server that is kept, in bytes.
 const TEXT_BYTES_MAX: usize = 512;
-/// Longest wait between two attempts to connect again.
-const RECONNECT_MAX: Duration = Duration::from_secs(5);
-/// Largest wait before the first of them, so that many hosts do not return in one moment.
-const RECONNECT_FIRST: Duration = Duration::from_millis(200);
+/// Wait between two attempts to connect again: at least a quarter of it, so that many attempts in a row are never
+/// without a wait.
+const RECONNECT_BACKOFF: ExponentialBackoff =
+    ExponentialBackoff { first: Duration::from_millis(200), longest: Duration::from_secs(5), spread: (0.25, 1.0) };
 
 /// Time between two looks whether there is a connection again. The client does not tell in time.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -215,7 +216,7 @@ fn options(settings: &BucketSettings, news: Arc<News>) -> ConnectOptions {
         .request_timeout(Some(timings.request))
         .ping_interval(timings.heartbeat)
         .require_tls(tls.required || tls.first)
-        .reconnect_delay_callback(|attempts| reconnect_delay(attempts, random()))
+        .reconnect_delay_callback(|attempts| reconnect_delay(attempts, jitter()))
         .event_callback(move |event| {
             news.tell(&event);
             async {}
@@ -232,20 +233,13 @@ fn options(settings: &BucketSettings, news: Arc<News>) -> ConnectOptions {
     options
 }
 
-/// Returns the wait before an attempt to connect: none before the first of a process, which `attempts` counts
-/// from 1.
-fn reconnect_delay(attempts: usize, random: u64) -> Duration {
-    let doublings = u32::try_from(attempts.saturating_sub(1)).unwrap_or(u32::MAX).min(8);
-    let ceiling = (RECONNECT_FIRST * 2_u32.pow(doublings)).min(RECONNECT_MAX);
-    let ceiling_ms = u64::try_from(ceiling.as_millis()).unwrap_or(u64::MAX);
-    // At least a quarter of it, so that many attempts in a row are never without a wait.
-    let floor_ms = if attempts <= 1 { 0 } else { ceiling_ms / 4 };
-    Duration::from_millis(floor_ms + random % (ceiling_ms - floor_ms + 1))
-}
-
-/// Returns a number to spread waits by.
-pub(crate) fn random() -> u64 {
-    uuid::Uuid::new_v4().as_u64_pair().0
+/// Returns the wait before an attempt to connect, which `attempts` counts from 1. The first attempt may be at once,
+/// and is spread so that many hosts do not return in one moment. `jitter` is from 0 to 1.
+fn reconnect_delay(attempts: usize, jitter: f64) -> Duration {
+    match u32::try_from(attempts).unwrap_or(u32::MAX) {
+        0 | 1 => RECONNECT_BACKOFF.first.mul_f64(jitter),
+        attempts => RECONNECT_BACKOFF.delay(attempts, jitter),
+    }
 }
 
 /// Returns the text of an error with its cause, which may be the text of a server.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::{HeaderMap, Message};
-use homeostat_store::cached::{CachedState, Delta, DeltaStream as _, Start};
+use homeostat_store::cached::{CachedState, Delta, DeltaStream as _, ExponentialBackoff, Start, jitter};
 use homeostat_store::semantics::{Decision, WritePlan};
 use homeostat_store::{Error, Key, Query, Request, Resource, Result, Write};
 use serde_json::json;
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use self::projection::{DesiredResource, KEY_ANNOTATION, spec_of, status_value, step, with_status};
 use crate::codec::{MARKER_REASON_HEADER, OPERATION_DELETE, OPERATION_HEADER};
-use crate::connection::{Connection, random};
+use crate::connection::Connection;
 use crate::errors::RequestResult;
 use crate::follow::BucketStream;
 use crate::follow::deliveries::{Deliveries, Source, StreamItem, header};
@@ -34,8 +34,9 @@ use crate::state::BucketState;
 
 /// Time after which the foreign bucket is listed again: a purge without a marker is seen by its absence.
 const LIST_EVERY: Duration = Duration::from_secs(10 * 60);
-/// Longest wait after a failure.
-const DELAY_MAX: Duration = Duration::from_secs(30);
+/// Wait before a bucket is listed again that could not be followed.
+const BACKOFF: ExponentialBackoff =
+    ExponentialBackoff { first: Duration::from_secs(1), longest: Duration::from_secs(30), spread: (0.5, 1.0) };
 /// Attempts of one step, when others write at the same time.
 const TRIES: usize = 8;
 /// Most keys of one foreign bucket.
@@ -71,18 +72,12 @@ pub(crate) async fn follow(state: Arc<BucketState>, foreign: ForeignBucket) {
             Ok(()) => failures = 0,
             Err(Error::Closed) => return,
             Err(error) => {
-                failures = if started.elapsed() > DELAY_MAX { 1 } else { failures.saturating_add(1) };
+                failures = if started.elapsed() > BACKOFF.longest { 1 } else { failures.saturating_add(1) };
                 tracing::warn!(bucket = foreign.bucket, %error, "a foreign bucket is not followed; it is listed again");
-                tokio::time::sleep(delay(failures, random())).await;
+                tokio::time::sleep(BACKOFF.delay(failures, jitter())).await;
             }
         }
     }
-}
-
-/// Returns the wait after so many failures in a row: it doubles from 1 s, and is spread below that by half.
-fn delay(failures: u32, random: u64) -> Duration {
-    let ceiling_ms = u64::try_from(DELAY_MAX.as_millis()).unwrap_or(u64::MAX).min(500 << failures.min(10));
-    Duration::from_millis(ceiling_ms / 2 + random % (ceiling_ms / 2))
 }
 
 /// One round over a foreign bucket: its list, then its changes.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_nats::HeaderMap;
 use async_nats::jetstream::message::StreamMessage;
 use bytes::Bytes;
-use homeostat_store::cached::{CachedState, UpstreamResponse};
+use homeostat_store::cached::{CachedState, UpstreamResponse, jitter};
 use homeostat_store::semantics::{self, Decision, WritePlan};
 use homeostat_store::{Error, Key, Kind, Request, Resource, Result, Revision, Target, Write, WriteResponse};
 
@@ -18,7 +18,7 @@ use self::attempt::{Attempts, LastValue, PublishAction, PublishReply, PublishedM
 use crate::codec::{
     EXPECTED_HEADER, FORMAT, FORMAT_HEADER, OPERATION_DELETE, OPERATION_HEADER, ValueContent, encode, encode_deleted,
 };
-use crate::connection::{Connection, random};
+use crate::connection::Connection;
 use crate::errors::{RequestError, RequestResult};
 use crate::read::unreadable;
 use crate::state::{BucketState, lock};
@@ -157,8 +157,7 @@ impl BucketState {
                 }
                 Err(failure) => return Err(self.refused(failure, what)),
             };
-            let spread = if let PublishReply::Stored(_) = reply { 0 } else { random() };
-            let mut next = attempts.answered(self.elapsed(), reply, spread);
+            let mut next = attempts.answered(self.elapsed(), reply, jitter());
             if next == PublishAction::Inspect {
                 // A lost connection is the most frequent reason, and often soon replaced.
                 let last = match connection.connected().await {
@@ -168,7 +167,7 @@ impl BucketState {
                 next = match last {
                     Ok(last) => {
                         let last = last.as_ref().map(last_of);
-                        attempts.inspected(self.elapsed(), PublishedMessage { id: &id, expected }, last, spread)
+                        attempts.inspected(self.elapsed(), PublishedMessage { id: &id, expected }, last, jitter())
                     }
                     Err(_) => PublishAction::Unknown,
                 };

@@ -11,6 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use homeostat_component::Severity;
+use homeostat_workqueue::Backoff;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -36,8 +37,9 @@ pub(crate) use room::{Capacity, RoomWait};
 pub(crate) use undelivered::UNDELIVERED_KEYS_MAX;
 pub(crate) use watch::{KeyMapper, WatchFeeder};
 
-/// The backoff of failed feeders: the first wait, and the maximum.
-const RESTART: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
+/// The backoff of failed feeders.
+const RESTART: Backoff =
+    Backoff { base: Duration::from_millis(200), max: Duration::from_secs(30), retries_max: None, jitter: 0.0 };
 /// A failed feeder that has not listed since counts as healthy after running this long, which is longer than
 /// any wait.
 const WELL_AFTER: Duration = Duration::from_secs(40);
@@ -102,8 +104,8 @@ pub(crate) async fn supervise(
         if started.elapsed() >= HEALTHY_AFTER {
             failures = 0;
         }
-        let delay = restart_delay(failures);
         failures += 1;
+        let delay = RESTART.delay(failures, 0);
         intake.mark_failed(&error);
         let message = format!("{} failed: {error}", feeder.name());
         context.event(&controller, None, Severity::Warning, "FeederFailed", &message);
@@ -122,12 +124,6 @@ async fn well_after_a_while(intake: &Intake) -> Infallible {
     tokio::time::sleep(WELL_AFTER).await;
     intake.mark_healthy();
     std::future::pending().await
-}
-
-/// Returns the wait after this many earlier failures. Doubles up to the cap.
-fn restart_delay(failures_before: u32) -> Duration {
-    let (base, max) = RESTART;
-    base.saturating_mul(2_u32.saturating_pow(failures_before)).min(max)
 }
 
 #[cfg(test)]

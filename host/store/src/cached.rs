@@ -20,6 +20,7 @@
 //! of the cache.
 
 mod availability;
+mod backoff;
 mod budget;
 mod key_locks;
 mod kind;
@@ -47,6 +48,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+pub use self::backoff::{ExponentialBackoff, jitter};
 pub use self::key_locks::KeyLocks;
 pub use self::options::{ContentRecord, KnownContent, Options, server_id};
 use self::shared_state::{KINDS_MAX, SharedState, User};

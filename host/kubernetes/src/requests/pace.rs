@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use homeostat_store::cached::ExponentialBackoff;
+
 /// Fewest requests in flight after many refusals.
 const LIMIT_MIN: usize = 4;
 /// Answers without a refusal after which the limit grows by one.
@@ -87,16 +89,17 @@ impl Pace {
 
 /// Longest wait that a server can ask for.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
-/// First and longest wait between tries where the server does not name one.
-const BACKOFF_MIN: Duration = Duration::from_millis(200);
-const BACKOFF_MAX: Duration = Duration::from_secs(5);
+/// Wait between tries. Its spread is also that of a wait that the server names.
+const BACKOFF: ExponentialBackoff =
+    ExponentialBackoff { first: Duration::from_millis(200), longest: Duration::from_secs(5), spread: (1.0, 1.5) };
 
 /// Returns the wait before the next try of a refused request: what the server asked for, else a doubling one.
-/// `retries` is the number of tries before, `spread` is between 0 and 1 and adds up to a half.
-pub(crate) fn wait(retry_after: Option<Duration>, retries: u32, spread: f64) -> Duration {
-    let doubled = BACKOFF_MIN.saturating_mul(1 << retries.min(10)).min(BACKOFF_MAX);
-    let base = retry_after.map_or(doubled, |asked| asked.min(RETRY_AFTER_MAX));
-    base.mul_f64(1.0 + spread.clamp(0.0, 1.0) / 2.0)
+/// `retries` is the number of tries before. `jitter` is from 0 to 1, and adds up to a half.
+pub(crate) fn wait(retry_after: Option<Duration>, retries: u32, jitter: f64) -> Duration {
+    match retry_after {
+        Some(asked) => BACKOFF.spread(asked.min(RETRY_AFTER_MAX), jitter),
+        None => BACKOFF.delay(retries.saturating_add(1), jitter),
+    }
 }
 
 #[cfg(test)]

@@ -1,20 +1,22 @@
 use std::time::Duration;
 
-use super::{RECONNECT_FIRST, RECONNECT_MAX, decode, reconnect_delay, sequence};
+use super::{RECONNECT_BACKOFF, decode, reconnect_delay, sequence};
 use crate::errors::RequestError;
 use crate::protocol::AccountInfo;
 
 #[test]
 fn waits_before_a_new_connection_grow_and_have_bounds() {
-    assert_eq!(reconnect_delay(1, 0), Duration::ZERO, "the first attempt may be at once");
+    let (first, longest) = (RECONNECT_BACKOFF.first, RECONNECT_BACKOFF.longest);
+    assert_eq!(reconnect_delay(1, 0.0), Duration::ZERO, "the first attempt may be at once");
+    assert_eq!(reconnect_delay(1, 1.0), first);
     for attempts in 1..1000 {
-        for random in [0, 7, u64::MAX] {
-            let wait = reconnect_delay(attempts, random);
-            assert!(wait <= RECONNECT_MAX, "{attempts}: {wait:?}");
-            assert!(attempts == 1 || wait >= RECONNECT_FIRST / 2, "{attempts}: {wait:?}");
+        for jitter in [0.0, 0.3, 1.0] {
+            let wait = reconnect_delay(attempts, jitter);
+            assert!(wait <= longest, "{attempts}: {wait:?}");
+            assert!(attempts == 1 || wait >= first / 2, "{attempts}: {wait:?}");
         }
     }
-    assert!(reconnect_delay(20, 0) >= RECONNECT_MAX / 4);
+    assert!(reconnect_delay(20, 0.0) >= longest / 4);
 }
 
 #[test]

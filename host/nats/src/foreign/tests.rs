@@ -5,7 +5,7 @@ use homeostat_store::semantics::{Decision, WritePlan};
 use homeostat_store::{Change, Error, Key, Kind, Precondition, Propagation, Resource, Write};
 use serde_json::json;
 
-use super::{DELAY_MAX, delay, guard};
+use super::{BACKOFF, guard};
 
 fn key() -> Key {
     Key::new(Kind::new("demo.dev", "v1", "Widget"), "", "a")
@@ -51,10 +51,10 @@ fn only_metadata_and_status_of_a_foreign_resource_can_be_written() {
 #[test]
 fn waits_after_failures_grow_and_have_bounds() {
     for failures in 1..100 {
-        for random in [0, 1, u64::MAX] {
-            let wait = delay(failures, random);
-            assert!(wait >= Duration::from_millis(500) && wait <= DELAY_MAX, "{failures}: {wait:?}");
+        for jitter in [0.0, 0.5, 1.0] {
+            let wait = BACKOFF.delay(failures, jitter);
+            assert!(wait >= Duration::from_millis(500) && wait <= BACKOFF.longest, "{failures}: {wait:?}");
         }
     }
-    assert!(delay(1, u64::MAX) <= Duration::from_secs(1) && delay(9, 0) >= DELAY_MAX / 2);
+    assert!(BACKOFF.delay(1, 1.0) <= Duration::from_secs(1) && BACKOFF.delay(9, 0.0) >= BACKOFF.longest / 2);
 }

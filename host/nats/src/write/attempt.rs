@@ -8,19 +8,22 @@
 //! Source: nats-server 2.15.1 compares the condition before it looks for a duplicate id, so a message that
 //! was stored and is sent again is answered with "wrong last sequence", not as a duplicate.
 //!
-//! Pure: the time and random numbers are arguments.
+//! Pure: the time and the jitter are arguments.
 
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
 
+use homeostat_store::cached::ExponentialBackoff;
+
 /// Writers that may come between, until a write gives up.
 const CONFLICTS_MAX: u32 = 16;
 /// Times that an unanswered message is sent again.
 const RESENDS_MAX: u32 = 2;
-/// Longest wait after a conflict, in milliseconds.
-const DELAY_MS_MAX: u64 = 50;
+/// Wait after a conflict. Even the first conflict may need none: the other writer has finished.
+const BACKOFF: ExponentialBackoff =
+    ExponentialBackoff { first: Duration::from_millis(2), longest: Duration::from_millis(50), spread: (0.0, 1.0) };
 
 /// The attempts of one write.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,11 +88,11 @@ impl Attempts {
     }
 
     /// Returns what to do after the answer to a message.
-    pub(crate) fn answered(&mut self, now: Duration, reply: PublishReply, random: u64) -> PublishAction {
+    pub(crate) fn answered(&mut self, now: Duration, reply: PublishReply, jitter: f64) -> PublishAction {
         match reply {
             PublishReply::Stored(sequence) => PublishAction::Done(sequence),
             PublishReply::WrongSequence if self.unanswered => PublishAction::Inspect,
-            PublishReply::WrongSequence => self.plan_again(now, random),
+            PublishReply::WrongSequence => self.plan_again(now, jitter),
             PublishReply::Silence => {
                 self.unanswered = true;
                 PublishAction::Inspect
@@ -104,7 +107,7 @@ impl Attempts {
         now: Duration,
         sent: PublishedMessage<'_>,
         last: Option<LastValue<'_>>,
-        random: u64,
+        jitter: f64,
     ) -> PublishAction {
         match last {
             Some(last) if last.id == Some(sent.id) => PublishAction::Done(last.sequence),
@@ -112,7 +115,7 @@ impl Attempts {
             // It replaced the state that the message expected, so the message came too late and never will be
             // stored.
             Some(LastValue { expected: Some(expected), .. }) if expected == sent.expected => {
-                self.plan_again(now, random)
+                self.plan_again(now, jitter)
             }
             _ => PublishAction::Unknown,
         }
@@ -126,14 +129,12 @@ impl Attempts {
         PublishAction::Resend
     }
 
-    fn plan_again(&mut self, now: Duration, random: u64) -> PublishAction {
+    fn plan_again(&mut self, now: Duration, jitter: f64) -> PublishAction {
         self.conflicts += 1;
         self.unanswered = false;
         if self.conflicts == CONFLICTS_MAX || now >= self.ends {
             return PublishAction::Contended;
         }
-        let ceiling = DELAY_MS_MAX.min(1 << self.conflicts.min(6));
-        // Even the first conflict may need no wait: the other writer has finished.
-        PublishAction::PlanAgain(Duration::from_millis(random % (ceiling + 1)))
+        PublishAction::PlanAgain(BACKOFF.delay(self.conflicts, jitter))
     }
 }

@@ -86,7 +86,7 @@ pub(super) async fn next(queue: &Queue<Key>) -> Key {
 
 #[test]
 fn the_wait_before_a_restart_doubles_and_is_capped() {
-    let waits: Vec<u128> = [0, 1, 2, 7, 8, 1000].map(|failures| restart_delay(failures).as_millis()).to_vec();
+    let waits: Vec<u128> = [1, 2, 3, 8, 9, 1001].map(|failures| RESTART.delay(failures, 0).as_millis()).to_vec();
     assert_eq!(waits, [200, 400, 800, 25_600, 30_000, 30_000]);
 }
 
@@ -254,7 +254,7 @@ async fn a_feeder_that_fails_after_its_list_reports_it_until_it_recovers() {
         }
         store.heal(On::Next, "App");
         store.heal(On::List, "App");
-        tokio::time::sleep(RESTART.1).await;
+        tokio::time::sleep(RESTART.max).await;
     }
     soon(supervised).await.unwrap();
     assert!(gate.failing().is_empty(), "one that is gone fails no more");

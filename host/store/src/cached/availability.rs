@@ -5,13 +5,15 @@ mod tests;
 
 use std::time::{Duration, SystemTime};
 
+use super::backoff::ExponentialBackoff;
 use super::options::{KnownContent, restored_id, server_id};
 use super::upstream::Incarnation;
 use crate::status::not_replaced;
 use crate::{Availability, Error, Result, Revision};
 
-/// First and longest wait between two attempts to contact a server that does not answer.
-const CONTACT_DELAY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+/// Wait between two attempts to contact a server that does not answer.
+const CONTACT_BACKOFF: ExponentialBackoff =
+    ExponentialBackoff { first: Duration::from_millis(200), longest: Duration::from_secs(5), spread: (0.5, 1.5) };
 
 /// Time over which streams are opened again once the server has come back: this much for each kind, and at
 /// most that much.
@@ -175,15 +177,8 @@ impl ServerState {
 
     /// Returns the wait before the next attempt to contact the server. `jitter` is from 0 to 1.
     pub(crate) fn contact_delay(&self, jitter: f64) -> Duration {
-        backoff(CONTACT_DELAY, self.failures, jitter)
+        CONTACT_BACKOFF.delay(self.failures, jitter)
     }
-}
-
-/// Returns the wait after `failures` failures in a row, from 1: the first wait, doubled by each further
-/// failure up to the longest, then between half and one and a half of that. `jitter` is from 0 to 1.
-pub(crate) fn backoff((first, longest): (Duration, Duration), failures: u32, jitter: f64) -> Duration {
-    let doublings = failures.saturating_sub(1).min(31);
-    first.saturating_mul(1 << doublings).min(longest).mul_f64(0.5 + jitter)
 }
 
 /// Returns the wait of one of `kinds` streams before it is opened again, once the server has come back.

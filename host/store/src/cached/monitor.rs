@@ -7,6 +7,7 @@ use tokio::sync::{Mutex, Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::availability::ServerState;
+use super::backoff::jitter;
 use super::options::{ContentRecord, KnownContent, Options, server_id};
 use super::upstream::{Incarnation, Upstream};
 use crate::{Availability, ClockAndIds, Error, Result, Revision};
@@ -66,7 +67,7 @@ impl Monitor {
             }
             let now = self.state();
             if !now.is_ready() {
-                let delay = if now.is_replaced() { REPLACED_DELAY } else { now.contact_delay(self.jitter()) };
+                let delay = if now.is_replaced() { REPLACED_DELAY } else { now.contact_delay(jitter()) };
                 sleep(delay).await;
             }
         }
@@ -242,12 +243,6 @@ impl Monitor {
     /// Records that the store was closed.
     pub(crate) fn close(&self) {
         self.change(ServerState::close);
-    }
-
-    /// Returns a number from 0 to 1, another one each time.
-    pub(crate) fn jitter(&self) -> f64 {
-        let number = xxhash_rust::xxh3::xxh3_64(self.clock.uid().as_bytes());
-        f64::from(u32::try_from(number >> 32).unwrap_or(0)) / f64::from(u32::MAX)
     }
 
     fn usable(&self) -> Result<()> {

@@ -5,17 +5,20 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::availability::{backoff, reopen_delay};
+use super::availability::reopen_delay;
+use super::backoff::{ExponentialBackoff, jitter};
 use super::budget::BudgetExceeded;
 use super::kind::{CachedKind, ListRefusal, PartialList, StaleList};
 use super::shared_state::SharedState;
 use super::upstream::{Delta, Start};
 use crate::{CacheState, Error, Revision};
 
-/// First and longest wait before a stream is opened again that failed although its server answers.
-const REOPEN_DELAY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
+/// Wait before a stream is opened again that failed although its server answers.
+const REOPEN_BACKOFF: ExponentialBackoff =
+    ExponentialBackoff { first: Duration::from_millis(500), longest: Duration::from_secs(5), spread: (0.5, 1.5) };
 /// The same for a kind that the server refuses.
-const REFUSED_DELAY: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(300));
+const REFUSED_BACKOFF: ExponentialBackoff =
+    ExponentialBackoff { first: Duration::from_secs(30), longest: Duration::from_secs(300), spread: (0.5, 1.5) };
 /// Wait before a kind is listed again that exceeded the memory.
 const FULL_DELAY: Duration = Duration::from_secs(60);
 /// Wait after a list that is older than what was shown. A second one is taken as the server's last word.
@@ -117,7 +120,7 @@ impl Reflector {
                 },
             };
             if has_waited {
-                sleep(reopen_delay(shared.kinds_len(), shared.monitor.jitter())).await;
+                sleep(reopen_delay(shared.kinds_len(), jitter())).await;
             }
             let end = tokio::select! {
                 biased;
@@ -243,24 +246,19 @@ impl Reflector {
     }
 
     async fn handle_error(&mut self, error: Error) -> Duration {
-        let jitter = self.shared.monitor.jitter();
-        let delays = match &error {
+        match &error {
             Error::Forbidden { .. } | Error::Unsupported { .. } => {
                 tracing::warn!(store = self.shared.upstream.name(), %error, "a kind is not cached; it is tried again");
                 self.kind.failed(error);
-                return backoff(REFUSED_DELAY, self.failures, jitter);
+                return REFUSED_BACKOFF.delay(self.failures, jitter());
             }
             Error::Expired { .. } | Error::FutureRevision { .. } => {
                 self.needs_list = true;
-                REOPEN_DELAY
             }
-            _ => {
-                self.shared.monitor.look().await;
-                REOPEN_DELAY
-            }
-        };
+            _ => self.shared.monitor.look().await,
+        }
         tracing::debug!(store = self.shared.upstream.name(), %error, "a stream of changes ended");
         self.kind.failed(error);
-        if self.failures == 1 { Duration::ZERO } else { backoff(delays, self.failures - 1, jitter) }
+        if self.failures == 1 { Duration::ZERO } else { REOPEN_BACKOFF.delay(self.failures - 1, jitter()) }
     }
 }

@@ -2,9 +2,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{
-    Attempts, CONFLICTS_MAX, DELAY_MS_MAX, LastValue, PublishAction, PublishReply, PublishedMessage, RESENDS_MAX,
-};
+use super::{Attempts, BACKOFF, CONFLICTS_MAX, LastValue, PublishAction, PublishReply, PublishedMessage, RESENDS_MAX};
 
 const END: Duration = Duration::from_secs(10);
 const NOW: Duration = Duration::from_secs(1);
@@ -16,63 +14,63 @@ fn last(sequence: u64, id: &'static str, expected: Option<u64>) -> Option<LastVa
 
 #[test]
 fn a_stored_message_is_done() {
-    assert_eq!(Attempts::until(END).answered(NOW, PublishReply::Stored(9), 0), PublishAction::Done(9));
+    assert_eq!(Attempts::until(END).answered(NOW, PublishReply::Stored(9), 0.0), PublishAction::Done(9));
 }
 
 #[test]
 fn a_conflict_plans_again_until_the_bound_with_bounded_waits() {
     let mut attempts = Attempts::until(END);
     for _ in 1..CONFLICTS_MAX {
-        let PublishAction::PlanAgain(wait) = attempts.answered(NOW, PublishReply::WrongSequence, u64::MAX) else {
+        let PublishAction::PlanAgain(wait) = attempts.answered(NOW, PublishReply::WrongSequence, 1.0) else {
             panic!("gave up")
         };
-        assert!(wait <= Duration::from_millis(DELAY_MS_MAX), "{wait:?}");
+        assert!(wait <= BACKOFF.longest, "{wait:?}");
     }
-    assert_eq!(attempts.answered(NOW, PublishReply::WrongSequence, 0), PublishAction::Contended);
+    assert_eq!(attempts.answered(NOW, PublishReply::WrongSequence, 0.0), PublishAction::Contended);
 }
 
 #[test]
 fn a_conflict_after_the_deadline_gives_up() {
-    assert_eq!(Attempts::until(END).answered(END, PublishReply::WrongSequence, 0), PublishAction::Contended);
+    assert_eq!(Attempts::until(END).answered(END, PublishReply::WrongSequence, 0.0), PublishAction::Contended);
 }
 
 #[test]
 fn an_unanswered_message_is_found_by_its_id() {
     let mut attempts = Attempts::until(END);
-    assert_eq!(attempts.answered(NOW, PublishReply::Silence, 0), PublishAction::Inspect);
-    assert_eq!(attempts.inspected(NOW, SENT, last(8, "mine", Some(7)), 0), PublishAction::Done(8));
+    assert_eq!(attempts.answered(NOW, PublishReply::Silence, 0.0), PublishAction::Inspect);
+    assert_eq!(attempts.inspected(NOW, SENT, last(8, "mine", Some(7)), 0.0), PublishAction::Done(8));
 }
 
 #[test]
 fn an_unanswered_message_that_is_not_there_is_sent_again_within_the_bound() {
     let mut attempts = Attempts::until(END);
     for _ in 0..RESENDS_MAX {
-        attempts.answered(NOW, PublishReply::Silence, 0);
-        assert_eq!(attempts.inspected(NOW, SENT, last(7, "before", Some(3)), 0), PublishAction::Resend);
+        attempts.answered(NOW, PublishReply::Silence, 0.0);
+        assert_eq!(attempts.inspected(NOW, SENT, last(7, "before", Some(3)), 0.0), PublishAction::Resend);
     }
-    attempts.answered(NOW, PublishReply::Silence, 0);
-    assert_eq!(attempts.inspected(NOW, SENT, last(7, "before", Some(3)), 0), PublishAction::Unknown);
+    attempts.answered(NOW, PublishReply::Silence, 0.0);
+    assert_eq!(attempts.inspected(NOW, SENT, last(7, "before", Some(3)), 0.0), PublishAction::Unknown);
     let mut late = Attempts::until(END);
-    late.answered(NOW, PublishReply::Silence, 0);
-    assert_eq!(late.inspected(END, SENT, last(7, "before", Some(3)), 0), PublishAction::Unknown);
+    late.answered(NOW, PublishReply::Silence, 0.0);
+    assert_eq!(late.inspected(END, SENT, last(7, "before", Some(3)), 0.0), PublishAction::Unknown);
 }
 
 #[test]
 fn a_conflict_of_a_message_that_was_sent_twice_may_be_its_own_first_copy() {
     let mut attempts = Attempts::until(END);
-    attempts.answered(NOW, PublishReply::Silence, 0);
-    assert_eq!(attempts.inspected(NOW, SENT, last(7, "before", None), 0), PublishAction::Resend);
-    assert_eq!(attempts.answered(NOW, PublishReply::WrongSequence, 0), PublishAction::Inspect);
-    assert_eq!(attempts.inspected(NOW, SENT, last(8, "mine", Some(7)), 0), PublishAction::Done(8));
+    attempts.answered(NOW, PublishReply::Silence, 0.0);
+    assert_eq!(attempts.inspected(NOW, SENT, last(7, "before", None), 0.0), PublishAction::Resend);
+    assert_eq!(attempts.answered(NOW, PublishReply::WrongSequence, 0.0), PublishAction::Inspect);
+    assert_eq!(attempts.inspected(NOW, SENT, last(8, "mine", Some(7)), 0.0), PublishAction::Done(8));
 }
 
 #[test]
 fn a_message_whose_place_another_one_took_is_planned_again() {
     let mut attempts = Attempts::until(END);
-    attempts.answered(NOW, PublishReply::Silence, 0);
-    assert_eq!(attempts.inspected(NOW, SENT, last(8, "other", Some(7)), 0), PublishAction::PlanAgain(Duration::ZERO));
+    attempts.answered(NOW, PublishReply::Silence, 0.0);
+    assert_eq!(attempts.inspected(NOW, SENT, last(8, "other", Some(7)), 0.0), PublishAction::PlanAgain(Duration::ZERO));
     assert_eq!(
-        attempts.answered(NOW, PublishReply::WrongSequence, 0),
+        attempts.answered(NOW, PublishReply::WrongSequence, 0.0),
         PublishAction::PlanAgain(Duration::ZERO),
         "a new message"
     );
@@ -82,16 +80,16 @@ fn a_message_whose_place_another_one_took_is_planned_again() {
 fn an_unanswered_message_that_may_have_been_overwritten_is_unknown() {
     for last in [last(9, "other", Some(8)), last(9, "other", None), None] {
         let mut attempts = Attempts::until(END);
-        attempts.answered(NOW, PublishReply::Silence, 0);
-        assert_eq!(attempts.inspected(NOW, SENT, last, 0), PublishAction::Unknown, "{last:?}");
+        attempts.answered(NOW, PublishReply::Silence, 0.0);
+        assert_eq!(attempts.inspected(NOW, SENT, last, 0.0), PublishAction::Unknown, "{last:?}");
     }
 }
 
 #[test]
 fn an_unanswered_creation_is_sent_again_while_there_is_no_value() {
     let mut attempts = Attempts::until(END);
-    attempts.answered(NOW, PublishReply::Silence, 0);
-    assert_eq!(attempts.inspected(NOW, PublishedMessage { id: "mine", expected: 0 }, None, 0), PublishAction::Resend);
+    attempts.answered(NOW, PublishReply::Silence, 0.0);
+    assert_eq!(attempts.inspected(NOW, PublishedMessage { id: "mine", expected: 0 }, None, 0.0), PublishAction::Resend);
 }
 
 /// One value of a subject with its history, as a server that may keep a message for later, store it and lose
@@ -150,12 +148,12 @@ proptest! {
             if arrive {
                 server.deliver_late();
             }
-            let mut next = attempts.answered(NOW, answer, 0);
+            let mut next = attempts.answered(NOW, answer, 0.0);
             if next == PublishAction::Inspect {
                 let sent = PublishedMessage { id: &id, expected };
                 let last = server.values.last();
                 let last = last.map(|(sequence, id, expected)| LastValue { sequence: *sequence, id: Some(id), expected: Some(*expected) });
-                next = attempts.inspected(NOW, sent, last, 0);
+                next = attempts.inspected(NOW, sent, last, 0.0);
             }
             match next {
                 PublishAction::Resend => {}
