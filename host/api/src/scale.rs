@@ -4,6 +4,7 @@ use axum::Json;
 use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 use homeostat_runtime::{ScalePaths, ScaleSource};
+use homeostat_store::json_pointer::unescape;
 use homeostat_store::{Change, Key, Precondition, Resource, Revision, Write};
 use serde_json::{Map, Value, json};
 
@@ -144,6 +145,5 @@ fn match_labels(selector: &Map<String, Value>) -> String {
 
 /// Returns a document with only this value, at a JSON pointer.
 fn nested(pointer: &str, value: Value) -> Value {
-    let name = |word: &str| word.replace("~1", "/").replace("~0", "~");
-    pointer.rsplit('/').filter(|word| !word.is_empty()).fold(value, |inner, word| json!({ name(word): inner }))
+    pointer.rsplit('/').filter(|word| !word.is_empty()).fold(value, |inner, word| json!({ unescape(word): inner }))
 }

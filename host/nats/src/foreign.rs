@@ -20,11 +20,11 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use self::projection::{DesiredResource, KEY_ANNOTATION, spec_of, status_value, step, with_status};
-use crate::codec::{MARKER_REASON_HEADER, OPERATION_DELETE, OPERATION_HEADER};
+use crate::codec::{EXPECTED_HEADER, MARKER_REASON_HEADER, OPERATION_DELETE, OPERATION_HEADER};
 use crate::connection::Connection;
 use crate::errors::RequestResult;
 use crate::follow::BucketStream;
-use crate::follow::deliveries::{Deliveries, Source, StreamItem, header};
+use crate::follow::deliveries::{Deliveries, Source, StreamItem};
 use crate::follow::machine::ConsumerMachine;
 use crate::pattern::KeyPattern;
 use crate::protocol::{Deliver, StreamInfo};
@@ -140,8 +140,7 @@ impl<'a> Follower<'a> {
 
     /// Takes a value or a marker of the foreign bucket.
     async fn take(&mut self, message: &Message) -> Result<()> {
-        let is_marker = header(message, MARKER_REASON_HEADER).is_some()
-            || matches!(header(message, OPERATION_HEADER), Some(OPERATION_DELETE | "PURGE"));
+        let is_marker = message.headers.as_ref().is_some_and(is_marker);
         let Some((key, desired)) = self.desired(&message.subject, &message.payload) else { return Ok(()) };
         if let Some(listed) = &mut self.listed
             && !is_marker
@@ -297,6 +296,6 @@ fn is_marker(headers: &HeaderMap) -> bool {
 
 fn expecting(sequence: u64) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    headers.insert("Nats-Expected-Last-Subject-Sequence", sequence.to_string());
+    headers.insert(EXPECTED_HEADER, sequence.to_string());
     headers
 }

@@ -14,7 +14,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::Result;
+use crate::{Result, json_pointer};
 
 /// Values that one path returns at most.
 const FOUND_MAX: usize = 1000;
@@ -67,7 +67,7 @@ impl JsonPath {
     /// Returns the JSON pointer (RFC 6901) to the same field; `None` unless the path consists of names only.
     pub fn pointer(&self) -> Option<String> {
         let word = |step: &Step| match step {
-            Step::Field(name) => Some(format!("/{}", name.replace('~', "~0").replace('/', "~1"))),
+            Step::Field(name) => Some(format!("/{}", json_pointer::escape(name))),
             Step::Item(_) | Step::All | Step::Where(_) => None,
         };
         self.is_plain().then(|| self.steps.iter().filter_map(word).collect())

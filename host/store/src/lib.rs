@@ -25,6 +25,7 @@ mod fields;
 mod fixture;
 pub mod garbage;
 mod history;
+pub mod json_pointer;
 pub mod jsonpath;
 mod listing;
 pub mod memory;

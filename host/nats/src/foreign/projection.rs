@@ -11,6 +11,7 @@
 #[cfg(test)]
 mod tests;
 
+use homeostat_store::json_pointer::unescape;
 use homeostat_store::{Kind, Precondition, Propagation, Resource, Write};
 use serde_json::{Map, Value, json};
 
@@ -44,7 +45,7 @@ pub(crate) fn spec_of(payload: &[u8], form: ValueForm, status: Option<&str>) -> 
     if let Some((parent, field)) = status.and_then(|pointer| pointer.rsplit_once('/'))
         && let Some(parent) = value.pointer_mut(parent).and_then(Value::as_object_mut)
     {
-        parent.remove(&field.replace("~1", "/").replace("~0", "~"));
+        parent.remove(&unescape(field));
     }
     match form {
         ValueForm::Spec => Ok(value),
@@ -131,7 +132,7 @@ pub(crate) fn with_status(payload: &[u8], pointer: &str, status: &Value) -> Opti
     let mut value: Value = serde_json::from_slice(payload).ok()?;
     let (parent, field) = pointer.rsplit_once('/')?;
     let parent = value.pointer_mut(parent)?.as_object_mut()?;
-    let field = field.replace("~1", "/").replace("~0", "~");
+    let field = unescape(field);
     if parent.get(&field) == Some(status) {
         return None;
     }

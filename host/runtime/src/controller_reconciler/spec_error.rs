@@ -62,7 +62,7 @@ impl PathSegment {
 
     fn pointer(&self) -> String {
         match self {
-            Self::Field(name) => format!("/{}", name.replace('~', "~0").replace('/', "~1")),
+            Self::Field(name) => format!("/{}", homeostat_store::json_pointer::escape(name)),
             Self::Item(at) => format!("/{at}"),
         }
     }
