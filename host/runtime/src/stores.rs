@@ -64,7 +64,7 @@ impl Stores {
     pub(crate) fn defines(&self, kind: &Kind) -> bool {
         match self {
             Self::One(_) => false,
-            Self::Routed(store) => store.part(kind).store.schemas().is_none(),
+            Self::Routed(store) => store.part(kind).store.server_validates(),
         }
     }
 

@@ -155,6 +155,12 @@ impl Error {
         Self::unavailable(format!("the document of {key} cannot be read: {reason}"))
     }
 
+    /// Returns whether a list failed for a reason that concerns one kind: the caller may not list it, or it is not
+    /// served.
+    pub fn concerns_one_kind(&self) -> bool {
+        matches!(self, Self::Forbidden { .. } | Self::Unsupported { .. } | Self::NotFound { .. })
+    }
+
     pub(crate) fn not_found(key: &Key) -> Self {
         Self::NotFound { what: key.to_string() }
     }

@@ -271,7 +271,7 @@ impl Job<'_> {
     async fn move_references(&self) -> Result<()> {
         let (stores, lives) = (self.stores, &self.stores.part(self.kind).name);
         let mut kinds = stores.kinds().await?;
-        for part in stores.parts().iter().filter(|part| is_cluster(&*part.store)) {
+        for part in stores.parts().iter().filter(|part| part.store.server_validates()) {
             kinds.extend(stores.names.known(&part.name));
         }
         for kind in kinds {
@@ -283,7 +283,7 @@ impl Job<'_> {
                     Ok(Some(dependent)) => dependent,
                     Ok(None) => break,
                     // As everywhere else, the host may not read each kind of a cluster.
-                    Err(Error::Forbidden { .. } | Error::Unsupported { .. } | Error::NotFound { .. }) => break,
+                    Err(error) if error.concerns_one_kind() => break,
                     Err(error) => return Err(error),
                 };
                 let is_old = dependent.owners().iter().any(|owner| {
@@ -332,7 +332,7 @@ impl Job<'_> {
 
     fn check_movable(&self, at: usize) -> Result<()> {
         let StorePart { name, store } = &self.stores.parts[at];
-        if is_cluster(&**store) {
+        if store.server_validates() {
             let what = format!("move of {} from or to store {name}", KindPattern::of(self.kind));
             let reason = "the server of a cluster gives uids and times of its own".to_owned();
             return Err(Error::Unsupported { what, reason });
@@ -379,10 +379,6 @@ impl ConcurrentWrites {
         while self.join().await? {}
         Ok(())
     }
-}
-
-fn is_cluster(store: &dyn Store) -> bool {
-    store.schemas().is_none()
 }
 
 fn without_revision(resource: &Resource) -> Value {

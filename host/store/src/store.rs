@@ -195,6 +195,11 @@ pub trait Store: Send + Sync + 'static {
     /// declares a kind sets its schema here.
     fn schemas(&self) -> Option<&Schemas>;
 
+    /// Returns whether a server validates and merges the documents. It also defines the kinds then.
+    fn server_validates(&self) -> bool {
+        self.schemas().is_none()
+    }
+
     /// Watches changes with a revision above `from`, each once, in the order of their revisions.
     ///
     /// A store that is far away may leave out a state that was overwritten before the store saw it. The event's

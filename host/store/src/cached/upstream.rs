@@ -43,6 +43,11 @@ pub trait Upstream: Send + Sync + 'static {
         None
     }
 
+    /// Returns whether the server validates and merges the documents.
+    fn server_validates(&self) -> bool {
+        self.schemas().is_none()
+    }
+
     /// Returns the name under which the server knows a field manager.
     fn manager(&self, manager: &str) -> String {
         manager.to_owned()

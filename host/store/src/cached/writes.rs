@@ -44,7 +44,7 @@ impl SharedState {
     /// As [`Store::submit`](crate::Store::submit).
     pub(super) async fn submit(&self, mut request: Request) -> Result<WriteResponse> {
         // The server takes documents that this host could not read.
-        if self.upstream.schemas().is_none()
+        if self.upstream.server_validates()
             && let Some(value) = request.write.value_mut()
         {
             validate::nesting("document", value)?;
@@ -116,7 +116,7 @@ impl SharedState {
     /// tells by itself.
     fn unchanged(&self, request: &Request, cached: &CachedState) -> Option<WriteResponse> {
         let CachedState::Known { resource: Some(resource), at: _ } = cached else { return None };
-        if self.upstream.schemas().is_some() {
+        if !self.upstream.server_validates() {
             return None;
         }
         is_unchanged(request, resource, |manager| self.upstream.manager(manager)).then(|| {
