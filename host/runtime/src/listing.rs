@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use homeostat_store::{Kind, Query, Resource, Revision, Store};
-
-/// Page size of lists.
-const PAGE_ITEMS: usize = 500;
+use homeostat_store::{Kind, Query, Resource, ResourcePages, Revision, Store};
 
 /// Calls `each` with every resource of a kind, page by page, and returns the revision to watch from.
 ///
@@ -17,15 +14,9 @@ pub(crate) async fn for_each_listed(
     mut each: impl FnMut(&Arc<Resource>) + Send,
 ) -> homeostat_store::Result<Revision> {
     let view = store.watched_view(kind);
-    let mut query = Query { limit: Some(PAGE_ITEMS), view, ..Query::all(kind.clone()) };
-    let mut first = None;
-    loop {
-        let page = store.list(&query).await?;
-        page.items.iter().for_each(&mut each);
-        let first = *first.get_or_insert(page.revision);
-        match page.next {
-            Some(next) => query.from = Some(next),
-            None => return Ok(first),
-        }
+    let mut pages = ResourcePages::new(store, Query { view, ..Query::all(kind.clone()) });
+    while let Some(page) = pages.next_page().await? {
+        page.iter().for_each(&mut each);
     }
+    Ok(pages.revision().expect("a list has at least one page"))
 }

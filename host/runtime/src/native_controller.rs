@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use homeostat_store::{Error, Event, EventType, Query, Resource, Revision, Scope, Store};
+use homeostat_store::{Error, Event, EventType, Query, Resource, ResourcePages, Revision, Scope, Store};
 use homeostat_workqueue::{AddError, Backoff, Claim, Key, Next, Options, Priority, Queue};
 use tokio::sync::Notify;
 use tokio::task::{Id, JoinError, JoinSet, coop};
@@ -27,8 +27,6 @@ use tokio_util::sync::CancellationToken;
 /// The wait before another list or watch, after failures of them in a row.
 const WATCH_BACKOFF: Backoff =
     Backoff { base: Duration::from_millis(50), max: Duration::from_secs(30), retries_max: None, jitter: 0.0 };
-/// Page size of lists.
-const PAGE_ITEMS: usize = 500;
 
 /// A controller of the host, written in Rust.
 #[async_trait]
@@ -157,16 +155,9 @@ impl<R: NativeReconciler> NativeController<R> {
             Scope::Everything => self.store.kinds().await?,
         };
         for kind in kinds {
-            let mut query = Query { limit: Some(PAGE_ITEMS), ..Query::all(kind) };
-            loop {
-                let page = self.store.list(&query).await?;
-                for resource in page.items {
-                    self.handle(&listed(resource)).await;
-                }
-                match page.next {
-                    Some(next) => query.from = Some(next),
-                    None => break,
-                }
+            let mut pages = ResourcePages::new(&*self.store, Query::all(kind));
+            while let Some(resource) = pages.next().await? {
+                self.handle(&listed(resource)).await;
             }
         }
         for item in self.reconciler.tracked() {

@@ -51,7 +51,7 @@ mod write;
 pub use clock::{ClockAndIds, SystemClockAndIds};
 pub use error::{Error, FieldConflict, Result};
 pub use event_sink::{EventRecord, EventSink};
-pub use listing::continue_after;
+pub use listing::{ResourcePages, continue_after};
 pub use model::{FarOwner, Key, Kind, OwnerReference, Resource, Revision, Target, View};
 pub use patch::Change;
 pub use routed::{OwnerKinds, RoutedStore, STORES_MAX, StorePart};

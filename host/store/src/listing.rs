@@ -5,12 +5,14 @@
 //! long as the history reaches back to its first page. [`changes_since`] caches the changed keys between pages.
 
 pub(crate) mod changes_since;
+mod pages;
 mod server_token;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
+pub use self::pages::ResourcePages;
 pub(crate) use self::server_token::{ServerToken, ServerTokens};
 use crate::model::Path;
 use crate::{Error, Key, PAGE_BYTES_MAX, Page, Query, Resource, Result, Revision};

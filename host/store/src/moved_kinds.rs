@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 
 use super::Digest;
 use crate::routes::{HOME, KindPattern, RULES_MAX, Routes};
-use crate::{Error, Kind, Query, Result, Store};
+use crate::{Error, Kind, Query, ResourcePages, Result, Store};
 
 /// Bytes of the file at most.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -111,7 +111,7 @@ impl Record {
 /// Returns the digest of the resources of a kind.
 async fn digest_of(store: &dyn Store, kind: &Kind) -> Result<Digest> {
     let mut digest = Digest::default();
-    let mut pages = super::pages::Pages::new(store, Query::all(kind.clone()));
+    let mut pages = ResourcePages::new(store, Query::all(kind.clone()));
     while let Some(resource) = pages.next().await? {
         digest.add(&resource);
     }

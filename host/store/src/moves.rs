@@ -7,7 +7,7 @@
 //!
 //! Deliberately absent: routes, which a person changes, and clusters, which give uids and times of their own.
 
-mod pages;
+mod pairs;
 mod records;
 #[cfg(test)]
 mod tests;
@@ -19,14 +19,14 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use xxhash_rust::xxh3::Xxh3;
 
-use self::pages::{Pages, Pair, Pairs};
+use self::pairs::{Pair, Pairs};
 pub use self::records::MovedKinds;
 use crate::far_owner::{self, OwnerStore};
 use crate::routed::movable::{MovableStore, number};
 use crate::routes::{KindPattern, is_reserved};
 use crate::{
-    Error, Kind, Precondition, Propagation, Query, Request, Resource, Result, RoutedStore, Store, StorePart, View,
-    Write,
+    Error, Kind, Precondition, Propagation, Query, Request, Resource, ResourcePages, Result, RoutedStore, Store,
+    StorePart, View, Write,
 };
 
 /// Concurrent writes: they share the store's syncs.
@@ -191,7 +191,10 @@ impl Job<'_> {
     /// the source.
     async fn pass(&self, target: &Arc<MovableStore>, to: &Arc<str>, writes: bool) -> Result<(u64, Digest)> {
         let query = Query::all(self.kind.clone());
-        let mut pairs = Pairs { source: Pages::new(self.stores, query.clone()), target: Pages::new(&**target, query) };
+        let mut pairs = Pairs {
+            source: ResourcePages::new(self.stores, query.clone()),
+            target: ResourcePages::new(&**target, query),
+        };
         let (mut writing, mut digest, mut differing) = (ConcurrentWrites::of(target), Digest::default(), 0);
         while let Some(Pair { source, target: former }) = pairs.next().await? {
             let Some(source) = source.filter(|source| former.as_ref().is_none_or(|it| it.uid() == source.uid())) else {
@@ -244,7 +247,7 @@ impl Job<'_> {
         }
         for _ in 0..PASSES_MAX {
             let mut writing = ConcurrentWrites::of(part);
-            let mut pages = Pages::new(&**part, Query::all((*kind).clone()));
+            let mut pages = ResourcePages::new(&**part, Query::all((*kind).clone()));
             let mut found = 0;
             while let Some(resource) = pages.next().await? {
                 found += 1;
@@ -277,7 +280,7 @@ impl Job<'_> {
         for kind in kinds {
             let place = &stores.part(&kind).name;
             let expected = (place != lives).then_some(lives);
-            let mut pages = Pages::new(stores, Query::all(kind.clone()));
+            let mut pages = ResourcePages::new(stores, Query::all(kind.clone()));
             loop {
                 let dependent = match pages.next().await {
                     Ok(Some(dependent)) => dependent,

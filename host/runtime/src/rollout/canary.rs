@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use homeostat_store::{Key, Kind, LabelRequirement, Query, Resource, Selector};
+use homeostat_store::{Key, Kind, LabelRequirement, Query, Resource, ResourcePages, Selector};
 
 use super::deal::{DEALT_MAX, even_salt};
 use super::shadow::ShadowSlot;
@@ -13,9 +13,6 @@ use super::{CanaryPlan, CanaryStep, Deal, Gate, KeySplit, PinnedKeys, Share, Tra
 use crate::controller::{Controller, KeyFilter, ResetParked, SwapReport};
 use crate::slot::LoadedVersion;
 use crate::{Definition, Error};
-
-/// Page size when listing the resources that labels select.
-const PAGE_ITEMS: usize = 500;
 
 /// A canary, by the controller that runs it. Its step lies in the controller's slot.
 pub(super) struct Canary {
@@ -203,31 +200,26 @@ impl Canary {
                 && trial.as_ref().is_none_or(|trial| may_get(&trial.loaded))
                 && !chosen.is_some_and(|selector| selector.matches(resource))
         };
-        let (mut keys, mut query) = (Vec::new(), Query { limit: Some(PAGE_ITEMS), ..Query::all(kind.clone()) });
-        loop {
-            let page = self.controller.context.store.list(&query).await?;
-            let room = DEALT_MAX - keys.len();
-            keys.extend(
-                page.items.iter().filter(|resource| is_dealt(resource)).take(room).map(|item| item.key().clone()),
-            );
-            match page.next.filter(|_| keys.len() < DEALT_MAX) {
-                Some(next) => query.from = Some(next),
-                None => return Ok(keys),
+        let mut keys = Vec::new();
+        let mut pages = ResourcePages::new(&*self.controller.context.store, Query::all(kind.clone()));
+        while keys.len() < DEALT_MAX
+            && let Some(resource) = pages.next().await?
+        {
+            if is_dealt(&resource) {
+                keys.push(resource.key().clone());
             }
         }
+        Ok(keys)
     }
 
     /// Returns the keys whose resources match the selector now, within the bound.
     async fn pinned_keys(&self, kind: Kind, selector: Selector, salt: u64) -> homeostat_store::Result<PinnedKeys> {
         let mut chosen = PinnedKeys::default();
-        let mut query = Query { selector, limit: Some(PAGE_ITEMS), ..Query::all(kind) };
-        loop {
-            let page = self.controller.context.store.list(&query).await?;
-            chosen = chosen.and(page.items.iter().map(|resource| key_hash(resource.key(), salt)));
-            match page.next {
-                Some(next) => query.from = Some(next),
-                None => return Ok(chosen),
-            }
+        let query = Query { selector, ..Query::all(kind) };
+        let mut pages = ResourcePages::new(&*self.controller.context.store, query);
+        while let Some(page) = pages.next_page().await? {
+            chosen = chosen.and(page.iter().map(|resource| key_hash(resource.key(), salt)));
         }
+        Ok(chosen)
     }
 }
