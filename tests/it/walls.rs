@@ -108,7 +108,7 @@ const OPENERS: [&str; 11] = [
     "host/api/src/tls.rs",
     "host/cli/src/bench.rs",
     "host/cli/src/build.rs",
-    "host/cli/src/stores_file/kubernetes.rs",
+    "host/cli/src/stores_config/kubernetes.rs",
     "host/component/src/cache/seal.rs",
     "host/files/src/blob_folder.rs",
     "host/store/src/embedded/read_ahead.rs",

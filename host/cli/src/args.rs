@@ -10,10 +10,10 @@ use crate::compile::CompileArgs;
 use crate::dev::DevArgs;
 use crate::global::Global;
 use crate::inspect::InspectArgs;
+use crate::offline_store::{FsckArgs, RestoreArgs};
 use crate::registry::{PullArgs, PushArgs};
 use crate::serve::RunArgs;
 use crate::signatures::{KeygenArgs, SignArgs, VerifyArgs};
-use crate::store_file::{FsckArgs, RestoreArgs};
 
 /// Run controllers that are WebAssembly components
 ///

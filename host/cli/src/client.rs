@@ -42,7 +42,7 @@ const NO_TOKEN: &str =
 
 /// The format of the answer to a request for resources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum ResponseFormat {
+pub(crate) enum ResourceFormat {
     /// The documents as the host stores them.
     #[default]
     Documents,
@@ -50,7 +50,7 @@ pub(crate) enum ResponseFormat {
     Table,
 }
 
-impl ResponseFormat {
+impl ResourceFormat {
     fn accept(self) -> &'static str {
         match self {
             Self::Documents => "application/json",
@@ -92,14 +92,14 @@ impl Client {
     /// # Errors
     /// [`Unreachable`] and [`ApiError`].
     pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Value> {
-        self.get_as(ResponseFormat::Documents, path).await
+        self.get_as(ResourceFormat::Documents, path).await
     }
 
     /// Reads one document or one list in a format.
     ///
     /// # Errors
     /// [`Unreachable`] and [`ApiError`].
-    pub(crate) async fn get_as(&self, format: ResponseFormat, path: &str) -> anyhow::Result<Value> {
+    pub(crate) async fn get_as(&self, format: ResourceFormat, path: &str) -> anyhow::Result<Value> {
         self.json(self.request(Method::GET, path, headers(format, ""), "").await?).await
     }
 
@@ -114,7 +114,7 @@ impl Client {
         content_type: &'static str,
         body: impl Into<Body>,
     ) -> anyhow::Result<ApiResponse> {
-        let response = self.request(method, path, headers(ResponseFormat::Documents, content_type), body).await?;
+        let response = self.request(method, path, headers(ResourceFormat::Documents, content_type), body).await?;
         let change = response
             .headers()
             .get("homeostat-change")
@@ -162,14 +162,14 @@ impl Client {
     /// # Errors
     /// [`Unreachable`] and [`ApiError`].
     pub(crate) async fn lines(&self, path: &str) -> anyhow::Result<LineStream> {
-        self.lines_as(ResponseFormat::Documents, path).await
+        self.lines_as(ResourceFormat::Documents, path).await
     }
 
     /// Opens a watch whose events have their resources in a format.
     ///
     /// # Errors
     /// [`Unreachable`] and [`ApiError`].
-    pub(crate) async fn lines_as(&self, format: ResponseFormat, path: &str) -> anyhow::Result<LineStream> {
+    pub(crate) async fn lines_as(&self, format: ResourceFormat, path: &str) -> anyhow::Result<LineStream> {
         let response = self.request(Method::GET, path, headers(format, ""), "").await?;
         Ok(LineStream { response, buffer: Vec::new(), address: self.address.clone() })
     }
@@ -239,7 +239,7 @@ impl Client {
 }
 
 /// Returns the headers of a request. An empty `content_type` means no body.
-fn headers(format: ResponseFormat, content_type: &'static str) -> HeaderMap {
+fn headers(format: ResourceFormat, content_type: &'static str) -> HeaderMap {
     let mut headers = HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(format.accept()))]);
     if !content_type.is_empty() {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));

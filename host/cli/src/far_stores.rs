@@ -23,7 +23,7 @@ use homeostat_store::{Options, RoutedStore, Store, StorePart};
 use crate::content_records::ContentRecords;
 use crate::exit;
 use crate::layout::MOVES;
-use crate::stores_file::{NamedStore, Storage, StoresFile};
+use crate::stores_config::{NamedStore, Storage, StoresConfig};
 
 /// The pause between two looks at stores that are waited for. No server is asked.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -36,7 +36,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// # Errors
 /// When a rule of the file hides resources of the host's own store or shows an old copy of a kind, and when the memory
 /// of their content or of moved kinds is damaged.
-pub(crate) async fn open(home: Arc<dyn Store>, file: Option<StoresFile>, data: &Path) -> Result<Stores> {
+pub(crate) async fn open(home: Arc<dyn Store>, file: Option<StoresConfig>, data: &Path) -> Result<Stores> {
     let path = data.join(MOVES);
     let moved = MovedKinds::open(path.clone()).with_context(|| format!("cannot read {}", path.display()));
     let mut moved = moved.map_err(|error| exit::failed(format!("{error:#}: restore it from a backup")))?;
@@ -44,7 +44,7 @@ pub(crate) async fn open(home: Arc<dyn Store>, file: Option<StoresFile>, data: &
         Some(file) => file,
         None if moved.is_empty() => return Ok(Stores::One(home)),
         // The revisions of moved kinds go on.
-        None => StoresFile::empty(),
+        None => StoresConfig::empty(),
     };
     let settled = moved.settle(&file.routes, &*home).await;
     settled.map_err(|(kind, reason)| file.refuse_route(&kind, &reason))?;

@@ -36,6 +36,7 @@ mod inspect;
 mod layout;
 mod manifest;
 mod memory;
+mod offline_store;
 mod open_files;
 mod output;
 mod permissions;
@@ -47,8 +48,7 @@ mod signals;
 mod signatures;
 mod sources;
 mod store;
-mod store_file;
-mod stores_file;
+mod stores_config;
 mod terminal;
 mod watcher;
 
@@ -132,8 +132,8 @@ async fn run(command: Command, global: global::Global) -> anyhow::Result<ExitCod
         Command::Grants(args) => grants::run(args, &global).await,
         Command::Kubeconfig(args) => kubeconfig::run(args, &global),
         Command::Backup(args) => backup::run(args, &global).await,
-        Command::Restore(args) => store_file::run_restore(args, &global).await,
-        Command::Fsck(args) => store_file::run_fsck(args, &global).await,
+        Command::Restore(args) => offline_store::run_restore(args, &global).await,
+        Command::Fsck(args) => offline_store::run_fsck(args, &global).await,
         Command::Queue(args) => queue::run(args, &global).await,
         Command::Top(args) => top::run(args, &global).await,
         Command::Stores(args) => stores::run(args, &global).await,

@@ -33,7 +33,7 @@ use crate::registry;
 use crate::secrets::SecretFolder;
 use crate::signals::Signals;
 use crate::store::{self, StoreChoice};
-use crate::stores_file::StoresFile;
+use crate::stores_config::StoresConfig;
 use crate::terminal::Screen;
 
 /// How long running reconciles may take to finish at shutdown.
@@ -247,10 +247,10 @@ impl FolderHost {
         open_files::raise_limit();
         let policy = signatures.as_deref().map(Policy::read).transpose().context("cannot read the signature policy")?;
         let registry = registry::registry(Some(data.join(layout::PULLED)))?;
-        let stores_file = StoresFile::find(stores.as_deref(), folder, secrets.as_deref())?;
-        let skipped = stores_file.as_ref().map(|file| file.path().to_owned());
+        let stores_config = StoresConfig::find(stores.as_deref(), folder, secrets.as_deref())?;
+        let skipped = stores_config.as_ref().map(|file| file.path().to_owned());
         let (home, backups) = store::open(*store, &data).await?;
-        let stores = far_stores::open(home, stores_file, &data).await?;
+        let stores = far_stores::open(home, stores_config, &data).await?;
         if let Some(Span(most)) = wait_for_stores {
             far_stores::wait(&stores, *most).await?;
         }

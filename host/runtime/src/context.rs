@@ -10,7 +10,7 @@ use homeostat_workqueue::SharedCapacity;
 use tokio::runtime::Handle;
 
 use crate::declarations::Declarations;
-use crate::kinds::OwnerNames;
+use crate::kinds::OwnerKindResolver;
 use crate::scheduler::Scheduler;
 use crate::shared_watches::SharedWatches;
 use crate::{CodeSource, Error, EventLog, Kinds, LogBook, Observer, Options, Stores};
@@ -64,7 +64,7 @@ impl Context {
         } = options;
         let kinds = Arc::new(Kinds::of_stores(&stores));
         if let Stores::Routed(stores) = &stores {
-            stores.set_owner_kinds(Arc::new(OwnerNames(Arc::downgrade(&kinds))));
+            stores.set_owner_kinds(Arc::new(OwnerKindResolver(Arc::downgrade(&kinds))));
         }
         let store = stores.whole();
         Ok(Self {

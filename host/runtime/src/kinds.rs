@@ -16,10 +16,10 @@ use crate::{Error, Stores, host_kinds, manifest};
 
 mod info;
 mod lookup;
-mod owner_names;
+mod owner_kind_resolver;
 mod server_kinds;
 
-pub(crate) use owner_names::OwnerNames;
+pub(crate) use owner_kind_resolver::OwnerKindResolver;
 use server_kinds::ServerKinds;
 
 pub use info::{KindInfo, ScalePaths, ScaleSource};

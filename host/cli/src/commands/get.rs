@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::resource_args::{self, ResourceArg};
-use crate::client::{ApiResource, Client, Kinds, ResponseFormat, with_query};
+use crate::client::{ApiResource, Client, Kinds, ResourceFormat, with_query};
 use crate::exit;
 use crate::failure::ApiError;
 use crate::global::{Format, Global};
@@ -91,10 +91,10 @@ impl Get<'_> {
     }
 
     /// Returns the format of the resources that the host sends.
-    fn response_format(&self) -> ResponseFormat {
+    fn resource_format(&self) -> ResourceFormat {
         match self.format {
-            Format::Table | Format::Wide => ResponseFormat::Table,
-            Format::Json | Format::Yaml | Format::Name => ResponseFormat::Documents,
+            Format::Table | Format::Wide => ResourceFormat::Table,
+            Format::Json | Format::Yaml | Format::Name => ResourceFormat::Documents,
         }
     }
 
@@ -123,7 +123,7 @@ impl Get<'_> {
             missing: Vec::new(),
         };
         if names.is_empty() {
-            let list = self.client.get_as(self.response_format(), &self.list_path(known, None, &[])).await?;
+            let list = self.client.get_as(self.resource_format(), &self.list_path(known, None, &[])).await?;
             self.add_list(&mut found, list)?;
             return Ok(found);
         }
@@ -132,9 +132,9 @@ impl Get<'_> {
         }
         for name in names {
             let path = known.path_of(self.global.namespace(), name);
-            match self.client.get_as(self.response_format(), &path).await {
+            match self.client.get_as(self.resource_format(), &path).await {
                 // One resource is a table with one row.
-                Ok(table) if self.response_format() == ResponseFormat::Table => self.add_list(&mut found, table)?,
+                Ok(table) if self.resource_format() == ResourceFormat::Table => self.add_list(&mut found, table)?,
                 Ok(item) => {
                     document::text(&item, "/metadata/resourceVersion").clone_into(&mut found.revision);
                     found.items.push(item);
@@ -151,9 +151,9 @@ impl Get<'_> {
     /// Adds the items of a list, or the columns and the rows of a table.
     fn add_list(&self, found: &mut ResourceList<'_>, mut list: Value) -> anyhow::Result<()> {
         document::text(&list, "/metadata/resourceVersion").clone_into(&mut found.revision);
-        let member = match self.response_format() {
-            ResponseFormat::Documents => "items",
-            ResponseFormat::Table => {
+        let member = match self.resource_format() {
+            ResourceFormat::Documents => "items",
+            ResourceFormat::Table => {
                 found.columns = rows::columns(&list)?.unwrap_or_default();
                 "rows"
             }
@@ -237,7 +237,7 @@ impl Get<'_> {
             let again = self.stream_changes(known, name, &mut found.revision, &mut rows).await?;
             if again {
                 // The history was compacted: the current list replaces the missed changes.
-                let list = self.client.get_as(self.response_format(), &self.list_path(known, name, &[])).await?;
+                let list = self.client.get_as(self.resource_format(), &self.list_path(known, name, &[])).await?;
                 found.items.clear();
                 self.add_list(&mut found, list)?;
                 self.show(known, &mut rows, &found.items)?;
@@ -255,7 +255,7 @@ impl Get<'_> {
         rows: &mut Rows<'_>,
     ) -> anyhow::Result<bool> {
         let path = self.list_path(known, name, &[("watch", Some("1")), ("resourceVersion", Some(revision))]);
-        let mut lines = match self.client.lines_as(self.response_format(), &path).await {
+        let mut lines = match self.client.lines_as(self.resource_format(), &path).await {
             Ok(lines) => lines,
             Err(error) if error.downcast_ref::<ApiError>().is_some_and(|refusal| refusal.code == 410) => {
                 return Ok(true);
@@ -277,9 +277,9 @@ impl Get<'_> {
             if event["type"] == "BOOKMARK" {
                 continue;
             }
-            let items = match self.response_format() {
-                ResponseFormat::Documents => std::slice::from_ref(object),
-                ResponseFormat::Table => object["rows"].as_array().map(Vec::as_slice).unwrap_or_default(),
+            let items = match self.resource_format() {
+                ResourceFormat::Documents => std::slice::from_ref(object),
+                ResourceFormat::Table => object["rows"].as_array().map(Vec::as_slice).unwrap_or_default(),
             };
             self.show(known, rows, items)?;
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use crate::stores_file::{NamedStore, Storage, StoresFile};
+use crate::stores_config::{NamedStore, Storage, StoresConfig};
 
 /// The longest contact of one store.
 #[cfg(any(feature = "kubernetes", feature = "nats"))]
@@ -24,7 +24,7 @@ pub(crate) struct StoreReport {
 }
 
 /// Contacts all stores of a file at once. Returns their reports in the order of the file.
-pub(crate) async fn check(file: StoresFile) -> Vec<StoreReport> {
+pub(crate) async fn check(file: StoresConfig) -> Vec<StoreReport> {
     let mut contacts = JoinSet::new();
     for (at, store) in file.stores.into_iter().enumerate() {
         contacts.spawn(async move { (at, contact(store).await) });

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 use crate::file_debouncer::{FileChange, FileDebouncer, FileStamp};
-use crate::stores_file;
+use crate::stores_config;
 use crate::watcher::Watcher;
 
 /// Manifests of one folder, at most. Further files are ignored.
@@ -28,7 +28,7 @@ impl Scanner {
     /// Returns a scanner that leaves out the file of stores, and `skipped` if it is another file.
     pub(super) fn new(root: &Path, skipped: Option<PathBuf>) -> Self {
         let roots = vec![root.to_owned(), root.join(SUBFOLDER)];
-        let skipped = [root.join(stores_file::FILE)].into_iter().chain(skipped).collect();
+        let skipped = [root.join(stores_config::FILE)].into_iter().chain(skipped).collect();
         Self { roots, skipped, watcher: Watcher::new(), debouncer: FileDebouncer::default(), last_scan: None }
     }
 

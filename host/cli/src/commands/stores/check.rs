@@ -9,7 +9,7 @@ use crate::exit::{self, ExitReason};
 use crate::far_stores::check::{self, StoreReport};
 use crate::global::{Format, Global};
 use crate::output;
-use crate::stores_file::{self, StoresFile};
+use crate::stores_config::{self, StoresConfig};
 
 /// Contact the stores of a file and report what is wrong with them, without a host
 ///
@@ -35,8 +35,8 @@ pub(super) struct CheckArgs {
 pub(super) async fn run(args: CheckArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let CheckArgs { folder, stores, secrets } = args;
     let format = global.format(&[Format::Table, Format::Json, Format::Yaml])?;
-    let Some(file) = StoresFile::find(stores.as_deref(), &folder, secrets.as_deref())? else {
-        let path = folder.join(stores_file::FILE);
+    let Some(file) = StoresConfig::find(stores.as_deref(), &folder, secrets.as_deref())? else {
+        let path = folder.join(stores_config::FILE);
         return Err(exit::failed(format!("there is no {}: name the file with --stores", path.display())));
     };
     let reports = check::check(file).await;

@@ -7,9 +7,9 @@ use homeostat_store::{Kind, OwnerKinds};
 use super::Kinds;
 
 /// Resolves names by the registry, which itself refers to the stores that ask.
-pub(crate) struct OwnerNames(pub(crate) Weak<Kinds>);
+pub(crate) struct OwnerKindResolver(pub(crate) Weak<Kinds>);
 
-impl OwnerKinds for OwnerNames {
+impl OwnerKinds for OwnerKindResolver {
     fn named(&self, name: &str) -> Option<Kind> {
         self.0.upgrade()?.only(name)
     }

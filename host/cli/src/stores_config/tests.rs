@@ -4,10 +4,10 @@ use super::*;
 
 const HEAD: &str = "apiVersion: homeostat.dev/v1alpha1\nkind: Stores\n";
 
-fn parse(text: &str) -> Result<StoresFile, Vec<String>> {
+fn parse(text: &str) -> Result<StoresConfig, Vec<String>> {
     let path = Path::new("stores.yaml");
     let document = SingleDocument::parse(path, text.as_bytes()).map_err(|problem| vec![problem.to_string()])?;
-    StoresFile::of(path, &document, Some(Path::new("/secrets")))
+    StoresConfig::of(path, &document, Some(Path::new("/secrets")))
         .map_err(|problems| problems.iter().map(ToString::to_string).collect())
 }
 
@@ -145,15 +145,15 @@ fn a_rule_that_hides_resources_of_the_hosts_own_store_is_refused() {
 #[test]
 fn the_folder_has_the_file_unless_the_command_line_names_another() {
     let folder = tempfile::tempdir().unwrap();
-    assert!(StoresFile::find(None, folder.path(), None).unwrap().is_none());
+    assert!(StoresConfig::find(None, folder.path(), None).unwrap().is_none());
     let other = folder.path().join("other.yaml");
-    let error = StoresFile::find(Some(&other), folder.path(), None).unwrap_err().to_string();
+    let error = StoresConfig::find(Some(&other), folder.path(), None).unwrap_err().to_string();
     assert!(error.contains("other.yaml:1:1: the file cannot be read"), "{error}");
     std::fs::write(folder.path().join(FILE), format!("{HEAD}stores: [{{name: bus, memory: {{}}}}]\n")).unwrap();
-    let found = StoresFile::find(None, folder.path(), None).unwrap().unwrap();
+    let found = StoresConfig::find(None, folder.path(), None).unwrap().unwrap();
     assert_eq!((found.stores.len(), found.path()), (1, folder.path().join(FILE).as_path()));
     std::fs::write(&other, HEAD).unwrap();
-    let found = StoresFile::find(Some(&other), folder.path(), None).unwrap().unwrap();
+    let found = StoresConfig::find(Some(&other), folder.path(), None).unwrap().unwrap();
     assert_eq!((found.stores.len(), found.path()), (0, other.as_path()));
 }
 

@@ -31,7 +31,7 @@ pub(crate) const FILE: &str = "stores.yaml";
 
 /// The stores of a host, as checked.
 #[derive(Debug)]
-pub(crate) struct StoresFile {
+pub(crate) struct StoresConfig {
     path: PathBuf,
     /// The stores besides the host's own.
     pub(crate) stores: Vec<NamedStore>,
@@ -78,7 +78,7 @@ impl Storage {
     }
 }
 
-impl StoresFile {
+impl StoresConfig {
     /// Reads the file of the command line, else [`FILE`] in the folder of manifests; `None` if there is neither.
     /// `secrets` is the folder of secrets.
     ///
