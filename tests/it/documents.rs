@@ -1,4 +1,4 @@
-//! The documents name files that exist, and the journey of a key passes few of them.
+//! The documents name files that exist, the journey of a key passes few of them, and the names of tests are short.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,16 +11,23 @@ const FOLDERS: [&str; 8] = ["host", "tests", "guest-sdk", "wit", "docs", "exampl
 /// The maximum number of files with a step of a key's journey.
 const JOURNEY_FILES_MAX: usize = 24;
 
-/// Returns the documents below a folder, without what builds and tools leave there.
-fn documents(folder: &Path) -> Vec<PathBuf> {
+/// The maximum length of ARCHITECTURE.md, so that it is read in one sitting.
+const MAP_LINES_MAX: usize = 260;
+const MAP_WORDS_MAX: usize = 4200;
+
+/// The maximum length of the name of a test.
+const TEST_NAME_CHARS_MAX: usize = 80;
+
+/// Returns the files with this ending below a folder, without what builds and tools leave there.
+fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         match path.is_dir() {
             true if !name.starts_with('.') && !["target", "shared", "node_modules"].contains(&name.as_str()) => {
-                found.extend(documents(&path));
+                found.extend(files(&path, ending));
             }
-            false if name.ends_with(".md") => found.push(path),
+            false if name.ends_with(ending) => found.push(path),
             _ => {}
         }
     }
@@ -56,7 +63,7 @@ fn missing(document: &Path, text: &str) -> Vec<String> {
 
 #[test]
 fn documents_name_only_files_that_exist() {
-    let documents = documents(repository());
+    let documents = files(repository(), ".md");
     assert!(documents.len() > 20, "the documents are elsewhere");
     for document in documents {
         let text = std::fs::read_to_string(&document).unwrap();
@@ -94,6 +101,48 @@ fn the_journey_of_a_key_passes_at_most_24_files() {
     let files = files_of_table(&text, "## The journey of a key");
     assert!(files.len() > 12, "the map writes the journey in another way: {files:?}");
     assert!(files.len() <= JOURNEY_FILES_MAX, "{} files have a step of the journey: {files:?}", files.len());
+}
+
+#[test]
+fn the_map_has_at_most_260_lines_and_4200_words() {
+    let text = std::fs::read_to_string(repository().join("ARCHITECTURE.md")).unwrap();
+    let (lines, words) = (text.lines().count(), text.split_whitespace().count());
+    assert!(lines <= MAP_LINES_MAX, "ARCHITECTURE.md has {lines} lines");
+    assert!(words <= MAP_WORDS_MAX, "ARCHITECTURE.md has {words} words");
+}
+
+/// Returns the names of the tests in the text of a source file.
+fn test_names(text: &str) -> Vec<&str> {
+    let (mut names, mut is_test) = (Vec::new(), false);
+    for line in text.lines().map(str::trim_start) {
+        is_test |= ["#[test]", "#[tokio::test"].iter().any(|attribute| line.starts_with(attribute));
+        if let Some((_, rest)) = line.split_once("fn ").filter(|_| is_test && !line.starts_with("//")) {
+            names.extend(rest.split('(').next());
+            is_test = false;
+        }
+    }
+    names
+}
+
+#[test]
+fn the_name_of_a_test_has_at_most_80_characters() {
+    let mut found = 0;
+    for path in files(repository(), ".rs") {
+        let text = std::fs::read_to_string(&path).unwrap();
+        for name in test_names(&text) {
+            found += 1;
+            let length = name.chars().count();
+            assert!(length <= TEST_NAME_CHARS_MAX, "{} has {length} characters: {}", name, path.display());
+        }
+    }
+    assert!(found > 1000, "the tests are elsewhere: {found}");
+}
+
+#[test]
+fn the_names_of_tests_are_found() {
+    let text =
+        "#[test]\nfn a() {}\nfn b() {}\n#[tokio::test(start_paused = true)]\n/// fn x\n#[ignore]\nasync fn c() {}\n";
+    assert_eq!(test_names(text), ["a", "c"]);
 }
 
 #[test]

@@ -46,7 +46,7 @@ const SOLE_OWNERS: [(&str, &str); 4] =
     [("wasmtime", "component"), ("async-nats", "nats"), ("kube", "kubernetes"), ("k8s-openapi", "kubernetes")];
 
 /// Pure files: time and randomness are arguments.
-const PURE: [&str; 43] = [
+const PURE: [&str; 48] = [
     "host/workqueue/src/state.rs",
     "host/workqueue/src/state",
     "host/workqueue/src/backoff.rs",
@@ -64,6 +64,8 @@ const PURE: [&str; 43] = [
     "host/runtime/src/rollout/pinned_keys.rs",
     "host/runtime/src/rollout/share.rs",
     "host/runtime/src/rollout/shadow_report.rs",
+    "host/runtime/src/rollout/shadow/replay_state.rs",
+    "host/runtime/src/scheduler/fair_queue.rs",
     "host/runtime/src/mapping.rs",
     "host/store/src/semantics.rs",
     "host/store/src/model/owner.rs",
@@ -72,6 +74,8 @@ const PURE: [&str; 43] = [
     "host/store/src/cached/replace.rs",
     "host/store/src/cached/unchanged.rs",
     "host/store/src/cached/availability.rs",
+    "host/store/src/cached/read_watermark.rs",
+    "host/store/src/cached/unreadable.rs",
     "host/nats/src/subject.rs",
     "host/nats/src/checks.rs",
     "host/nats/src/codec.rs",
@@ -84,6 +88,7 @@ const PURE: [&str; 43] = [
     "host/nats/src/foreign/projection.rs",
     "host/kubernetes/src/follow/machine.rs",
     "host/kubernetes/src/requests/pace.rs",
+    "host/kubernetes/src/scale.rs",
     "host/kubernetes/src/events/series.rs",
     "host/kubernetes/src/write/wire.rs",
     "host/kubernetes/src/lines.rs",

@@ -57,7 +57,7 @@ fn other_content_is_used_only_once_it_was_accepted() {
 }
 
 #[test]
-fn content_that_was_restored_while_the_host_was_down_is_used_only_once_it_was_accepted() {
+fn content_restored_while_the_host_was_down_is_used_only_after_its_acceptance() {
     let at = |revision| Incarnation { at: Some(Revision(revision)), ..incarnation("a") };
     let restored = || {
         let mut state = ServerState::new(Some(known("a", Some(9))));

@@ -61,7 +61,7 @@ fn known(id: &str, reached: Option<u64>) -> KnownContent {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_records_how_far_the_content_came_and_notices_at_its_start_that_it_was_restored() {
+async fn a_host_notices_at_its_start_that_recorded_content_was_restored() {
     let (server, record) = (Server::new(), Arc::new(Record::default()));
     let store = open_with(&server, Options { record: Some(record.clone()), ..Options::default() });
     let _user = store.subscribe(&kind("Widget"), View::Whole);
