@@ -46,8 +46,8 @@ pub(crate) async fn open(home: Arc<dyn Store>, file: Option<StoresConfig>, data:
         // The revisions of moved kinds go on.
         None => StoresConfig::empty(),
     };
-    let settled = moved.settle(&file.routes, &*home).await;
-    settled.map_err(|(kind, reason)| file.refuse_route(&kind, &reason))?;
+    let followed = moved.follow_routes(&file.routes, &*home).await;
+    followed.map_err(|(kind, reason)| file.refuse_route(&kind, &reason))?;
     let mut hidden = home.kinds().await.context("cannot read the kinds of the host's own store")?;
     for kind in hidden.clone() {
         if moved.former(&kind).await.is_some_and(|former| *former == *HOME) {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
-use super::Digest;
+use super::KindDigest;
 use crate::routes::{HOME, KindPattern, RULES_MAX, Routes};
 use crate::{Error, Kind, Query, ResourcePages, Result, Store};
 
@@ -70,7 +70,7 @@ impl Record {
     ///
     /// # Errors
     /// The reason, for a person, why the kind cannot live there.
-    async fn settle(&mut self, lives: Arc<str>, home: &dyn Store) -> std::result::Result<(), String> {
+    async fn follow_routes(&mut self, lives: Arc<str>, home: &dyn Store) -> std::result::Result<(), String> {
         if lives == self.lives {
             self.void();
             return Ok(());
@@ -109,8 +109,8 @@ impl Record {
 }
 
 /// Returns the digest of the resources of a kind.
-async fn digest_of(store: &dyn Store, kind: &Kind) -> Result<Digest> {
-    let mut digest = Digest::default();
+async fn digest_of(store: &dyn Store, kind: &Kind) -> Result<KindDigest> {
+    let mut digest = KindDigest::default();
     let mut pages = ResourcePages::new(store, Query::all(kind.clone()));
     while let Some(resource) = pages.next().await? {
         digest.add(&resource);
@@ -141,11 +141,15 @@ impl MovedKinds {
     ///
     /// # Errors
     /// The kind, and the reason for a person: the routes would show an old copy of it. Nothing is changed.
-    pub async fn settle(&mut self, routes: &Routes, home: &dyn Store) -> std::result::Result<(), (Kind, String)> {
+    pub async fn follow_routes(
+        &mut self,
+        routes: &Routes,
+        home: &dyn Store,
+    ) -> std::result::Result<(), (Kind, String)> {
         let mut records = self.records.get_mut().clone();
         for record in &mut records.kinds {
             let lives = routes.of(&record.kind).store;
-            record.settle(lives, home).await.map_err(|reason| (record.kind.clone(), reason))?;
+            record.follow_routes(lives, home).await.map_err(|reason| (record.kind.clone(), reason))?;
         }
         self.moves = records.kinds.iter().map(|record| (record.kind.clone(), record.moves)).collect();
         if let Some(first) = records.kinds.first().map(|record| record.kind.clone()) {
@@ -192,7 +196,7 @@ impl MovedKinds {
     }
 
     /// Notes that the copy of a kind is complete. The writes of the kind are held until the host ends.
-    pub(super) async fn complete(&self, kind: &Kind, to: &Arc<str>, digest: &Digest) -> Result<()> {
+    pub(super) async fn complete(&self, kind: &Kind, to: &Arc<str>, digest: &KindDigest) -> Result<()> {
         let copy = CopyRecord { to: Arc::clone(to), resources: digest.resources, digest: digest.text() };
         self.change(kind, |record| (record.copy, record.former) = (Some(copy), None)).await
     }

@@ -22,7 +22,7 @@ use xxhash_rust::xxh3::Xxh3;
 use self::pairs::{Pair, Pairs};
 pub use self::records::MovedKinds;
 use crate::far_owner::{self, OwnerStore};
-use crate::routed::movable::{MovableStore, number};
+use crate::routed::movable::{MovableStore, store_revision};
 use crate::routes::{KindPattern, is_reserved};
 use crate::{
     Error, Kind, Precondition, Propagation, Query, Request, Resource, ResourcePages, Result, RoutedStore, Store,
@@ -35,7 +35,7 @@ const WRITES_MAX: usize = 64;
 const PASSES_MAX: usize = 8;
 
 /// Steps under way at most.
-const JOBS_MAX: usize = 16;
+const MOVES_MAX: usize = 16;
 
 /// A step of a move.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,9 +61,9 @@ pub struct MoveProgress {
 
 /// The steps that are under way.
 #[derive(Default)]
-pub(crate) struct MoveJobs(Mutex<Vec<MoveJob>>);
+pub(crate) struct RunningMoves(Mutex<Vec<RunningMove>>);
 
-struct MoveJob {
+struct RunningMove {
     kind: Kind,
     step: MoveStep,
     is_dry_run: bool,
@@ -72,15 +72,15 @@ struct MoveJob {
 
 /// The number and the digest of the resources of a kind: of their names, uids and revisions.
 #[derive(Default)]
-struct Digest {
+struct KindDigest {
     resources: u64,
     hash: Xxh3,
 }
 
-impl Digest {
+impl KindDigest {
     fn add(&mut self, resource: &Resource) {
         self.resources += 1;
-        let (key, revision) = (resource.key(), number(resource.revision()));
+        let (key, revision) = (resource.key(), store_revision(resource.revision()));
         self.hash.update(format!("{:?}", (key.namespace(), key.name(), resource.uid(), revision)).as_bytes());
     }
 
@@ -105,28 +105,28 @@ impl RoutedStore {
         step: MoveStep,
         is_dry_run: bool,
     ) -> Result<watch::Receiver<MoveProgress>> {
-        let mut jobs = self.jobs.0.lock().unwrap_or_else(PoisonError::into_inner);
-        jobs.retain(|job| job.progress.borrow().end.is_none() && job.progress.has_changed().is_ok());
-        if let Some(job) = jobs.iter().find(|job| job.kind.same_type(kind)) {
-            if job.step == step && job.is_dry_run == is_dry_run {
-                return Ok(job.progress.clone());
+        let mut running = self.running_moves.0.lock().unwrap_or_else(PoisonError::into_inner);
+        running.retain(|one| one.progress.borrow().end.is_none() && one.progress.has_changed().is_ok());
+        if let Some(same) = running.iter().find(|one| one.kind.same_type(kind)) {
+            if same.step == step && same.is_dry_run == is_dry_run {
+                return Ok(same.progress.clone());
             }
             return Err(Error::unavailable(format!(
                 "another step of the move of {} is under way",
                 KindPattern::of(kind)
             )));
         }
-        if jobs.len() >= JOBS_MAX {
-            return Err(Error::unavailable(format!("{JOBS_MAX} moves are under way")));
+        if running.len() >= MOVES_MAX {
+            return Err(Error::unavailable(format!("{MOVES_MAX} moves are under way")));
         }
         let (sender, progress) = watch::channel(MoveProgress::default());
-        jobs.push(MoveJob { kind: kind.clone(), step: step.clone(), is_dry_run, progress: progress.clone() });
+        running.push(RunningMove { kind: kind.clone(), step: step.clone(), is_dry_run, progress: progress.clone() });
         let (stores, kind) = (Arc::clone(self), kind.clone());
         tokio::spawn(async move {
-            let job = Job { stores: &stores, kind: &kind, is_dry_run, progress: &sender };
+            let task = MoveTask { stores: &stores, kind: &kind, is_dry_run, progress: &sender };
             let end = match &step {
-                MoveStep::Copy(to) => job.copy(to).await,
-                MoveStep::Prune(from) => job.prune(from).await,
+                MoveStep::Copy(to) => task.copy(to).await,
+                MoveStep::Prune(from) => task.prune(from).await,
             };
             sender.send_modify(|progress| progress.end = Some(end));
         });
@@ -135,14 +135,14 @@ impl RoutedStore {
 }
 
 /// One step of a move.
-struct Job<'s> {
+struct MoveTask<'s> {
     stores: &'s RoutedStore,
     kind: &'s Kind,
     is_dry_run: bool,
     progress: &'s watch::Sender<MoveProgress>,
 }
 
-impl Job<'_> {
+impl MoveTask<'_> {
     async fn copy(&self, to: &str) -> Result<()> {
         let Self { stores, kind, .. } = self;
         let (source, target) = (stores.position(kind), self.other_part(to)?);
@@ -189,13 +189,13 @@ impl Job<'_> {
 
     /// Compares both stores, and writes what differs if `writes`. Returns the number of differences, and the digest of
     /// the source.
-    async fn pass(&self, target: &Arc<MovableStore>, to: &Arc<str>, writes: bool) -> Result<(u64, Digest)> {
+    async fn pass(&self, target: &Arc<MovableStore>, to: &Arc<str>, writes: bool) -> Result<(u64, KindDigest)> {
         let query = Query::all(self.kind.clone());
         let mut pairs = Pairs {
             source: ResourcePages::new(self.stores, query.clone()),
             target: ResourcePages::new(&**target, query),
         };
-        let (mut writing, mut digest, mut differing) = (ConcurrentWrites::of(target), Digest::default(), 0);
+        let (mut writing, mut digest, mut differing) = (ConcurrentWrites::of(target), KindDigest::default(), 0);
         while let Some(Pair { source, target: former }) = pairs.next().await? {
             let Some(source) = source.filter(|source| former.as_ref().is_none_or(|it| it.uid() == source.uid())) else {
                 let name = KindPattern::of(self.kind);

@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use self::movable::MovableStore;
 pub use self::owners::OwnerKinds;
 use self::owners::OwnerNames;
-use crate::moves::{MoveJobs, MovedKinds};
+use crate::moves::{MovedKinds, RunningMoves};
 use crate::routes::{HOME, Routes};
 use crate::schema::Schemas;
 use crate::{
@@ -59,7 +59,7 @@ pub struct RoutedStore {
     part_of_rule: Vec<usize>,
     pub(crate) names: Arc<OwnerNames>,
     pub(crate) moved: Arc<MovedKinds>,
-    pub(crate) jobs: MoveJobs,
+    pub(crate) running_moves: RunningMoves,
 }
 
 impl std::fmt::Debug for RoutedStore {
@@ -105,7 +105,7 @@ impl RoutedStore {
         for (part, movable) in parts.iter_mut().zip(&movable) {
             part.store = Arc::clone(movable) as Arc<dyn Store>;
         }
-        Ok(Self { parts, movable, routes, part_of_rule, names, moved, jobs: MoveJobs::default() })
+        Ok(Self { parts, movable, routes, part_of_rule, names, moved, running_moves: RunningMoves::default() })
     }
 
     /// Sets what resolves the kinds of owners that a document names without a group. Does nothing the second time.

@@ -29,7 +29,7 @@ impl Stores {
         let rule = Rule { pattern: KindPattern::of(&widget()), store: lives.into(), view: View::Whole };
         let routes = Routes::new(vec![rule]).unwrap();
         let mut moved = MovedKinds::open(self.path()).unwrap();
-        moved.settle(&routes, &*self.home).await.map_err(|(_, reason)| reason)?;
+        moved.follow_routes(&routes, &*self.home).await.map_err(|(_, reason)| reason)?;
         let bus = StorePart { name: "bus".into(), store: Arc::clone(&self.bus) };
         Ok(Arc::new(RoutedStore::with_moves(Arc::clone(&self.home), vec![bus], routes, moved).unwrap()))
     }

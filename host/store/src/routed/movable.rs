@@ -31,18 +31,18 @@ const NEVER: Revision = Revision::ZERO;
 pub(crate) struct MovableStore {
     inner: Arc<dyn Store>,
     moved: Arc<MovedKinds>,
-    holds: Arc<Holds>,
+    holds: Arc<WriteHolds>,
 }
 
 /// The kinds whose writes are held.
 #[derive(Default)]
-struct Holds {
+struct WriteHolds {
     reasons: Mutex<Vec<(Kind, Arc<str>)>>,
     /// Read by each write while it is under way.
     gates: [RwLock<()>; GATES],
 }
 
-impl Holds {
+impl WriteHolds {
     fn lock(&self) -> MutexGuard<'_, Vec<(Kind, Arc<str>)>> {
         self.reasons.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -52,15 +52,15 @@ impl Holds {
         &self.gates[sum % GATES]
     }
 
-    /// Waits for the turn of a write.
+    /// Lets a write begin, once no step of a move stops it.
     ///
     /// # Errors
     /// `Unavailable` while the writes of the kind are held. Cancel safe.
-    async fn turn(&self, kind: &Kind) -> Result<RwLockReadGuard<'_, ()>> {
-        let turn = self.gate(kind).read().await;
+    async fn enter(&self, kind: &Kind) -> Result<RwLockReadGuard<'_, ()>> {
+        let guard = self.gate(kind).read().await;
         match self.lock().iter().find(|(held, _)| held.same_type(kind)) {
             Some((_, reason)) => Err(Error::unavailable(reason)),
-            None => Ok(turn),
+            None => Ok(guard),
         }
     }
 
@@ -73,13 +73,13 @@ impl Holds {
 
 /// The writes of a kind are held while this lives, or until the host ends.
 pub(crate) struct WriteHold {
-    holds: Arc<Holds>,
+    holds: Arc<WriteHolds>,
     kind: Kind,
     is_kept: bool,
 }
 
 impl WriteHold {
-    /// Holds the writes until the host ends.
+    /// WriteHolds the writes until the host ends.
     pub(crate) fn keep(mut self, reason: String) {
         self.is_kept = true;
         self.holds.set(&self.kind, Some(reason));
@@ -99,7 +99,7 @@ impl MovableStore {
         Self { inner, moved, holds: Arc::default() }
     }
 
-    /// Holds the writes of a kind. Returns when no earlier write is under way.
+    /// WriteHolds the writes of a kind. Returns when no earlier write is under way.
     pub(crate) async fn hold(&self, kind: &Kind, reason: String) -> WriteHold {
         self.holds.set(kind, Some(reason));
         let hold = WriteHold { holds: Arc::clone(&self.holds), kind: kind.clone(), is_kept: false };
@@ -107,21 +107,21 @@ impl MovableStore {
         hold
     }
 
-    fn base(&self, kind: &Kind) -> Base {
-        Base(self.moved.moves(kind) << REVISION_BITS)
+    fn offset(&self, kind: &Kind) -> RevisionOffset {
+        RevisionOffset(self.moved.moves(kind) << REVISION_BITS)
     }
 }
 
 /// Returns the number that a store gave to a revision that callers saw.
-pub(crate) fn number(revision: Revision) -> u64 {
+pub(crate) fn store_revision(revision: Revision) -> u64 {
     revision.0 & ((1 << REVISION_BITS) - 1)
 }
 
 /// What is added to the revisions of a kind.
 #[derive(Clone, Copy, PartialEq)]
-struct Base(u64);
+struct RevisionOffset(u64);
 
-impl Base {
+impl RevisionOffset {
     const NONE: Self = Self(0);
 
     fn shown(self, revision: Revision) -> Revision {
@@ -158,7 +158,7 @@ impl Base {
             // Some servers count in nanoseconds since 1970.
             return Some(shown);
         }
-        (shown.0 >> REVISION_BITS == self.0 >> REVISION_BITS).then(|| Revision(number(shown)))
+        (shown.0 >> REVISION_BITS == self.0 >> REVISION_BITS).then(|| Revision(store_revision(shown)))
     }
 
     fn precondition(self, precondition: &mut Precondition) {
@@ -231,28 +231,28 @@ impl Base {
 #[async_trait]
 impl Store for MovableStore {
     async fn get(&self, key: &Key) -> Result<Arc<Resource>> {
-        Ok(self.base(key.kind()).resource(self.inner.get(key).await?))
+        Ok(self.offset(key.kind()).resource(self.inner.get(key).await?))
     }
 
     async fn get_view(&self, key: &Key, view: View) -> Result<Arc<Resource>> {
-        Ok(self.base(key.kind()).resource(self.inner.get_view(key, view).await?))
+        Ok(self.offset(key.kind()).resource(self.inner.get_view(key, view).await?))
     }
 
     async fn get_live(&self, key: &Key) -> Result<Arc<Resource>> {
-        Ok(self.base(key.kind()).resource(self.inner.get_live(key).await?))
+        Ok(self.offset(key.kind()).resource(self.inner.get_live(key).await?))
     }
 
     async fn list(&self, query: &Query) -> Result<Page> {
-        let base = self.base(&query.kind);
+        let offset = self.offset(&query.kind);
         let Page { items, revision, next } = match self.inner.list(query).await {
             // Another kind of store gave the continue token, before the move.
-            Err(Error::Invalid { path, .. }) if base != Base::NONE && path == "continue" => {
-                return Err(Error::Expired { oldest: base.shown(Revision::ZERO) });
+            Err(Error::Invalid { path, .. }) if offset != RevisionOffset::NONE && path == "continue" => {
+                return Err(Error::Expired { oldest: offset.shown(Revision::ZERO) });
             }
-            page => page.map_err(|error| base.error(error))?,
+            page => page.map_err(|error| offset.error(error))?,
         };
-        let items = items.into_iter().map(|item| base.resource(item)).collect();
-        Ok(Page { items, revision: base.shown(revision), next })
+        let items = items.into_iter().map(|item| offset.resource(item)).collect();
+        Ok(Page { items, revision: offset.shown(revision), next })
     }
 
     async fn submit(&self, mut request: Request) -> Result<WriteResponse> {
@@ -260,25 +260,25 @@ impl Store for MovableStore {
             return self.inner.submit(request).await;
         }
         let kind = request.write.target()?.kind;
-        let _turn = self.holds.turn(&kind).await?;
-        let base = self.base(&kind);
-        if base == Base::NONE {
+        let _guard = self.holds.enter(&kind).await?;
+        let offset = self.offset(&kind);
+        if offset == RevisionOffset::NONE {
             return self.inner.submit(request).await;
         }
-        base.write(&mut request.write);
-        let written = self.inner.submit(request).await.map_err(|error| base.error(error))?;
-        Ok(WriteResponse { resource: base.resource(written.resource), ..written })
+        offset.write(&mut request.write);
+        let written = self.inner.submit(request).await.map_err(|error| offset.error(error))?;
+        Ok(WriteResponse { resource: offset.resource(written.resource), ..written })
     }
 
     async fn scale(&self, key: &Key) -> Result<Value> {
-        Ok(self.base(key.kind()).scale(self.inner.scale(key).await?))
+        Ok(self.offset(key.kind()).scale(self.inner.scale(key).await?))
     }
 
     async fn update_scale(&self, mut request: ScaleRequest) -> Result<Value> {
-        let _turn = self.holds.turn(request.key.kind()).await?;
-        let base = self.base(request.key.kind());
-        base.precondition(&mut request.precondition);
-        Ok(base.scale(self.inner.update_scale(request).await.map_err(|error| base.error(error))?))
+        let _guard = self.holds.enter(request.key.kind()).await?;
+        let offset = self.offset(request.key.kind());
+        offset.precondition(&mut request.precondition);
+        Ok(offset.scale(self.inner.update_scale(request).await.map_err(|error| offset.error(error))?))
     }
 
     fn schemas(&self) -> Option<&Schemas> {
@@ -289,20 +289,22 @@ impl Store for MovableStore {
         let Scope::Kind(kind) = &scope else {
             // Its order is that of the store. Only the resources have the revisions that callers see.
             let inner = self.inner.watch(scope, from).await?;
-            return Ok(Watch::new(MovableWatch { inner, base: None, moved: Arc::clone(&self.moved) }));
+            return Ok(Watch::new(MovableWatch { inner, offset: None, moved: Arc::clone(&self.moved) }));
         };
-        let base = self.base(kind);
-        let Some(from) = base.stored(from) else { return Err(Error::Expired { oldest: base.shown(Revision::ZERO) }) };
-        let inner = self.inner.watch(scope, from).await.map_err(|error| base.error(error))?;
-        if base == Base::NONE {
+        let offset = self.offset(kind);
+        let Some(from) = offset.stored(from) else {
+            return Err(Error::Expired { oldest: offset.shown(Revision::ZERO) });
+        };
+        let inner = self.inner.watch(scope, from).await.map_err(|error| offset.error(error))?;
+        if offset == RevisionOffset::NONE {
             return Ok(inner);
         }
-        Ok(Watch::new(MovableWatch { inner, base: Some(base), moved: Arc::clone(&self.moved) }))
+        Ok(Watch::new(MovableWatch { inner, offset: Some(offset), moved: Arc::clone(&self.moved) }))
     }
 
     async fn revision(&self, scope: &Scope) -> Result<Revision> {
-        let base = if let Scope::Kind(kind) = scope { self.base(kind) } else { Base::NONE };
-        Ok(base.shown(self.inner.revision(scope).await?))
+        let offset = if let Scope::Kind(kind) = scope { self.offset(kind) } else { RevisionOffset::NONE };
+        Ok(offset.shown(self.inner.revision(scope).await?))
     }
 
     fn subscribe(&self, kind: &Kind, view: View) -> Subscription {
@@ -351,7 +353,7 @@ impl Store for MovableStore {
 
     async fn dependents(&self, owner: &str) -> Result<Vec<Arc<Resource>>> {
         let found = self.inner.dependents(owner).await?;
-        Ok(found.into_iter().map(|resource| self.base(resource.key().kind()).resource(resource)).collect())
+        Ok(found.into_iter().map(|resource| self.offset(resource.key().kind()).resource(resource)).collect())
     }
 }
 
@@ -359,23 +361,23 @@ impl Store for MovableStore {
 struct MovableWatch {
     inner: Watch,
     /// `None` for a watch of all kinds.
-    base: Option<Base>,
+    offset: Option<RevisionOffset>,
     moved: Arc<MovedKinds>,
 }
 
 #[async_trait]
 impl Changes for MovableWatch {
     async fn next(&mut self) -> Result<Event> {
-        let Some(base) = self.base else {
+        let Some(offset) = self.offset else {
             let event = self.inner.next().await?;
-            let base = Base(self.moved.moves(event.resource.key().kind()) << REVISION_BITS);
-            return Ok(Event { revision: event.revision, ..base.event(event) });
+            let offset = RevisionOffset(self.moved.moves(event.resource.key().kind()) << REVISION_BITS);
+            return Ok(Event { revision: event.revision, ..offset.event(event) });
         };
-        self.inner.next().await.map(|event| base.event(event)).map_err(|error| base.error(error))
+        self.inner.next().await.map(|event| offset.event(event)).map_err(|error| offset.error(error))
     }
 
     fn position(&self) -> Option<Revision> {
-        let base = self.base.unwrap_or(Base::NONE);
-        self.inner.position().map(|position| base.shown(position))
+        let offset = self.offset.unwrap_or(RevisionOffset::NONE);
+        self.inner.position().map(|position| offset.shown(position))
     }
 }
