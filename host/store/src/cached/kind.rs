@@ -1,18 +1,19 @@
 //! The cache of one kind: what the reflector of the kind has seen, and what this host knows better.
 
-use std::collections::BTreeMap;
+mod partial_list;
+
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
+pub(super) use self::partial_list::{ListRefusal, PartialList, StaleList};
 use super::budget::{Budget, BudgetExceeded, Charge, bytes_of};
 use super::own_writes::{OwnWrite, OwnWrites};
 use super::read_watermark::ReadWatermark;
-use super::replace::{ReplaceError, is_same, replace};
 use super::unreadable::UnreadableDocuments;
 use super::upstream::{CachedState, LastState, Start};
-use crate::contents::{Contents, Documents, LockedContents, SharedContents};
+use crate::contents::{Contents, LockedContents, SharedContents};
 use crate::history::Bounds;
 use crate::model::{PackedText, Path};
 use crate::{
@@ -64,36 +65,6 @@ pub(super) struct SyncedContents {
     /// The origin of continue tokens.
     pub(super) id: Arc<str>,
     pub(super) contents: Arc<SharedContents>,
-}
-
-/// A full list while it is read.
-pub(super) struct PartialList {
-    /// With the bytes that each takes beside the cache.
-    resources: BTreeMap<Path, (Arc<Resource>, u64)>,
-    unreadable: UnreadableDocuments,
-    charge: Charge,
-    /// Whether a user asked for a past state. Reads ask the server until the cache has caught up.
-    is_past: bool,
-}
-
-/// A list that is older than the cache, with the revisions of both.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct StaleList {
-    pub(super) cached: Revision,
-    pub(super) listed: Revision,
-}
-
-/// Why a list did not become the content of a cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ListRefusal {
-    Stale(StaleList),
-    Full,
-}
-
-impl From<BudgetExceeded> for ListRefusal {
-    fn from(_: BudgetExceeded) -> Self {
-        Self::Full
-    }
 }
 
 impl CachedKind {
@@ -181,94 +152,6 @@ impl CachedKind {
             Some(synced) if needs_list => Start::Now { not_before: Some(synced.contents.newest()) },
             Some(synced) => Start::After(synced.contents.newest()),
         }
-    }
-
-    /// Returns an empty list, to be filled by a stream from `start`. Its first resource makes a new dictionary.
-    pub(super) fn begin_list(&self, start: Start) -> PartialList {
-        self.lock().dictionary = None;
-        let is_past = matches!(start, Start::Exactly(_));
-        let unreadable = UnreadableDocuments::default();
-        PartialList { resources: BTreeMap::new(), unreadable, charge: self.budget.charge(), is_past }
-    }
-
-    /// Adds a resource to a list. What the cache has already takes no further memory.
-    pub(super) fn add_listed(&self, list: &mut PartialList, resource: &Resource) -> Result<(), BudgetExceeded> {
-        let path = Path::of(resource.key());
-        let synced = self.lock().synced.clone();
-        let cached = synced.and_then(|synced| synced.contents.lock().ok()?.stored(&path).cloned());
-        let (kept, bytes) = match cached.filter(|cached| is_same(cached, resource)) {
-            Some(cached) => (cached, 0),
-            None => {
-                let kept = self.kept(resource);
-                let dictionary = self.lock().dictionary(&kept);
-                let packed = kept.packed(&dictionary);
-                let bytes = bytes_of(&packed);
-                (packed, bytes)
-            }
-        };
-        let before = list.resources.get(&path).map_or(0, |(_, bytes)| *bytes);
-        list.charge.replace(before, bytes)?;
-        list.unreadable.remove(&path);
-        list.resources.insert(path, (kept, bytes));
-        Ok(())
-    }
-
-    /// Removes a resource from a list.
-    pub(super) fn remove_listed(list: &mut PartialList, key: &Key) {
-        let path = Path::of(key);
-        list.unreadable.remove(&path);
-        if let Some((_, bytes)) = list.resources.remove(&path) {
-            list.charge.release(bytes);
-        }
-    }
-
-    /// Leaves a resource out of a list.
-    pub(super) fn leave_out_listed(list: &mut PartialList, key: &Key, reason: &str) {
-        Self::remove_listed(list, key);
-        list.unreadable.insert(key, reason);
-    }
-
-    /// Makes a full list the content of the cache. The difference to the content before becomes events.
-    pub(super) fn end_list(&self, list: PartialList, at: Revision) -> Result<(), ListRefusal> {
-        let PartialList { resources, unreadable, charge, is_past } = list;
-        let rows = resources.into_iter().map(|(path, (resource, _))| (path, resource)).collect();
-        let mut state = self.lock();
-        if state.synced.is_none() && at < state.shown.revision && !is_past {
-            let shown = state.shown.revision;
-            return Err(state.refuse_stale(shown, at));
-        }
-        if let Some(SyncedContents { contents, .. }) = state.synced.clone()
-            && let Ok(mut contents) = contents.lock_expired()
-        {
-            let cached = (contents.all_stored(), contents.newest());
-            let shown = state.own.between(cached.1, at);
-            match replace(cached, (&rows, at), shown) {
-                Err(ReplaceError::Stale) => {
-                    return Err(state.refuse_stale(contents.newest(), at));
-                }
-                // The watches have to list again.
-                Err(ReplaceError::Contradiction) => {}
-                Ok(events) => {
-                    drop(charge);
-                    state.unreadable = unreadable;
-                    for event in events {
-                        state.commit(&mut contents, event)?;
-                    }
-                    contents.advance(at);
-                    self.heard(&mut state, &contents);
-                    return Ok(());
-                }
-            }
-        }
-        state.end_contents(|newest| Error::Expired { oldest: newest });
-        (state.charge, state.unreadable) = (charge, unreadable);
-        let contents = Contents::of(rows, at, self.bounds, Documents::Copied);
-        let contents = SharedContents::new(contents, Arc::clone(&self.clock));
-        state.synced = Some(SyncedContents { id: self.clock.uid().into(), contents: Arc::clone(&contents) });
-        if let Ok(contents) = contents.lock() {
-            self.heard(&mut state, &contents);
-        }
-        Ok(())
     }
 
     /// Applies a creation or a change. One that the cache has already changes nothing.
@@ -541,12 +424,6 @@ impl KindState {
         }
         let kind = if previous.is_some() { EventType::Modified } else { EventType::Added };
         self.commit(contents, Event { kind, resource: last.without_document(), previous, revision })
-    }
-
-    fn refuse_stale(&mut self, cached: Revision, listed: Revision) -> ListRefusal {
-        self.stale_lists += 1;
-        self.is_stale = true;
-        ListRefusal::Stale(StaleList { cached, listed })
     }
 
     /// Returns whether the contents have everything that was shown without them; `None` before the first list.

@@ -173,8 +173,8 @@ impl Reflector {
         }
         match (delta, list.as_mut()) {
             (Delta::Listed(resource) | Delta::Put(resource), Some(list)) => self.kind.add_listed(list, &resource)?,
-            (Delta::Deleted { key, .. }, Some(list)) => CachedKind::remove_listed(list, &key),
-            (Delta::Unreadable { key, reason, .. }, Some(list)) => CachedKind::leave_out_listed(list, &key, &reason),
+            (Delta::Deleted { key, .. }, Some(list)) => list.remove(&key),
+            (Delta::Unreadable { key, reason, .. }, Some(list)) => list.leave_out(&key, &reason),
             (Delta::ListEnd { at }, _) => {
                 if self.kind.lock().synced.is_some() {
                     // Other content would delete everything that it lacks.
