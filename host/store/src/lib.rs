@@ -30,6 +30,7 @@ pub mod jsonpath;
 mod listing;
 pub mod memory;
 mod model;
+mod moved_kinds;
 pub mod moves;
 mod numbers;
 mod ownership;

@@ -3,6 +3,9 @@
 //! The file is written before a step has effects elsewhere. So a copy counts only if the kind has had no writes
 //! since: a host that starts with the former route forgets the copy before it serves a request.
 
+mod kind_digest;
+mod revision_offset;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +13,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
-use super::KindDigest;
+pub(crate) use self::kind_digest::KindDigest;
+pub(crate) use self::revision_offset::RevisionOffset;
 use crate::routes::{HOME, KindPattern, RULES_MAX, Routes};
 use crate::{Error, Kind, Query, ResourcePages, Result, Store};
 
@@ -160,9 +164,10 @@ impl MovedKinds {
         Ok(())
     }
 
-    /// Returns how often a kind had been moved when the host started.
-    pub(crate) fn moves(&self, kind: &Kind) -> u64 {
-        self.moves.iter().find(|(moved, _)| moved.same_type(kind)).map_or(0, |(_, moves)| *moves)
+    /// Returns the offset of the revisions of a kind, by how often it had been moved when the host started.
+    pub(crate) fn offset(&self, kind: &Kind) -> RevisionOffset {
+        let moves = self.moves.iter().find(|(moved, _)| moved.same_type(kind)).map_or(0, |(_, moves)| *moves);
+        RevisionOffset::of(moves)
     }
 
     /// Returns the store that has a former or an unfinished copy of a kind.
@@ -172,12 +177,12 @@ impl MovedKinds {
     }
 
     /// Notes that the copy of a kind does not count any more.
-    pub(super) async fn void(&self, kind: &Kind) -> Result<()> {
+    pub(crate) async fn void(&self, kind: &Kind) -> Result<()> {
         self.change(kind, |record| record.void()).await
     }
 
     /// Notes that a store is about to get an unfinished copy of a kind.
-    pub(super) async fn begin(&self, kind: &Kind, lives: &Arc<str>, to: &Arc<str>) -> Result<()> {
+    pub(crate) async fn begin(&self, kind: &Kind, lives: &Arc<str>, to: &Arc<str>) -> Result<()> {
         let mut records = self.records.lock().await;
         let mut changed = records.clone();
         if !changed.kinds.iter().any(|record| record.kind.same_type(kind)) {
@@ -196,13 +201,13 @@ impl MovedKinds {
     }
 
     /// Notes that the copy of a kind is complete. The writes of the kind are held until the host ends.
-    pub(super) async fn complete(&self, kind: &Kind, to: &Arc<str>, digest: &KindDigest) -> Result<()> {
+    pub(crate) async fn complete(&self, kind: &Kind, to: &Arc<str>, digest: &KindDigest) -> Result<()> {
         let copy = CopyRecord { to: Arc::clone(to), resources: digest.resources, digest: digest.text() };
         self.change(kind, |record| (record.copy, record.former) = (Some(copy), None)).await
     }
 
     /// Notes that a store has no copy of a kind any more.
-    pub(super) async fn pruned(&self, kind: &Kind, store: &str) -> Result<()> {
+    pub(crate) async fn pruned(&self, kind: &Kind, store: &str) -> Result<()> {
         self.change(kind, |record| {
             record.void();
             record.former = record.former.take().filter(|former| **former != *store);

@@ -8,21 +8,22 @@
 //! Deliberately absent: routes, which a person changes, and clusters, which give uids and times of their own.
 
 mod pairs;
-mod records;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use xxhash_rust::xxh3::Xxh3;
 
 use self::pairs::{Pair, Pairs};
-pub use self::records::MovedKinds;
 use crate::far_owner::{self, OwnerStore};
-use crate::routed::movable::{MovableStore, store_revision};
+use crate::moved_kinds::KindDigest;
+pub use crate::moved_kinds::MovedKinds;
+use crate::routed::movable::MovableStore;
+use crate::routed::running_moves::RunningMove;
+pub use crate::routed::running_moves::{MoveProgress, MoveStep};
 use crate::routes::{KindPattern, is_reserved};
 use crate::{
     Error, Kind, Precondition, Propagation, Query, Request, Resource, ResourcePages, Result, RoutedStore, Store,
@@ -36,58 +37,6 @@ const PASSES_MAX: usize = 8;
 
 /// Steps under way at most.
 const MOVES_MAX: usize = 16;
-
-/// A step of a move.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MoveStep {
-    /// Copies the resources to this store.
-    Copy(Arc<str>),
-    /// Removes the former resources from this store.
-    Prune(Arc<str>),
-}
-
-/// How far a step is.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct MoveProgress {
-    /// Resources of the kind, as far as they were counted.
-    pub resources: u64,
-    /// Resources that were written or removed, or would be.
-    pub written: u64,
-    /// Dependents of the kind whose references now name the store of the kind, or would.
-    pub dependents: u64,
-    /// The end of the step; `None` while it is under way.
-    pub end: Option<Result<()>>,
-}
-
-/// The steps that are under way.
-#[derive(Default)]
-pub(crate) struct RunningMoves(Mutex<Vec<RunningMove>>);
-
-struct RunningMove {
-    kind: Kind,
-    step: MoveStep,
-    is_dry_run: bool,
-    progress: watch::Receiver<MoveProgress>,
-}
-
-/// The number and the digest of the resources of a kind: of their names, uids and revisions.
-#[derive(Default)]
-struct KindDigest {
-    resources: u64,
-    hash: Xxh3,
-}
-
-impl KindDigest {
-    fn add(&mut self, resource: &Resource) {
-        self.resources += 1;
-        let (key, revision) = (resource.key(), store_revision(resource.revision()));
-        self.hash.update(format!("{:?}", (key.namespace(), key.name(), resource.uid(), revision)).as_bytes());
-    }
-
-    fn text(&self) -> String {
-        format!("{:032x}", self.hash.digest128())
-    }
-}
 
 impl RoutedStore {
     /// Starts a step of a move, or returns the progress of the same step if it is under way. The step goes on when the

@@ -11,6 +11,8 @@
 
 pub(crate) mod movable;
 mod owners;
+pub(crate) mod running_moves;
+mod write_holds;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,7 +24,8 @@ use tokio::task::JoinSet;
 use self::movable::MovableStore;
 pub use self::owners::OwnerKinds;
 use self::owners::OwnerNames;
-use crate::moves::{MovedKinds, RunningMoves};
+use self::running_moves::RunningMoves;
+use crate::moved_kinds::MovedKinds;
 use crate::routes::{HOME, Routes};
 use crate::schema::Schemas;
 use crate::{
