@@ -16,7 +16,8 @@ use homeostat_api::{Address, Certificate, Check, Metrics, SelfSignedCertificate,
 use homeostat_component::{Engine, EngineOptions, INSTANCES_BOUNDS};
 use homeostat_registry::Policy;
 use homeostat_runtime::manifest::{Bytes, Span};
-use homeostat_runtime::{CONTROLLERS_MAX, Host, Options, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX, STOP_HOOK_MAX};
+use homeostat_runtime::{CONTROLLERS_MAX, Host, Options, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX, STOP_HOOK_MAX, Stores};
+use homeostat_store::embedded::EmbeddedStore;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -224,13 +225,13 @@ impl FolderHost {
             tls_cert: _,
             tls_key: _,
             tokens: _,
-            secrets,
+            secrets: _,
             signatures,
             data,
-            store,
-            stores,
-            wait_for_stores,
-            shared,
+            store: _,
+            stores: _,
+            wait_for_stores: _,
+            shared: _,
             instances: _,
             compile: _,
         } = args;
@@ -247,36 +248,10 @@ impl FolderHost {
         open_files::raise_limit();
         let policy = signatures.as_deref().map(Policy::read).transpose().context("cannot read the signature policy")?;
         let registry = registry::registry(Some(data.join(layout::PULLED)))?;
-        let stores_config = StoresConfig::find(stores.as_deref(), folder, secrets.as_deref())?;
-        let skipped = stores_config.as_ref().map(|file| file.path().to_owned());
-        let (home, backups) = store::open(*store, &data).await?;
-        let stores = far_stores::open(home, stores_config, &data).await?;
-        if let Some(Span(most)) = wait_for_stores {
-            far_stores::wait(&stores, *most).await?;
-        }
+        let OpenStores { stores, backups, skipped } = open_stores(args, &data).await?;
         let engine = Engine::new(args.engine_options(&data)?).context("cannot start the WebAssembly engine")?;
         let metrics = Metrics::default();
-        let SharedLimits { controllers, queue_keys: queue_keys_max, queue_error_bytes: Bytes(queue_error_bytes_max) } =
-            *shared;
-        let controllers_max = controllers as usize;
-        let observer = Arc::new(metrics.clone());
-        let mut options = Options {
-            observer,
-            queue_keys_max,
-            queue_error_bytes_max,
-            controllers_max,
-            collects_across_stores: true,
-            ..Options::with_stores(engine, stores)
-        };
-        if let Some(folder) = secrets {
-            if !folder.is_dir() {
-                let folder = folder.display();
-                screen.warn(&format!(
-                    "the secrets folder {folder} does not exist: requests that need a secret fail until it does"
-                ));
-            }
-            options.secrets = Arc::new(SecretFolder(folder.clone()));
-        }
+        let options = host_options(args, Options::with_stores(engine, stores), &metrics, screen);
         let host = Host::start(options).await.context("cannot start the host")?;
         let code = Components::new(data.join(COMPONENTS), folder.clone(), registry, policy);
         let manifests = Folder::new(folder, skipped, host.clone(), screen.clone(), code);
@@ -345,6 +320,53 @@ impl FolderHost {
         screen.info("stopped");
         ExitCode::SUCCESS
     }
+}
+
+/// The stores of a host.
+struct OpenStores {
+    stores: Stores,
+    /// The host's own store, if it supports backups.
+    backups: Option<Arc<EmbeddedStore>>,
+    /// The file in the folder that is no manifest.
+    skipped: Option<PathBuf>,
+}
+
+/// Opens the host's own store and all others, and waits for them if that was asked for.
+async fn open_stores(args: &HostArgs, data: &Path) -> Result<OpenStores> {
+    let stores_config = StoresConfig::find(args.stores.as_deref(), &args.folder, args.secrets.as_deref())?;
+    let skipped = stores_config.as_ref().map(|file| file.path().to_owned());
+    let (home, backups) = store::open(args.store, data).await?;
+    let stores = far_stores::open(home, stores_config, data).await?;
+    if let Some(Span(most)) = args.wait_for_stores {
+        far_stores::wait(&stores, most).await?;
+    }
+    Ok(OpenStores { stores, backups, skipped })
+}
+
+/// Returns the options of a host with the limits and the secrets of the command line.
+fn host_options(args: &HostArgs, options: Options, metrics: &Metrics, screen: &Screen) -> Options {
+    let SharedLimits { controllers, queue_keys: queue_keys_max, queue_error_bytes: Bytes(queue_error_bytes_max) } =
+        args.shared;
+    let controllers_max = controllers as usize;
+    let observer = Arc::new(metrics.clone());
+    let mut options = Options {
+        observer,
+        queue_keys_max,
+        queue_error_bytes_max,
+        controllers_max,
+        collects_across_stores: true,
+        ..options
+    };
+    if let Some(folder) = &args.secrets {
+        if !folder.is_dir() {
+            let folder = folder.display();
+            screen.warn(&format!(
+                "the secrets folder {folder} does not exist: requests that need a secret fail until it does"
+            ));
+        }
+        options.secrets = Arc::new(SecretFolder(folder.clone()));
+    }
+    options
 }
 
 /// Removes other users' access to the host's data, and reports it. Files that do not exist yet get the right

@@ -285,7 +285,7 @@ impl Upstream for Cluster {
     }
 
     async fn update_scale(&self, request: ScaleRequest) -> Result<Value> {
-        write::scale(self, request).await
+        write::scale::update(self, request).await
     }
 
     fn catalog(&self) -> Option<watch::Receiver<Arc<Catalog>>> {

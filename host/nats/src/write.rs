@@ -140,39 +140,9 @@ impl BucketState {
         change: Change,
         attempts: &mut Attempts,
     ) -> Result<Option<PublishOutcome>> {
-        let Change { id, expected, headers, payload } = change;
         loop {
-            let stored = connection.publish(subject, headers.clone(), payload.clone()).await;
-            let mut silence = None;
-            let reply = match stored {
-                Ok(sequence) => PublishReply::Stored(sequence),
-                Err(failure) if failure.is_wrong_sequence() => PublishReply::WrongSequence,
-                Err(failure) if failure.leaves_outcome_open() => {
-                    silence = Some(failure);
-                    PublishReply::Silence
-                }
-                Err(failure) if failure.is_too_large() => {
-                    let bytes_max = connection.payload_bytes_max().saturating_sub(1 << 10);
-                    return Err(Error::TooLarge { what: "document".into(), bytes: payload.len() as u64, bytes_max });
-                }
-                Err(failure) => return Err(self.refused(failure, what)),
-            };
-            let mut next = attempts.answered(self.elapsed(), reply, jitter());
-            if next == PublishAction::Inspect {
-                // A lost connection is the most frequent reason, and often soon replaced.
-                let last = match connection.connected().await {
-                    Ok(()) => self.last(connection, subject).await,
-                    Err(failure) => Err(failure),
-                };
-                next = match last {
-                    Ok(last) => {
-                        let last = last.as_ref().map(last_of);
-                        attempts.inspected(self.elapsed(), PublishedMessage { id: &id, expected }, last, jitter())
-                    }
-                    Err(_) => PublishAction::Unknown,
-                };
-            }
-            match next {
+            let (action, silence) = self.publish_once(connection, subject, what, &change, attempts).await?;
+            match action {
                 PublishAction::Done(sequence) => {
                     self.refused_writes.end();
                     return Ok(Some(PublishOutcome::Stored(sequence)));
@@ -185,6 +155,46 @@ impl BucketState {
                 PublishAction::Inspect | PublishAction::Unknown => return Err(unknown(silence, what)),
             }
         }
+    }
+
+    /// Publishes a change, and looks whether it is stored if the server does not say. Returns what to do next, and why
+    /// there was no reply.
+    async fn publish_once(
+        &self,
+        connection: &Connection,
+        subject: &str,
+        what: &str,
+        change: &Change,
+        attempts: &mut Attempts,
+    ) -> Result<(PublishAction, Option<RequestError>)> {
+        let Change { id, expected, headers, payload } = change;
+        let mut silence = None;
+        let reply = match connection.publish(subject, headers.clone(), payload.clone()).await {
+            Ok(sequence) => PublishReply::Stored(sequence),
+            Err(failure) if failure.is_wrong_sequence() => PublishReply::WrongSequence,
+            Err(failure) if failure.leaves_outcome_open() => {
+                silence = Some(failure);
+                PublishReply::Silence
+            }
+            Err(failure) if failure.is_too_large() => {
+                let bytes_max = connection.payload_bytes_max().saturating_sub(1 << 10);
+                return Err(Error::TooLarge { what: "document".into(), bytes: payload.len() as u64, bytes_max });
+            }
+            Err(failure) => return Err(self.refused(failure, what)),
+        };
+        let action = attempts.answered(self.elapsed(), reply, jitter());
+        if action != PublishAction::Inspect {
+            return Ok((action, silence));
+        }
+        // A lost connection is the most frequent reason, and often soon replaced.
+        let last = match connection.connected().await {
+            Ok(()) => self.last(connection, subject).await,
+            Err(failure) => Err(failure),
+        };
+        let Ok(last) = last else { return Ok((PublishAction::Unknown, silence)) };
+        let published = PublishedMessage { id, expected: *expected };
+        let action = attempts.inspected(self.elapsed(), published, last.as_ref().map(last_of), jitter());
+        Ok((action, silence))
     }
 
     /// Reads the state of a resource from the leader.

@@ -78,55 +78,22 @@ fn take_far_reference(
     let Some(references) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) else { return Ok(None) };
     let mut note: Option<OwnerNote> = None;
     let mut near = Vec::with_capacity(references.len());
-    for (at, mut reference) in std::mem::take(references).into_iter().enumerate() {
-        let path = |field: &str| format!("metadata.ownerReferences[{at}]{field}");
-        let text = |field: &str| reference.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let kind = Kind::parse(&text("apiVersion"), &text("kind")).ok();
+    for (at, reference) in std::mem::take(references).into_iter().enumerate() {
+        let path = format!("metadata.ownerReferences[{at}]");
+        let kind = Kind::parse(&text(&reference, "apiVersion"), &text(&reference, "kind")).ok();
         let Some((kind, store)) = kind.and_then(|kind| elsewhere(&kind).map(|store| (kind, store))) else {
-            let namespace = text("namespace");
-            if !namespace.is_empty() && namespace != own {
-                return Err(Error::invalid(
-                    path(".namespace"),
-                    "an owner in the same store must be in the same namespace",
-                ));
-            }
-            if let Some(fields) = reference.as_object_mut() {
-                fields.remove("namespace");
-            }
-            near.push(reference);
+            near.push(near_reference(reference, &own, &path)?);
             continue;
         };
-        let uid = text("uid");
-        if uid.is_empty() {
-            return Err(Error::invalid(path(".uid"), "must not be empty"));
-        }
-        validate::label_value(&path(".uid"), &uid)?;
+        let far = far_note(&reference, kind, store, before.as_ref(), &path)?;
         if let Some(other) = &note {
             let reason = format!(
                 "only one owner may live in another store: {}/{} {:?} does, in store {}",
                 other.api_version, other.kind, other.name, other.store
             );
-            return Err(Error::invalid(path(""), reason));
+            return Err(Error::invalid(path, reason));
         }
-        let said = reference.get("namespace").and_then(Value::as_str).map(str::to_owned);
-        let same = before.as_ref().filter(|note| note.uid == uid);
-        let namespace = said.or_else(|| same?.namespace.clone());
-        // A writer that changes something else knows nothing of the owner.
-        let content = match same.filter(|note| *note.store == *store.name) {
-            Some(note) => note.content.clone(),
-            None => store.content,
-        };
-        note = Some(OwnerNote {
-            store: store.name.to_string(),
-            content,
-            api_version: kind.api_version(),
-            kind: kind.name,
-            namespace,
-            name: text("name"),
-            uid,
-            controller: reference.get("controller").and_then(Value::as_bool),
-            block_owner_deletion: reference.get("blockOwnerDeletion").and_then(Value::as_bool),
-        });
+        note = Some(far);
     }
     if near.is_empty() && note.is_some() {
         metadata.remove("ownerReferences");
@@ -134,6 +101,58 @@ fn take_far_reference(
         *references = near;
     }
     Ok(note)
+}
+
+/// Returns a reference to an owner in the same store, without the field that only an owner elsewhere has.
+fn near_reference(mut reference: Value, own_namespace: &str, path: &str) -> Result<Value> {
+    let namespace = text(&reference, "namespace");
+    if !namespace.is_empty() && namespace != own_namespace {
+        let reason = "an owner in the same store must be in the same namespace";
+        return Err(Error::invalid(format!("{path}.namespace"), reason));
+    }
+    if let Some(fields) = reference.as_object_mut() {
+        fields.remove("namespace");
+    }
+    Ok(reference)
+}
+
+/// Returns the note of an owner that lives in another store. `before` is the note that the document has.
+fn far_note(
+    reference: &Value,
+    kind: Kind,
+    store: OwnerStore,
+    before: Option<&OwnerNote>,
+    path: &str,
+) -> Result<OwnerNote> {
+    let (uid, path) = (text(reference, "uid"), format!("{path}.uid"));
+    if uid.is_empty() {
+        return Err(Error::invalid(path, "must not be empty"));
+    }
+    validate::label_value(&path, &uid)?;
+    let said = reference.get("namespace").and_then(Value::as_str).map(str::to_owned);
+    let same = before.filter(|note| note.uid == uid);
+    let namespace = said.or_else(|| same?.namespace.clone());
+    // A writer that changes something else knows nothing of the owner.
+    let content = match same.filter(|note| *note.store == *store.name) {
+        Some(note) => note.content.clone(),
+        None => store.content,
+    };
+    Ok(OwnerNote {
+        store: store.name.to_string(),
+        content,
+        api_version: kind.api_version(),
+        kind: kind.name,
+        namespace,
+        name: text(reference, "name"),
+        uid,
+        controller: reference.get("controller").and_then(Value::as_bool),
+        block_owner_deletion: reference.get("blockOwnerDeletion").and_then(Value::as_bool),
+    })
+}
+
+/// Returns a field of a reference; empty if there is none.
+fn text(reference: &Value, field: &str) -> String {
+    reference.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 /// Returns a map of the metadata, which is added if it is missing.
