@@ -1,4 +1,5 @@
 use bytes::Bytes;
+use homeostat_fixtures::demo;
 use homeostat_store::Resource;
 use http::header::{HeaderMap, WARNING};
 use http::{HeaderValue, StatusCode};
@@ -12,7 +13,7 @@ fn answer(body: &Value) -> ServerResponse {
 }
 
 fn widget(metadata: &Value) -> Resource {
-    let mut document = json!({"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": {"name": "a"}});
+    let mut document = demo("Widget", "a", json!({}));
     for (field, value) in metadata.as_object().unwrap() {
         document["metadata"][field] = value.clone();
     }

@@ -1,22 +1,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use homeostat_fixtures::{demo, demo_key};
 use homeostat_store::semantics::{Decision, WritePlan};
-use homeostat_store::{Change, Error, Key, Kind, Precondition, Propagation, Resource, Write};
+use homeostat_store::{Change, Error, Key, Precondition, Propagation, Resource, Write};
 use serde_json::json;
 
 use super::{BACKOFF, guard};
 
 fn key() -> Key {
-    Key::new(Kind::new("demo.dev", "v1", "Widget"), "", "a")
+    demo_key("Widget", "a")
 }
 
 fn resource(generation: u64, is_deleting: bool) -> Arc<Resource> {
-    let mut document = json!({
-        "apiVersion": "demo.dev/v1",
-        "kind": "Widget",
-        "metadata": {"name": "a", "uid": "u", "generation": generation},
-    });
+    let mut document = demo("Widget", "a", json!({}));
+    (document["metadata"]["uid"], document["metadata"]["generation"]) = (json!("u"), json!(generation));
     if is_deleting {
         document["metadata"]["deletionTimestamp"] = json!("2026-11-22T00:00:00Z");
     }

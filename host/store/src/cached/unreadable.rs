@@ -69,12 +69,12 @@ impl UnreadableDocuments {
 #[cfg(test)]
 mod tests {
     use super::{UNREADABLE_MAX, UnreadableDocuments};
+    use crate::fixture::widget_key;
     use crate::model::Path;
-    use crate::{Key, Kind};
 
     #[test]
     fn unreadable_documents_are_kept_up_to_a_bound() {
-        let key = |at: usize| Key::new(Kind::new("demo.dev", "v1", "Widget"), "default", &format!("w{at:05}"));
+        let key = |at: usize| widget_key(&format!("w{at:05}"));
         let mut documents = UnreadableDocuments::default();
         assert_eq!(documents.describe(), None);
         for at in 0..UNREADABLE_MAX {

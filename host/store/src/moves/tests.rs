@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::*;
+use crate::fixture::{demo_kind, widget_key as key};
 use crate::memory::MemoryStore;
 use crate::routes::{HOME, Routes, Rule};
 use crate::{Change, Key, Options, Revision, Scope, WriteResponse};
@@ -42,11 +43,7 @@ impl Stores {
 }
 
 fn widget() -> Kind {
-    Kind::new("demo.dev", "v1", "Widget")
-}
-
-fn key(name: &str) -> Key {
-    Key::new(widget(), "default", name)
+    demo_kind("Widget")
 }
 
 fn document(kind: &str, name: &str, owner: Option<&Resource>) -> Value {

@@ -2,6 +2,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use homeostat_fixtures::{demo, demo_kind};
 use homeostat_store::cached::{Delta, LastState, Start};
 use homeostat_store::{Error, Kind, Resource, Revision};
 use proptest::prelude::{Just, Strategy, any, prop};
@@ -17,12 +18,12 @@ const PAGES: ListStrategy = ListStrategy { streaming: false, page_limit: Some(2)
 const LONG: Duration = Duration::from_secs(240);
 
 fn kind() -> Kind {
-    Kind::new("example.dev", "v1", "Widget")
+    demo_kind("Widget")
 }
 
 fn widget(name: &str, at: u64) -> Arc<Resource> {
-    let document = json!({"apiVersion": "example.dev/v1", "kind": "Widget",
-        "metadata": {"name": name, "uid": name, "resourceVersion": at.to_string()}});
+    let mut document = demo("Widget", name, json!({}));
+    (document["metadata"]["uid"], document["metadata"]["resourceVersion"]) = (json!(name), json!(at.to_string()));
     Arc::new(Resource::from_document(document).unwrap())
 }
 
@@ -256,7 +257,7 @@ fn each_refusal_of_a_watch_ends_the_stream_with_its_error() {
         error
     };
     assert!(matches!(error(410), Error::Expired { .. }));
-    assert!(matches!(error(403), Error::Forbidden { what, .. } if what == "watch of example.dev/v1/Widget"));
+    assert!(matches!(error(403), Error::Forbidden { what, .. } if what == "watch of demo.homeostat.dev/v1/Widget"));
     for code in [429, 500, 503, 504] {
         assert!(matches!(error(code), Error::Unavailable { .. }), "{code}");
     }

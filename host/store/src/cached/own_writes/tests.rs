@@ -5,12 +5,9 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::{BYTES_MAX, FENCES_MAX, OwnWrite, OwnWrites, WRITES_MAX};
+use crate::fixture::pod_key as key;
 use crate::model::Path;
-use crate::{Key, Kind, Resource, Revision};
-
-fn key(name: &str) -> Key {
-    Key::new(Kind::new("", "v1", "Pod"), "default", name)
-}
+use crate::{Resource, Revision};
 
 fn path(name: &str) -> Path {
     Path::of(&key(name))

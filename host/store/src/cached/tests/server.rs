@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::cached::{CachedState, Delta, DeltaStream, Incarnation, LastState, Start, Upstream, UpstreamResponse};
+use crate::fixture;
+pub(super) use crate::fixture::{demo_kind as kind, widget_key as key};
 use crate::memory::MemoryStore;
 use crate::{
     Error, Event, EventType, Key, Kind, Options, Page, Precondition, Propagation, Query, Request, RequestCounts,
@@ -290,21 +292,14 @@ fn delta(event: Event) -> Delta {
     }
 }
 
-pub(super) fn kind(name: &str) -> Kind {
-    Kind::new("demo.dev", "v1", name)
-}
-
 pub(super) fn widgets() -> Scope {
     Scope::Kind(kind("Widget"))
 }
 
-pub(super) fn key(name: &str) -> Key {
-    Key::new(kind("Widget"), "default", name)
-}
-
 pub(super) fn widget(name: &str, size: u64) -> Value {
-    let metadata = json!({"name": name, "namespace": "default", "labels": {"size": size.to_string()}});
-    json!({"apiVersion": "demo.dev/v1", "kind": "Widget", "metadata": metadata, "spec": {"size": size}})
+    let mut widget = fixture::widget(name, json!({"size": size}));
+    widget["metadata"]["labels"] = json!({"size": size.to_string()});
+    widget
 }
 
 pub(super) async fn create(store: &dyn Store, name: &str) -> Result<Arc<Resource>> {

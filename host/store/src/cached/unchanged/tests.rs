@@ -4,17 +4,13 @@ use std::time::SystemTime;
 use serde_json::{Value, json};
 
 use super::is_unchanged;
+use crate::fixture::{widget, widget_key};
 use crate::schema::VersionSchema;
 use crate::semantics::{self, WriteContext};
-use crate::{Change, FieldValidation, Key, Kind, Precondition, Propagation, Request, Resource, Revision, Write};
-
-fn key() -> Key {
-    Key::new(Kind::new("demo.dev", "v1", "Widget"), "default", "a")
-}
+use crate::{Change, FieldValidation, Precondition, Propagation, Request, Resource, Revision, Write};
 
 fn document(spec: Value) -> Value {
-    let metadata = json!({"name": "a", "namespace": "default"});
-    json!({"apiVersion": "demo.dev/v1", "kind": "Widget", "metadata": metadata, "spec": spec})
+    widget("a", spec)
 }
 
 fn apply(spec: Value) -> Write {
@@ -22,7 +18,7 @@ fn apply(spec: Value) -> Write {
 }
 
 fn update_status(status: Value) -> Write {
-    Write::UpdateStatus { key: key(), status, precondition: Precondition::default() }
+    Write::UpdateStatus { key: widget_key("a"), status, precondition: Precondition::default() }
 }
 
 /// Makes a write as a server does that knows managers by a prefix.
@@ -37,7 +33,7 @@ fn written(current: Option<&Arc<Resource>>, mut write: Write, revision: u64) -> 
         manager: rename("me"),
         version: VersionSchema::default(),
     };
-    let decision = semantics::decide(&key(), current, write, &context).expect("a valid write");
+    let decision = semantics::decide(&widget_key("a"), current, write, &context).expect("a valid write");
     Arc::clone(decision.resource())
 }
 
@@ -60,14 +56,14 @@ fn a_write_of_what_is_there_is_unchanged() {
     let mut updated = cached.document().clone();
     updated["metadata"]["resourceVersion"] = json!("4");
     let merge = |patch: Value| Write::Patch {
-        key: key(),
+        key: widget_key("a"),
         change: Change::Merge(patch),
         precondition: Precondition { uid: Some("u".into()), revision: None },
     };
     for write in [
         apply(json!({"color": "red", "ports": [1, 2]})),
         update_status(json!({"ready": 2.0, "share": 1.5})),
-        Write::PatchStatus { key: key(), change: Change::Merge(json!({"status": {"ready": 2}})) },
+        Write::PatchStatus { key: widget_key("a"), change: Change::Merge(json!({"status": {"ready": 2}})) },
         Write::Update { document: updated, precondition: Precondition::default() },
         merge(json!({"spec": {"color": "red", "shape": null}})),
     ] {
@@ -86,9 +82,13 @@ fn a_write_that_may_change_something_is_sent() {
         foreign,
         update_status(json!({"ready": 3})),
         update_status(Value::Null),
-        Write::UpdateStatus { key: key(), status: json!({"ready": 2, "share": 1.5}), precondition: stale },
+        Write::UpdateStatus { key: widget_key("a"), status: json!({"ready": 2, "share": 1.5}), precondition: stale },
         Write::Create { document: document(json!({})) },
-        Write::Delete { key: key(), precondition: Precondition::default(), propagation: Propagation::Background },
+        Write::Delete {
+            key: widget_key("a"),
+            precondition: Precondition::default(),
+            propagation: Propagation::Background,
+        },
     ] {
         assert!(!is_unchanged(&request(write.clone()), &cached, rename), "{write:?}");
     }
