@@ -1,4 +1,5 @@
-//! The documents name files that exist, the journey of a key passes few of them, and the names of tests are short.
+//! The documents name files that exist, the journey of a key passes few of them, and the names of tests are
+//! short.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

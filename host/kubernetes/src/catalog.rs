@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, watch};
 use self::parse::{Group, Root};
 use crate::requests::{Call, Requests};
 
-/// Shortest time between two readings of the catalog that somebody asks for, or that a kind it lacks leads to.
+/// Shortest time between two requested reads of the catalog. A kind that the catalog lacks requests one.
 pub(crate) const REFRESH_INTERVAL_MIN: Duration = Duration::from_secs(3);
 
 /// Reads the catalog of a server, and keeps the last one.

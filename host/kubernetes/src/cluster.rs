@@ -42,7 +42,7 @@ pub struct Cluster {
     refresh: Mutex<Option<AbortHandle>>,
 }
 
-/// What this host has learnt of kinds.
+/// Facts about kinds that this host keeps from earlier answers of the server.
 #[derive(Default)]
 struct KindFacts {
     strategies: BTreeMap<Kind, ListStrategy>,

@@ -80,8 +80,8 @@ impl Bucket {
         lock(&self.setting_problems).clone()
     }
 
-    /// Checks the server and the bucket without writing anything ([`Bucket::setting_problems`]). Returns whether the bucket
-    /// exists.
+    /// Checks the server and the bucket without writing anything ([`Bucket::setting_problems`]). Returns
+    /// whether the bucket exists.
     ///
     /// # Errors
     /// As [`Upstream::connect`].

@@ -24,8 +24,8 @@ use crate::settings::{BucketSettings, Timings};
 
 /// Longest text of a server that is kept, in bytes.
 const TEXT_BYTES_MAX: usize = 512;
-/// Wait between two attempts to connect again: at least a quarter of it, so that many attempts in a row are never
-/// without a wait.
+/// Wait between two attempts to connect again: at least a quarter of it, so that many attempts in a row are
+/// never without a wait.
 const RECONNECT_BACKOFF: ExponentialBackoff =
     ExponentialBackoff { first: Duration::from_millis(200), longest: Duration::from_secs(5), spread: (0.25, 1.0) };
 
@@ -233,8 +233,8 @@ fn options(settings: &BucketSettings, news: Arc<News>) -> ConnectOptions {
     options
 }
 
-/// Returns the wait before an attempt to connect, which `attempts` counts from 1. The first attempt may be at once,
-/// and is spread so that many hosts do not return in one moment. `jitter` is from 0 to 1.
+/// Returns the wait before an attempt to connect, which `attempts` counts from 1. The first attempt may be at
+/// once, and is spread so that many hosts do not return in one moment. `jitter` is from 0 to 1.
 fn reconnect_delay(attempts: usize, jitter: f64) -> Duration {
     match u32::try_from(attempts).unwrap_or(u32::MAX) {
         0 | 1 => RECONNECT_BACKOFF.first.mul_f64(jitter),

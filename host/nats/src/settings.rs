@@ -44,7 +44,8 @@ pub struct BucketSettings {
     /// How long the marker of a deletion stays: at least [`MARKERS_MIN`], in whole seconds. A host that was
     /// away for half of it lists again.
     pub markers: Duration,
-    /// The names of the problems that the operator has accepted ([`SettingProblem::name`](crate::SettingProblem::name)).
+    /// The names of the problems that the operator has accepted
+    /// ([`SettingProblem::name`](crate::SettingProblem::name)).
     pub accept: BTreeSet<String>,
     /// The kinds that follow buckets of other programs. Each kind once.
     pub foreign: Vec<ForeignBucket>,

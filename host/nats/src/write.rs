@@ -157,8 +157,8 @@ impl BucketState {
         }
     }
 
-    /// Publishes a change, and looks whether it is stored if the server does not say. Returns what to do next, and why
-    /// there was no reply.
+    /// Publishes a change, and looks whether it is stored if the server does not say. Returns what to do
+    /// next, and why there was no reply.
     async fn publish_once(
         &self,
         connection: &Connection,

@@ -155,8 +155,8 @@ impl Error {
         Self::unavailable(format!("the document of {key} cannot be read: {reason}"))
     }
 
-    /// Returns whether a list failed for a reason that concerns one kind: the caller may not list it, or it is not
-    /// served.
+    /// Returns whether a list failed for a reason that concerns one kind: the caller may not list it, or it
+    /// is not served.
     pub fn concerns_one_kind(&self) -> bool {
         matches!(self, Self::Forbidden { .. } | Self::Unsupported { .. } | Self::NotFound { .. })
     }

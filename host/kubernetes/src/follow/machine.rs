@@ -25,7 +25,7 @@ const PAGE_LIMIT_LARGE: u32 = 5000;
 /// A watch that lived as long as this was a good one, even without events.
 const LIFE_MIN: Duration = Duration::from_secs(5);
 
-/// How to list a kind, by what its earlier streams met. Kept over streams.
+/// The form in which a kind is listed. Each stream passes it on to the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ListStrategy {
     /// Whether to ask for the list as the beginning of a watch.

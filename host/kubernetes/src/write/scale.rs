@@ -13,8 +13,8 @@ use crate::{read, scale};
 
 /// Sets the number of replicas of a resource.
 ///
-/// The server compares a revision, and the uid of its own kinds alone. A revision belongs to one uid, so a uid without a
-/// revision is compared here, with the revision that the write then requires.
+/// The server compares a revision, and the uid of its own kinds alone. A revision belongs to one uid, so a
+/// uid without a revision is compared here, with the revision that the write then requires.
 pub(crate) async fn update(cluster: &Cluster, request: ScaleRequest) -> Result<Value> {
     let ScaleRequest { key, replicas, precondition, manager, dry_run } = request;
     let prefix = cluster.manager_prefix();

@@ -47,7 +47,8 @@ pub(super) struct KindState {
     pub(super) unreadable: UnreadableDocuments,
     /// A revision that the server has reached. Above the contents while the stream lags.
     pub(super) seen: Revision,
-    /// How far reads have shown the kind without these contents. Reads ask the server until the contents are as far.
+    /// How far reads have shown the kind without these contents. Reads ask the server until the contents are
+    /// as far.
     shown: ReadWatermark,
     pub(super) state: CacheState,
     /// The last error, until the stream goes on.

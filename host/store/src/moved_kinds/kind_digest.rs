@@ -1,4 +1,4 @@
-//! What tells whether two stores have the same resources of a kind.
+//! A digest by which two stores can be compared: whether they have the same resources of a kind.
 
 use xxhash_rust::xxh3::Xxh3;
 

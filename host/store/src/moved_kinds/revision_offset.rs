@@ -1,7 +1,7 @@
 //! The revisions that callers see of a kind that was moved. Pure.
 //!
-//! The number of the moves is in their upper bits, so that no revision of a former store is taken for one of the store in
-//! which the kind lives now.
+//! The number of the moves is in their upper bits, so that no revision of a former store is taken for one of
+//! the store in which the kind lives now.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ const REVISION_BITS: u32 = 44;
 /// A revision that no resource has.
 const NEVER: Revision = Revision::ZERO;
 
-/// What is added to the revisions of a kind.
+/// The number that is added to the revisions of a kind.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) struct RevisionOffset(u64);
 
@@ -69,7 +69,7 @@ impl RevisionOffset {
         }
     }
 
-    /// Replaces a revision in a document. What is no revision stays: the store refuses it.
+    /// Replaces a revision in a document. Any other text stays: the store refuses it.
     fn text(self, value: &mut Value) {
         if let Some(Ok(revision)) = value.as_str().filter(|text| !text.is_empty()).map(str::parse::<Revision>) {
             *value = json!(self.stored(revision).unwrap_or(NEVER).to_string());

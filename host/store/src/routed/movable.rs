@@ -1,8 +1,8 @@
 //! A part of a [`RoutedStore`](super::RoutedStore) between which kinds can be moved.
 //!
 //! While a kind is moved, its writes are held: they end as `Unavailable`, with the reason. Revisions of a kind that was
-//! moved here have an offset ([`RevisionOffset`]). So a revision of the former store is never taken for one of this store: a watch
-//! from it ends as `Expired`, and a write with it as `Conflict`.
+//! moved here have an offset ([`RevisionOffset`]). So a revision of the former store is never taken for one
+//! of this store: a watch from it ends as `Expired`, and a write with it as `Conflict`.
 //!
 //! Deliberately absent: moves ([`crate::moves`]), and continue tokens, which name the content of their store.
 
