@@ -7,7 +7,7 @@ use std::time::Duration;
 use homeostat_store::far_owner::OWNER_LABEL;
 use homeostat_store::{
     Availability, Error, Key, Kind, LabelRequirement, OwnerReference, Precondition, Propagation, Query, Resource,
-    Result, RoutedStore, Selector, Store, StoreStatus, View, Write,
+    ResourcePages, Result, RoutedStore, Selector, Store, StoreStatus, View, Write,
 };
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -17,9 +17,6 @@ use super::suspects::{Suspects, Verdict};
 use super::unused_kinds::UnusedKinds;
 use crate::Kinds;
 use crate::kinds::{KindId, id_of};
-
-/// Page size of lists.
-const PAGE_ITEMS: usize = 500;
 
 /// Checks owners in other stores, and deletes their dependents.
 pub(super) struct FarGarbageCollector {
@@ -72,14 +69,14 @@ impl FarGarbageCollector {
         for kind in used {
             match self.collect_kind(owner, kind).await {
                 Ok(()) => {}
-                Err(error) if is_of_kind(&error) => {}
+                Err(error) if error.concerns_one_kind() => {}
                 Err(error) => failed = Err(error),
             }
         }
         for kind in unused {
             match self.collect_kind(owner, kind.clone()).await {
                 Ok(()) => {}
-                Err(error) if is_of_kind(&error) => self.leave_alone(&kind),
+                Err(error) if error.concerns_one_kind() => self.leave_alone(&kind),
                 Err(error) => failed = Err(error),
             }
         }
@@ -90,8 +87,9 @@ impl FarGarbageCollector {
     async fn collect_kind(&self, owner: &OwnerName, kind: Kind) -> Result<()> {
         let label = LabelRequirement::Equals(OWNER_LABEL.to_owned(), owner.uid.clone());
         let selector = Selector { labels: vec![label], ..Selector::default() };
-        let mut pages = Pages::of(Query { selector, live: true, view: View::Metadata, ..Query::all(kind) });
-        while let Some(dependents) = pages.next(&*self.stores).await? {
+        let mut pages =
+            ResourcePages::new(&*self.stores, Query { selector, live: true, view: View::Metadata, ..Query::all(kind) });
+        while let Some(dependents) = pages.next_page().await? {
             for dependent in dependents {
                 if !self.knows(owner) {
                     return Ok(());
@@ -135,8 +133,9 @@ impl FarGarbageCollector {
     async fn is_listed(&self, owner: &OwnerName) -> Result<bool> {
         let fields = vec![("/metadata/name".to_owned(), owner.name.clone())];
         let selector = Selector { fields, ..Selector::default() };
-        let mut pages = Pages::of(Query { selector, live: true, ..Query::all(owner.kind.clone()) });
-        while let Some(resources) = pages.next(&*self.stores).await? {
+        let mut pages =
+            ResourcePages::new(&*self.stores, Query { selector, live: true, ..Query::all(owner.kind.clone()) });
+        while let Some(resources) = pages.next_page().await? {
             if resources.iter().any(|resource| resource.uid() == owner.uid) {
                 return Ok(true);
             }
@@ -203,40 +202,4 @@ impl FarGarbageCollector {
         found.extend(self.kinds.with_resources().into_iter().filter(|kind| seen.insert(id_of(kind))));
         found
     }
-}
-
-/// A list that is read page by page.
-pub(super) struct Pages {
-    /// The query of the next page; `None` at the end.
-    query: Option<Query>,
-}
-
-impl Pages {
-    pub(super) fn of(query: Query) -> Self {
-        Self { query: Some(Query { limit: Some(PAGE_ITEMS), ..query }) }
-    }
-
-    /// Reads pages of one resource.
-    pub(super) fn of_one(query: Query) -> Self {
-        Self { query: Some(Query { limit: Some(1), ..query }) }
-    }
-
-    /// Returns the next page; `None` at the end.
-    ///
-    /// # Errors
-    /// Those of [`Store::list`].
-    pub(super) async fn next(&mut self, store: &dyn Store) -> Result<Option<Vec<Arc<Resource>>>> {
-        let Some(query) = &self.query else { return Ok(None) };
-        let page = store.list(query).await?;
-        match (&mut self.query, page.next) {
-            (Some(query), Some(next)) => query.from = Some(next),
-            (query, _) => *query = None,
-        }
-        Ok(Some(page.items))
-    }
-}
-
-/// Returns whether a list failed for a reason that concerns one kind: the host may not list it, or it is not served.
-pub(super) fn is_of_kind(error: &Error) -> bool {
-    matches!(error, Error::Forbidden { .. } | Error::Unsupported { .. } | Error::NotFound { .. })
 }

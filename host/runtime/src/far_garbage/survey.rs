@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use homeostat_store::catalog::ServedKind;
 use homeostat_store::far_owner::OWNER_LABEL;
-use homeostat_store::{Availability, Error, Kind, LabelRequirement, Query, Result, Selector, StorePart, View};
+use homeostat_store::{
+    Availability, Error, Kind, LabelRequirement, Query, ResourcePages, Result, Selector, StorePart, View,
+};
 use tokio::sync::Notify;
 use tokio::time::{self, Instant};
 
 use super::jittered;
-use super::steps::{FarGarbageCollector, Pages, is_of_kind};
+use super::steps::FarGarbageCollector;
 use super::unused_kinds::{ASK_INTERVAL, REFUSED_INTERVAL, RETRY};
 use crate::kinds::{KindId, id_of};
 
@@ -46,7 +48,7 @@ impl FarGarbageCollector {
         let has_dependents = self.has_dependents(kind).await;
         let wait = match &has_dependents {
             Ok(_) => ASK_INTERVAL,
-            Err(error) if is_of_kind(error) => REFUSED_INTERVAL,
+            Err(error) if error.concerns_one_kind() => REFUSED_INTERVAL,
             Err(_) => RETRY,
         };
         self.unused.lock().ask_at(kind, Instant::now() + jittered(wait));
@@ -59,10 +61,10 @@ impl FarGarbageCollector {
             Ok(false) => self.stores.remove_dependent_kind(kind),
             Err(error) => {
                 tracing::debug!(%kind, %error, "cannot ask an unused kind for dependents");
-                if is_of_kind(&error) {
+                if error.concerns_one_kind() {
                     self.stores.remove_dependent_kind(kind);
                 }
-                return is_of_kind(&error);
+                return error.concerns_one_kind();
             }
         }
         true
@@ -78,9 +80,13 @@ impl FarGarbageCollector {
     async fn has_dependents(&self, kind: &Kind) -> Result<bool> {
         let label = LabelRequirement::Exists(OWNER_LABEL.to_owned());
         let selector = Selector { labels: vec![label], ..Selector::default() };
-        let mut pages = Pages::of_one(Query { selector, view: View::Metadata, ..Query::all(kind.clone()) });
+        let mut pages = ResourcePages::with_page_size(
+            &*self.stores,
+            1,
+            Query { selector, view: View::Metadata, ..Query::all(kind.clone()) },
+        );
         for _ in 0..PAGES_MAX {
-            match pages.next(&*self.stores).await? {
+            match pages.next_page().await? {
                 Some(dependents) if dependents.is_empty() => time::sleep(PAUSE).await,
                 page => return Ok(page.is_some()),
             }

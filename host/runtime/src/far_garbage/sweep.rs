@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashSet};
 
 use homeostat_store::far_owner::OWNER_LABEL;
-use homeostat_store::{Kind, LabelRequirement, Query, Result, Selector, View};
+use homeostat_store::{Kind, LabelRequirement, Query, ResourcePages, Result, Selector, View};
 use homeostat_workqueue::Queue;
 
-use super::steps::{FarGarbageCollector, Pages, is_of_kind};
+use super::steps::FarGarbageCollector;
 use super::{OwnerName, add};
 use crate::kinds::{KindId, id_of};
 
@@ -47,7 +47,7 @@ impl FarGarbageCollector {
         for kind in self.dependent_kinds().await {
             match self.sweep_kind(kind.clone(), &mut owners, queue).await {
                 Ok(()) => {}
-                Err(error) if is_of_kind(&error) => {}
+                Err(error) if error.concerns_one_kind() => {}
                 Err(error) => tracing::debug!(%kind, %error, "cannot list dependents, the next sweep does"),
             }
         }
@@ -58,8 +58,8 @@ impl FarGarbageCollector {
     async fn sweep_kind(&self, kind: Kind, owners: &mut Owners, queue: &Queue<OwnerName>) -> Result<()> {
         let label = LabelRequirement::Exists(OWNER_LABEL.to_owned());
         let selector = Selector { labels: vec![label], ..Selector::default() };
-        let mut pages = Pages::of(Query { selector, view: View::Metadata, ..Query::all(kind) });
-        while let Some(dependents) = pages.next(&*self.stores).await? {
+        let mut pages = ResourcePages::new(&*self.stores, Query { selector, view: View::Metadata, ..Query::all(kind) });
+        while let Some(dependents) = pages.next_page().await? {
             let named: Vec<OwnerName> = dependents.iter().filter_map(|one| OwnerName::of_dependent(one)).collect();
             for owner in named {
                 if !self.knows(&owner) {
@@ -87,8 +87,9 @@ impl FarGarbageCollector {
 
     async fn uids(&self, kind: &Kind) -> Result<LivingUids> {
         let mut uids = HashSet::new();
-        let mut pages = Pages::of(Query { live: true, view: View::Metadata, ..Query::all(kind.clone()) });
-        while let Some(resources) = pages.next(&*self.stores).await? {
+        let mut pages =
+            ResourcePages::new(&*self.stores, Query { live: true, view: View::Metadata, ..Query::all(kind.clone()) });
+        while let Some(resources) = pages.next_page().await? {
             uids.extend(resources.iter().map(|resource| resource.uid().to_owned()));
             if uids.len() > UIDS_MAX {
                 return Ok(LivingUids::Many);

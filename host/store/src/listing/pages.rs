@@ -20,7 +20,12 @@ pub struct ResourcePages<'s> {
 impl<'s> ResourcePages<'s> {
     /// Begins a list in pages of 500 resources. The query needs no limit.
     pub fn new(store: &'s dyn Store, query: Query) -> Self {
-        let query = Query { limit: Some(PAGE_ITEMS), ..query };
+        Self::with_page_size(store, PAGE_ITEMS, query)
+    }
+
+    /// Begins a list in pages of so many resources. The query needs no limit.
+    pub fn with_page_size(store: &'s dyn Store, items: usize, query: Query) -> Self {
+        let query = Query { limit: Some(items), ..query };
         Self { store, query: Some(query), page: VecDeque::new(), revision: None }
     }
 
