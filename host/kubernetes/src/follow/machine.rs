@@ -22,7 +22,7 @@ use crate::errors::{RequestError, Status};
 pub(crate) const PAGE_LIMIT: u32 = 500;
 /// The same once a continue token had expired before the last page: fewer pages take less time.
 const PAGE_LIMIT_LARGE: u32 = 5000;
-/// A watch that lived as long as this was a good one, even without events.
+/// A watch that lived as long as this was a good one, even without events. A shorter one was not, even with some.
 const LIFE_MIN: Duration = Duration::from_secs(5);
 
 /// The form in which a kind is listed. Each stream passes it on to the next one.
@@ -117,8 +117,6 @@ pub(crate) struct ListWatchMachine {
     through: Revision,
     /// Watches in a row that ended at once.
     short_watches: u32,
-    /// Whether the watch has sent a line.
-    has_lines: bool,
 }
 
 impl ListWatchMachine {
@@ -132,7 +130,7 @@ impl ListWatchMachine {
             Start::Exactly(at) => (Phase::Paging { exactly: Some(at), is_first: true }, Revision::ZERO),
             Start::After(after) => (Phase::Watching, after),
         };
-        let machine = Self { kind, phase, strategy, through, short_watches: 0, has_lines: false };
+        let machine = Self { kind, phase, strategy, through, short_watches: 0 };
         let request = match phase {
             Phase::Streaming { not_before, .. } => StreamRequest::Stream { not_before },
             Phase::Paging { exactly, .. } => machine.page(exactly, None),
@@ -155,14 +153,8 @@ impl ListWatchMachine {
     pub(crate) fn step(&mut self, event: StreamEvent, out: &mut VecDeque<Delta>) -> StreamAction {
         match event {
             StreamEvent::Page(page) => self.page_listed(page, out),
-            StreamEvent::Opened => {
-                self.has_lines = false;
-                StreamAction::Read
-            }
-            StreamEvent::Line(line) => {
-                self.has_lines = true;
-                self.line(line, out)
-            }
+            StreamEvent::Opened => StreamAction::Read,
+            StreamEvent::Line(line) => self.line(line, out),
             StreamEvent::Failed(failure) => self.failed(failure),
             StreamEvent::Ended { lived } => self.ended(lived),
             StreamEvent::Silent => self.silent(),
@@ -304,8 +296,7 @@ impl ListWatchMachine {
         if self.phase != Phase::Watching {
             return StreamAction::Fail(self.unavailable("the server ended the list before its end"));
         }
-        let was_good = self.has_lines || lived >= LIFE_MIN;
-        self.short_watches = if was_good { 0 } else { self.short_watches + 1 };
+        self.short_watches = if lived >= LIFE_MIN { 0 } else { self.short_watches + 1 };
         if self.short_watches > 1 {
             return StreamAction::Fail(self.unavailable("the server ends each watch at once"));
         }

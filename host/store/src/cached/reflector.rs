@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::availability::reopen_delay;
 use super::backoff::{ExponentialBackoff, jitter};
@@ -20,7 +20,10 @@ const REOPEN_BACKOFF: ExponentialBackoff =
 const REFUSED_BACKOFF: ExponentialBackoff =
     ExponentialBackoff { first: Duration::from_secs(30), longest: Duration::from_secs(300), spread: (0.5, 1.5) };
 /// Wait before a kind is listed again that exceeded the memory.
-const FULL_DELAY: Duration = Duration::from_secs(60);
+const FULL_BACKOFF: ExponentialBackoff =
+    ExponentialBackoff { first: Duration::from_secs(60), longest: Duration::from_secs(300), spread: (0.5, 1.5) };
+/// A stream that told changes for as long as this was a good one. Its end is the first failure.
+const LIFE_MIN: Duration = Duration::from_secs(5);
 /// Wait after a list that is older than what was shown. A second one is taken as the server's last word.
 const STALE_DELAY: Duration = Duration::from_secs(5);
 
@@ -32,8 +35,10 @@ struct Reflector {
     first: Start,
     /// Whether changes were missed since the end of the cache.
     needs_list: bool,
-    /// Streams in a row that ended without a delta.
+    /// Streams in a row that ended before the end of their list, or within [`LIFE_MIN`] after it.
     failures: u32,
+    /// The end of the list of the stream, or its beginning without a list. `None` before that.
+    live_since: Option<Instant>,
     /// Whether the last list was older than the cache.
     was_stale: bool,
 }
@@ -76,6 +81,7 @@ pub(super) async fn reflect(shared: Arc<SharedState>, kind: Arc<CachedKind>, fir
         first,
         needs_list: false,
         failures: 0,
+        live_since: None,
         was_stale: false,
     };
     loop {
@@ -154,6 +160,7 @@ impl Reflector {
         };
         if list.is_none() {
             self.kind.reopened();
+            self.live_since = Some(Instant::now());
         }
         loop {
             let delta = match stream.next().await {
@@ -163,7 +170,6 @@ impl Reflector {
             if let Err(end) = self.apply(&mut list, delta).await {
                 return end;
             }
-            self.failures = 0;
         }
     }
 
@@ -184,6 +190,7 @@ impl Reflector {
                     self.kind.end_list(list, at)?;
                 }
                 (self.first, self.needs_list, self.was_stale) = (Start::Now { not_before: None }, false, false);
+                self.live_since = Some(Instant::now());
             }
             _ => {}
         }
@@ -208,7 +215,8 @@ impl Reflector {
 
     /// Records why a stream ended. Returns the wait before the next one.
     async fn handle(&mut self, end: StreamEnd) -> Duration {
-        self.failures = self.failures.saturating_add(1);
+        let was_good = self.live_since.take().is_some_and(|since| since.elapsed() >= LIFE_MIN);
+        self.failures = if was_good { 1 } else { self.failures.saturating_add(1) };
         // The server may never have the revision at which the first user wanted to begin.
         self.first = Start::Now { not_before: None };
         let shared = Arc::clone(&self.shared);
@@ -228,7 +236,7 @@ impl Reflector {
                 self.needs_list = false;
                 self.kind.end(CacheState::Full, |newest| Error::Expired { oldest: newest });
                 self.kind.failed(Error::unavailable(reason));
-                FULL_DELAY
+                FULL_BACKOFF.delay(self.failures, jitter())
             }
             StreamEnd::Stale(StaleList { cached, listed }) => {
                 let kind = self.kind.kind.to_string();

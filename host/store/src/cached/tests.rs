@@ -1,6 +1,7 @@
 //! Tests against a server in this process with faults, on a paused clock.
 
 mod away;
+mod backoff;
 mod begin;
 mod full;
 mod memory;

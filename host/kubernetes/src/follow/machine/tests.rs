@@ -230,6 +230,16 @@ fn a_server_that_ends_each_watch_at_once_is_asked_no_more_than_twice() {
 }
 
 #[test]
+fn a_server_that_ends_each_watch_after_a_bookmark_is_asked_no_more_than_twice() {
+    let mut stream = Stream::watching(5);
+    stream.step(bookmark(6, false));
+    assert_eq!(stream.step(StreamEvent::Ended { lived: Duration::ZERO }), watch(6));
+    stream.step(StreamEvent::Opened);
+    stream.step(bookmark(7, false));
+    assert!(matches!(stream.step(StreamEvent::Ended { lived: Duration::ZERO }), StreamAction::Fail(Error::Unavailable { .. })));
+}
+
+#[test]
 fn changes_that_were_delivered_are_dropped_and_bookmarks_move_the_position() {
     let mut stream = Stream::watching(5);
     stream.step(StreamEvent::Line(WatchLine::Changed(widget("a", 5))));

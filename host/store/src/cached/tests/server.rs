@@ -44,6 +44,8 @@ pub(super) struct Faults {
     pub(super) unreadable: Option<&'static str>,
     /// Streams that were opened before this number was reached have ended.
     pub(super) cuts: u64,
+    /// Streams end after this number of deltas.
+    pub(super) ends_after: Option<u64>,
 }
 
 /// A past state: resources and their revision.
@@ -85,6 +87,7 @@ struct ServerStream {
     watch: Watch,
     faults: watch::Receiver<Faults>,
     cuts: u64,
+    delivered: u64,
     counts: Arc<Counts>,
 }
 
@@ -181,7 +184,7 @@ impl Upstream for Server {
         self.counts.streams.fetch_add(1, Ordering::SeqCst);
         let (faults, counts) = (self.faults.subscribe(), Arc::clone(&self.counts));
         let cuts = faults.borrow().cuts;
-        Ok(Box::new(ServerStream { pending, watch, faults, cuts, counts }))
+        Ok(Box::new(ServerStream { pending, watch, faults, cuts, delivered: 0, counts }))
     }
 
     async fn get(&self, key: &Key) -> Result<Arc<Resource>> {
@@ -239,7 +242,7 @@ impl DeltaStream for ServerStream {
     async fn next(&mut self) -> Result<Delta> {
         loop {
             let faults = self.faults.borrow_and_update().clone();
-            if faults.away || faults.cuts > self.cuts {
+            if faults.away || faults.cuts > self.cuts || faults.ends_after == Some(self.delivered) {
                 return Err(Error::unavailable("the stream was cut"));
             }
             let is_held = match self.pending.front() {
@@ -247,6 +250,7 @@ impl DeltaStream for ServerStream {
                 Some(_) => faults.lags || faults.holds_changes,
             };
             if !is_held && let Some(delta) = self.pending.pop_front() {
+                self.delivered += 1;
                 return Ok(faults.read(delta));
             }
             tokio::select! {
