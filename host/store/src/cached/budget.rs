@@ -67,7 +67,7 @@ impl Charge {
         Ok(())
     }
 
-    /// Returns some of the charged bytes.
+    /// Returns some of the charged bytes, never more than those.
     pub(crate) fn release(&mut self, bytes: u64) {
         self.budget.used.fetch_sub(bytes, Ordering::Relaxed);
         self.bytes -= bytes;
@@ -81,6 +81,8 @@ impl Drop for Charge {
 }
 
 /// Returns the memory of a cached resource, in bytes.
+        debug_assert!(bytes <= self.bytes, "{bytes} of {} bytes are returned", self.bytes);
+        let bytes = bytes.min(self.bytes);
 pub(crate) fn bytes_of(resource: &Resource) -> u64 {
     resource.stored_bytes() + RESOURCE_BYTES
 }

@@ -97,7 +97,7 @@ impl CachedKind {
     /// Makes a full list the content of the cache. The difference to the content before becomes events.
     pub(in crate::cached) fn end_list(&self, list: PartialList, at: Revision) -> Result<(), ListRefusal> {
         let PartialList { resources, unreadable, charge, is_past } = list;
-        let rows = resources.into_iter().map(|(path, (resource, _))| (path, resource)).collect();
+        let rows: BTreeMap<_, _> = resources.into_iter().map(|(path, (resource, _))| (path, resource)).collect();
         let mut state = self.lock();
         if state.synced.is_none() && at < state.shown.revision && !is_past {
             let shown = state.shown.revision;
@@ -127,7 +127,10 @@ impl CachedKind {
             }
         }
         state.end_contents(|newest| Error::Expired { oldest: newest });
-        (state.charge, state.unreadable) = (charge, unreadable);
+        // Resources that the former contents had were not charged to the list.
+        drop(charge);
+        (state.charge, state.unreadable) = (self.budget.charge(), unreadable);
+        state.charge.replace(0, rows.values().map(|resource| bytes_of(resource)).sum())?;
         let contents = Contents::of(rows, at, self.bounds, Documents::Copied);
         let contents = SharedContents::new(contents, Arc::clone(&self.clock));
         state.synced = Some(SyncedContents { id: self.clock.uid().into(), contents: Arc::clone(&contents) });

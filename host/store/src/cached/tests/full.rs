@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::server::{Server, create, delete, key, kind, sizes, widgets};
-use super::{cache, open_with, status, wait_for};
-use crate::cached::Options;
-use crate::cached::budget::Budget;
-use crate::{CacheState, Error, Kind, Obstacle, Revision, Store, View};
+use super::server::{Server, create, delete, key, kind, resize, sizes, widgets};
+use super::{cache, open_with, status, subscribed, wait_for};
+use crate::cached::budget::{Budget, bytes_of};
+use crate::cached::{CachedStore, Options};
+use crate::{CacheState, Error, Kind, Obstacle, Query, Revision, Store, View};
 
 fn small() -> Options {
     Options { bytes_max: 50 << 10, ..Options::default() }
@@ -76,6 +76,59 @@ async fn a_cache_that_is_listed_again_needs_no_second_memory() {
     sleep(Duration::from_secs(31)).await;
     let mut charge = store.shared.budget.charge();
     assert_eq!(charge.replace(0, 60 << 10), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_contradicts_the_cache_is_charged_as_a_whole() {
+    let server = Server::new();
+    for name in ["a", "b", "c"] {
+        create(&*server.store(), name).await.expect("a free name");
+    }
+    let (store, _user) = subscribed(&server).await;
+    let mut page = server.store().list(&Query::all(kind("Widget"))).await.expect("a valid query");
+    // No revision is left for the deletion of `c`.
+    page.items.retain(|widget| widget.key().name() != "c");
+    server.fault(|faults| {
+        (faults.forgets, faults.stale) = (true, Some((page.items, page.revision)));
+        faults.cuts += 1;
+    });
+    wait_for(|| cache(&store).resources == 2).await;
+    server.fault(|faults| faults.stale = None);
+    assert_eq!(cache(&store).bytes, bytes_of_rows(&store));
+    resize(&*server.store(), "a", 1_000_000).await.expect("it is there");
+    delete(&*server.store(), "b").await.expect("it is there");
+    wait_for(|| cache(&store).resources == 1).await;
+    assert_eq!(cache(&store).bytes, bytes_of_rows(&store));
+    delete(&*server.store(), "a").await.expect("it is there");
+    wait_for(|| cache(&store).resources == 0).await;
+    assert_eq!(cache(&store).bytes, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_contradicts_the_cache_is_charged_within_the_bound() {
+    let server = Server::new();
+    for number in 0..50 {
+        create(&*server.store(), &format!("n{number}")).await.expect("a free name");
+    }
+    let store = open_with(&server, Options { bytes_max: 60 << 10, ..Options::default() });
+    let _user = store.subscribe(&kind("Widget"), View::Whole);
+    assert_eq!(sizes(&store).await.map(|sizes| sizes.len()), Ok(50));
+    let mut page = server.store().list(&Query::all(kind("Widget"))).await.expect("a valid query");
+    page.items.pop();
+    server.fault(|faults| {
+        (faults.forgets, faults.stale) = (true, Some((page.items, page.revision)));
+        faults.cuts += 1;
+    });
+    wait_for(|| cache(&store).resources == 49).await;
+    assert_eq!((cache(&store).state, cache(&store).bytes), (CacheState::Synced, bytes_of_rows(&store)));
+}
+
+/// Returns the bytes of the widgets that the cache has.
+fn bytes_of_rows(store: &CachedStore) -> u64 {
+    let cached = store.shared.kind(&kind("Widget")).expect("it is in use");
+    let contents = cached.lock().synced.clone().expect("it is synced").contents;
+    let locked = contents.lock().expect("it is open");
+    locked.all_stored().values().map(|widget| bytes_of(widget)).sum()
 }
 
 #[test]
