@@ -8,6 +8,10 @@ use crate::{Kind, Resource};
 /// Memory of a cached resource beside its text, in bytes: its key, its entries in the indexes, its metadata.
 const RESOURCE_BYTES: u64 = 512;
 
+/// A kind grows while its bytes are at most this many times those that are left. So a kind alone can use all but a
+/// sixteenth, and of several kinds the largest one reaches the bound first.
+const LEFT_MULTIPLE_MAX: u64 = 15;
+
 /// Bytes that the caches of one store may use together.
 #[derive(Debug)]
 pub(crate) struct Budget {
@@ -20,9 +24,11 @@ pub(crate) struct Budget {
 pub(crate) struct Charge {
     budget: Arc<Budget>,
     bytes: u64,
+    /// Bytes that another charge has for the same kind.
+    beside: u64,
 }
 
-/// The budget is used up.
+/// The budget has no room for a kind of this size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BudgetExceeded;
 
@@ -33,7 +39,7 @@ impl Budget {
 
     /// Returns a charge of nothing.
     pub(crate) fn charge(self: &Arc<Self>) -> Charge {
-        Charge { budget: Arc::clone(self), bytes: 0 }
+        Charge { budget: Arc::clone(self), bytes: 0, beside: 0 }
     }
 
     /// Returns the reason that a kind has no cache, for a person who can change that.
@@ -51,14 +57,20 @@ impl Charge {
         self.bytes
     }
 
+    /// Returns a charge of nothing, for further bytes of the same kind.
+    pub(crate) fn further(&self) -> Self {
+        Self { budget: Arc::clone(&self.budget), bytes: 0, beside: self.bytes }
+    }
+
     /// Replaces `old` of the charged bytes by `new`.
     ///
     /// # Errors
-    /// The budget is used up. Nothing has changed.
+    /// The kind would have more than [`LEFT_MULTIPLE_MAX`] times the bytes that are left. Nothing has changed.
     pub(crate) fn replace(&mut self, old: u64, new: u64) -> Result<(), BudgetExceeded> {
         let grown = new.saturating_sub(old);
         let used = self.budget.used.fetch_add(grown, Ordering::Relaxed) + grown;
-        if grown > 0 && used > self.budget.bytes_max {
+        let left = self.budget.bytes_max.saturating_sub(used);
+        if grown > 0 && self.beside + self.bytes + grown > left.saturating_mul(LEFT_MULTIPLE_MAX) {
             self.budget.used.fetch_sub(grown, Ordering::Relaxed);
             return Err(BudgetExceeded);
         }
@@ -69,6 +81,8 @@ impl Charge {
 
     /// Returns some of the charged bytes, never more than those.
     pub(crate) fn release(&mut self, bytes: u64) {
+        debug_assert!(bytes <= self.bytes, "{bytes} of {} bytes are returned", self.bytes);
+        let bytes = bytes.min(self.bytes);
         self.budget.used.fetch_sub(bytes, Ordering::Relaxed);
         self.bytes -= bytes;
     }
@@ -81,8 +95,6 @@ impl Drop for Charge {
 }
 
 /// Returns the memory of a cached resource, in bytes.
-        debug_assert!(bytes <= self.bytes, "{bytes} of {} bytes are returned", self.bytes);
-        let bytes = bytes.min(self.bytes);
 pub(crate) fn bytes_of(resource: &Resource) -> u64 {
     resource.stored_bytes() + RESOURCE_BYTES
 }

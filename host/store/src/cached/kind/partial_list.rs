@@ -22,7 +22,7 @@ pub(in crate::cached) struct PartialList {
     is_past: bool,
 }
 
-/// A list that is older than the cache, with the revisions of both.
+/// A list that is older than the cache, or has a resource in an older state, with the revisions of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cached) struct StaleList {
     pub(in crate::cached) cached: Revision,
@@ -62,10 +62,12 @@ impl PartialList {
 impl CachedKind {
     /// Returns an empty list, to be filled by a stream from `start`. Its first resource makes a new dictionary.
     pub(in crate::cached) fn begin_list(&self, start: Start) -> PartialList {
-        self.lock().dictionary = None;
+        let mut state = self.lock();
+        state.dictionary = None;
+        let charge = state.charge.further();
         let is_past = matches!(start, Start::Exactly(_));
         let unreadable = UnreadableDocuments::default();
-        PartialList { resources: BTreeMap::new(), unreadable, charge: self.budget.charge(), is_past }
+        PartialList { resources: BTreeMap::new(), unreadable, charge, is_past }
     }
 
     /// Adds a resource to a list. What the cache has already takes no further memory.
