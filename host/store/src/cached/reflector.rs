@@ -240,7 +240,7 @@ impl Reflector {
             }
             StreamEnd::Stale(StaleList { cached, listed }) => {
                 let kind = self.kind.kind.to_string();
-                tracing::warn!(store, kind, %cached, %listed, "refused a list that is older than the cache");
+                tracing::warn!(store, kind, %cached, %listed, "refused a list with older content than the cache");
                 self.needs_list = true;
                 let before = format!("revision {cached} of {kind}");
                 self.kind.failed(Error::unavailable(format!("the server listed revision {listed}, after {before}")));

@@ -15,6 +15,9 @@ use crate::{Event, EventType, Resource, Revision};
 pub(crate) enum ReplaceError {
     /// The list is older than the cache.
     Stale,
+    /// The list is not older, but has a resource at a lower revision than the cache. A server that lags lists at a lower
+    /// revision: the content of this one went back.
+    WentBack { cached: Revision, listed: Revision },
     /// A resource contradicts its own revision, as one that changed at a revision that the cache already had.
     Contradiction,
 }
@@ -35,18 +38,22 @@ pub(crate) fn replace<'a>(
     if at < through {
         return Err(ReplaceError::Stale);
     }
-    let mut events = BTreeMap::new();
+    let (mut events, mut is_contradiction) = (BTreeMap::new(), false);
     for (path, resource) in listed {
         let previous = cached.get(path);
         if previous.is_some_and(|previous| is_same(previous, resource)) {
             continue;
         }
         let revision = resource.revision();
+        if let Some(previous) = previous.filter(|previous| previous.revision() > revision) {
+            return Err(ReplaceError::WentBack { cached: previous.revision(), listed: revision });
+        }
         let kind = if previous.is_some() { EventType::Modified } else { EventType::Added };
         let event = Event { kind, resource: Arc::clone(resource), previous: previous.cloned(), revision };
-        if revision <= through || revision > at || events.insert(revision, event).is_some() {
-            return Err(ReplaceError::Contradiction);
-        }
+        is_contradiction |= revision <= through || revision > at || events.insert(revision, event).is_some();
+    }
+    if is_contradiction {
+        return Err(ReplaceError::Contradiction);
     }
     let taken: BTreeSet<Revision> = events.keys().copied().collect();
     let mut free = (through.0 + 1..=at.0).map(Revision).filter(|revision| !taken.contains(revision));

@@ -114,6 +114,7 @@ impl CachedKind {
                 Err(ReplaceError::Stale) => {
                     return Err(state.refuse_stale(contents.newest(), at));
                 }
+                Err(ReplaceError::WentBack { cached, listed }) => return Err(state.refuse_stale(cached, listed)),
                 // The watches have to list again.
                 Err(ReplaceError::Contradiction) => {}
                 Ok(events) => {

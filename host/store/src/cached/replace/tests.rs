@@ -101,6 +101,21 @@ fn a_list_that_contradicts_the_cache_is_refused() {
 }
 
 #[test]
+fn a_listed_resource_that_is_older_than_the_cached_one_shows_that_the_content_went_back() {
+    let (mut cached, mut listed) = (Rows::new(), Rows::new());
+    [resource(1, 1, 5), resource(2, 2, 7)].into_iter().for_each(|resource| put(&mut cached, resource));
+    // The first one contradicts the cache.
+    put(&mut listed, resource(1, 1, 8));
+    for uid in [2, 3] {
+        put(&mut listed, resource(2, uid, 6));
+        let refused = |at| replace((&cached, Revision(9)), (&listed, Revision(at)), none());
+        let went_back = ReplaceError::WentBack { cached: Revision(7), listed: Revision(6) };
+        assert_eq!((refused(1000), refused(9)), (Err(went_back), Err(went_back)));
+        assert_eq!(refused(8), Err(ReplaceError::Stale), "a server that lags");
+    }
+}
+
+#[test]
 fn a_recreated_resource_is_modified_and_its_previous_has_the_other_uid() {
     let (mut cached, mut listed) = (Rows::new(), Rows::new());
     put(&mut cached, resource(1, 1, 5));

@@ -9,7 +9,7 @@ use super::server::{Server, create, delete, key, kind, resize, sizes, widget, wi
 use super::{cache, open_with, status, subscribed, wait_for};
 use crate::cached::budget::{Budget, BudgetExceeded, bytes_of};
 use crate::cached::kind::CachedKind;
-use crate::cached::shown::Shown;
+use crate::cached::read_watermark::ReadWatermark;
 use crate::cached::{CachedStore, Options, Start};
 use crate::{CacheState, Error, Kind, Obstacle, Query, Resource, Revision, Store, SystemClockAndIds, View};
 
@@ -139,7 +139,7 @@ fn a_list_that_exceeds_the_cache_leaves_room_for_the_changes_of_another_kind() {
     let (budget, now) = (Budget::new(256 << 10), Start::Now { not_before: None });
     let cached = |name: &str| {
         let (kind, clock) = ((kind(name), View::Whole), Arc::new(SystemClockAndIds));
-        CachedKind::new(kind, clock, Options::default().bounds(), Arc::clone(&budget), Shown::default())
+        CachedKind::new(kind, clock, Options::default().bounds(), Arc::clone(&budget), ReadWatermark::default())
     };
     let resource = |kind: &str, number: u64| {
         let mut document = widget(&format!("n{number}"), number);
@@ -158,7 +158,7 @@ fn a_list_that_exceeds_the_cache_leaves_room_for_the_changes_of_another_kind() {
         let listed = exceeded.expect("500 resources take more than 256 KiB");
         assert!(round > 0 || listed > 250, "most of the memory can be used: {listed}");
         for number in 1..=10 {
-            assert_eq!(small.put(&resource("Small", round + number)), Ok(()), "{number} of round {round}");
+            assert_eq!(small.apply_put(&resource("Small", round + number)), Ok(()), "{number} of round {round}");
         }
         drop(list);
         let mut list = large.begin_list(now);
