@@ -1,5 +1,8 @@
 //! The deliveries of one consumer, read until something is lost.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,9 +47,14 @@ pub(crate) struct Deliveries {
     heard: watch::Receiver<u64>,
     /// Whether to ask the server how far the consumer is.
     asks: bool,
+    silence: Silence,
+}
+
+/// The time without a sign of the server. It goes on while the reader drops its waits and begins new ones.
+#[derive(Debug, Clone, Copy)]
+struct Silence {
     last_sign: Instant,
-    /// Longest time without a sign of the server.
-    silence_max: Duration,
+    max: Duration,
 }
 
 /// One item of the stream of a consumer.
@@ -103,8 +111,7 @@ impl Deliveries {
             losses,
             heard,
             asks: false,
-            last_sign: Instant::now(),
-            silence_max: heartbeat * 5 / 2,
+            silence: Silence { last_sign: Instant::now(), max: heartbeat * 5 / 2 },
         };
         if created.num_pending == 0 {
             deliveries.take_pending(created.delivered.consumer_seq, 0)?;
@@ -131,7 +138,7 @@ impl Deliveries {
                 continue;
             }
             let waits = self.machine.is_listing() || *self.heard.borrow() > self.machine.through();
-            let patience = if waits { ASK_AFTER } else { self.silence_max };
+            let patience = waits.then_some(ASK_AFTER);
             tokio::select! {
                 biased;
                 message = self.messages.next() => match message {
@@ -146,17 +153,17 @@ impl Deliveries {
                     changed.map_err(|_| Error::Closed)?;
                     self.asks = true;
                 }
-                () = tokio::time::sleep(patience) => self.asks = waits,
+                () = self.silence.wait(patience) => self.asks = waits,
             }
-            if self.last_sign.elapsed() >= self.silence_max {
-                let seconds = self.silence_max.as_secs_f32();
+            if self.silence.is_over() {
+                let seconds = self.silence.max.as_secs_f32();
                 return Err(Error::unavailable(format!("the server sent no heartbeat for {seconds} s")));
             }
         }
     }
 
     fn take(&mut self, message: Message) -> Result<()> {
-        self.last_sign = Instant::now();
+        self.silence.last_sign = Instant::now();
         match message.status {
             None => self.take_value(message),
             Some(StatusCode::IDLE_HEARTBEAT) => self.take_heartbeat(&message),
@@ -230,6 +237,19 @@ impl Deliveries {
 
     fn failed(&self, failure: RequestError) -> Error {
         failure.into_error(&self.bucket, &self.what)
+    }
+}
+
+impl Silence {
+    /// Waits until the silence is too long, or for `patience` if that is shorter. Cancel safe: the end of the
+    /// silence does not depend on when the wait began.
+    async fn wait(&self, patience: Option<Duration>) {
+        let end = self.last_sign + self.max;
+        tokio::time::sleep_until(patience.map_or(end, |patience| end.min(Instant::now() + patience))).await;
+    }
+
+    fn is_over(&self) -> bool {
+        self.last_sign.elapsed() >= self.max
     }
 }
 
