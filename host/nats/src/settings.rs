@@ -26,7 +26,8 @@ const HISTORY_MAX: u8 = 64;
 pub struct BucketSettings {
     /// The name of the store, for logs and messages; empty for a store that stands alone.
     pub name: String,
-    /// The servers, as `nats://127.0.0.1:4222` or `tls://nats-0:4222`. One or more.
+    /// The servers, as `nats://127.0.0.1:4222` or `tls://nats-0:4222`. One or more. None of them has a user, a
+    /// password or a token: addresses are logged.
     pub servers: Vec<String>,
     /// Who this host is; `None` for servers that ask nobody.
     pub credentials: Option<Credentials>,
@@ -218,6 +219,10 @@ impl BucketSettings {
             timings,
         } = self;
         require(!servers.is_empty(), "servers", "must name at least one server")?;
+        // Neither hosts nor ports have this character. The rule does not repeat the address.
+        let has_login = servers.iter().any(|server| server.contains('@'));
+        let rule = "must have no user, password or token: `credentials` names the file or the secret that has them";
+        require(!has_login, "servers", rule)?;
         require(is_token(bucket), "bucket", "must have letters, digits, `_` and `-` alone")?;
         let is_prefix = prefix.is_empty() || prefix.split('.').all(is_token);
         require(is_prefix, "prefix", "must have parts of letters, digits, `_` and `-`, with dots between them")?;

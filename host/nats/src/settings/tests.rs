@@ -37,6 +37,18 @@ fn the_settings_of_a_bucket_are_checked_by_name() {
 }
 
 #[test]
+fn a_server_with_a_password_in_its_address_is_refused_without_repeating_it() {
+    for login in ["ann:hunter2", "hunter2", "ann%40team:hunter2"] {
+        for server in [format!("nats://{login}@127.0.0.1:4222"), format!("{login}@127.0.0.1")] {
+            let servers = vec!["nats://127.0.0.1:4223".to_owned(), server];
+            let error = Settings { servers, ..valid() }.check().expect_err(login).to_string();
+            assert!(error.starts_with("servers: ") && error.contains("`credentials`"), "{error}");
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+    }
+}
+
+#[test]
 fn the_settings_of_a_foreign_bucket_are_checked_by_name() {
     let foreign = || ForeignBucket {
         kind: Kind::new("kumori.systems", "v1", "V3Deployment"),
