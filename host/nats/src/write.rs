@@ -90,7 +90,10 @@ impl BucketState {
         let connection = self.connection()?;
         let subject = self.subjects.resource(&key)?;
         let what = format!("{} of {key}", request.write.verb());
-        let _turn = self.key_locks.lock(&*subject).await;
+        let lock = self.key_locks.lock_within(&*subject, self.settings.timings.write).await;
+        let _turn = lock.ok_or_else(|| {
+            Error::unavailable(format!("{key} was not written: earlier writes of it are not answered"))
+        })?;
         let mut current = match cached {
             CachedState::Known { resource, .. } if !request.dry_run => {
                 let sequence = resource.as_ref().map_or(0, |resource| resource.revision().0);
