@@ -86,6 +86,7 @@ impl Hosts {
             let settings = homeostat_kubernetes::ClusterSettings {
                 namespace: Some(namespace.clone()),
                 deadline: Duration::from_secs(2),
+                deadline_list: Duration::from_secs(3),
                 silence_max: Duration::from_secs(5),
                 ..homeostat_kubernetes::ClusterSettings::new("cluster", credentials)
             };
@@ -224,7 +225,7 @@ async fn survives(hosts: Hosts, fault: impl AsyncFnOnce(Arc<Ledger>)) {
     let is_equal = || async { (hosts.in_the_cache().await? == server).then_some(()) };
     eventually("the cache to agree with the server", is_equal).await;
     soon(follow(&mut watch, &mut watched, &server)).await;
-    eventually("the store to be ready again", || async { is_ready(&hosts.near).then_some(()) }).await;
+    until_synced(&hosts.near).await;
     assert_quiet(&hosts.near).await;
 }
 
@@ -256,6 +257,21 @@ fn is_ready(store: &CachedStore) -> bool {
     status[0].availability == Availability::Ready && is_synced
 }
 
+/// Waits until a cache does not follow its server any more. While a fault closes no connection, only the silence of the
+/// watch can tell the store.
+async fn falls_behind(store: &CachedStore) {
+    let is_behind = || async {
+        let cache = store.status().remove(0).caches.pop()?;
+        matches!(cache.state, CacheState::Behind { .. }).then_some(())
+    };
+    eventually("the silence of a watch to be noticed", is_behind).await;
+}
+
+/// Waits until a cache follows its server again.
+async fn until_synced(store: &CachedStore) {
+    eventually("the cache to follow its server", || async { is_ready(store).then_some(()) }).await;
+}
+
 /// Sets a fault until a write fails because of it.
 async fn until_a_write_fails(proxy: &Proxy, fault: NetworkFault, ledger: &Ledger) {
     proxy.set(fault);
@@ -264,11 +280,17 @@ async fn until_a_write_fails(proxy: &Proxy, fault: NetworkFault, ledger: &Ledger
 }
 
 /// Has every fault of a network in turn, each until writes succeed again. `cuts` are bytes of answers that still pass.
-async fn disturb(proxy: &Proxy, cuts: [u64; 3], ledger: &Ledger) {
-    for fault in [NetworkFault::Reset, NetworkFault::Partition, NetworkFault::StallAfter(0)] {
-        until_a_write_fails(proxy, fault, ledger).await;
-        ledger.grows(ENOUGH).await;
-    }
+async fn disturb(proxy: &Proxy, cuts: [u64; 3], near: &CachedStore, ledger: &Ledger) {
+    until_a_write_fails(proxy, NetworkFault::Reset, ledger).await;
+    ledger.grows(ENOUGH).await;
+    until_synced(near).await;
+    proxy.set(NetworkFault::Partition);
+    ledger.fails().await;
+    falls_behind(near).await;
+    proxy.set(NetworkFault::None);
+    ledger.grows(ENOUGH).await;
+    until_a_write_fails(proxy, NetworkFault::StallAfter(0), ledger).await;
+    ledger.grows(ENOUGH).await;
     for bytes in cuts {
         proxy.set(NetworkFault::CutAfter(bytes));
         ledger.grows(ENOUGH).await;
@@ -283,7 +305,9 @@ async fn disturb(proxy: &Proxy, cuts: [u64; 3], ledger: &Ledger) {
 async fn a_store_in_nats_survives_resets_partitions_lost_answers_and_delays() {
     let nats = shared_nats();
     let proxy = Proxy::to(nats.port());
-    survives(Hosts::nats(nats, &proxy), async |ledger| disturb(&proxy, [0, 100, 1000], &ledger).await).await;
+    let hosts = Hosts::nats(nats, &proxy);
+    let near = hosts.near.clone();
+    survives(hosts, async |ledger| disturb(&proxy, [0, 100, 1000], &near, &ledger).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -291,13 +315,17 @@ async fn a_store_in_nats_survives_resets_partitions_lost_answers_and_delays() {
 async fn a_store_in_nats_survives_a_server_that_is_killed_or_frozen() {
     let nats = Nats::start();
     let proxy = Proxy::to(nats.port());
-    survives(Hosts::nats(&nats, &proxy), async |ledger: Arc<Ledger>| {
+    let hosts = Hosts::nats(&nats, &proxy);
+    let near = hosts.near.clone();
+    survives(hosts, async |ledger: Arc<Ledger>| {
         nats.server().kill();
         ledger.fails().await;
         nats.server().start();
         ledger.grows(ENOUGH).await;
+        until_synced(&near).await;
         nats.server().freeze();
         ledger.fails().await;
+        falls_behind(&near).await;
         nats.server().thaw();
     })
     .await;
@@ -308,24 +336,27 @@ async fn a_store_in_nats_survives_a_server_that_is_killed_or_frozen() {
 async fn a_store_in_a_cluster_survives_resets_partitions_lost_answers_and_delays() {
     let cluster = shared_cluster();
     let proxy = Proxy::to(cluster.apiserver().port());
-    survives(Hosts::cluster(cluster, &format!("https://{}", proxy.address())), async |ledger| {
-        disturb(&proxy, [0, 1000, 10_000], &ledger).await
-    })
-    .await;
+    let hosts = Hosts::cluster(cluster, &format!("https://{}", proxy.address()));
+    let near = hosts.near.clone();
+    survives(hosts, async |ledger| disturb(&proxy, [0, 1000, 10_000], &near, &ledger).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 async fn a_store_in_a_cluster_survives_servers_that_are_killed_or_frozen() {
     let cluster = Cluster::start(ClusterOptions::default());
-    survives(Hosts::cluster(&cluster, &cluster.url()), async |ledger: Arc<Ledger>| {
+    let hosts = Hosts::cluster(&cluster, &cluster.url());
+    let near = hosts.near.clone();
+    survives(hosts, async |ledger: Arc<Ledger>| {
         for server in [cluster.apiserver().server(), cluster.etcd().server()] {
             server.kill();
             ledger.fails().await;
             server.start();
             ledger.grows(ENOUGH).await;
+            until_synced(&near).await;
             server.freeze();
             ledger.fails().await;
+            falls_behind(&near).await;
             server.thaw();
             ledger.grows(ENOUGH).await;
         }
