@@ -111,6 +111,7 @@ fn item(status: &StoreStatus, stores: &Stores) -> Value {
         orders_all_kinds: _,
         collects_garbage,
         caches,
+        cache_bytes_max: _,
         requests,
         notes,
     } = status;

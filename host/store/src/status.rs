@@ -27,6 +27,8 @@ pub struct StoreStatus {
     pub collects_garbage: bool,
     /// The caches that a store that is far away keeps, one for each kind in use.
     pub caches: Vec<CacheStatus>,
+    /// Bytes that all of these caches may use together; `None` for a store in this process.
+    pub cache_bytes_max: Option<u64>,
     /// The requests to the server of a store that is far away.
     pub requests: RequestCounts,
     /// What a person should know although the store may work, such as settings of its server that may lose data.
@@ -155,6 +157,7 @@ impl StoreStatus {
             orders_all_kinds: true,
             collects_garbage: false,
             caches: Vec::new(),
+            cache_bytes_max: None,
             requests: RequestCounts::default(),
             notes: Vec::new(),
         }

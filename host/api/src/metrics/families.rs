@@ -57,7 +57,7 @@ const fn histogram(name: &'static str, help: &'static str, samples: fn(&Scrape, 
 }
 
 /// All metrics, in the order in which they are written.
-pub(super) const FAMILIES: [Family; 48] = [
+pub(super) const FAMILIES: [Family; 50] = [
     gauge("workqueue_depth", "Keys that are ready and wait for a worker, by priority band.", |scrape, text| {
         for one in &scrape.controllers {
             for band in Priority::ALL {
@@ -325,6 +325,12 @@ pub(super) const FAMILIES: [Family; 48] = [
     }),
     gauge("homeostat_store_up", "Whether the store can be used: 1 or 0.", |scrape, text| {
         stores(scrape, text, |store| Some(u64::from(store.health().is_ok())));
+    }),
+    gauge("homeostat_store_cache_bytes", "Memory of the caches of a store that is far away.", |scrape, text| {
+        stores(scrape, text, |store| store.cache_bytes_max.map(|_| store.caches.iter().map(|cache| cache.bytes).sum()));
+    }),
+    gauge("homeostat_store_cache_max_bytes", "Most memory that these caches may use together.", |scrape, text| {
+        stores(scrape, text, |store| store.cache_bytes_max);
     }),
     gauge("homeostat_build_info", "Always 1; the label is the release.", |_, text| {
         text.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);

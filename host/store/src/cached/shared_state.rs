@@ -212,6 +212,7 @@ impl SharedState {
             orders_all_kinds: false,
             collects_garbage: self.upstream.collects_garbage(),
             caches: kinds.iter().map(cache).collect(),
+            cache_bytes_max: Some(self.options.bytes_max),
             notes: self.notes(),
             requests: RequestCounts { skipped: requests.skipped + self.skipped.load(Ordering::Relaxed), ..requests },
         }
