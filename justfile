@@ -16,6 +16,10 @@ dev dir="examples/apps":
 apps-on store="nats":
     cargo test --workspace --lib --bins --test it -- stores::hosts::apps_run_unchanged_on_{{store}}
 
+# Runs examples/mixed on a real NATS server, a real Kubernetes API server and an HTTP service, which it brings up. Needs Go.
+mixed:
+    cargo test --workspace --lib --bins --test it -- stores::mixed::
+
 # Compares this host with other systems, on the same work, in turn: queue, loop, tax, store, stores, density or swap. See docs/performance.md.
 peers name *options:
     cargo run --release -p homeostat-peers -- {{name}} {{options}}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 
 use homeostat_testing::{eventually_blocking, eventually_built};
 use homeostat_tests::{Cluster, HostProcess, guest, repository, shared_cluster, shared_nats};
@@ -80,6 +81,11 @@ impl LiveHost {
         let path = self.scratch.path().join(name);
         fs::write(&path, text).unwrap();
         path.display().to_string()
+    }
+
+    /// Returns the folder of the socket of the host.
+    pub(super) fn socket_folder(&self) -> &Path {
+        self.scratch.path()
     }
 
     /// Returns the resources of a kind in the namespace; `None` while they cannot be read.
