@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::hosts::{APPS, LiveHost, define, definition, file, in_cluster};
 
 /// The controller of the example `greeter`.
-const GREETER: &str = "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {name: greeter}\nspec:\n  \
+pub(super) const GREETER: &str = "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {name: greeter}\nspec:\n  \
     component: {file: greeter.wasm}\n  grants:\n    resources:\n      \
     - {kinds: [demo.homeostat.dev/Greeting], verbs: [get, list, watch, update-status], namespaces: [\"*\"]}\n";
 

@@ -1,5 +1,6 @@
 //! Kinds that follow buckets of other programs.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use async_nats::jetstream::{self, stream};
@@ -7,24 +8,30 @@ use homeostat_nats::settings::{ForeignBucket, StatusForm, StatusPlace, ValueForm
 use homeostat_nats::{Bucket, BucketSettings};
 use homeostat_store::cached::{CachedState, Upstream};
 use homeostat_store::{Change, Error, Key, Kind, Precondition, Propagation, Resource, Write};
-use homeostat_testing::eventually;
+use homeostat_testing::{eventually, eventually_blocking};
 use homeostat_tests::shared_nats;
 use serde_json::{Value, json};
 
+use super::clusters::GREETER;
+use super::hosts::{LiveHost, file, in_nats};
 use super::nats::{admin, bucket_of, settings};
 
-/// The programs around a store: a bucket of values and one of statuses.
-struct Foreign {
+/// The programs around a store: they write a bucket of values and read one of statuses.
+struct Programs {
     jetstream: jetstream::Context,
-    bucket: Arc<Bucket>,
     values: String,
     statuses: String,
 }
 
-impl Foreign {
-    async fn new(name: &str, status: impl FnOnce(&str) -> StatusPlace) -> Self {
-        let url = shared_nats().url();
-        let jetstream = admin(&url).await;
+/// A store and the programs around it.
+struct Foreign {
+    programs: Programs,
+    bucket: Arc<Bucket>,
+}
+
+impl Programs {
+    async fn new(name: &str) -> Self {
+        let jetstream = admin(&shared_nats().url()).await;
         let (values, statuses) = (format!("{name}-values"), format!("{name}-statuses"));
         for bucket in [&values, &statuses] {
             let config = stream::Config {
@@ -36,17 +43,7 @@ impl Foreign {
             };
             jetstream.create_stream(config).await.unwrap();
         }
-        let binding = ForeignBucket {
-            kind: kind(),
-            namespaced: true,
-            bucket: values.clone(),
-            key: "{namespace}/{name}".to_owned(),
-            value: ValueForm::Spec,
-            status: status(&statuses),
-        };
-        let bucket = bucket_of(BucketSettings { foreign: vec![binding], ..settings(&url, name) });
-        bucket.connect().await.unwrap();
-        Self { jetstream, bucket, values, statuses }
+        Self { jetstream, values, statuses }
     }
 
     async fn put(&self, key: &str, value: &str) {
@@ -65,6 +62,31 @@ impl Foreign {
         let stream = self.jetstream.get_stream_no_info(format!("KV_{bucket}")).await.unwrap();
         let message = stream.get_last_raw_message_by_subject(&format!("$KV.{bucket}.{key}")).await.ok()?;
         serde_json::from_slice(&message.payload).ok()
+    }
+}
+
+impl Deref for Foreign {
+    type Target = Programs;
+
+    fn deref(&self) -> &Programs {
+        &self.programs
+    }
+}
+
+impl Foreign {
+    async fn new(name: &str, status: impl FnOnce(&str) -> StatusPlace) -> Self {
+        let programs = Programs::new(name).await;
+        let binding = ForeignBucket {
+            kind: kind(),
+            namespaced: true,
+            bucket: programs.values.clone(),
+            key: "{namespace}/{name}".to_owned(),
+            value: ValueForm::Spec,
+            status: status(&programs.statuses),
+        };
+        let bucket = bucket_of(BucketSettings { foreign: vec![binding], ..settings(&shared_nats().url(), name) });
+        bucket.connect().await.unwrap();
+        Self { programs, bucket }
     }
 
     async fn resource(&self, name: &str, is_it: impl Fn(&Resource) -> bool) -> Arc<Resource> {
@@ -225,4 +247,45 @@ async fn only_metadata_and_status_of_a_foreign_kind_can_be_written() {
     }
     foreign.write(patch("web", json!({"metadata": {"labels": {"a": "b"}}}))).await.unwrap();
     foreign.write(status("web", json!({"ready": true}))).await.unwrap();
+}
+
+/// S15: A host runs a guest on the values of another program. The stores file binds its kind to their bucket, and the
+/// guest's statuses come back to the bucket that the binding names.
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[test]
+fn a_guest_reconciles_the_values_of_another_program() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let programs = runtime.block_on(Programs::new("f-host"));
+    runtime.block_on(programs.put("team/early", r#"{"name":"early"}"#));
+    let mut bus = in_nats("f-host");
+    bus["nats"]["foreign"] = json!([{
+        "kind": "demo.homeostat.dev/v1/Greeting", "namespaced": true, "bucket": programs.values,
+        "key": "{namespace}/{name}", "status": {"bucket": programs.statuses, "key": "{namespace}.{name}"},
+    }]);
+    let stores = file(&[bus], &[("demo.homeostat.dev/Greeting", "bus")]);
+    let live = LiveHost::with_files(&[("greeter.yaml", GREETER)], &["greeter"], "team", Some(&stores));
+    let until_status = |name: &str, wanted: Option<Value>| {
+        let key = format!("team.{name}");
+        eventually_blocking(&format!("the status of {name} to be {wanted:?}; {}", live.host.stderr()), || {
+            (runtime.block_on(programs.last(&programs.statuses, &key)) == wanted).then_some(())
+        });
+    };
+    let greeted = |name: &str, generation: u64| {
+        Some(json!({"status": {"message": format!("Hello, {name}!")}, "observedGeneration": generation}))
+    };
+    live.until("greetings", "early", "/status/message", &json!("Hello, early!"));
+    until_status("early", greeted("early", 1));
+    runtime.block_on(programs.put("team/web", r#"{"name":"Ann"}"#));
+    until_status("web", greeted("Ann", 1));
+    runtime.block_on(programs.put("team/web", r#"{"name":"Bob"}"#));
+    until_status("web", greeted("Bob", 2));
+    for operation in ["DEL", "PURGE"] {
+        runtime.block_on(programs.mark("team/web", operation));
+        until_status("web", None);
+        let is_gone = || live.list("greetings")?.iter().all(|item| item["metadata"]["name"] != "web").then_some(());
+        eventually_blocking("the end of the resource", is_gone);
+        runtime.block_on(programs.put("team/web", r#"{"name":"Cleo"}"#));
+        until_status("web", greeted("Cleo", 1));
+    }
+    live.host.terminate();
 }
