@@ -2,12 +2,13 @@
 
 mod script;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::error::Error;
 use std::io;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use futures_util::{StreamExt, stream};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -32,6 +33,9 @@ use super::proxy::listen;
 use script::OwnAnswer;
 pub use script::{HttpReply, HttpRule};
 
+/// Requests whose times are kept.
+const ARRIVALS_MAX: usize = 10_000;
+
 type AnyError = Box<dyn Error + Send + Sync>;
 type Body = UnsyncBoxBody<Bytes, AnyError>;
 
@@ -53,6 +57,8 @@ struct Shared {
     rules: Mutex<Vec<HttpRule>>,
     /// The requests by verb and path.
     requests: Mutex<BTreeMap<(String, String), u64>>,
+    /// The last requests: verb, path and when they came.
+    arrivals: Mutex<VecDeque<(String, String, Instant)>>,
     watches: Arc<AtomicUsize>,
 }
 
@@ -69,6 +75,7 @@ impl HttpProxy {
             acceptor: authority.server_config().into(),
             rules: Mutex::default(),
             requests: Mutex::default(),
+            arrivals: Mutex::default(),
             watches: Arc::default(),
         });
         let (open, is_open) = watch::channel(());
@@ -108,6 +115,13 @@ impl HttpProxy {
         counted.map(|(_, count)| count).sum()
     }
 
+    /// Returns when those requests came that [`HttpProxy::count`] counts, among the last 10,000 requests.
+    pub fn arrivals(&self, verb: &str, path: &str) -> Vec<Instant> {
+        let arrivals = self.shared.arrivals.lock();
+        let named = arrivals.iter().filter(|(is_verb, is_path, _)| is_verb == verb && is_path.contains(path));
+        named.map(|(_, _, at)| *at).collect()
+    }
+
     /// Returns the requests so far by verb and path, as [`HttpProxy::count`] names them.
     pub fn requests(&self) -> BTreeMap<(String, String), u64> {
         self.shared.requests.lock().clone()
@@ -135,6 +149,15 @@ impl Shared {
         http1::Builder::new().serve_connection(near, service).await.map_err(io::Error::other)
     }
 
+    fn record(&self, name: (String, String)) {
+        let mut arrivals = self.arrivals.lock();
+        if arrivals.len() == ARRIVALS_MAX {
+            arrivals.pop_front();
+        }
+        arrivals.push_back((name.0.clone(), name.1.clone(), Instant::now()));
+        *self.requests.lock().entry(name).or_default() += 1;
+    }
+
     /// An error closes the connection without an answer.
     async fn answer(
         &self,
@@ -144,7 +167,7 @@ impl Shared {
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
         let verb = script::verb(request.method().as_str(), request.uri().query()).to_owned();
         let name = (verb.clone(), request.uri().path().to_owned());
-        *self.requests.lock().entry(name).or_default() += 1;
+        self.record(name);
         let reply = script::take(&mut self.rules.lock(), &verb, &path);
         if let Some(answer) = reply.as_ref().and_then(script::own_answer) {
             return own_response(&answer);

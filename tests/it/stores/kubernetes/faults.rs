@@ -1,6 +1,7 @@
 //! Servers that refuse, lose answers, and go away.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use homeostat_kubernetes::Cluster;
 use homeostat_store::cached::{Options, Start, Upstream};
@@ -29,10 +30,15 @@ fn rule(verb: &'static str, path: &str, times: usize, reply: HttpReply) -> HttpR
 async fn a_request_that_comes_too_soon_is_sent_again_later() {
     let namespace = namespace(&*cluster_store().await).await;
     let (store, proxy) = behind_proxy().await;
+    // The waits that a client chooses by itself are shorter.
+    const ASKED: Duration = Duration::from_secs(1);
     let too_many = HttpReply::Status { code: 429, retry_after: Some(1) };
     proxy.add(rule("POST", "/widgets", 2, too_many));
     created(&store, &Key::new(widgets(), &namespace, "a")).await;
     assert_eq!((proxy.count("POST", "/widgets"), store.counts().retried), (3, 2));
+    let arrivals = proxy.arrivals("POST", "/widgets");
+    let waits: Vec<Duration> = arrivals.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(waits.iter().all(|wait| *wait >= ASKED), "the server asked for {ASKED:?}: {waits:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
