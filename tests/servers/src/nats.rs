@@ -34,9 +34,11 @@ pub struct NatsOptions {
     pub without_jetstream: bool,
     /// When JetStream flushes its files.
     pub flush: Flush,
+    /// Whether leaf nodes may connect.
+    pub takes_leaf_nodes: bool,
     /// The most bytes of all streams in files; `None` is what the disk has.
     pub stored_bytes_max: Option<u64>,
-    /// Further settings at the root of the configuration.
+    /// Further settings of the configuration. Their objects are merged with those that the server has already.
     pub settings: Map<String, Value>,
 }
 
@@ -47,6 +49,7 @@ pub struct Nats {
     client: ReservedPort,
     monitor: ReservedPort,
     _route: Option<ReservedPort>,
+    leaf_nodes: Option<ReservedPort>,
     authority: Option<Authority>,
     logins: Logins,
     /// The temporary folder. It is the last field: the server ends first.
@@ -72,9 +75,21 @@ impl Nats {
         nats
     }
 
+    /// Starts a server without JetStream that is a leaf node of this one.
+    ///
+    /// # Panics
+    /// When it cannot be built or started, or when this one takes no leaf nodes.
+    pub fn start_leaf(&self) -> Self {
+        let port = self.leaf_nodes.as_ref().expect("the options let leaf nodes connect");
+        let settings = json!({ "leafnodes": { "remotes": [{ "url": format!("nats-leaf://{}", port.address()) }] } });
+        let settings = settings.as_object().cloned().expect("it is an object");
+        Self::start_with(NatsOptions { without_jetstream: true, settings, ..NatsOptions::default() })
+    }
+
     /// Describes a server without starting it: alone, or as the one at `route` among `routes`.
     fn new(name: &str, options: NatsOptions, route: Option<ReservedPort>, routes: &[String]) -> Self {
-        let NatsOptions { access, users, tls, without_jetstream, flush, stored_bytes_max, settings } = options;
+        let NatsOptions { access, users, tls, without_jetstream, flush, takes_leaf_nodes, stored_bytes_max, settings } =
+            options;
         let folder = tempfile::tempdir().expect("folders can be made");
         let (client, monitor) = (ReservedPort::new(), ReservedPort::new());
         let (authority, logins) = (tls.then(Authority::new), Logins::new(access, users));
@@ -94,9 +109,12 @@ impl Nats {
         if let Some(route) = &route {
             conf["cluster"] = json!({ "name": "three", "listen": route.address(), "routes": routes });
         }
-        for (name, value) in logins.settings().into_iter().chain(settings) {
-            conf[name] = value;
+        let leaf_nodes = takes_leaf_nodes.then(ReservedPort::new);
+        if let Some(port) = &leaf_nodes {
+            conf["leafnodes"] = json!({ "listen": port.address() });
         }
+        merge(&mut conf, logins.settings().into());
+        merge(&mut conf, settings.into());
         // JSON is valid in its configuration.
         let file = folder.path().join("nats.conf");
         fs::write(&file, conf.to_string()).expect("files can be written");
@@ -104,7 +122,7 @@ impl Nats {
         let is_ready = move || Request::get("/healthz").send(port).is_some_and(|answer| answer.status == 200);
         let arguments = vec!["--config".to_owned(), file.display().to_string()];
         let server = Server::new(name, tools::nats_server(), arguments, folder.path(), is_ready);
-        Self { server, name: name.to_owned(), client, monitor, _route: route, authority, logins, folder }
+        Self { server, name: name.to_owned(), client, monitor, _route: route, leaf_nodes, authority, logins, folder }
     }
 
     /// Returns the server, to kill it or to freeze it. It keeps its port and its store.
@@ -171,6 +189,16 @@ impl Nats {
         let answer = Request::get(path).send(self.monitor.number()).expect("the monitor answers");
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
         answer.json()
+    }
+}
+
+/// Adds the fields of a document to another one.
+fn merge(into: &mut Value, more: Value) {
+    match (into, more) {
+        (Value::Object(into), Value::Object(more)) => {
+            more.into_iter().for_each(|(name, value)| merge(into.entry(name).or_insert(Value::Null), value));
+        }
+        (into, more) => *into = more,
     }
 }
 
