@@ -1,6 +1,7 @@
 //! Hosts with a store in NATS whose content is exchanged, and what they do with owners that live there.
 
 use std::path::Path;
+use std::time::Duration;
 
 use homeostat_store::cached::Upstream as _;
 use homeostat_testing::{eventually_blocking, soon};
@@ -8,6 +9,8 @@ use homeostat_tests::{HostProcess, Nats, run, shared_nats};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::clusters::GREETER;
+use super::hosts::{LiveHost, file, in_nats};
 use super::nats::{admin, contacted};
 
 /// Definitions of the kinds `App`, which lives in NATS, and `Part`, which lives in the host's own store.
@@ -284,4 +287,48 @@ async fn stores_are_checked_without_a_host_and_without_a_trace() {
     assert!(refused.stdout.contains("\n  refused: max-age: "), "{}", refused.stdout);
     let none = run(&["stores", "check", &folder.path().join("nowhere").display().to_string()]);
     assert!(none.code == Some(1) && none.stderr.contains("name the file with --stores"), "{}", none.stderr);
+}
+
+/// S15: The bucket of a controller's kind is deleted while the controller runs. The store says so, sends little, and does
+/// not make the bucket anew. Once a person has accepted an empty bucket, the controller goes on in it.
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_controller_survives_the_deletion_of_the_bucket_of_its_kind() {
+    let stores = file(&[in_nats("deleted")], &[("demo.homeostat.dev/Greeting", "bus")]);
+    let live = LiveHost::with_files(&[("greeter.yaml", GREETER)], &["greeter"], "default", Some(&stores));
+    let greet = |name: &str| {
+        let metadata = json!({"name": name, "namespace": "default"});
+        apply(
+            &live.host,
+            live.socket_folder(),
+            &json!({"apiVersion": "demo.homeostat.dev/v1", "kind": "Greeting",
+            "metadata": metadata, "spec": {"name": name}}),
+        );
+        live.until("greetings", name, "/status/message", &json!(format!("Hello, {name}!")));
+    };
+    greet("before");
+    let url = shared_nats().url();
+    let admin = admin(&url).await;
+    soon(admin.delete_stream("KV_deleted")).await.unwrap();
+    eventually_blocking("the store to say that it has no bucket", || {
+        let store = store(&live.host, "bus");
+        (store["state"] != "Ready" && store["reason"].to_string().contains("there is no bucket")).then_some(())
+    });
+    const WINDOW: Duration = Duration::from_secs(1);
+    let sent = || store(&live.host, "bus")["requests"]["sent"].as_u64().unwrap();
+    let before = sent();
+    tokio::time::sleep(WINDOW).await;
+    let more = sent() - before;
+    assert!(more <= 20, "{more} requests in {WINDOW:?}");
+    assert!(admin.get_stream("KV_deleted").await.is_err(), "a running host makes no bucket");
+
+    contacted(&url, "deleted").await.close().await;
+    until_state(&live.host, "bus", "Replaced");
+    let accepted = live.host.ask(&["stores", "accept", "bus"]);
+    assert_eq!(accepted.code, Some(0), "{}", accepted.stderr);
+    until_state(&live.host, "bus", "Ready");
+    greet("after");
+    let names = live.list("greetings").unwrap().iter().map(|one| one["metadata"]["name"].clone()).collect::<Vec<_>>();
+    assert_eq!(names, ["after"], "the cache has what the bucket has");
+    live.host.terminate();
 }
