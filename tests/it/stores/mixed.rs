@@ -33,7 +33,7 @@ impl HealthService {
                 lines.find(String::is_empty);
                 let status = if answers.load(Ordering::SeqCst) { "200 OK" } else { "503 Service Unavailable" };
                 // The host may have given up.
-                let _ = write!(&stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+                drop(write!(&stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"));
             }
         });
         Self { address, is_well }

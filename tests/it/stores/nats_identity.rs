@@ -44,7 +44,7 @@ async fn uses(settings: BucketSettings) {
     bucket.connect().await.unwrap();
     let first = write(&bucket, creation("a")).await;
     let mut stream = open(&bucket, NOW).await;
-    assert_eq!(listed(&mut stream).await.0, [first.clone()]);
+    assert_eq!(listed(&mut stream).await.0, std::slice::from_ref(&first));
     let answer = bucket.submit(status("a", 1).into(), known(&first)).await.unwrap();
     assert_eq!(next(&mut stream).await, Delta::Put(answer.response.resource.clone()));
     assert_eq!(bucket.get(first.key()).await, Ok(answer.response.resource));
