@@ -41,7 +41,7 @@ fn a_server_with_a_password_in_its_address_is_refused_without_repeating_it() {
     for login in ["ann:hunter2", "hunter2", "ann%40team:hunter2"] {
         for server in [format!("nats://{login}@127.0.0.1:4222"), format!("{login}@127.0.0.1")] {
             let servers = vec!["nats://127.0.0.1:4223".to_owned(), server];
-            let error = Settings { servers, ..valid() }.check().expect_err(login).to_string();
+            let error = BucketSettings { servers, ..valid() }.check().expect_err(login).to_string();
             assert!(error.starts_with("servers: ") && error.contains("`credentials`"), "{error}");
             assert!(!error.contains("hunter2"), "{error}");
         }
