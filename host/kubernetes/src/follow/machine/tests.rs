@@ -236,7 +236,10 @@ fn a_server_that_ends_each_watch_after_a_bookmark_is_asked_no_more_than_twice() 
     assert_eq!(stream.step(StreamEvent::Ended { lived: Duration::ZERO }), watch(6));
     stream.step(StreamEvent::Opened);
     stream.step(bookmark(7, false));
-    assert!(matches!(stream.step(StreamEvent::Ended { lived: Duration::ZERO }), StreamAction::Fail(Error::Unavailable { .. })));
+    assert!(matches!(
+        stream.step(StreamEvent::Ended { lived: Duration::ZERO }),
+        StreamAction::Fail(Error::Unavailable { .. })
+    ));
 }
 
 #[test]
