@@ -1,0 +1,23 @@
+//! Which host of a fleet works on what: leases, shards and their placement.
+//!
+//! A [`Lease`] says whether this host may work, until when, and under which epoch. [`Shards`] divide the keys
+//! of a controller. [`ranking`] says which host takes a free shard, and a [`Balancer`] moves shards so that
+//! the load evens out.
+//!
+//! Safety rests on the leases and the fences of the store alone. Placement may be wrong or late, and then
+//! work waits or moves once more.
+//!
+//! Deliberately absent: I/O, tasks and clocks. Time and randomness are arguments; the shells that talk to a
+//! store are elsewhere.
+
+mod lease;
+mod placement;
+mod record;
+mod shards;
+mod times;
+
+pub use lease::{AcquireCondition, Action, Answer, Event, Lease, Request, RequestId};
+pub use placement::{Balancer, Member, Move, Placement, SETTLE_TIME, ranking, receiver};
+pub use record::{Epoch, Identity, Observation, Record, Version};
+pub use shards::{LeaseName, SHARDS_MAX, ShardBy, Shards};
+pub use times::{DRIFT_PERCENT, LENGTH_MAX, Times, TimesError};

@@ -1,0 +1,217 @@
+//! Which host should hold which lease.
+//!
+//! A free lease goes to the first host of its [`ranking`]: rendezvous hashing, weighted by the processor time
+//! that each host offers. So each host finds the same order without asking, and a host that comes or goes
+//! changes the place of few leases. Leases that are held stay where they are. If one host has too much to do,
+//! its [`Balancer`] moves one lease, waits until the fleet has been quiet for a while, and looks again.
+//!
+//! Hosts may see different members for a moment. Then two of them try the same lease, or none does for a few
+//! seconds. The lease alone decides which host works.
+//!
+//! Source: Thaler and Ravishankar, "Using name-based mappings to increase hit rates", 1998.
+
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::record::Identity;
+use crate::shards::LeaseName;
+
+/// Members and holders have to stay the same for this time before a lease moves.
+pub const SETTLE_TIME: Duration = Duration::from_secs(30);
+
+/// A host has too much to do above the first of these loads, and too little below the second, in parts of the
+/// mean. The host that receives a lease has at most the third load after it, and a host that only helps
+/// another one keeps the fourth.
+///
+/// The distances are wider than measured loads waver, so that no lease moves to and fro.
+const OVERLOADED: f64 = 1.25;
+const UNDERLOADED: f64 = 0.75;
+const RECEIVER_MAX: f64 = 1.125;
+const GIVER_MIN: f64 = 0.875;
+
+/// A live host of the fleet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// The host.
+    pub identity: Identity,
+    /// The processor time that it offers to controllers: thousandths of a core. Zero while it is drained.
+    pub weight: u32,
+}
+
+/// A lease, its holder and its load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placement {
+    /// The lease.
+    pub lease: LeaseName,
+    /// The live host that holds it; `None` while it is free or its holder is gone.
+    pub holder: Option<Identity>,
+    /// The measured processor time of its keys: thousandths of a core.
+    pub cost: u32,
+}
+
+/// A lease that shall go from one host to another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Move {
+    /// The lease.
+    pub lease: LeaseName,
+    /// The host that shall be next.
+    pub to: Identity,
+}
+
+/// The pace at which one host gives leases away.
+#[derive(Debug, Clone, Default)]
+pub struct Balancer {
+    /// A digest of members and holders, and since when it has been the same.
+    seen: Option<(u64, Duration)>,
+}
+
+impl Balancer {
+    /// Returns the lease that `host` gives away now, if it has too much to do and the fleet has been quiet
+    /// for [`SETTLE_TIME`].
+    ///
+    /// Every host computes the same move from the same view, and only its giver acts. The move changes the
+    /// view, so the next one waits again: the fleet makes at most one move in each [`SETTLE_TIME`].
+    pub fn next_move(
+        &mut self,
+        now: Duration,
+        host: &Identity,
+        members: &[Member],
+        placed: &[Placement],
+    ) -> Option<Move> {
+        let digest = digest(members, placed);
+        match self.seen {
+            Some((known, since)) if known == digest => {
+                if now < since + SETTLE_TIME {
+                    return None;
+                }
+            }
+            _ => {
+                self.seen = Some((digest, now));
+                return None;
+            }
+        }
+        let (giver, planned) = plan(members, placed)?;
+        (giver == *host).then_some(planned)
+    }
+}
+
+/// Returns the members that may hold a lease, the best one first.
+pub fn ranking<'a>(members: &'a [Member], lease: &LeaseName) -> Vec<&'a Member> {
+    let mut ranked: Vec<(f64, &Member)> =
+        members.iter().filter(|member| member.weight > 0).map(|member| (score(member, lease), member)).collect();
+    ranked.sort_by(|(left, one), (right, other)| right.total_cmp(left).then_with(|| one.identity.cmp(&other.identity)));
+    ranked.into_iter().map(|(_, member)| member).collect()
+}
+
+/// Returns the host that a drained host names as the next one of a lease: the one with the least load then.
+pub fn receiver(host: &Identity, members: &[Member], placed: &[Placement], lease: &LeaseName) -> Option<Identity> {
+    let loads = Loads::of(members, placed);
+    let cost = placed.iter().find(|it| it.lease == *lease).map_or(loads.base, |it| loads.cost(it));
+    let ranked = ranking(members, lease);
+    let others = ranked.into_iter().filter(|member| member.identity != *host);
+    let load = |member: &&Member| loads.after(member, cost);
+    // The first of equal ones is the best in the ranking.
+    others.min_by(|one, other| load(one).total_cmp(&load(other))).map(|member| member.identity.clone())
+}
+
+/// Returns the move that evens the loads out best, with its giver. `None` while a lease is free: then the
+/// last move has not ended.
+pub(crate) fn plan(members: &[Member], placed: &[Placement]) -> Option<(Identity, Move)> {
+    let is_held = |it: &Placement| it.holder.as_ref().is_some_and(|holder| weight(members, holder).is_some());
+    if !placed.iter().all(is_held) {
+        return None;
+    }
+    let loads = Loads::of(members, placed);
+    let offering = || members.iter().filter(|member| member.weight > 0);
+    let giver = offering().max_by(|one, other| compare(loads.load(one), loads.load(other), one, other))?;
+    let (mean, highest) = (loads.mean(), loads.load(giver));
+    let mut best: Option<(f64, f64, Move)> = None;
+    for it in placed.iter().filter(|it| it.holder.as_ref() == Some(&giver.identity)) {
+        for to in offering().filter(|member| member.identity != giver.identity) {
+            let (after, left) = (loads.after(to, loads.cost(it)), loads.after(giver, -loads.cost(it)));
+            let fits = after <= mean * RECEIVER_MAX;
+            let relieves = highest > mean * OVERLOADED && (fits || after <= highest - mean * (OVERLOADED - 1.0));
+            let helps = loads.load(to) < mean * UNDERLOADED && fits && left >= mean * GIVER_MIN;
+            let is_gain = relieves || helps;
+            let worst = after.max(left);
+            // Of equal ones the one whose place it is by the ranking.
+            let rank = score(to, &it.lease);
+            let is_better = best.as_ref().is_none_or(|(least, best_rank, _)| {
+                worst.total_cmp(least).then(best_rank.total_cmp(&rank)) == Ordering::Less
+            });
+            if is_gain && is_better {
+                best = Some((worst, rank, Move { lease: it.lease.clone(), to: to.identity.clone() }));
+            }
+        }
+    }
+    best.map(|(_, _, planned)| (giver.identity.clone(), planned))
+}
+
+/// The loads of the members.
+struct Loads<'a> {
+    members: &'a [Member],
+    placed: &'a [Placement],
+    /// The part of the cost that every lease has.
+    base: f64,
+}
+
+impl<'a> Loads<'a> {
+    fn of(members: &'a [Member], placed: &'a [Placement]) -> Self {
+        // A lease without work costs memory and watches: a quarter of the mean, so that these spread too.
+        let total: f64 = placed.iter().map(|it| f64::from(it.cost)).sum();
+        let base = 1.0 + total / 4.0 / (placed.len().max(1) as f64);
+        Self { members, placed, base }
+    }
+
+    fn cost(&self, it: &Placement) -> f64 {
+        self.base + f64::from(it.cost)
+    }
+
+    /// Returns the cost of the leases of a member, for each part of its weight.
+    fn load(&self, member: &Member) -> f64 {
+        self.after(member, 0.0)
+    }
+
+    fn after(&self, member: &Member, more: f64) -> f64 {
+        let own = self.placed.iter().filter(|it| it.holder.as_ref() == Some(&member.identity));
+        (own.map(|it| self.cost(it)).sum::<f64>() + more) / f64::from(member.weight)
+    }
+
+    fn mean(&self) -> f64 {
+        let weight: f64 = self.members.iter().map(|member| f64::from(member.weight)).sum();
+        self.placed.iter().map(|it| self.cost(it)).sum::<f64>() / weight
+    }
+}
+
+fn weight(members: &[Member], identity: &Identity) -> Option<u32> {
+    members.iter().find(|member| member.identity == *identity).map(|member| member.weight)
+}
+
+fn compare(one: f64, other: f64, left: &Member, right: &Member) -> Ordering {
+    one.total_cmp(&other).then_with(|| right.identity.cmp(&left.identity))
+}
+
+/// Returns the score of a member for a lease. The highest one is the best: with weights in the ratio 2 to 1
+/// it is the first member in two of three cases.
+fn score(member: &Member, lease: &LeaseName) -> f64 {
+    let hash = xxh3_64(format!("{} {lease}", member.identity.host()).as_bytes());
+    // Between 0 and 1, and neither of them.
+    let part = ((hash >> 12) as f64 + 0.5) / (1_u64 << 52) as f64;
+    -f64::from(member.weight) / part.ln()
+}
+
+fn digest(members: &[Member], placed: &[Placement]) -> u64 {
+    let mut text = String::new();
+    for member in members {
+        text.push_str(&format!("{} {}\n", member.identity, member.weight));
+    }
+    for Placement { lease, holder, cost: _ } in placed {
+        text.push_str(&format!("{lease} {}\n", holder.as_ref().map_or("", Identity::as_str)));
+    }
+    xxh3_64(text.as_bytes())
+}

@@ -1,0 +1,189 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use homeostat_testing::Dice;
+use proptest::prelude::{ProptestConfig, proptest};
+
+use super::{Balancer, Loads, Member, OVERLOADED, Placement, SETTLE_TIME, plan, ranking, receiver};
+use crate::record::Identity;
+use crate::shards::{ShardBy, Shards};
+
+fn member(name: &str, weight: u32) -> Member {
+    Member { identity: Identity::new(name), weight }
+}
+
+fn members(weights: &[u32]) -> Vec<Member> {
+    weights.iter().enumerate().map(|(at, weight)| member(&format!("host-{at}"), *weight)).collect()
+}
+
+/// Places free leases by their ranking.
+fn placed(members: &[Member], costs: &[u32]) -> Vec<Placement> {
+    let leases = Shards::new(u32::try_from(costs.len()).unwrap(), ShardBy::Key).unwrap().leases("widgets");
+    let leases = leases.into_iter().zip(costs);
+    leases
+        .map(|(lease, cost)| {
+            let holder = ranking(members, &lease).first().map(|member| member.identity.clone());
+            Placement { lease, holder, cost: *cost }
+        })
+        .collect()
+}
+
+/// Makes all moves, and returns their number.
+fn settle(members: &[Member], placed: &mut [Placement]) -> usize {
+    for moves in 0..placed.len() * 4 + 8 {
+        let Some((giver, planned)) = plan(members, placed) else { return moves };
+        let it = placed.iter_mut().find(|it| it.lease == planned.lease).unwrap();
+        assert_eq!(it.holder.as_ref(), Some(&giver));
+        assert_ne!(giver, planned.to);
+        it.holder = Some(planned.to);
+    }
+    panic!("the moves do not end: {placed:#?}");
+}
+
+fn holders(placed: &[Placement]) -> Vec<Identity> {
+    placed.iter().map(|it| it.holder.clone().unwrap()).collect()
+}
+
+fn counts(placed: &[Placement]) -> BTreeMap<Identity, usize> {
+    let mut counts = BTreeMap::new();
+    for holder in holders(placed) {
+        *counts.entry(holder).or_default() += 1;
+    }
+    counts
+}
+
+#[test]
+fn a_host_with_twice_the_processor_time_gets_twice_the_leases() {
+    let members = members(&[2000, 1000, 1000]);
+    let counts = counts(&placed(&members, &[1; 256]));
+    let of = |name: &str| counts[&Identity::new(name)];
+    assert!((108..148).contains(&of("host-0")), "{counts:?}");
+    assert!((48..80).contains(&of("host-1")), "{counts:?}");
+}
+
+#[test]
+fn a_drained_host_gets_no_lease() {
+    let members = members(&[0, 1000]);
+    assert!(holders(&placed(&members, &[1; 32])).iter().all(|holder| holder.as_str() == "host-1"));
+    let all = placed(&members, &[1; 32]);
+    assert_eq!(receiver(&Identity::new("host-0"), &members, &all, &all[0].lease), Some(Identity::new("host-1")));
+}
+
+#[test]
+fn the_last_host_names_nobody_as_the_next_one() {
+    let members = members(&[1000]);
+    let all = placed(&members, &[1; 4]);
+    assert_eq!(receiver(&Identity::new("host-0"), &members, &all, &all[0].lease), None);
+}
+
+#[test]
+fn a_host_that_goes_changes_the_place_of_its_own_leases_alone() {
+    let before = members(&[1000, 1000, 1000, 1000]);
+    let after = before[..3].to_vec();
+    let (then, now) = (holders(&placed(&before, &[1; 128])), holders(&placed(&after, &[1; 128])));
+    for (then, now) in then.iter().zip(&now) {
+        assert!(then == now || then.as_str() == "host-3", "{then} {now}");
+    }
+}
+
+#[test]
+fn a_new_host_receives_its_part_and_no_more_moves_are_made_than_needed() {
+    let mut all = placed(&members(&[1000, 1000]), &[10; 32]);
+    let grown = members(&[1000, 1000, 1000]);
+    let moves = settle(&grown, &mut all);
+    let counts = counts(&all);
+    assert!(counts.values().all(|count| (8..=13).contains(count)), "{counts:?}");
+    assert!(moves <= 16, "{moves} moves");
+}
+
+#[test]
+fn three_equal_leases_on_two_hosts_stay_where_they_are() {
+    let members = members(&[1000, 1000]);
+    let mut all = placed(&members, &[100; 3]);
+    for (it, holder) in all.iter_mut().zip(["host-0", "host-0", "host-1"]) {
+        it.holder = Some(Identity::new(holder));
+    }
+    assert_eq!(plan(&members, &all), None);
+}
+
+#[test]
+fn nothing_moves_while_a_lease_is_free() {
+    let members = members(&[1000, 1000]);
+    let mut all = placed(&members, &[100; 8]);
+    for it in &mut all {
+        it.holder = Some(Identity::new("host-0"));
+    }
+    assert!(plan(&members, &all).is_some());
+    all[3].holder = None;
+    assert_eq!(plan(&members, &all), None);
+    all[3].holder = Some(Identity::new("gone"));
+    assert_eq!(plan(&members, &all), None);
+}
+
+#[test]
+fn a_lease_moves_only_after_the_fleet_was_quiet_and_only_from_its_holder() {
+    let (members, second) = (members(&[1000, 1000]), Duration::from_secs(1));
+    let (giver, other) = (Identity::new("host-0"), Identity::new("host-1"));
+    let mut all = placed(&members, &[100; 8]);
+    for it in &mut all {
+        it.holder = Some(giver.clone());
+    }
+    let (mut balancer, mut others) = (Balancer::default(), Balancer::default());
+    assert_eq!(balancer.next_move(second, &giver, &members, &all), None);
+    assert_eq!(balancer.next_move(SETTLE_TIME, &giver, &members, &all), None);
+    let planned = balancer.next_move(SETTLE_TIME + second, &giver, &members, &all).unwrap();
+    assert_eq!(planned.to, other);
+    assert_eq!(others.next_move(second, &other, &members, &all), None);
+    assert_eq!(others.next_move(SETTLE_TIME * 9, &other, &members, &all), None);
+    // The move changes what is seen, so the next one waits again.
+    all.iter_mut().find(|it| it.lease == planned.lease).unwrap().holder = Some(other);
+    assert_eq!(balancer.next_move(SETTLE_TIME * 2, &giver, &members, &all), None);
+    assert_eq!(balancer.next_move(SETTLE_TIME * 3 - second, &giver, &members, &all), None);
+    assert!(balancer.next_move(SETTLE_TIME * 3, &giver, &members, &all).is_some());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn loads_even_out_and_stay(seed in 0..u64::MAX, hosts in 1..6_usize, leases in 1..48_usize) {
+        let mut dice = Dice::new(seed);
+        let weights: Vec<u32> = (0..hosts).map(|_| [500, 1000, 2000, 4000][dice.index(4)]).collect();
+        let costs: Vec<u32> = (0..leases).map(|_| u32::try_from(dice.below(400)).unwrap()).collect();
+        let members = members(&weights);
+        let mut all = placed(&members, &costs);
+        for it in &mut all {
+            if dice.percent(50) {
+                it.holder = dice.one(&members).map(|member| member.identity.clone());
+            }
+        }
+        let moves = settle(&members, &mut all);
+        assert!(moves <= leases * 2, "{moves} moves of {leases} leases");
+        // A host has at most a quarter more than the mean, or one lease too much for any other host.
+        let loads = Loads::of(&members, &all);
+        let weight_min = f64::from(*weights.iter().min().unwrap());
+        for member in &members {
+            let own = all.iter().filter(|it| it.holder.as_ref() == Some(&member.identity));
+            let least = own.map(|it| loads.cost(it)).fold(f64::INFINITY, f64::min);
+            let bound = loads.mean() * OVERLOADED + least / weight_min;
+            assert!(loads.load(member) <= bound || least.is_infinite(), "{} > {bound}", loads.load(member));
+        }
+    }
+
+    #[test]
+    fn measured_loads_that_waver_by_a_twentieth_move_nothing_to_and_fro(seed in 0..u64::MAX, hosts in 2..6_usize) {
+        let mut dice = Dice::new(seed);
+        let members = members(&vec![1000; hosts]);
+        let costs: Vec<u32> = (0..40).map(|_| 200 + u32::try_from(dice.below(200)).unwrap()).collect();
+        let mut all = placed(&members, &costs);
+        settle(&members, &mut all);
+        let mut moves = 0;
+        for _ in 0..50 {
+            for (it, cost) in all.iter_mut().zip(&costs) {
+                it.cost = cost * (95 + u32::try_from(dice.below(11)).unwrap()) / 100;
+            }
+            moves += settle(&members, &mut all);
+        }
+        assert!(moves <= 2, "{moves} moves");
+    }
+}

@@ -1,0 +1,93 @@
+//! From keys to shards, and the names of their leases.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The most shards of one controller. Each has a lease, which its holder renews.
+pub const SHARDS_MAX: u32 = 256;
+
+/// The part of a key that selects its shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ShardBy {
+    /// Namespace and name: keys spread evenly.
+    Key,
+    /// The namespace: all keys of a namespace are in one shard.
+    Namespace,
+}
+
+/// The shards of a controller. One shard is a singleton.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Shards {
+    count: NonZeroU32,
+    by: ShardBy,
+}
+
+/// The name of a lease: a controller, and which of its shards.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LeaseName {
+    controller: String,
+    /// The number of the shard, from 0, and how many there are.
+    shard: u32,
+    count: u32,
+}
+
+impl Shards {
+    /// One shard with all keys.
+    pub const SINGLETON: Self = Self { count: NonZeroU32::MIN, by: ShardBy::Key };
+
+    /// Returns this many shards; `None` for none or more than [`SHARDS_MAX`].
+    pub fn new(count: u32, by: ShardBy) -> Option<Self> {
+        let count = NonZeroU32::new(count).filter(|count| count.get() <= SHARDS_MAX)?;
+        Some(Self { count, by })
+    }
+
+    /// Returns the number of shards.
+    pub fn count(&self) -> u32 {
+        self.count.get()
+    }
+
+    /// Returns the number of the shard of a key, from 0.
+    ///
+    /// It depends on nothing else, and no version of the host may change it: two hosts that disagree would
+    /// both work on a key.
+    pub fn shard_of(&self, namespace: &str, name: &str) -> u32 {
+        let hash = match self.by {
+            ShardBy::Namespace => xxh3_64(namespace.as_bytes()),
+            // No namespace and no name has the separator.
+            ShardBy::Key => xxh3_64([namespace.as_bytes(), b"/", name.as_bytes()].concat().as_slice()),
+        };
+        // The upper bits choose, so that every shard has the same part of the hashes. The result is below the
+        // count.
+        ((u128::from(hash) * u128::from(self.count())) >> 64) as u32
+    }
+
+    /// Returns the names of the leases of a controller, by shard.
+    pub fn leases(&self, controller: &str) -> Vec<LeaseName> {
+        let count = self.count();
+        (0..count).map(|shard| LeaseName { controller: controller.to_owned(), shard, count }).collect()
+    }
+}
+
+impl LeaseName {
+    /// Returns the name of the controller.
+    pub fn controller(&self) -> &str {
+        &self.controller
+    }
+
+    /// Returns the number of the shard, from 0.
+    pub fn shard(&self) -> u32 {
+        self.shard
+    }
+}
+
+impl fmt::Display for LeaseName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.controller)?;
+        if self.count > 1 { write!(f, "/{}-of-{}", self.shard, self.count) } else { Ok(()) }
+    }
+}
