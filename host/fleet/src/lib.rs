@@ -14,6 +14,8 @@ mod lease;
 mod placement;
 mod record;
 mod shards;
+#[cfg(test)]
+mod tests;
 mod times;
 
 pub use lease::{AcquireCondition, Action, Answer, Event, Lease, Request, RequestId};

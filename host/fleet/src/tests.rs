@@ -1,0 +1,3 @@
+//! Tests of leases and placement together.
+
+mod simulation;
