@@ -72,7 +72,7 @@ pub enum Answer {
 /// An input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// Time has passed, as [`Lease::next_tick`] asked.
+    /// Time has passed, as [`Lease::next_tick`](super::Lease::next_tick) asked.
     Tick,
     /// A request was answered.
     Answered {
