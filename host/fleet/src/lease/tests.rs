@@ -358,7 +358,7 @@ proptest! {
 
     /// With any answers of the store, false ones too.
     #[test]
-    fn workers_run_only_between_begin_and_end_and_every_term_is_bounded_by_an_acknowledged_sending(all in inputs()) {
+    fn workers_run_only_within_terms_that_an_acknowledged_sending_bounds(all in inputs()) {
         let (mut lease, times) = (lease(), Times::default());
         let (mut now, mut is_working, mut in_flight, mut confirmed) = (Duration::ZERO, false, None, None);
         lease.step(now, Event::Candidacy(Some(Duration::ZERO)));

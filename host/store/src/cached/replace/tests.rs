@@ -101,7 +101,7 @@ fn a_list_that_contradicts_the_cache_is_refused() {
 }
 
 #[test]
-fn a_listed_resource_that_is_older_than_the_cached_one_shows_that_the_content_went_back() {
+fn a_listed_resource_older_than_the_cached_one_shows_that_the_content_went_back() {
     let (mut cached, mut listed) = (Rows::new(), Rows::new());
     [resource(1, 1, 5), resource(2, 2, 7)].into_iter().for_each(|resource| put(&mut cached, resource));
     // The first one contradicts the cache.
