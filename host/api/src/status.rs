@@ -157,7 +157,7 @@ impl From<homeostat_store::Error> for Failure {
         let message = error.to_string();
         match error {
             Error::NotFound { .. } => Self { of_resource: true, ..Self::not_found(message) },
-            Error::Conflict { .. } => Self::new(StatusCode::CONFLICT, "Conflict", message),
+            Error::Conflict { .. } | Error::Fenced { .. } => Self::new(StatusCode::CONFLICT, "Conflict", message),
             Error::AlreadyExists { key, .. } => Self {
                 of_resource: true,
                 name: Some(key.name().to_owned()),

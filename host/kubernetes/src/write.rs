@@ -38,7 +38,8 @@ struct WriteAttempt<'a> {
 
 /// Makes one change.
 pub(crate) async fn submit(cluster: &Cluster, request: Request, cached: CachedState) -> Result<UpstreamResponse> {
-    let Request { write, manager, dry_run, field_validation, is_move } = request;
+    // The server has no fence: the host holds a write back once its lease has passed the deadline.
+    let Request { write, manager, dry_run, field_validation, is_move, fence: _ } = request;
     if is_move {
         let reason = "the server gives uids and times of its own".to_owned();
         return Err(Error::Unsupported { what: format!("move of {}", write.target()?.kind), reason });

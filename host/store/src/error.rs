@@ -24,6 +24,15 @@ pub enum Error {
         /// The revision that the resource has now; `None` when it is gone.
         current: Option<Revision>,
     },
+    /// The lease under which the write was decided has passed to another term; the store did not change. The
+    /// same write never succeeds.
+    #[error("the term {epoch} of the lease {lease} has ended; nothing was written")]
+    Fenced {
+        /// The name of the lease, for a person.
+        lease: String,
+        /// The number of the term.
+        epoch: u64,
+    },
     /// The apply would change fields that other managers own; the store did not change.
     #[error("Apply failed with {}", describe_conflicts(conflicts))]
     ApplyConflict {

@@ -20,6 +20,7 @@ pub mod embedded;
 mod error;
 mod event_sink;
 pub mod far_owner;
+mod fence;
 mod fields;
 #[cfg(test)]
 mod fixture;
@@ -52,6 +53,7 @@ mod write;
 pub use clock::{ClockAndIds, SystemClockAndIds};
 pub use error::{Error, FieldConflict, Result};
 pub use event_sink::{EventRecord, EventSink};
+pub use fence::{Fence, FencedLease};
 pub use listing::{ResourcePages, continue_after};
 pub use model::{FarOwner, Key, Kind, OwnerReference, Resource, Revision, Target, View};
 pub use patch::Change;

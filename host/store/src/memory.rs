@@ -1,10 +1,11 @@
 //! A store in memory; its resources are lost when the process ends. For tests, simulations and experiments.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 
 use crate::contents::{Contents, Documents, SharedContents};
+use crate::fence::KnownTerms;
 use crate::history::{Bounds, check_start};
 use crate::model::Path;
 use crate::schema::Schemas;
@@ -20,6 +21,7 @@ pub struct MemoryStore {
     schemas: Schemas,
     clock: Arc<dyn ClockAndIds>,
     contents: Arc<SharedContents>,
+    terms: Mutex<KnownTerms>,
 }
 
 impl std::fmt::Debug for MemoryStore {
@@ -38,7 +40,8 @@ impl MemoryStore {
     pub fn with_schemas(options: Options, schemas: Schemas) -> Self {
         let contents = Contents::new(Revision::ZERO, Bounds::of(&options), Documents::Shared);
         let clock = options.clock;
-        Self { id: clock.uid(), schemas, contents: SharedContents::new(contents, Arc::clone(&clock)), clock }
+        let contents = SharedContents::new(contents, Arc::clone(&clock));
+        Self { id: clock.uid(), schemas, contents, clock, terms: Mutex::default() }
     }
 }
 
@@ -58,6 +61,7 @@ impl Store for MemoryStore {
 
     async fn submit(&self, request: Request) -> Result<WriteResponse> {
         let mut contents = self.contents.lock_expired()?;
+        self.terms.lock().unwrap_or_else(PoisonError::into_inner).check(request.fence.as_ref())?;
         let revision = contents.newest().next();
         let (dry_run, lookup) = (request.dry_run, |key: &Key| Ok(contents.stored(&Path::of(key)).cloned()));
         let performed = semantics::plan_write(&*self.clock, &self.schemas, request, revision, lookup)?;

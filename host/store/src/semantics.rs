@@ -137,7 +137,7 @@ pub fn plan_write(
     if request.is_move {
         return moved::plan(request.write, revision, lookup);
     }
-    let Request { mut write, manager, dry_run: _, field_validation: unknown, is_move: _ } = request;
+    let Request { mut write, manager, dry_run: _, field_validation: unknown, is_move: _, fence: _ } = request;
     if let Some(value) = write.value_mut() {
         numbers::normalize(value);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Change, EventType, Key, Resource, Result, Revision, Target, validate};
+use crate::{Change, EventType, Fence, Key, Resource, Result, Revision, Target, validate};
 
 /// One write to a store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -105,6 +105,9 @@ pub struct Request {
     /// metadata that the host owns, also over a resource with the same uid. A deletion removes the resource in spite
     /// of its finalizers. The store refuses other writes. Never set for a client.
     pub is_move: bool,
+    /// The term of the lease under which the write was decided; `None` for a write of no controller. A store
+    /// that several hosts share refuses the write after the term.
+    pub fence: Option<Fence>,
 }
 
 /// The handling of unknown fields: Kubernetes' `fieldValidation`.
@@ -128,6 +131,7 @@ impl From<Write> for Request {
             dry_run: false,
             field_validation: FieldValidation::Ignore,
             is_move: false,
+            fence: None,
         }
     }
 }

@@ -70,6 +70,6 @@ pub(crate) fn wait<F: Future>(what: F) -> F::Output {
 /// Writes as a client that is warned about unknown fields.
 pub(crate) fn submit(store: &impl Store, write: Write, dry_run: bool) -> Result<WriteResponse, Error> {
     let request =
-        Request { write, manager: "fuzz".to_owned(), dry_run, field_validation: FieldValidation::Warn, is_move: false };
+        Request { manager: "fuzz".to_owned(), dry_run, field_validation: FieldValidation::Warn, ..write.into() };
     wait(store.submit(request))
 }

@@ -155,6 +155,8 @@ impl From<store::Error> for StoreError {
             store::Error::Conflict { current, .. } => {
                 Self::Conflict(current.map(|at| at.to_string()).unwrap_or_default())
             }
+            // Another host decides about the resource now; the host ends this run.
+            store::Error::Fenced { .. } => Self::Conflict(String::new()),
             store::Error::ApplyConflict { .. } => Self::Owned(text),
             store::Error::InvalidFields { .. } => Self::Invalid(text),
             store::Error::AlreadyExists { current, .. } => Self::AlreadyExists(current.to_string()),

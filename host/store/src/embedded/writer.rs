@@ -20,6 +20,7 @@ use super::reopen::{fail_writes, reopen};
 use super::retention::{CUT_EXTRA_MAX, milliseconds};
 use super::unapplied::{ChangeBatch, UnappliedChange, UnappliedChanges};
 use super::{CheckpointState, CommitDurability, SharedStore};
+use crate::fence::KnownTerms;
 use crate::history::Bounds;
 use crate::model::Path;
 use crate::semantics::{self, WritePlan};
@@ -72,6 +73,7 @@ pub(super) fn spawn(
             runtime,
             checkpointer: follower,
             unapplied: UnappliedChanges::default(),
+            terms: KnownTerms::default(),
             options,
             spin_time: awake,
         };
@@ -96,6 +98,7 @@ struct Writer<'a> {
     runtime: Runtime,
     checkpointer: Checkpointer,
     unapplied: UnappliedChanges,
+    terms: KnownTerms,
     options: Options,
     /// How long it spins for the next write before it sleeps.
     spin_time: Duration,
@@ -288,6 +291,10 @@ impl Writer<'_> {
         let mut revision = self.shared.tip.revision();
         let mut decided = BatchDecision { answers: Vec::with_capacity(requests.len()), batch: ChangeBatch::default() };
         for request in requests {
+            if let Err(fenced) = self.terms.check(request.fence.as_ref()) {
+                decided.answers.push(Err(fenced));
+                continue;
+            }
             let (mut failure, dry_run) = (None, request.dry_run);
             let (source, schemas) = (&*self.options.clock, &self.shared.schemas);
             let performed = semantics::plan_write(source, schemas, request, revision.next(), |key| {
