@@ -74,6 +74,12 @@ impl Shards {
 }
 
 impl LeaseName {
+    /// Returns the name of the lease of a shard; `None` when the controller has no such shard.
+    pub fn new(controller: &str, shard: u32, count: u32) -> Option<Self> {
+        let is_shard = shard < count && count <= SHARDS_MAX;
+        is_shard.then(|| Self { controller: controller.to_owned(), shard, count })
+    }
+
     /// Returns the name of the controller.
     pub fn controller(&self) -> &str {
         &self.controller
@@ -82,6 +88,11 @@ impl LeaseName {
     /// Returns the number of the shard, from 0.
     pub fn shard(&self) -> u32 {
         self.shard
+    }
+
+    /// Returns the number of shards, from 1.
+    pub fn count(&self) -> u32 {
+        self.count
     }
 }
 

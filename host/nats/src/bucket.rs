@@ -3,8 +3,10 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
+use homeostat_fleet::{Identity, LeaseName};
 use homeostat_store::cached::{CachedState, DeltaStream, Incarnation, Start, Upstream, UpstreamResponse};
 use homeostat_store::schema::Schemas;
 use homeostat_store::{
@@ -19,6 +21,7 @@ use crate::connection::Connection;
 use crate::errors::{RequestError, RequestResult};
 use crate::follow::BucketStream;
 use crate::foreign;
+use crate::lease::{BucketLease, LeaseStream};
 use crate::protocol::{AccountInfo, StreamInfo, new_stream};
 use crate::settings::BucketSettings;
 use crate::state::{BucketIncarnation, BucketState, lock};
@@ -78,6 +81,23 @@ impl Bucket {
     /// that the settings accept are left out.
     pub fn setting_problems(&self) -> Vec<SettingProblem> {
         lock(&self.setting_problems).clone()
+    }
+
+    /// Returns the requests of one lease in this bucket for a host. `length` is that of the lease, rounded up
+    /// to whole seconds.
+    ///
+    /// # Errors
+    /// `Invalid` for a controller without a name, or with one that is too long for a subject.
+    pub fn lease(&self, name: &LeaseName, identity: Identity, length: Duration) -> Result<BucketLease> {
+        BucketLease::new(Arc::clone(&self.state), name, identity, length)
+    }
+
+    /// Opens a stream of the records of all leases in the bucket, and of their changes. Its list comes first.
+    ///
+    /// # Errors
+    /// As [`Upstream::open`].
+    pub async fn watch_leases(&self) -> Result<LeaseStream> {
+        LeaseStream::open(&self.state).await
     }
 
     /// Checks the server and the bucket without writing anything ([`Bucket::setting_problems`]). Returns

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use async_nats::client::PublishErrorKind;
 use async_nats::connection::State;
 use async_nats::{
     Client, ConnectOptions, Event, HeaderMap, Message, Request, RequestErrorKind, ServerError, Subscriber,
@@ -16,7 +17,7 @@ use bytes::Bytes;
 use homeostat_store::cached::{ExponentialBackoff, jitter};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::errors::{RequestError, RequestResult};
 use crate::protocol::{Acknowledgement, Refusal};
@@ -28,6 +29,14 @@ const TEXT_BYTES_MAX: usize = 512;
 /// never without a wait.
 const RECONNECT_BACKOFF: ExponentialBackoff =
     ExponentialBackoff { first: Duration::from_millis(200), longest: Duration::from_secs(5), spread: (0.25, 1.0) };
+
+/// The most batches of one host that are on their way at once. A server has 50 open batches of a stream at
+/// most, and hosts share them.
+const BATCHES_MAX: usize = 16;
+
+const BATCH_ID_HEADER: &str = "Nats-Batch-Id";
+const BATCH_SEQUENCE_HEADER: &str = "Nats-Batch-Sequence";
+const BATCH_COMMIT_HEADER: &str = "Nats-Batch-Commit";
 
 /// Time between two looks whether there is a connection again. The client does not tell in time.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -45,6 +54,17 @@ pub(crate) struct Connection {
     news: Arc<News>,
     /// Requests that were sent.
     sent: AtomicU64,
+    /// The batches that may be on their way at once.
+    batches: Semaphore,
+}
+
+/// One message of an atomic batch.
+#[derive(Debug)]
+pub(crate) struct BatchMessage {
+    /// Without the prefix of values.
+    pub(crate) subject: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) payload: Bytes,
 }
 
 /// The news about the connection, from the client's callback.
@@ -69,6 +89,7 @@ impl Connection {
             timings: settings.timings,
             news,
             sent: AtomicU64::new(0),
+            batches: Semaphore::new(BATCHES_MAX),
         })
     }
 
@@ -111,6 +132,40 @@ impl Connection {
     pub(crate) async fn publish(&self, subject: &str, headers: HeaderMap, payload: Bytes) -> RequestResult<u64> {
         let request = Request::new().headers(headers).payload(payload);
         sequence(&self.send(format!("{}{subject}", self.values), request).await?.payload)
+    }
+
+    /// Publishes an atomic batch, and waits for the sequence of its last message. The others have the
+    /// sequences before it, in their order. The server stores all of them or none.
+    ///
+    /// Cancel safe: a batch without its last message is dropped by the server.
+    pub(crate) async fn publish_batch(&self, mut messages: Vec<BatchMessage>) -> RequestResult<u64> {
+        let count = messages.len();
+        let Some(last) = messages.pop() else { return Err(RequestError::Silent("the batch is empty".to_owned())) };
+        let id = uuid::Uuid::new_v4().simple().to_string();
+        let _permit = self.batches.acquire().await.map_err(|_| self.away())?;
+        if !self.is_connected() {
+            return Err(self.away());
+        }
+        for (at, BatchMessage { subject, mut headers, payload }) in messages.into_iter().enumerate() {
+            headers.insert(BATCH_ID_HEADER, id.as_str());
+            headers.insert(BATCH_SEQUENCE_HEADER, (at + 1).to_string());
+            let sent = self.client.publish_with_headers(format!("{}{subject}", self.values), headers, payload).await;
+            sent.map_err(|error| match error.kind() {
+                PublishErrorKind::MaxPayloadExceeded => RequestError::TooLarge,
+                _ => RequestError::Away(described(&error)),
+            })?;
+        }
+        let BatchMessage { subject, mut headers, payload } = last;
+        headers.insert(BATCH_ID_HEADER, id.as_str());
+        headers.insert(BATCH_SEQUENCE_HEADER, count.to_string());
+        headers.insert(BATCH_COMMIT_HEADER, "1");
+        let request = Request::new().headers(headers).payload(payload);
+        let answer = self.send(format!("{}{subject}", self.values), request).await?;
+        let sequence = sequence(&answer.payload)?;
+        match serde_json::from_slice(&answer.payload) {
+            Ok(Acknowledgement { count: stored, .. }) if stored == count => Ok(sequence),
+            _ => Err(RequestError::Silent("the server stored the last message of a batch alone".to_owned())),
+        }
     }
 
     /// Subscribes to a new subject of this connection.
@@ -263,7 +318,7 @@ fn decode<T: DeserializeOwned>(payload: &[u8]) -> RequestResult<T> {
 fn sequence(payload: &[u8]) -> RequestResult<u64> {
     match serde_json::from_slice(payload) {
         Ok(Acknowledgement { error: Some(error), .. }) => Err(RequestError::Refused(error)),
-        Ok(Acknowledgement { error: None, seq }) if seq > 0 => Ok(seq),
+        Ok(Acknowledgement { error: None, seq, count: _ }) if seq > 0 => Ok(seq),
         Ok(_) => Err(RequestError::Silent("the answer has no sequence".to_owned())),
         Err(error) => Err(RequestError::Silent(format!("the answer cannot be read: {error}"))),
     }

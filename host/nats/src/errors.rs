@@ -19,6 +19,8 @@ const DISABLED: u64 = 10076;
 const STORE_FAILED: u64 = 10077;
 const DUPLICATE_IN_FLIGHT: u64 = 10158;
 const WRONG_SEQUENCE_CONSTANT: u64 = 10164;
+const BATCH_INCOMPLETE: u64 = 10176;
+const BATCHES_TOO_MANY: u64 = 10210;
 
 /// The error of an answer of JetStream.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -72,6 +74,8 @@ impl RequestError {
             // The store of a server that fails may have taken it; a full one says so in its description.
             Self::Refused(error) => match error.err_code {
                 DUPLICATE_IN_FLIGHT => true,
+                // Nothing is stored, and the batch can be sent again.
+                BATCH_INCOMPLETE | BATCHES_TOO_MANY => true,
                 STORE_FAILED => !is_full(error),
                 _ => false,
             },

@@ -18,6 +18,7 @@ mod connection;
 mod errors;
 mod follow;
 mod foreign;
+mod lease;
 mod pattern;
 mod protocol;
 mod read;
@@ -36,6 +37,7 @@ use homeostat_store::schema::Schemas;
 
 pub use self::bucket::Bucket;
 pub use self::checks::{SettingProblem, Severity};
+pub use self::lease::{BucketLease, LeaseStream};
 pub use self::settings::BucketSettings;
 
 /// The store of a host: a [`Bucket`] behind a cache.

@@ -28,6 +28,9 @@ pub(crate) struct Acknowledgement {
     pub(crate) error: Option<ServerError>,
     #[serde(default)]
     pub(crate) seq: u64,
+    /// The number of messages of an atomic batch.
+    #[serde(default)]
+    pub(crate) count: usize,
 }
 
 /// The answer to `INFO`.

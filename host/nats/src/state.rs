@@ -28,6 +28,8 @@ pub(crate) struct BucketState {
     /// The name of the stream.
     pub(crate) stream: String,
     pub(crate) key_locks: KeyLocks,
+    /// By lane of a fence. A lock of `key_locks` is taken before.
+    pub(crate) lane_locks: KeyLocks,
     pub(crate) refused_writes: RefusedWrites,
     /// Messages after the first one of each write.
     pub(crate) retried: AtomicU64,
@@ -86,6 +88,7 @@ impl BucketState {
             schemas,
             clock,
             key_locks: KeyLocks::default(),
+            lane_locks: KeyLocks::default(),
             refused_writes: RefusedWrites::default(),
             retried: AtomicU64::new(0),
             skipped: AtomicU64::new(0),

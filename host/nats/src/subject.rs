@@ -8,11 +8,13 @@
 #[cfg(test)]
 mod tests;
 
-use homeostat_store::{Error, Key, Kind, Result};
+use homeostat_store::{Error, FencedLease, Key, Kind, Result};
 
 /// Longest subject, in bytes. Servers read a command line of up to 4,096 bytes, which has the reply subject
 /// and the lengths as well.
 const SUBJECT_BYTES_MAX: usize = 3 << 10;
+/// The longest dot and number of a lane, in bytes.
+const LANE_BYTES_MAX: usize = 21;
 
 /// The subjects of one store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +80,59 @@ impl Subjects {
     /// Returns the filter of the entries of [`Subjects::written_kind`].
     pub(crate) fn written_kinds(&self) -> String {
         format!("{}m.kind.>", self.root)
+    }
+
+    /// Returns the subject of the record of a lease.
+    ///
+    /// # Errors
+    /// `Invalid` for a controller without a name, or whose subject would be too long for a server.
+    pub(crate) fn lease(&self, lease: &FencedLease) -> Result<String> {
+        self.of_lease("lease", lease)
+    }
+
+    /// Returns the filter of the records of all leases.
+    pub(crate) fn leases(&self) -> String {
+        format!("{}m.lease.>", self.root)
+    }
+
+    /// Returns the lease of a subject; `None` for every subject that [`Subjects::lease`] does not write.
+    pub(crate) fn lease_of(&self, subject: &str) -> Option<FencedLease> {
+        let (controller, shard) = subject.strip_prefix(&self.root)?.strip_prefix("m.lease.")?.split_once('.')?;
+        let (shard, shards) = shard.split_once("-of-")?;
+        let controller = part_of(controller)?.into();
+        let lease = FencedLease { controller, shard: shard.parse().ok()?, shards: shards.parse().ok()? };
+        self.lease(&lease).is_ok_and(|own| own == subject).then_some(lease)
+    }
+
+    /// Returns the subject of one lane of the fence of a lease.
+    ///
+    /// # Errors
+    /// As [`Subjects::lease`].
+    pub(crate) fn fence(&self, lease: &FencedLease, lane: u64) -> Result<String> {
+        Ok(format!("{}.{lane}", self.of_lease("fence", lease)?))
+    }
+
+    /// Returns the subject of the message that carries the check of a fence.
+    ///
+    /// # Errors
+    /// As [`Subjects::lease`].
+    pub(crate) fn check(&self, lease: &FencedLease) -> Result<String> {
+        self.of_lease("check", lease)
+    }
+
+    fn of_lease(&self, entry: &str, lease: &FencedLease) -> Result<String> {
+        let FencedLease { controller, shard, shards } = lease;
+        if controller.is_empty() {
+            return Err(Error::invalid("metadata.name", "must not be empty"));
+        }
+        let mut subject = format!("{}m.{entry}.", self.root);
+        push_token(&mut subject, controller);
+        subject.push_str(&format!(".{shard}-of-{shards}"));
+        // A lane has less than this.
+        if subject.len() + LANE_BYTES_MAX > SUBJECT_BYTES_MAX {
+            return Err(Error::invalid("metadata.name", "is too long for the lease of a controller"));
+        }
+        Ok(subject)
     }
 
     /// Returns the resource that a subject is about; `None` for every subject that [`Subjects::resource`]

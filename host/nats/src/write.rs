@@ -18,16 +18,19 @@ use self::attempt::{Attempts, LastValue, PublishAction, PublishReply, PublishedM
 use crate::codec::{
     EXPECTED_HEADER, FORMAT, FORMAT_HEADER, OPERATION_DELETE, OPERATION_HEADER, ValueContent, encode, encode_deleted,
 };
-use crate::connection::Connection;
+use crate::connection::{BatchMessage, Connection};
 use crate::errors::{RequestError, RequestResult};
+use crate::lease::Lane;
 use crate::read::unreadable;
 use crate::state::{BucketState, lock};
 
 /// Attempts to generate a free name for `generateName`.
 const GENERATE_TRIES: usize = 8;
 
-const STREAM_HEADER: &str = "Nats-Expected-Stream";
+pub(crate) const STREAM_HEADER: &str = "Nats-Expected-Stream";
 const ID_HEADER: &str = "Nats-Msg-Id";
+/// The id of a message in a batch, where not every server takes [`ID_HEADER`].
+const BATCH_MESSAGE_ID_HEADER: &str = "Homeostat-Id";
 
 /// Judges a decision before it is sent.
 pub(crate) type Guard<'a> = &'a (dyn Fn(&Write, &WritePlan) -> Result<()> + Sync);
@@ -46,6 +49,8 @@ struct Change {
     expected: u64,
     headers: HeaderMap,
     payload: Bytes,
+    /// The term that has to go on.
+    lane: Option<Lane>,
 }
 
 /// The end of the attempts to publish one change.
@@ -118,7 +123,8 @@ impl BucketState {
                 let written = self.write_kind(&connection, key.kind()).await;
                 written.map_err(|failure| self.refused(failure, &what))?;
             }
-            let change = self.change(&plan, &current);
+            let lane = request.fence.as_ref().map(|fence| self.lane(fence, &subject)).transpose()?;
+            let change = self.change(&plan, &current, lane);
             match self.publish(&connection, &subject, &what, change, &mut attempts).await? {
                 Some(PublishOutcome::Stored(sequence)) => return Ok(written(&plan, sequence)),
                 Some(PublishOutcome::PlanAgain(wait)) => {
@@ -170,9 +176,9 @@ impl BucketState {
         change: &Change,
         attempts: &mut Attempts,
     ) -> Result<(PublishAction, Option<RequestError>)> {
-        let Change { id, expected, headers, payload } = change;
+        let Change { payload, lane, .. } = change;
         let mut silence = None;
-        let reply = match connection.publish(subject, headers.clone(), payload.clone()).await {
+        let reply = match self.send(connection, subject, change).await {
             Ok(sequence) => PublishReply::Stored(sequence),
             Err(failure) if failure.is_wrong_sequence() => PublishReply::WrongSequence,
             Err(failure) if failure.leaves_outcome_open() => {
@@ -186,18 +192,43 @@ impl BucketState {
             Err(failure) => return Err(self.refused(failure, what)),
         };
         let action = attempts.answered(self.elapsed(), reply, jitter());
-        if action != PublishAction::Inspect {
-            return Ok((action, silence));
+        let action = match action {
+            PublishAction::Inspect => self.inspect(connection, subject, change, attempts).await,
+            action => action,
+        };
+        if let (Some(lane), false) = (lane, matches!(action, PublishAction::Done(_) | PublishAction::Unknown)) {
+            self.check_term(connection, lane).await?;
         }
+        Ok((action, silence))
+    }
+
+    /// Sends a change, with the check of its term.
+    async fn send(&self, connection: &Connection, subject: &str, change: &Change) -> RequestResult<u64> {
+        let Change { headers, payload, lane, .. } = change;
+        let (headers, payload) = (headers.clone(), payload.clone());
+        let Some(lane) = lane else { return connection.publish(subject, headers, payload).await };
+        // A stream with replicas refuses a second check of a lane that is still in process.
+        let _turn = self.lane_locks.lock(&*lane.subject).await;
+        let value = BatchMessage { subject: subject.to_owned(), headers, payload };
+        connection.publish_batch(vec![self.check(lane), value]).await
+    }
+
+    /// Looks whether a change without an answer is stored.
+    async fn inspect(
+        &self,
+        connection: &Connection,
+        subject: &str,
+        change: &Change,
+        attempts: &mut Attempts,
+    ) -> PublishAction {
         // A lost connection is the most frequent reason, and often soon replaced.
         let last = match connection.connected().await {
             Ok(()) => self.last(connection, subject).await,
             Err(failure) => Err(failure),
         };
-        let Ok(last) = last else { return Ok((PublishAction::Unknown, silence)) };
-        let published = PublishedMessage { id, expected: *expected };
-        let action = attempts.inspected(self.elapsed(), published, last.as_ref().map(last_of), jitter());
-        Ok((action, silence))
+        let Ok(last) = last else { return PublishAction::Unknown };
+        let published = PublishedMessage { id: &change.id, expected: change.expected };
+        attempts.inspected(self.elapsed(), published, last.as_ref().map(last_of), jitter())
     }
 
     /// Reads the state of a resource from the leader.
@@ -220,12 +251,12 @@ impl BucketState {
         semantics::plan_write(&*self.clock, &self.schemas, request.clone(), Revision::ZERO, lookup)
     }
 
-    fn change(&self, plan: &WritePlan, current: &Current) -> Change {
+    fn change(&self, plan: &WritePlan, current: &Current, lane: Option<Lane>) -> Change {
         let id = uuid::Uuid::new_v4().simple().to_string();
         let mut headers = HeaderMap::new();
         headers.insert(EXPECTED_HEADER, current.sequence.to_string());
         headers.insert(STREAM_HEADER, self.stream.as_str());
-        headers.insert(ID_HEADER, id.as_str());
+        headers.insert(if lane.is_some() { BATCH_MESSAGE_ID_HEADER } else { ID_HEADER }, id.as_str());
         headers.insert(FORMAT_HEADER, FORMAT);
         let payload = if let Decision::Remove(_) = plan.decision {
             headers.insert(OPERATION_HEADER, OPERATION_DELETE);
@@ -234,7 +265,7 @@ impl BucketState {
         } else {
             encode(plan.decision.resource())
         };
-        Change { id, expected: current.sequence, headers, payload: payload.into() }
+        Change { id, expected: current.sequence, headers, payload: payload.into(), lane }
     }
 
     /// Makes sure that the bucket has an entry of a kind, before the first resource of the kind.
@@ -285,7 +316,7 @@ fn last_of(message: &StreamMessage) -> LastValue<'_> {
     let header = |name: &str| message.headers.get(name).map(async_nats::HeaderValue::as_str);
     LastValue {
         sequence: message.sequence,
-        id: header(ID_HEADER),
+        id: header(BATCH_MESSAGE_ID_HEADER).or_else(|| header(ID_HEADER)),
         expected: header(EXPECTED_HEADER).and_then(|sequence| sequence.parse().ok()),
     }
 }

@@ -1,4 +1,4 @@
-use homeostat_store::{Error, Key, Kind};
+use homeostat_store::{Error, FencedLease, Key, Kind};
 use proptest::prelude::*;
 
 use super::{SubjectParts, Subjects};
@@ -87,5 +87,39 @@ proptest! {
         let subjects = Subjects::new("bucket", "a");
         let kind = Kind::new(group, "v1beta1", name);
         prop_assert_eq!(subjects.kind_of(&subjects.written_kind(&kind)), Some(kind));
+    }
+}
+
+fn lease(controller: &str, shard: u32) -> FencedLease {
+    FencedLease { controller: controller.into(), shard, shards: 4 }
+}
+
+#[test]
+fn leases_and_fences_have_subjects_that_people_can_read() {
+    let subjects = Subjects::new("b", "team");
+    assert_eq!(subjects.lease(&lease("web.demo", 3)).as_deref(), Ok("$KV.b.team.m.lease.web=2Edemo.3-of-4"));
+    assert_eq!(subjects.fence(&lease("web", 0), 15).as_deref(), Ok("$KV.b.team.m.fence.web.0-of-4.15"));
+    assert_eq!(subjects.check(&lease("web", 0)).as_deref(), Ok("$KV.b.team.m.check.web.0-of-4"));
+    assert_eq!(subjects.leases(), "$KV.b.team.m.lease.>");
+}
+
+#[test]
+fn the_name_of_a_hostile_controller_reaches_no_other_subject() {
+    let subjects = Subjects::new("b", "");
+    for name in ["*", ">", "a.b", "a b", "a\r\nPUB x 1", "=", "é", "\0", "..", "a.0-of-1"] {
+        let lease = lease(name, 0);
+        let subject = subjects.lease(&lease).expect("it is short");
+        assert_eq!(subject.split('.').count(), 6, "{subject}");
+        assert!(subject.bytes().all(|byte| byte.is_ascii_graphic() && !b"*>".contains(&byte)), "{subject}");
+        assert_eq!(subjects.lease_of(&subject), Some(lease));
+    }
+    for refused in [String::new(), "x".repeat(4 << 10), "*".repeat(1 << 10)] {
+        assert!(matches!(subjects.lease(&lease(&refused, 0)), Err(Error::Invalid { .. })), "{refused:.10}");
+        assert!(subjects.fence(&lease(&refused, 0), 0).is_err());
+        assert!(subjects.check(&lease(&refused, 0)).is_err());
+    }
+    for subject in ["$KV.b.m.lease.a", "$KV.b.m.lease.a.0-of-04", "$KV.b.m.lease.a.b.0-of-4", "$KV.c.m.lease.a.0-of-4"]
+    {
+        assert_eq!(subjects.lease_of(subject), None, "{subject}");
     }
 }
