@@ -13,6 +13,7 @@ mod nats;
 mod nats_faults;
 mod nats_foreign;
 mod nats_identity;
+mod nats_leases;
 mod nats_metadata;
 mod nats_suite;
 mod random;

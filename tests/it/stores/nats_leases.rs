@@ -1,0 +1,605 @@
+//! Leases and fences in a bucket of NATS, against the real server: the machine of a lease with its requests, and
+//! writes that the server refuses after their term.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_nats::HeaderMap;
+use homeostat_fleet::{
+    AcquireCondition, Action, Answer, Epoch, Event, Identity, Lease, LeaseName, Observation, Request as LeaseRequest,
+    RequestId, Times, Version,
+};
+use homeostat_nats::settings::Create;
+use homeostat_nats::{Bucket, BucketLease, BucketSettings};
+use homeostat_store::cached::{CachedState, Upstream as _};
+use homeostat_store::{Error, Fence, Precondition, Request, Revision, Write};
+use homeostat_testing::{eventually, soon};
+use homeostat_tests::{Nats, NatsCluster, NetworkFault, Proxy, shared_nats};
+use serde_json::json;
+use tokio::sync::{mpsc, watch};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
+
+use super::nats::{admin, bucket_of, contacted, creation, key, known, settings, status};
+
+/// Times with room for a busy machine.
+const TIMES: Times = Times {
+    length: Duration::from_secs(4),
+    renew_deadline: Duration::from_millis(2500),
+    retry_period: Duration::from_millis(300),
+    request_timeout: Duration::from_secs(1),
+    in_flight_max: Duration::from_secs(1),
+};
+
+/// Times with which a server can be started again within a term.
+const LONG: Times = Times {
+    length: Duration::from_secs(120),
+    renew_deadline: Duration::from_secs(90),
+    retry_period: Duration::from_millis(300),
+    ..TIMES
+};
+
+fn name(controller: &str) -> LeaseName {
+    LeaseName::new(controller, 0, 1).unwrap()
+}
+
+fn lease(bucket: &Bucket, controller: &str, identity: &str) -> Arc<BucketLease> {
+    Arc::new(bucket.lease(&name(controller), Identity::new(identity), TIMES.length).unwrap())
+}
+
+fn fenced(write: Write, fence: Fence) -> Request {
+    Request { fence: Some(fence), ..write.into() }
+}
+
+/// Deletes the record of the lease of `web`, as a person does.
+async fn delete_record(url: &str, bucket: &str) {
+    let mut headers = HeaderMap::new();
+    headers.insert("KV-Operation", "DEL");
+    let subject = format!("$KV.{bucket}.m.lease.web.0-of-1");
+    admin(url).await.publish_with_headers(subject, headers, "".into()).await.unwrap().await.unwrap();
+}
+
+const NEW: LeaseRequest = LeaseRequest::Acquire { expected: AcquireCondition::Absent { fence: None }, transitions: 0 };
+
+async fn acquired(lease: &BucketLease, request: &LeaseRequest) -> (Version, Epoch) {
+    match lease.carry_out(request).await {
+        Ok(Answer::Stored { version, epoch }) => (version, epoch),
+        answer => panic!("{request:?}: {answer:?}"),
+    }
+}
+
+fn over(version: Version) -> LeaseRequest {
+    LeaseRequest::Acquire { expected: AcquireCondition::Version(version), transitions: 1 }
+}
+
+/// All terms of one lease, as its hosts began them.
+#[derive(Default)]
+struct Terms {
+    holders: AtomicU64,
+    holders_max: AtomicU64,
+    begun: Mutex<Vec<(Epoch, String)>>,
+}
+
+/// A host with the machine of one lease, whose workers end at once when they have to.
+struct LeaseHost {
+    events: mpsc::Sender<Input>,
+    held: watch::Receiver<Option<Epoch>>,
+    task: AbortHandle,
+}
+
+#[derive(Debug)]
+enum Input {
+    Event(Event),
+    Answer(RequestId, Answer),
+}
+
+impl Drop for LeaseHost {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl LeaseHost {
+    fn start(bucket: &Arc<Bucket>, controller: &str, identity: &str, times: Times, terms: &Arc<Terms>) -> Self {
+        times.check().unwrap();
+        let requests = Arc::new(bucket.lease(&name(controller), Identity::new(identity), times.length).unwrap());
+        let (events, inputs) = mpsc::channel(64);
+        let (held, holds) = watch::channel(None);
+        let machine = Lease::new(Identity::new(identity), times, identity.bytes().map(u64::from).sum());
+        let driver = Driver {
+            machine,
+            requests,
+            held,
+            started: Instant::now(),
+            events: events.clone(),
+            terms: Arc::clone(terms),
+            identity: identity.to_owned(),
+            is_holder: false,
+            tasks: JoinSet::new(),
+        };
+        let watcher = observe(Arc::clone(bucket), name(controller), events.clone());
+        let task = tokio::spawn(driver.run(inputs, watcher)).abort_handle();
+        Self { events, held: holds, task }
+    }
+
+    async fn send(&self, event: Event) {
+        self.events.send(Input::Event(event)).await.unwrap();
+    }
+
+    async fn wants(&self) {
+        self.send(Event::Candidacy(Some(Duration::ZERO))).await;
+    }
+
+    /// Waits for a term.
+    async fn holds(&self) -> Epoch {
+        let mut held = self.held.clone();
+        let epoch = *soon(held.wait_for(Option::is_some)).await.unwrap();
+        epoch.unwrap()
+    }
+
+    async fn has_lost(&self) {
+        let mut held = self.held.clone();
+        soon(held.wait_for(Option::is_none)).await.unwrap();
+    }
+}
+
+/// Passes what the stream of leases tells, and opens it again when it ends.
+async fn observe(bucket: Arc<Bucket>, name: LeaseName, events: mpsc::Sender<Input>) {
+    loop {
+        if let Ok(mut stream) = bucket.watch_leases().await {
+            while let Ok((of, observation)) = stream.next().await {
+                if of == name && events.send(Input::Event(Event::Observed(observation))).await.is_err() {
+                    return;
+                }
+            }
+        }
+        // The servers are away.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+struct Driver {
+    machine: Lease,
+    requests: Arc<BucketLease>,
+    held: watch::Sender<Option<Epoch>>,
+    started: Instant,
+    events: mpsc::Sender<Input>,
+    terms: Arc<Terms>,
+    identity: String,
+    is_holder: bool,
+    tasks: JoinSet<()>,
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Driver {
+    async fn run(mut self, mut inputs: mpsc::Receiver<Input>, watcher: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(watcher);
+        loop {
+            let tick = self
+                .machine
+                .next_tick()
+                .map_or(Duration::from_millis(100), |at| at.saturating_sub(self.started.elapsed()));
+            let input = tokio::time::timeout(tick, inputs.recv()).await;
+            let event = match input {
+                Ok(None) => return,
+                Ok(Some(Input::Event(event))) => event,
+                Ok(Some(Input::Answer(id, answer))) => Event::Answered { id, answer },
+                Err(_) => Event::Tick,
+            };
+            self.step(event);
+        }
+    }
+
+    fn step(&mut self, event: Event) {
+        let mut events = vec![event];
+        while let Some(event) = events.pop() {
+            for action in self.machine.step(self.started.elapsed(), event) {
+                match action {
+                    Action::Send { id, request } => {
+                        let (requests, events) = (Arc::clone(&self.requests), self.events.clone());
+                        self.tasks.spawn(async move {
+                            let answer = requests.carry_out(&request).await.unwrap_or(Answer::Unknown);
+                            // The host may have ended meanwhile.
+                            events.send(Input::Answer(id, answer)).await.unwrap_or_default();
+                        });
+                    }
+                    Action::Begin { epoch } => {
+                        self.is_holder = true;
+                        let holders = self.terms.holders.fetch_add(1, Ordering::SeqCst) + 1;
+                        self.terms.holders_max.fetch_max(holders, Ordering::SeqCst);
+                        self.terms.begun.lock().unwrap().push((epoch, self.identity.clone()));
+                        self.held.send_replace(Some(epoch));
+                    }
+                    Action::Drain | Action::Abort => {
+                        self.end();
+                        events.push(Event::WorkersEnded);
+                    }
+                }
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        self.held.send_replace(None);
+        if std::mem::take(&mut self.is_holder) {
+            self.terms.holders.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Terms {
+    /// Checks that no two hosts held the lease at once, and that every term has an epoch above those before.
+    fn check(&self) -> Vec<(Epoch, String)> {
+        assert!(self.holders_max.load(Ordering::SeqCst) <= 1, "two hosts held the lease");
+        let begun = self.begun.lock().unwrap().clone();
+        assert!(begun.windows(2).all(|terms| terms[0].0 < terms[1].0), "{begun:?}");
+        begun
+    }
+}
+
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_passes_to_the_host_that_a_holder_names_and_after_a_crash_to_another() {
+    let url = shared_nats().url();
+    let (one, two) = (contacted(&url, "passed").await, contacted(&url, "passed").await);
+    let terms = Arc::new(Terms::default());
+    let a = LeaseHost::start(&one, "web", "a_1", TIMES, &terms);
+    let b = LeaseHost::start(&two, "web", "b_1", TIMES, &terms);
+    a.wants().await;
+    let first = a.holds().await;
+    b.wants().await;
+    a.send(Event::Candidacy(None)).await;
+    a.send(Event::Release { preferred_holder: Some(Identity::new("b_1")) }).await;
+    a.has_lost().await;
+    let second = b.holds().await;
+    assert!(second > first);
+    let crashed = Instant::now();
+    drop(b);
+    a.wants().await;
+    let third = a.holds().await;
+    assert!(third > second);
+    assert!(crashed.elapsed() + TIMES.renew_deadline > TIMES.length, "the holder may have gone on until then");
+    terms.check();
+}
+
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_of_an_old_term_is_refused_although_its_revision_is_right() {
+    let url = shared_nats().url();
+    let (one, two) = (contacted(&url, "fenced").await, contacted(&url, "fenced").await);
+    let (a, b) = (lease(&one, "web", "a_1"), lease(&two, "web", "b_1"));
+    let (version, first) = acquired(&a, &NEW).await;
+    let created = one.submit(fenced(creation("a"), a.fence(first)), CachedState::Unknown).await.unwrap();
+    let resource = created.response.resource;
+    assert_eq!(b.carry_out(&over(Version(version.0 - 1))).await, Ok(Answer::Conflict));
+    let (_, second) = acquired(&b, &over(version)).await;
+    assert!(second > first);
+    let sent = one.counts().sent;
+    let refused = one.submit(fenced(status("a", 1), a.fence(first)), known(&resource)).await;
+    assert_eq!(refused.unwrap_err(), Error::Fenced { lease: "web".to_owned(), epoch: first.0 });
+    assert_eq!(one.counts().sent, sent + 2, "the batch, and a look at the fence");
+    let created = one.submit(fenced(creation("b"), a.fence(first)), CachedState::Unknown).await;
+    assert!(matches!(created.unwrap_err(), Error::Fenced { .. }));
+    assert_eq!(one.get(&key("a")).await, Ok(Arc::clone(&resource)), "nothing was written");
+    let written = two.submit(fenced(status("a", 2), b.fence(second)), known(&resource)).await.unwrap();
+    assert_eq!(written.response.resource.status(), &json!({"at": 2}));
+    // The state of the resource, not the term, is the reason here: the write is decided again, and stored.
+    let again = two.submit(fenced(status("a", 3), b.fence(second)), known(&resource)).await.unwrap();
+    assert_eq!(again.response.resource.status(), &json!({"at": 3}));
+    let precondition = Precondition { revision: Some(resource.revision()), ..Precondition::default() };
+    let stale = Write::UpdateStatus { key: key("a"), status: json!({"at": 4}), precondition };
+    let refused = two.submit(fenced(stale, b.fence(second)), known(&resource)).await.unwrap_err();
+    assert!(matches!(refused, Error::Conflict { .. }), "{refused:?}");
+}
+
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[tokio::test(flavor = "multi_thread")]
+async fn every_lane_refuses_the_writes_of_an_old_term() {
+    let bucket = contacted(&shared_nats().url(), "lanes").await;
+    let (a, b) = (lease(&bucket, "web", "a_1"), lease(&bucket, "web", "b_1"));
+    let (version, first) = acquired(&a, &NEW).await;
+    for number in 0..64 {
+        let write = fenced(creation(&format!("before-{number}")), a.fence(first));
+        bucket.submit(write, CachedState::Unknown).await.unwrap();
+    }
+    let (_, second) = acquired(&b, &over(version)).await;
+    for number in 0..64 {
+        let old = fenced(creation(&format!("after-{number}")), a.fence(first));
+        assert!(matches!(bucket.submit(old, CachedState::Unknown).await, Err(Error::Fenced { .. })));
+        let new = fenced(creation(&format!("after-{number}")), b.fence(second));
+        bucket.submit(new, CachedState::Unknown).await.unwrap();
+    }
+}
+
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_absent_record_is_acquired_only_over_the_fence_that_was_seen() {
+    let url = shared_nats().url();
+    let bucket = contacted(&url, "absent").await;
+    let (a, b) = (lease(&bucket, "web", "a_1"), lease(&bucket, "web", "b_1"));
+    let read = |lease: Arc<BucketLease>| async move {
+        match lease.carry_out(&LeaseRequest::Read).await.unwrap() {
+            Answer::Found(observation) => observation,
+            answer => panic!("{answer:?}"),
+        }
+    };
+    assert_eq!(read(Arc::clone(&a)).await, Observation::Absent { fence: None });
+    let (_, first) = acquired(&a, &NEW).await;
+    delete_record(&url, "absent").await;
+    let absent = Observation::Absent { fence: Some(first) };
+    assert_eq!(read(Arc::clone(&b)).await, absent);
+    let request = LeaseRequest::Acquire { expected: AcquireCondition::Absent { fence: Some(first) }, transitions: 0 };
+    assert_eq!(b.carry_out(&NEW).await, Ok(Answer::Conflict), "there was a term");
+    let (_, second) = acquired(&b, &request).await;
+    assert!(second > first);
+    assert_eq!(a.carry_out(&request).await, Ok(Answer::Conflict), "there is a record again");
+    delete_record(&url, "absent").await;
+    assert_eq!(a.carry_out(&request).await, Ok(Answer::Conflict), "two absences look alike but for the fence");
+    let Observation::Absent { fence } = read(Arc::clone(&a)).await else { panic!("there is no record") };
+    assert_eq!(fence, Some(second));
+}
+
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_of_another_program_is_left_alone() {
+    let url = shared_nats().url();
+    let bucket = contacted(&url, "strange").await;
+    let a = lease(&bucket, "web", "a_1");
+    let context = admin(&url).await;
+    context.publish("$KV.strange.m.lease.web.0-of-1", "mine".into()).await.unwrap().await.unwrap();
+    let error = a.carry_out(&LeaseRequest::Read).await.unwrap_err();
+    assert!(error.to_string().contains("cannot be read"), "{error}");
+    assert_eq!(a.carry_out(&NEW).await, Ok(Answer::Conflict));
+}
+
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_answer_to_an_acquisition_ends_in_a_term_with_a_known_epoch() {
+    let nats = Nats::start();
+    let proxy = Proxy::to(nats.port());
+    let (far, near) =
+        (contacted(&format!("nats://{}", proxy.address()), "lost").await, contacted(&nats.url(), "lost").await);
+    let a = lease(&far, "alone", "a_1");
+    proxy.set(NetworkFault::CutAfter(0));
+    let lost = a.carry_out(&NEW).await;
+    assert!(matches!(lost, Err(Error::Unavailable { .. })), "{lost:?}");
+    let found = eventually("a look at the record", || async { a.carry_out(&LeaseRequest::Read).await.ok() }).await;
+    if let Answer::Found(Observation::Present(record)) = found {
+        assert_eq!(record.holder, Some(Identity::new("a_1")));
+        let (_, epoch) = acquired(&a, &over(record.version)).await;
+        assert!(epoch > record.epoch);
+    }
+    let terms = Arc::new(Terms::default());
+    for round in 0..5 {
+        let controller = format!("web-{round}");
+        let host = LeaseHost::start(&far, &controller, "a_1", TIMES, &terms);
+        let look = lease(&near, &controller, "b_1");
+        proxy.set(NetworkFault::CutAfter(0));
+        host.wants().await;
+        let epoch = host.holds().await;
+        let Ok(Answer::Found(Observation::Present(record))) = look.carry_out(&LeaseRequest::Read).await else {
+            panic!("there is a record")
+        };
+        assert_eq!((record.holder, record.epoch), (Some(Identity::new("a_1")), epoch));
+        let fence = look.fence(epoch);
+        near.submit(fenced(creation(&controller), fence), CachedState::Unknown).await.unwrap();
+        proxy.set(NetworkFault::None);
+        drop(host);
+    }
+}
+
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fenced_write_whose_answer_was_lost_is_found_by_its_id() {
+    let nats = Nats::start();
+    let proxy = Proxy::to(nats.port());
+    let bucket = contacted(&format!("nats://{}", proxy.address()), "cut").await;
+    let a = lease(&bucket, "web", "a_1");
+    let (_, epoch) = acquired(&a, &NEW).await;
+    let created = bucket.submit(fenced(creation("a"), a.fence(epoch)), CachedState::Unknown).await.unwrap();
+    let mut resource = created.response.resource;
+    for at in 1..=10 {
+        proxy.set(NetworkFault::CutAfter(0));
+        let write = fenced(status("a", at), a.fence(epoch));
+        let next = soon(bucket.submit(write, known(&resource))).await.unwrap().response.resource;
+        assert_eq!(next.status(), &json!({"at": at}));
+        assert_eq!(next.revision().0, resource.revision().0 + 2, "the check and the value were stored once");
+        resource = next;
+    }
+}
+
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_term_goes_on_when_the_server_is_killed_and_started_within_it() {
+    let nats = Nats::start();
+    let (one, two) = (contacted(&nats.url(), "killed").await, contacted(&nats.url(), "killed").await);
+    let terms = Arc::new(Terms::default());
+    let a = LeaseHost::start(&one, "web", "a_1", LONG, &terms);
+    let b = LeaseHost::start(&two, "web", "b_1", LONG, &terms);
+    a.wants().await;
+    let epoch = a.holds().await;
+    b.wants().await;
+    nats.server().kill();
+    nats.server().start();
+    eventually("a connection", || async { two.connect().await.ok() }).await;
+    let look = lease(&two, "web", "c_1");
+    let version = || async {
+        match look.carry_out(&LeaseRequest::Read).await {
+            Ok(Answer::Found(Observation::Present(record))) if record.epoch == epoch => Some(record.version),
+            _ => None,
+        }
+    };
+    let before = eventually("the record", version).await;
+    eventually("a renewal", || async { version().await.filter(|version| *version > before) }).await;
+    assert_eq!(a.holds().await, epoch);
+    let write = || async { one.submit(fenced(creation("a"), look.fence(epoch)), CachedState::Unknown).await.ok() };
+    eventually("a write of the term", write).await;
+    assert_eq!(terms.check().len(), 1);
+}
+
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frozen_server_lets_no_two_hosts_work() {
+    let nats = Nats::start();
+    let (one, two) = (contacted(&nats.url(), "frozen").await, contacted(&nats.url(), "frozen").await);
+    let terms = Arc::new(Terms::default());
+    let a = LeaseHost::start(&one, "web", "a_1", TIMES, &terms);
+    let b = LeaseHost::start(&two, "web", "b_1", TIMES, &terms);
+    a.wants().await;
+    let first = a.holds().await;
+    b.wants().await;
+    nats.server().freeze();
+    a.has_lost().await;
+    nats.server().thaw();
+    let either = eventually("a term", || async {
+        let (a, b) = (*a.held.borrow(), *b.held.borrow());
+        a.or(b)
+    });
+    assert!(either.await > first);
+    terms.check();
+}
+
+async fn on_three(cluster: &NatsCluster, bucket: &str) -> Arc<Bucket> {
+    let urls = cluster.urls();
+    let create = Some(Create { replicas: 3, ..Create::default() });
+    let bucket = bucket_of(BucketSettings { servers: urls.clone(), create, ..settings(&urls[0], bucket) });
+    eventually("a bucket", || async { bucket.connect().await.ok() }).await;
+    bucket
+}
+
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[tokio::test(flavor = "multi_thread")]
+async fn no_two_terms_have_one_epoch_when_the_leader_of_three_servers_is_killed() {
+    let cluster = NatsCluster::start();
+    let (one, two) = (on_three(&cluster, "terms").await, on_three(&cluster, "terms").await);
+    let terms = Arc::new(Terms::default());
+    let a = LeaseHost::start(&one, "web", "a_1", TIMES, &terms);
+    let b = LeaseHost::start(&two, "web", "b_1", TIMES, &terms);
+    a.wants().await;
+    b.wants().await;
+    let holder = || async {
+        let (a_holds, b_holds) = (*a.held.borrow(), *b.held.borrow());
+        a_holds.map(|epoch| (&a, &one, epoch)).or(b_holds.map(|epoch| (&b, &two, epoch)))
+    };
+    for round in 0..3 {
+        let (host, _, before) = eventually("a holder", holder).await;
+        host.send(Event::Release { preferred_holder: None }).await;
+        let leader = eventually("a leader", || async {
+            let stream = admin(&cluster.urls()[round % 3]).await.get_stream("KV_terms").await.ok()?;
+            stream.cached_info().clone().cluster?.leader
+        });
+        let leader = cluster.server(&leader.await).server();
+        leader.kill();
+        let later = || async { holder().await.filter(|(.., epoch)| *epoch > before) };
+        eventually("a later term", later).await;
+        leader.start();
+        let written = eventually("a write of the present term", || async {
+            let (_, bucket, epoch) = holder().await?;
+            let write = fenced(creation(&format!("r-{round}")), lease(bucket, "web", "c_1").fence(epoch));
+            match bucket.submit(write, CachedState::Unknown).await {
+                Err(Error::AlreadyExists { current, .. }) => Some(current),
+                answer => answer.ok().map(|answer| answer.response.resource.revision()),
+            }
+        });
+        assert!(written.await > Revision(before.0));
+    }
+    assert!(terms.check().len() >= 4);
+}
+
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[tokio::test(flavor = "multi_thread")]
+async fn many_writers_of_one_lease_do_not_disturb_each_other_on_three_replicas() {
+    let cluster = NatsCluster::start();
+    let bucket = on_three(&cluster, "many").await;
+    let a = lease(&bucket, "web", "a_1");
+    let (_, epoch) = acquired(&a, &NEW).await;
+    let mut writers = JoinSet::new();
+    for writer in 0..64 {
+        let (bucket, fence) = (Arc::clone(&bucket), a.fence(epoch));
+        writers.spawn(async move {
+            for number in 0..4 {
+                let write = fenced(creation(&format!("w-{writer}-{number}")), fence.clone());
+                bucket.submit(write, CachedState::Unknown).await.unwrap();
+            }
+        });
+    }
+    soon(writers.join_all()).await;
+    let refusals = bucket.counts().retried;
+    // A server that was busy may have answered late.
+    assert!(refusals <= 8, "{refusals} of 256 writes were sent again");
+}
+
+/// Publishes a check and a value as one batch. Returns the code of the refusal.
+async fn batch(client: &async_nats::Client, lane: &str, epoch: u64, id: &str, subject: String) -> Option<u64> {
+    let message = |number: u64| {
+        let mut headers = HeaderMap::new();
+        headers.insert("Nats-Batch-Id", id);
+        headers.insert("Nats-Batch-Sequence", number.to_string());
+        headers
+    };
+    let mut check = message(1);
+    check.insert("Nats-Expected-Last-Subject-Sequence", epoch.to_string());
+    check.insert("Nats-Expected-Last-Subject-Sequence-Subject", lane);
+    client.publish_with_headers("$KV.refusals.check", check, "".into()).await.unwrap();
+    let mut value = message(2);
+    value.insert("Nats-Batch-Commit", "1");
+    let answer = client.request_with_headers(subject, value, "x".into()).await.ok()?;
+    let answer: serde_json::Value = serde_json::from_slice(&answer.payload).unwrap();
+    answer["error"]["err_code"].as_u64()
+}
+
+/// Writes the refusals of 64 writers, by lanes, into `target/tmp/lanes.txt`: `docs/decisions/fleet.md` has them.
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[cfg_attr(not(missing_go), ignore = "it measures")]
+#[tokio::test(flavor = "multi_thread")]
+async fn more_lanes_have_fewer_refusals() {
+    let cluster = NatsCluster::start();
+    on_three(&cluster, "refusals").await;
+    let client = async_nats::connect(cluster.urls()).await.unwrap();
+    let mut figures = BTreeMap::new();
+    for lanes in [1_u64, 4, 16, 64] {
+        let context = async_nats::jetstream::new(client.clone());
+        let mut epochs = Vec::new();
+        for lane in 0..lanes {
+            let subject = format!("$KV.refusals.fence-{lanes}-{lane}");
+            let sequence = context.publish(subject.clone(), "".into()).await.unwrap().await.unwrap().sequence;
+            epochs.push((subject, sequence));
+        }
+        let (refused, epochs) = (Arc::new(Mutex::new(BTreeMap::<u64, u64>::new())), Arc::new(epochs));
+        let begun = Instant::now();
+        let mut writers = JoinSet::new();
+        for writer in 0..64_u64 {
+            let (client, refused, epochs) = (client.clone(), Arc::clone(&refused), Arc::clone(&epochs));
+            writers.spawn(async move {
+                let (lane, epoch) = &epochs[usize::try_from(writer % lanes).unwrap()];
+                for number in 0..50 {
+                    let mut tries = 0;
+                    while let Some(code) = {
+                        tries += 1;
+                        let id = format!("{lanes}-{writer}-{number}-{tries}");
+                        batch(&client, lane, *epoch, &id, format!("$KV.refusals.v-{writer}")).await
+                    } {
+                        *refused.lock().unwrap().entry(code).or_default() += 1;
+                    }
+                }
+            });
+        }
+        writers.join_all().await;
+        let refused = refused.lock().unwrap().clone();
+        figures.insert(lanes, (refused, begun.elapsed()));
+    }
+    let text: String = figures
+        .iter()
+        .map(|(lanes, (refused, time))| format!("{lanes} lanes, 3200 writes in {time:?}: {refused:?}\n"))
+        .collect();
+    std::fs::write(std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("lanes.txt"), text).unwrap();
+    let of = |lanes: u64| figures[&lanes].0.values().sum::<u64>();
+    assert!(of(16) < of(1), "{figures:?}");
+}
