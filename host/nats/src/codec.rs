@@ -65,10 +65,15 @@ pub(crate) fn encode_deleted(resource: &Resource) -> String {
     resource.metadata_alone().text_without_revision()
 }
 
+/// Returns whether a message with these headers says that its value was deleted, or that it expired.
+pub(crate) fn is_deletion(operation: Option<&str>, marker_reason: Option<&str>) -> bool {
+    // Purges are no verb of ours, but other clients have them.
+    marker_reason.is_some() || matches!(operation, Some(OPERATION_DELETE | "PURGE"))
+}
+
 /// Returns the meaning of a value.
 pub(crate) fn decode(subjects: &Subjects, value: Value<'_>) -> ValueContent {
-    // Purges are no verb of ours, but other clients have them.
-    if value.marker_reason.is_some() || matches!(value.operation, Some(OPERATION_DELETE | "PURGE")) {
+    if is_deletion(value.operation, value.marker_reason) {
         return ValueContent::Deleted(last_state(subjects, value));
     }
     match resource(subjects, value) {

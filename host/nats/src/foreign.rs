@@ -20,7 +20,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use self::projection::{DesiredResource, KEY_ANNOTATION, spec_of, status_value, step, with_status};
-use crate::codec::{EXPECTED_HEADER, MARKER_REASON_HEADER, OPERATION_DELETE, OPERATION_HEADER};
+use crate::codec::{EXPECTED_HEADER, MARKER_REASON_HEADER, OPERATION_DELETE, OPERATION_HEADER, is_deletion};
 use crate::connection::Connection;
 use crate::errors::RequestResult;
 use crate::follow::BucketStream;
@@ -290,8 +290,8 @@ impl<'a> Follower<'a> {
 }
 
 fn is_marker(headers: &HeaderMap) -> bool {
-    let operation = headers.get(OPERATION_HEADER).map(async_nats::HeaderValue::as_str);
-    headers.get(MARKER_REASON_HEADER).is_some() || matches!(operation, Some(OPERATION_DELETE | "PURGE"))
+    let header = |name: &str| headers.get(name).map(async_nats::HeaderValue::as_str);
+    is_deletion(header(OPERATION_HEADER), header(MARKER_REASON_HEADER))
 }
 
 fn expecting(sequence: u64) -> HeaderMap {

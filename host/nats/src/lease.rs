@@ -44,11 +44,11 @@ pub struct BucketLease {
     subject: String,
     identity: Identity,
     length_s: u64,
-    /// What this host wrote about the present term when it acquired the lease.
+    /// Details of the present term, from its acquisition.
     term: Mutex<TermDetails>,
 }
 
-/// What a record says of its term besides the holder. For people.
+/// The details of a term in its record, besides the holder. For people.
 #[derive(Debug, Clone, Default)]
 struct TermDetails {
     acquired: String,

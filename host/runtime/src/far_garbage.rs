@@ -32,13 +32,12 @@ mod suspects;
 mod sweep;
 mod unused_kinds;
 
-use std::collections::hash_map::RandomState;
 use std::collections::{BTreeSet, HashMap};
-use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use homeostat_store::cached::jitter;
 use homeostat_store::{Availability, Error, Event, EventType, Kind, Resource, RoutedStore, Scope, Store, View};
 use homeostat_workqueue::{AddError, Backoff, Next, Priority, Queue};
 use tokio::sync::Notify;
@@ -265,8 +264,7 @@ async fn add(queue: &Queue<OwnerName>, owner: OwnerName) {
 
 /// Returns a time that is up to a fifth shorter or longer, so that several hosts do not sweep at once.
 fn jittered(time: Duration) -> Duration {
-    let share = RandomState::new().build_hasher().finish() % 401;
-    time * u32::try_from(800 + share).unwrap_or(1000) / 1000
+    time.mul_f64(0.8 + 0.4 * jitter())
 }
 
 #[cfg(test)]

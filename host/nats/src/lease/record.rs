@@ -10,7 +10,7 @@ use async_nats::jetstream::message::StreamMessage;
 use homeostat_fleet::{Epoch, Identity, Record, Version};
 use serde::{Deserialize, Serialize};
 
-use crate::codec::{FORMAT, FORMAT_HEADER, MARKER_REASON_HEADER, OPERATION_HEADER};
+use crate::codec::{FORMAT, FORMAT_HEADER, MARKER_REASON_HEADER, OPERATION_HEADER, is_deletion};
 
 /// The longest identity of a holder, in bytes.
 const IDENTITY_BYTES_MAX: usize = 512;
@@ -35,7 +35,7 @@ pub(super) struct LeaseRecord {
     pub(super) epoch: Option<u64>,
 }
 
-/// What the last message of the subject of a record says.
+/// The content of the last message about a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RecordContent {
     /// The mark of a deletion.
@@ -52,15 +52,15 @@ impl LeaseRecord {
     }
 }
 
-/// Returns what a message says.
+/// Reads a message about a lease.
 pub(super) fn record_of(message: &StreamMessage) -> RecordContent {
     let header = |name: &str| message.headers.get(name).map(HeaderValue::as_str);
     content(message.sequence, header, &message.payload)
 }
 
-/// Returns what a value with these headers says.
+/// Reads a value with these headers.
 pub(super) fn content<'a>(sequence: u64, header: impl Fn(&str) -> Option<&'a str>, payload: &[u8]) -> RecordContent {
-    if header(MARKER_REASON_HEADER).is_some() || matches!(header(OPERATION_HEADER), Some("DEL" | "PURGE")) {
+    if is_deletion(header(OPERATION_HEADER), header(MARKER_REASON_HEADER)) {
         return RecordContent::Absent;
     }
     if header(FORMAT_HEADER) != Some(FORMAT) {

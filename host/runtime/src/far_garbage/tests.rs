@@ -230,6 +230,14 @@ impl Host {
         if resource.key().kind().group == "far.dev" { self.bus.inner.clone() } else { self.home.clone() }
     }
 
+    /// Deletes an owner, and waits until its dependent is gone, sooner than a sweep would find it.
+    async fn is_collected_soon(&self, owner: &Resource, dependent: &Resource) {
+        let start = time::Instant::now();
+        self.delete(owner, Propagation::Background).await;
+        self.until_gone(dependent).await;
+        assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+    }
+
     /// Waits until a resource is gone; a sweep may come only after some minutes.
     async fn until_gone(&self, resource: &Resource) {
         let store = self.inner(resource);
@@ -288,10 +296,7 @@ async fn a_kind_of_owners_is_watched_as_soon_as_a_dependent_names_it() {
     let owner = host.app("a").await;
     let part = host.part("part", &[&owner]).await;
     time::sleep(2 * SWEEP_PAUSE).await;
-    let start = time::Instant::now();
-    host.delete(&owner, Propagation::Background).await;
-    host.until_gone(&part).await;
-    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+    host.is_collected_soon(&owner, &part).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -442,10 +447,7 @@ async fn a_dependent_of_a_kind_that_nobody_uses_is_collected() {
     // A later owner is checked as soon as its deletion is seen, without another question for the kind.
     let (seen, part) = host.near_and_far("Note", "seen").await;
     time::sleep(Duration::from_secs(60)).await;
-    let start = time::Instant::now();
-    host.delete(&seen, Propagation::Background).await;
-    host.until_gone(&part).await;
-    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+    host.is_collected_soon(&seen, &part).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -455,10 +457,7 @@ async fn a_dependent_of_an_unused_kind_that_this_host_writes_is_collected_at_onc
     time::sleep(Duration::from_secs(60)).await;
     let (owner, part) = host.near_and_far("Note", "a").await;
     time::sleep(2 * SWEEP_PAUSE).await;
-    let start = time::Instant::now();
-    host.delete(&owner, Propagation::Background).await;
-    host.until_gone(&part).await;
-    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+    host.is_collected_soon(&owner, &part).await;
 }
 
 #[tokio::test(start_paused = true)]

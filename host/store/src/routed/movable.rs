@@ -33,7 +33,7 @@ impl MovableStore {
         Self { inner, moved, holds: Arc::default() }
     }
 
-    /// WriteHolds the writes of a kind. Returns when no earlier write is under way.
+    /// Holds the writes of a kind. Returns when no earlier write is under way.
     pub(crate) async fn hold(&self, kind: &Kind, reason: String) -> WriteHold {
         self.holds.hold(kind, reason).await
     }

@@ -67,7 +67,7 @@ pub(crate) struct WriteHold {
 }
 
 impl WriteHold {
-    /// WriteHolds the writes until the host ends.
+    /// Holds the writes until the host ends.
     pub(crate) fn keep(mut self, reason: String) {
         self.is_kept = true;
         self.holds.set(&self.kind, Some(reason));
