@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use super::folder::write;
 
 /// A folder with the controller `versioned`, which can play any version, and with resources for it.
-struct Versioned {
+struct VersionedFolder {
     folder: tempfile::TempDir,
     scratch: tempfile::TempDir,
 }
 
-impl Versioned {
+impl VersionedFolder {
     fn new(keys: u32) -> Self {
         let versioned = Self { folder: tempfile::tempdir().unwrap(), scratch: tempfile::tempdir().unwrap() };
         std::fs::copy(guest("guest-versioned"), versioned.folder.path().join("versioned.wasm")).unwrap();
@@ -57,7 +57,7 @@ impl Versioned {
 /// A host that is killed during a canary finds one current revision, and continues the canary.
 #[test]
 fn a_canary_continues_after_kill_9_and_a_bad_edit_is_rolled_back() {
-    let versioned = Versioned::new(20);
+    let versioned = VersionedFolder::new(20);
     versioned.save("one", "", "1h");
     let mut host = versioned.run();
     host.wait_for_stderr("controller/versioned added");
@@ -65,12 +65,12 @@ fn a_canary_continues_after_kill_9_and_a_bad_edit_is_rolled_back() {
     host.wait_for_stderr("controller/versioned rollout: revision 2 has 30% of the keys, revision 1 the others");
     host.kill();
     host = versioned.run();
-    let status = Versioned::until(&host, "to continue", |rollout| rollout["phase"] == "canary");
+    let status = VersionedFolder::until(&host, "to continue", |rollout| rollout["phase"] == "canary");
     assert_eq!(
         (&status["revision"], &status["rollout"]["to"], &status["rollout"]["share"]),
         (&json!(1), &json!(2), &json!("30%"))
     );
-    assert_eq!(Versioned::history(&host), ["1 *", "2 ?"]);
+    assert_eq!(VersionedFolder::history(&host), ["1 *", "2 ?"]);
     versioned.save("two", "", "100ms");
     host.wait_for_stderr("controller/versioned rollout: revision 2 has all keys, it replaces revision 1");
     let status = host.ask(&["rollout", "status", "versioned"]);
@@ -78,22 +78,22 @@ fn a_canary_continues_after_kill_9_and_a_bad_edit_is_rolled_back() {
         (status.code, status.stdout.as_str()),
         (Some(0), "controller \"versioned\" successfully rolled out: revision 2 runs\n")
     );
-    assert_eq!(Versioned::history(&host), ["1", "2 *"]);
+    assert_eq!(VersionedFolder::history(&host), ["1", "2 *"]);
 
     // The kill happens at each step, or wherever the rollout has got in the meantime.
     for (number, wanted) in [(3, "listing"), (4, "30%"), (5, "60%"), (6, "100%")] {
         versioned.save(&number.to_string(), "", "200ms");
-        Versioned::until(&host, wanted, |rollout| {
+        VersionedFolder::until(&host, wanted, |rollout| {
             rollout["to"] == number
                 && (wanted == "listing" || rollout["share"] == wanted || rollout["phase"] == "complete")
         });
         host.kill();
         host = versioned.run();
-        let status = Versioned::until(&host, "to be complete", |rollout| {
+        let status = VersionedFolder::until(&host, "to be complete", |rollout| {
             rollout["to"] == number && rollout["phase"] == "complete"
         });
         assert_eq!(status["revision"], number);
-        let history = Versioned::history(&host);
+        let history = VersionedFolder::history(&host);
         assert_eq!(history.len(), number as usize, "{history:?}");
         assert_eq!(history.iter().filter(|line| line.ends_with('*')).collect::<Vec<_>>(), [&format!("{number} *")]);
     }
@@ -109,9 +109,9 @@ fn a_canary_continues_after_kill_9_and_a_bad_edit_is_rolled_back() {
     );
     host.kill();
     host = versioned.run();
-    let status = Versioned::until(&host, "to stay rolled back", |rollout| rollout["phase"] == "rolledBack");
+    let status = VersionedFolder::until(&host, "to stay rolled back", |rollout| rollout["phase"] == "rolledBack");
     assert_eq!(status["revision"], 6);
-    assert_eq!(Versioned::history(&host)[5..], ["6 *", "7 -"]);
+    assert_eq!(VersionedFolder::history(&host)[5..], ["6 *", "7 -"]);
     let undone = host.ask(&["rollout", "undo", "versioned"]);
     assert_eq!(undone.stdout, "controller.homeostat.dev/versioned rolled back to revision 6\n", "{}", undone.stderr);
     assert_eq!(host.ask(&["rollout", "status", "versioned"]).code, Some(0));

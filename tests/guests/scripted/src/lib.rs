@@ -15,12 +15,13 @@ use std::thread;
 
 use homeostat_sdk::prelude::*;
 
+/// One action for a reconcile, as a resource of kind `Scripted`.
 #[derive(Serialize, Deserialize)]
-struct Scripted {
+struct Script {
     action: String,
 }
 
-impl Kind for Scripted {
+impl Kind for Script {
     const API_VERSION: &str = "demo.homeostat.dev/v1";
     const NAME: &str = "Scripted";
     const PLURAL: &str = "scripteds";
@@ -31,14 +32,14 @@ struct Guest;
 
 impl Reconciler for Guest {
     fn describe() -> Spec {
-        Spec::manages::<Scripted>()
+        Spec::manages::<Script>()
     }
 
     fn reconcile(key: Key) -> Result<Outcome, Failure> {
-        let Some(scripted) = Scripted::get_opt(&key)? else {
+        let Some(script) = Script::get_opt(&key)? else {
             return Ok(Outcome::settled());
         };
-        match scripted.spec.action.as_str() {
+        match script.spec.action.as_str() {
             "settle" => Ok(Outcome::settled()),
             "again" => Ok(Outcome::again_after(Duration::from_millis(1))),
             "later" => Ok(Outcome::again_after(Duration::from_secs(3600))),
@@ -47,8 +48,8 @@ impl Reconciler for Guest {
             "fail-never" => Err(Failure::never("given up on purpose")),
             "panic" => panic!("on purpose"),
             "live" => {
-                Scripted::get_live(&key)?;
-                Scripted::list(Selector::everything()).live().keys()?;
+                Script::get_live(&key)?;
+                Script::list(Selector::everything()).live().keys()?;
                 Ok(Outcome::settled())
             }
             "wait" => {

@@ -19,21 +19,22 @@ use homeostat_sdk::http;
 use homeostat_sdk::prelude::*;
 use wasip2::random::random;
 
+/// An assembly of parts, as a resource of kind `Shadowed`.
 #[derive(Serialize, Deserialize)]
-struct Shadowed {
+struct Assembly {
     size: u64,
 }
 
 #[derive(Default, Serialize, Deserialize)]
-struct ShadowedStatus {
+struct AssemblyStatus {
     count: u64,
 }
 
-impl Kind for Shadowed {
+impl Kind for Assembly {
     const API_VERSION: &str = "demo.homeostat.dev/v1";
     const NAME: &str = "Shadowed";
     const PLURAL: &str = "shadoweds";
-    type Status = ShadowedStatus;
+    type Status = AssemblyStatus;
 }
 
 #[derive(Serialize, Deserialize)]
@@ -54,20 +55,20 @@ struct Guest;
 
 impl Reconciler for Guest {
     fn describe() -> Spec {
-        Spec::manages::<Shadowed>()
+        Spec::manages::<Assembly>()
             .ignore_status()
             .watch(Watch::of::<Part>(Mapping::label("demo.homeostat.dev/nobody")).secondary())
     }
 
     fn reconcile(key: Key) -> Result<Outcome, Failure> {
         let face: String = config::get_or("face", String::new())?;
-        let Some(mut shadowed) = Shadowed::get_opt(&key)? else {
+        let Some(mut assembly) = Assembly::get_opt(&key)? else {
             return Ok(Outcome::settled());
         };
         if face == "look" {
             look(&key)?;
         }
-        let size = shadowed.spec.size + u64::from(face == "field");
+        let size = assembly.spec.size + u64::from(face == "field");
         let part = |name: &str| {
             // The store keeps whole numbers of 64 bits with a sign, as Kubernetes does.
             let (made_at, number) = (Time::now().to_string(), random::get_random_u64() >> 1);
@@ -79,11 +80,11 @@ impl Reconciler for Guest {
         if face == "key" {
             part(&format!("{}-second", key.name))?;
         }
-        let mut count = shadowed.status.as_ref().map_or(0, |counted| counted.count) + 1;
-        shadowed.set_status(ShadowedStatus { count })?;
+        let mut count = assembly.status.as_ref().map_or(0, |counted| counted.count) + 1;
+        assembly.set_status(AssemblyStatus { count })?;
         if face == "more" {
             count += 1;
-            shadowed.set_status(ShadowedStatus { count })?;
+            assembly.set_status(AssemblyStatus { count })?;
         }
         events::normal(if face == "tell" { "Told" } else { "Counted" }, Time::now().to_string());
         match face.as_str() {

@@ -21,11 +21,12 @@ use std::hint::black_box;
 
 use homeostat_sdk::prelude::*;
 
+/// A resource of kind `Versioned`, whose status is the log.
 #[derive(Serialize, Deserialize)]
-struct Versioned {}
+struct VersionLog {}
 
 #[derive(Clone, Default, Serialize, Deserialize)]
-struct VersionedStatus {
+struct VersionLogStatus {
     /// The versions in order, without consecutive duplicates.
     by: Vec<String>,
     #[serde(default)]
@@ -35,30 +36,30 @@ struct VersionedStatus {
     noted: Option<String>,
 }
 
-impl Kind for Versioned {
+impl Kind for VersionLog {
     const API_VERSION: &str = "demo.homeostat.dev/v1";
     const NAME: &str = "Versioned";
     const PLURAL: &str = "versioneds";
-    type Status = VersionedStatus;
+    type Status = VersionLogStatus;
 }
 
 struct Guest;
 
 impl Reconciler for Guest {
     fn describe() -> Spec {
-        Spec::manages::<Versioned>().ignore_status()
+        Spec::manages::<VersionLog>().ignore_status()
     }
 
     fn reconcile(key: Key) -> Result<Outcome, Failure> {
-        let Some(mut versioned) = Versioned::get_opt(&key)? else {
+        let Some(mut log) = VersionLog::get_opt(&key)? else {
             return Ok(Outcome::settled());
         };
         let (version, bad) = (config::require("version")?, config::get("bad")?.unwrap_or_default());
-        let mut seen = versioned.status.clone().unwrap_or_default();
+        let mut seen = log.status.clone().unwrap_or_default();
         let is_first = seen.by.last() != Some(&version);
         if is_first {
             seen.by.push(version);
-            versioned.set_status(seen.clone())?;
+            log.set_status(seen.clone())?;
         }
         let every: u64 = config::get_or("every", 1)?;
         let digits = key.name.trim_start_matches(|letter: char| !letter.is_ascii_digit());
@@ -70,22 +71,22 @@ impl Reconciler for Guest {
             "error" => Err(Failure::new("failed on purpose")),
             "again" => Ok(Outcome::again_after(Duration::ZERO)),
             "note" => {
-                let changed = versioned.metadata.annotations.get("changed").cloned();
+                let changed = log.metadata.annotations.get("changed").cloned();
                 if seen.noted != changed {
                     seen.noted = changed;
-                    versioned.set_status(seen)?;
+                    log.set_status(seen)?;
                 }
                 Ok(Outcome::settled())
             }
             "write" => {
                 seen.writes += 1;
-                versioned.set_status(seen)?;
+                log.set_status(seen)?;
                 Ok(Outcome::settled())
             }
             "wake" => {
-                let writes = versioned.metadata.labels.get("writes").and_then(|label| label.parse::<u64>().ok());
-                versioned.metadata.labels.insert("writes".to_owned(), (writes.unwrap_or_default() + 1).to_string());
-                versioned.update()?;
+                let writes = log.metadata.labels.get("writes").and_then(|label| label.parse::<u64>().ok());
+                log.metadata.labels.insert("writes".to_owned(), (writes.unwrap_or_default() + 1).to_string());
+                log.update()?;
                 Ok(Outcome::settled())
             }
             "slow" => {
