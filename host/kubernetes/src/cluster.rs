@@ -163,7 +163,7 @@ impl Cluster {
         let task = tokio::spawn(async move {
             loop {
                 let wait = interval.mul_f64(0.8 + 0.4 * jitter());
-                // Either way the catalog is read: the wait has ended, or somebody asked.
+                // Either way the catalog is read: the wait has ended, or a caller asked.
                 let _ = tokio::time::timeout(wait, stale.notified()).await;
                 if let Err(error) = discovery.refresh(REFRESH_INTERVAL_MIN).await {
                     tracing::debug!(%error, "the kinds of a cluster could not be read again");
@@ -173,7 +173,7 @@ impl Cluster {
         *refresh = Some(task.abort_handle());
     }
 
-    /// Returns the id of the content: the uid of a namespace that each cluster has and that nobody deletes.
+    /// Returns the id of the content: the uid of a namespace that each cluster has and no client deletes.
     /// `None` where the host may not read it, which it asks first: a request that is refused is an alarm in the
     /// logs of the cluster.
     async fn content_id(&self) -> Result<Option<String>> {

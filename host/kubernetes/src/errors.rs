@@ -1,4 +1,4 @@
-//! What went wrong with a request, and the error of the store that it becomes.
+//! The failures of a request, and the error of the store that each becomes.
 
 use homeostat_store::schema::{Reason, VIOLATIONS_MAX, Violation};
 use homeostat_store::{Error, FieldConflict, Key, Revision};
@@ -11,11 +11,11 @@ const TEXT_BYTES_MAX: usize = 2048;
 const REQUEST_BYTES_MAX: u64 = 3 << 20;
 /// Largest document. Source: the default of etcd.
 pub(crate) const DOCUMENT_BYTES_MAX: u64 = 3 << 19;
-/// What the server passes on of a document that is too large: from etcd, and from its client.
+/// The texts that the server passes on for a document that is too large: of etcd, and of its client.
 const TOO_LARGE: [&str; 2] = ["request is too large", "trying to send message larger than max"];
-/// What the server says of an apply whose fields do not have the types of the schema.
+/// The server's text about an apply whose fields do not have the types of the schema.
 const UNTYPED: &str = "failed to create typed patch object";
-/// What the server says of a field of an apply that the schema does not know.
+/// The server's text about a field of an apply that the schema does not know.
 const UNDECLARED: &str = ": field not declared in schema";
 
 /// Why a request has no result.
@@ -55,7 +55,7 @@ pub(crate) struct Details {
     pub(crate) name: String,
     /// The uid of the resource.
     pub(crate) uid: String,
-    /// What is wrong, one by one.
+    /// The mistakes, one by one.
     pub(crate) causes: Vec<Cause>,
     /// How long to wait before the next try, in seconds.
     pub(crate) retry_after_seconds: u64,
@@ -186,7 +186,7 @@ fn refused(status: Status, verb: &str, what: &str, key: Option<&Key>) -> Error {
                 None => Error::invalid("document", status.text()),
             }
         }
-        // The credentials are bad, whatever is asked for: the store is away until it has others.
+        // The credentials are bad for every request: the store is away until it has others.
         (401, _) => {
             Error::unavailable(format!("{what}: the server does not accept the credentials: {}", status.text()))
         }
@@ -198,7 +198,7 @@ fn refused(status: Status, verb: &str, what: &str, key: Option<&Key>) -> Error {
             bytes: REQUEST_BYTES_MAX + 1,
             bytes_max: REQUEST_BYTES_MAX,
         },
-        // What etcd refuses for its size, the server passes on as its own error.
+        // The server passes on etcd's refusal of a large document as its own error.
         (500, _) if TOO_LARGE.iter().any(|text| status.message.contains(text)) => Error::TooLarge {
             what: "the document".to_owned(),
             bytes: DOCUMENT_BYTES_MAX + 1,
@@ -276,7 +276,7 @@ pub(crate) fn unknown_fields(text: &str) -> Vec<String> {
 }
 
 /// Returns the fields that an apply has and the schema does not know, as `metadata.ownerReferences[uid="u"].since`.
-/// `None` where anything else is wrong with the apply, or with what other managers have applied.
+/// `None` where anything else is wrong with the apply, or with the fields that other managers have applied.
 fn undeclared_fields(text: &str) -> Option<Vec<String>> {
     let errors = text.split_once(UNTYPED)?.1.split_once("): ")?.1;
     let errors = errors.strip_prefix("errors:\n").unwrap_or(errors);

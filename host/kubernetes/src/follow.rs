@@ -52,7 +52,7 @@ struct OpenWatch {
     heard: tokio::time::Instant,
 }
 
-/// What a stream follows.
+/// The resources that a stream follows.
 pub(crate) struct Subject {
     /// The kind.
     pub(crate) served: ServedKind,

@@ -104,7 +104,7 @@ impl Identity {
             Credentials::Kubeconfig { files, context } => from_files(files.clone(), context.clone()).await?,
             Credentials::Pod { server, folder } => of_pod(server, folder)?,
         };
-        // What the plugin gives is put into the configuration, so that it runs once for each client.
+        // The output of the plugin goes into the configuration, so that it runs once for each client.
         let expires = match config.auth_info.exec.take() {
             Some(plugin) => exec::run(&plugin).await?.put_into(&mut config.auth_info)?,
             None => None,

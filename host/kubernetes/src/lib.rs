@@ -1,7 +1,7 @@
 //! Resources that live in a Kubernetes cluster.
 //!
-//! The server decides each write. This crate says which request a write becomes, and what the answer means; the
-//! cache in front of it is [`homeostat_store::cached`].
+//! The server decides each write. This crate says which request a write becomes, and how to read the answer;
+//! the cache in front of it is [`homeostat_store::cached`].
 //!
 //! How a cluster differs from a store in this process:
 //!
@@ -20,7 +20,7 @@
 //! | managers | as given | with [`ClusterSettings::manager_prefix`] in front: no apply is that of kubectl |
 //! | names, sizes, schemas | checked by the store | checked by the server: it accepts more names, and documents up to 1.5 MiB; a schema that requires a status refuses each creation |
 //! | versions | a resource is read as it was written last | in the version that the reader names |
-//! | pages of a kind that nobody subscribes to | in the order of keys | in the order of the server; a page is sorted, and short where a field or an owner is selected |
+//! | pages of a kind without a subscription | in the order of keys | in the order of the server; a page is sorted, and short where a field or an owner is selected |
 //! | a kind that is not served | has no resources | `Unavailable`: `NotFound` would be an answer about a resource |
 //!
 //! The conformance suite asserts these rows as its `Difference`s (`tests/conformance/src/fixture.rs`), and

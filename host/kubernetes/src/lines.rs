@@ -18,7 +18,7 @@ pub(crate) enum Line {
     Head(Vec<u8>),
 }
 
-/// Cuts a stream of bytes into lines. What follows the last line break is no line: a cut in the middle of a
+/// Cuts a stream of bytes into lines. The text after the last line break is no line: a cut in the middle of a
 /// line loses nothing, because the watch begins again after the last whole line.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {

@@ -64,8 +64,8 @@ pub(crate) async fn list(cluster: &Cluster, query: &Query) -> Result<Page> {
     Ok(Page { items: page.items, revision: page.at, next: page.next })
 }
 
-/// Returns the part of each resource that the answer needs: fields outside of the metadata are checked on what the
-/// server sends.
+/// Returns the part of each resource that the answer needs: fields outside of the metadata are checked on the
+/// answer of the server.
 fn needed(view: View, selector: &Selector) -> View {
     let is_of_metadata = |(pointer, _): &(String, String)| pointer.starts_with("/metadata/");
     if selector.fields.iter().all(is_of_metadata) { view } else { View::Whole }
@@ -117,7 +117,7 @@ fn label_selector(labels: &[LabelRequirement]) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join(","))
 }
 
-/// Returns the conditions that the server knows for every kind. The others are checked on what it sends.
+/// Returns the conditions that the server knows for every kind. The others are checked on its answer.
 fn field_selector(selector: &Selector) -> Option<String> {
     let known = selector.fields.iter().filter_map(|(pointer, value)| match pointer.as_str() {
         "/metadata/name" => Some(format!("metadata.name={}", escaped(value))),

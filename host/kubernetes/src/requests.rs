@@ -33,7 +33,7 @@ const ERROR_BYTES_MAX: usize = 256 << 10;
 /// A request.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
-    /// What it is, for people and metrics, as `list`.
+    /// Its name for people and metrics, as `list`.
     pub(crate) verb: &'static str,
     /// The method.
     pub(crate) method: Method,
@@ -244,7 +244,7 @@ impl Requests {
             let start = self.pace().start(self.started.elapsed());
             match start {
                 Ok(()) => {
-                    // Ends that nobody waited for yet are kept as one.
+                    // Ends for which no request waited yet are kept as one.
                     if self.pace().has_slot() {
                         self.ended.notify_one();
                     }
@@ -299,7 +299,7 @@ fn retry_wait(status: &Status, retries: u32) -> Option<Duration> {
 async fn error_status(response: http::Response<Body>) -> Status {
     let (parts, body) = response.into_parts();
     let header = parts.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-    // What could not be read is left out: the code says enough.
+    // A body that could not be read is left out: the code says enough.
     let body = read(body, ERROR_BYTES_MAX).await.unwrap_or_default();
     let mut status = Status::parse(parts.status, &body);
     if let Some(seconds) = header {

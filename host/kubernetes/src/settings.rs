@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use homeostat_store::{Error, Result};
 
-/// Longest prefix of managers: half of what the server accepts for the prefix and the name together.
+/// Longest prefix of managers: half of the bytes that the server accepts for the prefix and the name.
 const PREFIX_BYTES_MAX: usize = 64;
 
 /// The settings of a Kubernetes store.

@@ -117,7 +117,7 @@ struct Guard {
 
 /// Returns the precondition of a write that the server does not look at. It compares the uid of custom resources
 /// with that of a status only in the tests of a JSON patch. An apply creates a resource that does not exist,
-/// whatever uid and revision it has to have.
+/// also if the write demands a uid or a revision.
 fn guard(write: &Write) -> Option<Guard> {
     let has = |document: &Value, field: &str| {
         document
@@ -296,7 +296,7 @@ impl WriteAttempt<'_> {
         let text = |field: &str| {
             changed.pointer(&format!("/metadata/{field}")).and_then(Value::as_str).unwrap_or_default().to_owned()
         };
-        // What the change itself sets is a precondition, too.
+        // The uid and the revision that the change itself sets are preconditions, too.
         let is_same = uid.as_deref().unwrap_or(current.uid()) == current.uid()
             && revision.unwrap_or(current.revision()) == current.revision()
             && text("uid") == current.uid()

@@ -1,4 +1,4 @@
-//! What a server and a bucket have to be like so that no acknowledged write is lost.
+//! The demands on a server and a bucket, so that no acknowledged write is lost.
 //!
 //! Pure: facts in, problems out.
 
@@ -46,7 +46,7 @@ impl fmt::Display for ServerVersion {
     }
 }
 
-/// What is known of the server, the account and the bucket.
+/// The known facts about the server, the account and the bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Facts {
     /// The version that the server says it has.
@@ -96,9 +96,9 @@ pub struct SettingProblem {
     pub name: &'static str,
     /// Whether the store refuses to work with it.
     pub severity: Severity,
-    /// What it is and what it leads to, for a person.
+    /// The problem and its consequence, for a person.
     pub text: String,
-    /// What to do about it, for a person.
+    /// The remedy, for a person.
     pub fix: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! Why a request to the server failed, and what that means to a caller of the store.
+//! Why a request to the server failed, and the meaning of the failure for a caller of the store.
 
 #[cfg(test)]
 mod tests;
@@ -41,7 +41,7 @@ pub(crate) enum RequestError {
     Away(String),
     /// It was sent, and not answered in time, or not in a way that this host understands.
     Silent(String),
-    /// Nobody takes requests of this subject; nothing happened.
+    /// No server takes requests of this subject; nothing happened.
     NoResponders,
     /// The message is larger than the server accepts; nothing was sent.
     TooLarge,

@@ -1,7 +1,7 @@
 //! The stream of a kind: a push consumer of the server, whose values are resources.
 //!
 //! The consumers of the client library are not used. Their ordered consumer makes itself anew at the next
-//! sequence of whatever bucket is there now: after the bucket was deleted and made again it waits silently.
+//! sequence of the bucket that is there now: after the bucket was deleted and made again it waits silently.
 
 pub(crate) mod deliveries;
 pub(crate) mod machine;

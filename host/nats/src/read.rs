@@ -55,7 +55,7 @@ impl BucketState {
         }
     }
 
-    /// Lists resources of a kind in one page, whatever the limit: there is no state in common with a later
+    /// Lists resources of a kind in one page, also beyond the limit: there is no state in common with a later
     /// page.
     pub(crate) async fn read_all(&self, query: &Query) -> Result<Page> {
         query.selector.validate()?;

@@ -21,7 +21,7 @@ pub const MARKERS_MIN: Duration = Duration::from_secs(10 * 60);
 /// Longest history per key that JetStream's buckets have.
 const HISTORY_MAX: u8 = 64;
 
-/// Where the bucket is, how to get there, and what its store does.
+/// The place of the bucket, the way to it, and the behaviour of its store.
 #[derive(Debug, Clone)]
 pub struct BucketSettings {
     /// The name of the store, for logs and messages; empty for a store that stands alone.

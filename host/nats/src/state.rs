@@ -1,4 +1,4 @@
-//! What all requests and streams of one bucket share.
+//! The state that all requests and streams of one bucket share.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
@@ -19,7 +19,7 @@ use crate::settings::BucketSettings;
 use crate::subject::Subjects;
 use crate::watermarks::Watermarks;
 
-/// A bucket, its connection, and what this host knows of it.
+/// A bucket, its connection, and the knowledge of this host about it.
 pub(crate) struct BucketState {
     pub(crate) settings: BucketSettings,
     pub(crate) subjects: Subjects,
@@ -40,7 +40,7 @@ pub(crate) struct BucketState {
     pub(crate) written_kinds: Mutex<BTreeSet<Kind>>,
     link: Mutex<Link>,
     content: Mutex<Option<BucketIncarnation>>,
-    /// By the filter of each consumer: the last sequence that somebody has heard of.
+    /// By the filter of each consumer: the last sequence of which any part of this host has heard.
     heard: Mutex<BTreeMap<String, watch::Sender<u64>>>,
 }
 
@@ -163,7 +163,7 @@ impl BucketState {
         lock(&self.content).as_ref().is_some_and(|content| content.created == info.created)
     }
 
-    /// Keeps which content was found. What is known of other content is forgotten.
+    /// Keeps which content was found. Forgets all that this host knew of other content.
     pub(crate) fn found(&self, content: BucketIncarnation, last: u64) {
         let mut known = lock(&self.content);
         if known.as_ref() != Some(&content) {
@@ -174,7 +174,7 @@ impl BucketState {
         *known = Some(content);
     }
 
-    /// Returns a receiver of the sequences that somebody has heard of, for the consumer of a filter.
+    /// Returns a receiver of the last sequences that were heard of, for the consumer of a filter.
     pub(crate) fn follow_heard(&self, filter: &str) -> watch::Receiver<u64> {
         let mut heard = lock(&self.heard);
         heard.retain(|_, sender| sender.receiver_count() > 0);

@@ -1,7 +1,7 @@
 //! When the bucket had which sequence, so far as this host has seen it.
 //!
-//! A marker of a deletion expires. So what happened since a sequence can be read from the bucket only if the
-//! sequence is younger than the markers: an expired marker is a deletion that nobody tells.
+//! A marker of a deletion expires, and then the server does not tell the deletion any more. So the changes
+//! since a sequence can be read from the bucket only if the sequence is younger than the markers.
 //!
 //! Pure: the time is an argument.
 

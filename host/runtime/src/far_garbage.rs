@@ -1,7 +1,7 @@
 //! Deletes the dependents of owners that lived in another store and are gone.
 //!
-//! What a store that is far away says once proves little: it may be empty, restored, behind, or somebody else's.
-//! So [`steps`] deletes a dependent only if all of this holds:
+//! One answer of a far store proves little: the store may be empty, restored, behind, or that of another
+//! host. So [`steps`] deletes a dependent only if all of this holds:
 //!
 //! * The owner's kind lives in the store that the dependent names. The store is ready. From the first question to the
 //!   last it has the content that the dependent names, by its id.
@@ -11,20 +11,20 @@
 //!
 //! With any other answer, and with every error, the dependent stays.
 //!
-//! Watches of the owners' kinds notice deletions. A sweep finds what they missed: at the start, when a store comes
-//! back, after a gap in a watch, and every ten minutes. It lists the dependents by their label, and each kind of
-//! their owners once.
+//! Watches of the owners' kinds notice deletions. A sweep finds the deletions that they missed: at the start,
+//! when a store comes back, after a gap in a watch, and every ten minutes. It lists the dependents by their
+//! label, and each kind of their owners once.
 //!
 //! A survey finds the kinds with dependents that no controller of this host uses, in stores whose servers define kinds.
 //! It asks each such kind once an hour, and two kinds a second at most.
 //!
 //! Elsewhere called: `GarbageSecondaries` in the controller runtime of Kumori.
 //!
-//! So the dependents of another host's `home`, or of a store that was emptied or exchanged, stay: nobody can ask for
-//! their owners here.
+//! So the dependents of another host's `home`, or of a store that was emptied or exchanged, stay: this host
+//! cannot ask for their owners.
 //!
-//! Deliberately absent: memory of owners over a restart, and owners without an uid, which nobody can tell from a new
-//! resource of their name.
+//! Deliberately absent: memory of owners over a restart, and owners without an uid, which no check can tell
+//! from a new resource of their name.
 
 mod steps;
 mod survey;
@@ -239,7 +239,7 @@ async fn follow(
         Ok(watch) => watch,
         Err(error) => return error,
     };
-    // What was deleted before the watch is found by a sweep.
+    // A sweep finds the deletions before the watch.
     missed.notify_one();
     loop {
         let event = match watch.next().await {

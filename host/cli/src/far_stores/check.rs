@@ -12,14 +12,14 @@ use crate::stores_config::{NamedStore, Storage, StoresConfig};
 #[cfg(any(feature = "kubernetes", feature = "nats"))]
 const CONTACT_MAX: Duration = Duration::from_secs(30);
 
-/// What is known of a store after a contact.
+/// The known state of a store after a contact.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreReport {
     pub(crate) name: Arc<str>,
     pub(crate) storage: &'static str,
     /// Why a host would not use the store; `None` if it would.
     pub(crate) refusal: Option<String>,
-    /// What a person should know: the severity and the text of each problem.
+    /// The problems that a person should know, each with its severity and its text.
     pub(crate) findings: Vec<(&'static str, String)>,
 }
 

@@ -46,7 +46,7 @@ fn an_apply_with_unknown_fields_names_them_and_any_other_misfit_is_invalid() {
         assert_eq!(error(500, "apply", &json!({ "message": message })), Error::UnknownFields { fields });
     }
     for message in [
-        // What another manager has applied cannot be converted.
+        // The fields that another manager has applied cannot be converted.
         unknown.to_owned(),
         format!(
             "failed to create typed patch object (n/a; v1, Kind=Pod): errors:\n  {unknown}\n  .y: expected map, got 1"

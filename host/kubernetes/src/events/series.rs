@@ -20,7 +20,7 @@ const REFILL: Duration = Duration::from_secs(300);
 /// Resources whose numbers of events are remembered.
 const RESOURCES_MAX: usize = 4096;
 
-/// What makes two occurrences the same event.
+/// The identity of an event: two occurrences with the same one are the same event.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Identity {
     /// The controller.
@@ -46,7 +46,7 @@ pub(crate) enum Action {
     Count(String, u64),
 }
 
-/// The state of an event: what happened, and what of it the cluster has.
+/// The state of an event: its occurrences, and those that the cluster has.
 #[derive(Debug)]
 struct EventState {
     /// The name of the event in the cluster; `None` while the first request is on its way, or after it failed.

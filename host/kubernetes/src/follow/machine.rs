@@ -1,10 +1,11 @@
-//! Which requests follow the resources of one kind, and what their answers mean. Pure: no clock, no connection.
+//! The requests that follow the resources of one kind, and the meaning of their answers. Pure: no clock, no
+//! connection.
 //!
 //! A stream begins with a list, as [`Start`] says, and goes on with watches. The server sends the list as the
 //! beginning of a watch where it can (one connection, no pages that expire), else in pages.
 //!
 //! A stream ends with its first error, and its reader opens another one after the last revision that it has
-//! seen. What ends in the ordinary course of things is no error: the server ends each watch after some minutes.
+//! seen. An ordinary end of a watch is no error: the server ends each watch after some minutes.
 //! A list does not begin again in the same stream, because the reader could not tell which of its resources
 //! still exist.
 
@@ -64,7 +65,7 @@ pub(crate) enum StreamRequest {
     },
 }
 
-/// What happened to the last request, or to its answer.
+/// An event about the last request or its answer.
 #[derive(Debug)]
 pub(crate) enum StreamEvent {
     /// The page of a list.
@@ -169,7 +170,7 @@ impl ListWatchMachine {
         let ListedPage { items, unreadable, at, next } = page;
         let exactly = match self.phase {
             Phase::Paging { exactly, .. } => exactly,
-            // The content of the server was replaced by an older one: nobody would send it the changes.
+            // The content of the server was replaced by an older one: no watch would send it the changes.
             Phase::Probing if at < self.through => return StreamAction::Fail(Error::Expired { oldest: at }),
             Phase::Probing | Phase::Streaming { .. } | Phase::Watching => return self.watch_after(self.through),
         };

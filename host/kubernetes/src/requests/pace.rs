@@ -93,8 +93,8 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 const BACKOFF: ExponentialBackoff =
     ExponentialBackoff { first: Duration::from_millis(200), longest: Duration::from_secs(5), spread: (1.0, 1.5) };
 
-/// Returns the wait before the next try of a refused request: what the server asked for, else a doubling one.
-/// `retries` is the number of tries before. `jitter` is from 0 to 1, and adds up to a half.
+/// Returns the wait before the next try of a refused request: the one that the server asked for, else a
+/// doubling one. `retries` is the number of tries before. `jitter` is from 0 to 1, and adds up to a half.
 pub(crate) fn wait(retry_after: Option<Duration>, retries: u32, jitter: f64) -> Duration {
     match retry_after {
         Some(asked) => BACKOFF.spread(asked.min(RETRY_AFTER_MAX), jitter),

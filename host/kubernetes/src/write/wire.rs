@@ -31,7 +31,7 @@ pub(crate) struct Form<'a> {
     pub(crate) manager: &'a str,
     /// Whether the server only says what it would do.
     pub(crate) dry_run: bool,
-    /// What the server does with fields that it does not know.
+    /// How the server treats fields that it does not know.
     pub(crate) field_validation: FieldValidation,
 }
 
@@ -82,7 +82,7 @@ impl Subject {
     }
 }
 
-/// A request, and what its answer can mean.
+/// A request, and the details for reading its answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Wire {
     pub(crate) call: Call,
@@ -96,7 +96,7 @@ impl Form<'_> {
     /// Returns the request of any write but an update.
     ///
     /// # Errors
-    /// `Invalid` for what cannot be sent.
+    /// `Invalid` for a write that cannot be sent.
     pub(crate) fn wire(&self, write: &Write, subject: &Subject) -> Result<Wire> {
         match write {
             Write::Create { document } => self.create(document, subject),
@@ -385,7 +385,7 @@ fn operations(patch: &Value, keep: impl Fn(&str, bool) -> bool) -> Value {
     kept.cloned().collect()
 }
 
-/// Returns what an apply of the status sends: the status, and what names the resource.
+/// Returns the document that an apply of the status sends: the status, and the fields that name the resource.
 fn status_of(document: &Value) -> Value {
     let mut kept = json!({});
     for field in ["apiVersion", "kind", "status"] {

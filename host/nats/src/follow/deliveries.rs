@@ -23,11 +23,11 @@ use crate::state::BucketState;
 /// Silence after which a consumer that waits for something asks the server for it.
 const ASK_AFTER: Duration = Duration::from_millis(200);
 
-/// A consumer, and what it has delivered. The server ends it soon after this is dropped.
+/// A consumer and its deliveries. The server ends it soon after this is dropped.
 pub(crate) struct Deliveries {
     connection: Arc<Connection>,
     bucket: String,
-    /// What is read, for messages.
+    /// The name of the source, for messages.
     what: String,
     /// The subject of `CONSUMER.INFO`.
     info: String,
@@ -37,13 +37,13 @@ pub(crate) struct Deliveries {
     filter: String,
     messages: Subscriber,
     machine: ConsumerMachine,
-    /// What was read and not returned yet: at most two.
+    /// The items that were read and not returned yet: at most two.
     ready: VecDeque<StreamItem>,
     /// A flow-control request that was not answered yet.
     owed: Option<async_nats::Subject>,
     /// Changes when the connection is lost.
     losses: watch::Receiver<u64>,
-    /// The last sequence that somebody has heard of.
+    /// The last sequence of which any part of this host has heard.
     heard: watch::Receiver<u64>,
     /// Whether to ask the server how far the consumer is.
     asks: bool,
@@ -68,14 +68,14 @@ pub(crate) enum StreamItem {
     Bookmark(u64),
 }
 
-/// What a consumer reads.
+/// The source of a consumer's values.
 #[derive(Debug, Clone)]
 pub(crate) struct Source<'a> {
     pub(crate) stream: &'a str,
     pub(crate) filter: &'a str,
     pub(crate) machine: ConsumerMachine,
     pub(crate) deliver: Deliver,
-    /// What is read, for messages.
+    /// The name of the source, for messages.
     pub(crate) what: String,
 }
 
@@ -197,7 +197,7 @@ impl Deliveries {
         Ok(())
     }
 
-    /// Asks for what the stream waits for: the end of the list, or the sequence that somebody has heard of.
+    /// Asks for the end of the list, or for the last sequence that was heard of: the stream waits for it.
     async fn ask(&mut self) -> Result<()> {
         if !self.machine.is_listing() {
             return self.ask_for_next().await;
@@ -207,8 +207,9 @@ impl Deliveries {
         self.take_pending(delivered.consumer_seq, num_pending)
     }
 
-    /// Asks the leader for the next value, and takes what that says of the sequence that somebody has heard
-    /// of. The number of pending values would not do: the server stores a value a moment before it counts it.
+    /// Asks the leader for the next value. The answer says whether everything up to the last sequence that
+    /// was heard of is delivered. The number of pending values would not do: the server stores a value a
+    /// moment before it counts it.
     async fn ask_for_next(&mut self) -> Result<()> {
         let heard = *self.heard.borrow_and_update();
         let request = json!({"seq": self.machine.through() + 1, "next_by_subj": self.filter});

@@ -1,11 +1,11 @@
-//! What the messages of a consumer mean: a list, its end, changes, or that something was lost.
+//! The meaning of a consumer's messages: a list, its end, changes, or that something was lost.
 //!
 //! A consumer numbers its deliveries, so a gap shows. Its heartbeats name the last delivery and the last
 //! sequence of the bucket that it has passed: everything up to there was delivered, or is about other kinds.
 //!
 //! A list has ended when nothing is pending. To count to the number at the start, or to wait for the last
 //! sequence at the start, is not enough: a bucket keeps the last value alone, so a value that is overwritten
-//! meanwhile leaves its place, and comes later. What a delivery says of the pending ones is not enough
+//! meanwhile leaves its place, and comes later. The number of pending values in a delivery is not enough
 //! either: while the server replaces a value, it counts neither the old nor the new one. So the server is
 //! asked again after such a delivery.
 //!
@@ -35,7 +35,7 @@ enum Mode {
     Following,
 }
 
-/// The place of a delivery: what its reply subject says.
+/// The place of a delivery, from its reply subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Delivery {
     /// Its number, from 1, without gaps.
@@ -46,7 +46,7 @@ pub(crate) struct Delivery {
     pub(crate) pending: u64,
 }
 
-/// What a delivery means.
+/// The meaning of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeliveryKind {
     /// A value of the list.

@@ -1,5 +1,4 @@
-//! What the value of another program means for the resource of its key, and what a resource means for the
-//! value.
+//! The effect of another program's value on the resource of its key, and of the resource on the value.
 //!
 //! A resource follows the value: it is created with the first one, its spec is the value's, and it is deleted
 //! with the value. All else of it belongs to the store: uid, generation, finalizers, owners, labels. So a
@@ -24,7 +23,7 @@ pub(crate) const UNREADABLE_ANNOTATION: &str = "homeostat.dev/unreadable";
 /// Longest reason, in bytes.
 const REASON_BYTES_MAX: usize = 256;
 
-/// What a value asks for.
+/// The resource that a value asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DesiredResource {
     pub(crate) namespace: String,

@@ -15,13 +15,13 @@ pub struct ForeignBucket {
     pub bucket: String,
     /// The form of its keys, as `{namespace}/{name}`. Keys of another form are left alone.
     pub key: String,
-    /// What a value is.
+    /// The form of a value.
     pub value: ValueForm,
     /// Where a status goes.
     pub status: StatusPlace,
 }
 
-/// What a value is.
+/// The form of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ValueForm {
     /// The `spec` of its resource.
@@ -43,7 +43,7 @@ pub enum StatusPlace {
         bucket: String,
         /// The form of its keys, as [`ForeignBucket::key`].
         key: String,
-        /// What the value is.
+        /// The form of the value.
         form: StatusForm,
     },
     /// Into the value itself, at this JSON pointer: `/status`. The field is not part of the spec.

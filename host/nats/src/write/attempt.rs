@@ -1,9 +1,9 @@
-//! What a write does after each answer of the server, and when it gives up.
+//! The next step of a write after each answer of the server, and its end.
 //!
 //! A write is decided on a state of the resource, and published on the condition that this state is still the
 //! last one. So a message that arrives twice, or late, is stored once at most: after the first time the
-//! condition does not hold. What remains is to learn whether an unanswered message was stored. The id of each
-//! message is stored with it, and so is its condition.
+//! condition does not hold. The write still has to learn whether an unanswered message was stored. The id of
+//! each message is stored with it, and so is its condition.
 //!
 //! Source: nats-server 2.15.1 compares the condition before it looks for a duplicate id, so a message that
 //! was stored and is sent again is answered with "wrong last sequence", not as a duplicate.
@@ -77,7 +77,7 @@ pub(crate) enum PublishAction {
     PlanAgain(Duration),
     /// Give up: others wrote the resource all the time. The change is not stored.
     Contended,
-    /// Give up: nobody can say whether the change is stored, or will be.
+    /// Give up: the host cannot say whether the change is stored, or will be.
     Unknown,
 }
 

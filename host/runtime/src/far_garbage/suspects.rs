@@ -10,7 +10,7 @@ pub(super) const CONFIRMATION: Duration = Duration::from_secs(10);
 /// Suspected owners at most. The sweep finds the others again.
 pub(super) const SUSPECTS_MAX: usize = 10_000;
 
-/// What the absence of an owner means so far.
+/// The meaning of an owner's absence so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Ask again after this time.

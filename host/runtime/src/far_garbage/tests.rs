@@ -30,7 +30,7 @@ struct Bus {
     content: parking_lot::Mutex<Option<String>>,
     /// The kinds that its server defines, as that of a cluster. Such a server does not say which have resources.
     catalog: Option<watch::Sender<Arc<Catalog>>>,
-    /// What the server refuses: a verb and the name of a kind.
+    /// The requests that the server refuses, each by a verb and the name of a kind.
     refused: parking_lot::Mutex<BTreeSet<(&'static str, &'static str)>>,
     /// The requests, by verb and name of the kind.
     asked: parking_lot::Mutex<BTreeMap<(&'static str, String), Vec<time::Instant>>>,
@@ -364,12 +364,12 @@ async fn nothing_is_collected_for_content_that_never_had_the_owner() {
     let owner = host.app("a").await;
     let part = host.part("part", &[&owner]).await;
     host.delete(&owner, Propagation::Background).await;
-    // As after a start on an empty store that nobody remembers, or on the `home` of another host.
+    // As after a start on an empty store that the host does not remember, or on the `home` of another host.
     *host.bus.content.lock() = Some("other".to_owned());
     host.collect();
     a_day().await;
     assert!(host.has(&part).await);
-    // What is named from now on is collected.
+    // A dependent that names its owner from now on is collected.
     let new = host.app("b").await;
     let part = host.part("new", &[&new]).await;
     host.delete(&new, Propagation::Background).await;

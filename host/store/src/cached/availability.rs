@@ -19,7 +19,7 @@ const CONTACT_BACKOFF: ExponentialBackoff =
 /// most that much.
 const REOPEN_SPREAD: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
 
-/// What is known of a server and of its content.
+/// The known state of a server and of its content.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerState {
     availability: Availability,

@@ -1,4 +1,5 @@
-//! The cache of one kind: what the reflector of the kind has seen, and what this host knows better.
+//! The cache of one kind: the resources that the reflector of the kind has seen, and the newer states that
+//! this host knows.
 
 mod partial_list;
 

@@ -20,7 +20,7 @@ pub(crate) struct Monitor {
     upstream: Arc<dyn Upstream>,
     clock: Arc<dyn ClockAndIds>,
     record: Option<Arc<dyn ContentRecord>>,
-    /// What the record has.
+    /// The content that the record has.
     recorded: std::sync::Mutex<Option<KnownContent>>,
     state: watch::Sender<ServerState>,
     /// Asks [`Monitor::run`] for a look at the server.
@@ -223,12 +223,12 @@ impl Monitor {
     }
 
     /// Accepts the content that the server has now, and records it. See [`ServerState::accept`]. `forget` forgets
-    /// what depends on the content before.
+    /// the state that depends on the content before.
     ///
     /// # Errors
     /// As [`Store::accept_replacement`](crate::Store::accept_replacement). Cancel safe.
     pub(crate) async fn accept(&self, content: &str, forget: impl FnOnce() + Send) -> Result<()> {
-        // On a copy first: what is recorded must be what the server has.
+        // On a copy first: the recorded content must be that of the server.
         let (mut accepted, name) = (self.state(), self.clock.uid());
         accepted.accept(content, &name)?;
         if let Some(known) = accepted.known() {

@@ -1,11 +1,11 @@
-//! What this host knows better than the cache of a kind: its acknowledged writes and its reads past the
-//! cache, until the cache has caught up with them. Pure.
+//! The states that this host knows better than the cache of a kind: its acknowledged writes and its reads
+//! past the cache, until the cache has caught up with them. Pure.
 //!
 //! * An [`OwnWrite`] is the state of one resource after a write or a live read. Reads prefer it to the cache.
 //!   It is forgotten as soon as the cache has it.
 //! * A fence marks a resource whose state is unknown, because the answer to a write was lost. Reads of it ask
 //!   the server until one of them was answered.
-//! * The floor is a revision for which all reads of the kind wait. It replaces what exceeds a bound here.
+//! * The floor is a revision for which all reads of the kind wait. It replaces entries beyond a bound here.
 
 #[cfg(test)]
 mod tests;

@@ -19,7 +19,7 @@ use crate::{
 /// the cache.
 const OWN_WRITES_WAIT: Duration = Duration::from_millis(100);
 
-/// What a cache answers to a read of one resource.
+/// The answer of a cache to a read of one resource.
 enum Lookup {
     /// The resource, `None` if there is none.
     Known(Option<Arc<Resource>>),
@@ -301,7 +301,7 @@ impl Changes for CachedWatch {
     }
 }
 
-/// Waits until the cache has the own writes so far, and what lies below the floor.
+/// Waits until the cache has the own writes so far, and all changes below the floor.
 async fn own_writes_arrived(kind: &CachedKind, wait: Duration) -> Result<()> {
     let count = kind.lock().own.count();
     let has_all = |state: &KindState| (is_above_floor(state) && !state.own.has_pending(count)).then_some(Ok(()));

@@ -204,7 +204,7 @@ impl Reflector {
             Delta::Deleted { key, last, at } => self.kind.apply_delete(&key, &last, at)?,
             Delta::Unreadable { key, reason, at } => self.kind.leave_out(&key, &reason, at)?,
             Delta::Bookmark(revision) => self.kind.advance(revision)?,
-            // A list that nobody asked for has no beginning: list again.
+            // A list that the stream did not ask for has no beginning: list again.
             Delta::Listed(_) | Delta::ListEnd { .. } => {
                 let oldest = self.kind.lock().seen;
                 return Err(Error::Expired { oldest }.into());

@@ -1,4 +1,5 @@
-//! What the calls and the tasks of a cached store share: the server, and the table of the cached kinds.
+//! The state that the calls and the tasks of a cached store share: the server, and the table of the cached
+//! kinds.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -247,7 +248,7 @@ impl SharedState {
         }
     }
 
-    /// Records how far the content of the server has come, by what the caches have seen.
+    /// Records how far the content of the server has come, by the revisions that the caches have seen.
     pub(super) async fn record_progress(&self) {
         let kinds = self.cached_kinds();
         self.monitor.record_progress(kinds.iter().filter_map(|kind| kind.status().revision).max()).await;

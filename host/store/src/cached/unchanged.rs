@@ -18,7 +18,7 @@ use crate::{FieldValidation, Request, Resource, Write, numbers};
 /// Returns whether a write changes nothing of the cached resource. `rename` returns the name under which the
 /// server knows a manager.
 pub(crate) fn is_unchanged(request: &Request, cached: &Arc<Resource>, rename: impl Fn(&str) -> String) -> bool {
-    // Whoever sends nothing needs no term.
+    // A write that is not sent needs no term.
     let Request { write, manager, dry_run, field_validation, is_move, fence: _ } = request;
     let is_explicit = matches!(write, Write::Create { .. } | Write::Delete { .. });
     if is_explicit || *dry_run || *is_move || *field_validation != FieldValidation::Ignore {

@@ -197,7 +197,7 @@ pub trait DeltaStream: Send {
 pub enum Delta {
     /// A resource of the full list. The same resource may come twice: the later one counts.
     Listed(Arc<Resource>),
-    /// The full list has ended: what was not listed does not exist.
+    /// The full list has ended: a resource that was not listed does not exist.
     ListEnd {
         /// The revision that the list shows. All listed resources have this revision or an earlier one. It is
         /// at or above everything that earlier streams of the kind delivered, [`Delta::Bookmark`] included:
@@ -230,20 +230,20 @@ pub enum Delta {
     Bookmark(Revision),
 }
 
-/// What a server tells of a resource that was deleted.
+/// The last state of a deleted resource, as the server tells it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum LastState {
     /// Nothing.
     #[default]
     Unknown,
     /// Its metadata alone, at its last revision before the deletion. A stream that may leave out a change which was
-    /// overwritten tells this, so that a resource whose only delta is its deletion is missed by nobody.
+    /// overwritten tells this, so that no watch misses a resource whose only delta is its deletion.
     Metadata(Arc<Resource>),
     /// The whole resource, at the revision of the deletion.
     Whole(Arc<Resource>),
 }
 
-/// What a cache knows of the resource of a write. The newest state may be another one.
+/// The state of a write's resource, as a cache knows it. The newest state may be another one.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum CachedState {
     /// Nothing: the kind or the resource is not in a cache.

@@ -276,7 +276,7 @@ fn each_refusal_of_a_watch_ends_the_stream_with_its_error() {
     }
 }
 
-/// What a server does next, besides what it is asked.
+/// The next act of a server, besides its answers.
 #[derive(Debug, Clone)]
 enum Act {
     Put(u8),

@@ -140,8 +140,7 @@ impl Bucket {
 }
 
 proptest! {
-    /// Whatever is written between the deliveries, a list has every key, and shows no later state than its
-    /// end.
+    /// With any writes between the deliveries, a list has every key, and shows no later state than its end.
     #[test]
     fn a_list_has_every_key_and_changes_bring_the_rest(
         before in prop::collection::vec(0..8_u8, 0..12),

@@ -123,7 +123,7 @@ impl Server {
 }
 
 proptest! {
-    /// Whatever the network does, a write is stored once when it says so, and not at all when it says so.
+    /// With any network, a write is stored once when it says so, and not at all when it says so.
     #[test]
     fn a_write_is_stored_as_often_as_it_says(faults in prop::collection::vec((0..5_u8, any::<bool>(), any::<bool>()), 1..40)) {
         let mut server = Server::default();

@@ -71,7 +71,7 @@ fn content_restored_while_the_host_was_down_is_used_only_after_its_acceptance() 
     assert_eq!((accepted.is_ready(), accepted.known()), (true, Some(known("a/restored-1", None))));
     accepted.contacted(at(4));
     assert_eq!((accepted.is_ready(), accepted.known()), (true, Some(known("a/restored-1", Some(4)))));
-    // What was lost is there again.
+    // The lost revisions are there again.
     let mut again = restored();
     again.contacted(at(9));
     assert!(again.is_ready());

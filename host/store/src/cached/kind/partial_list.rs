@@ -70,7 +70,7 @@ impl CachedKind {
         PartialList { resources: BTreeMap::new(), unreadable, charge, is_past }
     }
 
-    /// Adds a resource to a list. What the cache has already takes no further memory.
+    /// Adds a resource to a list. A resource that the cache has already takes no further memory.
     pub(in crate::cached) fn add_listed(
         &self,
         list: &mut PartialList,

@@ -61,7 +61,7 @@ fn a_deletion_without_a_revision_is_kept_until_the_cache_saw_the_uid_go() {
     assert_eq!(known(&writes), Some(None));
     writes.settle(Revision(21), |_| Some("v"));
     assert_eq!(known(&writes), None);
-    // The cache has not yet seen the creation of what was deleted.
+    // The cache has not yet seen the creation of the deleted resource.
     writes.record(path("a"), gone("w", 30, None), Revision(25), None);
     writes.settle(Revision(29), |_| None);
     assert_eq!(known(&writes), Some(None));

@@ -66,7 +66,7 @@ async fn streams_of_many_kinds_come_back_spread_and_once_each() {
     server.fault(|faults| faults.away = true);
     wait_for(|| matches!(status(&store).availability, Availability::Away { .. })).await;
     sleep(Duration::from_secs(120)).await;
-    // Nobody asks but the monitor, which asks each 5 seconds.
+    // The monitor alone asks, each 5 seconds.
     assert_eq!(server.count(|counts| &counts.opens), kinds);
     assert!(server.count(|counts| &counts.connects) < 80, "{}", server.count(|counts| &counts.connects));
     server.fault(|faults| faults.away = false);

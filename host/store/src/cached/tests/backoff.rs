@@ -1,4 +1,4 @@
-//! Servers that end each stream after a moment. Nobody opens streams without a wait.
+//! Servers that end each stream after a moment. No reflector opens streams without a wait.
 
 use std::time::Duration;
 

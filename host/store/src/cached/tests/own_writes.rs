@@ -1,4 +1,4 @@
-//! Reads see own writes and never go back, whatever the stream does.
+//! Reads see own writes and never go back, with any faults of the stream.
 
 use std::time::Duration;
 
@@ -214,7 +214,7 @@ async fn a_write_without_an_answer_is_looked_up_at_the_server() {
     assert_eq!(server.count(|counts| &counts.gets), 1);
     assert_eq!(sizes(&store).await, Ok(vec![("a".into(), 5), ("b".into(), 0)]));
     assert_eq!(server.count(|counts| &counts.gets), 2);
-    // What the server told once is known.
+    // The host knows the state that the server told once.
     assert_eq!(size(&store.get(&key("a")).await.expect("it is there")), 5);
     assert_eq!(server.count(|counts| &counts.gets), 2);
 }

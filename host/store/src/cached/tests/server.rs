@@ -17,7 +17,7 @@ use crate::{
     Resource, Result, Revision, ScaleRequest, Scope, Store, View, Watch, Write, WriteResponse,
 };
 
-/// What goes wrong at the server, until it is changed.
+/// The faults of the server, until they are changed.
 #[derive(Clone, Default)]
 pub(super) struct Faults {
     /// It does not answer, and its streams end.
