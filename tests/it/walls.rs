@@ -36,7 +36,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("homeostat-digest", &[]),
     ("homeostat-kubernetes", &["homeostat-store"]),
     ("homeostat-nats", &["homeostat-fleet", "homeostat-store"]),
-    ("homeostat-store", &["homeostat-files", "homeostat-text"]),
+    ("homeostat-store", &["homeostat-files", "homeostat-fleet", "homeostat-text"]),
     ("homeostat-text", &[]),
     ("homeostat-workqueue", &[]),
     ("homeostat-sdk", &[]),

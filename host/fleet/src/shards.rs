@@ -5,6 +5,7 @@ mod tests;
 
 use std::fmt;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -30,7 +31,7 @@ pub struct Shards {
 /// The name of a lease: a controller, and which of its shards.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseName {
-    controller: String,
+    controller: Arc<str>,
     /// The number of the shard, from 0, and how many there are.
     shard: u32,
     count: u32,
@@ -68,8 +69,8 @@ impl Shards {
 
     /// Returns the names of the leases of a controller, by shard.
     pub fn leases(&self, controller: &str) -> Vec<LeaseName> {
-        let count = self.count();
-        (0..count).map(|shard| LeaseName { controller: controller.to_owned(), shard, count }).collect()
+        let (count, controller) = (self.count(), Arc::<str>::from(controller));
+        (0..count).map(|shard| LeaseName { controller: controller.clone(), shard, count }).collect()
     }
 }
 
@@ -77,7 +78,7 @@ impl LeaseName {
     /// Returns the name of the lease of a shard; `None` when the controller has no such shard.
     pub fn new(controller: &str, shard: u32, count: u32) -> Option<Self> {
         let is_shard = shard < count && count <= SHARDS_MAX;
-        is_shard.then(|| Self { controller: controller.to_owned(), shard, count })
+        is_shard.then(|| Self { controller: controller.into(), shard, count })
     }
 
     /// Returns the name of the controller.

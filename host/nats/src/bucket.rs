@@ -3,14 +3,12 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use async_trait::async_trait;
-use homeostat_fleet::{Identity, LeaseName};
 use homeostat_store::cached::{CachedState, DeltaStream, Incarnation, Start, Upstream, UpstreamResponse};
 use homeostat_store::schema::Schemas;
 use homeostat_store::{
-    ClockAndIds, Error, Key, Kind, Page, Query, Request, RequestCounts, Resource, Result, Revision, View,
+    ClockAndIds, Error, Key, Kind, LeaseStore, Page, Query, Request, RequestCounts, Resource, Result, Revision, View,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -21,7 +19,7 @@ use crate::connection::Connection;
 use crate::errors::{RequestError, RequestResult};
 use crate::follow::BucketStream;
 use crate::foreign;
-use crate::lease::{BucketLease, LeaseStream};
+use crate::lease::BucketLeases;
 use crate::protocol::{AccountInfo, StreamInfo, new_stream};
 use crate::settings::BucketSettings;
 use crate::state::{BucketIncarnation, BucketState, lock};
@@ -81,23 +79,6 @@ impl Bucket {
     /// that the settings accept are left out.
     pub fn setting_problems(&self) -> Vec<SettingProblem> {
         lock(&self.setting_problems).clone()
-    }
-
-    /// Returns the requests of one lease in this bucket for a host. `length` is that of the lease, rounded up
-    /// to whole seconds.
-    ///
-    /// # Errors
-    /// `Invalid` for a controller without a name, or with one that is too long for a subject.
-    pub fn lease(&self, name: &LeaseName, identity: Identity, length: Duration) -> Result<BucketLease> {
-        BucketLease::new(Arc::clone(&self.state), name, identity, length)
-    }
-
-    /// Opens a stream of the records of all leases in the bucket, and of their changes. Its list comes first.
-    ///
-    /// # Errors
-    /// As [`Upstream::open`].
-    pub async fn watch_leases(&self) -> Result<LeaseStream> {
-        LeaseStream::open(&self.state).await
     }
 
     /// Checks the server and the bucket without writing anything ([`Bucket::setting_problems`]). Returns
@@ -317,6 +298,10 @@ impl Upstream for Bucket {
 
     fn notes(&self) -> Vec<String> {
         self.setting_problems().iter().filter(|it| it.severity == Severity::Warned).map(ToString::to_string).collect()
+    }
+
+    fn leases(&self) -> Option<Arc<dyn LeaseStore>> {
+        Some(Arc::new(BucketLeases(Arc::clone(&self.state))))
     }
 
     fn counts(&self) -> RequestCounts {

@@ -18,12 +18,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_nats::HeaderMap;
+use async_trait::async_trait;
 use bytes::Bytes;
 use homeostat_fleet::{AcquireCondition, Answer, Epoch, Identity, LeaseName, Observation, Request, Version};
-use homeostat_store::{Error, Fence, FencedLease, Result};
+use homeostat_store::{Error, Fence, LeaseRequests, LeaseStore, LeaseWatch, Result};
 
 use self::record::{LeaseRecord, RecordContent, record_of};
-pub use self::stream::LeaseStream;
+pub(crate) use self::stream::LeaseStream;
 use crate::codec::{EXPECTED_HEADER, FORMAT, FORMAT_HEADER};
 use crate::connection::{BatchMessage, Connection};
 use crate::errors::RequestResult;
@@ -37,10 +38,24 @@ const LANES: u64 = 16;
 /// The header of the message that checks a fence; it names the subject of the condition.
 const EXPECTED_SUBJECT_HEADER: &str = "Nats-Expected-Last-Subject-Sequence-Subject";
 
+/// The leases of a bucket.
+pub(crate) struct BucketLeases(pub(crate) Arc<BucketState>);
+
+#[async_trait]
+impl LeaseStore for BucketLeases {
+    fn lease(&self, name: &LeaseName, identity: &Identity, length: Duration) -> Result<Arc<dyn LeaseRequests>> {
+        Ok(Arc::new(BucketLease::new(Arc::clone(&self.0), name, identity, length)?))
+    }
+
+    async fn watch_leases(&self) -> Result<Box<dyn LeaseWatch>> {
+        Ok(Box::new(LeaseStream::open(&self.0).await?))
+    }
+}
+
 /// The requests of one lease, for one host.
-pub struct BucketLease {
+pub(crate) struct BucketLease {
     bucket: Arc<BucketState>,
-    lease: FencedLease,
+    lease: LeaseName,
     subject: String,
     identity: Identity,
     length_s: u64,
@@ -64,43 +79,14 @@ impl std::fmt::Debug for BucketLease {
 impl BucketLease {
     pub(crate) fn new(
         bucket: Arc<BucketState>,
-        name: &LeaseName,
-        identity: Identity,
+        lease: &LeaseName,
+        identity: &Identity,
         length: Duration,
     ) -> Result<Self> {
-        let lease = fenced(name);
-        let subject = bucket.subjects.lease(&lease)?;
+        let subject = bucket.subjects.lease(lease)?;
         let length_s = length.as_secs() + u64::from(length.subsec_nanos() > 0);
+        let (lease, identity) = (lease.clone(), identity.clone());
         Ok(Self { bucket, lease, subject, identity, length_s, term: Mutex::default() })
-    }
-
-    /// Returns the fence of all writes of a term.
-    pub fn fence(&self, epoch: Epoch) -> Fence {
-        Fence { lease: self.lease.clone(), epoch: epoch.0 }
-    }
-
-    /// Carries out a request of the machine once, and returns the answer.
-    ///
-    /// Cancel safe: a request that is dropped counts as [`Answer::Unknown`].
-    ///
-    /// # Errors
-    /// The reason why the answer is [`Answer::Unknown`]: the servers are away, or the record has a form that
-    /// this host does not know.
-    pub async fn carry_out(&self, request: &Request) -> Result<Answer> {
-        let connection = self.bucket.connection()?;
-        match request {
-            Request::Read => self.observe(&connection).await.map(Answer::Found),
-            Request::Acquire { expected, transitions } => self.acquire(&connection, *expected, *transitions).await,
-            Request::Renew { expected, epoch } => {
-                let record = LeaseRecord { holder_identity: Some(self.identity.to_string()), ..self.record(*epoch) };
-                self.replace(&connection, *expected, *epoch, &record).await
-            }
-            Request::Release { expected, epoch, preferred_holder } => {
-                let preferred_holder = preferred_holder.as_ref().map(ToString::to_string);
-                let record = LeaseRecord { preferred_holder, ..self.record(*epoch) };
-                self.replace(&connection, *expected, *epoch, &record).await
-            }
-        }
     }
 
     async fn observe(&self, connection: &Connection) -> Result<Observation> {
@@ -188,6 +174,30 @@ impl BucketLease {
     }
 }
 
+#[async_trait]
+impl LeaseRequests for BucketLease {
+    fn fence(&self, epoch: Epoch) -> Option<Fence> {
+        Some(Fence { lease: self.lease.clone(), epoch: epoch.0 })
+    }
+
+    async fn carry_out(&self, request: &Request) -> Result<Answer> {
+        let connection = self.bucket.connection()?;
+        match request {
+            Request::Read => self.observe(&connection).await.map(Answer::Found),
+            Request::Acquire { expected, transitions } => self.acquire(&connection, *expected, *transitions).await,
+            Request::Renew { expected, epoch } => {
+                let record = LeaseRecord { holder_identity: Some(self.identity.to_string()), ..self.record(*epoch) };
+                self.replace(&connection, *expected, *epoch, &record).await
+            }
+            Request::Release { expected, epoch, preferred_holder } => {
+                let preferred_holder = preferred_holder.as_ref().map(ToString::to_string);
+                let record = LeaseRecord { preferred_holder, ..self.record(*epoch) };
+                self.replace(&connection, *expected, *epoch, &record).await
+            }
+        }
+    }
+}
+
 /// The lane of one resource in the fence of a term.
 #[derive(Debug, Clone)]
 pub(crate) struct Lane {
@@ -243,7 +253,7 @@ impl BucketState {
 async fn observe(
     bucket: &BucketState,
     connection: &Connection,
-    lease: &FencedLease,
+    lease: &LeaseName,
     subject: &str,
 ) -> Result<Observation> {
     let failed = |failure| bucket.error(failure, &format!("read of the lease {lease}"));
@@ -257,9 +267,4 @@ async fn observe(
     }
     let fence = bucket.last(connection, &bucket.subjects.fence(lease, 0)?).await.map_err(failed)?;
     Ok(Observation::Absent { fence: fence.map(|message| Epoch(message.sequence)) })
-}
-
-/// Returns the name of a lease in writes.
-fn fenced(name: &LeaseName) -> FencedLease {
-    FencedLease { controller: name.controller().into(), shard: name.shard(), shards: name.count() }
 }

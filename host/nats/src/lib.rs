@@ -37,7 +37,6 @@ use homeostat_store::schema::Schemas;
 
 pub use self::bucket::Bucket;
 pub use self::checks::{SettingProblem, Severity};
-pub use self::lease::{BucketLease, LeaseStream};
 pub use self::settings::BucketSettings;
 
 /// The store of a host: a [`Bucket`] behind a cache.

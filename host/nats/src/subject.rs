@@ -8,7 +8,8 @@
 #[cfg(test)]
 mod tests;
 
-use homeostat_store::{Error, FencedLease, Key, Kind, Result};
+use homeostat_fleet::LeaseName;
+use homeostat_store::{Error, Key, Kind, Result};
 
 /// Longest subject, in bytes. Servers read a command line of up to 4,096 bytes, which has the reply subject
 /// and the lengths as well.
@@ -86,7 +87,7 @@ impl Subjects {
     ///
     /// # Errors
     /// `Invalid` for a controller without a name, or whose subject would be too long for a server.
-    pub(crate) fn lease(&self, lease: &FencedLease) -> Result<String> {
+    pub(crate) fn lease(&self, lease: &LeaseName) -> Result<String> {
         self.of_lease("lease", lease)
     }
 
@@ -96,11 +97,10 @@ impl Subjects {
     }
 
     /// Returns the lease of a subject; `None` for every subject that [`Subjects::lease`] does not write.
-    pub(crate) fn lease_of(&self, subject: &str) -> Option<FencedLease> {
+    pub(crate) fn lease_of(&self, subject: &str) -> Option<LeaseName> {
         let (controller, shard) = subject.strip_prefix(&self.root)?.strip_prefix("m.lease.")?.split_once('.')?;
         let (shard, shards) = shard.split_once("-of-")?;
-        let controller = part_of(controller)?.into();
-        let lease = FencedLease { controller, shard: shard.parse().ok()?, shards: shards.parse().ok()? };
+        let lease = LeaseName::new(&part_of(controller)?, shard.parse().ok()?, shards.parse().ok()?)?;
         self.lease(&lease).is_ok_and(|own| own == subject).then_some(lease)
     }
 
@@ -108,7 +108,7 @@ impl Subjects {
     ///
     /// # Errors
     /// As [`Subjects::lease`].
-    pub(crate) fn fence(&self, lease: &FencedLease, lane: u64) -> Result<String> {
+    pub(crate) fn fence(&self, lease: &LeaseName, lane: u64) -> Result<String> {
         Ok(format!("{}.{lane}", self.of_lease("fence", lease)?))
     }
 
@@ -116,18 +116,17 @@ impl Subjects {
     ///
     /// # Errors
     /// As [`Subjects::lease`].
-    pub(crate) fn check(&self, lease: &FencedLease) -> Result<String> {
+    pub(crate) fn check(&self, lease: &LeaseName) -> Result<String> {
         self.of_lease("check", lease)
     }
 
-    fn of_lease(&self, entry: &str, lease: &FencedLease) -> Result<String> {
-        let FencedLease { controller, shard, shards } = lease;
-        if controller.is_empty() {
+    fn of_lease(&self, entry: &str, lease: &LeaseName) -> Result<String> {
+        if lease.controller().is_empty() {
             return Err(Error::invalid("metadata.name", "must not be empty"));
         }
         let mut subject = format!("{}m.{entry}.", self.root);
-        push_token(&mut subject, controller);
-        subject.push_str(&format!(".{shard}-of-{shards}"));
+        push_token(&mut subject, lease.controller());
+        subject.push_str(&format!(".{}-of-{}", lease.shard(), lease.count()));
         // A lane has less than this.
         if subject.len() + LANE_BYTES_MAX > SUBJECT_BYTES_MAX {
             return Err(Error::invalid("metadata.name", "is too long for the lease of a controller"));

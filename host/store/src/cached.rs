@@ -56,8 +56,8 @@ pub use self::upstream::{CachedState, Delta, DeltaStream, Incarnation, LastState
 use crate::catalog::Catalog;
 use crate::schema::Schemas;
 use crate::{
-    Error, EventSink, Key, Kind, Page, Query, Request, Resource, Result, Revision, ScaleRequest, Scope, Store,
-    StoreStatus, Subscription, View, Watch, WriteResponse,
+    Error, EventSink, Key, Kind, LeaseStore, Page, Query, Request, Resource, Result, Revision, ScaleRequest, Scope,
+    Store, StoreStatus, Subscription, View, Watch, WriteResponse,
 };
 
 /// A store that is far away, with a cache in this process.
@@ -208,5 +208,9 @@ impl Store for CachedStore {
 
     fn event_sink(&self) -> Option<Arc<dyn EventSink>> {
         self.event_sink.clone()
+    }
+
+    fn leases(&self) -> Option<Arc<dyn LeaseStore>> {
+        self.shared.upstream.leases()
     }
 }

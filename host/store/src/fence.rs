@@ -4,8 +4,8 @@
 mod tests;
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::Arc;
+
+use homeostat_fleet::LeaseName;
 
 use crate::{Error, Result};
 
@@ -16,33 +16,15 @@ const LEASES_MAX: usize = 4096;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Fence {
     /// The lease.
-    pub lease: FencedLease,
+    pub lease: LeaseName,
     /// The number of the term in the store that is written. A later term has a higher one.
     pub epoch: u64,
-}
-
-/// The name of a lease: a controller, and which of its shards.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FencedLease {
-    /// The name of the controller.
-    pub controller: Arc<str>,
-    /// The number of the shard, from 0.
-    pub shard: u32,
-    /// The number of shards, from 1.
-    pub shards: u32,
-}
-
-impl fmt::Display for FencedLease {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.controller)?;
-        if self.shards > 1 { write!(f, "/{}-of-{}", self.shard, self.shards) } else { Ok(()) }
-    }
 }
 
 /// The latest term of each lease under which a store of this process was written. A store that one host alone
 /// has sees an older term only in a write that outlived it.
 #[derive(Debug, Default)]
-pub(crate) struct KnownTerms(BTreeMap<FencedLease, u64>);
+pub(crate) struct KnownTerms(BTreeMap<LeaseName, u64>);
 
 impl KnownTerms {
     /// Notes the term of a write. Beyond [`LEASES_MAX`] leases, the terms of further ones are not compared.

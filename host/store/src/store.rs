@@ -13,8 +13,8 @@ use crate::scale::{self, ScaleRequest};
 use crate::schema::Schemas;
 use crate::status::not_replaced;
 use crate::{
-    ClockAndIds, EventSink, Key, Kind, Request, Resource, Result, Revision, Scope, Selector, StoreStatus, Subscription,
-    SystemClockAndIds, View, Watch, Write, WriteResponse,
+    ClockAndIds, EventSink, Key, Kind, LeaseStore, Request, Resource, Result, Revision, Scope, Selector, StoreStatus,
+    Subscription, SystemClockAndIds, View, Watch, Write, WriteResponse,
 };
 
 /// A query for the resources of one kind.
@@ -279,6 +279,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// Returns where the server of the store takes events about its resources; `None` where it has none.
     fn event_sink(&self) -> Option<Arc<dyn EventSink>> {
+        None
+    }
+
+    /// Returns the leases of controllers that manage resources of this store; `None` where one host alone has it.
+    fn leases(&self) -> Option<Arc<dyn LeaseStore>> {
         None
     }
 

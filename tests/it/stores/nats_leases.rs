@@ -12,9 +12,9 @@ use homeostat_fleet::{
     RequestId, Times, Version,
 };
 use homeostat_nats::settings::Create;
-use homeostat_nats::{Bucket, BucketLease, BucketSettings};
+use homeostat_nats::{Bucket, BucketSettings};
 use homeostat_store::cached::{CachedState, Upstream as _};
-use homeostat_store::{Error, Fence, Precondition, Request, Revision, Write};
+use homeostat_store::{Error, Fence, LeaseRequests, LeaseStore, Precondition, Request, Revision, Write};
 use homeostat_testing::{eventually, soon};
 use homeostat_tests::{Nats, NatsCluster, NetworkFault, Proxy, shared_nats};
 use serde_json::json;
@@ -45,12 +45,16 @@ fn name(controller: &str) -> LeaseName {
     LeaseName::new(controller, 0, 1).unwrap()
 }
 
-fn lease(bucket: &Bucket, controller: &str, identity: &str) -> Arc<BucketLease> {
-    Arc::new(bucket.lease(&name(controller), Identity::new(identity), TIMES.length).unwrap())
+fn leases(bucket: &Bucket) -> Arc<dyn LeaseStore> {
+    bucket.leases().unwrap()
 }
 
-fn fenced(write: Write, fence: Fence) -> Request {
-    Request { fence: Some(fence), ..write.into() }
+fn lease(bucket: &Bucket, controller: &str, identity: &str) -> Arc<dyn LeaseRequests> {
+    leases(bucket).lease(&name(controller), &Identity::new(identity), TIMES.length).unwrap()
+}
+
+fn fenced(write: Write, fence: Option<Fence>) -> Request {
+    Request { fence, ..write.into() }
 }
 
 /// Deletes the record of the lease of `web`, as a person does.
@@ -63,7 +67,7 @@ async fn delete_record(url: &str, bucket: &str) {
 
 const NEW: LeaseRequest = LeaseRequest::Acquire { expected: AcquireCondition::Absent { fence: None }, transitions: 0 };
 
-async fn acquired(lease: &BucketLease, request: &LeaseRequest) -> (Version, Epoch) {
+async fn acquired(lease: &Arc<dyn LeaseRequests>, request: &LeaseRequest) -> (Version, Epoch) {
     match lease.carry_out(request).await {
         Ok(Answer::Stored { version, epoch }) => (version, epoch),
         answer => panic!("{request:?}: {answer:?}"),
@@ -104,7 +108,7 @@ impl Drop for LeaseHost {
 impl LeaseHost {
     fn start(bucket: &Arc<Bucket>, controller: &str, identity: &str, times: Times, terms: &Arc<Terms>) -> Self {
         times.check().unwrap();
-        let requests = Arc::new(bucket.lease(&name(controller), Identity::new(identity), times.length).unwrap());
+        let requests = leases(bucket).lease(&name(controller), &Identity::new(identity), times.length).unwrap();
         let (events, inputs) = mpsc::channel(64);
         let (held, holds) = watch::channel(None);
         let machine = Lease::new(Identity::new(identity), times, identity.bytes().map(u64::from).sum());
@@ -148,7 +152,7 @@ impl LeaseHost {
 /// Passes what the stream of leases tells, and opens it again when it ends.
 async fn observe(bucket: Arc<Bucket>, name: LeaseName, events: mpsc::Sender<Input>) {
     loop {
-        if let Ok(mut stream) = bucket.watch_leases().await {
+        if let Ok(mut stream) = leases(&bucket).watch_leases().await {
             while let Ok((of, observation)) = stream.next().await {
                 if of == name && events.send(Input::Event(Event::Observed(observation))).await.is_err() {
                     return;
@@ -162,7 +166,7 @@ async fn observe(bucket: Arc<Bucket>, name: LeaseName, events: mpsc::Sender<Inpu
 
 struct Driver {
     machine: Lease,
-    requests: Arc<BucketLease>,
+    requests: Arc<dyn LeaseRequests>,
     held: watch::Sender<Option<Epoch>>,
     started: Instant,
     events: mpsc::Sender<Input>,
@@ -324,7 +328,7 @@ async fn an_absent_record_is_acquired_only_over_the_fence_that_was_seen() {
     let url = shared_nats().url();
     let bucket = contacted(&url, "absent").await;
     let (a, b) = (lease(&bucket, "web", "a_1"), lease(&bucket, "web", "b_1"));
-    let read = |lease: Arc<BucketLease>| async move {
+    let read = |lease: Arc<dyn LeaseRequests>| async move {
         match lease.carry_out(&LeaseRequest::Read).await.unwrap() {
             Answer::Found(observation) => observation,
             answer => panic!("{answer:?}"),

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use homeostat_fleet::{LeaseName, Observation};
-use homeostat_store::{Error, FencedLease, Result, Revision};
+use homeostat_store::{Error, LeaseWatch, Result, Revision};
 
 use super::observe;
 use super::record::{RecordContent, content};
@@ -14,11 +15,11 @@ use crate::state::BucketState;
 
 /// A stream of the records of all leases of a bucket. It ends with its first error; then the caller opens
 /// another one.
-pub struct LeaseStream {
+pub(crate) struct LeaseStream {
     bucket: Arc<BucketState>,
     deliveries: Deliveries,
     /// The lease whose record has vanished, and whose fence was not read yet.
-    vanished: Option<FencedLease>,
+    vanished: Option<LeaseName>,
 }
 
 impl std::fmt::Debug for LeaseStream {
@@ -44,35 +45,28 @@ impl LeaseStream {
         let deliveries = Deliveries::open(bucket, connection, losses, source).await?;
         Ok(Self { bucket: Arc::clone(bucket), deliveries, vanished: None })
     }
+}
 
-    /// Waits for the next state of a record. A replica may tell it, so it may be older than one that was read.
-    /// Cancel safe.
-    ///
-    /// # Errors
-    /// The stream has ended.
-    pub async fn next(&mut self) -> Result<(LeaseName, Observation)> {
+#[async_trait]
+impl LeaseWatch for LeaseStream {
+    // A replica may tell a state, so it may be older than one that was read.
+    async fn next(&mut self) -> Result<(LeaseName, Observation)> {
         loop {
             if let Some(lease) = &self.vanished {
                 let subject = self.bucket.subjects.lease(lease)?;
                 let observation = observe(&self.bucket, &*self.bucket.connection()?, lease, &subject).await?;
-                let name = name_of(lease);
+                let name = lease.clone();
                 self.vanished = None;
-                if let Some(name) = name {
-                    return Ok((name, observation));
-                }
+                return Ok((name, observation));
             }
             let StreamItem::Value { message, sequence, .. } = self.deliveries.next().await? else { continue };
             let Some(lease) = self.bucket.subjects.lease_of(&message.subject) else { continue };
-            match (content(sequence, |name| header(&message, name), &message.payload), name_of(&lease)) {
-                (RecordContent::Present(record), Some(name)) => return Ok((name, Observation::Present(record))),
-                (RecordContent::Absent, _) => self.vanished = Some(lease),
+            match content(sequence, |name| header(&message, name), &message.payload) {
+                RecordContent::Present(record) => return Ok((lease, Observation::Present(record))),
+                RecordContent::Absent => self.vanished = Some(lease),
                 // A look at the record says why it cannot be read.
-                (RecordContent::Present(_), None) | (RecordContent::Unreadable(_), _) => {}
+                RecordContent::Unreadable(_) => {}
             }
         }
     }
-}
-
-fn name_of(lease: &FencedLease) -> Option<LeaseName> {
-    LeaseName::new(&lease.controller, lease.shard, lease.shards)
 }

@@ -1,4 +1,5 @@
-use homeostat_store::{Error, FencedLease, Key, Kind};
+use homeostat_fleet::LeaseName;
+use homeostat_store::{Error, Key, Kind};
 use proptest::prelude::*;
 
 use super::{SubjectParts, Subjects};
@@ -90,8 +91,8 @@ proptest! {
     }
 }
 
-fn lease(controller: &str, shard: u32) -> FencedLease {
-    FencedLease { controller: controller.into(), shard, shards: 4 }
+fn lease(controller: &str, shard: u32) -> LeaseName {
+    LeaseName::new(controller, shard, 4).unwrap()
 }
 
 #[test]

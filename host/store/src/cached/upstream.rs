@@ -17,7 +17,7 @@ use crate::catalog::Catalog;
 use crate::scale::{self, ScaleRequest};
 use crate::schema::Schemas;
 use crate::status::RequestCounts;
-use crate::{Key, Kind, Page, Query, Request, Resource, Result, Revision, View, WriteResponse};
+use crate::{Key, Kind, LeaseStore, Page, Query, Request, Resource, Result, Revision, View, WriteResponse};
 
 /// A server with resources.
 ///
@@ -130,6 +130,11 @@ pub trait Upstream: Send + Sync + 'static {
     /// Returns the kinds that the server defines by itself, and their changes, as
     /// [`Store::catalog`](crate::Store::catalog).
     fn catalog(&self) -> Option<watch::Receiver<Arc<Catalog>>> {
+        None
+    }
+
+    /// Returns the leases of controllers in this store, as [`Store::leases`](crate::Store::leases).
+    fn leases(&self) -> Option<Arc<dyn LeaseStore>> {
         None
     }
 

@@ -1,9 +1,11 @@
-use super::{Fence, FencedLease, KnownTerms, LEASES_MAX};
+use homeostat_fleet::LeaseName;
+
+use super::{Fence, KnownTerms, LEASES_MAX};
 use crate::memory::MemoryStore;
 use crate::{Error, Options, Request, Store as _, Write};
 
 fn fence(controller: &str, shard: u32, epoch: u64) -> Fence {
-    Fence { lease: FencedLease { controller: controller.into(), shard, shards: 2 }, epoch }
+    Fence { lease: LeaseName::new(controller, shard, 2).unwrap(), epoch }
 }
 
 fn creation(name: &str, fence: Option<Fence>) -> Request {

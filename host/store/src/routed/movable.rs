@@ -17,8 +17,8 @@ use crate::catalog::Catalog;
 use crate::moved_kinds::{MovedKinds, RevisionOffset};
 use crate::schema::Schemas;
 use crate::{
-    Changes, Error, Event, EventSink, Key, Kind, Page, Query, Request, Resource, Result, Revision, ScaleRequest, Scope,
-    Store, StoreStatus, Subscription, View, Watch, WriteResponse,
+    Changes, Error, Event, EventSink, Key, Kind, LeaseStore, Page, Query, Request, Resource, Result, Revision,
+    ScaleRequest, Scope, Store, StoreStatus, Subscription, View, Watch, WriteResponse,
 };
 
 /// A store whose kinds can be moved.
@@ -164,6 +164,10 @@ impl Store for MovableStore {
 
     fn event_sink(&self) -> Option<Arc<dyn EventSink>> {
         self.inner.event_sink()
+    }
+
+    fn leases(&self) -> Option<Arc<dyn LeaseStore>> {
+        self.inner.leases()
     }
 
     async fn dependents(&self, owner: &str) -> Result<Vec<Arc<Resource>>> {
