@@ -1,57 +1,22 @@
 //! Leases and fences in a bucket of NATS, against the real server: the machine of a lease with its requests, and
 //! writes that the server refuses after their term.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
 
 use async_nats::HeaderMap;
-use homeostat_fleet::{
-    AcquireCondition, Action, Answer, Epoch, Event, Identity, Lease, LeaseName, Observation, Request as LeaseRequest,
-    RequestId, Times, Version,
-};
+use homeostat_fleet::{AcquireCondition, Answer, Event, Identity, Observation, Request as LeaseRequest, Version};
 use homeostat_nats::settings::Create;
 use homeostat_nats::{Bucket, BucketSettings};
 use homeostat_store::cached::{CachedState, Upstream as _};
-use homeostat_store::{Error, Fence, LeaseRequests, LeaseStore, Precondition, Request, Revision, Write};
+use homeostat_store::{Error, Fence, LeaseRequests, Precondition, Request, Revision, Write};
 use homeostat_testing::{eventually, soon};
 use homeostat_tests::{Nats, NatsCluster, NetworkFault, Proxy, shared_nats};
 use serde_json::json;
-use tokio::sync::{mpsc, watch};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::lease_host::{LONG, LeaseHost, NEW, TIMES, Terms, acquired, lease, over};
 use super::nats::{admin, bucket_of, contacted, creation, key, known, settings, status};
-
-/// Times with room for a busy machine.
-const TIMES: Times = Times {
-    length: Duration::from_secs(4),
-    renew_deadline: Duration::from_millis(2500),
-    retry_period: Duration::from_millis(300),
-    request_timeout: Duration::from_secs(1),
-    in_flight_max: Duration::from_secs(1),
-};
-
-/// Times with which a server can be started again within a term.
-const LONG: Times = Times {
-    length: Duration::from_secs(120),
-    renew_deadline: Duration::from_secs(90),
-    retry_period: Duration::from_millis(300),
-    ..TIMES
-};
-
-fn name(controller: &str) -> LeaseName {
-    LeaseName::new(controller, 0, 1).unwrap()
-}
-
-fn leases(bucket: &Bucket) -> Arc<dyn LeaseStore> {
-    bucket.leases().unwrap()
-}
-
-fn lease(bucket: &Bucket, controller: &str, identity: &str) -> Arc<dyn LeaseRequests> {
-    leases(bucket).lease(&name(controller), &Identity::new(identity), TIMES.length).unwrap()
-}
 
 fn fenced(write: Write, fence: Option<Fence>) -> Request {
     Request { fence, ..write.into() }
@@ -63,189 +28,6 @@ async fn delete_record(url: &str, bucket: &str) {
     headers.insert("KV-Operation", "DEL");
     let subject = format!("$KV.{bucket}.m.lease.web.0-of-1");
     admin(url).await.publish_with_headers(subject, headers, "".into()).await.unwrap().await.unwrap();
-}
-
-const NEW: LeaseRequest = LeaseRequest::Acquire { expected: AcquireCondition::Absent { fence: None }, transitions: 0 };
-
-async fn acquired(lease: &Arc<dyn LeaseRequests>, request: &LeaseRequest) -> (Version, Epoch) {
-    match lease.carry_out(request).await {
-        Ok(Answer::Stored { version, epoch }) => (version, epoch),
-        answer => panic!("{request:?}: {answer:?}"),
-    }
-}
-
-fn over(version: Version) -> LeaseRequest {
-    LeaseRequest::Acquire { expected: AcquireCondition::Version(version), transitions: 1 }
-}
-
-/// All terms of one lease, as its hosts began them.
-#[derive(Default)]
-struct Terms {
-    holders: AtomicU64,
-    holders_max: AtomicU64,
-    begun: Mutex<Vec<(Epoch, String)>>,
-}
-
-/// A host with the machine of one lease, whose workers end at once when they have to.
-struct LeaseHost {
-    events: mpsc::Sender<Input>,
-    held: watch::Receiver<Option<Epoch>>,
-    task: AbortHandle,
-}
-
-#[derive(Debug)]
-enum Input {
-    Event(Event),
-    Answer(RequestId, Answer),
-}
-
-impl Drop for LeaseHost {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-impl LeaseHost {
-    fn start(bucket: &Arc<Bucket>, controller: &str, identity: &str, times: Times, terms: &Arc<Terms>) -> Self {
-        times.check().unwrap();
-        let requests = leases(bucket).lease(&name(controller), &Identity::new(identity), times.length).unwrap();
-        let (events, inputs) = mpsc::channel(64);
-        let (held, holds) = watch::channel(None);
-        let machine = Lease::new(Identity::new(identity), times, identity.bytes().map(u64::from).sum());
-        let driver = Driver {
-            machine,
-            requests,
-            held,
-            started: Instant::now(),
-            events: events.clone(),
-            terms: Arc::clone(terms),
-            identity: identity.to_owned(),
-            is_holder: false,
-            tasks: JoinSet::new(),
-        };
-        let watcher = observe(Arc::clone(bucket), name(controller), events.clone());
-        let task = tokio::spawn(driver.run(inputs, watcher)).abort_handle();
-        Self { events, held: holds, task }
-    }
-
-    async fn send(&self, event: Event) {
-        self.events.send(Input::Event(event)).await.unwrap();
-    }
-
-    async fn wants(&self) {
-        self.send(Event::Candidacy(Some(Duration::ZERO))).await;
-    }
-
-    /// Waits for a term.
-    async fn holds(&self) -> Epoch {
-        let mut held = self.held.clone();
-        let epoch = *soon(held.wait_for(Option::is_some)).await.unwrap();
-        epoch.unwrap()
-    }
-
-    async fn has_lost(&self) {
-        let mut held = self.held.clone();
-        soon(held.wait_for(Option::is_none)).await.unwrap();
-    }
-}
-
-/// Passes what the stream of leases tells, and opens it again when it ends.
-async fn observe(bucket: Arc<Bucket>, name: LeaseName, events: mpsc::Sender<Input>) {
-    loop {
-        if let Ok(mut stream) = leases(&bucket).watch_leases().await {
-            while let Ok((of, observation)) = stream.next().await {
-                if of == name && events.send(Input::Event(Event::Observed(observation))).await.is_err() {
-                    return;
-                }
-            }
-        }
-        // The servers are away.
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
-struct Driver {
-    machine: Lease,
-    requests: Arc<dyn LeaseRequests>,
-    held: watch::Sender<Option<Epoch>>,
-    started: Instant,
-    events: mpsc::Sender<Input>,
-    terms: Arc<Terms>,
-    identity: String,
-    is_holder: bool,
-    tasks: JoinSet<()>,
-}
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-impl Driver {
-    async fn run(mut self, mut inputs: mpsc::Receiver<Input>, watcher: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn(watcher);
-        loop {
-            let tick = self
-                .machine
-                .next_tick()
-                .map_or(Duration::from_millis(100), |at| at.saturating_sub(self.started.elapsed()));
-            let input = tokio::time::timeout(tick, inputs.recv()).await;
-            let event = match input {
-                Ok(None) => return,
-                Ok(Some(Input::Event(event))) => event,
-                Ok(Some(Input::Answer(id, answer))) => Event::Answered { id, answer },
-                Err(_) => Event::Tick,
-            };
-            self.step(event);
-        }
-    }
-
-    fn step(&mut self, event: Event) {
-        let mut events = vec![event];
-        while let Some(event) = events.pop() {
-            for action in self.machine.step(self.started.elapsed(), event) {
-                match action {
-                    Action::Send { id, request } => {
-                        let (requests, events) = (Arc::clone(&self.requests), self.events.clone());
-                        self.tasks.spawn(async move {
-                            let answer = requests.carry_out(&request).await.unwrap_or(Answer::Unknown);
-                            // The host may have ended meanwhile.
-                            events.send(Input::Answer(id, answer)).await.unwrap_or_default();
-                        });
-                    }
-                    Action::Begin { epoch } => {
-                        self.is_holder = true;
-                        let holders = self.terms.holders.fetch_add(1, Ordering::SeqCst) + 1;
-                        self.terms.holders_max.fetch_max(holders, Ordering::SeqCst);
-                        self.terms.begun.lock().unwrap().push((epoch, self.identity.clone()));
-                        self.held.send_replace(Some(epoch));
-                    }
-                    Action::Drain | Action::Abort => {
-                        self.end();
-                        events.push(Event::WorkersEnded);
-                    }
-                }
-            }
-        }
-    }
-
-    fn end(&mut self) {
-        self.held.send_replace(None);
-        if std::mem::take(&mut self.is_holder) {
-            self.terms.holders.fetch_sub(1, Ordering::SeqCst);
-        }
-    }
-}
-
-impl Terms {
-    /// Checks that no two hosts held the lease at once, and that every term has an epoch above those before.
-    fn check(&self) -> Vec<(Epoch, String)> {
-        assert!(self.holders_max.load(Ordering::SeqCst) <= 1, "two hosts held the lease");
-        let begun = self.begun.lock().unwrap().clone();
-        assert!(begun.windows(2).all(|terms| terms[0].0 < terms[1].0), "{begun:?}");
-        begun
-    }
 }
 
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
@@ -463,14 +245,15 @@ async fn a_frozen_server_lets_no_two_hosts_work() {
     a.has_lost().await;
     nats.server().thaw();
     let either = eventually("a term", || async {
-        let (a, b) = (*a.held.borrow(), *b.held.borrow());
+        let (a, b) = (a.epoch(), b.epoch());
         a.or(b)
     });
     assert!(either.await > first);
     terms.check();
 }
 
-async fn on_three(cluster: &NatsCluster, bucket: &str) -> Arc<Bucket> {
+/// Returns a bucket of three replicas.
+pub(super) async fn on_three(cluster: &NatsCluster, bucket: &str) -> Arc<Bucket> {
     let urls = cluster.urls();
     let create = Some(Create { replicas: 3, ..Create::default() });
     let bucket = bucket_of(BucketSettings { servers: urls.clone(), create, ..settings(&urls[0], bucket) });
@@ -489,7 +272,7 @@ async fn no_two_terms_have_one_epoch_when_the_leader_of_three_servers_is_killed(
     a.wants().await;
     b.wants().await;
     let holder = || async {
-        let (a_holds, b_holds) = (*a.held.borrow(), *b.held.borrow());
+        let (a_holds, b_holds) = (a.epoch(), b.epoch());
         a_holds.map(|epoch| (&a, &one, epoch)).or(b_holds.map(|epoch| (&b, &two, epoch)))
     };
     for round in 0..3 {
@@ -538,72 +321,4 @@ async fn many_writers_of_one_lease_do_not_disturb_each_other_on_three_replicas()
     let refusals = bucket.counts().retried;
     // A server that was busy may have answered late.
     assert!(refusals <= 8, "{refusals} of 256 writes were sent again");
-}
-
-/// Publishes a check and a value as one batch. Returns the code of the refusal.
-async fn batch(client: &async_nats::Client, lane: &str, epoch: u64, id: &str, subject: String) -> Option<u64> {
-    let message = |number: u64| {
-        let mut headers = HeaderMap::new();
-        headers.insert("Nats-Batch-Id", id);
-        headers.insert("Nats-Batch-Sequence", number.to_string());
-        headers
-    };
-    let mut check = message(1);
-    check.insert("Nats-Expected-Last-Subject-Sequence", epoch.to_string());
-    check.insert("Nats-Expected-Last-Subject-Sequence-Subject", lane);
-    client.publish_with_headers("$KV.refusals.check", check, "".into()).await.unwrap();
-    let mut value = message(2);
-    value.insert("Nats-Batch-Commit", "1");
-    let answer = client.request_with_headers(subject, value, "x".into()).await.ok()?;
-    let answer: serde_json::Value = serde_json::from_slice(&answer.payload).unwrap();
-    answer["error"]["err_code"].as_u64()
-}
-
-/// Writes the refusals of 64 writers, by lanes, into `target/tmp/lanes.txt`: `docs/decisions/fleet.md` has them.
-#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
-#[cfg_attr(not(missing_go), ignore = "it measures")]
-#[tokio::test(flavor = "multi_thread")]
-async fn more_lanes_have_fewer_refusals() {
-    let cluster = NatsCluster::start();
-    on_three(&cluster, "refusals").await;
-    let client = async_nats::connect(cluster.urls()).await.unwrap();
-    let mut figures = BTreeMap::new();
-    for lanes in [1_u64, 4, 16, 64] {
-        let context = async_nats::jetstream::new(client.clone());
-        let mut epochs = Vec::new();
-        for lane in 0..lanes {
-            let subject = format!("$KV.refusals.fence-{lanes}-{lane}");
-            let sequence = context.publish(subject.clone(), "".into()).await.unwrap().await.unwrap().sequence;
-            epochs.push((subject, sequence));
-        }
-        let (refused, epochs) = (Arc::new(Mutex::new(BTreeMap::<u64, u64>::new())), Arc::new(epochs));
-        let begun = Instant::now();
-        let mut writers = JoinSet::new();
-        for writer in 0..64_u64 {
-            let (client, refused, epochs) = (client.clone(), Arc::clone(&refused), Arc::clone(&epochs));
-            writers.spawn(async move {
-                let (lane, epoch) = &epochs[usize::try_from(writer % lanes).unwrap()];
-                for number in 0..50 {
-                    let mut tries = 0;
-                    while let Some(code) = {
-                        tries += 1;
-                        let id = format!("{lanes}-{writer}-{number}-{tries}");
-                        batch(&client, lane, *epoch, &id, format!("$KV.refusals.v-{writer}")).await
-                    } {
-                        *refused.lock().unwrap().entry(code).or_default() += 1;
-                    }
-                }
-            });
-        }
-        writers.join_all().await;
-        let refused = refused.lock().unwrap().clone();
-        figures.insert(lanes, (refused, begun.elapsed()));
-    }
-    let text: String = figures
-        .iter()
-        .map(|(lanes, (refused, time))| format!("{lanes} lanes, 3200 writes in {time:?}: {refused:?}\n"))
-        .collect();
-    std::fs::write(std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("lanes.txt"), text).unwrap();
-    let of = |lanes: u64| figures[&lanes].0.values().sum::<u64>();
-    assert!(of(16) < of(1), "{figures:?}");
 }
