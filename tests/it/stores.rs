@@ -6,6 +6,7 @@ mod faults;
 mod garbage;
 mod hosts;
 mod kubernetes;
+mod kubernetes_leases;
 mod kubernetes_suite;
 mod lease_host;
 mod mixed;

@@ -34,7 +34,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("homeostat-files", &["homeostat-digest"]),
     ("homeostat-fleet", &[]),
     ("homeostat-digest", &[]),
-    ("homeostat-kubernetes", &["homeostat-store"]),
+    ("homeostat-kubernetes", &["homeostat-fleet", "homeostat-store"]),
     ("homeostat-nats", &["homeostat-fleet", "homeostat-store"]),
     ("homeostat-store", &["homeostat-files", "homeostat-fleet", "homeostat-text"]),
     ("homeostat-text", &[]),
@@ -47,7 +47,7 @@ const SOLE_OWNERS: [(&str, &str); 4] =
     [("wasmtime", "component"), ("async-nats", "nats"), ("kube", "kubernetes"), ("k8s-openapi", "kubernetes")];
 
 /// Pure files: time and randomness are arguments.
-const PURE: [&str; 57] = [
+const PURE: [&str; 58] = [
     "host/workqueue/src/state.rs",
     "host/workqueue/src/state",
     "host/workqueue/src/backoff.rs",
@@ -92,6 +92,7 @@ const PURE: [&str; 57] = [
     "host/nats/src/follow/machine.rs",
     "host/nats/src/foreign/projection.rs",
     "host/kubernetes/src/follow/machine.rs",
+    "host/kubernetes/src/lease/record.rs",
     "host/kubernetes/src/requests/pace.rs",
     "host/kubernetes/src/scale.rs",
     "host/kubernetes/src/events/series.rs",

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -10,7 +10,8 @@ use homeostat_store::cached::{
     CachedState, DeltaStream, Incarnation, KeyLocks, Start, Upstream, UpstreamResponse, jitter,
 };
 use homeostat_store::{
-    Change, Error, Key, Kind, Page, Query, Request, RequestCounts, Resource, Result, Revision, ScaleRequest, View,
+    Change, Error, Key, Kind, LeaseStore, Page, Query, Request, RequestCounts, Resource, Result, Revision,
+    ScaleRequest, View,
 };
 use http::Method;
 use serde_json::{Value, json};
@@ -22,6 +23,7 @@ use crate::document::UnreadableDocument;
 use crate::errors::RequestError;
 use crate::follow::machine::ListStrategy;
 use crate::follow::{KindStream, Subject};
+use crate::lease::{ClusterLeases, LeaseNamespace};
 use crate::requests::{Call, Requests};
 use crate::settings::ClusterSettings;
 use crate::{path, read, write};
@@ -38,6 +40,7 @@ pub struct Cluster {
     stale: Arc<Notify>,
     facts: Arc<Mutex<KindFacts>>,
     key_locks: KeyLocks,
+    leases: Arc<LeaseNamespace>,
     /// The task that reads the catalog again and again.
     refresh: Mutex<Option<AbortHandle>>,
 }
@@ -58,6 +61,7 @@ impl Cluster {
         let requests = Arc::new(Requests::new(&settings));
         Self {
             discovery: Arc::new(Discovery::new(Arc::clone(&requests))),
+            leases: Arc::new(LeaseNamespace::new(&settings, Arc::clone(&requests))),
             requests,
             settings,
             stale: Arc::default(),
@@ -150,6 +154,18 @@ impl Cluster {
             }
             facts.strategies.insert(kind.clone(), strategy);
         })
+    }
+
+    /// Makes a write, which has to end in time where the settings say so.
+    async fn within_deadline<T, F: Future<Output = Result<T>>>(
+        &self,
+        write: impl FnOnce(Option<Instant>) -> F,
+    ) -> Result<T> {
+        let Some(limit) = self.settings.write_deadline else { return write(None).await };
+        let until = Instant::now() + limit;
+        let late =
+            || Error::unavailable(format!("the write did not end within {limit:?}; it may have been carried out"));
+        tokio::time::timeout_at(until.into(), write(Some(until))).await.unwrap_or_else(|_| Err(late()))
     }
 
     /// Starts the task that reads the catalog again and again, unless it runs.
@@ -260,7 +276,7 @@ impl Upstream for Cluster {
         let version = served.version(&kind.version).to_owned();
         let collection = path::collection(&served, &version, self.namespace_of(&served))?;
         let strategy = self.facts().strategies.get(&served.kind).copied().unwrap_or_default();
-        let subject = Subject { served, version, collection, view };
+        let subject = Subject { served, version, collection, labels: None, view };
         Ok(Box::new(KindStream::open(Arc::clone(&self.requests), subject, start, strategy, self.recorder()).await?))
     }
 
@@ -277,7 +293,7 @@ impl Upstream for Cluster {
     }
 
     async fn submit(&self, request: Request, cached: CachedState) -> Result<UpstreamResponse> {
-        write::submit(self, request, cached).await
+        self.within_deadline(|until| write::submit(self, request, cached, until)).await
     }
 
     async fn scale(&self, key: &Key) -> Result<Value> {
@@ -285,11 +301,15 @@ impl Upstream for Cluster {
     }
 
     async fn update_scale(&self, request: ScaleRequest) -> Result<Value> {
-        write::scale::update(self, request).await
+        self.within_deadline(|until| write::scale::update(self, request, until)).await
     }
 
     fn catalog(&self) -> Option<watch::Receiver<Arc<Catalog>>> {
         Some(Self::catalog(self))
+    }
+
+    fn leases(&self) -> Option<Arc<dyn LeaseStore>> {
+        Some(Arc::new(ClusterLeases(Arc::clone(&self.leases))))
     }
 
     fn counts(&self) -> RequestCounts {

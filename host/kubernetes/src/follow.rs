@@ -34,6 +34,7 @@ pub(crate) struct KindStream {
     kind: Kind,
     version: String,
     collection: String,
+    labels: Option<&'static str>,
     view: View,
     silence_max: Duration,
     recorder: StrategyRecorder,
@@ -60,6 +61,8 @@ pub(crate) struct Subject {
     pub(crate) version: String,
     /// The path of its resources.
     pub(crate) collection: String,
+    /// The selector of the labels that its resources have; `None` for all resources.
+    pub(crate) labels: Option<&'static str>,
     /// How much of each resource is needed.
     pub(crate) view: View,
 }
@@ -68,7 +71,7 @@ impl KindStream {
     /// Opens a stream: sends its first request.
     pub(crate) async fn open(
         requests: Arc<Requests>,
-        Subject { served, version, collection, view }: Subject,
+        Subject { served, version, collection, labels, view }: Subject,
         start: Start,
         strategy: ListStrategy,
         recorder: StrategyRecorder,
@@ -80,6 +83,7 @@ impl KindStream {
             kind: served.kind,
             version,
             collection,
+            labels,
             view,
             silence_max,
             recorder,
@@ -162,6 +166,7 @@ impl KindStream {
             }
             StreamRequest::Watch { after } => (watch.with("resourceVersion", &after.to_string()), true),
         };
+        let parameters = parameters.with_some("labelSelector", self.labels);
         let verb = if is_watch { "watch" } else { "list" };
         let call = Call::get(verb, parameters.after(&self.collection));
         let call = match is_watch {

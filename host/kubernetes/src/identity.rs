@@ -44,6 +44,8 @@ pub(crate) struct Session {
     pub(crate) client: Client,
     /// The number of the session; later ones have larger numbers.
     pub(crate) number: u64,
+    /// The namespace of the context; `default` without one.
+    pub(crate) namespace: String,
     made: Instant,
     /// When to make another one.
     due: Instant,
@@ -75,6 +77,7 @@ impl Identity {
                 Ok(self.keep(Session {
                     client: old.client.clone(),
                     number: old.number,
+                    namespace: old.namespace.clone(),
                     made: old.made,
                     due: Instant::now() + RENEW_INTERVAL_MIN,
                 }))
@@ -113,10 +116,17 @@ impl Identity {
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.write_timeout = Some(WRITE_TIMEOUT);
+        let namespace = config.default_namespace.clone();
         let client = Client::try_from(config).map_err(|error| describe(&error))?;
         *last += 1;
         let made = Instant::now();
-        Ok(self.keep(Session { client, number: *last, made, due: made + lifetime(expires, Timestamp::now()) }))
+        Ok(self.keep(Session {
+            client,
+            number: *last,
+            namespace,
+            made,
+            due: made + lifetime(expires, Timestamp::now()),
+        }))
     }
 
     fn keep(&self, session: Session) -> Arc<Session> {

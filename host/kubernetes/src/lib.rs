@@ -26,7 +26,7 @@
 //! The conformance suite asserts these rows as its `Difference`s (`tests/conformance/src/fixture.rs`), and
 //! `tests/it/stores/kubernetes/writes.rs` those that are about one request.
 //!
-//! Read in this order: [`ClusterSettings`], [`Cluster`], `requests`, `read`, `follow`, `write`.
+//! Read in this order: [`ClusterSettings`], [`Cluster`], `requests`, `read`, `follow`, `write`, `lease`.
 //!
 //! Deliberately absent: typed resources, informers and retries of the client library. Documents stay text, one
 //! state machine follows a kind, and a request is tried again only where the server says that it did nothing. The
@@ -39,6 +39,7 @@ mod errors;
 mod events;
 mod follow;
 mod identity;
+mod lease;
 mod lines;
 mod path;
 mod read;

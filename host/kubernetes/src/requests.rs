@@ -43,6 +43,9 @@ pub(crate) struct Call {
     pub(crate) body: Option<(&'static str, Bytes)>,
     accept: &'static str,
     is_list: bool,
+    is_urgent: bool,
+    /// When the request has to have ended, if that is before the longest wait for an answer.
+    until: Option<Instant>,
 }
 
 impl Call {
@@ -58,7 +61,7 @@ impl Call {
         uri: String,
         body: Option<(&'static str, Bytes)>,
     ) -> Self {
-        Self { verb, method, uri, body, accept: "application/json", is_list: false }
+        Self { verb, method, uri, body, accept: "application/json", is_list: false, is_urgent: false, until: None }
     }
 
     /// Asks for another type of answer.
@@ -75,8 +78,31 @@ impl Call {
         self
     }
 
-    fn request(&self) -> std::result::Result<http::Request<Body>, RequestError> {
-        let mut request = http::Request::builder().method(self.method.clone()).uri(&self.uri);
+    /// Sends the request without waiting for others: the renewal of a lease is of no use when it comes late.
+    #[must_use]
+    pub(crate) fn urgent(mut self) -> Self {
+        self.is_urgent = true;
+        self
+    }
+
+    /// Ends the request at a time, also where the longest wait for an answer is later.
+    #[must_use]
+    pub(crate) fn until(mut self, until: Option<Instant>) -> Self {
+        self.until = until;
+        self
+    }
+
+    /// Returns the request. A server that gets a write drops it once `left` has passed.
+    fn request(&self, left: Duration) -> std::result::Result<http::Request<Body>, RequestError> {
+        let uri = match self.method {
+            Method::GET => self.uri.clone(),
+            _ => {
+                let sign = if self.uri.contains('?') { '&' } else { '?' };
+                // Zero stands for the longest time of the server.
+                format!("{}{sign}timeout={}ms", self.uri, left.as_millis().max(1))
+            }
+        };
+        let mut request = http::Request::builder().method(self.method.clone()).uri(uri);
         request = request.header(ACCEPT, self.accept);
         if let Some((content_type, _)) = &self.body {
             request = request.header(CONTENT_TYPE, *content_type);
@@ -133,6 +159,15 @@ impl Requests {
         self.silence_max
     }
 
+    /// Returns the namespace of the credentials: that of the context, else `default`.
+    ///
+    /// # Errors
+    /// The credentials cannot be read.
+    pub(crate) async fn namespace(&self) -> std::result::Result<String, RequestError> {
+        let session = self.identity.session().await.map_err(RequestError::Unsent)?;
+        Ok(session.namespace.clone())
+    }
+
     /// Returns the numbers of requests since the start.
     pub(crate) fn counts(&self) -> RequestCounts {
         let (sent, retried) = (self.sent.load(Ordering::Relaxed), self.retried.load(Ordering::Relaxed));
@@ -171,7 +206,8 @@ impl Requests {
     }
 
     fn deadline_of(&self, call: &Call) -> Instant {
-        Instant::now() + if call.is_list { self.deadline_list } else { self.deadline }
+        let longest = Instant::now() + if call.is_list { self.deadline_list } else { self.deadline };
+        call.until.map_or(longest, |until| until.min(longest))
     }
 
     async fn bounded<T>(
@@ -193,13 +229,14 @@ impl Requests {
         &self,
         call: &Call,
         deadline: Instant,
-    ) -> std::result::Result<(http::Response<Body>, Permit<'_>), RequestError> {
+    ) -> std::result::Result<(http::Response<Body>, Option<Permit<'_>>), RequestError> {
         let (mut retries, mut has_renewed) = (0, false);
         loop {
-            let permit = self.permit().await;
+            let permit = if call.is_urgent { None } else { Some(self.permit().await) };
             let session = self.identity.session().await.map_err(RequestError::Unsent)?;
             self.sent.fetch_add(1, Ordering::Relaxed);
-            let response = match session.client.send(call.request()?).await {
+            let request = call.request(deadline.saturating_duration_since(Instant::now()))?;
+            let response = match session.client.send(request).await {
                 Ok(response) => response,
                 Err(error) => {
                     let reason = describe(&error);
@@ -220,7 +257,7 @@ impl Requests {
                 return Ok((response, permit));
             }
             let status = error_status(response).await;
-            drop(permit.refused(status.code == 429));
+            drop(permit.map(|permit| permit.refused(status.code == 429)));
             if status.code == 401 && !has_renewed {
                 has_renewed = true;
                 self.retried.fetch_add(1, Ordering::Relaxed);

@@ -35,6 +35,13 @@ pub struct ClusterSettings {
     /// Longest silence of a watch before it is opened again: default 90 s. The server sends a bookmark about
     /// each minute.
     pub silence_max: Duration,
+    /// Longest time of one write, with all its requests and waits; `None`, the default, bounds each request by
+    /// `deadline` alone. A host that works under leases needs one: the time for which a write can be on its way
+    /// (`in_flight_max` of the times of its leases).
+    pub write_deadline: Option<Duration>,
+    /// The namespace of the leases of controllers; `None` for `namespace`, else for that of the context. All hosts
+    /// that share controllers need the same one.
+    pub lease_namespace: Option<String>,
     /// How often the kinds of the server are read again: default 60 s, spread by a fifth to both sides.
     pub catalog_interval: Duration,
 }
@@ -53,6 +60,8 @@ impl ClusterSettings {
             deadline: Duration::from_secs(10),
             deadline_list: Duration::from_secs(60),
             silence_max: Duration::from_secs(90),
+            write_deadline: None,
+            lease_namespace: None,
             catalog_interval: Duration::from_secs(60),
         }
     }
@@ -67,8 +76,10 @@ impl ClusterSettings {
         {
             return Err(Error::invalid("kubeconfig", "names no file"));
         }
-        if self.namespace.as_ref().is_some_and(|namespace| !is_label(namespace)) {
-            return Err(Error::invalid("namespace", "must be a DNS label"));
+        for (path, namespace) in [("namespace", &self.namespace), ("leases.namespace", &self.lease_namespace)] {
+            if namespace.as_ref().is_some_and(|namespace| !is_label(namespace)) {
+                return Err(Error::invalid(path, "must be a DNS label"));
+            }
         }
         let is_printable = self.manager_prefix.chars().all(|sign| !sign.is_control());
         if !is_printable || self.manager_prefix.len() > PREFIX_BYTES_MAX {
@@ -87,7 +98,8 @@ impl ClusterSettings {
     }
 }
 
-fn is_label(text: &str) -> bool {
+/// Returns whether a text is a DNS label.
+pub(crate) fn is_label(text: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let has_ends = !text.starts_with('-') && !text.ends_with('-');
     (1..=63).contains(&text.len()) && has_ends && text.bytes().all(is_inner)
@@ -130,6 +142,7 @@ mod tests {
         let wrong = [
             ("kubeconfig", ClusterSettings { credentials: none, ..good() }),
             ("namespace", ClusterSettings { namespace: Some("a/b".to_owned()), ..good() }),
+            ("leases.namespace", ClusterSettings { lease_namespace: Some("A".to_owned()), ..good() }),
             ("fieldManagerPrefix", ClusterSettings { manager_prefix: "x".repeat(65), ..good() }),
             ("fieldManagerPrefix", ClusterSettings { manager_prefix: "\n".to_owned(), ..good() }),
             ("requests.inFlight", ClusterSettings { in_flight_max: 0, ..good() }),

@@ -4,6 +4,7 @@ pub(crate) mod scale;
 pub(crate) mod wire;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use homeostat_store::cached::{CachedState, UpstreamResponse};
 use homeostat_store::{
@@ -20,7 +21,7 @@ use crate::cluster::Cluster;
 use crate::document;
 use crate::errors::{self, RequestError};
 use crate::read;
-use crate::requests::ServerResponse;
+use crate::requests::{Call, ServerResponse};
 
 /// Tries of a write that this host computes, when others change the resource at the same time.
 const TRIES_MAX: u32 = 4;
@@ -34,11 +35,18 @@ struct WriteAttempt<'a> {
     subject: &'a Subject,
     key: Key,
     form: Form<'a>,
+    until: Option<Instant>,
 }
 
-/// Makes one change.
-pub(crate) async fn submit(cluster: &Cluster, request: Request, cached: CachedState) -> Result<UpstreamResponse> {
-    // The server has no fence: the host holds a write back once its lease has passed the deadline.
+/// Makes one change. No request of it goes on after `until`.
+pub(crate) async fn submit(
+    cluster: &Cluster,
+    request: Request,
+    cached: CachedState,
+    until: Option<Instant>,
+) -> Result<UpstreamResponse> {
+    // The server has no fence: the host holds a write back once its lease has passed the deadline, and a write
+    // ends within `ClusterSettings::write_deadline`.
     let Request { write, manager, dry_run, field_validation, is_move, fence: _ } = request;
     if is_move {
         let reason = "the server gives uids and times of its own".to_owned();
@@ -49,7 +57,7 @@ pub(crate) async fn submit(cluster: &Cluster, request: Request, cached: CachedSt
     check_manager(prefix, write_manager(&write).unwrap_or(&manager))?;
     let served = cluster.served(&subject.kind).await?;
     let form = Form { served: &served, prefix, manager: &manager, dry_run, field_validation };
-    let attempt = WriteAttempt { cluster, served: &served, subject: &subject, key: subject.key(), form };
+    let attempt = WriteAttempt { cluster, served: &served, subject: &subject, key: subject.key(), form, until };
     let known = match cached {
         CachedState::Known { resource, .. } => resource,
         CachedState::Unknown => None,
@@ -147,17 +155,21 @@ fn metadata_of(write: &mut Write) -> Option<&mut serde_json::Map<String, Value>>
 }
 
 impl WriteAttempt<'_> {
+    async fn send(&self, call: &Call) -> std::result::Result<ServerResponse, RequestError> {
+        self.cluster.requests.send(call.clone().until(self.until)).await
+    }
+
     /// Sends a write that is one request.
     async fn plain(&self, write: &Write, known: Option<Arc<Resource>>) -> Result<UpstreamResponse> {
         let wire = self.form.wire(write, self.subject)?;
-        let mut sent = self.cluster.requests.send(wire.call.clone()).await;
+        let mut sent = self.send(&wire.call).await;
         for _ in 1..TRIES_MAX {
             // The server gives up after some races with other writes, also where nothing has to hold.
             let is_race = |failure: &RequestError| failure.status().is_some_and(|status| status.is_conflict(false));
             if wire.is_conditional || !sent.as_ref().is_err_and(is_race) {
                 break;
             }
-            sent = self.cluster.requests.send(wire.call.clone()).await;
+            sent = self.send(&wire.call).await;
         }
         let unsupported = sent.as_ref().is_err_and(|failure| failure.status().is_some_and(|status| status.code == 415));
         match (sent, write) {
@@ -199,7 +211,7 @@ impl WriteAttempt<'_> {
                 metadata.insert("resourceVersion".to_owned(), json!(current.revision().to_string()));
             }
             let wire = self.form.wire(&conditional, self.subject)?;
-            let failure = match self.cluster.requests.send(wire.call.clone()).await {
+            let failure = match self.send(&wire.call).await {
                 Ok(answer) => return self.written(answer, Some(&current), false),
                 Err(failure) => failure,
             };
@@ -239,7 +251,7 @@ impl WriteAttempt<'_> {
             let revision = known.as_ref().filter(|_| !is_conditional).map(|known| known.revision());
             let status = known.as_ref().filter(|_| !self.served.status).map(|known| known.status());
             let wire = self.form.update(document, precondition, self.subject, revision, status)?;
-            let failure = match self.cluster.requests.send(wire.call.clone()).await {
+            let failure = match self.send(&wire.call).await {
                 Ok(answer) => return self.written(answer, known.as_deref(), false),
                 Err(failure) => failure,
             };
@@ -273,7 +285,7 @@ impl WriteAttempt<'_> {
                 Err(_) if is_cached => continue,
                 wire => wire?,
             };
-            let failure = match self.cluster.requests.send(wire.call.clone()).await {
+            let failure = match self.send(&wire.call).await {
                 Ok(answer) => return self.written(answer, Some(&current), false),
                 Err(failure) => failure,
             };
@@ -323,7 +335,7 @@ impl WriteAttempt<'_> {
             None => read::get(self.cluster, &self.key).await?,
         };
         let wire = self.form.wire(write, self.subject)?;
-        let answer = match self.cluster.requests.send(wire.call.clone()).await {
+        let answer = match self.send(&wire.call).await {
             Ok(answer) => answer,
             Err(failure) => return Err(self.refused("delete", &wire, failure).await),
         };

@@ -24,19 +24,19 @@ pub(super) fn cluster_settings(user: &str) -> ClusterSettings {
     settings_of(shared_cluster().kubeconfig(user))
 }
 
-fn settings_of(file: PathBuf) -> ClusterSettings {
+pub(super) fn settings_of(file: PathBuf) -> ClusterSettings {
     ClusterSettings::new("cluster", Credentials::Kubeconfig { files: vec![file], context: None })
 }
 
 /// Connects to a cluster.
-async fn connected(settings: ClusterSettings) -> Arc<Cluster> {
+pub(super) async fn connected(settings: ClusterSettings) -> Arc<Cluster> {
     let store = Arc::new(Cluster::new(settings));
     soon(store.connect()).await.unwrap();
     store
 }
 
 /// A kind with a status apart from the rest.
-fn widgets() -> Kind {
+pub(super) fn widgets() -> Kind {
     Kind::new("example.dev", "v1", "Widget")
 }
 
@@ -101,7 +101,7 @@ fn known(resource: &Arc<Resource>) -> CachedState {
     CachedState::Known { resource: Some(Arc::clone(resource)), at: resource.revision() }
 }
 
-fn document(key: &Key) -> Value {
+pub(super) fn document(key: &Key) -> Value {
     let kind = key.kind();
     json!({"apiVersion": kind.api_version(), "kind": kind.name, "spec": {"size": 1},
         "metadata": {"name": key.name(), "namespace": key.namespace()}})

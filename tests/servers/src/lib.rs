@@ -30,7 +30,7 @@ pub use http_proxy::{HttpProxy, HttpReply, HttpRule};
 pub use nats::{Nats, NatsAccess, NatsCluster, NatsOptions, NatsUser};
 pub use proxy::{NetworkFault, Proxy, Traffic};
 pub use server::Server;
-pub use tools::{crane, distribution_registry, informer, kube, kubectl, node_tool, oras, python, python_tool};
+pub use tools::{crane, distribution_registry, elector, informer, kube, kubectl, node_tool, oras, python, python_tool};
 
 /// The most private clusters at a time in one test process. A cluster takes half a GiB of memory.
 const CLUSTERS_MAX: usize = 2;

@@ -86,6 +86,15 @@ pub fn informer() -> PathBuf {
     BUILT.get_or_init(|| go_build(KUBERNETES, "homeostat.dev/tests/tools/informer", "informer", "-s -w")).clone()
 }
 
+/// Returns a program that contends for a `Lease` with client-go's leader election (`tests/tools/elector`).
+///
+/// # Panics
+/// When it cannot be built: it needs Go 1.26 or newer.
+pub fn elector() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| go_build(KUBERNETES, "homeostat.dev/tests/tools/elector", "elector", "-s -w")).clone()
+}
+
 /// Returns a program that watches and applies resources with kube-rs (`tests/tools/kube`). The first call on
 /// a machine builds it.
 ///
@@ -211,11 +220,12 @@ pub fn crane() -> PathBuf {
     BUILT.get_or_init(|| go_build(REGISTRY, package, "crane", "-s -w")).clone()
 }
 
-/// Builds a program of one of our Go modules, and returns its path. Go itself decides whether to rebuild.
+/// Builds a program of one of our Go modules, and returns its path. Go itself decides whether to rebuild. A commit is
+/// no reason for it: another test process may run the program.
 fn go_build(module: &str, package: &str, name: &str, flags: &str) -> PathBuf {
     let program = repository().join("target/tools").join(name);
     let mut command = Command::new("go");
-    command.args(["build", "-trimpath", "-ldflags", flags, "-o"]).arg(&program).arg(package);
+    command.args(["build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o"]).arg(&program).arg(package);
     command.current_dir(repository().join(module)).env("CGO_ENABLED", "0").env("GOFLAGS", "-mod=readonly");
     let output = command.output().expect("Go 1.26 or newer is on PATH: https://go.dev/dl");
     assert!(output.status.success(), "{package} does not build: {}", String::from_utf8_lossy(&output.stderr));

@@ -1,5 +1,7 @@
 //! Writes of the subresource `scale`.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use homeostat_store::{Error, Result, ScaleRequest};
 use http::Method;
@@ -11,11 +13,11 @@ use crate::path::Parameters;
 use crate::requests::Call;
 use crate::{read, scale};
 
-/// Sets the number of replicas of a resource.
+/// Sets the number of replicas of a resource. No request of it goes on after `until`.
 ///
 /// The server compares a revision, and the uid of its own kinds alone. A revision belongs to one uid, so a
 /// uid without a revision is compared here, with the revision that the write then requires.
-pub(crate) async fn update(cluster: &Cluster, request: ScaleRequest) -> Result<Value> {
+pub(crate) async fn update(cluster: &Cluster, request: ScaleRequest, until: Option<Instant>) -> Result<Value> {
     let ScaleRequest { key, replicas, precondition, manager, dry_run } = request;
     let prefix = cluster.manager_prefix();
     check_manager(prefix, &manager)?;
@@ -35,7 +37,7 @@ pub(crate) async fn update(cluster: &Cluster, request: ScaleRequest) -> Result<V
         }
         let body = Some(("application/json", Bytes::from(scale::document(&key, replicas, &required).to_string())));
         let call = Call::with_body("scale", Method::PUT, parameters.after(&path), body);
-        let failure = match cluster.requests.send(call).await {
+        let failure = match cluster.requests.send(call.until(until)).await {
             Ok(answer) => return scale::parse(&answer.body, &key),
             Err(failure) => failure,
         };
