@@ -28,6 +28,15 @@ pub(super) struct KubernetesEntry {
     /// Before the name of each manager.
     field_manager_prefix: Option<String>,
     requests: RequestsEntry,
+    leases: LeasesEntry,
+}
+
+/// Where the leases of controllers are.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+struct LeasesEntry {
+    /// By default the namespace of the store, else that of the account of the pod or of the context.
+    namespace: Option<String>,
 }
 
 /// Bounds on requests.
@@ -53,6 +62,9 @@ impl KubernetesEntry {
         settings.in_flight_max = in_flight.unwrap_or(settings.in_flight_max);
         settings.per_second_max = per_second;
         settings.deadline = deadline.map_or(settings.deadline, |deadline| deadline.0);
+        let LeasesEntry { namespace } = self.leases.clone();
+        let of_account = || self.namespace.is_none().then(|| account_namespace(&settings.credentials)).flatten();
+        settings.lease_namespace = namespace.or_else(of_account);
         settings.check().map_err(Fault::of)?;
         Ok(settings)
     }
@@ -81,6 +93,13 @@ impl KubernetesEntry {
 /// Returns the name of this machine; `None` where the system does not tell it in a file.
 fn machine() -> Option<String> {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
+/// Returns the namespace of a service account; `None` for other credentials.
+fn account_namespace(credentials: &Credentials) -> Option<String> {
+    let Credentials::Pod { folder, .. } = credentials else { return None };
+    let name = fs::read_to_string(folder.join("namespace")).ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 

@@ -199,15 +199,18 @@ fn the_settings_of_kubernetes_are_read_and_mistakes_have_their_positions() {
         )
     };
     let file = parse(&store(
-        "      context: prod\n      namespace: team-a\n      requests: {inFlight: 8, perSecond: null, deadline: 5s}\n",
+        "      context: prod\n      namespace: team-a\n      requests: {inFlight: 8, perSecond: null, deadline: 5s}\n      leases: {namespace: homeostat}\n",
     ))
     .unwrap();
     let Storage::Kubernetes(settings) = &file.stores[0].storage else { panic!("it is in a cluster") };
     assert_eq!((settings.in_flight_max, settings.namespace.as_deref()), (8, Some("team-a")));
+    assert_eq!(settings.lease_namespace.as_deref(), Some("homeostat"));
     for (more, expected) in [
         ("      inCluster: true\n", "stores.yaml:7:18: `kubeconfig` and `inCluster` exclude"),
         ("      requests: {inFlight: 0}\n", "stores.yaml:7:28: `requests.inFlight` must be above zero"),
         ("      namespace: A\n", "stores.yaml:7:18: `namespace` must be a DNS label"),
+        ("      leases: {namespace: A}\n", "stores.yaml:7:27: `leases.namespace` must be a DNS label"),
+        ("      leases: {name: a}\n", "stores.yaml:7:16: unknown field `name`"),
     ] {
         assert_problems(&store(more), &[expected]);
     }

@@ -4,6 +4,9 @@
 //! watched is listed and watched as a whole, once for all controllers, and a status is patched. The number of replicas
 //! is read and written by the subresource `scale`, for clients of the host's API. The right to change the whole resource
 //! includes that.
+//!
+//! The lease of a controller lives beside the resources that it watches. The host reads and replaces that lease alone.
+//! It lists, watches and creates leases, for which Kubernetes has no limit to names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,6 +45,7 @@ impl Roles {
     ) {
         // The empty namespace stands for the whole cluster.
         let mut places: BTreeMap<String, Rules> = BTreeMap::new();
+        let mut watches = false;
         for grant in &grants.resources {
             for kind in &grant.kinds {
                 let (group, name) = kind.split_once('/').unwrap_or(("", kind));
@@ -51,6 +55,7 @@ impl Roles {
                 }
                 let has_scale = has_scale(group, name);
                 if let Some((group, plural)) = self.resource(controller, kind, plural) {
+                    watches |= verbs(&grant.verbs).0.contains(&"watch");
                     self.add_rules(controller, grant, RuleResource { group, plural, has_scale }, &mut places);
                 }
             }
@@ -60,6 +65,9 @@ impl Roles {
         }
         let events: Subject = ("events.k8s.io".to_owned(), BTreeSet::new());
         add(&mut places, "", events, vec!["create", "patch"], "events");
+        if watches {
+            add_leases(controller, &mut places);
+        }
         self.documents.extend(places.into_iter().map(|(namespace, rules)| role(controller, &namespace, rules)));
     }
 
@@ -95,6 +103,14 @@ impl Roles {
                 add(places, &namespace, subject, vec!["patch"], &format!("{resource}/status"));
             }
         }
+    }
+}
+
+/// Adds the rules for the lease of a controller.
+fn add_leases(controller: &str, places: &mut BTreeMap<String, Rules>) {
+    let own = BTreeSet::from([format!("homeostat-{controller}")]);
+    for (names, verbs) in [(own, vec!["get", "update"]), (BTreeSet::new(), vec!["list", "watch", "create"])] {
+        add(places, "", ("coordination.k8s.io".to_owned(), names), verbs, "leases");
     }
 }
 

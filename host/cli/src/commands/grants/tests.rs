@@ -118,12 +118,18 @@ fn a_role_for_a_store_has_the_requests_of_the_host_for_the_kinds_that_live_there
         assert_eq!(roles.notes, Vec::<String>::new());
         let rules = |role: &Value| {
             let rules = role["rules"].as_array().unwrap().clone();
-            rules.iter().map(|rule| format!("{} {}", rule["resources"], rule["verbs"])).collect::<Vec<_>>()
+            let text = |rule: &Value| match &rule["resourceNames"] {
+                Value::Null => format!("{} {}", rule["resources"], rule["verbs"]),
+                names => format!("{} {} {names}", rule["resources"], rule["verbs"]),
+            };
+            rules.iter().map(text).collect::<Vec<_>>()
         };
         roles.documents.iter().map(|role| (role["kind"].clone(), rules(role))).collect::<Vec<_>>()
     };
     let everywhere = vec![
         r#"["deployments","replicasets"] ["list","watch"]"#.to_owned(),
+        r#"["leases"] ["list","watch","create"]"#.to_owned(),
+        r#"["leases"] ["get","update"] ["homeostat-web"]"#.to_owned(),
         r#"["events"] ["create","patch"]"#.to_owned(),
     ];
     let in_blue = vec![
@@ -137,6 +143,8 @@ fn a_role_for_a_store_has_the_requests_of_the_host_for_the_kinds_that_live_there
         r#"["secrets"] ["get","create","update","patch","delete"]"#.to_owned(),
         r#"["secrets"] ["list","watch"]"#.to_owned(),
         r#"["secrets/status"] ["patch"]"#.to_owned(),
+        r#"["leases"] ["list","watch","create"]"#.to_owned(),
+        r#"["leases"] ["get","update"] ["homeostat-web"]"#.to_owned(),
         r#"["events"] ["create","patch"]"#.to_owned(),
     ];
     assert_eq!(of("other"), [(json!("ClusterRole"), secrets)]);
