@@ -150,6 +150,11 @@ impl Lease {
         }
     }
 
+    /// Returns whether this host has no term, and no worker of a former one.
+    pub fn is_waiting(&self) -> bool {
+        matches!(self.state, State::Waiting)
+    }
+
     /// Returns whether workers of this host run, or still end.
     pub fn is_working(&self) -> bool {
         match &self.state {

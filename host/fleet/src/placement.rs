@@ -21,9 +21,6 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::record::Identity;
 use crate::shards::LeaseName;
 
-/// Members and holders have to stay the same for this time before a lease moves.
-pub const SETTLE_TIME: Duration = Duration::from_secs(30);
-
 /// A host has too much to do above the first of these loads, and too little below the second, in parts of the
 /// mean. The host that receives a lease has at most the third load after it, and a host that only helps
 /// another one keeps the fourth.
@@ -64,18 +61,24 @@ pub struct Move {
 }
 
 /// The pace at which one host gives leases away.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Balancer {
+    settle_time: Duration,
     /// A digest of members and holders, and since when it has been the same.
     seen: Option<(u64, Duration)>,
 }
 
 impl Balancer {
-    /// Returns the lease that `host` gives away now, if it has too much to do and the fleet has been quiet
-    /// for [`SETTLE_TIME`].
+    /// Creates a balancer. Members and holders have to stay the same for `settle_time` before a lease moves
+    /// ([`Times::settle_time`](crate::Times::settle_time)).
+    pub fn new(settle_time: Duration) -> Self {
+        Self { settle_time, seen: None }
+    }
+
+    /// Returns the lease that `host` gives away now, if it has too much to do and the fleet has settled.
     ///
     /// Every host computes the same move from the same view, and only its giver acts. The move changes the
-    /// view, so the next one waits again: the fleet makes at most one move in each [`SETTLE_TIME`].
+    /// view, so the next one waits again: the fleet makes at most one move in each settle time.
     pub fn next_move(
         &mut self,
         now: Duration,
@@ -86,7 +89,7 @@ impl Balancer {
         let digest = digest(members, placed);
         match self.seen {
             Some((known, since)) if known == digest => {
-                if now < since + SETTLE_TIME {
+                if now < since + self.settle_time {
                     return None;
                 }
             }

@@ -67,17 +67,23 @@ pub enum TimesError {
 
 impl Default for Times {
     fn default() -> Self {
-        Self {
-            length: Duration::from_secs(15),
-            renew_deadline: Duration::from_secs(10),
-            retry_period: Duration::from_secs(2),
-            request_timeout: Duration::from_secs(3),
-            in_flight_max: Duration::from_secs(4),
-        }
+        Self::of_length(Duration::from_secs(15))
     }
 }
 
 impl Times {
+    /// Returns times in the proportions of the defaults for a lease of this length.
+    pub fn of_length(length: Duration) -> Self {
+        let part = |fifteenths: u32| length * fifteenths / 15;
+        Self {
+            length,
+            renew_deadline: part(10),
+            retry_period: part(2),
+            request_timeout: part(3),
+            in_flight_max: part(4),
+        }
+    }
+
     /// Returns the longest renew deadline that keeps two holders apart.
     ///
     /// The holder's clock may be slow and the other host's clock fast. So the holder stops, in true time, at
@@ -86,6 +92,11 @@ impl Times {
     pub fn renew_deadline_max(&self) -> Duration {
         let earliest = self.length * 100 / (100 + DRIFT_PERCENT);
         earliest.saturating_sub(self.in_flight_max) * (100 - DRIFT_PERCENT) / 100
+    }
+
+    /// Returns how long members and holders stay the same before a lease moves: 30 s with the defaults.
+    pub fn settle_time(&self) -> Duration {
+        self.length * 2
     }
 
     /// Returns the time between the end of a term and the moment at which another host may begin.

@@ -4,9 +4,11 @@ use std::time::Duration;
 use homeostat_testing::Dice;
 use proptest::prelude::{ProptestConfig, proptest};
 
-use super::{Balancer, Loads, Member, OVERLOADED, Placement, SETTLE_TIME, plan, ranking, receiver};
+use super::{Balancer, Loads, Member, OVERLOADED, Placement, plan, ranking, receiver};
 use crate::record::Identity;
 use crate::shards::{ShardBy, Shards};
+
+const SETTLE_TIME: Duration = Duration::from_secs(30);
 
 fn member(name: &str, weight: u32) -> Member {
     Member { identity: Identity::new(name), weight }
@@ -128,7 +130,7 @@ fn a_lease_moves_only_after_the_fleet_was_quiet_and_only_from_its_holder() {
     for it in &mut all {
         it.holder = Some(giver.clone());
     }
-    let (mut balancer, mut others) = (Balancer::default(), Balancer::default());
+    let (mut balancer, mut others) = (Balancer::new(SETTLE_TIME), Balancer::new(SETTLE_TIME));
     assert_eq!(balancer.next_move(second, &giver, &members, &all), None);
     assert_eq!(balancer.next_move(SETTLE_TIME, &giver, &members, &all), None);
     let planned = balancer.next_move(SETTLE_TIME + second, &giver, &members, &all).unwrap();

@@ -15,6 +15,13 @@ fn the_default_times_keep_two_holders_apart() {
 }
 
 #[test]
+fn times_of_every_length_keep_two_holders_apart() {
+    for length in [1, 2, 15, 60, 3600].map(seconds) {
+        assert_eq!(Times::of_length(length).check(), Ok(()), "{length:?}");
+    }
+}
+
+#[test]
 fn a_deadline_without_a_margin_is_refused() {
     let times = Times { renew_deadline: seconds(15), ..Times::default() };
     let refused = times.check().unwrap_err();

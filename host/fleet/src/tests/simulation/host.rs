@@ -92,7 +92,7 @@ impl Host {
             ticks: vec![None; leases],
             beat: 0,
             members: BTreeMap::new(),
-            balancer: Balancer::default(),
+            balancer: Balancer::new(Times::default().settle_time()),
             identity,
         }
     }
