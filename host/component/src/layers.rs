@@ -18,4 +18,4 @@ pub use granted::{DenialObserver, Granted, Observed, Roles};
 pub use http::HttpClient;
 pub(crate) use limited::{EffectTotals, LimitHit, Limited};
 pub use recorder::Recorder;
-pub use world::{FollowTarget, GuestEvent, GuestLogLine, Headers, Secrets, Sink, World};
+pub use world::{FollowTarget, GuestEvent, GuestLogLine, Headers, Secrets, Sink, Terms, World, WriteEnd, WriteTerm};

@@ -3,15 +3,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use homeostat_store::{Key, Kind, Page, Query, Request, Selector, Store, View, Write};
+use homeostat_store::{Fence, Key, Kind, Page, Query, Request, Selector, Store, View, Write};
 use wasmtime_wasi::Rng;
 
 use super::HttpClient;
 use crate::effect::{
-    Answer, Blob, Call, Effect, Effects, HttpError, Level, PageData, ResourceData, Severity, StoreError, WriteData,
+    Answer, Blob, Call, Effect, Effects, HttpError, HttpRequest, HttpResponse, Level, PageData, ResourceData, Severity,
+    StoreError, WriteData,
 };
 use crate::grants::{Grants, HeaderSource};
 
@@ -64,9 +65,56 @@ pub enum FollowTarget {
     All(Kind, Selector),
 }
 
+/// The terms of the leases under which a controller works. Must not block.
+pub trait Terms: Send + Sync + 'static {
+    /// Returns the term under which a write is sent now, or an effect outside of every store, which has no kind.
+    ///
+    /// # Errors
+    /// `Unavailable` when this host does not hold the lease of the call's key.
+    fn term(&self, call: &Call, kind: Option<&Kind>) -> Result<WriteTerm, StoreError>;
+
+    /// Receives how a write has ended.
+    fn ended(&self, call: &Call, end: WriteEnd);
+}
+
+/// The term of a lease, as a write needs it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct WriteTerm {
+    /// What the store of the kind compares; `None` where it compares nothing.
+    pub fence: Option<Fence>,
+    /// The write is given up after this time: another host may begin soon after.
+    pub timeout: Duration,
+}
+
+/// How a write has ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum WriteEnd {
+    /// The store has answered.
+    Answered,
+    /// The store has not answered, or nobody waited for its answer: the write may still arrive.
+    Unanswered,
+    /// The store has refused it: another term has begun.
+    Fenced,
+}
+
+/// A write that is on its way. Dropping it says that nobody waits for its answer.
+struct WriteOnItsWay<'a> {
+    terms: &'a dyn Terms,
+    call: &'a Call,
+    end: WriteEnd,
+}
+
+impl Drop for WriteOnItsWay<'_> {
+    fn drop(&mut self) {
+        self.terms.ended(self.call, self.end);
+    }
+}
+
 /// The store, settings, network, clocks and randomness of one controller.
 pub struct World {
     store: Arc<dyn Store>,
+    /// `None` for a controller that works under no lease.
+    terms: Option<Arc<dyn Terms>>,
     sink: Arc<dyn Sink>,
     config: Arc<BTreeMap<String, String>>,
     http: HttpClient,
@@ -83,7 +131,13 @@ impl World {
         http: HttpClient,
     ) -> Self {
         let random = Mutex::new(wasmtime_wasi::thread_rng());
-        Self { store, sink, config, http, started: Instant::now(), random }
+        Self { store, terms: None, sink, config, http, started: Instant::now(), random }
+    }
+
+    /// Writes under the terms of leases from now on.
+    #[must_use]
+    pub fn under(self, terms: Arc<dyn Terms>) -> Self {
+        Self { terms: Some(terms), ..self }
     }
 
     async fn list(&self, query: &Query, view: View) -> Result<PageData, StoreError> {
@@ -93,9 +147,34 @@ impl World {
     }
 
     async fn write(&self, call: &Call, write: Write) -> Result<WriteData, StoreError> {
-        let request = Request { manager: call.controller.to_string(), ..write.into() };
-        let homeostat_store::WriteResponse { resource, change, unknown_fields: _ } = self.store.submit(request).await?;
+        let mut request = Request { manager: call.controller.to_string(), ..write.into() };
+        let response = match self.terms.as_deref() {
+            None => self.store.submit(request).await,
+            Some(terms) => {
+                let WriteTerm { fence, timeout } = terms.term(call, Some(&request.write.target()?.kind))?;
+                request.fence = fence;
+                let mut on_its_way = WriteOnItsWay { terms, call, end: WriteEnd::Unanswered };
+                let response = tokio::time::timeout(timeout, self.store.submit(request)).await;
+                let late = || homeostat_store::Error::unavailable("it does not answer in the time that a lease leaves");
+                let response = response.unwrap_or_else(|_| Err(late()));
+                on_its_way.end = match &response {
+                    Err(homeostat_store::Error::Unavailable { .. }) => WriteEnd::Unanswered,
+                    Err(homeostat_store::Error::Fenced { .. }) => WriteEnd::Fenced,
+                    _ => WriteEnd::Answered,
+                };
+                response
+            }
+        };
+        let homeostat_store::WriteResponse { resource, change, unknown_fields: _ } = response?;
         Ok(WriteData { resource: ResourceData::new(&resource, View::Whole), change })
+    }
+
+    /// Sends an HTTP request, unless the lease of the call is lost.
+    async fn send(&self, call: &Call, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        if let Some(terms) = &self.terms {
+            terms.term(call, None).map_err(|lost| HttpError::Unreachable(lost.to_string()))?;
+        }
+        self.http.send(request).await
     }
 
     fn config(&self, key: Option<String>) -> Vec<(String, String)> {
@@ -136,7 +215,7 @@ impl Effects for World {
                 Answer::Unit
             }
             Effect::Config { key } => Answer::Config(self.config(key)),
-            Effect::Http(request) => Answer::Http(self.http.send(request).await),
+            Effect::Http(request) => Answer::Http(self.send(call, request).await),
             Effect::WallClock => {
                 Answer::Nanoseconds(nanoseconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()))
             }

@@ -1,4 +1,5 @@
 mod headers;
+mod terms;
 
 use std::sync::{Arc, Mutex};
 
