@@ -20,6 +20,7 @@ mod exposure;
 mod fairness;
 mod feeders;
 mod files;
+mod fleet;
 mod flood;
 mod grants;
 mod hostile;

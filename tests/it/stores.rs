@@ -4,7 +4,7 @@ mod clusters;
 mod contents;
 mod faults;
 mod garbage;
-mod hosts;
+pub(crate) mod hosts;
 mod kubernetes;
 mod kubernetes_leases;
 mod kubernetes_suite;

@@ -27,7 +27,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
         "homeostat-api",
         &["homeostat-runtime", "homeostat-component", "homeostat-files", "homeostat-store", "homeostat-text"],
     ),
-    ("homeostat-runtime", &["homeostat-component", "homeostat-store", "homeostat-workqueue"]),
+    ("homeostat-runtime", &["homeostat-component", "homeostat-fleet", "homeostat-store", "homeostat-workqueue"]),
     ("homeostat-verify", &["homeostat-component", "homeostat-store"]),
     ("homeostat-component", &["homeostat-digest", "homeostat-files", "homeostat-store", "homeostat-text"]),
     ("homeostat-registry", &["homeostat-digest", "homeostat-files"]),

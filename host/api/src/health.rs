@@ -71,7 +71,7 @@ struct CheckResult {
 fn controller(status: ControllerStatus) -> CheckResult {
     let ControllerStatus { name, state, message, .. } = status;
     let result = match state {
-        ControllerState::Ready | ControllerState::Suspended => Ok(()),
+        ControllerState::Ready | ControllerState::Suspended | ControllerState::Standby => Ok(()),
         ControllerState::Starting | ControllerState::Syncing => Err(message.unwrap_or_default()),
         ControllerState::Stopping => Err("it is being stopped".to_owned()),
     };

@@ -214,6 +214,8 @@ impl From<homeostat_runtime::Error> for Failure {
             Error::NoRevision { .. } => Self::not_found(message),
             Error::ReservedKind(_) => Self::forbidden(message),
             Error::ManagedKindChanged { .. }
+            | Error::PlacementChanged(_)
+            | Error::NotHolder { .. }
             | Error::StartHook(_)
             | Error::KindDiffers { .. }
             | Error::NothingQueued(_)

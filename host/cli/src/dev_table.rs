@@ -94,6 +94,7 @@ pub(crate) fn state_name(state: ControllerState) -> &'static str {
         ControllerState::Syncing => "syncing",
         ControllerState::Ready => "ready",
         ControllerState::Suspended => "suspended",
+        ControllerState::Standby => "standby",
         ControllerState::Stopping => "stopping",
     }
 }

@@ -16,7 +16,10 @@ use homeostat_api::{Address, Certificate, Check, Metrics, SelfSignedCertificate,
 use homeostat_component::{Engine, EngineOptions, INSTANCES_BOUNDS};
 use homeostat_registry::Policy;
 use homeostat_runtime::manifest::{Bytes, Span};
-use homeostat_runtime::{CONTROLLERS_MAX, Host, Options, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX, STOP_HOOK_MAX, Stores};
+use homeostat_runtime::{
+    CONTROLLERS_MAX, FleetOptions, Host, LEASE_LENGTH_MAX, Options, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX,
+    STOP_HOOK_MAX, Stores,
+};
 use homeostat_store::embedded::EmbeddedStore;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -39,6 +42,8 @@ use crate::terminal::Screen;
 
 /// How long running reconciles may take to finish at shutdown.
 const DRAIN: Duration = Duration::from_secs(10);
+/// How long the release of leases may take at shutdown.
+const RELEASES: Duration = Duration::from_secs(6);
 /// How long running requests may take to finish at shutdown.
 const REQUESTS: Duration = Duration::from_secs(2);
 
@@ -101,6 +106,16 @@ pub(crate) struct HostArgs {
     /// Without it, the kinds of a store that is away wait, and the others go on.
     #[arg(long, value_name = "SPAN")]
     wait_for_stores: Option<Span>,
+    /// The name of this host among those that share its stores: at most 63 letters, digits, `-` and `.` [default: the name
+    /// of the machine]
+    #[arg(long, value_name = "NAME", value_parser = host_name)]
+    host_name: Option<String>,
+    /// How long another host waits before it works on the controllers of a host that died: 1s to 1h
+    ///
+    /// This is the length of the leases of controllers whose kind lives in a store that several hosts share. A holder
+    /// renews its leases in two fifteenths of it, and stops after two thirds of it without a renewal.
+    #[arg(long, value_name = "SPAN", default_value_t = Span(FleetOptions::LENGTH_DEFAULT), value_parser = lease_duration)]
+    lease_duration: Span,
     /// Guest calls that run at once, in all controllers together: 1 to 4096
     ///
     /// Further calls wait, and controllers take turns. No controller gets the last quarter, whatever its
@@ -118,7 +133,23 @@ fn instances() -> RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(i64::from(least)..=i64::from(most))
 }
 
+fn host_name(text: &str) -> Result<String, String> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
+    let is_name = !text.is_empty() && text.len() <= 63 && text.bytes().all(is_plain);
+    if is_name { Ok(text.to_owned()) } else { Err("it must be 1 to 63 letters, digits, `-` and `.`".to_owned()) }
+}
+
+fn lease_duration(text: &str) -> Result<Span, String> {
+    let span: Span = text.parse()?;
+    let bounds = Duration::from_secs(1)..=LEASE_LENGTH_MAX;
+    if bounds.contains(&span.0) { Ok(span) } else { Err("it must be 1s to 1h".to_owned()) }
+}
+
 impl HostArgs {
+    fn fleet_options(&self) -> FleetOptions {
+        FleetOptions::new(self.host_name.as_deref(), self.lease_duration.0)
+    }
+
     /// Returns the options of the engine, which keeps compiled components below `data`.
     ///
     /// # Errors
@@ -231,6 +262,8 @@ impl FolderHost {
             store: _,
             stores: _,
             wait_for_stores: _,
+            host_name: _,
+            lease_duration: _,
             shared: _,
             instances: _,
             compile: _,
@@ -302,7 +335,7 @@ impl FolderHost {
         }
         api.stop(REQUESTS).await;
         // The stop hooks, which have a limit of their own, and the store follow the reconciles.
-        let bound = DRAIN + STOP_HOOK_MAX + REQUESTS;
+        let bound = DRAIN + STOP_HOOK_MAX + RELEASES + REQUESTS;
         let Ok(report) = tokio::time::timeout(bound, host.shutdown(DRAIN)).await else {
             let seconds = bound.as_secs();
             screen.warn(&format!(
@@ -333,7 +366,10 @@ struct OpenStores {
 
 /// Opens the host's own store and all others, and waits for them if that was asked for.
 async fn open_stores(args: &HostArgs, data: &Path) -> Result<OpenStores> {
-    let stores_config = StoresConfig::find(args.stores.as_deref(), &args.folder, args.secrets.as_deref())?;
+    let mut stores_config = StoresConfig::find(args.stores.as_deref(), &args.folder, args.secrets.as_deref())?;
+    if let Some(file) = &mut stores_config {
+        file.limit_writes(args.fleet_options().times.in_flight_max);
+    }
     let skipped = stores_config.as_ref().map(|file| file.path().to_owned());
     let (home, backups) = store::open(args.store, data).await?;
     let stores = far_stores::open(home, stores_config, data).await?;
@@ -355,6 +391,7 @@ fn host_options(args: &HostArgs, options: Options, metrics: &Metrics, screen: &S
         queue_error_bytes_max,
         controllers_max,
         collects_across_stores: true,
+        fleet: args.fleet_options(),
         ..options
     };
     if let Some(folder) = &args.secrets {

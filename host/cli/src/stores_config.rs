@@ -16,6 +16,7 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 use homeostat_store::Kind;
@@ -108,6 +109,19 @@ impl StoresConfig {
         let context = Context { folder: path.parent().unwrap_or(Path::new("")), secrets };
         let checks::ValidStores { stores, routes, rule_places } = checks::check(document, &context)?;
         Ok(Self { path: path.to_owned(), stores, routes, rule_places })
+    }
+
+    /// Bounds the time of a write where the server compares no fence: another host may begin when it has passed.
+    pub(crate) fn limit_writes(&mut self, deadline: Duration) {
+        for store in &mut self.stores {
+            match &mut store.storage {
+                Storage::Memory => {}
+                #[cfg(feature = "nats")]
+                Storage::Nats(_) => {}
+                #[cfg(feature = "kubernetes")]
+                Storage::Kubernetes(settings) => settings.write_deadline = Some(deadline),
+            }
+        }
     }
 
     /// Returns what a host without a file has: its own store alone.

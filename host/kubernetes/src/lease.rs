@@ -37,6 +37,9 @@ use crate::settings::{ClusterSettings, is_label};
 
 /// The version of the kind.
 const VERSION: &str = "v1";
+/// The end of the name of the lease of a host.
+const HOST_SUFFIX: &str = ".host";
+
 /// The beginning of the name of each record.
 const PREFIX: &str = "homeostat-";
 
@@ -241,10 +244,14 @@ fn kind() -> ServedKind {
 /// Returns the name of the record of a lease.
 ///
 /// # Errors
-/// `Invalid` for a controller whose name is no DNS label.
+/// `Invalid` for the name of a controller that is no DNS label, and of a host that is none with dots.
 fn record_name(lease: &LeaseName) -> Result<String> {
-    if !is_label(lease.controller()) {
-        let reason = format!("must be a DNS label of at most 63 bytes, but is {:?}", lease.controller());
+    let name = lease.controller();
+    // Nothing but a host has a dot in its name, and no shard ends like a host.
+    let is_host =
+        || lease.count() == 1 && name.ends_with(HOST_SUFFIX) && name.len() <= 63 && name.split('.').all(is_label);
+    if !is_label(name) && !is_host() {
+        let reason = format!("must be a DNS label of at most 63 bytes, but is {name:?}");
         return Err(Error::invalid("controller", reason));
     }
     Ok(match lease.count() {
@@ -256,14 +263,12 @@ fn record_name(lease: &LeaseName) -> Result<String> {
 /// Returns the lease whose record has this name; `None` for another name.
 fn lease_of(name: &str) -> Option<LeaseName> {
     let rest = name.strip_prefix(PREFIX)?;
-    let (controller, shard) =
-        rest.split_once('.').map_or((rest, None), |(controller, shard)| (controller, Some(shard)));
-    let (shard, count) = match shard {
-        Some(shard) => {
+    let (controller, shard, count) = match rest.rsplit_once('.') {
+        Some((controller, shard)) if !rest.ends_with(HOST_SUFFIX) => {
             let (shard, count) = shard.split_once("-of-")?;
-            (shard.parse().ok()?, count.parse().ok()?)
+            (controller, shard.parse().ok()?, count.parse().ok()?)
         }
-        None => (0, 1),
+        _ => (rest, 0, 1),
     };
     let lease = LeaseName::new(controller, shard, count)?;
     // Only one text names a lease: no number begins with a zero.

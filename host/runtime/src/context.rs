@@ -2,6 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use homeostat_component::layers::{HttpClient, Secrets};
 use homeostat_component::{Engine, Limits};
@@ -10,6 +11,7 @@ use homeostat_workqueue::SharedCapacity;
 use tokio::runtime::Handle;
 
 use crate::declarations::Declarations;
+use crate::fleet::Fleet;
 use crate::kinds::OwnerKindResolver;
 use crate::scheduler::Scheduler;
 use crate::shared_watches::SharedWatches;
@@ -34,6 +36,9 @@ pub(crate) struct Context {
     pub(crate) secrets: Arc<dyn Secrets>,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) scheduler: Arc<Scheduler>,
+    pub(crate) fleet: Arc<Fleet>,
+    /// How long reconciles may go on after their controller or their lease was given up.
+    pub(crate) drain_deadline: Duration,
     /// The bound that all queues share.
     pub(crate) room: Arc<SharedCapacity>,
     /// Where the code of controllers comes from; set by `Host::run_controllers`.
@@ -55,11 +60,12 @@ impl Context {
             stores,
             secrets,
             observer,
-            drain_deadline: _,
+            drain_deadline,
             queue_keys_max,
             queue_error_bytes_max,
             controllers_max: _,
             collects_across_stores: _,
+            fleet,
             seed,
         } = options;
         let kinds = Arc::new(Kinds::of_stores(&stores));
@@ -76,6 +82,8 @@ impl Context {
             secrets,
             observer,
             scheduler: Scheduler::new(Handle::current().metrics().num_workers()),
+            drain_deadline,
+            fleet: Arc::new(Fleet::new(fleet)),
             code: OnceLock::new(),
             room: SharedCapacity::new(queue_keys_max, queue_error_bytes_max),
             seed,

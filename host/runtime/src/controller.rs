@@ -1,10 +1,12 @@
 //! One running controller.
 //!
-//! Feeders bring its keys to the queue, and the suspension says which of them may run. The slot has the
+//! Feeders bring its keys to the queue, and the suspension says which of them may run. The placement says which of
+//! them this host may have. The slot has the
 //! version that runs a key, the shadow one that runs beside it. The lifecycle has the tasks, and the telemetry
 //! what they report. `worker` runs keys, and `change` replaces the definition.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use homeostat_component::Severity;
@@ -16,6 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::context::Context;
 use crate::feeder_set::FeederSet;
+use crate::fleet::{GateEntry, Placement};
 use crate::follows::Follows;
 use crate::observations::Observations;
 use crate::rollout::shadow::ShadowSlot;
@@ -59,7 +62,8 @@ pub(crate) struct Controller {
 
 impl Controller {
     /// Starts a controller. Its feeders start at once; its workers start when every watch had its first full
-    /// list and the start hook has succeeded.
+    /// list and the start hook has succeeded. A controller that needs leases starts all of them when this host holds
+    /// the first one.
     ///
     /// `held` is the operator's suspension, independent of the definition's. `before` is cancelled when the
     /// previous controller of this name has ended: no key runs on both.
@@ -76,12 +80,15 @@ impl Controller {
         let options = homeostat_workqueue::Options { seed, ..settings.queue_options(&definition.limits) };
         let queue = Queue::within(context.room.clone(), options);
         let observations = Arc::<Observations>::default();
-        let effects = effect_stack::build(&context, &follows, &observations, &definition);
-        let slot = Arc::new(Slot::new(LoadedVersion::new(definition, settings, effects, 1)));
+        let kind = &definition.component.describe().manages.kind;
+        let placement = Placement::new(&context.fleet, &context.stores, &name, kind, definition.placement);
+        let placement = Arc::new(placement);
+        let effects = effect_stack::build(&context, &follows, &placement, &observations, &definition);
+        let slot = Arc::new(Slot::new(LoadedVersion::new(definition, settings, effects, 1), placement));
         let (tasks, tenant, shadow) = (TaskTracker::new(), context.scheduler.tenant(), Arc::<ShadowSlot>::default());
         let feeders = {
             let (name, context, slot, tenant) = (name.clone(), context.clone(), slot.clone(), tenant.clone());
-            FeederSet::start(name, context, slot, tenant, queue.clone(), tasks.clone())
+            FeederSet::new(name, context, slot, tenant, queue.clone(), tasks.clone())
         };
         let deletions = feeders.deletions().clone();
         let controller = Arc::new(Self {
@@ -99,20 +106,25 @@ impl Controller {
         controller.tell_missing_grants();
         controller.suspension.apply();
         controller.lifecycle.spawn(|_| controller.clone().hook_then_work());
+        if controller.slot.placement.is_leased() {
+            controller.lifecycle.spawn(|_| controller.clone().follow_placement());
+        } else {
+            controller.feeders.begin();
+        }
         controller
     }
 
-    /// Waits for the previous controller of this name to end, retries the start hook until it succeeds, then
-    /// starts the workers.
+    /// Waits for the previous controller of this name to end, and for a lease where one is needed. Retries the start
+    /// hook until it succeeds, then starts the workers.
     async fn hook_then_work(self: Arc<Self>) {
         let started = async {
             self.lifecycle.wait_for_previous().await;
-            let (mut delay, delay_max) = START_RETRY;
-            while let Err(reason) = self.run_start_hook(&self.slot.current()).await {
-                self.context.event(&self.name, None, Severity::Warning, "StartFailed", &reason);
-                tokio::time::sleep(delay).await;
-                delay = (delay * 2).min(delay_max);
+            if let Err(error) = self.slot.placement.begin(self.context.drain_deadline) {
+                let message = format!("its leases cannot be kept: {error}");
+                self.context.event(&self.name, None, Severity::Warning, "StartFailed", &message);
+                return std::future::pending().await;
             }
+            self.run_owed_hook().await;
         };
         tokio::select! {
             biased;
@@ -123,11 +135,78 @@ impl Controller {
         worker::spawn_missing(&self);
     }
 
-    /// Waits until the controller reconciles. Returns `false` if it is being removed.
+    /// Retries the start hook until it succeeds.
+    async fn run_owed_hook(&self) {
+        let (mut delay, delay_max) = START_RETRY;
+        while let Err(reason) = self.run_hook_as_holder().await {
+            self.context.event(&self.name, None, Severity::Warning, "StartFailed", &reason);
+            tokio::time::sleep(delay).await;
+            delay = (delay * 2).min(delay_max);
+        }
+        self.lifecycle.owes_hook.store(false, Ordering::Relaxed);
+    }
+
+    /// Runs the start hook under a lease that this host holds, where one is needed.
+    async fn run_hook_as_holder(&self) -> Result<(), String> {
+        let placement = &self.slot.placement;
+        placement.wait_until_held().await;
+        let loaded = self.slot.current();
+        match placement.enter_any() {
+            GateEntry::Free => self.run_start_hook(&loaded).await,
+            GateEntry::Inside(pass) => tokio::select! {
+                biased;
+                ended = self.run_start_hook(&loaded) => ended,
+                () = pass.lost() => Err("this host has lost its lease".to_owned()),
+            },
+            GateEntry::Refused => Err("this host has lost its lease".to_owned()),
+        }
+    }
+
+    /// Starts the feeders anew when this host holds another lease, which lists the keys of its shard. Ends them when it
+    /// holds none.
+    async fn follow_placement(self: Arc<Self>) {
+        let placement = &self.slot.placement;
+        let (mut changes, mut former) = (placement.changes(), Vec::new());
+        loop {
+            let held = placement.held().unwrap_or_default();
+            if held != former {
+                let message = format!("this host holds {} of {} leases", held.len(), placement.count());
+                self.context.event(&self.name, None, Severity::Normal, "LeaderElection", &message);
+            }
+            if held.iter().any(|shard| !former.contains(shard)) {
+                // A version that was installed while another host worked has not started yet.
+                if self.lifecycle.owes_hook.load(Ordering::Relaxed) {
+                    tokio::select! {
+                        biased;
+                        () = self.feeders.stopped() => return,
+                        () = self.run_owed_hook() => {}
+                    }
+                }
+                self.feeders.begin();
+            } else if held.is_empty() && !former.is_empty() {
+                self.feeders.pause();
+            }
+            former = held;
+            tokio::select! {
+                biased;
+                () = self.feeders.stopped() => return,
+                // The sender lives as long as the placement.
+                _changed = changes.changed() => {}
+            }
+        }
+    }
+
+    /// Returns whether this host holds a lease of the controller, or needs none.
+    pub(crate) fn is_holder(&self) -> bool {
+        self.slot.placement.held().is_none_or(|held| !held.is_empty())
+    }
+
+    /// Waits until the controller reconciles, or another host does. Returns `false` if it is being removed.
     pub(crate) async fn is_ready(&self) -> bool {
         tokio::select! {
             biased;
             () = self.lifecycle.started.cancelled() => self.feeders.wait_for_sync().await,
+            () = self.slot.placement.wait_for_other_holder() => true,
             () = self.feeders.stopped() => false,
         }
     }
@@ -159,6 +238,8 @@ impl Controller {
         let left = self.queue.abort();
         self.lifecycle.tasks.wait().await;
         drop(tokio::time::timeout(STOP_HOOK_MAX, self.run_stop_hook()).await);
+        // The last step: until here another host must not begin.
+        self.slot.placement.leave().await;
         self.lifecycle.wait_for_previous().await;
         self.lifecycle.ended.cancel();
         RemovalReport { finished: left.finished, dropped: left.dropped, interrupted: left.running }
@@ -223,6 +304,7 @@ impl Controller {
             reconciles: spent.runs,
             failures: spent.failures,
             last_swap: self.telemetry.stats.last_swap(),
+            leases: self.slot.placement.status(),
         }
     }
 
@@ -232,7 +314,9 @@ impl Controller {
 
     fn readiness(&self) -> (ControllerState, Option<String>) {
         let unlisted = self.feeders.unsynced();
-        if !self.lifecycle.has_started() {
+        if !self.is_holder() {
+            (ControllerState::Standby, Some(self.slot.placement.standby_message()))
+        } else if !self.lifecycle.has_started() {
             (ControllerState::Starting, Some("the start hook has not succeeded yet".into()))
         } else if !unlisted.is_empty() {
             (ControllerState::Syncing, Some(format!("waits for the first list of {}", unlisted.join(", "))))

@@ -6,7 +6,7 @@ use std::time::Duration;
 use homeostat_component::{BackoffSpec, Component, Disclosure, DuringDelay, Grants, Limits};
 use homeostat_store::Key;
 
-use crate::Suspend;
+use crate::{PlacementSpec, Suspend};
 
 /// One controller: its code, its grants and limits, and its settings.
 #[derive(Clone)]
@@ -25,6 +25,8 @@ pub struct Definition {
     pub overrides: Overrides,
     /// Keep the keys but run none.
     pub suspend: Suspend,
+    /// On which of several hosts it runs.
+    pub placement: PlacementSpec,
 }
 
 impl Definition {
@@ -38,6 +40,7 @@ impl Definition {
             config: BTreeMap::new(),
             overrides: Overrides::default(),
             suspend: Suspend::No,
+            placement: PlacementSpec::default(),
         }
     }
 
@@ -48,7 +51,7 @@ impl Definition {
 
     /// Returns whether both definitions would run in the same way.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        let Self { name, component, grants, limits, config, overrides, suspend } = self;
+        let Self { name, component, grants, limits, config, overrides, suspend, placement } = self;
         *name == other.name
             && component.digest() == other.component.digest()
             && *grants == other.grants
@@ -56,6 +59,7 @@ impl Definition {
             && *config == other.config
             && *overrides == other.overrides
             && *suspend == other.suspend
+            && *placement == other.placement
     }
 }
 

@@ -11,6 +11,7 @@ use crate::Definition;
 use crate::clock::now;
 use crate::context::Context;
 use crate::events::{EventSource, NewEvent};
+use crate::fleet::Placement;
 use crate::follows::{Follows, Target};
 use crate::known_kinds::{KnownKinds, ValidatingStore};
 use crate::logs::LogLine;
@@ -20,11 +21,12 @@ use crate::observations::{DenialReporter, Observations};
 pub(crate) fn build(
     context: &Arc<Context>,
     follows: &Arc<Follows>,
+    placement: &Arc<Placement>,
     observations: &Arc<Observations>,
     definition: &Definition,
 ) -> Arc<dyn Effects> {
     let witness = Arc::new(DenialReporter { context: context.clone(), observations: observations.clone() });
-    within(context, observations.needs.clone(), witness, definition, outside(context, follows, definition))
+    within(context, observations.needs.clone(), witness, definition, outside(context, follows, placement, definition))
 }
 
 /// Puts the checking layers around an inner one: roles, observation, grants, known kinds.
@@ -41,9 +43,16 @@ pub(crate) fn within(
 }
 
 /// Builds the layers that perform effects: secrets and world.
-pub(crate) fn outside(context: &Arc<Context>, follows: &Arc<Follows>, definition: &Definition) -> Headers<World> {
+pub(crate) fn outside(
+    context: &Arc<Context>,
+    follows: &Arc<Follows>,
+    placement: &Arc<Placement>,
+    definition: &Definition,
+) -> Headers<World> {
     let sink = ToHost { context: context.clone(), follows: follows.clone() };
-    Headers::new(Arc::new(definition.grants.clone()), context.secrets.clone(), world(context, sink, definition))
+    let world = world(context, sink, definition);
+    let world = if placement.is_leased() { world.under(placement.clone()) } else { world };
+    Headers::new(Arc::new(definition.grants.clone()), context.secrets.clone(), world)
 }
 
 /// Returns the world of a definition, which passes events, log lines and follows to `sink`.

@@ -22,6 +22,17 @@ pub enum Error {
         /// The kind that the new component manages.
         new: String,
     },
+    /// Another placement for a running controller: two hosts that disagree on it would both work on a key.
+    #[error("the placement of controller `{0}` cannot change while it runs: delete it on every host and add it again")]
+    PlacementChanged(String),
+    /// This host does not hold the lease under which the key runs.
+    #[error("this host does not hold the lease of {key}: {}", held_by(.holder.as_deref()))]
+    NotHolder {
+        /// The key.
+        key: Key,
+        /// The identity of the holder, if one is known.
+        holder: Option<String>,
+    },
     /// The start hook of a new component failed.
     #[error("its start hook failed: {0}")]
     StartHook(String),
@@ -95,6 +106,10 @@ pub enum Error {
     /// The store rejected the request, or failed.
     #[error("the store rejected the request")]
     Store(#[from] homeostat_store::Error),
+}
+
+fn held_by(holder: Option<&str>) -> String {
+    holder.map_or_else(|| "no host holds it".to_owned(), |holder| format!("{holder:?} holds it"))
 }
 
 fn numbered(number: Option<u64>) -> String {

@@ -47,6 +47,10 @@ struct FeederList {
     round: u64,
     /// The feeders that the slot's versions need.
     wanted: Vec<ActiveFeeder>,
+    /// The feeders of the embedder.
+    own: Vec<Arc<dyn Feeder>>,
+    /// Cancelled when the feeders pause. `None` while they do: this host may have no key.
+    running: Option<CancellationToken>,
 }
 
 /// One feeder that a component needs. Equal specs share a feeder.
@@ -72,8 +76,8 @@ struct ActiveFeeder {
 }
 
 impl FeederSet {
-    /// Starts the feeders that the slot's component needs.
-    pub(crate) fn start(
+    /// Creates the set. Starts nothing.
+    pub(crate) fn new(
         controller: Arc<str>,
         context: Arc<Context>,
         slot: Arc<Slot>,
@@ -85,7 +89,7 @@ impl FeederSet {
         let (gate, tried) = (SyncBarrier::new(), SyncBarrier::new());
         let (end, current) = (CancellationToken::new(), Mutex::default());
         let deletions = Arc::new(SuspendFilter::of(queue));
-        let feeding = Self {
+        Self {
             controller,
             context,
             slot,
@@ -97,9 +101,34 @@ impl FeederSet {
             tasks,
             end,
             current,
-        };
-        feeding.sync_feeders();
-        feeding
+        }
+    }
+
+    /// Starts the feeders that the slot's versions need. Starts them anew if they run: they list all keys again, and the
+    /// former ones end when they have.
+    pub(crate) fn begin(&self) {
+        let mut current = self.current.lock();
+        if current.running.is_none() {
+            let running = self.end.child_token();
+            current.running = Some(running.clone());
+            for feeder in current.own.clone() {
+                self.supervise(&mut current, feeder, &self.barrier, running.clone());
+            }
+        }
+        let former = std::mem::take(&mut current.wanted);
+        drop(current);
+        self.sync_after(former);
+    }
+
+    /// Ends all feeders until [`FeederSet::begin`]: no key may run on this host.
+    pub(crate) fn pause(&self) {
+        let mut current = self.current.lock();
+        if let Some(running) = current.running.take() {
+            running.cancel();
+        }
+        for feeder in current.wanted.drain(..) {
+            feeder.barrier.mark_synced(&feeder.id);
+        }
     }
 
     /// Waits until every watch had its first full list. Returns `false` if the feeders were stopped instead.
@@ -138,6 +167,11 @@ impl FeederSet {
     /// A feeder that is no longer needed ends only when all new ones have listed, so no change in between is
     /// missed.
     pub(crate) fn sync_feeders(&self) {
+        self.sync_after(Vec::new());
+    }
+
+    /// As [`FeederSet::sync_feeders`]; also ends the feeders of `former` when the new ones have listed.
+    fn sync_after(&self, former: Vec<ActiveFeeder>) {
         let trial = self.slot.canary();
         let wishes = feeder_specs(&self.slot.current());
         let tried = trial.as_deref().filter(|trial| !trial.is_shadow).map(|trial| canary_feeder_specs(&trial.loaded));
@@ -145,9 +179,10 @@ impl FeederSet {
         let tried: Vec<_> = tried.map(|wish| (wish, Track::Canary)).collect();
         let mut missing: Vec<_> = wishes.into_iter().map(|wish| (wish, Track::Stable)).chain(tried).collect();
         let mut current = self.current.lock();
-        let (kept, gone) = std::mem::take(&mut current.wanted).into_iter().partition(|running| {
-            let side = running.side(trial.as_deref());
-            let at = missing.iter().position(|(wish, wanted_by)| *wish == running.spec && *wanted_by == side);
+        let Some(running) = current.running.clone() else { return };
+        let (kept, mut gone): (Vec<_>, Vec<_>) = std::mem::take(&mut current.wanted).into_iter().partition(|feeder| {
+            let side = feeder.side(trial.as_deref());
+            let at = missing.iter().position(|(wish, wanted_by)| *wish == feeder.spec && *wanted_by == side);
             at.map(|at| missing.remove(at)).is_some()
         });
         current.wanted = kept;
@@ -157,12 +192,13 @@ impl FeederSet {
                 Track::Stable => (&self.barrier, None),
                 Track::Canary => (&self.canary_barrier, trial.as_ref().map(|trial| Arc::downgrade(&trial.loaded))),
             };
-            let end = self.end.child_token();
+            let end = running.child_token();
             let ticket = self.supervise(&mut current, self.feeder(&wish, whose.clone()), gate, end.clone());
             new.push((gate.clone(), ticket.clone()));
             current.wanted.push(ActiveFeeder { spec: wish, owner: whose, barrier: gate.clone(), id: ticket, end });
         }
         drop(current);
+        gone.extend(former);
         self.end_after(gone, new);
     }
 
@@ -186,9 +222,21 @@ impl FeederSet {
         });
     }
 
-    /// Adds a feeder of the embedder. It runs until the controller is removed.
+    /// Adds a feeder of the embedder. It runs until the controller is removed, while this host may have keys.
     pub(crate) fn add(&self, feeder: Arc<dyn Feeder>) {
-        self.supervise(&mut self.current.lock(), feeder, &self.barrier, self.end.clone());
+        let mut current = self.current.lock();
+        current.own.push(feeder.clone());
+        if let Some(running) = current.running.clone() {
+            self.supervise(&mut current, feeder, &self.barrier, running);
+        }
+    }
+
+    /// Runs a feeder that ends by itself, unless the feeders pause.
+    pub(crate) fn run_once(&self, feeder: Arc<dyn Feeder>) {
+        let mut current = self.current.lock();
+        if let Some(running) = current.running.clone() {
+            self.supervise(&mut current, feeder, &self.barrier, running);
+        }
     }
 
     /// Starts watches for followed kinds that are not watched yet.

@@ -337,6 +337,7 @@ impl Host {
         self.inner.end.cancel();
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
+        self.inner.context.fleet.stop().await;
         self.inner.context.store.close().await;
         running.iter().map(|controller| controller.name.to_string()).zip(left).collect()
     }

@@ -10,15 +10,17 @@ use homeostat_component::{Amount, BackoffSpec, Digest, DuringDelay, Grants, Head
 use serde::{Deserialize, Serialize};
 
 use crate::rollout::Plan;
-use crate::{Overrides, Suspend};
+use crate::{Overrides, PlacementSpec, Suspend};
 
 mod limits;
+mod placement;
 mod rollout;
 mod schema;
 
 pub use crate::host_kinds::{API_VERSION, GROUP, HIDDEN, KIND, PLURAL};
 pub use crate::quantity::{Bytes, Span, written};
 pub use limits::{LIMIT_BOUNDS, LimitBounds, LimitsWritten};
+pub use placement::{PlacementWritten, ShardsWritten};
 pub use rollout::{DifferencesWritten, GateWritten, RolloutWritten, SelectorWritten, ShadowWritten, Strategy};
 pub(crate) use schema::{revision_schema, schema};
 
@@ -101,6 +103,10 @@ pub struct Spec {
     /// How another definition replaces this one; absent means for all keys at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutWritten>,
+    /// On which of several hosts that share the store of the managed kind it runs: `singleton`, `every-host`, or the
+    /// number of shards. Absent means `singleton`. Where one host alone has the store, it runs there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<PlacementWritten>,
 }
 
 /// The source of a controller's code: one of these, or a file or artifact together with the digest that its
@@ -156,6 +162,8 @@ pub struct ValidSpec {
     pub old_revisions: u32,
     /// How the definition replaces another one.
     pub plan: Plan,
+    /// On which of several hosts it runs.
+    pub placement: PlacementSpec,
 }
 
 /// A value out of bounds, or one that can never have an effect.
@@ -190,6 +198,7 @@ impl Spec {
         problems.span("spec.poll", *poll, Duration::from_millis(100)..=year);
         let backoff = backoff.as_ref().map(|written| check_backoff(written, &mut problems));
         let plan = rollout::check(self.rollout.as_ref(), &mut problems);
+        let placement = placement::check(self.placement.as_ref(), &mut problems);
         if !problems.0.is_empty() {
             return Err(problems.0);
         }
@@ -202,7 +211,7 @@ impl Spec {
         };
         let (grants, config) = (grants.clone(), config.clone());
         let old_revisions = self.revision_history_limit.unwrap_or(OLD_REVISIONS);
-        Ok(ValidSpec { grants, limits, config, overrides, suspend: *suspend, digest, old_revisions, plan })
+        Ok(ValidSpec { grants, limits, config, overrides, suspend: *suspend, digest, old_revisions, plan, placement })
     }
 }
 

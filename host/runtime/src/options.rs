@@ -9,7 +9,7 @@ use homeostat_store::Store;
 
 use crate::costs::NoopObserver;
 use crate::secrets::NoSecrets;
-use crate::{Observer, Stores};
+use crate::{FleetOptions, Observer, Stores};
 
 /// Default bound on the keys of all queues together.
 pub const QUEUE_KEYS_MAX: u64 = 500_000;
@@ -41,6 +41,9 @@ pub struct Options {
     /// Deletes the dependents of owners that lived in another store and are gone. Only the store in which an owner
     /// was named, with the content that it had then, can say that it is gone. Default: `false`.
     pub collects_across_stores: bool,
+    /// The host's part in a fleet of hosts that share stores. Default: a name made from that of the machine, and the times
+    /// of client-go.
+    pub fleet: FleetOptions,
     /// Seed of the queues' randomness, which is the jitter of backoffs. Default: `None`, seeded by the
     /// operating system.
     pub seed: Option<u64>,
@@ -64,6 +67,7 @@ impl Options {
             queue_error_bytes_max: QUEUE_ERROR_BYTES_MAX,
             controllers_max: CONTROLLERS_MAX,
             collects_across_stores: false,
+            fleet: FleetOptions::default(),
             seed: None,
         }
     }

@@ -8,11 +8,14 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use homeostat_component::{Component, Disclosure, Effects};
 use homeostat_store::Key;
 
+use crate::fleet::Placement;
 use crate::rollout::{CanaryStep, RunResult, RunTotals, Track};
 use crate::{Definition, Settings, ShardedSum, VersionInfo};
 
 /// Reads never block. A worker that took a [`LoadedVersion`] finishes its key on it.
 pub(crate) struct Slot {
+    /// What this host holds of the controller.
+    pub(crate) placement: Arc<Placement>,
     versions: ArcSwap<SlotVersions>,
     /// The highest generation so far.
     generation_max: AtomicU64,
@@ -64,9 +67,10 @@ impl CachedVersion {
 }
 
 impl Slot {
-    pub(crate) fn new(first: LoadedVersion) -> Self {
+    pub(crate) fn new(first: LoadedVersion, placement: Arc<Placement>) -> Self {
         let generation_max = AtomicU64::new(first.generation);
         Self {
+            placement,
             versions: ArcSwap::from_pointee(SlotVersions { current: Arc::new(first), canary: None }),
             generation_max,
             answered: ArcSwapOption::empty(),
@@ -214,6 +218,11 @@ pub(crate) trait Audience: Send + Sync + 'static {
     /// Returns whether the version that would reconcile `key` now may receive it because `of` has changed,
     /// which reveals `reveals` of `of`.
     fn may_learn(&self, key: &Key, of: &Key, reveals: Disclosure) -> bool;
+
+    /// Returns whether `key` belongs on the queue of this host: no other host may have its lease.
+    fn has(&self, _key: &Key) -> bool {
+        true
+    }
 }
 
 impl Audience for Slot {
@@ -225,5 +234,9 @@ impl Audience for Slot {
         let sides = self.versions.load();
         let definition = &sides.of(key).0.definition;
         definition.may_get(key) && definition.grants.discloses(of, reveals)
+    }
+
+    fn has(&self, key: &Key) -> bool {
+        self.placement.has(key)
     }
 }

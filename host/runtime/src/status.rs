@@ -3,6 +3,8 @@
 use homeostat_store::{Key, Kind};
 use serde::Serialize;
 
+use crate::LeaseStatus;
+
 /// The phase of a controller's life.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -15,6 +17,8 @@ pub enum ControllerState {
     Ready,
     /// The controller keeps its keys and reconciles none.
     Suspended,
+    /// Another host holds the lease of the controller, or nobody does.
+    Standby,
     /// The controller is being removed, or the host is stopping.
     Stopping,
 }
@@ -52,6 +56,9 @@ pub struct ControllerStatus {
     /// The last swap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_swap: Option<SwapRecord>,
+    /// Its leases, by shard; none where no other host can have its keys.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub leases: Vec<LeaseStatus>,
 }
 
 /// The version that a reconcile ran on: the current one, a canary, or the one before a swap.

@@ -134,13 +134,13 @@ fn uids(resources: &[Value]) -> BTreeSet<String> {
 }
 
 /// Returns a store in a bucket of the shared server.
-pub(super) fn in_nats(bucket: &str) -> Value {
+pub(crate) fn in_nats(bucket: &str) -> Value {
     let create = json!({"storage": "memory"});
     json!({"name": "bus", "nats": {"servers": [shared_nats().url()], "bucket": bucket, "create": create}})
 }
 
 /// Returns a store in the shared cluster, for one of its users, in a namespace of its own.
-pub(super) fn in_cluster(namespace: &str, user: &str) -> Value {
+pub(crate) fn in_cluster(namespace: &str, user: &str) -> Value {
     let cluster = shared_cluster();
     let document = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
     assert_eq!(cluster.request("POST", "/api/v1/namespaces", Some(&document)).status, 201);
@@ -150,7 +150,7 @@ pub(super) fn in_cluster(namespace: &str, user: &str) -> Value {
 }
 
 /// Returns a file of stores. Each route is a pattern and the name of a store.
-pub(super) fn file(stores: &[Value], routes: &[(&str, &str)]) -> Value {
+pub(crate) fn file(stores: &[Value], routes: &[(&str, &str)]) -> Value {
     let routes: Vec<Value> = routes.iter().map(|(kinds, store)| json!({"kinds": [kinds], "store": store})).collect();
     json!({"apiVersion": "homeostat.dev/v1alpha1", "kind": "Stores", "stores": stores, "routes": routes})
 }

@@ -349,11 +349,12 @@ pub(super) const FAMILIES: [Family; 50] = [
 /// The limits that all controllers share.
 const ROOMS: [&str; 3] = [LimitName::Keys.as_str(), LimitName::ErrorBytes.as_str(), "controllers"];
 
-const STATES: [(ControllerState, &str); 5] = [
+const STATES: [(ControllerState, &str); 6] = [
     (ControllerState::Starting, "starting"),
     (ControllerState::Syncing, "syncing"),
     (ControllerState::Ready, "ready"),
     (ControllerState::Suspended, "suspended"),
+    (ControllerState::Standby, "standby"),
     (ControllerState::Stopping, "stopping"),
 ];
 

@@ -18,6 +18,7 @@ fn status(name: &str, state: ControllerState) -> ControllerStatus {
         reconciles: 1234,
         failures: 5,
         last_swap: None,
+        leases: Vec::new(),
     }
 }
 

@@ -22,7 +22,7 @@ impl IdleDetector {
     /// running, and no reconcile has ended since the last poll. Keys that are due later do not count.
     pub(crate) fn observe(&mut self, now: Instant, busy: bool, controllers: &[ControllerStatus]) -> bool {
         let rests = |status: &ControllerStatus| match status.state {
-            ControllerState::Suspended => true,
+            ControllerState::Suspended | ControllerState::Standby => true,
             ControllerState::Ready => status.counts.ready == 0 && status.counts.running == 0,
             ControllerState::Starting | ControllerState::Syncing | ControllerState::Stopping => false,
         };

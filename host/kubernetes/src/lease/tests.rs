@@ -169,3 +169,16 @@ fn each_lease_has_one_name_and_no_other_name_is_one() {
     }
     assert_eq!(record_name(&lease(&"x".repeat(63), 255, 256)).unwrap().len(), 84);
 }
+
+#[test]
+fn the_lease_of_a_host_has_a_name_of_its_own() {
+    let host = |name: &str| LeaseName::new(name, 0, 1).unwrap();
+    assert_eq!(record_name(&host("vm-1.host")).unwrap(), "homeostat-vm-1.host");
+    for name in ["vm-1.host", "a.b.host", "web.0-of-2.host"] {
+        assert_eq!(lease_of(&record_name(&host(name)).unwrap()), Some(host(name)), "{name}");
+    }
+    for name in ["a.b", "web.0-of-2", ".host", "A.host", "a..host"] {
+        assert!(record_name(&host(name)).is_err(), "{name}");
+    }
+    assert!(record_name(&LeaseName::new("a.host", 0, 2).unwrap()).is_err());
+}

@@ -4,6 +4,7 @@
 //! queue stays, so no key is lost, and a claim is exclusive, so no key runs twice at once.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use homeostat_component::{Component, Severity};
@@ -102,7 +103,12 @@ impl Controller {
     ) -> Result<LoadedVersion, Error> {
         let next = self.load(before, definition, anew).await?;
         if next.generation != before.generation {
-            self.run_start_hook(&next).await.map_err(Error::StartHook)?;
+            if self.is_holder() {
+                self.run_start_hook(&next).await.map_err(Error::StartHook)?;
+            } else if self.lifecycle.has_started() {
+                // A host without a lease runs the hook when it has one.
+                self.lifecycle.owes_hook.store(true, Ordering::Relaxed);
+            }
         }
         Ok(next)
     }
@@ -117,7 +123,8 @@ impl Controller {
         self.fits(before, &definition).await?;
         let is_swap = anew || before.component().digest() != definition.component.digest();
         let settings = Settings::merge(definition.component.describe(), &definition.overrides);
-        let effects = effect_stack::build(&self.context, &self.follows, &self.telemetry.observations, &definition);
+        let (context, follows, placement) = (&self.context, &self.follows, &self.slot.placement);
+        let effects = effect_stack::build(context, follows, placement, &self.telemetry.observations, &definition);
         let generation = if is_swap { self.slot.next_generation() } else { before.generation };
         Ok(LoadedVersion::new(definition, settings, effects, generation))
     }
@@ -125,6 +132,9 @@ impl Controller {
     /// Checks that a definition can replace the current one and that its grants cover its required watches,
     /// and declares its kinds.
     pub(crate) async fn fits(&self, before: &LoadedVersion, definition: &Definition) -> Result<(), Error> {
+        if before.definition.placement != definition.placement {
+            return Err(Error::PlacementChanged(definition.name.clone()));
+        }
         let (old, new) = (before.component().describe(), definition.component.describe());
         if !old.manages.kind.same_type(&new.manages.kind) || old.manages.kind.version != new.manages.kind.version {
             let (old, new) = (old.manages.kind.to_string(), new.manages.kind.to_string());
@@ -160,11 +170,11 @@ impl Controller {
         match look.once().await {
             Ok((keys, true)) => keys,
             Ok((keys, false)) => {
-                self.feeders.add(Arc::new(look));
+                self.feeders.run_once(Arc::new(look));
                 keys
             }
             Err(_) => {
-                self.feeders.add(Arc::new(look));
+                self.feeders.run_once(Arc::new(look));
                 0
             }
         }
@@ -228,7 +238,10 @@ impl KeyResync {
             if !fits || behind.as_ref().is_some_and(|(namespace, name)| at <= (namespace, name)) {
                 return;
             }
-            let Some(fresh) = (self.which.which)(&key).filter(|_| self.slot.may_get(&key)) else { return };
+            let Some(fresh) = (self.which.which)(&key).filter(|_| self.slot.may_get(&key) && self.slot.has(&key))
+            else {
+                return;
+            };
             let look =
                 |queue: &Queue<Key>, key, priority| queue.add_without_event(key, priority, fresh == ResetParked::Yes);
             let added = self.deletions.add(key.clone(), Priority::LOW, look);

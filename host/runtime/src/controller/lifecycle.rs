@@ -1,5 +1,7 @@
 //! The life of a controller: its tasks, and the moments at which it starts and ends.
 
+use std::sync::atomic::AtomicBool;
+
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -13,6 +15,8 @@ pub(crate) struct Lifecycle {
     pub(super) workers: Workers,
     /// Held while the definition changes: one change at a time.
     pub(crate) changing: tokio::sync::Mutex<()>,
+    /// Whether the start hook of the present version has not run, because another host worked meanwhile.
+    pub(super) owes_hook: AtomicBool,
     /// Cancelled when the start hook has succeeded.
     pub(super) started: CancellationToken,
     /// Cancelled when the previous controller of this name has ended.
@@ -23,8 +27,8 @@ pub(crate) struct Lifecycle {
 
 impl Lifecycle {
     pub(super) fn new(tenant: Tenant, tasks: TaskTracker, before: Option<CancellationToken>) -> Self {
-        let (workers, changing, started, ended) = Default::default();
-        Self { tenant, tasks, workers, changing, started, before, ended }
+        let (workers, changing, owes_hook, started, ended) = Default::default();
+        Self { tenant, tasks, workers, changing, owes_hook, started, before, ended }
     }
 
     /// Runs a task in quanta of the controller's tenant. The controller ends when all its tasks have ended.

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::Controller;
 use crate::costs::ReconcileRecord;
+use crate::fleet::GateEntry;
 use crate::rollout::run_result;
 use crate::rollout::shadow::Capture;
 use crate::scheduler::Quantum;
@@ -104,10 +105,18 @@ async fn run_one(
     hands: &mut WorkerCache,
 ) -> Option<Claim<Key>> {
     let (key, began) = (claim.key().clone(), Instant::now());
+    let entry = controller.slot.placement.enter(&key);
+    if matches!(entry, GateEntry::Refused) {
+        // Another host has the shard of the key; this one lists when it has it again.
+        controller.follows.keep(&key);
+        claim.finish(Next::Done);
+        return None;
+    }
     let reconciled = tokio::select! {
         biased;
         reconciled = reconcile(controller, &key, hands) => Some(reconciled),
         () = aborted => None,
+        () = entry.lost() => None,
     };
     let Some(reconciled) = reconciled else {
         // Dropping the claim returns the key; the queue reports it as interrupted.

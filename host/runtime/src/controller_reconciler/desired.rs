@@ -158,6 +158,15 @@ mod tests {
         assert_eq!(rollout(json!({ "strategy": "shadow", "share": "1%", "gate": { "traps": 1 } })), [""; 0]);
         let hidden = json!([{ "urls": ["https://a.example/*"], "headers": { "x-key": { "value": "***" } } }]);
         assert_eq!(wrong(json!({ "grants": { "http": hidden } })), ["spec.grants.http[0].headers.x-key.value"]);
+        let placed = |shards: Value| wrong(json!({ "placement": { "sharded": shards } }));
+        assert_eq!(placed(json!({ "shards": 0 })), ["spec.placement.sharded.shards"]);
+        assert_eq!(
+            placed(json!({ "shards": 257, "by": "hash" })),
+            ["spec.placement.sharded.shards", "spec.placement.sharded.by"]
+        );
+        assert_eq!(placed(json!({ "shards": 256, "by": "namespace" })), [""; 0]);
+        assert_eq!(wrong(json!({ "placement": "every-host" })), [""; 0]);
+        assert_eq!(wrong(json!({ "placement": "everywhere" })), ["spec.placement"]);
         assert_eq!(DesiredController::read(&Value::Null).err().unwrap()[0].path, "spec");
     }
 

@@ -51,6 +51,7 @@ pub(super) fn status(before: &Value, facts: &StatusInputs<'_>, now: &str) -> Val
     if let Some(running) = &facts.running {
         set("digest", Some(running.digest.as_str().into()));
         set("generation", Some(running.generation.into()));
+        set("leases", Some(json!(running.leases)).filter(|_| !running.leases.is_empty()));
     }
     let swapped = facts.running.as_ref().and_then(|running| running.last_swap.as_ref());
     let known = before.get("lastSwap");
@@ -149,6 +150,7 @@ fn ready(facts: &StatusInputs<'_>) -> Condition {
         ControllerState::Starting => (false, "Starting"),
         ControllerState::Syncing => (false, "Syncing"),
         ControllerState::Suspended => (false, "Suspended"),
+        ControllerState::Standby => (true, "Standby"),
         ControllerState::Stopping => (false, "Stopping"),
     };
     // Feeder errors of a ready controller are omitted: they are transient, and nothing would rewrite the
@@ -304,6 +306,7 @@ mod tests {
             reconciles: 0,
             failures: 0,
             last_swap: None,
+            leases: Vec::new(),
         }
     }
 

@@ -126,6 +126,25 @@ impl ControllerSync<'_> {
         });
     }
 
+    /// Enqueues the controller whenever its leases come, go or change hands, so that its status is updated.
+    fn wake_with_placement(&self, controller: Arc<Controller>) {
+        if controller.slot.placement.is_leased() {
+            let (wake, mut changes) = (self.waker(Priority::LOW), controller.slot.placement.changes());
+            self.host.spawn(async move {
+                let stopped = controller.feeders.stopped();
+                tokio::pin!(stopped);
+                loop {
+                    tokio::select! {
+                        biased;
+                        () = &mut stopped => return,
+                        // The sender lives as long as the placement.
+                        _changed = changes.changed() => wake(),
+                    }
+                }
+            });
+        }
+    }
+
     pub(crate) fn applied(&self) -> Option<AppliedState> {
         self.reconciler.applied.lock().get(self.name()).cloned()
     }
@@ -262,10 +281,20 @@ impl ControllerSync<'_> {
             None => self.component(&spec.component, &checked).await?,
         };
         document["component"]["digest"] = component.digest().as_str().into();
-        let ValidSpec { grants, limits, config, overrides, suspend: _, digest: _, old_revisions: _, plan: _ } = checked;
+        let ValidSpec {
+            grants,
+            limits,
+            config,
+            overrides,
+            placement,
+            suspend: _,
+            digest: _,
+            old_revisions: _,
+            plan: _,
+        } = checked;
         // The suspension belongs to the controller, not to a definition.
         let (name, suspend) = (self.name().to_owned(), Suspend::No);
-        let definition = Definition { name, component, grants, limits, config, overrides, suspend };
+        let definition = Definition { name, component, grants, limits, config, overrides, suspend, placement };
         Ok(LoadedDefinition { definition, document })
     }
 
@@ -322,6 +351,9 @@ impl ControllerSync<'_> {
     pub(crate) async fn install(&self, definition: Definition, held: Suspend) -> Result<Put, Error> {
         let put = self.host.put_held(definition, held).await?;
         if let (Some(controller), true) = (self.controller(), put != Put::Unchanged) {
+            if put == Put::Added {
+                self.wake_with_placement(controller.clone());
+            }
             self.wake_when_ready(controller);
         }
         Ok(put)

@@ -116,6 +116,10 @@ impl Intake {
         add: impl FnOnce(&Queue<Key>, Key, Priority) -> Result<AddOutcome, AddError>,
     ) -> Result<(), IntakeError> {
         let key = self.ours(key).ok_or(IntakeError::OtherKind)?;
+        // Its holder has the same events. This host lists when it becomes the holder.
+        if !self.audience.has(&key) {
+            return Ok(());
+        }
         self.deletions.add(key, priority, add).map(drop).map_err(|refused| match refused {
             AddError::Closed => IntakeError::Closed,
             AddError::Full => IntakeError::Full,

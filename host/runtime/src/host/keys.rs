@@ -79,6 +79,10 @@ impl Host {
         if !controller.slot.may_get(key) {
             return Err(Error::NotGranted(key.clone()));
         }
+        if !controller.slot.has(key) {
+            let holder = controller.slot.placement.status().into_iter().find_map(|lease| lease.holder);
+            return Err(Error::NotHolder { key: key.clone(), holder });
+        }
         let add = |queue: &Queue<Key>, key, priority| queue.add_after(key, after, priority);
         match controller.feeders.deletions().add(key.clone(), priority, add) {
             Ok(_) => Ok(ChangeOutcome::Done),

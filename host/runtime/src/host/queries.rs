@@ -12,6 +12,18 @@ use crate::status::{ControllerStatus, QueueEntry};
 use crate::{Definition, Error, EventLog, Kinds, LogBook};
 
 impl Host {
+    /// Returns this host and those that share stores with it, by identity. Others are known only while the kind of
+    /// a controller lives in a store that several hosts can share.
+    pub fn hosts(&self) -> Vec<crate::HostStatus> {
+        self.inner.context.fleet.status()
+    }
+
+    /// Gives all leases of this host away, so that other hosts work on its controllers, and takes no other one. With
+    /// `false` the host takes leases again. A restart ends it too.
+    pub fn set_drains(&self, drains: bool) {
+        self.inner.context.fleet.set_drains(drains);
+    }
+
     /// Returns the status of every controller, by name.
     pub fn controllers(&self) -> Vec<ControllerStatus> {
         self.running().iter().map(|controller| controller.status()).collect()

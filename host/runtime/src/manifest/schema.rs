@@ -80,6 +80,13 @@ fn spec() -> Value {
             ("paused", flag("Ignore changes of this definition until this is false again")),
             ("revisionHistoryLimit", number("Old revisions to keep, 0 to 100; absent: 10")),
             ("rollout", rollout()),
+            (
+                "placement",
+                json!({
+                    "description": "On which of several hosts that share the store of the managed kind it runs: singleton, every-host, or sharded with a number of shards; absent: singleton",
+                    "x-kubernetes-preserve-unknown-fields": true,
+                }),
+            ),
         ],
     )
 }
@@ -275,6 +282,7 @@ mod tests {
                 },
                 "shadow": { "for": "1m", "reconciles": 1, "differences": "any" },
             },
+            "placement": "singleton",
         });
         let full: Spec = serde_json::from_value(text.clone()).unwrap();
         // A new field must be added above, with an explanation in the schema.
@@ -292,6 +300,7 @@ mod tests {
             paused: _,
             revision_history_limit: _,
             rollout: _,
+            placement: _,
         } = &full;
         same_names("spec", &json!(full), &spec());
         Schema::parse(&schema()).unwrap();

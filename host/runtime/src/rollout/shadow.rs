@@ -105,7 +105,12 @@ impl ShadowSlot {
         let (inbox, arrivals) = mpsc::channel(1);
         let old = controller.slot.current();
         let shadow = Arc::new(Shadow {
-            outside: Arc::new(effect_stack::outside(&controller.context, &controller.follows, &old.definition)),
+            outside: Arc::new(effect_stack::outside(
+                &controller.context,
+                &controller.follows,
+                &controller.slot.placement,
+                &old.definition,
+            )),
             stable: old,
             candidate: new,
             inbox,

@@ -18,6 +18,7 @@ fn status(state: ControllerState, counts: QueueCounts, reconciles: u64) -> Contr
         reconciles,
         failures: 0,
         last_swap: None,
+        leases: Vec::new(),
     }
 }
 

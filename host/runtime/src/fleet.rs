@@ -1,0 +1,214 @@
+//! The part of this host in a fleet: the leases under which its controllers work.
+//!
+//! A controller whose kind lives in a store that several hosts share works under leases: one, or one for each shard.
+//! A [`Placement`] has a [`ShardGate`] for each. A keeper task moves the machine of the lease ([`homeostat_fleet`]),
+//! sends its requests, and opens and closes the gate. Workers enter the gate of their key, and every write asks it
+//! directly before it is sent.
+//!
+//! Elsewhere called: leader election in client-go and controller-runtime.
+//!
+//! Deliberately absent: decisions about terms, which are those of [`homeostat_fleet::Lease`], and the protocols of
+//! servers.
+
+mod gate;
+mod keeper;
+mod lease_watch;
+mod placement;
+mod roster;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use homeostat_fleet::{Identity, Times};
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use gate::{GateChanges, ShardGate};
+pub use homeostat_fleet::LENGTH_MAX as LEASE_LENGTH_MAX;
+use keeper::LeaseKeeper;
+use lease_watch::LeaseRoom;
+pub(crate) use placement::{GateEntry, Placement};
+pub use placement::{LeaseStatus, PlacementSpec};
+use roster::SharingHost;
+
+use crate::Stores;
+
+/// Returns the time of the machine, which goes on while it sleeps. Only differences count.
+pub(crate) type LeaseClock = Arc<dyn Fn() -> Duration + Send + Sync>;
+
+/// The settings of a host in a fleet.
+#[derive(Clone)]
+pub struct FleetOptions {
+    /// The name of this run of the host.
+    pub identity: Identity,
+    /// The times of its leases.
+    pub times: Times,
+}
+
+impl FleetOptions {
+    /// The default length of a lease. Source: client-go.
+    pub const LENGTH_DEFAULT: Duration = Duration::from_secs(15);
+
+    /// Returns the settings of a host with this name, by default that of the machine, and leases of this length.
+    pub fn new(name: Option<&str>, length: Duration) -> Self {
+        let name = name.map_or_else(machine_name, str::to_owned).to_ascii_lowercase();
+        // A restart is another run, so another holder.
+        let random = uuid::Uuid::new_v4().simple().to_string();
+        Self { identity: Identity::new(&format!("{name}_{random}")), times: Times::of_length(length) }
+    }
+}
+
+impl Default for FleetOptions {
+    fn default() -> Self {
+        Self::new(None, Self::LENGTH_DEFAULT)
+    }
+}
+
+/// A host, as its leases tell.
+#[derive(Clone, Debug, Eq, PartialEq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HostStatus {
+    /// Its name.
+    pub name: String,
+    /// The name of its present run.
+    pub identity: String,
+    /// Whether it is the host that tells this.
+    pub is_this: bool,
+    /// Whether it gives its leases away and takes no other one. Another host does so when it holds leases and has
+    /// released its own.
+    pub is_draining: bool,
+    /// The leases that it holds, of those of which this host knows, as `web` or `web/3-of-8`.
+    pub leases: Vec<String>,
+}
+
+/// The leases of this host.
+pub(crate) struct Fleet {
+    pub(crate) identity: Identity,
+    pub(crate) times: Times,
+    pub(crate) clock: LeaseClock,
+    /// By the name of the store.
+    rooms: Mutex<BTreeMap<Arc<str>, Arc<LeaseRoom>>>,
+    /// The keepers of the leases of this host itself, one for each store.
+    hosts: Mutex<Vec<LeaseKeeper>>,
+    /// Whether this host gives all its leases away.
+    drains: AtomicBool,
+    tasks: TaskTracker,
+    end: CancellationToken,
+}
+
+impl Fleet {
+    pub(crate) fn new(options: FleetOptions) -> Self {
+        let FleetOptions { identity, times } = options;
+        let (rooms, hosts, drains, tasks, end) = Default::default();
+        Self { identity, times, clock: Arc::new(boot_time), rooms, hosts, drains, tasks, end }
+    }
+
+    /// Starts to hold the lease of this host in a store, by which the others know it.
+    fn keep_host(&self, room: &Arc<LeaseRoom>) -> homeostat_store::Result<LeaseKeeper> {
+        let unnamed = || homeostat_store::Error::invalid("host", "has no name");
+        let lease = roster::lease_of_host(self.identity.host()).ok_or_else(unnamed)?;
+        let gate = Arc::new(ShardGate::new(lease, self, GateChanges::default()));
+        LeaseKeeper::start(self, room, gate, Duration::ZERO)
+    }
+
+    /// Returns this host and those that share stores with it.
+    pub(crate) fn status(&self) -> Vec<HostStatus> {
+        let is_draining = self.drains.load(Ordering::Relaxed);
+        let mut found = BTreeMap::from([(self.identity.clone(), (is_draining, Vec::new()))]);
+        let rooms = self.rooms.lock().values().cloned().collect::<Vec<_>>();
+        for SharingHost { identity, is_draining, leases } in rooms.iter().flat_map(|room| room.hosts()) {
+            let (drains, held) = found.entry(identity).or_default();
+            *drains |= is_draining;
+            held.extend(leases.iter().map(ToString::to_string));
+        }
+        let status = |(identity, (is_draining, leases)): (Identity, (bool, Vec<String>))| HostStatus {
+            name: identity.host().to_owned(),
+            is_this: identity == self.identity,
+            identity: identity.to_string(),
+            is_draining,
+            leases,
+        };
+        found.into_iter().map(status).collect()
+    }
+
+    /// Gives all leases of this host away and takes no other one, or takes leases again.
+    pub(crate) fn set_drains(&self, drains: bool) {
+        let rooms = self.rooms.lock();
+        self.drains.store(drains, Ordering::Relaxed);
+        for room in rooms.values() {
+            room.set_drains(drains);
+        }
+    }
+
+    /// Gives the leases of this host itself up. Those of its controllers are given up before.
+    async fn leave(&self) {
+        let ends: Vec<_> = {
+            let hosts = self.hosts.lock();
+            hosts.iter().for_each(LeaseKeeper::leave);
+            hosts.iter().map(|keeper| keeper.ended.clone()).collect()
+        };
+        let end = tokio::time::Instant::now() + self.times.request_timeout.min(placement::RELEASE_MAX);
+        for ended in ends {
+            // A store that is away gets no release: the lease runs out.
+            let _late = tokio::time::timeout_at(end, ended.cancelled()).await;
+        }
+    }
+
+    /// Returns the leases of the store that has a kind; `None` where no other host has its resources.
+    fn room(&self, stores: &Stores, store: &Arc<str>) -> Option<Arc<LeaseRoom>> {
+        let mut rooms = self.rooms.lock();
+        if let Some(known) = rooms.get(store) {
+            return Some(Arc::clone(known));
+        }
+        let part = stores.parts().into_iter().find(|part| part.name == *store)?;
+        let (identity, clock) = (self.identity.clone(), Arc::clone(&self.clock));
+        let room = Arc::new(LeaseRoom::new(Arc::clone(store), part.store.leases()?, identity, self.times, clock));
+        let (watched, end) = (Arc::clone(&room), self.end.clone());
+        self.tasks.spawn(async move { end.run_until_cancelled(watched.run()).await });
+        match self.keep_host(&room) {
+            Ok(keeper) => self.hosts.lock().push(keeper),
+            Err(error) => tracing::warn!(store = &**store, %error, "this host cannot have a lease of its own"),
+        }
+        room.set_drains(self.drains.load(Ordering::Relaxed));
+        rooms.insert(Arc::clone(store), Arc::clone(&room));
+        Some(room)
+    }
+
+    /// Gives the leases of this host itself up, and ends keepers and watches. Leases that are still held run out.
+    pub(crate) async fn stop(&self) {
+        self.leave().await;
+        self.end.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+/// Returns the time since the start of the machine, the time of its sleep included.
+#[cfg(target_os = "linux")]
+fn boot_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    time.try_into().unwrap_or_default()
+}
+
+/// Returns the time since the first call. A machine without such a clock stops it while it sleeps.
+#[cfg(not(target_os = "linux"))]
+fn boot_time() -> Duration {
+    static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    START.get_or_init(std::time::Instant::now).elapsed()
+}
+
+/// Returns the name of the machine, as a part of an identity: at most 63 characters of a DNS name.
+fn machine_name() -> String {
+    #[cfg(target_os = "linux")]
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    #[cfg(not(target_os = "linux"))]
+    let name = String::new();
+    let is_plain = |character: &char| character.is_ascii_alphanumeric() || matches!(character, '-' | '.');
+    let name: String = name.chars().filter(is_plain).take(63).collect();
+    if name.is_empty() { "host".to_owned() } else { name }
+}

@@ -1,0 +1,225 @@
+//! The keeper of one lease: moves its machine, sends its requests, and opens and closes the gate.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use homeostat_fleet::{Action, Answer, Event, Lease, RequestId, Times};
+use homeostat_store::LeaseRequests;
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time;
+use tokio_util::sync::CancellationToken;
+
+use super::gate::ShardGate;
+use super::lease_watch::{KeeperEntry, LeaseRoom, LeaseView};
+use super::{Fleet, LeaseClock};
+
+/// Records and commands that wait for a keeper. More of them hold up their sender.
+const EVENTS_MAX: usize = 64;
+
+/// The keeper of one lease.
+pub(super) struct LeaseKeeper {
+    pub(super) gate: Arc<ShardGate>,
+    events: mpsc::Sender<Event>,
+    seen: Arc<Mutex<LeaseView>>,
+    /// Cancelled when the lease shall be given up for good.
+    leave: CancellationToken,
+    /// Cancelled when the keeper has ended.
+    pub(super) ended: CancellationToken,
+}
+
+impl LeaseKeeper {
+    /// Starts to wait for a lease.
+    pub(super) fn start(
+        fleet: &Fleet,
+        room: &Arc<LeaseRoom>,
+        gate: Arc<ShardGate>,
+        drain_deadline: Duration,
+    ) -> homeostat_store::Result<Self> {
+        let Fleet { identity, times, clock, .. } = fleet;
+        let requests = room.leases.lease(&gate.lease, identity, times.length)?;
+        let (events, inputs) = mpsc::channel(EVENTS_MAX);
+        let (seen, leave, ended) = (Arc::default(), CancellationToken::new(), CancellationToken::new());
+        room.add(&gate.lease, KeeperEntry { events: events.clone(), seen: Arc::clone(&seen) });
+        let seed = xxhash_rust::xxh3::xxh3_64(format!("{identity} {}", gate.lease).as_bytes());
+        let keeping = Keeping {
+            room: Arc::clone(room),
+            machine: Lease::new(identity.clone(), *times, seed),
+            times: *times,
+            clock: Arc::clone(clock),
+            requests,
+            gate: Arc::clone(&gate),
+            seen: Arc::clone(&seen),
+            drain_deadline,
+            under_way: JoinSet::new(),
+            is_ending: false,
+            request_error: None,
+        };
+        let (room, own, leaves, end) = (Arc::clone(room), events.clone(), leave.clone(), fleet.end.clone());
+        let done = ended.clone();
+        fleet.tasks.spawn(async move {
+            let name = keeping.gate.lease.clone();
+            let gate = Arc::clone(&keeping.gate);
+            let _guard = done.drop_guard();
+            end.run_until_cancelled(keeping.run(inputs, leaves)).await;
+            // Whatever ended the keeper, nothing works under the lease any more.
+            gate.abort();
+            room.remove(&name, &own);
+        });
+        Ok(Self { gate, events, seen, leave, ended })
+    }
+
+    /// Returns what is known of the lease.
+    pub(super) fn view(&self) -> LeaseView {
+        self.seen.lock().clone()
+    }
+
+    /// Says that a store refused a write of a term.
+    pub(super) fn fenced(&self, epoch: homeostat_fleet::Epoch) {
+        // A full channel has the record that says the same.
+        let _full = self.events.try_send(Event::Fenced { epoch });
+    }
+
+    /// Gives the lease up for good: the workers finish, then another host may begin. [`LeaseKeeper::ended`] says when
+    /// that is done.
+    pub(super) fn leave(&self) {
+        self.leave.cancel();
+    }
+}
+
+/// The task of a keeper.
+struct Keeping {
+    room: Arc<LeaseRoom>,
+    machine: Lease,
+    times: Times,
+    clock: LeaseClock,
+    requests: Arc<dyn LeaseRequests>,
+    gate: Arc<ShardGate>,
+    seen: Arc<Mutex<LeaseView>>,
+    drain_deadline: Duration,
+    under_way: JoinSet<(RequestId, homeostat_store::Result<Answer>)>,
+    /// Whether workers end.
+    is_ending: bool,
+    /// Why the store did not answer the last request.
+    request_error: Option<String>,
+}
+
+impl Keeping {
+    /// Keeps the lease until it is given up for good.
+    async fn run(mut self, mut inputs: mpsc::Receiver<Event>, leave: CancellationToken) {
+        self.step(Event::Candidacy(self.room.candidacy(&self.gate.lease)));
+        let (mut is_leaving, mut drain_end) = (false, None);
+        loop {
+            if is_leaving && self.machine.is_idle() {
+                return;
+            }
+            let tick = self.machine.next_tick().map(|at| at.saturating_sub((self.clock)()));
+            let event = tokio::select! {
+                biased;
+                Some(done) = self.under_way.join_next() => match done {
+                    Ok((id, answer)) => self.answer(id, answer),
+                    // The timeout of the machine ends the request.
+                    Err(_) => Event::Tick,
+                },
+                () = self.gate.wait_for_quiet(), if self.is_ending => {
+                    (self.is_ending, drain_end) = (false, None);
+                    self.gate.close();
+                    Event::WorkersEnded
+                }
+                () = sleep_until(drain_end), if self.is_ending && drain_end.is_some() => {
+                    drain_end = None;
+                    self.gate.abort_workers();
+                    Event::Tick
+                }
+                Some(event) = inputs.recv() => match event {
+                    // A keeper that leaves is no candidate any more.
+                    Event::Candidacy(_) if is_leaving => Event::Tick,
+                    event => event,
+                },
+                () = leave.cancelled(), if !is_leaving => {
+                    is_leaving = true;
+                    self.step(Event::Candidacy(None));
+                    Event::Release { preferred_holder: self.room.receiver(&self.gate.lease) }
+                }
+                () = sleep(tick) => Event::Tick,
+            };
+            let was_ending = self.is_ending;
+            self.step(event);
+            if self.is_ending && !was_ending {
+                drain_end = Some(time::Instant::now() + self.drain_deadline);
+            }
+        }
+    }
+
+    fn answer(&mut self, id: RequestId, answer: homeostat_store::Result<Answer>) -> Event {
+        let error = answer.as_ref().err().map(ToString::to_string);
+        if self.request_error != error {
+            if let Some(error) = &error {
+                tracing::warn!(lease = %self.gate.lease, %error, "a request for a lease has no answer");
+            }
+            self.request_error = error;
+        }
+        Event::Answered { id, answer: answer.unwrap_or(Answer::Unknown) }
+    }
+
+    /// Moves the machine, and does what it says.
+    fn step(&mut self, event: Event) {
+        let now = (self.clock)();
+        let actions = self.machine.step(now, event);
+        // Before the workers: a write needs the new term.
+        self.gate.set_until(self.machine.holds_until());
+        let has_begun = actions.iter().any(|action| matches!(action, Action::Begin { .. }));
+        for action in actions {
+            match action {
+                Action::Send { id, request } => {
+                    let (requests, timeout) = (Arc::clone(&self.requests), self.times.request_timeout);
+                    self.under_way.spawn(async move {
+                        let late = || Err(homeostat_store::Error::unavailable("the server does not answer in time"));
+                        let answer = time::timeout(timeout, requests.carry_out(&request)).await;
+                        (id, answer.unwrap_or_else(|_| late()))
+                    });
+                }
+                Action::Begin { epoch } => {
+                    tracing::info!(lease = %self.gate.lease, %epoch, "this host holds the lease");
+                    self.gate.open(epoch, self.requests.fence(epoch));
+                }
+                Action::Drain => {
+                    self.is_ending = true;
+                    self.gate.drain();
+                }
+                Action::Abort => {
+                    tracing::warn!(lease = %self.gate.lease, "this host has lost the lease");
+                    self.is_ending = true;
+                    self.gate.abort();
+                }
+            }
+        }
+        let error = self.request_error.clone().or_else(|| self.room.watch_error());
+        let view = LeaseView { holder: self.machine.holder().cloned(), is_held: !self.machine.is_waiting(), error };
+        let mut seen = self.seen.lock();
+        if *seen != view {
+            *seen = view;
+            self.gate.notify();
+        }
+        drop(seen);
+        // The request was on its way when the host began to drain.
+        if has_begun && self.room.candidacy(&self.gate.lease).is_none() {
+            self.step(Event::Release { preferred_holder: self.room.receiver(&self.gate.lease) });
+        }
+    }
+}
+
+async fn sleep(wait: Option<Duration>) {
+    match wait {
+        Some(wait) => time::sleep(wait).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn sleep_until(end: Option<time::Instant>) {
+    match end {
+        Some(end) => time::sleep_until(end).await,
+        None => std::future::pending().await,
+    }
+}

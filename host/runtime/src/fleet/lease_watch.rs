@@ -1,0 +1,225 @@
+//! The leases of one store: the stream of their records, the hosts that share the store, and the moves of leases.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use homeostat_fleet::{Event, Identity, LeaseName, Move, Observation, Times};
+use homeostat_store::LeaseStore;
+use homeostat_workqueue::Backoff;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, mpsc};
+use tokio::time;
+
+use super::LeaseClock;
+use super::roster::{self, Roster, SharingHost};
+
+/// The wait before the stream is opened again. Meanwhile each keeper reads its own record.
+const REOPEN: Backoff =
+    Backoff { base: Duration::from_millis(100), max: Duration::from_secs(10), retries_max: None, jitter: 0.0 };
+
+/// The leases of one store.
+pub(super) struct LeaseRoom {
+    /// The name of the store.
+    pub(super) store: Arc<str>,
+    pub(super) leases: Arc<dyn LeaseStore>,
+    identity: Identity,
+    times: Times,
+    clock: LeaseClock,
+    state: Mutex<RoomState>,
+    /// Notified when a keeper was added.
+    added: Notify,
+}
+
+/// The state of a lease, for people.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct LeaseView {
+    /// The host that the store named last as the holder.
+    pub(super) holder: Option<Identity>,
+    /// Whether this host has a term, or workers of one that still end.
+    pub(super) is_held: bool,
+    /// Why the store did not answer the last request, or why its leases cannot be watched.
+    pub(super) error: Option<String>,
+}
+
+/// The keeper of a lease, for the others.
+#[derive(Clone)]
+pub(super) struct KeeperEntry {
+    /// Where the records of the lease go.
+    pub(super) events: mpsc::Sender<Event>,
+    pub(super) seen: Arc<Mutex<LeaseView>>,
+}
+
+struct RoomState {
+    keepers: BTreeMap<LeaseName, KeeperEntry>,
+    roster: Roster,
+    /// Whether this host gives all its leases away.
+    drains: bool,
+    /// Why the leases cannot be watched now. Then hand-overs take longer.
+    watch_error: Option<String>,
+}
+
+impl LeaseRoom {
+    pub(super) fn new(
+        store: Arc<str>,
+        leases: Arc<dyn LeaseStore>,
+        identity: Identity,
+        times: Times,
+        clock: LeaseClock,
+    ) -> Self {
+        let state =
+            RoomState { keepers: BTreeMap::new(), roster: Roster::new(&times), drains: false, watch_error: None };
+        Self { store, leases, identity, times, clock, state: Mutex::new(state), added: Notify::new() }
+    }
+
+    /// Sends the records of a lease to its keeper.
+    pub(super) fn add(&self, name: &LeaseName, keeper: KeeperEntry) {
+        let mut state = self.state.lock();
+        state.roster.add(name);
+        state.keepers.insert(name.clone(), keeper);
+        self.added.notify_one();
+    }
+
+    /// Forgets a keeper, unless another one of its name was added.
+    pub(super) fn remove(&self, name: &LeaseName, keeper: &mpsc::Sender<Event>) {
+        let mut state = self.state.lock();
+        if state.keepers.get(name).is_some_and(|known| known.events.same_channel(keeper)) {
+            state.keepers.remove(name);
+            state.roster.remove(name);
+        }
+    }
+
+    /// Returns how long after a lease is free this host tries to acquire it; `None` for never.
+    pub(super) fn candidacy(&self, lease: &LeaseName) -> Option<Duration> {
+        let (state, now) = (self.state.lock(), (self.clock)());
+        if state.drains {
+            return None;
+        }
+        // The lease of a host has one candidate.
+        let rank = if roster::is_of_host(lease) { 0 } else { state.roster.rank(now, &self.identity, lease) };
+        Some(self.times.retry_period / 4 * rank)
+    }
+
+    /// Returns the host that shall be next when this one gives a lease up; `None` for the lease of a host.
+    pub(super) fn receiver(&self, lease: &LeaseName) -> Option<Identity> {
+        if roster::is_of_host(lease) {
+            return None;
+        }
+        self.state.lock().roster.receiver((self.clock)(), &self.identity, lease)
+    }
+
+    /// Gives all leases of this host away and takes no other one, or takes leases again.
+    pub(super) fn set_drains(&self, drains: bool) {
+        self.state.lock().drains = drains;
+        self.send_candidacies();
+    }
+
+    /// Returns this host, and the others that renew leases, each with the leases that it holds.
+    pub(super) fn hosts(&self) -> Vec<SharingHost> {
+        let (state, now) = (self.state.lock(), (self.clock)());
+        // Of its own leases this host knows more than their records.
+        let is_held =
+            |(name, keeper): &(&LeaseName, &KeeperEntry)| !roster::is_of_host(name) && keeper.seen.lock().is_held;
+        let own = state.keepers.iter().filter(is_held).map(|(name, _)| name.clone()).collect();
+        let this = SharingHost { identity: self.identity.clone(), is_draining: state.drains, leases: own };
+        let others = state.roster.hosts(now).into_iter().filter(|host| host.identity != self.identity);
+        std::iter::once(this).chain(others).collect()
+    }
+
+    /// Passes the records of all leases to their keepers, and moves leases. Never returns.
+    ///
+    /// *Cancel safety*: each keeper reads its own record in any case.
+    pub(super) async fn run(&self) {
+        // A host without leases in this store asks it nothing.
+        self.added.notified().await;
+        tokio::join!(self.watch(), self.balance());
+    }
+
+    /// Opens the stream again when it ends.
+    async fn watch(&self) {
+        let mut failures = 0;
+        loop {
+            match self.leases.watch_leases().await {
+                Ok(mut stream) => {
+                    let mut is_first = true;
+                    let error = loop {
+                        match stream.next().await {
+                            Ok((name, observation)) => {
+                                (failures, is_first) = (0, false);
+                                self.set_watch_error(None);
+                                self.observe(&name, observation).await;
+                            }
+                            Err(error) => break error,
+                        }
+                    };
+                    // A stream ends now and then; it is opened again.
+                    if is_first {
+                        self.set_watch_error(Some(&error));
+                    }
+                }
+                Err(error) => self.set_watch_error(Some(&error)),
+            }
+            failures += 1;
+            time::sleep(REOPEN.delay(failures, 0)).await;
+        }
+    }
+
+    fn set_watch_error(&self, error: Option<&homeostat_store::Error>) {
+        let error = error.map(|error| format!("the leases cannot be watched: {error}"));
+        let mut state = self.state.lock();
+        if state.watch_error != error {
+            if let Some(error) = &error {
+                tracing::warn!(store = &*self.store, error, "this host takes longer to notice a lease that is free");
+            }
+            state.watch_error = error;
+        }
+    }
+
+    /// Returns why the leases cannot be watched now.
+    pub(super) fn watch_error(&self) -> Option<String> {
+        self.state.lock().watch_error.clone()
+    }
+
+    async fn observe(&self, name: &LeaseName, observation: Observation) {
+        let keeper = {
+            let mut state = self.state.lock();
+            state.roster.observe((self.clock)(), name, &observation);
+            state.keepers.get(name).cloned()
+        };
+        if let Some(keeper) = keeper {
+            // A keeper that has ended needs no records.
+            let _ended = keeper.events.send(Event::Observed(observation)).await;
+        }
+    }
+
+    async fn balance(&self) {
+        let mut ticks = time::interval(self.times.retry_period);
+        ticks.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.send_candidacies();
+            let planned = {
+                let mut state = self.state.lock();
+                let planned = state.roster.next_move((self.clock)(), &self.identity);
+                planned.and_then(|Move { lease, to }| Some((state.keepers.get(&lease)?.clone(), lease, to)))
+            };
+            if let Some((keeper, lease, to)) = planned {
+                tracing::info!(%lease, %to, "this host gives a lease away, so that the load evens out");
+                let _ended = keeper.events.send(Event::Release { preferred_holder: Some(to) }).await;
+            }
+        }
+    }
+
+    /// Tells each keeper when this host tries its lease.
+    fn send_candidacies(&self) {
+        let keepers: Vec<_> = self.state.lock().keepers.clone().into_iter().collect();
+        for (name, KeeperEntry { events: keeper, .. }) in keepers {
+            let candidacy = self.candidacy(&name);
+            // A full channel gets the next one.
+            let _full = keeper.try_send(Event::Candidacy(candidacy));
+            if candidacy.is_none() {
+                let _full = keeper.try_send(Event::Release { preferred_holder: self.receiver(&name) });
+            }
+        }
+    }
+}

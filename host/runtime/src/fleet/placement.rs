@@ -1,0 +1,287 @@
+//! The placement of one controller: on which hosts its keys run, and what this host holds of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use homeostat_component::layers::{Terms, WriteEnd, WriteTerm};
+use homeostat_component::{Call, StoreError};
+use homeostat_fleet::Shards;
+use homeostat_store::{Key, Kind};
+use parking_lot::Mutex;
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio::time;
+
+use super::Fleet;
+use super::gate::{GateChanges, GatePass, ShardGate};
+use super::keeper::LeaseKeeper;
+use super::lease_watch::LeaseRoom;
+use crate::Stores;
+
+/// How long one request of a release is waited for.
+pub(super) const RELEASE_MAX: Duration = Duration::from_secs(3);
+
+/// On which of several hosts that share a store a controller runs.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum PlacementSpec {
+    /// On one host at a time. A store that one host alone has needs no lease for it.
+    #[default]
+    Singleton,
+    /// On every host: each reconciles every key.
+    EveryHost,
+    /// Each shard of the keys on one host at a time.
+    Sharded(Shards),
+}
+
+impl PlacementSpec {
+    fn shards(self) -> Option<Shards> {
+        match self {
+            Self::Singleton => Some(Shards::SINGLETON),
+            Self::EveryHost => None,
+            Self::Sharded(shards) => Some(shards),
+        }
+    }
+}
+
+/// One lease of a controller, as this host sees it.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeaseStatus {
+    /// The number of the shard, from 0.
+    pub shard: u32,
+    /// The name of the store that has the lease.
+    pub store: String,
+    /// The identity of the holder, as the store named it last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
+    /// Whether the holder is this run of this host.
+    pub is_held: bool,
+    /// The number of this host's term.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<u64>,
+    /// Why the store did not answer the last request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// What this host holds of one controller.
+pub(crate) struct Placement {
+    /// `None` where no other host can have its keys.
+    leased: Option<LeasedPlacement>,
+}
+
+struct LeasedPlacement {
+    fleet: Arc<Fleet>,
+    stores: Stores,
+    room: Arc<LeaseRoom>,
+    shards: Shards,
+    /// By the number of the shard.
+    gates: Vec<Arc<ShardGate>>,
+    changes: GateChanges,
+    /// Empty before [`Placement::begin`].
+    keepers: Mutex<Vec<LeaseKeeper>>,
+}
+
+/// Whether a worker may run a key.
+pub(crate) enum GateEntry {
+    /// The key needs no lease.
+    Free,
+    /// This host holds the lease of the key.
+    Inside(GatePass),
+    /// It does not.
+    Refused,
+}
+
+impl GateEntry {
+    /// Waits until the lease is lost.
+    ///
+    /// *Cancel safety*: nothing is lost.
+    pub(crate) async fn lost(&self) {
+        match self {
+            Self::Inside(pass) => pass.lost().await,
+            Self::Free | Self::Refused => std::future::pending().await,
+        }
+    }
+}
+
+impl Placement {
+    /// Returns the placement of a controller that manages a kind. It holds nothing before [`Placement::begin`].
+    pub(crate) fn new(fleet: &Arc<Fleet>, stores: &Stores, controller: &str, kind: &Kind, spec: PlacementSpec) -> Self {
+        let room = stores.name_of(kind).and_then(|store| fleet.room(stores, &store));
+        let leased = spec.shards().zip(room).map(|(shards, room)| {
+            let changes = GateChanges::default();
+            let gate = |lease| Arc::new(ShardGate::new(lease, fleet, changes.clone()));
+            let gates = shards.leases(controller).into_iter().map(gate).collect();
+            let (fleet, stores, keepers) = (Arc::clone(fleet), stores.clone(), Mutex::default());
+            LeasedPlacement { fleet, stores, room, shards, gates, changes, keepers }
+        });
+        Self { leased }
+    }
+
+    /// Starts to wait for the leases. The previous controller of this name has ended.
+    ///
+    /// # Errors
+    /// A name that the store cannot have.
+    pub(crate) fn begin(&self, drain_deadline: Duration) -> homeostat_store::Result<()> {
+        let Some(LeasedPlacement { fleet, room, gates, keepers, .. }) = &self.leased else { return Ok(()) };
+        let started = gates.iter().map(|gate| LeaseKeeper::start(fleet, room, Arc::clone(gate), drain_deadline));
+        let started: Vec<_> = started.collect::<Result<_, _>>()?;
+        *keepers.lock() = started;
+        Ok(())
+    }
+
+    /// Returns whether the controller needs leases.
+    pub(crate) fn is_leased(&self) -> bool {
+        self.leased.is_some()
+    }
+
+    /// Lets a worker run a key.
+    pub(crate) fn enter(&self, key: &Key) -> GateEntry {
+        match self.leased.as_ref().map(|leased| leased.gate(key).enter()) {
+            None => GateEntry::Free,
+            Some(Some(pass)) => GateEntry::Inside(pass),
+            Some(None) => GateEntry::Refused,
+        }
+    }
+
+    /// Lets a call without a key run, under any lease that this host holds.
+    pub(crate) fn enter_any(&self) -> GateEntry {
+        let Some(leased) = &self.leased else { return GateEntry::Free };
+        leased.gates.iter().find_map(ShardGate::enter).map_or(GateEntry::Refused, GateEntry::Inside)
+    }
+
+    /// Returns whether a key belongs on the queue of this host.
+    pub(crate) fn has(&self, key: &Key) -> bool {
+        self.leased.as_ref().is_none_or(|leased| leased.gate(key).is_open())
+    }
+
+    /// Returns the shards that this host holds; `None` for a controller without leases.
+    pub(crate) fn held(&self) -> Option<Vec<u32>> {
+        let leased = self.leased.as_ref()?;
+        Some(leased.gates.iter().filter(|gate| gate.is_open()).map(|gate| gate.lease.shard()).collect())
+    }
+
+    /// Returns the number of leases of the controller.
+    pub(crate) fn count(&self) -> usize {
+        self.leased.as_ref().map_or(0, |leased| leased.gates.len())
+    }
+
+    /// Returns a number that changes with every change of what this host holds.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.leased.as_ref().map_or_else(|| watch::Sender::new(0).subscribe(), |leased| leased.changes.subscribe())
+    }
+
+    /// Waits until this host holds a lease, or needs none.
+    ///
+    /// *Cancel safety*: nothing is lost.
+    pub(crate) async fn wait_until_held(&self) {
+        let mut changes = self.changes();
+        while self.held().is_some_and(|held| held.is_empty()) {
+            if changes.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    /// Waits until another host holds all leases.
+    ///
+    /// *Cancel safety*: nothing is lost.
+    pub(crate) async fn wait_for_other_holder(&self) {
+        let Some(leased) = &self.leased else { return std::future::pending().await };
+        let mut changes = self.changes();
+        loop {
+            let is_other =
+                |keeper: &LeaseKeeper| keeper.view().holder.is_some_and(|holder| holder != leased.fleet.identity);
+            let is_begun = |keepers: &[LeaseKeeper]| !keepers.is_empty() && keepers.iter().all(is_other);
+            if is_begun(&leased.keepers.lock()) || changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Returns why no key runs on this host, for a person.
+    pub(crate) fn standby_message(&self) -> String {
+        let status = self.status();
+        let holder = status.iter().find_map(|lease| lease.holder.clone());
+        let error = status.into_iter().find_map(|lease| lease.error);
+        match (holder, error) {
+            (_, Some(error)) => format!("waits for its lease: {error}"),
+            (Some(holder), None) => format!("{holder:?} holds its lease"),
+            (None, None) => "waits for its lease".to_owned(),
+        }
+    }
+
+    /// Gives up all leases for good, after the workers have left. Waits for the store within a bound.
+    pub(crate) async fn leave(&self) {
+        let Some(LeasedPlacement { fleet, keepers, .. }) = &self.leased else { return };
+        let ends: Vec<_> = {
+            let keepers = keepers.lock();
+            keepers.iter().for_each(LeaseKeeper::leave);
+            keepers.iter().map(|keeper| keeper.ended.clone()).collect()
+        };
+        // Longer than a request without an answer and another one. A store that is away gets no release.
+        let end = time::Instant::now() + 2 * fleet.times.request_timeout.min(RELEASE_MAX);
+        for ended in ends {
+            if time::timeout_at(end, ended.cancelled()).await.is_err() {
+                tracing::warn!("a lease could not be released: it runs out");
+            }
+        }
+    }
+
+    /// Returns the leases, as this host sees them.
+    pub(crate) fn status(&self) -> Vec<LeaseStatus> {
+        let Some(LeasedPlacement { fleet, room, keepers, .. }) = &self.leased else { return Vec::new() };
+        let status = |keeper: &LeaseKeeper| {
+            let (view, epoch) = (keeper.view(), keeper.gate.epoch());
+            LeaseStatus {
+                shard: keeper.gate.lease.shard(),
+                store: room.store.to_string(),
+                is_held: view.holder.as_ref() == Some(&fleet.identity) && epoch.is_some(),
+                holder: view.holder.map(|holder| holder.to_string()),
+                epoch: epoch.map(|epoch| epoch.0),
+                error: view.error,
+            }
+        };
+        keepers.lock().iter().map(status).collect()
+    }
+}
+
+impl LeasedPlacement {
+    fn gate(&self, key: &Key) -> &Arc<ShardGate> {
+        &self.gates[self.shards.shard_of(key.namespace(), key.name()) as usize]
+    }
+
+    /// Returns the gate under which a call writes.
+    fn gate_of_call(&self, call: &Call) -> &Arc<ShardGate> {
+        match &call.key {
+            Some(key) => self.gate(key),
+            None => self.gates.iter().find(|gate| gate.is_open()).unwrap_or(&self.gates[0]),
+        }
+    }
+}
+
+impl Terms for Placement {
+    fn term(&self, call: &Call, kind: Option<&Kind>) -> Result<WriteTerm, StoreError> {
+        let Some(leased) = &self.leased else { return Ok(WriteTerm { fence: None, timeout: Duration::MAX }) };
+        let timeout = leased.fleet.times.in_flight_max;
+        let fence = leased.gate_of_call(call).fence().map_err(|lost| StoreError::Unavailable(lost.to_string()))?;
+        // Another store numbers its terms in another way.
+        let is_here = |kind| leased.stores.name_of(kind).is_some_and(|store| store == leased.room.store);
+        Ok(WriteTerm { fence: fence.filter(|_| kind.is_some_and(is_here)), timeout })
+    }
+
+    fn ended(&self, call: &Call, end: WriteEnd) {
+        let Some(leased) = &self.leased else { return };
+        let gate = leased.gate_of_call(call);
+        match end {
+            WriteEnd::Answered => {}
+            WriteEnd::Unanswered => gate.mark_unanswered(),
+            WriteEnd::Fenced => {
+                let keepers = leased.keepers.lock();
+                if let (Some(keeper), Some(epoch)) = (keepers.get(gate.lease.shard() as usize), gate.epoch()) {
+                    keeper.fenced(epoch);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The hosts that share a store, as the records of its leases tell.
+//!
+//! Each host holds a lease of its own, with its name. Who renews it is a member. The members and the holders of the
+//! other leases decide which host tries a free lease first, and which one gives a lease away. A wrong view can make work
+//! wait or move once more; the leases alone decide who works.
+//!
+//! Pure: times are arguments.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use homeostat_fleet::{
+    Balancer, Identity, LeaseName, Member, Move, Observation, Placement, Times, Version, ranking, receiver,
+};
+
+/// The end of the name of the lease of a host. No controller has a name with a dot.
+const HOST_SUFFIX: &str = ".host";
+
+/// Hosts at most; further ones are not counted.
+const HOSTS_MAX: usize = 1024;
+
+/// The processor time that every host offers, as long as hosts do not tell theirs.
+const WEIGHT: u32 = 1000;
+
+/// The records of one store.
+#[derive(Debug)]
+pub(super) struct Roster {
+    hosts: BTreeMap<LeaseName, SeenRecord>,
+    /// The leases that this host keeps or waits for.
+    placed: BTreeMap<LeaseName, Option<SeenRecord>>,
+    balancer: Balancer,
+}
+
+/// A host that shares a store, with the leases that it holds there.
+pub(super) struct SharingHost {
+    pub(super) identity: Identity,
+    /// Whether it gives its leases away.
+    pub(super) is_draining: bool,
+    pub(super) leases: Vec<LeaseName>,
+}
+
+#[derive(Debug, Clone)]
+struct SeenRecord {
+    version: Version,
+    holder: Option<Identity>,
+    length: Duration,
+    /// When this host saw this version first.
+    since: Duration,
+}
+
+impl SeenRecord {
+    /// Returns the holder, if it has renewed the lease in time.
+    fn live_holder(&self, now: Duration) -> Option<&Identity> {
+        self.holder.as_ref().filter(|_| now < self.since + self.length)
+    }
+}
+
+/// Returns the name of the lease of a host.
+pub(super) fn lease_of_host(host: &str) -> Option<LeaseName> {
+    LeaseName::new(&format!("{host}{HOST_SUFFIX}"), 0, 1)
+}
+
+/// Returns whether a lease is that of a host.
+pub(super) fn is_of_host(lease: &LeaseName) -> bool {
+    lease.controller().ends_with(HOST_SUFFIX)
+}
+
+impl Roster {
+    pub(super) fn new(times: &Times) -> Self {
+        let (hosts, placed) = Default::default();
+        Self { hosts, placed, balancer: Balancer::new(times.settle_time()) }
+    }
+
+    /// Adds a lease that this host keeps or waits for.
+    pub(super) fn add(&mut self, lease: &LeaseName) {
+        if !is_of_host(lease) {
+            self.placed.entry(lease.clone()).or_default();
+        }
+    }
+
+    /// Removes a lease of [`Roster::add`].
+    pub(super) fn remove(&mut self, lease: &LeaseName) {
+        self.placed.remove(lease);
+    }
+
+    /// Takes a record that the store showed.
+    pub(super) fn observe(&mut self, now: Duration, lease: &LeaseName, observation: &Observation) {
+        let seen = match observation {
+            Observation::Absent { .. } => None,
+            Observation::Present(record) => Some(SeenRecord {
+                version: record.version,
+                holder: record.holder.clone(),
+                length: record.length,
+                since: now,
+            }),
+        };
+        let is_newer = |known: Option<&SeenRecord>| match (known, &seen) {
+            (Some(known), Some(seen)) => seen.version > known.version,
+            _ => true,
+        };
+        if is_of_host(lease) {
+            match seen {
+                Some(seen) if self.hosts.get(lease).is_none_or(|known| seen.version > known.version) => {
+                    if self.hosts.len() >= HOSTS_MAX {
+                        self.hosts.retain(|_, known| known.live_holder(now).is_some());
+                    }
+                    if self.hosts.len() < HOSTS_MAX || self.hosts.contains_key(lease) {
+                        self.hosts.insert(lease.clone(), seen);
+                    }
+                }
+                Some(_) => {}
+                None => drop(self.hosts.remove(lease)),
+            }
+        } else if let Some(known) = self.placed.get_mut(lease)
+            && is_newer(known.as_ref())
+        {
+            *known = seen;
+        }
+    }
+
+    /// Returns the hosts that renew their leases.
+    pub(super) fn members(&self, now: Duration) -> Vec<Member> {
+        let live = self.hosts.values().filter_map(|seen| seen.live_holder(now));
+        live.map(|identity| Member { identity: identity.clone(), weight: WEIGHT }).collect()
+    }
+
+    /// Returns the leases with their live holders.
+    pub(super) fn placed(&self, now: Duration) -> Vec<Placement> {
+        let placement = |(lease, seen): (&LeaseName, &Option<SeenRecord>)| Placement {
+            lease: lease.clone(),
+            holder: seen.as_ref().and_then(|seen| seen.live_holder(now)).cloned(),
+            cost: 0,
+        };
+        self.placed.iter().map(placement).collect()
+    }
+
+    /// Returns the hosts that renew leases. A host that holds some and has released its own gives them away.
+    pub(super) fn hosts(&self, now: Duration) -> Vec<SharingHost> {
+        let mut found: BTreeMap<Identity, SharingHost> = BTreeMap::new();
+        for Member { identity, .. } in self.members(now) {
+            let host = SharingHost { identity: identity.clone(), is_draining: false, leases: Vec::new() };
+            found.insert(identity, host);
+        }
+        for Placement { lease, holder, .. } in self.placed(now) {
+            let Some(identity) = holder else { continue };
+            let draining = || SharingHost { identity: identity.clone(), is_draining: true, leases: Vec::new() };
+            found.entry(identity.clone()).or_insert_with(draining).leases.push(lease);
+        }
+        found.into_values().collect()
+    }
+
+    /// Returns the place of this host among those that try a free lease, from 0.
+    pub(super) fn rank(&self, now: Duration, host: &Identity, lease: &LeaseName) -> u32 {
+        let mut members = self.members(now);
+        if members.iter().all(|member| member.identity != *host) {
+            members.push(Member { identity: host.clone(), weight: WEIGHT });
+        }
+        let place = ranking(&members, lease).iter().position(|member| member.identity == *host);
+        place.and_then(|place| u32::try_from(place).ok()).unwrap_or_default()
+    }
+
+    /// Returns the lease that this host gives away now.
+    pub(super) fn next_move(&mut self, now: Duration, host: &Identity) -> Option<Move> {
+        let (members, placed) = (self.members(now), self.placed(now));
+        self.balancer.next_move(now, host, &members, &placed)
+    }
+
+    /// Returns the host that shall be next when this one gives a lease up.
+    pub(super) fn receiver(&self, now: Duration, host: &Identity, lease: &LeaseName) -> Option<Identity> {
+        receiver(host, &self.members(now), &self.placed(now), lease)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+use std::time::Duration;
+
+use homeostat_fleet::{Epoch, Identity, LeaseName, Observation, Record, Times, Version};
+
+use super::{HOSTS_MAX, Roster, SharingHost, lease_of_host};
+
+const LENGTH: Duration = Duration::from_secs(15);
+
+fn held(version: u64, holder: &str) -> Observation {
+    Observation::Present(Record {
+        version: Version(version),
+        holder: Some(Identity::new(holder)),
+        epoch: Epoch(version),
+        length: LENGTH,
+        preferred_holder: None,
+        transitions: 0,
+    })
+}
+
+fn shard(number: u32) -> LeaseName {
+    LeaseName::new("web", number, 4).unwrap()
+}
+
+/// A roster with hosts `a` and `b`, which saw four shards of `a` at a time.
+fn roster(now: Duration) -> Roster {
+    let mut roster = Roster::new(&Times::default());
+    for (version, host) in [(1, "a"), (2, "b")] {
+        roster.observe(now, &lease_of_host(host).unwrap(), &held(version, &format!("{host}_1")));
+    }
+    for number in 0..4 {
+        roster.add(&shard(number));
+        roster.observe(now, &shard(number), &held(10, "a_1"));
+    }
+    roster
+}
+
+#[test]
+fn a_host_that_does_not_renew_is_no_member() {
+    let roster = roster(Duration::ZERO);
+    assert_eq!(roster.members(LENGTH / 2).len(), 2);
+    assert!(roster.members(LENGTH).is_empty());
+    assert!(roster.placed(LENGTH).iter().all(|placed| placed.holder.is_none()));
+}
+
+#[test]
+fn the_first_host_of_the_ranking_tries_a_free_lease_at_once() {
+    let (mut ranks, now) = (Vec::new(), Duration::ZERO);
+    for host in ["a_1", "b_1"] {
+        ranks.push(roster(now).rank(now, &Identity::new(host), &shard(0)));
+    }
+    ranks.sort_unstable();
+    assert_eq!(ranks, [0, 1]);
+}
+
+#[test]
+fn a_host_with_all_leases_gives_one_to_a_host_without() {
+    let (mut now, a, b) = (Duration::ZERO, Identity::new("a_1"), Identity::new("b_1"));
+    let (mut of_a, mut of_b) = (roster(now), roster(now));
+    let mut moved = None;
+    for version in 11..60 {
+        now += Duration::from_secs(2);
+        for roster in [&mut of_a, &mut of_b] {
+            roster.observe(now, &lease_of_host("a").unwrap(), &held(version, "a_1"));
+            roster.observe(now, &lease_of_host("b").unwrap(), &held(version, "b_1"));
+            (0..4).for_each(|number| roster.observe(now, &shard(number), &held(version, "a_1")));
+        }
+        assert_eq!(of_b.next_move(now, &b), None);
+        moved = moved.or(of_a.next_move(now, &a));
+    }
+    assert_eq!(moved.map(|it| it.to), Some(b.clone()));
+    assert!(now > Times::default().settle_time());
+    assert_eq!(of_a.receiver(now, &a, &shard(0)), Some(b));
+}
+
+#[test]
+fn a_host_that_has_released_its_own_lease_gives_the_others_away() {
+    let mut roster = roster(Duration::ZERO);
+    let Observation::Present(record) = held(20, "a_1") else { unreachable!() };
+    let released = Observation::Present(Record { holder: None, ..record });
+    let shown = |roster: &Roster| -> Vec<(String, bool, usize)> {
+        let row = |host: SharingHost| (host.identity.to_string(), host.is_draining, host.leases.len());
+        roster.hosts(Duration::ZERO).into_iter().map(row).collect()
+    };
+    assert_eq!(shown(&roster), [("a_1".to_owned(), false, 4), ("b_1".to_owned(), false, 0)]);
+    roster.observe(Duration::ZERO, &lease_of_host("a").unwrap(), &released);
+    assert_eq!(shown(&roster), [("a_1".to_owned(), true, 4), ("b_1".to_owned(), false, 0)]);
+    (0..4).for_each(|number| roster.observe(Duration::ZERO, &shard(number), &released));
+    assert_eq!(shown(&roster), [("b_1".to_owned(), false, 0)]);
+}
+
+#[test]
+fn an_older_record_changes_nothing() {
+    let mut roster = roster(Duration::ZERO);
+    roster.observe(Duration::ZERO, &shard(0), &held(9, "b_1"));
+    assert_eq!(roster.placed(Duration::ZERO)[0].holder, Some(Identity::new("a_1")));
+}
+
+#[test]
+fn hosts_without_end_are_not_remembered() {
+    let mut roster = Roster::new(&Times::default());
+    for number in 0..3 * HOSTS_MAX as u64 {
+        let name = lease_of_host(&format!("h{number}")).unwrap();
+        roster.observe(Duration::ZERO, &name, &held(number + 1, "x_1"));
+    }
+    assert_eq!(roster.hosts.len(), HOSTS_MAX);
+}

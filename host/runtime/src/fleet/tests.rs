@@ -1,0 +1,199 @@
+//! Several hosts of one process over the leases of one store, in virtual time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use homeostat_component::layers::{Terms, WriteEnd};
+use homeostat_component::{Call, EntryPoint, StoreError};
+use homeostat_fixtures::{FaultyStore, MemoryLeases, memory_store};
+use homeostat_fleet::{LeaseName, ShardBy, Shards, Times};
+use homeostat_store::{Key, Kind};
+use homeostat_testing::{eventually, soon};
+use tokio::time::{self, Instant};
+
+use super::{Fleet, FleetOptions, GateEntry, Placement, PlacementSpec};
+use crate::Stores;
+use crate::stores::tests::two;
+
+const DRAIN: Duration = Duration::from_secs(10);
+
+fn kind() -> Kind {
+    Kind::new("far.dev", "v1", "Widget")
+}
+
+fn key(name: &str) -> Key {
+    Key::new(kind(), "default", name)
+}
+
+fn call(name: &str) -> Call {
+    Call { id: 1, controller: "web".into(), entry: EntryPoint::Reconcile, key: Some(key(name)) }
+}
+
+fn web() -> LeaseName {
+    LeaseName::new("web", 0, 1).unwrap()
+}
+
+/// A host with the controller `web`.
+struct TestHost {
+    fleet: Arc<Fleet>,
+    placement: Placement,
+}
+
+/// The store of all hosts of a test, and their leases.
+struct Shared {
+    stores: Stores,
+    leases: MemoryLeases,
+    start: Instant,
+}
+
+impl Shared {
+    fn new() -> Self {
+        let (bus, leases) = (FaultyStore::over(memory_store()), MemoryLeases::default());
+        bus.share(Arc::new(leases.clone()));
+        Self { stores: two(memory_store(), bus), leases, start: Instant::now() }
+    }
+
+    fn host(&self, name: &str, spec: PlacementSpec) -> TestHost {
+        let start = self.start;
+        let clock = Arc::new(move || start.elapsed());
+        let fleet = Fleet { clock, ..Fleet::new(FleetOptions::new(Some(name), FleetOptions::LENGTH_DEFAULT)) };
+        let fleet = Arc::new(fleet);
+        let placement = Placement::new(&fleet, &self.stores, "web", &kind(), spec);
+        placement.begin(DRAIN).unwrap();
+        TestHost { fleet, placement }
+    }
+}
+
+impl TestHost {
+    async fn holds(&self) {
+        soon(self.placement.wait_until_held()).await;
+    }
+
+    fn is_holder(&self) -> bool {
+        self.placement.held().is_some_and(|held| !held.is_empty())
+    }
+
+    /// Lets a worker in.
+    fn enter(&self) -> GateEntry {
+        match self.placement.enter(&key("a")) {
+            GateEntry::Inside(pass) => GateEntry::Inside(pass),
+            GateEntry::Free | GateEntry::Refused => panic!("this host does not hold the lease"),
+        }
+    }
+
+    fn epoch(&self) -> Result<Option<u64>, StoreError> {
+        self.placement.term(&call("a"), Some(&kind())).map(|term| term.fence.map(|fence| fence.epoch))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_has_the_fence_of_its_lease_and_of_no_other_store() {
+    let shared = Shared::new();
+    let host = shared.host("a", PlacementSpec::Singleton);
+    assert!(matches!(host.epoch(), Err(StoreError::Unavailable(_))));
+    host.holds().await;
+    assert!(host.epoch().unwrap().is_some());
+    let near = Kind::new("near.dev", "v1", "Widget");
+    assert_eq!(host.placement.term(&call("a"), Some(&near)).unwrap().fence, None);
+    assert_eq!(host.placement.term(&call("a"), None).unwrap().timeout, Times::default().in_flight_max);
+}
+
+/// C7: A host gives its lease up after its worker has ended, and another host begins at once.
+#[tokio::test(start_paused = true)]
+async fn a_host_that_leaves_hands_over_after_its_worker_has_ended() {
+    let shared = Shared::new();
+    let a = shared.host("a", PlacementSpec::Singleton);
+    a.holds().await;
+    let b = shared.host("b", PlacementSpec::Singleton);
+    let worker = a.enter();
+    let leaving = async {
+        time::sleep(Duration::from_secs(2)).await;
+        assert!(!b.is_holder() && a.epoch().is_ok(), "the worker still writes");
+        drop(worker);
+    };
+    let (before, first) = (Instant::now(), a.epoch().unwrap());
+    tokio::join!(a.placement.leave(), leaving);
+    b.holds().await;
+    assert!(before.elapsed() < Duration::from_secs(3), "{:?}", before.elapsed());
+    assert!(a.epoch().is_err() && b.epoch().unwrap() > first);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_leaves_waits_for_a_write_that_may_still_arrive() {
+    let shared = Shared::new();
+    let a = shared.host("a", PlacementSpec::Singleton);
+    a.holds().await;
+    let b = shared.host("b", PlacementSpec::Singleton);
+    a.placement.ended(&call("a"), WriteEnd::Unanswered);
+    let before = Instant::now();
+    a.placement.leave().await;
+    b.holds().await;
+    assert!(before.elapsed() >= a.fleet.times.in_flight_max, "{:?}", before.elapsed());
+}
+
+/// C7: A holder that cannot renew its lease stops before another host can begin.
+#[tokio::test(start_paused = true)]
+async fn a_holder_without_its_store_stops_before_another_host_begins() {
+    let shared = Shared::new();
+    let a = shared.host("a", PlacementSpec::Singleton);
+    a.holds().await;
+    let b = shared.host("b", PlacementSpec::Singleton);
+    // The other host has seen the record.
+    time::sleep(Times::default().retry_period * 2).await;
+    let GateEntry::Inside(pass) = a.enter() else { panic!("it holds the lease") };
+    shared.leases.set_away(true);
+    soon(pass.lost()).await;
+    assert!(a.epoch().is_err() && !b.is_holder());
+    drop(pass);
+    shared.leases.set_away(false);
+    eventually("a holder", async || (a.is_holder() || b.is_holder()).then_some(())).await;
+    assert!(a.is_holder() != b.is_holder());
+}
+
+/// C7: A host whose write was refused begins a new term after its workers have ended.
+#[tokio::test(start_paused = true)]
+async fn a_fenced_write_ends_the_term() {
+    let shared = Shared::new();
+    let a = shared.host("a", PlacementSpec::Singleton);
+    a.holds().await;
+    let (GateEntry::Inside(pass), first) = (a.enter(), a.epoch().unwrap()) else { panic!("it holds the lease") };
+    a.placement.ended(&call("a"), WriteEnd::Fenced);
+    soon(pass.lost()).await;
+    drop(pass);
+    // Nobody else holds it: the host begins a new term.
+    a.holds().await;
+    assert!(a.epoch().unwrap() > first);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drained_host_gives_its_leases_away_and_takes_none() {
+    let shared = Shared::new();
+    let a = shared.host("a", PlacementSpec::Singleton);
+    a.holds().await;
+    let b = shared.host("b", PlacementSpec::Singleton);
+    a.fleet.set_drains(true);
+    b.holds().await;
+    b.placement.leave().await;
+    time::sleep(Times::default().length * 4).await;
+    assert!(!a.is_holder() && shared.leases.holder(&web()).is_none());
+    a.fleet.set_drains(false);
+    a.holds().await;
+}
+
+/// C7: Each key of a sharded controller belongs to exactly one host.
+#[tokio::test(start_paused = true)]
+async fn a_key_runs_on_the_host_that_holds_its_shard() {
+    let shared = Shared::new();
+    let spec = PlacementSpec::Sharded(Shards::new(4, ShardBy::Key).unwrap());
+    let a = shared.host("a", spec);
+    eventually("all shards", async || (a.placement.held()?.len() == 4).then_some(())).await;
+    let b = shared.host("b", spec);
+    eventually("two shards on each host", async || {
+        (a.placement.held()?.len() == 2 && b.placement.held()?.len() == 2).then_some(())
+    })
+    .await;
+    let names: Vec<String> = (0..64).map(|number| format!("r{number}")).collect();
+    for name in &names {
+        assert!(a.placement.has(&key(name)) != b.placement.has(&key(name)), "{name}");
+    }
+}
