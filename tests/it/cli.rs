@@ -66,6 +66,9 @@ fn every_command_says_what_it_does() {
         "stores check",
         "stores copy",
         "stores prune",
+        "hosts",
+        "drain",
+        "uncordon",
     ];
     let mut text = String::new();
     for command in commands {
@@ -166,7 +169,7 @@ fn get_shows_the_printer_columns_of_a_definition() {
     assert!(words(&all)[1].starts_with(&["default", "crontab.stable.example.com/nightly", "@daily"]), "{all}");
     assert!(all.contains("\n\nNAME "), "controllers have no namespace: {all}");
     let wide = host.ask(&["get", "controllers", "-o", "wide"]).stdout;
-    assert!(words(&wide)[0].ends_with(&["AGE", "CONCURRENCY", "DIGEST", "MESSAGE"]), "{wide}");
+    assert!(words(&wide)[0].ends_with(&["AGE", "CONCURRENCY", "DIGEST", "LEASES", "MESSAGE"]), "{wide}");
 
     let (file, server) = (scratch.path().join("watch.txt"), format!("unix:{}/host.sock", scratch.path().display()));
     let mut watch = Command::new(homeostat());

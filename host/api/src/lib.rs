@@ -36,6 +36,7 @@ mod error;
 mod event_cache;
 mod events;
 mod health;
+mod hosts;
 mod key_verbs;
 mod limiter;
 mod limits;

@@ -19,7 +19,8 @@ use crate::request::RequestContext;
 use crate::state::Api;
 use crate::status::Failure;
 use crate::{
-    access, backup, body, controllers, discovery, health, limits, negotiate, openapi, record_stream, resources, stores,
+    access, backup, body, controllers, discovery, health, hosts, limits, negotiate, openapi, record_stream, resources,
+    stores,
 };
 
 /// Answers the requests of all connections. Clones share one state.
@@ -82,6 +83,9 @@ fn router(api: Arc<Api>) -> Router {
         .route("/homeostat/v1/stores/{name}/accept", post(stores::accept).fallback(only_post))
         .route("/homeostat/v1/stores/{name}/copy", post(stores::copy).fallback(only_post))
         .route("/homeostat/v1/stores/{name}/prune", post(stores::prune).fallback(only_post))
+        .route("/homeostat/v1/hosts", get(hosts::answer))
+        .route("/homeostat/v1/drain", post(hosts::drain).fallback(only_post))
+        .route("/homeostat/v1/uncordon", post(hosts::uncordon).fallback(only_post))
         .route("/homeostat/v1/events", get(record_stream::events))
         .route("/homeostat/v1/logs", get(record_stream::logs))
         .route("/homeostat/v1/costs", get(record_stream::costs))

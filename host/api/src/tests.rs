@@ -154,6 +154,7 @@ mod collections;
 mod dialect;
 mod dressed;
 mod guarded;
+mod hosts;
 mod stores;
 mod versions;
 

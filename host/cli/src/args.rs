@@ -4,7 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::bench::BenchArgs;
 use crate::commands::{
-    apply, backup, control, delete, describe, events, get, grants, keys, kubeconfig, logs, queue, rollout, stores, top,
+    apply, backup, control, delete, describe, events, get, grants, hosts, keys, kubeconfig, logs, queue, rollout,
+    stores, top,
 };
 use crate::compile::CompileArgs;
 use crate::dev::DevArgs;
@@ -55,6 +56,9 @@ pub(crate) enum Command {
     Queue(queue::Args),
     Top(top::Args),
     Stores(stores::Args),
+    Hosts(hosts::HostsArgs),
+    Drain(hosts::DrainArgs),
+    Uncordon(hosts::UncordonArgs),
     Grants(grants::Args),
     Kubeconfig(kubeconfig::Args),
     Backup(backup::Args),

@@ -54,7 +54,8 @@ mod watcher;
 
 use args::{Args, Command};
 use commands::{
-    apply, backup, control, delete, describe, events, get, grants, keys, kubeconfig, logs, queue, rollout, stores, top,
+    apply, backup, control, delete, describe, events, get, grants, hosts, keys, kubeconfig, logs, queue, rollout,
+    stores, top,
 };
 use serve::LogFormat;
 use terminal::{Log, Screen, Style};
@@ -137,6 +138,9 @@ async fn run(command: Command, global: global::Global) -> anyhow::Result<ExitCod
         Command::Queue(args) => queue::run(args, &global).await,
         Command::Top(args) => top::run(args, &global).await,
         Command::Stores(args) => stores::run(args, &global).await,
+        Command::Hosts(args) => hosts::list(args, &global).await,
+        Command::Drain(args) => hosts::drain(args, &global).await,
+        Command::Uncordon(args) => hosts::uncordon(args, &global).await,
         Command::Rollout(args) => rollout::run(args, &global).await,
         Command::Enqueue(args) => keys::enqueue(args, &global).await,
         Command::Retry(args) => keys::retry(args, &global).await,

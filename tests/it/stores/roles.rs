@@ -143,6 +143,9 @@ fn a_host_asks_for_the_rights_of_the_printed_role_alone_and_misses_each() {
         let fewer = without(&role, missing);
         let changed = cluster.request("PUT", &format!("{ROLES}/clusterroles/kubelet"), Some(&fewer));
         assert_eq!(changed.status, 200, "{changed:?}");
+        // The next run of the host creates its leases anew.
+        let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases");
+        assert_eq!(cluster.request("DELETE", &leases, None).status, 200);
         live = live.restart();
         let pod = format!("without-{at}");
         create_pod(cluster, &pod);

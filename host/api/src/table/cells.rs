@@ -148,6 +148,13 @@ pub(super) fn controller_state(document: &Value) -> Value {
     }
 }
 
+/// Returns how many leases of a controller this host holds, and how many there are: `2/8`. `<none>` without leases.
+pub(super) fn controller_leases(document: &Value) -> Value {
+    let leases = document.pointer("/status/leases").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let held = leases.iter().filter(|lease| lease["isHeld"] == true).count();
+    if leases.is_empty() { "<none>".into() } else { format!("{held}/{}", leases.len()).into() }
+}
+
 /// Returns the message of a controller, or the reason why its definition is not loaded.
 pub(super) fn controller_message(document: &Value) -> Value {
     match text(document, "/status/message") {

@@ -101,6 +101,7 @@ fn controller() -> Vec<TableColumn> {
         age(),
         wide("Concurrency", "integer", count("/status/concurrency")),
         wide("Digest", "string", computed(|document| cells::short_digest(document, "/status/digest"))),
+        wide("Leases", "string", computed(cells::controller_leases)),
         wide("Message", "string", computed(cells::controller_message)),
     ]
 }

@@ -115,6 +115,7 @@ fn a_controller_shows_its_queue() {
         "state": "ready", "manages": { "group": "apps", "version": "v1", "name": "Deployment" }, "revision": 4,
         "reconciles": 12, "failures": 1, "counts": { "waiting": 2, "ready": 3, "running": 1, "parked": 0 },
         "generation": 2, "concurrency": 8, "digest": "sha256:0123456789abcdef",
+        "leases": [{ "shard": 0, "isHeld": true }, { "shard": 1, "isHeld": false }],
     } });
     let table = table("homeostat.dev", "Controller", None);
     let mut expected = owned(&[
@@ -134,6 +135,7 @@ fn a_controller_shows_its_queue() {
     expected.extend(owned(&[
         ("Concurrency", 8.into()),
         ("Digest", text("sha256:0123456789ab")),
+        ("Leases", text("1/2")),
         ("Message", text("<none>")),
     ]));
     assert_eq!(cells(&table, &document, true), expected);

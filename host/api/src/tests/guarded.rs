@@ -68,8 +68,9 @@ async fn a_read_token_cannot_write() {
     let of_controller = |part: &str| format!("/apis/homeostat.dev/v1alpha1/controllers/a/{part}");
     let verbs = ["suspend", "queue/enqueue", "queue/retry", "queue/cancel", "queue/postpone", "queue/expedite"];
     let verbs = verbs.map(|part| ("POST", of_controller(part)));
-    let others = [("DELETE", DEPLOYMENTS), ("PUT", "/version"), ("POST", "/homeostat/v1/stores/home/accept")];
-    for (method, path) in others.map(|(method, path)| (method, path.to_owned())).into_iter().chain(verbs) {
+    let own = ["stores/home/accept", "drain", "uncordon"].map(|part| ("POST", format!("/homeostat/v1/{part}")));
+    let others = [("DELETE", DEPLOYMENTS), ("PUT", "/version")].map(|(method, path)| (method, path.to_owned()));
+    for (method, path) in others.into_iter().chain(own).chain(verbs) {
         let path = &path;
         let refused = answer(ask(&server, method, path, "alice-may-only-read").await).await;
         assert_eq!((refused.code, &refused.body["reason"]), (403, &json!("Forbidden")), "{path}");

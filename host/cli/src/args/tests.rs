@@ -22,6 +22,9 @@ fn commands_read_as_people_type_them() {
         "homeostat queue postpone controller/deployments deployment/web --after 10m",
         "homeostat queue -n red cancel deployments deployment web",
         "homeostat queue controller/cancel",
+        "homeostat hosts -o wide",
+        "homeostat drain --wait 1m30s",
+        "homeostat uncordon",
         "homeostat enqueue deployment web --after 1h30m --priority high --controller deployments -o json",
     ] {
         let parsed = Args::try_parse_from(line.split(' '));
@@ -37,6 +40,7 @@ fn commands_read_as_people_type_them() {
         "homeostat enqueue deployment web --priority urgent",
         "homeostat enqueue deployment web --after soon",
         "homeostat run x --instances 0",
+        "homeostat drain --wait soon",
         "homeostat dev x --instances 4097",
     ] {
         assert!(Args::try_parse_from(line.split(' ')).is_err(), "{line}");

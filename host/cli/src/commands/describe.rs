@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use homeostat_api::age;
+use homeostat_runtime::manifest;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -54,7 +55,8 @@ fn page(document: &Value, now: Timestamp) -> anyhow::Result<String> {
         }
     }
     let status: Map<String, Value> = document["status"].as_object().cloned().unwrap_or_default();
-    block(&mut page, "status", &status.into_iter().filter(|(name, _)| name != "conditions").collect())?;
+    block(&mut page, "status", &status.into_iter().filter(|(name, _)| !has_table(document, name)).collect())?;
+    section(&mut page, "Leases", &leases(document));
     section(&mut page, "Conditions", &conditions(document, now));
     Ok(page)
 }
@@ -134,6 +136,27 @@ fn conditions(document: &Value, now: Timestamp) -> Table {
         let since = cell("/lastTransitionTime");
         let since = if since.is_empty() { "-".to_owned() } else { age::since(&since, now) };
         table.row(vec![cell("/type"), cell("/status"), cell("/reason"), since, cell("/message")]);
+    }
+    table
+}
+
+/// Returns whether a field of the status has a table of its own.
+fn has_table(document: &Value, field: &str) -> bool {
+    field == "conditions" || (field == "leases" && text(document, "/kind") == manifest::KIND)
+}
+
+/// Returns the leases of a controller, as the asked host sees them.
+fn leases(document: &Value) -> Table {
+    let mut table = Table::new(["SHARD", "STORE", "HOLDER", "HELD", "EPOCH", "ERROR"]);
+    let leases = document.pointer("/status/leases").and_then(Value::as_array);
+    for lease in leases.into_iter().flatten().filter(|_| has_table(document, "leases")) {
+        let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
+        let number = |field: &str| lease[field].as_u64().map_or_else(|| "-".to_owned(), |number| number.to_string());
+        let held = if lease["isHeld"] == true { "yes" } else { "-" };
+        let (store, holder, error) = (text(lease, "/store"), text(lease, "/holder"), text(lease, "/error"));
+        let cells =
+            [number("shard"), or_dash(store), or_dash(holder), held.to_owned(), number("epoch"), or_dash(error)];
+        table.row(cells.into());
     }
     table
 }

@@ -41,6 +41,35 @@ Conditions:
 }
 
 #[test]
+fn a_controller_shows_its_leases_as_a_table() {
+    let document = json!({
+        "apiVersion": "homeostat.dev/v1alpha1", "kind": "Controller", "metadata": { "name": "web" },
+        "status": {
+            "state": "Ready",
+            "leases": [
+                { "shard": 0, "store": "bus", "holder": "a_1", "isHeld": true, "epoch": 7 },
+                { "shard": 1, "store": "bus", "isHeld": false, "error": "refused" },
+            ],
+        },
+    });
+    let expected = "\
+Status:
+  state: Ready
+Leases:
+  SHARD   STORE   HOLDER   HELD   EPOCH   ERROR
+  0       bus     a_1      yes    7       -
+  1       bus     -        -      -       refused
+";
+    let shown = page(&document, Timestamp::now()).unwrap();
+    assert!(shown.ends_with(expected), "{shown}");
+    // The leases of any other kind are a part of its status.
+    let mut other = document.clone();
+    other["kind"] = "Flat".into();
+    let shown = page(&other, Timestamp::now()).unwrap();
+    assert!(shown.contains("  leases:\n") && !shown.contains("Leases:"), "{shown}");
+}
+
+#[test]
 fn empty_fields_have_no_line() {
     let page =
         page(&json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "a" } }), Timestamp::now()).unwrap();

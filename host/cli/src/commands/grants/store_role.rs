@@ -5,8 +5,8 @@
 //! is read and written by the subresource `scale`, for clients of the host's API. The right to change the whole resource
 //! includes that.
 //!
-//! The lease of a controller lives beside the resources that it watches. The host reads and replaces that lease alone.
-//! It lists, watches and creates leases, for which Kubernetes has no limit to names.
+//! The leases of a controller and of the host live beside the resources that it watches. Their names depend on the shards
+//! and on the host, and Kubernetes has no pattern for names. So the rules hold for all leases of the namespace.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,7 +66,7 @@ impl Roles {
         let events: Subject = ("events.k8s.io".to_owned(), BTreeSet::new());
         add(&mut places, "", events, vec!["create", "patch"], "events");
         if watches {
-            add_leases(controller, &mut places);
+            add_leases(&mut places);
         }
         self.documents.extend(places.into_iter().map(|(namespace, rules)| role(controller, &namespace, rules)));
     }
@@ -106,12 +106,10 @@ impl Roles {
     }
 }
 
-/// Adds the rules for the lease of a controller.
-fn add_leases(controller: &str, places: &mut BTreeMap<String, Rules>) {
-    let own = BTreeSet::from([format!("homeostat-{controller}")]);
-    for (names, verbs) in [(own, vec!["get", "update"]), (BTreeSet::new(), vec!["list", "watch", "create"])] {
-        add(places, "", ("coordination.k8s.io".to_owned(), names), verbs, "leases");
-    }
+/// Adds the rule for the leases of a controller and of the host.
+fn add_leases(places: &mut BTreeMap<String, Rules>) {
+    let subject: Subject = ("coordination.k8s.io".to_owned(), BTreeSet::new());
+    add(places, "", subject, vec!["get", "list", "watch", "create", "update"], "leases");
 }
 
 fn add(

@@ -128,8 +128,7 @@ fn a_role_for_a_store_has_the_requests_of_the_host_for_the_kinds_that_live_there
     };
     let everywhere = vec![
         r#"["deployments","replicasets"] ["list","watch"]"#.to_owned(),
-        r#"["leases"] ["list","watch","create"]"#.to_owned(),
-        r#"["leases"] ["get","update"] ["homeostat-web"]"#.to_owned(),
+        r#"["leases"] ["get","list","watch","create","update"]"#.to_owned(),
         r#"["events"] ["create","patch"]"#.to_owned(),
     ];
     let in_blue = vec![
@@ -143,8 +142,7 @@ fn a_role_for_a_store_has_the_requests_of_the_host_for_the_kinds_that_live_there
         r#"["secrets"] ["get","create","update","patch","delete"]"#.to_owned(),
         r#"["secrets"] ["list","watch"]"#.to_owned(),
         r#"["secrets/status"] ["patch"]"#.to_owned(),
-        r#"["leases"] ["list","watch","create"]"#.to_owned(),
-        r#"["leases"] ["get","update"] ["homeostat-web"]"#.to_owned(),
+        r#"["leases"] ["get","list","watch","create","update"]"#.to_owned(),
         r#"["events"] ["create","patch"]"#.to_owned(),
     ];
     assert_eq!(of("other"), [(json!("ClusterRole"), secrets)]);

@@ -1,0 +1,144 @@
+//! `homeostat hosts`: lists the hosts of a fleet with the leases that they hold. `homeostat drain` and
+//! `homeostat uncordon`: give the leases of one host to others, and end that.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use homeostat_runtime::manifest::Span;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::time;
+
+use crate::client::Client;
+use crate::document::text;
+use crate::exit;
+use crate::global::{Format, Global};
+use crate::output::{self, table::Table};
+
+/// List the hosts that share stores with this one, with the leases that they hold
+///
+/// A controller whose kind lives in a store that several hosts share works on the host that holds its lease. With
+/// shards it has one lease for each of them, as `web/3-of-8`. Leases are shown for the controllers of this host. A
+/// host that was killed is listed until its leases have run out.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct HostsArgs {}
+
+/// Give all leases of this host to other hosts, for example before an upgrade
+///
+/// Running reconciles have 10 s to finish. The host takes no other lease until it starts again, or until
+/// `homeostat uncordon`. If no other host has a controller, its keys wait meanwhile. Controllers without leases go on: those with the placement `every-host`, and those whose kind lives in a
+/// store of this host alone.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct DrainArgs {
+    /// Wait until this host holds no lease, for this time at most
+    #[arg(long, value_name = "SPAN")]
+    wait: Option<Span>,
+}
+
+/// End the drain of this host: it takes leases again
+///
+/// Leases that other hosts hold stay with them, except those that are moved so that the load evens out.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct UncordonArgs {}
+
+/// The time between two looks at the leases of a host that drains.
+const LOOK_PERIOD: Duration = Duration::from_millis(100);
+
+/// Runs `homeostat hosts`.
+///
+/// # Errors
+/// When the host cannot answer.
+pub(crate) async fn list(_: HostsArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    let format = global.format(&[Format::Table, Format::Wide, Format::Json, Format::Yaml, Format::Name])?;
+    let items = hosts(&Client::new(global)?).await?;
+    let list = || json!({ "apiVersion": "homeostat.dev/v1alpha1", "kind": "HostList", "items": &items });
+    output::print(&match format {
+        Format::Json => output::json(&list()),
+        Format::Yaml => output::yaml(&list())?,
+        Format::Name => items.iter().map(|item| format!("host/{}\n", text(item, "/name"))).collect(),
+        Format::Table | Format::Wide => table(&items, format == Format::Wide),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs `homeostat drain`.
+///
+/// # Errors
+/// When the host cannot answer, or still holds leases at the end of the wait.
+pub(crate) async fn drain(args: DrainArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    let DrainArgs { wait } = args;
+    global.format(&[Format::Table])?;
+    let client = Client::new(global)?;
+    client.send(Method::POST, "/homeostat/v1/drain", "application/json", "").await?;
+    let items = hosts(&client).await?;
+    let (name, mut held) = (text(this(&items)?, "/name").to_owned(), leases(this(&items)?));
+    if items.iter().all(|item| item["isThis"] == true || item["isDraining"] == true) {
+        output::eprint("no other host is known that takes leases: those of this host stay free\n");
+    }
+    let Some(Span(wait)) = wait else {
+        output::print(&format!("host/{name} drains\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let Ok(drained) = time::timeout(wait, wait_until_drained(&client, &mut held)).await else {
+        let (wait, held) = (Span(wait), held.join(", "));
+        return Err(exit::failed(format!("host {name} still drains after {wait}: it holds {held}")));
+    };
+    drained?;
+    output::print(&format!("host/{name} drained\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs `homeostat uncordon`.
+///
+/// # Errors
+/// When the host cannot answer.
+pub(crate) async fn uncordon(_: UncordonArgs, global: &Global) -> anyhow::Result<ExitCode> {
+    global.format(&[Format::Table])?;
+    let client = Client::new(global)?;
+    client.send(Method::POST, "/homeostat/v1/uncordon", "application/json", "").await?;
+    output::print(&format!("host/{} uncordoned\n", text(this(&hosts(&client).await?)?, "/name")))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Looks at the leases of this host until it holds none. `held` has the last ones.
+async fn wait_until_drained(client: &Client, held: &mut Vec<String>) -> anyhow::Result<()> {
+    loop {
+        *held = leases(this(&hosts(client).await?)?);
+        if held.is_empty() {
+            return Ok(());
+        }
+        time::sleep(LOOK_PERIOD).await;
+    }
+}
+
+async fn hosts(client: &Client) -> anyhow::Result<Vec<Value>> {
+    let mut answer = client.get("/homeostat/v1/hosts").await?;
+    Ok(answer["items"].as_array_mut().map(std::mem::take).unwrap_or_default())
+}
+
+fn this(items: &[Value]) -> anyhow::Result<&Value> {
+    let this = items.iter().find(|item| item["isThis"] == true);
+    this.ok_or_else(|| exit::internal("the host does not list itself"))
+}
+
+fn leases(item: &Value) -> Vec<String> {
+    item["leases"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn table(items: &[Value], is_wide: bool) -> String {
+    let wide = is_wide.then_some("IDENTITY");
+    let mut table = Table::new(["NAME", "THIS", "STATE", "LEASES"].into_iter().chain(wide));
+    for item in items {
+        let this = if item["isThis"] == true { "yes" } else { "-" };
+        let state = if item["isDraining"] == true { "Draining" } else { "Active" };
+        let leases = leases(item);
+        let leases = if leases.is_empty() { "-".to_owned() } else { leases.join(",") };
+        let mut cells = vec![text(item, "/name").to_owned(), this.to_owned(), state.to_owned(), leases];
+        cells.extend(is_wide.then(|| text(item, "/identity").to_owned()));
+        table.row(cells);
+    }
+    table.to_string()
+}
+
+#[cfg(test)]
+mod tests;
