@@ -6,9 +6,6 @@ use std::path::Path;
 
 use homeostat_tests::repository;
 
-/// The one promise without a test, as its feature does not exist yet.
-const LATER: &str = "C7";
-
 /// A test that shows some promises.
 #[derive(Debug, PartialEq)]
 struct Shows {
@@ -144,18 +141,12 @@ fn promise(line: &str) -> Option<&str> {
 /// Returns the document with these tests below each promise, and the problems of promises.
 fn written(document: &str, mut tests: BTreeMap<String, BTreeSet<String>>) -> (String, Vec<String>) {
     let (mut text, mut wrong) = (String::new(), Vec::new());
-    let lines: Vec<&str> = document.lines().filter(|line| !line.starts_with("  * `")).collect();
-    for (number, line) in lines.iter().enumerate() {
+    for line in document.lines().filter(|line| !line.starts_with("  * `")) {
         text.push_str(&format!("{line}\n"));
         let Some(promise) = promise(line) else { continue };
         let shown = tests.remove(promise).unwrap_or_default();
-        let is_later = lines.get(number + 1).is_some_and(|next| next.starts_with("  * later: "));
-        if is_later && promise != LATER {
-            wrong.push(format!("{promise} cannot wait"));
-        }
-        if shown.is_empty() != is_later {
-            let what = if is_later { "is for later, and shown by tests" } else { "is shown by no test" };
-            wrong.push(format!("{promise} {what}"));
+        if shown.is_empty() {
+            wrong.push(format!("{promise} is shown by no test"));
         }
         text.extend(shown.iter().map(|test| format!("  * `{test}`\n")));
     }
@@ -221,7 +212,7 @@ fn a_promise_is_read_from_a_doc_comment_despite_attributes_in_between() {
 
 #[test]
 fn a_promise_without_a_test_and_a_test_of_an_unknown_promise_are_reported() {
-    let document = "* **Q1** One.\n  * `gone.rs::old`\n* **Q2** Two.\n* **C7** Three.\n  * later: leases\n";
+    let document = "* **Q1** One.\n  * `gone.rs::old`\n* **Q2** Two.\n";
     let tests = [("Q1", "a.rs::one"), ("Q99", "a.rs::two")];
     let tests = tests.map(|(promise, test)| (promise.to_owned(), BTreeSet::from([test.to_owned()])));
     let (text, wrong) = written(document, tests.into());
