@@ -276,7 +276,7 @@ fn a_controller_runs_on_one_of_three_hosts() {
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 #[test]
 fn a_host_that_ends_hands_its_controllers_over() {
-    let fleet = Fleet::new("fleet-release", "1h");
+    let fleet = Fleet::new("fleet-release", "10m");
     fleet.service.release_all();
     let members = vec![fleet.start("a"), fleet.start("b")];
     members[0].create(&fleet.fetcher("one"));
@@ -294,7 +294,7 @@ fn a_host_that_ends_hands_its_controllers_over() {
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 #[test]
 fn a_host_that_drains_gives_its_controllers_to_another_one() {
-    let fleet = Fleet::new("fleet-drain", "1h");
+    let fleet = Fleet::new("fleet-drain", "60s");
     let members = vec![fleet.start("a"), fleet.start("b")];
     members[0].create(&fleet.fetcher("one"));
     let first = fleet.service.first_of(&["a", "b"]);
