@@ -1,4 +1,4 @@
-//! Several hosts that share a bucket of NATS: who works on a controller, and what happens when the holder ends.
+//! Several hosts that share a bucket of NATS or a cluster: the host that works on a controller, and its end.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};

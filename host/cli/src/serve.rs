@@ -146,10 +146,6 @@ fn lease_duration(text: &str) -> Result<Span, String> {
 }
 
 impl HostArgs {
-    fn fleet_options(&self) -> FleetOptions {
-        FleetOptions::new(self.host_name.as_deref(), self.lease_duration.0)
-    }
-
     /// Returns the options of the engine, which keeps compiled components below `data`.
     ///
     /// # Errors
@@ -281,10 +277,12 @@ impl FolderHost {
         open_files::raise_limit();
         let policy = signatures.as_deref().map(Policy::read).transpose().context("cannot read the signature policy")?;
         let registry = registry::registry(Some(data.join(layout::PULLED)))?;
-        let OpenStores { stores, backups, skipped } = open_stores(args, &data).await?;
+        let fleet = FleetOptions::new(args.host_name.as_deref(), args.lease_duration.0);
+        let OpenStores { stores, backups, skipped } = open_stores(args, &fleet, &data).await?;
         let engine = Engine::new(args.engine_options(&data)?).context("cannot start the WebAssembly engine")?;
         let metrics = Metrics::default();
-        let options = host_options(args, Options::with_stores(engine, stores), &metrics, screen);
+        let options = Options { fleet, ..Options::with_stores(engine, stores) };
+        let options = host_options(args, options, &metrics, screen);
         let host = Host::start(options).await.context("cannot start the host")?;
         let code = Components::new(data.join(COMPONENTS), folder.clone(), registry, policy);
         let manifests = Folder::new(folder, skipped, host.clone(), screen.clone(), code);
@@ -365,10 +363,10 @@ struct OpenStores {
 }
 
 /// Opens the host's own store and all others, and waits for them if that was asked for.
-async fn open_stores(args: &HostArgs, data: &Path) -> Result<OpenStores> {
+async fn open_stores(args: &HostArgs, fleet: &FleetOptions, data: &Path) -> Result<OpenStores> {
     let mut stores_config = StoresConfig::find(args.stores.as_deref(), &args.folder, args.secrets.as_deref())?;
     if let Some(file) = &mut stores_config {
-        file.limit_writes(args.fleet_options().times.in_flight_max);
+        file.limit_writes(fleet.times.in_flight_max);
     }
     let skipped = stores_config.as_ref().map(|file| file.path().to_owned());
     let (home, backups) = store::open(args.store, data).await?;
@@ -391,7 +389,6 @@ fn host_options(args: &HostArgs, options: Options, metrics: &Metrics, screen: &S
         queue_error_bytes_max,
         controllers_max,
         collects_across_stores: true,
-        fleet: args.fleet_options(),
         ..options
     };
     if let Some(folder) = &args.secrets {

@@ -75,6 +75,19 @@ impl Shards {
 }
 
 impl LeaseName {
+    /// The end of the name of the lease of a host, in the place of the controller. No controller has a dot in its name.
+    pub const HOST_SUFFIX: &str = ".host";
+
+    /// Returns the name of the lease by which the others know a host.
+    pub fn of_host(host: &str) -> Self {
+        Self { controller: format!("{host}{}", Self::HOST_SUFFIX).into(), shard: 0, count: 1 }
+    }
+
+    /// Returns whether this is the lease of a host.
+    pub fn is_of_host(&self) -> bool {
+        self.count == 1 && self.controller.ends_with(Self::HOST_SUFFIX)
+    }
+
     /// Returns the name of the lease of a shard; `None` when the controller has no such shard.
     pub fn new(controller: &str, shard: u32, count: u32) -> Option<Self> {
         let is_shard = shard < count && count <= SHARDS_MAX;

@@ -67,11 +67,14 @@ pub enum TimesError {
 
 impl Default for Times {
     fn default() -> Self {
-        Self::of_length(Duration::from_secs(15))
+        Self::of_length(Self::LENGTH_DEFAULT)
     }
 }
 
 impl Times {
+    /// The default length. Source: client-go.
+    pub const LENGTH_DEFAULT: Duration = Duration::from_secs(15);
+
     /// Returns times in the proportions of the defaults for a lease of this length.
     pub fn of_length(length: Duration) -> Self {
         let part = |fifteenths: u32| length * fifteenths / 15;

@@ -37,9 +37,6 @@ use crate::settings::{ClusterSettings, is_label};
 
 /// The version of the kind.
 const VERSION: &str = "v1";
-/// The end of the name of the lease of a host.
-const HOST_SUFFIX: &str = ".host";
-
 /// The beginning of the name of each record.
 const PREFIX: &str = "homeostat-";
 
@@ -248,8 +245,7 @@ fn kind() -> ServedKind {
 fn record_name(lease: &LeaseName) -> Result<String> {
     let name = lease.controller();
     // Nothing but a host has a dot in its name, and no shard ends like a host.
-    let is_host =
-        || lease.count() == 1 && name.ends_with(HOST_SUFFIX) && name.len() <= 63 && name.split('.').all(is_label);
+    let is_host = || lease.is_of_host() && name.len() <= 63 && name.split('.').all(is_label);
     if !is_label(name) && !is_host() {
         let reason = format!("must be a DNS label of at most 63 bytes, but is {name:?}");
         return Err(Error::invalid("controller", reason));
@@ -264,7 +260,7 @@ fn record_name(lease: &LeaseName) -> Result<String> {
 fn lease_of(name: &str) -> Option<LeaseName> {
     let rest = name.strip_prefix(PREFIX)?;
     let (controller, shard, count) = match rest.rsplit_once('.') {
-        Some((controller, shard)) if !rest.ends_with(HOST_SUFFIX) => {
+        Some((controller, shard)) if !rest.ends_with(LeaseName::HOST_SUFFIX) => {
             let (shard, count) = shard.split_once("-of-")?;
             (controller, shard.parse().ok()?, count.parse().ok()?)
         }

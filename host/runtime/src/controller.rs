@@ -196,11 +196,6 @@ impl Controller {
         }
     }
 
-    /// Returns whether this host holds a lease of the controller, or needs none.
-    pub(crate) fn is_holder(&self) -> bool {
-        self.slot.placement.held().is_none_or(|held| !held.is_empty())
-    }
-
     /// Waits until the controller reconciles, or another host does. Returns `false` if it is being removed.
     pub(crate) async fn is_ready(&self) -> bool {
         tokio::select! {
@@ -314,7 +309,7 @@ impl Controller {
 
     fn readiness(&self) -> (ControllerState, Option<String>) {
         let unlisted = self.feeders.unsynced();
-        if !self.is_holder() {
+        if !self.slot.placement.is_holder() {
             (ControllerState::Standby, Some(self.slot.placement.standby_message()))
         } else if !self.lifecycle.has_started() {
             (ControllerState::Starting, Some("the start hook has not succeeded yet".into()))

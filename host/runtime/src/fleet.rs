@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use homeostat_fleet::{Identity, Times};
+use homeostat_fleet::{Identity, LeaseName, Times};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -51,8 +51,8 @@ pub struct FleetOptions {
 }
 
 impl FleetOptions {
-    /// The default length of a lease. Source: client-go.
-    pub const LENGTH_DEFAULT: Duration = Duration::from_secs(15);
+    /// The default length of a lease.
+    pub const LENGTH_DEFAULT: Duration = Times::LENGTH_DEFAULT;
 
     /// Returns the settings of a host with this name, by default that of the machine, and leases of this length.
     pub fn new(name: Option<&str>, length: Duration) -> Self {
@@ -110,8 +110,7 @@ impl Fleet {
 
     /// Starts to hold the lease of this host in a store, by which the others know it.
     fn keep_host(&self, room: &Arc<LeaseRoom>) -> homeostat_store::Result<LeaseKeeper> {
-        let unnamed = || homeostat_store::Error::invalid("host", "has no name");
-        let lease = roster::lease_of_host(self.identity.host()).ok_or_else(unnamed)?;
+        let lease = LeaseName::of_host(self.identity.host());
         let gate = Arc::new(ShardGate::new(lease, self, GateChanges::default()));
         LeaseKeeper::start(self, room, gate, Duration::ZERO)
     }

@@ -34,7 +34,6 @@ pub struct Host {
 
 struct Inner {
     context: Arc<Context>,
-    drain_deadline: Duration,
     controllers: RwLock<Controllers>,
     controllers_max: usize,
     /// Reconciles the `Controller` resources, once [`Host::run_controllers`] was called.
@@ -84,12 +83,11 @@ impl Host {
     /// [`Error::Store`] when the definitions cannot be read, [`Error::Component`] when the HTTP client cannot
     /// be built.
     pub async fn start(options: Options) -> Result<Self, Error> {
-        let Options { drain_deadline, controllers_max, collects_across_stores, .. } = options;
+        let Options { controllers_max, collects_across_stores, .. } = options;
         let context = Arc::new(Context::new(options)?);
         context.declare_stored().await?;
         let inner = Inner {
             context,
-            drain_deadline,
             controllers_max,
             controllers: RwLock::default(),
             reconciler: OnceLock::new(),
@@ -255,7 +253,7 @@ impl Host {
 
     /// Stops a detached controller.
     pub(crate) async fn stop_detached(&self, name: &str, controller: &Controller) -> RemovalReport {
-        let left = controller.stop(self.inner.drain_deadline, false).await;
+        let left = controller.stop(self.inner.context.drain_deadline, false).await;
         let mut controllers = self.inner.controllers.write();
         if controllers.leaving.get(name).is_some_and(CancellationToken::is_cancelled) {
             controllers.leaving.remove(name);

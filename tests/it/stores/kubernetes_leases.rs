@@ -16,7 +16,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::kubernetes::{cluster_settings, cluster_store, connected, document, namespace, settings_of, widgets};
-use super::lease_host::{LeaseHost, NEW, TIMES, Terms, acquired, lease, over};
+use super::lease_host::{LeaseHost, NEW, TIMES, Terms, acquired, lease, over, take_turns};
 
 /// Times with which a poll finds nothing while a test waits.
 const RARE: Times = Times {
@@ -92,28 +92,13 @@ async fn present(lease: &Arc<dyn LeaseRequests>) -> Record {
 async fn a_lease_in_a_cluster_passes_at_a_release_and_after_a_crash() {
     let leases = Leases::new().await;
     let (one, two) = (leases.host().await, leases.host().await);
-    let terms = Arc::new(Terms::default());
-    let a = LeaseHost::start(&one, "web", "a_1", TIMES, &terms);
-    let b = LeaseHost::start(&two, "web", "b_1", TIMES, &terms);
-    a.wants().await;
-    let first = a.holds().await;
-    b.wants().await;
-    let look = lease(&two, "web", "c_1");
-    let renewed = || async { Some(present(&look).await).filter(|record| record.version.0 > first.0) };
-    let record = eventually("a renewal", renewed).await;
-    assert_eq!((record.epoch, record.holder), (first, Some(Identity::new("a_1"))));
-    a.gives_up(Some("b_1")).await;
-    a.has_lost().await;
-    let second = b.holds().await;
-    assert!(second > first);
-    let crashed = SystemTime::now();
-    drop(b);
-    a.wants().await;
-    let third = a.holds().await;
-    assert!(third > second);
-    let passed = crashed.elapsed().unwrap();
-    assert!(passed + TIMES.renew_deadline > TIMES.length, "the holder may have gone on until then");
-    terms.check();
+    take_turns(&one, &two, async |first| {
+        let look = lease(&two, "web", "c_1");
+        let renewed = || async { Some(present(&look).await).filter(|record| record.version.0 > first.0) };
+        let record = eventually("a renewal", renewed).await;
+        assert_eq!((record.epoch, record.holder), (first, Some(Identity::new("a_1"))));
+    })
+    .await;
     let spec = leases.record("/homeostat-web")["spec"].clone();
     assert_eq!((&spec["holderIdentity"], &spec["leaseTransitions"]), (&json!("a_1"), &json!(2)));
 }

@@ -315,3 +315,25 @@ impl Driver {
         }
     }
 }
+
+/// Two hosts take turns: the holder names the next host, and that one then crashes. `in_first` looks at the first term.
+pub(super) async fn take_turns<S: Upstream>(one: &Arc<S>, two: &Arc<S>, in_first: impl AsyncFnOnce(Epoch)) {
+    let terms = Arc::new(Terms::default());
+    let a = LeaseHost::start(one, "web", "a_1", TIMES, &terms);
+    let b = LeaseHost::start(two, "web", "b_1", TIMES, &terms);
+    a.wants().await;
+    let first = a.holds().await;
+    b.wants().await;
+    in_first(first).await;
+    a.gives_up(Some("b_1")).await;
+    a.has_lost().await;
+    let second = b.holds().await;
+    assert!(second > first);
+    let crashed = Instant::now();
+    drop(b);
+    a.wants().await;
+    let third = a.holds().await;
+    assert!(third > second);
+    assert!(crashed.elapsed() + TIMES.renew_deadline > TIMES.length, "the holder may have gone on until then");
+    terms.check();
+}

@@ -80,7 +80,7 @@ pub trait Terms: Send + Sync + 'static {
 /// The term of a lease, as a write needs it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct WriteTerm {
-    /// What the store of the kind compares; `None` where it compares nothing.
+    /// The term that the store of the kind compares; `None` where the store compares none.
     pub fence: Option<Fence>,
     /// The write is given up after this time: another host may begin soon after.
     pub timeout: Duration,
@@ -91,13 +91,13 @@ pub struct WriteTerm {
 pub enum WriteEnd {
     /// The store has answered.
     Answered,
-    /// The store has not answered, or nobody waited for its answer: the write may still arrive.
+    /// The store has not answered, or the caller has not waited for its answer: the write may still arrive.
     Unanswered,
     /// The store has refused it: another term has begun.
     Fenced,
 }
 
-/// A write that is on its way. Dropping it says that nobody waits for its answer.
+/// A write that is on its way. Dropping it says that the caller does not wait for its answer.
 struct WriteOnItsWay<'a> {
     terms: &'a dyn Terms,
     call: &'a Call,

@@ -103,7 +103,7 @@ impl Controller {
     ) -> Result<LoadedVersion, Error> {
         let next = self.load(before, definition, anew).await?;
         if next.generation != before.generation {
-            if self.is_holder() {
+            if self.slot.placement.is_holder() {
                 self.run_start_hook(&next).await.map_err(Error::StartHook)?;
             } else if self.lifecycle.has_started() {
                 // A host without a lease runs the hook when it has one.

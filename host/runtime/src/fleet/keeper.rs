@@ -43,7 +43,7 @@ impl LeaseKeeper {
         let (seen, leave, ended) = (Arc::default(), CancellationToken::new(), CancellationToken::new());
         room.add(&gate.lease, KeeperEntry { events: events.clone(), seen: Arc::clone(&seen) });
         let seed = xxhash_rust::xxh3::xxh3_64(format!("{identity} {}", gate.lease).as_bytes());
-        let keeping = Keeping {
+        let task = KeeperTask {
             room: Arc::clone(room),
             machine: Lease::new(identity.clone(), *times, seed),
             times: *times,
@@ -59,11 +59,11 @@ impl LeaseKeeper {
         let (room, own, leaves, end) = (Arc::clone(room), events.clone(), leave.clone(), fleet.end.clone());
         let done = ended.clone();
         fleet.tasks.spawn(async move {
-            let name = keeping.gate.lease.clone();
-            let gate = Arc::clone(&keeping.gate);
+            let name = task.gate.lease.clone();
+            let gate = Arc::clone(&task.gate);
             let _guard = done.drop_guard();
-            end.run_until_cancelled(keeping.run(inputs, leaves)).await;
-            // Whatever ended the keeper, nothing works under the lease any more.
+            end.run_until_cancelled(task.run(inputs, leaves)).await;
+            // No worker runs under the lease after its keeper.
             gate.abort();
             room.remove(&name, &own);
         });
@@ -89,7 +89,7 @@ impl LeaseKeeper {
 }
 
 /// The task of a keeper.
-struct Keeping {
+struct KeeperTask {
     room: Arc<LeaseRoom>,
     machine: Lease,
     times: Times,
@@ -105,7 +105,7 @@ struct Keeping {
     request_error: Option<String>,
 }
 
-impl Keeping {
+impl KeeperTask {
     /// Keeps the lease until it is given up for good.
     async fn run(mut self, mut inputs: mpsc::Receiver<Event>, leave: CancellationToken) {
         self.step(Event::Candidacy(self.room.candidacy(&self.gate.lease)));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use homeostat_fleet::{Event, Identity, LeaseName, Move, Observation, Times};
+use homeostat_fleet::{Event, Identity, LeaseName, Member, Move, Observation, Times};
 use homeostat_store::LeaseStore;
 use homeostat_workqueue::Backoff;
 use parking_lot::Mutex;
@@ -91,21 +91,23 @@ impl LeaseRoom {
 
     /// Returns how long after a lease is free this host tries to acquire it; `None` for never.
     pub(super) fn candidacy(&self, lease: &LeaseName) -> Option<Duration> {
-        let (state, now) = (self.state.lock(), (self.clock)());
-        if state.drains {
-            return None;
-        }
+        let state = self.state.lock();
+        self.candidacy_among(&state, &state.roster.candidates((self.clock)(), &self.identity), lease)
+    }
+
+    fn candidacy_among(&self, state: &RoomState, candidates: &[Member], lease: &LeaseName) -> Option<Duration> {
         // The lease of a host has one candidate.
-        let rank = if roster::is_of_host(lease) { 0 } else { state.roster.rank(now, &self.identity, lease) };
-        Some(self.times.retry_period / 4 * rank)
+        let rank = if lease.is_of_host() { 0 } else { roster::rank(candidates, &self.identity, lease) };
+        (!state.drains).then(|| self.times.retry_period / 4 * rank)
     }
 
     /// Returns the host that shall be next when this one gives a lease up; `None` for the lease of a host.
     pub(super) fn receiver(&self, lease: &LeaseName) -> Option<Identity> {
-        if roster::is_of_host(lease) {
-            return None;
-        }
-        self.state.lock().roster.receiver((self.clock)(), &self.identity, lease)
+        self.receiver_among(&self.state.lock(), (self.clock)(), lease)
+    }
+
+    fn receiver_among(&self, state: &RoomState, now: Duration, lease: &LeaseName) -> Option<Identity> {
+        if lease.is_of_host() { None } else { state.roster.receiver(now, &self.identity, lease) }
     }
 
     /// Gives all leases of this host away and takes no other one, or takes leases again.
@@ -118,8 +120,7 @@ impl LeaseRoom {
     pub(super) fn hosts(&self) -> Vec<SharingHost> {
         let (state, now) = (self.state.lock(), (self.clock)());
         // Of its own leases this host knows more than their records.
-        let is_held =
-            |(name, keeper): &(&LeaseName, &KeeperEntry)| !roster::is_of_host(name) && keeper.seen.lock().is_held;
+        let is_held = |(name, keeper): &(&LeaseName, &KeeperEntry)| !name.is_of_host() && keeper.seen.lock().is_held;
         let own = state.keepers.iter().filter(is_held).map(|(name, _)| name.clone()).collect();
         let this = SharingHost { identity: self.identity.clone(), is_draining: state.drains, leases: own };
         let others = state.roster.hosts(now).into_iter().filter(|host| host.identity != self.identity);
@@ -212,13 +213,16 @@ impl LeaseRoom {
 
     /// Tells each keeper when this host tries its lease.
     fn send_candidacies(&self) {
-        let keepers: Vec<_> = self.state.lock().keepers.clone().into_iter().collect();
-        for (name, KeeperEntry { events: keeper, .. }) in keepers {
-            let candidacy = self.candidacy(&name);
+        let state = self.state.lock();
+        let now = (self.clock)();
+        let candidates = state.roster.candidates(now, &self.identity);
+        for (name, KeeperEntry { events: keeper, .. }) in &state.keepers {
+            let candidacy = self.candidacy_among(&state, &candidates, name);
             // A full channel gets the next one.
             let _full = keeper.try_send(Event::Candidacy(candidacy));
             if candidacy.is_none() {
-                let _full = keeper.try_send(Event::Release { preferred_holder: self.receiver(&name) });
+                let _full =
+                    keeper.try_send(Event::Release { preferred_holder: self.receiver_among(&state, now, name) });
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The placement of one controller: on which hosts its keys run, and what this host holds of it.
+//! The placement of one controller: the hosts on which its keys run, and the leases that this host holds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +64,7 @@ pub struct LeaseStatus {
     pub error: Option<String>,
 }
 
-/// What this host holds of one controller.
+/// The leases of one controller on this host.
 pub(crate) struct Placement {
     /// `None` where no other host can have its keys.
     leased: Option<LeasedPlacement>,
@@ -161,12 +161,17 @@ impl Placement {
         Some(leased.gates.iter().filter(|gate| gate.is_open()).map(|gate| gate.lease.shard()).collect())
     }
 
+    /// Returns whether this host holds a lease of the controller, or needs none.
+    pub(crate) fn is_holder(&self) -> bool {
+        self.leased.as_ref().is_none_or(|leased| leased.gates.iter().any(|gate| gate.is_open()))
+    }
+
     /// Returns the number of leases of the controller.
     pub(crate) fn count(&self) -> usize {
         self.leased.as_ref().map_or(0, |leased| leased.gates.len())
     }
 
-    /// Returns a number that changes with every change of what this host holds.
+    /// Returns a number that changes with every change of the leases of the controller.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.leased.as_ref().map_or_else(|| watch::Sender::new(0).subscribe(), |leased| leased.changes.subscribe())
     }
@@ -176,7 +181,7 @@ impl Placement {
     /// *Cancel safety*: nothing is lost.
     pub(crate) async fn wait_until_held(&self) {
         let mut changes = self.changes();
-        while self.held().is_some_and(|held| held.is_empty()) {
+        while !self.is_holder() {
             if changes.changed().await.is_err() {
                 return std::future::pending().await;
             }

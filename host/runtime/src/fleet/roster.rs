@@ -13,9 +13,6 @@ use homeostat_fleet::{
     Balancer, Identity, LeaseName, Member, Move, Observation, Placement, Times, Version, ranking, receiver,
 };
 
-/// The end of the name of the lease of a host. No controller has a name with a dot.
-const HOST_SUFFIX: &str = ".host";
-
 /// Hosts at most; further ones are not counted.
 const HOSTS_MAX: usize = 1024;
 
@@ -55,16 +52,6 @@ impl SeenRecord {
     }
 }
 
-/// Returns the name of the lease of a host.
-pub(super) fn lease_of_host(host: &str) -> Option<LeaseName> {
-    LeaseName::new(&format!("{host}{HOST_SUFFIX}"), 0, 1)
-}
-
-/// Returns whether a lease is that of a host.
-pub(super) fn is_of_host(lease: &LeaseName) -> bool {
-    lease.controller().ends_with(HOST_SUFFIX)
-}
-
 impl Roster {
     pub(super) fn new(times: &Times) -> Self {
         let (hosts, placed) = Default::default();
@@ -73,7 +60,7 @@ impl Roster {
 
     /// Adds a lease that this host keeps or waits for.
     pub(super) fn add(&mut self, lease: &LeaseName) {
-        if !is_of_host(lease) {
+        if !lease.is_of_host() {
             self.placed.entry(lease.clone()).or_default();
         }
     }
@@ -98,23 +85,26 @@ impl Roster {
             (Some(known), Some(seen)) => seen.version > known.version,
             _ => true,
         };
-        if is_of_host(lease) {
-            match seen {
-                Some(seen) if self.hosts.get(lease).is_none_or(|known| seen.version > known.version) => {
-                    if self.hosts.len() >= HOSTS_MAX {
-                        self.hosts.retain(|_, known| known.live_holder(now).is_some());
-                    }
-                    if self.hosts.len() < HOSTS_MAX || self.hosts.contains_key(lease) {
-                        self.hosts.insert(lease.clone(), seen);
-                    }
-                }
-                Some(_) => {}
-                None => drop(self.hosts.remove(lease)),
+        if !lease.is_of_host() {
+            if let Some(known) = self.placed.get_mut(lease)
+                && is_newer(known.as_ref())
+            {
+                *known = seen;
             }
-        } else if let Some(known) = self.placed.get_mut(lease)
-            && is_newer(known.as_ref())
-        {
-            *known = seen;
+            return;
+        }
+        if !is_newer(self.hosts.get(lease)) {
+            return;
+        }
+        let Some(seen) = seen else {
+            self.hosts.remove(lease);
+            return;
+        };
+        if self.hosts.len() >= HOSTS_MAX {
+            self.hosts.retain(|_, known| known.live_holder(now).is_some());
+        }
+        if self.hosts.len() < HOSTS_MAX || self.hosts.contains_key(lease) {
+            self.hosts.insert(lease.clone(), seen);
         }
     }
 
@@ -149,14 +139,13 @@ impl Roster {
         found.into_values().collect()
     }
 
-    /// Returns the place of this host among those that try a free lease, from 0.
-    pub(super) fn rank(&self, now: Duration, host: &Identity, lease: &LeaseName) -> u32 {
+    /// Returns the hosts that try a free lease: the members, and this host in any case.
+    pub(super) fn candidates(&self, now: Duration, host: &Identity) -> Vec<Member> {
         let mut members = self.members(now);
         if members.iter().all(|member| member.identity != *host) {
             members.push(Member { identity: host.clone(), weight: WEIGHT });
         }
-        let place = ranking(&members, lease).iter().position(|member| member.identity == *host);
-        place.and_then(|place| u32::try_from(place).ok()).unwrap_or_default()
+        members
     }
 
     /// Returns the lease that this host gives away now.
@@ -169,6 +158,12 @@ impl Roster {
     pub(super) fn receiver(&self, now: Duration, host: &Identity, lease: &LeaseName) -> Option<Identity> {
         receiver(host, &self.members(now), &self.placed(now), lease)
     }
+}
+
+/// Returns the place of a host among those that try a free lease, from 0.
+pub(super) fn rank(candidates: &[Member], host: &Identity, lease: &LeaseName) -> u32 {
+    let place = ranking(candidates, lease).iter().position(|member| member.identity == *host);
+    place.and_then(|place| u32::try_from(place).ok()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -160,7 +160,7 @@ async fn a_fenced_write_ends_the_term() {
     a.placement.ended(&call("a"), WriteEnd::Fenced);
     soon(pass.lost()).await;
     drop(pass);
-    // Nobody else holds it: the host begins a new term.
+    // No other host holds it: the host begins a new term.
     a.holds().await;
     assert!(a.epoch().unwrap() > first);
 }

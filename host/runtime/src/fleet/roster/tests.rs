@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use homeostat_fleet::{Epoch, Identity, LeaseName, Observation, Record, Times, Version};
 
-use super::{HOSTS_MAX, Roster, SharingHost, lease_of_host};
+use super::{HOSTS_MAX, Roster, SharingHost, rank};
 
 const LENGTH: Duration = Duration::from_secs(15);
 
@@ -25,7 +25,7 @@ fn shard(number: u32) -> LeaseName {
 fn roster(now: Duration) -> Roster {
     let mut roster = Roster::new(&Times::default());
     for (version, host) in [(1, "a"), (2, "b")] {
-        roster.observe(now, &lease_of_host(host).unwrap(), &held(version, &format!("{host}_1")));
+        roster.observe(now, &LeaseName::of_host(host), &held(version, &format!("{host}_1")));
     }
     for number in 0..4 {
         roster.add(&shard(number));
@@ -46,7 +46,8 @@ fn a_host_that_does_not_renew_is_no_member() {
 fn the_first_host_of_the_ranking_tries_a_free_lease_at_once() {
     let (mut ranks, now) = (Vec::new(), Duration::ZERO);
     for host in ["a_1", "b_1"] {
-        ranks.push(roster(now).rank(now, &Identity::new(host), &shard(0)));
+        let (roster, host) = (roster(now), Identity::new(host));
+        ranks.push(rank(&roster.candidates(now, &host), &host, &shard(0)));
     }
     ranks.sort_unstable();
     assert_eq!(ranks, [0, 1]);
@@ -60,8 +61,8 @@ fn a_host_with_all_leases_gives_one_to_a_host_without() {
     for version in 11..60 {
         now += Duration::from_secs(2);
         for roster in [&mut of_a, &mut of_b] {
-            roster.observe(now, &lease_of_host("a").unwrap(), &held(version, "a_1"));
-            roster.observe(now, &lease_of_host("b").unwrap(), &held(version, "b_1"));
+            roster.observe(now, &LeaseName::of_host("a"), &held(version, "a_1"));
+            roster.observe(now, &LeaseName::of_host("b"), &held(version, "b_1"));
             (0..4).for_each(|number| roster.observe(now, &shard(number), &held(version, "a_1")));
         }
         assert_eq!(of_b.next_move(now, &b), None);
@@ -82,7 +83,7 @@ fn a_host_that_has_released_its_own_lease_gives_the_others_away() {
         roster.hosts(Duration::ZERO).into_iter().map(row).collect()
     };
     assert_eq!(shown(&roster), [("a_1".to_owned(), false, 4), ("b_1".to_owned(), false, 0)]);
-    roster.observe(Duration::ZERO, &lease_of_host("a").unwrap(), &released);
+    roster.observe(Duration::ZERO, &LeaseName::of_host("a"), &released);
     assert_eq!(shown(&roster), [("a_1".to_owned(), true, 4), ("b_1".to_owned(), false, 0)]);
     (0..4).for_each(|number| roster.observe(Duration::ZERO, &shard(number), &released));
     assert_eq!(shown(&roster), [("b_1".to_owned(), false, 0)]);
@@ -99,7 +100,7 @@ fn an_older_record_changes_nothing() {
 fn hosts_without_end_are_not_remembered() {
     let mut roster = Roster::new(&Times::default());
     for number in 0..3 * HOSTS_MAX as u64 {
-        let name = lease_of_host(&format!("h{number}")).unwrap();
+        let name = LeaseName::of_host(&format!("h{number}"));
         roster.observe(Duration::ZERO, &name, &held(number + 1, "x_1"));
     }
     assert_eq!(roster.hosts.len(), HOSTS_MAX);
