@@ -263,12 +263,12 @@ impl Lease {
                 };
             }
             (RequestKind::Release, Answer::Stored { .. }) => self.wait(now),
-            (RequestKind::Read, _) => self.next_at = now + self.spread(self.times.retry_period / 2),
+            (RequestKind::Read, _) => self.next_at = now + self.spread(self.times.error_wait()),
             (_, answer) => {
                 self.must_read = true;
                 // A conflict has told that the store answers, so the next look is soon.
-                let wait = self.times.retry_period / if answer == Answer::Conflict { 8 } else { 2 };
-                self.next_at = now + self.spread(wait);
+                let wait = self.times.error_wait();
+                self.next_at = now + self.spread(if answer == Answer::Conflict { wait / 4 } else { wait });
             }
         }
     }

@@ -75,14 +75,18 @@ impl Times {
     /// The default length. Source: client-go.
     pub const LENGTH_DEFAULT: Duration = Duration::from_secs(15);
 
-    /// Returns times in the proportions of the defaults for a lease of this length.
+    /// The longest timeout of a request, and the longest wait after one without an answer, for long leases.
+    const ANSWER_WAIT_MAX: Duration = Duration::from_secs(10);
+
+    /// Returns times in the proportions of the defaults for a lease of this length. A request of a long lease waits no
+    /// longer for its answer than that of a lease of 50 s.
     pub fn of_length(length: Duration) -> Self {
         let part = |fifteenths: u32| length * fifteenths / 15;
         Self {
             length,
             renew_deadline: part(10),
             retry_period: part(2),
-            request_timeout: part(3),
+            request_timeout: part(3).min(Self::ANSWER_WAIT_MAX),
             in_flight_max: part(4),
         }
     }
@@ -95,6 +99,11 @@ impl Times {
     pub fn renew_deadline_max(&self) -> Duration {
         let earliest = self.length * 100 / (100 + DRIFT_PERCENT);
         earliest.saturating_sub(self.in_flight_max) * (100 - DRIFT_PERCENT) / 100
+    }
+
+    /// Returns the wait after a request without an answer.
+    pub(crate) fn error_wait(&self) -> Duration {
+        (self.retry_period / 2).min(Self::ANSWER_WAIT_MAX)
     }
 
     /// Returns how long members and holders stay the same before a lease moves: 30 s with the defaults.

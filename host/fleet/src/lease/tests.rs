@@ -416,3 +416,15 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_host_asks_soon_again_for_a_long_lease_when_a_request_has_no_answer() {
+    let times = Times::of_length(seconds(3600.0));
+    let mut lease = Lease::new(me(), times, 1);
+    let (_, request) = sent(&lease.step(seconds(0.0), Event::Candidacy(Some(Duration::ZERO))));
+    assert_eq!(request, Request::Read);
+    let (asked, id, request) = next_request(&mut lease, 25.0).expect("a request after the first one was lost");
+    assert_eq!(request, Request::Read);
+    answer(&mut lease, asked, id, Answer::Unknown);
+    assert!(next_request(&mut lease, asked + 12.5).is_some());
+}
