@@ -161,11 +161,13 @@ fn a_kind_with_2000_resources_moves_to_nats_and_back_and_its_controller_goes_on(
             let ended = folders.watch("greetings", revision);
             assert!(ended.contains("\"ERROR\"") && ended.contains("410"), "{revision}: {ended}");
         }
-        let revision = folders.revision("greetings");
         folders.apply(&host, &[greeting("g0", to)]);
+        host.until("greeting", "g0", "/status/message", &json!(format!("Hello, {to}!")));
+        // The controller watches the kind now, so the cache of the far store has the history since its list.
+        let revision = folders.revision("greetings");
+        folders.apply(&host, &[greeting("g1", to)]);
         let event = folders.watch("greetings", &revision);
         assert!(event.contains("\"MODIFIED\""), "{event}");
-        host.until("greeting", "g0", "/status/message", &json!(format!("Hello, {to}!")));
         let pruned = done(&host, &["stores", "prune", "demo.homeostat.dev/Greeting", "--from", from]);
         assert!(pruned.contains(&format!("2000 resources were removed from store {from}")), "{pruned}");
         assert_eq!(resources(&host, "greetings").len(), GREETINGS);
