@@ -73,15 +73,17 @@ async fn prepare(target: &Path, folder: &Path, works: &[Work], arguments: &Argum
     })
 }
 
-/// Runs every contender of a work once in each round.
+/// Runs every contender of a work once in each round. Each round begins with another one: what a contender leaves behind
+/// in a server or on the disk burdens each of them in turn.
 async fn measure(programs: &Programs, work: &Work, rounds: u32, of: &str) -> Result<Samples> {
     let mut samples = Samples::new();
     let server = match work.backend {
         Some(backend) => Some(backends::start(backend, &programs.disk).await?),
         None => None,
     };
+    let mut systems: Vec<&System> = [&OURS].into_iter().chain(&work.peers).collect();
     for round in 1..=rounds {
-        for system in [OURS].iter().chain(&work.peers) {
+        for system in &systems {
             tell(&format!("{of}: round {round} of {rounds}, {}", system.shown));
             let values = match &server {
                 Some(server) => server.run(programs, system, work).await,
@@ -89,12 +91,13 @@ async fn measure(programs: &Programs, work: &Work, rounds: u32, of: &str) -> Res
             };
             match values {
                 Ok(values) => samples.entry(system.name).or_default().push(values),
-                Err(error) if *system == OURS => {
+                Err(error) if **system == OURS => {
                     return Err(error.context(format!("{} failed at {}", system.shown, work.name)));
                 }
                 Err(error) => failed(system, work, &error),
             }
         }
+        systems.rotate_left(1);
     }
     Ok(samples)
 }
