@@ -432,3 +432,25 @@ fn shards_spread_over_the_hosts_and_keys_follow_them() {
     drop(b.stop());
     names.iter().for_each(|name| a.fetched_by(name, "a"));
 }
+
+/// C7: Hosts with different numbers of shards do not work at the same time.
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[test]
+fn the_number_of_shards_changes_when_the_last_host_with_the_former_one_has_left() {
+    let fleet = Fleet::new("fleet-resharded", "3s");
+    fleet.service.release_all();
+    let a = fleet.start_placed("a", &json!({"sharded": {"shards": 2}}));
+    a.create(&fleet.fetcher("one"));
+    a.fetched_by("one", "a");
+    let b = fleet.start_placed("b", &json!({"sharded": {"shards": 3}}));
+    b.is("Standby");
+    eventually_built("the reason", || {
+        b.controller()?["message"].as_str()?.contains("\"2-by-key\" are in force").then_some(())
+    });
+    b.create(&fleet.fetcher("two"));
+    a.fetched_by("two", "a");
+    assert_eq!(fleet.service.count("b"), 0);
+    drop(a.stop());
+    b.fetched_by("one", "b");
+    b.fetched_by("two", "b");
+}

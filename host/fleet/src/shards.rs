@@ -5,6 +5,7 @@ mod tests;
 
 use std::fmt;
 use std::num::NonZeroU32;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64;
@@ -74,6 +75,38 @@ impl Shards {
     }
 }
 
+/// As `8-by-key` and `8-by-namespace`. One shard is `1`, whatever selects it.
+impl fmt::Display for Shards {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.by {
+            _ if self.count() == 1 => f.write_str("1"),
+            ShardBy::Key => write!(f, "{}-by-key", self.count),
+            ShardBy::Namespace => write!(f, "{}-by-namespace", self.count),
+        }
+    }
+}
+
+/// Reads what `Display` writes, and nothing else.
+impl FromStr for Shards {
+    type Err = ShardsError;
+
+    fn from_str(text: &str) -> Result<Self, ShardsError> {
+        let (count, by) = match text.split_once("-by-") {
+            None => (text, ShardBy::Key),
+            Some((count, "key")) => (count, ShardBy::Key),
+            Some((count, "namespace")) => (count, ShardBy::Namespace),
+            Some(_) => return Err(ShardsError),
+        };
+        let shards = count.parse().ok().and_then(|count| Self::new(count, by));
+        shards.filter(|shards| shards.to_string() == text).ok_or(ShardsError)
+    }
+}
+
+/// A text that names no shards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be a number of shards, as `1`, `8-by-key` or `8-by-namespace`")]
+pub struct ShardsError;
+
 impl LeaseName {
     /// The end of the name of the lease of a host, in the place of the controller. No controller has a dot in its name.
     pub const HOST_SUFFIX: &str = ".host";
@@ -81,6 +114,19 @@ impl LeaseName {
     /// Returns the name of the lease by which the others know a host.
     pub fn of_host(host: &str) -> Self {
         Self { controller: format!("{host}{}", Self::HOST_SUFFIX).into(), shard: 0, count: 1 }
+    }
+
+    /// The end of the name of the record that says which shards of a controller are in force.
+    pub const SHARDS_SUFFIX: &str = ".shards";
+
+    /// Returns the name of the record that says which shards of a controller are in force.
+    pub fn of_shards(controller: &str) -> Self {
+        Self { controller: format!("{controller}{}", Self::SHARDS_SUFFIX).into(), shard: 0, count: 1 }
+    }
+
+    /// Returns whether this is such a record.
+    pub fn is_of_shards(&self) -> bool {
+        self.count == 1 && self.controller.ends_with(Self::SHARDS_SUFFIX)
     }
 
     /// Returns whether this is the lease of a host.
@@ -97,6 +143,16 @@ impl LeaseName {
     /// Returns the name of the controller.
     pub fn controller(&self) -> &str {
         &self.controller
+    }
+
+    /// Returns the name of the controller or host whose lease or record this is.
+    pub fn owner(&self) -> &str {
+        let suffix = match self {
+            _ if self.is_of_host() => Self::HOST_SUFFIX,
+            _ if self.is_of_shards() => Self::SHARDS_SUFFIX,
+            _ => "",
+        };
+        self.controller.strip_suffix(suffix).unwrap_or(&self.controller)
     }
 
     /// Returns the number of the shard, from 0.

@@ -102,7 +102,7 @@ impl Times {
     }
 
     /// Returns the wait after a request without an answer.
-    pub(crate) fn error_wait(&self) -> Duration {
+    pub fn error_wait(&self) -> Duration {
         (self.retry_period / 2).min(Self::ANSWER_WAIT_MAX)
     }
 

@@ -39,6 +39,8 @@ use crate::settings::{ClusterSettings, is_label};
 const VERSION: &str = "v1";
 /// The beginning of the name of each record.
 const PREFIX: &str = "homeostat-";
+/// The endings of names of records that are of no shard.
+const SUFFIXES: [&str; 2] = [LeaseName::HOST_SUFFIX, LeaseName::SHARDS_SUFFIX];
 
 /// The leases of a cluster.
 pub(crate) struct ClusterLeases(pub(crate) Arc<LeaseNamespace>);
@@ -122,7 +124,7 @@ impl ClusterLease {
     async fn create(&self, state: NewState<'_>) -> Result<Answer> {
         let what = self.write();
         let path = self.parameters().after(&self.leases.collection(&what).await?);
-        let document = record::created(&kind().kind, &self.name, self.lease.controller(), state, Timestamp::now());
+        let document = record::created(&kind().kind, &self.name, self.lease.owner(), state, Timestamp::now());
         self.send(Method::POST, path, &document, None, state.epoch).await
     }
 
@@ -138,7 +140,7 @@ impl ClusterLease {
         // A state that this host does not understand is never written over.
         current.record().map_err(|reason| unreadable(&self.lease, &reason))?;
         let path = self.parameters().after(&format!("{}/{}", self.leases.collection(&what).await?, self.name));
-        let document = current.replaced(self.lease.controller(), state, Timestamp::now());
+        let document = current.replaced(self.lease.owner(), state, Timestamp::now());
         self.send(Method::PUT, path, &document, Some(expected), state.epoch).await
     }
 
@@ -243,8 +245,8 @@ fn kind() -> ServedKind {
 /// # Errors
 /// `Invalid` for the name of a controller that is no DNS label, and of a host that is none with dots.
 fn record_name(lease: &LeaseName) -> Result<String> {
-    let name = lease.controller();
-    // Nothing but a host has a dot in its name, and no shard ends like a host.
+    let name = lease.owner();
+    // Nothing but a host has a dot in its name.
     let is_host = || lease.is_of_host() && name.len() <= 63 && name.split('.').all(is_label);
     if !is_label(name) && !is_host() {
         let reason = format!("must be a DNS label of at most 63 bytes, but is {name:?}");
@@ -260,7 +262,7 @@ fn record_name(lease: &LeaseName) -> Result<String> {
 fn lease_of(name: &str) -> Option<LeaseName> {
     let rest = name.strip_prefix(PREFIX)?;
     let (controller, shard, count) = match rest.rsplit_once('.') {
-        Some((controller, shard)) if !rest.ends_with(LeaseName::HOST_SUFFIX) => {
+        Some((controller, shard)) if !SUFFIXES.iter().any(|suffix| rest.ends_with(suffix)) => {
             let (shard, count) = shard.split_once("-of-")?;
             (controller, shard.parse().ok()?, count.parse().ok()?)
         }

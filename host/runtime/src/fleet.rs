@@ -15,6 +15,7 @@ mod keeper;
 mod lease_watch;
 mod placement;
 mod roster;
+mod sharding;
 #[cfg(test)]
 mod tests;
 
@@ -30,7 +31,7 @@ use tokio_util::task::TaskTracker;
 
 use gate::{GateChanges, ShardGate};
 pub use homeostat_fleet::LENGTH_MAX as LEASE_LENGTH_MAX;
-use keeper::LeaseKeeper;
+use keeper::{Candidacy, KeptLease, LeaseKeeper};
 use lease_watch::LeaseRoom;
 pub(crate) use placement::{GateEntry, Placement};
 pub use placement::{LeaseStatus, PlacementSpec};
@@ -58,8 +59,7 @@ impl FleetOptions {
     pub fn new(name: Option<&str>, length: Duration) -> Self {
         let name = name.map_or_else(machine_name, str::to_owned).to_ascii_lowercase();
         // A restart is another run, so another holder.
-        let random = uuid::Uuid::new_v4().simple().to_string();
-        Self { identity: Identity::new(&format!("{name}_{random}")), times: Times::of_length(length) }
+        Self { identity: new_identity(&name), times: Times::of_length(length) }
     }
 }
 
@@ -111,8 +111,17 @@ impl Fleet {
     /// Starts to hold the lease of this host in a store, by which the others know it.
     fn keep_host(&self, room: &Arc<LeaseRoom>) -> homeostat_store::Result<LeaseKeeper> {
         let lease = LeaseName::of_host(self.identity.host());
+        let requests = room.leases.lease(&lease, &self.identity, self.times.length)?;
         let gate = Arc::new(ShardGate::new(lease, self, GateChanges::default()));
-        LeaseKeeper::start(self, room, gate, Duration::ZERO)
+        let (identity, candidacy) =
+            (self.identity.clone(), Candidacy::Ranked { room: Arc::clone(room), sharding: None });
+        let lease = KeptLease { identity, requests, gate, candidacy, drain_deadline: Duration::ZERO };
+        Ok(LeaseKeeper::start(self, lease))
+    }
+
+    /// Returns another identity of this host, for a lease that it holds besides one of the same name.
+    fn other_identity(&self) -> Identity {
+        new_identity(self.identity.host())
     }
 
     /// Returns this host and those that share stores with it.
@@ -185,6 +194,11 @@ impl Fleet {
         self.tasks.close();
         self.tasks.wait().await;
     }
+}
+
+/// Returns an identity that no other process has, and no other keeper of this one.
+fn new_identity(host: &str) -> Identity {
+    Identity::new(&format!("{host}_{}", uuid::Uuid::new_v4().simple()))
 }
 
 /// Returns the time since the start of the machine, the time of its sleep included.

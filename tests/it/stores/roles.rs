@@ -103,9 +103,9 @@ fn bind(cluster: &Cluster, role: &Value) {
 }
 
 /// Waits until what the host says of a missing right is there.
-fn until_forbidden(live: &LiveHost) {
+fn until_forbidden((verb, resource): &Right, live: &LiveHost) {
     let says = |arguments: &[&str]| live.host.ask(arguments).stdout.to_lowercase().contains("forbidden");
-    eventually_built(&format!("the host to say what is forbidden; {}", live.host.stderr()), || {
+    eventually_built(&format!("the host to say that {verb} {resource} is forbidden; {}", live.host.stderr()), || {
         let controller = ["get", "controllers", "kubelet", "-o", "json"];
         (says(&["queue", "kubelet", "-o", "json"]) || says(&controller)).then_some(())
     });
@@ -151,7 +151,7 @@ fn a_host_asks_for_the_rights_of_the_printed_role_alone_and_misses_each() {
         create_pod(cluster, &pod);
         // Events are no part of the work.
         if used.contains(missing) && missing.1 != "events" {
-            until_forbidden(&live);
+            until_forbidden(missing, &live);
         } else {
             until_it_runs(cluster, &pod, &live);
         }

@@ -1,6 +1,6 @@
 use proptest::prelude::{ProptestConfig, proptest};
 
-use super::{SHARDS_MAX, ShardBy, Shards};
+use super::{LeaseName, SHARDS_MAX, ShardBy, Shards};
 
 /// These numbers are the same for ever: hosts of two versions share them.
 #[test]
@@ -30,6 +30,27 @@ fn a_lease_is_named_by_its_controller_and_its_shard() {
     let names = Shards::new(2, ShardBy::Key).unwrap().leases("widgets");
     assert_eq!(names.iter().map(ToString::to_string).collect::<Vec<_>>(), ["widgets/0-of-2", "widgets/1-of-2"]);
     assert_eq!(Shards::SINGLETON.leases("widgets")[0].to_string(), "widgets");
+}
+
+#[test]
+fn shards_are_read_as_they_are_written() {
+    for count in [1, 2, SHARDS_MAX] {
+        for by in [ShardBy::Key, ShardBy::Namespace] {
+            let text = Shards::new(count, by).unwrap().to_string();
+            assert_eq!(text.parse::<Shards>().unwrap().to_string(), text);
+        }
+    }
+    for text in ["", "0", "01", "1-by-key", "2", "257-by-key", "2-by-color", "-2-by-key", "2-by-key-by-key"] {
+        assert!(text.parse::<Shards>().is_err(), "{text:?}");
+    }
+}
+
+#[test]
+fn the_record_of_shards_is_no_lease_of_a_controller_or_host() {
+    let record = LeaseName::of_shards("web");
+    assert!(record.is_of_shards() && !record.is_of_host());
+    assert!(!LeaseName::of_host("web").is_of_shards());
+    assert!(!Shards::SINGLETON.leases("web")[0].is_of_shards());
 }
 
 proptest! {

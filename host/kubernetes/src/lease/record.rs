@@ -26,7 +26,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// The label of the records of Homeostat. Its value is the name of the controller.
+/// The label of the records of Homeostat. Its value is the name of the controller or host.
 pub(super) const LABEL: &str = "homeostat.dev/controller";
 const RENEW_TIME: &str = "homeostat.dev/renew-time";
 const FORMAT: &str = "homeostat.dev/format";

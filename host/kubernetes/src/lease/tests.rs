@@ -180,5 +180,9 @@ fn the_lease_of_a_host_has_a_name_of_its_own() {
     for name in ["a.b", "web.0-of-2", ".host", "A.host", "a..host"] {
         assert!(record_name(&host(name)).is_err(), "{name}");
     }
+    let of_shards = LeaseName::of_shards("web");
+    assert_eq!(record_name(&of_shards).unwrap(), "homeostat-web.shards");
+    assert_eq!(lease_of("homeostat-web.shards"), Some(of_shards));
+    assert_eq!(lease_of("homeostat-a.web.shards"), None);
     assert!(record_name(&LeaseName::new("a.host", 0, 2).unwrap()).is_err());
 }

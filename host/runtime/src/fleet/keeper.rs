@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use homeostat_fleet::{Action, Answer, Event, Lease, RequestId, Times};
+use homeostat_fleet::{Action, Answer, Event, Identity, Lease, LeaseName, RequestId, Times};
 use homeostat_store::LeaseRequests;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::gate::ShardGate;
 use super::lease_watch::{KeeperEntry, LeaseRoom, LeaseView};
+use super::sharding::Sharding;
 use super::{Fleet, LeaseClock};
 
 /// Records and commands that wait for a keeper. More of them hold up their sender.
@@ -29,23 +30,81 @@ pub(super) struct LeaseKeeper {
     pub(super) ended: CancellationToken,
 }
 
+/// A lease to keep.
+pub(super) struct KeptLease {
+    /// The holder, if this host acquires it. No other keeper of the process has this one for a lease of the same name.
+    pub(super) identity: Identity,
+    pub(super) requests: Arc<dyn LeaseRequests>,
+    pub(super) gate: Arc<ShardGate>,
+    pub(super) candidacy: Candidacy,
+    /// How long workers have to finish before the lease is released.
+    pub(super) drain_deadline: Duration,
+}
+
+/// When this host tries a lease that is free.
+pub(super) enum Candidacy {
+    /// The hosts that share the store are ranked, and the lease moves between them. With `sharding`, this host is a
+    /// candidate while its own shards are in force.
+    Ranked { room: Arc<LeaseRoom>, sharding: Option<Arc<Sharding>> },
+    /// This long after the lease is free. The lease does not move.
+    Alone { delay: Duration },
+}
+
+impl Candidacy {
+    /// Returns how long after the lease is free this host tries to acquire it; `None` for never.
+    fn delay(&self, lease: &LeaseName) -> Option<Duration> {
+        match self {
+            Self::Ranked { room, .. } => self.is_open().then(|| room.candidacy(lease)).flatten(),
+            Self::Alone { delay } => Some(*delay),
+        }
+    }
+
+    /// Returns whether this host may be a candidate at all.
+    fn is_open(&self) -> bool {
+        match self {
+            Self::Ranked { sharding, .. } => sharding.as_ref().is_none_or(|sharding| sharding.is_own()),
+            Self::Alone { .. } => true,
+        }
+    }
+
+    /// Returns the host that shall be next when this one gives the lease up.
+    fn receiver(&self, lease: &LeaseName) -> Option<Identity> {
+        match self {
+            Self::Ranked { room, .. } => room.receiver(lease),
+            Self::Alone { .. } => None,
+        }
+    }
+
+    /// Returns why this host may not notice that the lease is free.
+    fn problem(&self) -> Option<String> {
+        match self {
+            Self::Ranked { room, sharding } => {
+                let sharding = sharding.as_ref().and_then(|sharding| sharding.problem());
+                sharding.or_else(|| room.watch_error())
+            }
+            Self::Alone { .. } => None,
+        }
+    }
+}
+
 impl LeaseKeeper {
     /// Starts to wait for a lease.
-    pub(super) fn start(
-        fleet: &Fleet,
-        room: &Arc<LeaseRoom>,
-        gate: Arc<ShardGate>,
-        drain_deadline: Duration,
-    ) -> homeostat_store::Result<Self> {
-        let Fleet { identity, times, clock, .. } = fleet;
-        let requests = room.leases.lease(&gate.lease, identity, times.length)?;
+    pub(super) fn start(fleet: &Fleet, lease: KeptLease) -> Self {
+        let Fleet { times, clock, .. } = fleet;
+        let KeptLease { identity, requests, gate, candidacy, drain_deadline } = lease;
         let (events, inputs) = mpsc::channel(EVENTS_MAX);
         let (seen, leave, ended) = (Arc::default(), CancellationToken::new(), CancellationToken::new());
-        room.add(&gate.lease, KeeperEntry { events: events.clone(), seen: Arc::clone(&seen) });
+        let room = match &candidacy {
+            Candidacy::Ranked { room, .. } => Some(Arc::clone(room)),
+            Candidacy::Alone { .. } => None,
+        };
+        if let Some(room) = &room {
+            room.add(&gate.lease, KeeperEntry { events: events.clone(), seen: Arc::clone(&seen) });
+        }
         let seed = xxhash_rust::xxh3::xxh3_64(format!("{identity} {}", gate.lease).as_bytes());
         let task = KeeperTask {
-            room: Arc::clone(room),
-            machine: Lease::new(identity.clone(), *times, seed),
+            candidacy,
+            machine: Lease::new(identity, *times, seed),
             times: *times,
             clock: Arc::clone(clock),
             requests,
@@ -56,7 +115,7 @@ impl LeaseKeeper {
             is_ending: false,
             request_error: None,
         };
-        let (room, own, leaves, end) = (Arc::clone(room), events.clone(), leave.clone(), fleet.end.clone());
+        let (own, leaves, end) = (events.clone(), leave.clone(), fleet.end.clone());
         let done = ended.clone();
         fleet.tasks.spawn(async move {
             let name = task.gate.lease.clone();
@@ -65,9 +124,11 @@ impl LeaseKeeper {
             end.run_until_cancelled(task.run(inputs, leaves)).await;
             // No worker runs under the lease after its keeper.
             gate.abort();
-            room.remove(&name, &own);
+            if let Some(room) = room {
+                room.remove(&name, &own);
+            }
         });
-        Ok(Self { gate, events, seen, leave, ended })
+        Self { gate, events, seen, leave, ended }
     }
 
     /// Returns what is known of the lease.
@@ -90,7 +151,7 @@ impl LeaseKeeper {
 
 /// The task of a keeper.
 struct KeeperTask {
-    room: Arc<LeaseRoom>,
+    candidacy: Candidacy,
     machine: Lease,
     times: Times,
     clock: LeaseClock,
@@ -108,7 +169,7 @@ struct KeeperTask {
 impl KeeperTask {
     /// Keeps the lease until it is given up for good.
     async fn run(mut self, mut inputs: mpsc::Receiver<Event>, leave: CancellationToken) {
-        self.step(Event::Candidacy(self.room.candidacy(&self.gate.lease)));
+        self.step(Event::Candidacy(self.candidacy.delay(&self.gate.lease)));
         let (mut is_leaving, mut drain_end) = (false, None);
         loop {
             if is_leaving && self.machine.is_idle() {
@@ -135,12 +196,13 @@ impl KeeperTask {
                 Some(event) = inputs.recv() => match event {
                     // A keeper that leaves is no candidate any more.
                     Event::Candidacy(_) if is_leaving => Event::Tick,
+                    Event::Candidacy(_) if !self.candidacy.is_open() => Event::Candidacy(None),
                     event => event,
                 },
                 () = leave.cancelled(), if !is_leaving => {
                     is_leaving = true;
                     self.step(Event::Candidacy(None));
-                    Event::Release { preferred_holder: self.room.receiver(&self.gate.lease) }
+                    Event::Release { preferred_holder: self.candidacy.receiver(&self.gate.lease) }
                 }
                 () = sleep(tick) => Event::Tick,
             };
@@ -195,7 +257,7 @@ impl KeeperTask {
                 }
             }
         }
-        let error = self.request_error.clone().or_else(|| self.room.watch_error());
+        let error = self.request_error.clone().or_else(|| self.candidacy.problem());
         let view = LeaseView { holder: self.machine.holder().cloned(), is_held: !self.machine.is_waiting(), error };
         let mut seen = self.seen.lock();
         if *seen != view {
@@ -204,8 +266,8 @@ impl KeeperTask {
         }
         drop(seen);
         // The request was on its way when the host began to drain.
-        if has_begun && self.room.candidacy(&self.gate.lease).is_none() {
-            self.step(Event::Release { preferred_holder: self.room.receiver(&self.gate.lease) });
+        if has_begun && self.candidacy.delay(&self.gate.lease).is_none() {
+            self.step(Event::Release { preferred_holder: self.candidacy.receiver(&self.gate.lease) });
         }
     }
 }

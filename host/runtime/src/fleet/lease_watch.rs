@@ -116,6 +116,16 @@ impl LeaseRoom {
         self.send_candidacies();
     }
 
+    /// Returns whether this host gives all its leases away.
+    pub(super) fn drains(&self) -> bool {
+        self.state.lock().drains
+    }
+
+    /// Returns whether another host renews leases.
+    pub(super) fn has_others(&self) -> bool {
+        self.hosts().len() > 1
+    }
+
     /// Returns this host, and the others that renew leases, each with the leases that it holds.
     pub(super) fn hosts(&self) -> Vec<SharingHost> {
         let (state, now) = (self.state.lock(), (self.clock)());
@@ -212,7 +222,7 @@ impl LeaseRoom {
     }
 
     /// Tells each keeper when this host tries its lease.
-    fn send_candidacies(&self) {
+    pub(super) fn send_candidacies(&self) {
         let state = self.state.lock();
         let now = (self.clock)();
         let candidates = state.roster.candidates(now, &self.identity);

@@ -1,6 +1,6 @@
 //! The placement of one controller: the hosts on which its keys run, and the leases that this host holds.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use homeostat_component::layers::{Terms, WriteEnd, WriteTerm};
@@ -11,11 +11,13 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time;
+use tokio_util::sync::CancellationToken;
 
 use super::Fleet;
 use super::gate::{GateChanges, GatePass, ShardGate};
-use super::keeper::LeaseKeeper;
+use super::keeper::{Candidacy, KeptLease, LeaseKeeper};
 use super::lease_watch::LeaseRoom;
+use super::sharding::Sharding;
 use crate::Stores;
 
 /// How long one request of a release is waited for.
@@ -80,6 +82,16 @@ struct LeasedPlacement {
     changes: GateChanges,
     /// Empty before [`Placement::begin`].
     keepers: Mutex<Vec<LeaseKeeper>>,
+    /// The shards in force; `None` before [`Placement::begin`].
+    sharding: OnceLock<Arc<Sharding>>,
+    /// Cancelled when the placement is left.
+    end: CancellationToken,
+}
+
+impl Drop for LeasedPlacement {
+    fn drop(&mut self) {
+        self.end.cancel();
+    }
 }
 
 /// Whether a worker may run a key.
@@ -112,8 +124,9 @@ impl Placement {
             let changes = GateChanges::default();
             let gate = |lease| Arc::new(ShardGate::new(lease, fleet, changes.clone()));
             let gates = shards.leases(controller).into_iter().map(gate).collect();
-            let (fleet, stores, keepers) = (Arc::clone(fleet), stores.clone(), Mutex::default());
-            LeasedPlacement { fleet, stores, room, shards, gates, changes, keepers }
+            let (fleet, stores) = (Arc::clone(fleet), stores.clone());
+            let (keepers, sharding, end) = Default::default();
+            LeasedPlacement { fleet, stores, room, shards, gates, changes, keepers, sharding, end }
         });
         Self { leased }
     }
@@ -123,10 +136,26 @@ impl Placement {
     /// # Errors
     /// A name that the store cannot have.
     pub(crate) fn begin(&self, drain_deadline: Duration) -> homeostat_store::Result<()> {
-        let Some(LeasedPlacement { fleet, room, gates, keepers, .. }) = &self.leased else { return Ok(()) };
-        let started = gates.iter().map(|gate| LeaseKeeper::start(fleet, room, Arc::clone(gate), drain_deadline));
-        let started: Vec<_> = started.collect::<Result<_, _>>()?;
-        *keepers.lock() = started;
+        let Some(LeasedPlacement { fleet, room, shards, gates, changes, keepers, sharding, end, .. }) = &self.leased
+        else {
+            return Ok(());
+        };
+        let own = Sharding::new(room, gates[0].lease.controller(), *shards, changes.clone())?;
+        let kept = |gate: &Arc<ShardGate>| {
+            let requests = own.checked(room.leases.lease(&gate.lease, &fleet.identity, fleet.times.length)?);
+            let candidacy = Candidacy::Ranked { room: Arc::clone(room), sharding: Some(Arc::clone(&own)) };
+            let (identity, gate) = (fleet.identity.clone(), Arc::clone(gate));
+            Ok(KeptLease { identity, requests, gate, candidacy, drain_deadline })
+        };
+        let kept: Vec<_> = gates.iter().map(kept).collect::<homeostat_store::Result<_>>()?;
+        *keepers.lock() = kept.into_iter().map(|lease| LeaseKeeper::start(fleet, lease)).collect();
+        let own = Arc::clone(sharding.get_or_init(|| own));
+        let (room, fleet, left) = (Arc::clone(room), Arc::clone(fleet), end.clone());
+        let tasks = fleet.tasks.clone();
+        tasks.spawn(async move {
+            let keep = left.run_until_cancelled(own.keep(&fleet, &room));
+            fleet.end.run_until_cancelled(keep).await;
+        });
         Ok(())
     }
 
@@ -188,7 +217,7 @@ impl Placement {
         }
     }
 
-    /// Waits until another host holds all leases.
+    /// Waits until another host holds all leases, or other shards are in force.
     ///
     /// *Cancel safety*: nothing is lost.
     pub(crate) async fn wait_for_other_holder(&self) {
@@ -198,7 +227,8 @@ impl Placement {
             let is_other =
                 |keeper: &LeaseKeeper| keeper.view().holder.is_some_and(|holder| holder != leased.fleet.identity);
             let is_begun = |keepers: &[LeaseKeeper]| !keepers.is_empty() && keepers.iter().all(is_other);
-            if is_begun(&leased.keepers.lock()) || changes.changed().await.is_err() {
+            let is_other_sharding = leased.sharding.get().is_some_and(|sharding| sharding.is_other());
+            if is_other_sharding || is_begun(&leased.keepers.lock()) || changes.changed().await.is_err() {
                 return;
             }
         }
@@ -218,7 +248,8 @@ impl Placement {
 
     /// Gives up all leases for good, after the workers have left. Waits for the store within a bound.
     pub(crate) async fn leave(&self) {
-        let Some(LeasedPlacement { fleet, keepers, .. }) = &self.leased else { return };
+        let Some(LeasedPlacement { fleet, keepers, end, .. }) = &self.leased else { return };
+        end.cancel();
         let ends: Vec<_> = {
             let keepers = keepers.lock();
             keepers.iter().for_each(LeaseKeeper::leave);

@@ -6,8 +6,8 @@ use std::time::Duration;
 use homeostat_component::layers::{Terms, WriteEnd};
 use homeostat_component::{Call, EntryPoint, StoreError};
 use homeostat_fixtures::{FaultyStore, MemoryLeases, memory_store};
-use homeostat_fleet::{LeaseName, ShardBy, Shards, Times};
-use homeostat_store::{Key, Kind};
+use homeostat_fleet::{AcquireCondition, Answer, Identity, LeaseName, Observation, Request, ShardBy, Shards, Times};
+use homeostat_store::{Key, Kind, LeaseStore as _};
 use homeostat_testing::{eventually, soon};
 use tokio::time::{self, Instant};
 
@@ -31,6 +31,18 @@ fn call(name: &str) -> Call {
 
 fn web() -> LeaseName {
     LeaseName::new("web", 0, 1).unwrap()
+}
+
+fn singleton() -> Shards {
+    Shards::SINGLETON
+}
+
+fn by_key(count: u32) -> Shards {
+    Shards::new(count, ShardBy::Key).unwrap()
+}
+
+fn by_namespace(count: u32) -> Shards {
+    Shards::new(count, ShardBy::Namespace).unwrap()
 }
 
 /// A host with the controller `web`.
@@ -184,7 +196,7 @@ async fn a_drained_host_gives_its_leases_away_and_takes_none() {
 #[tokio::test(start_paused = true)]
 async fn a_key_runs_on_the_host_that_holds_its_shard() {
     let shared = Shared::new();
-    let spec = PlacementSpec::Sharded(Shards::new(4, ShardBy::Key).unwrap());
+    let spec = PlacementSpec::Sharded(by_key(4));
     let a = shared.host("a", spec);
     eventually("all shards", async || (a.placement.held()?.len() == 4).then_some(())).await;
     let b = shared.host("b", spec);
@@ -196,4 +208,93 @@ async fn a_key_runs_on_the_host_that_holds_its_shard() {
     for name in &names {
         assert!(a.placement.has(&key(name)) != b.placement.has(&key(name)), "{name}");
     }
+}
+
+/// C7: Hosts with different shards never work at the same time, and the shards change when the others have left.
+#[tokio::test(start_paused = true)]
+async fn other_shards_are_in_force_when_no_host_works_with_the_former_ones() {
+    let shared = Shared::new();
+    for (former, own) in [(singleton(), by_key(4)), (by_key(2), by_key(3)), (by_key(4), by_namespace(4))] {
+        let (former, own) = (PlacementSpec::Sharded(former), PlacementSpec::Sharded(own));
+        let a = shared.host("a", former);
+        a.holds().await;
+        let b = shared.host("b", own);
+        time::sleep(Times::default().length * 4).await;
+        assert!(a.is_holder() && !b.is_holder());
+        let message = b.placement.standby_message();
+        assert!(message.contains("they change when no other host works with them"), "{message}");
+        a.placement.leave().await;
+        b.holds().await;
+        let again = shared.host("a", former);
+        eventually("the former shards to be out of force", async || {
+            again.placement.standby_message().contains("in force").then_some(())
+        })
+        .await;
+        assert!(!again.is_holder() && b.is_holder());
+        again.placement.leave().await;
+        b.placement.leave().await;
+    }
+}
+
+/// C7: The leases of a host that crashed run out before other shards are in force.
+#[tokio::test(start_paused = true)]
+async fn other_shards_wait_for_the_leases_of_a_host_that_crashed() {
+    let shared = Shared::new();
+    let a = shared.host("a", PlacementSpec::Sharded(by_key(8)));
+    eventually("all shards", async || (a.placement.held()?.len() == 8).then_some(())).await;
+    let b = shared.host("b", PlacementSpec::Singleton);
+    time::sleep(Times::default().length * 2).await;
+    a.fleet.end.cancel();
+    let before = Instant::now();
+    b.holds().await;
+    let times = Times::default();
+    assert!(before.elapsed() >= times.length - times.retry_period * 2, "{:?}", before.elapsed());
+}
+
+/// C7: A host that acquires a lease reads the shards in force after it.
+#[tokio::test(start_paused = true)]
+async fn a_lease_of_shards_that_are_out_of_force_is_given_back() {
+    let shared = Shared::new();
+    let a = shared.host("a", PlacementSpec::Singleton);
+    a.holds().await;
+    a.fleet.set_drains(true);
+    eventually("the release", async || shared.leases.holder(&web()).is_none().then_some(())).await;
+    // Another host replaces the record while this one knows nothing of it.
+    let name = LeaseName::of_shards("web");
+    let record = shared.leases.lease(&name, &Identity::new("8-by-key"), Duration::from_secs(1)).unwrap();
+    let Answer::Found(Observation::Present(known)) = record.carry_out(&Request::Read).await.unwrap() else {
+        panic!("the first host wrote the record")
+    };
+    let replaced = Request::Acquire { expected: AcquireCondition::Version(known.version), transitions: 0 };
+    assert!(matches!(record.carry_out(&replaced).await.unwrap(), Answer::Stored { .. }));
+    let mut changes = a.placement.changes();
+    let watched = async {
+        while changes.changed().await.is_ok() {
+            assert!(!a.is_holder(), "it works with shards that are out of force");
+        }
+    };
+    a.fleet.set_drains(false);
+    let refused = eventually("the other shards to be known", async || {
+        a.placement.standby_message().contains("in force").then_some(())
+    });
+    tokio::select! {
+        () = watched => {}
+        () = refused => {}
+    }
+    eventually("the lease to be given back", async || shared.leases.holder(&web()).is_none().then_some(())).await;
+    // No host has a lease of those shards.
+    a.holds().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn shards_of_a_later_version_are_never_replaced() {
+    let shared = Shared::new();
+    let name = LeaseName::of_shards("web");
+    let record = shared.leases.lease(&name, &Identity::new("8-by-color"), Duration::from_secs(1)).unwrap();
+    let first = Request::Acquire { expected: AcquireCondition::Absent { fence: None }, transitions: 0 };
+    record.carry_out(&first).await.unwrap();
+    let a = shared.host("a", PlacementSpec::Singleton);
+    time::sleep(Times::default().length * 8).await;
+    assert!(!a.is_holder());
+    assert!(a.placement.standby_message().contains("\"8-by-color\""), "{}", a.placement.standby_message());
 }
