@@ -77,14 +77,16 @@ impl Balancer {
 
     /// Returns the lease that `host` gives away now, if it has too much to do and the fleet has settled.
     ///
-    /// Every host computes the same move from the same view, and only its giver acts. The move changes the
-    /// view, so the next one waits again: the fleet makes at most one move in each settle time.
+    /// Every host computes the same giver from the same view, and only the giver acts. The move changes the view, so the
+    /// next one waits again: the fleet makes at most one move in each settle time. `may_hold` says which member the
+    /// giver expects to take which lease. A member that may hold none of the leases has no part in the fleet's load.
     pub fn next_move(
         &mut self,
         now: Duration,
         host: &Identity,
         members: &[Member],
         placed: &[Placement],
+        may_hold: &dyn Fn(&Identity, &LeaseName) -> bool,
     ) -> Option<Move> {
         let digest = digest(members, placed);
         match self.seen {
@@ -98,7 +100,7 @@ impl Balancer {
                 return None;
             }
         }
-        let (giver, planned) = plan(members, placed)?;
+        let (giver, planned) = plan(members, placed, may_hold)?;
         (giver == *host).then_some(planned)
     }
 }
@@ -124,7 +126,15 @@ pub fn receiver(host: &Identity, members: &[Member], placed: &[Placement], lease
 
 /// Returns the move that evens the loads out best, with its giver. `None` while a lease is free: then the
 /// last move has not ended.
-pub(crate) fn plan(members: &[Member], placed: &[Placement]) -> Option<(Identity, Move)> {
+pub(crate) fn plan(
+    members: &[Member],
+    placed: &[Placement],
+    may_hold: &dyn Fn(&Identity, &LeaseName) -> bool,
+) -> Option<(Identity, Move)> {
+    let holds = |member: &Member| placed.iter().any(|it| it.holder.as_ref() == Some(&member.identity));
+    let takes = |member: &Member| placed.iter().any(|it| may_hold(&member.identity, &it.lease));
+    let members: Vec<Member> = members.iter().filter(|member| holds(member) || takes(member)).cloned().collect();
+    let members = &*members;
     let is_held = |it: &Placement| it.holder.as_ref().is_some_and(|holder| weight(members, holder).is_some());
     if !placed.iter().all(is_held) {
         return None;
@@ -135,7 +145,8 @@ pub(crate) fn plan(members: &[Member], placed: &[Placement]) -> Option<(Identity
     let (mean, highest) = (loads.mean(), loads.load(giver));
     let mut best: Option<(f64, f64, Move)> = None;
     for it in placed.iter().filter(|it| it.holder.as_ref() == Some(&giver.identity)) {
-        for to in offering().filter(|member| member.identity != giver.identity) {
+        let is_other = |member: &&Member| member.identity != giver.identity && may_hold(&member.identity, &it.lease);
+        for to in offering().filter(is_other) {
             let (after, left) = (loads.after(to, loads.cost(it)), loads.after(giver, -loads.cost(it)));
             let fits = after <= mean * RECEIVER_MAX;
             let relieves = highest > mean * OVERLOADED && (fits || after <= highest - mean * (OVERLOADED - 1.0));

@@ -10,6 +10,7 @@
 //! Deliberately absent: decisions about terms, which are those of [`homeostat_fleet::Lease`], and the protocols of
 //! servers.
 
+mod declines;
 mod gate;
 mod keeper;
 mod lease_watch;

@@ -6,7 +6,7 @@ use proptest::prelude::{ProptestConfig, proptest};
 
 use super::{Balancer, Loads, Member, OVERLOADED, Placement, plan, ranking, receiver};
 use crate::record::Identity;
-use crate::shards::{ShardBy, Shards};
+use crate::shards::{LeaseName, ShardBy, Shards};
 
 const SETTLE_TIME: Duration = Duration::from_secs(30);
 
@@ -33,7 +33,7 @@ fn placed(members: &[Member], costs: &[u32]) -> Vec<Placement> {
 /// Makes all moves, and returns their number.
 fn settle(members: &[Member], placed: &mut [Placement]) -> usize {
     for moves in 0..placed.len() * 4 + 8 {
-        let Some((giver, planned)) = plan(members, placed) else { return moves };
+        let Some((giver, planned)) = plan(members, placed, &everyone) else { return moves };
         let it = placed.iter_mut().find(|it| it.lease == planned.lease).unwrap();
         assert_eq!(it.holder.as_ref(), Some(&giver));
         assert_ne!(giver, planned.to);
@@ -52,6 +52,25 @@ fn counts(placed: &[Placement]) -> BTreeMap<Identity, usize> {
         *counts.entry(holder).or_default() += 1;
     }
     counts
+}
+
+/// Every member takes every lease.
+fn everyone(_: &Identity, _: &LeaseName) -> bool {
+    true
+}
+
+#[test]
+fn a_lease_moves_to_no_member_that_does_not_take_it() {
+    let members = ["a", "b", "c"].map(|name| member(name, 1000));
+    let leases = Shards::new(8, ShardBy::Key).unwrap().leases("web");
+    let a = Some(members[0].identity.clone());
+    let all: Vec<_> = leases.into_iter().map(|lease| Placement { lease, holder: a.clone(), cost: 10 }).collect();
+    let all_but = |refusing: &'static [&'static str]| {
+        move |member: &Identity, _: &LeaseName| !refusing.contains(&member.as_str())
+    };
+    let to = plan(&members, &all, &all_but(&["b"])).unwrap().1.to;
+    assert_eq!(to, members[2].identity);
+    assert_eq!(plan(&members, &all, &all_but(&["b", "c"])), None);
 }
 
 #[test]
@@ -105,7 +124,7 @@ fn three_equal_leases_on_two_hosts_stay_where_they_are() {
     for (it, holder) in all.iter_mut().zip(["host-0", "host-0", "host-1"]) {
         it.holder = Some(Identity::new(holder));
     }
-    assert_eq!(plan(&members, &all), None);
+    assert_eq!(plan(&members, &all, &everyone), None);
 }
 
 #[test]
@@ -115,11 +134,11 @@ fn nothing_moves_while_a_lease_is_free() {
     for it in &mut all {
         it.holder = Some(Identity::new("host-0"));
     }
-    assert!(plan(&members, &all).is_some());
+    assert!(plan(&members, &all, &everyone).is_some());
     all[3].holder = None;
-    assert_eq!(plan(&members, &all), None);
+    assert_eq!(plan(&members, &all, &everyone), None);
     all[3].holder = Some(Identity::new("gone"));
-    assert_eq!(plan(&members, &all), None);
+    assert_eq!(plan(&members, &all, &everyone), None);
 }
 
 #[test]
@@ -131,17 +150,17 @@ fn a_lease_moves_only_after_the_fleet_was_quiet_and_only_from_its_holder() {
         it.holder = Some(giver.clone());
     }
     let (mut balancer, mut others) = (Balancer::new(SETTLE_TIME), Balancer::new(SETTLE_TIME));
-    assert_eq!(balancer.next_move(second, &giver, &members, &all), None);
-    assert_eq!(balancer.next_move(SETTLE_TIME, &giver, &members, &all), None);
-    let planned = balancer.next_move(SETTLE_TIME + second, &giver, &members, &all).unwrap();
+    assert_eq!(balancer.next_move(second, &giver, &members, &all, &everyone), None);
+    assert_eq!(balancer.next_move(SETTLE_TIME, &giver, &members, &all, &everyone), None);
+    let planned = balancer.next_move(SETTLE_TIME + second, &giver, &members, &all, &everyone).unwrap();
     assert_eq!(planned.to, other);
-    assert_eq!(others.next_move(second, &other, &members, &all), None);
-    assert_eq!(others.next_move(SETTLE_TIME * 9, &other, &members, &all), None);
+    assert_eq!(others.next_move(second, &other, &members, &all, &everyone), None);
+    assert_eq!(others.next_move(SETTLE_TIME * 9, &other, &members, &all, &everyone), None);
     // The move changes what is seen, so the next one waits again.
     all.iter_mut().find(|it| it.lease == planned.lease).unwrap().holder = Some(other);
-    assert_eq!(balancer.next_move(SETTLE_TIME * 2, &giver, &members, &all), None);
-    assert_eq!(balancer.next_move(SETTLE_TIME * 3 - second, &giver, &members, &all), None);
-    assert!(balancer.next_move(SETTLE_TIME * 3, &giver, &members, &all).is_some());
+    assert_eq!(balancer.next_move(SETTLE_TIME * 2, &giver, &members, &all, &everyone), None);
+    assert_eq!(balancer.next_move(SETTLE_TIME * 3 - second, &giver, &members, &all, &everyone), None);
+    assert!(balancer.next_move(SETTLE_TIME * 3, &giver, &members, &all, &everyone).is_some());
 }
 
 proptest! {

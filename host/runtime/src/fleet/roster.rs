@@ -13,6 +13,8 @@ use homeostat_fleet::{
     Balancer, Identity, LeaseName, Member, Move, Observation, Placement, Times, Version, ranking, receiver,
 };
 
+use super::declines::Declines;
+
 /// Hosts at most; further ones are not counted.
 const HOSTS_MAX: usize = 1024;
 
@@ -26,6 +28,7 @@ pub(super) struct Roster {
     /// The leases that this host keeps or waits for.
     placed: BTreeMap<LeaseName, Option<SeenRecord>>,
     balancer: Balancer,
+    declines: Declines,
 }
 
 /// A host that shares a store, with the leases that it holds there.
@@ -40,6 +43,8 @@ pub(super) struct SharingHost {
 struct SeenRecord {
     version: Version,
     holder: Option<Identity>,
+    /// The host that the one which released the lease named as the next one.
+    offered: Option<Identity>,
     length: Duration,
     /// When this host saw this version first.
     since: Duration,
@@ -55,7 +60,8 @@ impl SeenRecord {
 impl Roster {
     pub(super) fn new(times: &Times) -> Self {
         let (hosts, placed) = Default::default();
-        Self { hosts, placed, balancer: Balancer::new(times.settle_time()) }
+        let declines = Declines::new(times.settle_time() * 4);
+        Self { hosts, placed, balancer: Balancer::new(times.settle_time()), declines }
     }
 
     /// Adds a lease that this host keeps or waits for.
@@ -77,6 +83,7 @@ impl Roster {
             Observation::Present(record) => Some(SeenRecord {
                 version: record.version,
                 holder: record.holder.clone(),
+                offered: record.preferred_holder.clone().filter(|_| record.holder.is_none()),
                 length: record.length,
                 since: now,
             }),
@@ -89,6 +96,12 @@ impl Roster {
             if let Some(known) = self.placed.get_mut(lease)
                 && is_newer(known.as_ref())
             {
+                if let Some(holder) = seen.as_ref().and_then(|seen| seen.holder.as_ref()) {
+                    self.declines.remove(lease, holder);
+                    if let Some(offered) = known.as_ref().and_then(|known| known.offered.as_ref()) {
+                        self.declines.add(now, lease, offered, holder);
+                    }
+                }
                 *known = seen;
             }
             return;
@@ -151,12 +164,15 @@ impl Roster {
     /// Returns the lease that this host gives away now.
     pub(super) fn next_move(&mut self, now: Duration, host: &Identity) -> Option<Move> {
         let (members, placed) = (self.members(now), self.placed(now));
-        self.balancer.next_move(now, host, &members, &placed)
+        let may_hold = |member: &Identity, lease: &LeaseName| self.declines.allow(now, lease, member);
+        self.balancer.next_move(now, host, &members, &placed, &may_hold)
     }
 
     /// Returns the host that shall be next when this one gives a lease up.
     pub(super) fn receiver(&self, now: Duration, host: &Identity, lease: &LeaseName) -> Option<Identity> {
-        receiver(host, &self.members(now), &self.placed(now), lease)
+        let mut members = self.members(now);
+        members.retain(|member| self.declines.allow(now, lease, &member.identity));
+        receiver(host, &members, &self.placed(now), lease)
     }
 }
 

@@ -135,7 +135,7 @@ impl Host {
             for (at, lease) in names.iter().enumerate().filter(|(at, _)| self.leases[*at].holds(now).is_some()) {
                 releases.push((at, receiver(&self.identity, &members, &placed, lease)));
             }
-        } else if let Some(planned) = self.balancer.next_move(now, &self.identity, &members, &placed) {
+        } else if let Some(planned) = self.balancer.next_move(now, &self.identity, &members, &placed, &|_, _| true) {
             let at = names.iter().position(|lease| *lease == planned.lease).unwrap();
             releases.push((at, Some(planned.to)));
         }

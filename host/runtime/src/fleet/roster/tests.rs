@@ -74,6 +74,29 @@ fn a_host_with_all_leases_gives_one_to_a_host_without() {
 }
 
 #[test]
+fn a_host_that_does_not_take_what_it_is_offered_is_offered_nothing_for_a_while() {
+    let (mut now, a, b) = (Duration::ZERO, Identity::new("a_1"), Identity::new("b_1"));
+    let (mut roster, mut offers, mut version) = (roster(now), Vec::new(), 10);
+    for _ in 0..600 {
+        now += Duration::from_secs(2);
+        version += 2;
+        roster.observe(now, &LeaseName::of_host("a"), &held(version, "a_1"));
+        roster.observe(now, &LeaseName::of_host("b"), &held(version, "b_1"));
+        (0..4).for_each(|number| roster.observe(now, &shard(number), &held(version, "a_1")));
+        if let Some(offer) = roster.next_move(now, &a) {
+            assert_eq!(offer.to, b);
+            let Observation::Present(record) = held(version + 1, "a_1") else { unreachable!() };
+            let released = Record { holder: None, preferred_holder: Some(offer.to), ..record };
+            roster.observe(now, &offer.lease, &Observation::Present(released));
+            offers.push(now.as_secs() / 60);
+        }
+    }
+    // Two, four and eight minutes after each other.
+    assert_eq!(offers, [0, 2, 6, 14]);
+    assert_eq!(roster.receiver(now, &a, &shard(1)), None);
+}
+
+#[test]
 fn a_host_that_has_released_its_own_lease_gives_the_others_away() {
     let mut roster = roster(Duration::ZERO);
     let Observation::Present(record) = held(20, "a_1") else { unreachable!() };
