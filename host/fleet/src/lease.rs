@@ -447,7 +447,7 @@ fn is_older(observation: &Observation, version: Version) -> bool {
     matches!(observation, Observation::Present(record) if record.version < version)
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "simulation"))]
 impl Lease {
     /// Counts the present term from another time. The simulation makes wrong machines with it.
     pub(crate) fn renewed_at(&mut self, renewed: Duration) {

@@ -14,8 +14,8 @@ mod lease;
 mod placement;
 mod record;
 mod shards;
-#[cfg(test)]
-mod tests;
+#[cfg(any(test, feature = "simulation"))]
+pub mod simulation;
 mod times;
 
 pub use lease::{AcquireCondition, Action, Answer, Event, Lease, Request, RequestId};

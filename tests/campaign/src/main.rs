@@ -1,10 +1,10 @@
-//! Campaigns against the embedded store: crashes, power losses, failing disks and damaged files, many times,
-//! each of them counted.
+//! Campaigns against the embedded store and the leases of a fleet: crashes, power losses, failing disks, damaged files and
+//! hosts that fail, many times, each of them counted.
 //!
-//! Each campaign writes documents that follow from a name and a counter ([`document`]), by several concurrent
+//! Each campaign of the store writes documents that follow from a name and a counter ([`document`]), by several concurrent
 //! tasks ([`load`]). It records the acknowledged writes outside of the store ([`ledger`]), causes a fault,
 //! and compares ([`store_check`]). The last line on standard output has the counts. The exit code is 0 only if
-//! nothing was lost.
+//! nothing was lost. The campaign of a fleet is a simulation ([`fleet`]).
 //!
 //! Deliberately absent: any knowledge of the store's implementation. Random decisions follow from the seed,
 //! except for the scheduling of threads.
@@ -14,6 +14,7 @@ mod disk;
 mod document;
 mod faults;
 mod findings;
+mod fleet;
 mod kill;
 mod ledger;
 mod load;
@@ -29,7 +30,7 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 
 #[derive(Debug, Parser)]
-#[command(about = "Test the store with crashes, power losses, failing disks and damaged files")]
+#[command(about = "Test the store with crashes, power losses, failing disks and damaged files, and a fleet of hosts")]
 struct Arguments {
     #[command(subcommand)]
     campaign: Campaign,
@@ -76,6 +77,14 @@ enum Campaign {
         #[command(flatten)]
         seed: SeedArguments,
     },
+    /// Simulate hosts that crash, pause, lose their store and come back
+    Fleet {
+        /// Simulated hours
+        #[arg(long, default_value_t = 10_000)]
+        hours: u64,
+        #[command(flatten)]
+        seed: SeedArguments,
+    },
     /// Write to a file until killed, and print the acknowledged writes
     #[command(hide = true)]
     Writer {
@@ -94,6 +103,7 @@ fn main() -> Result<ExitCode> {
         Campaign::PowerLoss { crashes, seed } => power::run(crashes, seed.seed)?,
         Campaign::Disk { cycles, seed } => faults::run(cycles, seed.seed)?,
         Campaign::Damage { cycles, seed } => damage::run(cycles, seed.seed)?,
+        Campaign::Fleet { hours, seed } => fleet::run(hours, seed.seed),
         Campaign::Writer { path, seed, base } => {
             kill::write(&path, seed, base)?;
             return Ok(ExitCode::SUCCESS);

@@ -43,3 +43,11 @@ fn a_damaged_file_is_refused_or_answers_rightly_or_with_errors() {
     let count = campaign(&["damage", "--cycles", "8"]);
     assert!(count.ends_with("0 with wrong answers, 0 refused but changed, 0 panicked, 0 hung"), "{count}");
 }
+
+/// C7: a singleton runs on one host at a time.
+#[test]
+fn a_simulated_fleet_keeps_its_promises() {
+    let count = campaign(&["fleet", "--hours", "4"]);
+    assert!(count.starts_with("4 simulated hours") && count.ends_with("0 runs with a broken promise"), "{count}");
+    assert!(!count.contains(" 0 terms") && !count.contains(" 0 writes"), "{count}");
+}

@@ -7,9 +7,8 @@ mod workers;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use homeostat_testing::Dice;
-
 use self::faults::Fault;
+use super::dice::Dice;
 use super::host::Host;
 use super::store::Store;
 use crate::lease::{Action, Answer, Event, Lease, Request, RequestId};
@@ -27,7 +26,7 @@ const TRACE_LINES: usize = 80;
 
 /// A change to the machine, the store or the workers that makes them wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mutation {
+pub enum Mutation {
     /// The holder works until the end of its lease.
     NoMargin,
     /// Writes do not carry their epoch.
@@ -42,24 +41,32 @@ pub(super) enum Mutation {
     NoRelease,
 }
 
-/// The result of a run.
+/// The result of a run, or of several.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
-    pub(super) wrong: Vec<String>,
-    pub(super) trace: Vec<String>,
-    pub(super) simulated: Duration,
-    pub(super) terms: u64,
+pub struct Outcome {
+    /// What broke a promise.
+    pub wrong: Vec<String>,
+    /// The last steps of the run.
+    pub trace: Vec<String>,
+    /// The virtual time.
+    pub simulated: Duration,
+    /// Terms that began.
+    pub terms: u64,
     /// Terms that ended without a release.
-    pub(super) losses: u64,
-    pub(super) moves: u64,
-    pub(super) accepted: u64,
-    pub(super) refused: u64,
+    pub losses: u64,
+    /// Leases that moved to even the loads out.
+    pub moves: u64,
+    /// Writes that the store accepted.
+    pub accepted: u64,
+    /// Writes of an old term, which the store refused.
+    pub refused: u64,
     /// The longest time without a holder after the faults.
-    pub(super) gap_max: Duration,
+    pub gap_max: Duration,
 }
 
 impl Outcome {
-    pub(super) fn add(&mut self, other: &Self) {
+    /// Adds the figures of another run.
+    pub fn add(&mut self, other: &Self) {
         self.simulated += other.simulated;
         self.terms += other.terms;
         self.losses += other.losses;

@@ -1,3 +1,0 @@
-//! Tests of leases and placement together.
-
-mod simulation;
