@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use homeostat_component::{Engine, EngineOptions};
@@ -23,6 +24,8 @@ use crate::plan::STATUS_EMBEDDED;
 use crate::values::Values;
 use crate::{cluster, commands};
 
+/// How long reconciles may take to finish at the end.
+const END_MAX: Duration = Duration::from_secs(5);
 /// The store that the kind lives in.
 const CLUSTER: &str = "cluster";
 
@@ -46,7 +49,10 @@ pub(crate) async fn control(contender: &Contender, guests: &Path) -> Result<()> 
     compile_status_apart(guests).await?;
     let measured = BenchHost::over(Options::with_stores(engine()?, stores)).await?;
     let definition = measured.definition("measured", "status", guests, contender.size.workers).await?;
-    commands::obey(async { Ok(measured.host.put(definition).await.map(drop)?) }).await
+    commands::obey(async { Ok(measured.host.put(definition).await.map(drop)?) }).await?;
+    // The next round would wait until the lease runs out.
+    measured.host.shutdown(END_MAX).await;
+    Ok(())
 }
 
 /// Returns an engine that finds what another process compiled.
