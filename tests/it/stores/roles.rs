@@ -81,12 +81,15 @@ fn create_pod(cluster: &Cluster, name: &str) {
     assert_eq!(made.status, 201, "{made:?}");
 }
 
+/// Returns whether a pod runs.
+fn runs(cluster: &Cluster, name: &str) -> bool {
+    let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}");
+    cluster.request("GET", &path, None).json()["status"]["phase"] == "Running"
+}
+
 /// Waits until a pod runs.
 fn until_it_runs(cluster: &Cluster, name: &str, live: &LiveHost) {
-    let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}");
-    eventually_built(&format!("{name} to run; {}", live.host.stderr()), || {
-        (cluster.request("GET", &path, None).json()["status"]["phase"] == "Running").then_some(())
-    });
+    eventually_built(&format!("{name} to run; {}", live.host.stderr()), || runs(cluster, name).then_some(()));
 }
 
 /// Makes the role that of the user `eve`.
@@ -102,12 +105,16 @@ fn bind(cluster: &Cluster, role: &Value) {
     assert_eq!(made.status, 201, "{made:?}");
 }
 
+/// Returns whether the host says what is forbidden.
+fn says_forbidden(live: &LiveHost) -> bool {
+    let says = |arguments: &[&str]| live.host.ask(arguments).stdout.to_lowercase().contains("forbidden");
+    says(&["queue", "kubelet", "-o", "json"]) || says(&["get", "controllers", "kubelet", "-o", "json"])
+}
+
 /// Waits until what the host says of a missing right is there.
 fn until_forbidden((verb, resource): &Right, live: &LiveHost) {
-    let says = |arguments: &[&str]| live.host.ask(arguments).stdout.to_lowercase().contains("forbidden");
     eventually_built(&format!("the host to say that {verb} {resource} is forbidden; {}", live.host.stderr()), || {
-        let controller = ["get", "controllers", "kubelet", "-o", "json"];
-        (says(&["queue", "kubelet", "-o", "json"]) || says(&controller)).then_some(())
+        says_forbidden(live).then_some(())
     });
 }
 
@@ -149,8 +156,12 @@ fn a_host_asks_for_the_rights_of_the_printed_role_alone_and_misses_each() {
         live = live.restart();
         let pod = format!("without-{at}");
         create_pod(cluster, &pod);
-        // Events are no part of the work.
-        if used.contains(missing) && missing.1 != "events" {
+        // The host reads past its cache only while that is behind. Events are no part of the work.
+        if *missing == right("get", "pods") {
+            eventually_built("the pod to run, or the host to say what is forbidden", || {
+                (runs(cluster, &pod) || says_forbidden(&live)).then_some(())
+            });
+        } else if used.contains(missing) && missing.1 != "events" {
             until_forbidden(missing, &live);
         } else {
             until_it_runs(cluster, &pod, &live);
