@@ -11,6 +11,7 @@ use homeostat_tests::{HostProcess, guest, shared_cluster};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::metrics::scrape::Scrape;
 use crate::stores::hosts::{file, in_cluster, in_nats};
 
 /// The names of the hosts, each with the code with which the service answers it.
@@ -423,6 +424,10 @@ fn shards_spread_over_the_hosts_and_keys_follow_them() {
         Some(status["leases"].as_array()?.iter().filter(|lease| lease["isHeld"] == true).count())
     };
     eventually_built("two shards on each host", || (held(&a) == Some(2) && held(&b) == Some(2)).then_some(()));
+    eventually_built("both hosts to count them", || {
+        let counts = [&a, &b].map(|host| Scrape::of(host.scratch.path()).get("leader_election_master_status", &[]));
+        (counts == [2.0, 2.0]).then_some(())
+    });
     // The host that receives a shard lists its keys.
     eventually_built("keys of both hosts", || {
         let codes: Vec<Value> =

@@ -57,7 +57,7 @@ const fn histogram(name: &'static str, help: &'static str, samples: fn(&Scrape, 
 }
 
 /// All metrics, in the order in which they are written.
-pub(super) const FAMILIES: [Family; 50] = [
+pub(super) const FAMILIES: [Family; 51] = [
     gauge("workqueue_depth", "Keys that are ready and wait for a worker, by priority band.", |scrape, text| {
         for one in &scrape.controllers {
             for band in Priority::ALL {
@@ -317,6 +317,21 @@ pub(super) const FAMILIES: [Family; 50] = [
         |scrape, text| {
             if let Some(until) = scrape.certificate_until {
                 text.sample(&[], until.as_second());
+            }
+        },
+    ),
+    gauge(
+        "leader_election_master_status",
+        "Whether this host holds the lease: 1 or 0. The name is that of the controller, or of its shard.",
+        |scrape, text| {
+            for one in &scrape.controllers {
+                let (name, leases) = (&one.measures.status.name, &one.measures.status.leases);
+                for lease in leases {
+                    // As the name of a lease is shown elsewhere.
+                    let of_shard = format!("{name}/{}-of-{}", lease.shard, leases.len());
+                    let shown = if leases.len() == 1 { name } else { &*of_shard };
+                    text.sample(&[("name", shown)], u64::from(lease.is_held));
+                }
             }
         },
     ),
