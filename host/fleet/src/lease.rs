@@ -43,6 +43,8 @@ pub struct Lease {
     poll_at: Duration,
     requests: u64,
     random: u64,
+    /// Whether an absent record was deleted, also if this host has seen none.
+    has_past: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -112,7 +114,13 @@ impl Lease {
             poll_at: Duration::ZERO,
             requests: 0,
             random: seed,
+            has_past: false,
         }
+    }
+
+    /// Says that the lease existed before, so that a record that is absent was deleted.
+    pub fn with_past(self) -> Self {
+        Self { has_past: true, ..self }
     }
 
     /// Returns the epoch under which this host may work now; `None` if it may not.
@@ -330,7 +338,7 @@ impl Lease {
             (known, observation) => known == observation,
         });
         if !is_known {
-            let was_present = known.is_some_and(|known| known.was_present);
+            let was_present = self.has_past || known.is_some_and(|known| known.was_present);
             let was_present = was_present || matches!(observation, Observation::Present(_));
             self.last_seen = Some(LastObservation { observation, since: now, was_present });
         }

@@ -1,5 +1,5 @@
 //! Simulations of a fleet in virtual time. The leases, the shards and the placement are the real ones; the
-//! store, the network, the clocks and the workers are models.
+//! store, the network, the clocks and the workers are models. The shards of a run do not change.
 //!
 //! Clocks differ by up to one percent in their rate, and by any amount in their time. Hosts are paused beyond
 //! their leases, cut off, crashed, drained and replaced. Messages are slow, lost and delivered twice; the

@@ -22,8 +22,10 @@ pub enum Error {
         /// The kind that the new component manages.
         new: String,
     },
-    /// Another placement for a running controller: two hosts that disagree on it would both work on a key.
-    #[error("the placement of controller `{0}` cannot change while it runs: delete it on every host and add it again")]
+    /// Another placement for a running controller: its workers and feeders belong to the former leases.
+    #[error(
+        "the placement of controller `{0}` cannot change while it runs: delete it and add it again, or restart the host"
+    )]
     PlacementChanged(String),
     /// This host does not hold the lease under which the key runs.
     #[error("this host does not hold the lease of {key}: {}", held_by(.holder.as_deref()))]

@@ -60,7 +60,7 @@ pub struct Outcome {
     pub accepted: u64,
     /// Writes of an old term, which the store refused.
     pub refused: u64,
-    /// The longest time without a holder after the faults.
+    /// The longest planned hand-over to a host that was there.
     pub gap_max: Duration,
 }
 

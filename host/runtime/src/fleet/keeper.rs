@@ -46,8 +46,9 @@ pub(super) enum Candidacy {
     /// The hosts that share the store are ranked, and the lease moves between them. With `sharding`, this host is a
     /// candidate while its own shards are in force.
     Ranked { room: Arc<LeaseRoom>, sharding: Option<Arc<Sharding>> },
-    /// This long after the lease is free. The lease does not move.
-    Alone { delay: Duration },
+    /// This long after the lease is free, and only while this host holds the lease `after`. The lease does not move. It
+    /// existed before, although its record may have been deleted.
+    Alone { delay: Duration, after: Option<Arc<ShardGate>> },
 }
 
 impl Candidacy {
@@ -55,7 +56,7 @@ impl Candidacy {
     fn delay(&self, lease: &LeaseName) -> Option<Duration> {
         match self {
             Self::Ranked { room, .. } => self.is_open().then(|| room.candidacy(lease)).flatten(),
-            Self::Alone { delay } => Some(*delay),
+            Self::Alone { delay, .. } => self.is_open().then_some(*delay),
         }
     }
 
@@ -63,8 +64,13 @@ impl Candidacy {
     fn is_open(&self) -> bool {
         match self {
             Self::Ranked { sharding, .. } => sharding.as_ref().is_none_or(|sharding| sharding.is_own()),
-            Self::Alone { .. } => true,
+            Self::Alone { after, .. } => after.as_ref().is_none_or(|gate| gate.is_open()),
         }
+    }
+
+    /// Returns whether a term has to end, because other shards are in force.
+    fn is_replaced(&self) -> bool {
+        matches!(self, Self::Ranked { sharding: Some(sharding), .. } if sharding.is_other())
     }
 
     /// Returns the host that shall be next when this one gives the lease up.
@@ -102,9 +108,10 @@ impl LeaseKeeper {
             room.add(&gate.lease, KeeperEntry { events: events.clone(), seen: Arc::clone(&seen) });
         }
         let seed = xxhash_rust::xxh3::xxh3_64(format!("{identity} {}", gate.lease).as_bytes());
+        let machine = Lease::new(identity, *times, seed);
         let task = KeeperTask {
             candidacy,
-            machine: Lease::new(identity, *times, seed),
+            machine: if room.is_some() { machine } else { machine.with_past() },
             times: *times,
             clock: Arc::clone(clock),
             requests,
@@ -140,6 +147,12 @@ impl LeaseKeeper {
     pub(super) fn fenced(&self, epoch: homeostat_fleet::Epoch) {
         // A full channel has the record that says the same.
         let _full = self.events.try_send(Event::Fenced { epoch });
+    }
+
+    /// Makes this host try the lease this long after it is free.
+    pub(super) fn propose(&self, delay: Duration) {
+        // A full channel gets the next one.
+        let _full = self.events.try_send(Event::Candidacy(Some(delay)));
     }
 
     /// Gives the lease up for good: the workers finish, then another host may begin. [`LeaseKeeper::ended`] says when
@@ -196,6 +209,10 @@ impl KeeperTask {
                 Some(event) = inputs.recv() => match event {
                     // A keeper that leaves is no candidate any more.
                     Event::Candidacy(_) if is_leaving => Event::Tick,
+                    Event::Candidacy(_) if self.candidacy.is_replaced() => {
+                        self.step(Event::Candidacy(None));
+                        Event::Release { preferred_holder: None }
+                    }
                     Event::Candidacy(_) if !self.candidacy.is_open() => Event::Candidacy(None),
                     event => event,
                 },

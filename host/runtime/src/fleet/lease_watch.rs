@@ -121,11 +121,6 @@ impl LeaseRoom {
         self.state.lock().drains
     }
 
-    /// Returns whether another host renews leases.
-    pub(super) fn has_others(&self) -> bool {
-        self.hosts().len() > 1
-    }
-
     /// Returns this host, and the others that renew leases, each with the leases that it holds.
     pub(super) fn hosts(&self) -> Vec<SharingHost> {
         let (state, now) = (self.state.lock(), (self.clock)());

@@ -140,9 +140,9 @@ impl Placement {
         else {
             return Ok(());
         };
-        let own = Sharding::new(room, gates[0].lease.controller(), *shards, changes.clone())?;
+        let own = Sharding::new(&fleet.times, room, gates[0].lease.controller(), *shards, changes.clone())?;
         let kept = |gate: &Arc<ShardGate>| {
-            let requests = own.checked(room.leases.lease(&gate.lease, &fleet.identity, fleet.times.length)?);
+            let requests = own.confirmed(room.leases.lease(&gate.lease, &fleet.identity, fleet.times.length)?);
             let candidacy = Candidacy::Ranked { room: Arc::clone(room), sharding: Some(Arc::clone(&own)) };
             let (identity, gate) = (fleet.identity.clone(), Arc::clone(gate));
             Ok(KeptLease { identity, requests, gate, candidacy, drain_deadline })

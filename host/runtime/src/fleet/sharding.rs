@@ -10,6 +10,7 @@
 //! Deliberately absent: a vote between hosts. Former shards stay in force as long as a host works with them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -36,9 +37,17 @@ pub(super) struct Sharding {
     /// The requests of the record, with the own shards as the holder.
     record: Arc<dyn LeaseRequests>,
     state: Mutex<ShardingState>,
-    /// Notified when other shards were found in force.
-    replaced: Notify,
+    /// Notified when the record has to be read.
+    stale: Notify,
     changes: GateChanges,
+    /// Acquisitions of this host so far.
+    acquired: AtomicU64,
+    /// Those of them after which the record was written.
+    confirmed: tokio::sync::Mutex<u64>,
+    /// How long a deleted record stays away before this host writes it: its users write it sooner.
+    restore_wait: Duration,
+    /// Since when the record is known to be deleted.
+    deleted_since: Mutex<Option<time::Instant>>,
 }
 
 /// What this host knows of the record.
@@ -52,24 +61,41 @@ enum ShardingState {
     Other(String),
 }
 
-/// The record, if it names other shards than the own ones.
-struct OtherShards {
+/// The shards in force.
+struct ShardsInForce {
     version: Version,
     text: String,
 }
 
-impl OtherShards {
+impl ShardsInForce {
     fn names(&self, shards: Shards) -> bool {
         self.text == shards.to_string()
     }
 }
 
 impl Sharding {
-    pub(super) fn new(room: &LeaseRoom, controller: &str, own: Shards, changes: GateChanges) -> Result<Arc<Self>> {
+    pub(super) fn new(
+        times: &Times,
+        room: &LeaseRoom,
+        controller: &str,
+        own: Shards,
+        changes: GateChanges,
+    ) -> Result<Arc<Self>> {
         let name = LeaseName::of_shards(controller);
         let record = room.leases.lease(&name, &Identity::new(&own.to_string()), RECORD_LENGTH)?;
-        let (state, replaced) = (Mutex::new(ShardingState::Unknown(None)), Notify::new());
-        Ok(Arc::new(Self { controller: controller.into(), own, record, state, replaced, changes }))
+        let (stale, acquired, confirmed, deleted_since) = Default::default();
+        Ok(Arc::new(Self {
+            controller: controller.into(),
+            own,
+            record,
+            state: Mutex::new(ShardingState::Unknown(None)),
+            stale,
+            changes,
+            acquired,
+            confirmed,
+            restore_wait: times.length * 2,
+            deleted_since,
+        }))
     }
 
     /// Returns whether the own shards are in force, as far as this host knows.
@@ -107,7 +133,6 @@ impl Sharding {
             ShardingState::Other(text) => {
                 let (controller, own) = (&*self.controller, &self.own);
                 tracing::warn!(controller, %own, in_force = ?text, "other shards are in force");
-                self.replaced.notify_one();
             }
             ShardingState::Own | ShardingState::Unknown(_) => {}
         }
@@ -116,18 +141,11 @@ impl Sharding {
         self.changes.send_modify(|number| *number = number.wrapping_add(1));
     }
 
-    /// Records that the record cannot be read. Own shards that were in force stay so while this host has leases of them.
-    fn set_unknown(&self, error: &Error) {
-        if !self.is_own() {
-            self.set(ShardingState::Unknown(Some(error.to_string())));
-        }
-    }
-
     /// Reads the record within a bound of time.
     ///
     /// # Errors
     /// As [`Sharding::read`].
-    async fn read_in_time(&self, times: &Times) -> Result<Option<OtherShards>> {
+    async fn read_in_time(&self, times: &Times) -> Result<ShardsInForce> {
         let late = || Err(Error::unavailable("the server does not answer in time"));
         time::timeout(times.request_timeout, self.read()).await.unwrap_or_else(|_| late())
     }
@@ -135,124 +153,151 @@ impl Sharding {
     /// Reads the record. The first host writes it.
     ///
     /// # Errors
-    /// The store does not answer.
-    async fn read(&self) -> Result<Option<OtherShards>> {
+    /// The store does not answer, or the record was deleted a moment ago.
+    async fn read(&self) -> Result<ShardsInForce> {
         loop {
             let Answer::Found(observation) = self.record.carry_out(&Request::Read).await? else {
                 return Err(Error::unavailable("the record of the shards was not read"));
             };
             let expected = match observation {
                 Observation::Present(record) => match record.holder {
-                    Some(holder) if holder.as_str() == self.own.to_string() => {
-                        self.set(ShardingState::Own);
-                        return Ok(None);
-                    }
                     Some(holder) => {
-                        self.set(ShardingState::Other(holder.to_string()));
-                        return Ok(Some(OtherShards { version: record.version, text: holder.to_string() }));
+                        *self.deleted_since.lock() = None;
+                        let text = holder.to_string();
+                        let is_own = text == self.own.to_string();
+                        self.set(if is_own { ShardingState::Own } else { ShardingState::Other(text.clone()) });
+                        return Ok(ShardsInForce { version: record.version, text });
                     }
                     None => AcquireCondition::Version(record.version),
                 },
-                Observation::Absent { fence } => AcquireCondition::Absent { fence },
+                Observation::Absent { fence } => {
+                    if fence.is_some() && !self.may_restore() {
+                        return Err(Error::unavailable("the record of the shards was deleted, and its users write it"));
+                    }
+                    AcquireCondition::Absent { fence }
+                }
             };
             // Another host that was faster is read in the next turn.
             self.record.carry_out(&Request::Acquire { expected, transitions: 0 }).await?;
         }
     }
 
-    /// Fails unless the own shards are in force now.
-    async fn check(&self) -> Result<()> {
-        match self.read().await? {
-            None => Ok(()),
-            Some(OtherShards { text, .. }) => Err(Error::unavailable(self.other_in_force(&text))),
+    /// Returns whether this host may write a record that was deleted: at once if its own shards were in force.
+    fn may_restore(&self) -> bool {
+        let now = time::Instant::now();
+        let since = *self.deleted_since.lock().get_or_insert(now);
+        self.is_own() || now >= since + self.restore_wait
+    }
+
+    /// Writes the record after an acquisition, so that a replacement which was decided before fails.
+    ///
+    /// # Errors
+    /// Other shards are in force, or the store does not answer.
+    async fn confirm(&self) -> Result<()> {
+        let number = self.acquired.fetch_add(1, Ordering::AcqRel) + 1;
+        let mut confirmed = self.confirmed.lock().await;
+        if *confirmed >= number {
+            return Ok(());
+        }
+        // One write confirms every acquisition before it.
+        let all = self.acquired.load(Ordering::Acquire);
+        loop {
+            let ShardsInForce { version, text } = self.read().await?;
+            if text != self.own.to_string() {
+                return Err(Error::unavailable(self.other_in_force(&text)));
+            }
+            let again = Request::Acquire { expected: AcquireCondition::Version(version), transitions: 0 };
+            if let Answer::Stored { .. } = self.record.carry_out(&again).await? {
+                *confirmed = all;
+                return Ok(());
+            }
         }
     }
 
     /// Returns the requests of a lease of one of the own shards. An acquisition succeeds only if the own shards are in
     /// force after it.
-    pub(super) fn checked(self: &Arc<Self>, requests: Arc<dyn LeaseRequests>) -> Arc<dyn LeaseRequests> {
-        Arc::new(CheckedRequests { requests, sharding: Arc::clone(self) })
+    pub(super) fn confirmed(self: &Arc<Self>, requests: Arc<dyn LeaseRequests>) -> Arc<dyn LeaseRequests> {
+        Arc::new(ConfirmedRequests { requests, sharding: Arc::clone(self) })
     }
 
-    /// Reads the record until the own shards are in force, and again when others were found. Never returns.
+    /// Reads the record in each length of a lease, and replaces the shards in force when nobody works with them. Never
+    /// returns.
     ///
     /// *Cancel safety*: leases that are held meanwhile are given up.
     pub(super) async fn keep(&self, fleet: &Fleet, room: &Arc<LeaseRoom>) {
-        let times = &fleet.times;
+        let (times, mut failures) = (&fleet.times, 0);
         loop {
             let wait = match self.read_in_time(times).await {
-                Ok(None) => {
-                    room.send_candidacies();
-                    self.replaced.notified().await;
-                    continue;
-                }
-                Ok(Some(other)) => match other.text.parse() {
-                    Ok(former) if !room.drains() => {
-                        self.replace(fleet, room, former).await;
-                        times.retry_period / 4
+                Ok(in_force) => {
+                    failures = 0;
+                    match in_force.text.parse() {
+                        Ok(shards) if shards == self.own || self.is_own() => {
+                            room.send_candidacies();
+                            times.length
+                        }
+                        Ok(former) if !room.drains() => {
+                            self.replace(fleet, room, former).await;
+                            times.retry_period / 4
+                        }
+                        // A host of a later version, or this host takes no leases.
+                        _ => times.length,
                     }
-                    // A host of a later version, or this host takes no leases.
-                    _ => times.length,
-                },
+                }
                 Err(error) => {
-                    self.set_unknown(&error);
+                    failures += 1;
+                    // One failure says nothing about own shards that were in force.
+                    if failures > 1 || !self.is_own() {
+                        self.set(ShardingState::Unknown(Some(error.to_string())));
+                    }
                     times.error_wait()
                 }
             };
-            time::sleep(wait).await;
+            // Other shards that were found in between are read again, too.
+            let _waited = time::timeout(wait, self.stale.notified()).await;
         }
     }
 
     /// Puts the own shards in force, after no host works with the former ones any more.
     async fn replace(&self, fleet: &Fleet, room: &Arc<LeaseRoom>, former: Shards) {
-        let (times, changes) = (&fleet.times, GateChanges::default());
-        let mut held = FormerLeases { keepers: Vec::new(), changes };
-        // A host that works with the former shards takes a free lease sooner.
-        let delay = if room.has_others() { times.length } else { times.retry_period };
-        let mut leases = former.leases(&self.controller).into_iter();
-        // Of several hosts that replace the record, the one with the first lease goes on.
-        if let Some(first) = leases.next() {
-            if held.add(fleet, room, first, delay).is_err() {
+        let times = &fleet.times;
+        let mut held = FormerLeases { keepers: Vec::new(), changes: GateChanges::default() };
+        for lease in former.leases(&self.controller) {
+            if let Err(error) = held.add(fleet, room, lease) {
+                tracing::warn!(%error, "the former shards cannot be replaced");
                 return;
             }
-            while time::timeout(times.length, held.wait_until_held()).await.is_err() {
-                let other = self.read_in_time(times).await;
-                let is_former = other.is_ok_and(|other| other.is_some_and(|other| other.names(former)));
-                if !is_former || room.drains() {
-                    return held.leave().await;
-                }
-            }
         }
-        for lease in leases {
-            if held.add(fleet, room, lease, Duration::ZERO).is_err() {
+        // Of several hosts that replace the record, the one with the first lease goes on.
+        while time::timeout(times.length, held.wait_for(1)).await.is_err() {
+            let in_force = self.read_in_time(times).await;
+            if room.drains() || !in_force.is_ok_and(|in_force| in_force.names(former)) {
                 return held.leave().await;
             }
         }
-        // The former shards may be worked on again by a host that has a lease of them.
-        if time::timeout(times.settle_time(), held.wait_until_held()).await.is_ok()
-            && let Ok(Some(other)) = self.read_in_time(times).await
-            && other.names(former)
-            && held.are_held()
+        held.propose_others();
+        // A host with the former shards that holds one of their leases gets the others back after this time.
+        if time::timeout(times.settle_time(), held.wait_for(usize::MAX)).await.is_ok()
+            && let Ok(in_force) = self.read_in_time(times).await
+            && in_force.names(former)
+            && held.are_held(usize::MAX)
+            && !room.drains()
         {
-            let request = Request::Acquire { expected: AcquireCondition::Version(other.version), transitions: 0 };
-            match time::timeout(times.request_timeout, self.record.carry_out(&request)).await {
-                Ok(Ok(_)) => {}
-                // No lease is given up before the write has arrived or never will.
-                Ok(Err(_)) | Err(_) => held.mark_unanswered(),
-            }
+            let request = Request::Acquire { expected: AcquireCondition::Version(in_force.version), transitions: 0 };
+            // An answer that is lost is read in the next turn.
+            let _late = time::timeout(times.request_timeout, self.record.carry_out(&request)).await;
         }
         held.leave().await;
     }
 }
 
 /// The requests of a lease of one of the own shards.
-struct CheckedRequests {
+struct ConfirmedRequests {
     requests: Arc<dyn LeaseRequests>,
     sharding: Arc<Sharding>,
 }
 
 #[async_trait]
-impl LeaseRequests for CheckedRequests {
+impl LeaseRequests for ConfirmedRequests {
     fn fence(&self, epoch: Epoch) -> Option<Fence> {
         self.requests.fence(epoch)
     }
@@ -260,8 +305,9 @@ impl LeaseRequests for CheckedRequests {
     async fn carry_out(&self, request: &Request) -> Result<Answer> {
         let answer = self.requests.carry_out(request).await?;
         if let (Request::Acquire { .. }, Answer::Stored { version, epoch }) = (request, &answer)
-            && let Err(error) = self.sharding.check().await
+            && let Err(error) = self.sharding.confirm().await
         {
+            self.sharding.stale.notify_one();
             let release = Request::Release { expected: *version, epoch: *epoch, preferred_holder: None };
             // A lease that is not released runs out.
             let _released = self.requests.carry_out(&release).await;
@@ -278,33 +324,39 @@ struct FormerLeases {
 }
 
 impl FormerLeases {
-    /// Starts to wait for a lease.
-    fn add(&mut self, fleet: &Fleet, room: &LeaseRoom, lease: LeaseName, delay: Duration) -> Result<()> {
+    /// Starts to wait for the next lease. This host tries the first one alone, until it holds that.
+    fn add(&mut self, fleet: &Fleet, room: &LeaseRoom, lease: LeaseName) -> Result<()> {
         // The keepers of the own shards can have leases with the same names.
         let identity = fleet.other_identity();
         let requests = room.leases.lease(&lease, &identity, fleet.times.length)?;
         let gate = Arc::new(ShardGate::new(lease, fleet, self.changes.clone()));
-        let candidacy = Candidacy::Alone { delay };
+        let candidacy = match self.keepers.first() {
+            // A host that works with the former shards takes a free lease sooner.
+            None => Candidacy::Alone { delay: fleet.times.length, after: None },
+            Some(first) => Candidacy::Alone { delay: Duration::ZERO, after: Some(Arc::clone(&first.gate)) },
+        };
         let lease = KeptLease { identity, requests, gate, candidacy, drain_deadline: Duration::ZERO };
         self.keepers.push(LeaseKeeper::start(fleet, lease));
         Ok(())
     }
 
-    fn are_held(&self) -> bool {
-        self.keepers.iter().all(|keeper| keeper.gate.is_open())
+    /// Makes this host try all leases, since it holds the first one.
+    fn propose_others(&self) {
+        self.keepers.iter().skip(1).for_each(|keeper| keeper.propose(Duration::ZERO));
     }
 
-    async fn wait_until_held(&self) {
+    /// Returns whether this host holds so many of the leases, or all.
+    fn are_held(&self, count: usize) -> bool {
+        self.keepers.iter().take(count).all(|keeper| keeper.gate.is_open())
+    }
+
+    async fn wait_for(&self, count: usize) {
         let mut changes = self.changes.subscribe();
-        while !self.are_held() {
+        while !self.are_held(count) {
             if changes.changed().await.is_err() {
                 return std::future::pending().await;
             }
         }
-    }
-
-    fn mark_unanswered(&self) {
-        self.keepers.iter().for_each(|keeper| keeper.gate.mark_unanswered());
     }
 
     /// Gives the leases up, and waits until the store knows.

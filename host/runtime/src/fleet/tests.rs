@@ -286,6 +286,41 @@ async fn a_lease_of_shards_that_are_out_of_force_is_given_back() {
     a.holds().await;
 }
 
+/// C7: A replacement of the shards that was decided before an acquisition fails, however late it arrives.
+#[tokio::test(start_paused = true)]
+async fn a_late_replacement_of_the_shards_fails_after_an_acquisition() {
+    let shared = Shared::new();
+    let a = shared.host("a", PlacementSpec::Singleton);
+    a.holds().await;
+    let name = LeaseName::of_shards("web");
+    let record = shared.leases.lease(&name, &Identity::new("8-by-key"), Duration::from_secs(1)).unwrap();
+    let Answer::Found(Observation::Present(before)) = record.carry_out(&Request::Read).await.unwrap() else {
+        panic!("the first host wrote the record")
+    };
+    a.fleet.set_drains(true);
+    eventually("the release", async || shared.leases.holder(&web()).is_none().then_some(())).await;
+    a.fleet.set_drains(false);
+    a.holds().await;
+    let late = Request::Acquire { expected: AcquireCondition::Version(before.version), transitions: 0 };
+    assert_eq!(record.carry_out(&late).await.unwrap(), Answer::Conflict);
+}
+
+/// C7: A host that works writes the record of its shards again when a person has deleted it.
+#[tokio::test(start_paused = true)]
+async fn a_deleted_record_of_the_shards_lets_no_other_host_work() {
+    let shared = Shared::new();
+    let a = shared.host("a", PlacementSpec::Singleton);
+    a.holds().await;
+    let b = shared.host("b", PlacementSpec::Sharded(by_key(4)));
+    time::sleep(Times::default().length).await;
+    let name = LeaseName::of_shards("web");
+    shared.leases.delete(&name);
+    let fresh = shared.host("c", PlacementSpec::Sharded(by_key(4)));
+    time::sleep(Times::default().length * 8).await;
+    assert_eq!(shared.leases.holder(&name), Some(Identity::new("1")));
+    assert!(a.is_holder() && !b.is_holder() && !fresh.is_holder());
+}
+
 #[tokio::test(start_paused = true)]
 async fn shards_of_a_later_version_are_never_replaced() {
     let shared = Shared::new();
