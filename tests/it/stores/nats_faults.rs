@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use homeostat_nats::BucketSettings;
+use futures_util::future::join_all;
 use homeostat_nats::settings::Create;
+use homeostat_nats::{Bucket, BucketSettings};
 use homeostat_store::cached::{CachedState, Delta, Options, Start, Upstream as _};
 use homeostat_store::schema::Schemas;
-use homeostat_store::{Error, EventType, Query, Scope, Store as _, View};
+use homeostat_store::{Error, EventType, Query, Result, Scope, Store as _, View, Write};
 use homeostat_testing::{eventually, soon};
 use homeostat_tests::{Nats, NatsCluster, NetworkFault, Proxy, shared_nats};
 use serde_json::json;
@@ -17,6 +18,9 @@ use super::nats::{
     NOW, admin, bucket_of, contacted, creation, deletion, error_of, event, key, kind, known, listed, next, open,
     settings, status, write,
 };
+
+/// The resources of a list that a replica lacks for a while.
+const RESOURCES: usize = 200;
 
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 #[tokio::test(flavor = "multi_thread")]
@@ -237,4 +241,51 @@ async fn a_bucket_on_three_servers_survives_the_loss_of_its_leader() {
             delta => panic!("{delta:?}"),
         }
     }
+}
+
+/// Lists everything once.
+async fn list(bucket: &Bucket) -> Result<usize> {
+    let mut stream = bucket.open(&kind(), View::Whole, NOW).await?;
+    let mut count = 0;
+    loop {
+        match stream.next().await? {
+            Delta::Listed(_) => count += 1,
+            Delta::ListEnd { .. } => return Ok(count),
+            _ => {}
+        }
+    }
+}
+
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_a_replica_that_catches_up_lacks_nothing() {
+    let cluster = NatsCluster::start();
+    let urls = cluster.urls();
+    let create = Some(Create { replicas: 3, ..Create::default() });
+    let bucket = bucket_of(BucketSettings { servers: urls.clone(), create, ..settings(&urls[0], "behind") });
+    eventually("a bucket", || async { bucket.connect().await.ok() }).await;
+    let info = admin(&urls[0]).await.get_stream("KV_behind").await.unwrap().cached_info().clone();
+    let leader = info.cluster.unwrap().leader.unwrap();
+    let follower = cluster.servers().iter().find(|nats| nats.name() != leader).unwrap().server();
+    follower.kill();
+    let text = "x".repeat(100_000);
+    let written = (0..RESOURCES).map(async |number| {
+        let document = json!({
+            "apiVersion": kind().api_version(),
+            "kind": kind().name,
+            "metadata": {"name": format!("r{number}"), "namespace": "default"},
+            "spec": {"text": text},
+        });
+        let create = || bucket.submit(Write::Create { document: document.clone() }.into(), CachedState::Unknown);
+        let is_there = || async { matches!(create().await, Ok(_) | Err(Error::AlreadyExists { .. })).then_some(()) };
+        eventually("a resource", is_there).await;
+    });
+    join_all(written).await;
+    follower.spawn();
+    // Each list has a consumer on one of the three servers.
+    for _ in 0..30 {
+        let found = eventually("a list", || async { list(&bucket).await.ok() }).await;
+        assert_eq!(found, RESOURCES);
+    }
+    follower.wait_until_ready();
 }

@@ -48,6 +48,8 @@ pub(crate) struct Deliveries {
     /// Whether to ask the server how far the consumer is.
     asks: bool,
     silence: Silence,
+    /// When the leader first had a value of the list that the consumer's replica lacks.
+    lags_since: Option<Instant>,
 }
 
 /// The time without a sign of the server. It goes on while the reader drops its waits and begins new ones.
@@ -112,6 +114,7 @@ impl Deliveries {
             heard,
             asks: false,
             silence: Silence { last_sign: Instant::now(), max: heartbeat * 5 / 2 },
+            lags_since: None,
         };
         if created.num_pending == 0 {
             deliveries.take_pending(created.delivered.consumer_seq, 0)?;
@@ -193,7 +196,7 @@ impl Deliveries {
         let kind = self.machine.delivery(delivery).map_err(lost)?;
         self.asks |= kind == DeliveryKind::Listed && delivery.pending == 0;
         self.ready.push_back(StreamItem::Value { message, sequence: delivery.sequence, kind });
-        self.end_list();
+        self.asks |= kind == DeliveryKind::Listed && (delivery.pending == 0 || self.machine.is_delivered());
         Ok(())
     }
 
@@ -202,9 +205,12 @@ impl Deliveries {
         if !self.machine.is_listing() {
             return self.ask_for_next().await;
         }
-        let answer: RequestResult<ConsumerInfo> = self.connection.call(&self.info, &json!({})).await;
-        let ConsumerInfo { num_pending, delivered } = answer.map_err(|failure| self.failed(failure))?;
-        self.take_pending(delivered.consumer_seq, num_pending)
+        if !self.machine.is_delivered() {
+            let answer: RequestResult<ConsumerInfo> = self.connection.call(&self.info, &json!({})).await;
+            let ConsumerInfo { num_pending, delivered } = answer.map_err(|failure| self.failed(failure))?;
+            self.take_pending(delivered.consumer_seq, num_pending)?;
+        }
+        if self.machine.is_delivered() { self.end_list().await } else { Ok(()) }
     }
 
     /// Asks the leader for the next value. The answer says whether everything up to the last sequence that
@@ -212,28 +218,40 @@ impl Deliveries {
     /// moment before it counts it.
     async fn ask_for_next(&mut self) -> Result<()> {
         let heard = *self.heard.borrow_and_update();
-        let request = json!({"seq": self.machine.through() + 1, "next_by_subj": self.filter});
-        let answer: RequestResult<StoredMessage> = self.connection.call(&self.next, &request).await;
-        let next = match answer {
-            Err(failure) if failure.is_no_value() => None,
-            answer => Some(answer.map_err(|failure| self.failed(failure))?.message.sequence),
-        };
-        if next.is_none_or(|next| next > heard) {
+        if self.next_value().await?.is_none_or(|next| next > heard) {
             let through = self.machine.passed(heard);
             self.ready.extend(through.map(StreamItem::Bookmark));
         }
         Ok(())
     }
 
+    /// Returns the sequence of the leader's first value after the last delivery.
+    async fn next_value(&self) -> Result<Option<u64>> {
+        let request = json!({"seq": self.machine.through() + 1, "next_by_subj": self.filter});
+        let answer: RequestResult<StoredMessage> = self.connection.call(&self.next, &request).await;
+        match answer {
+            Err(failure) if failure.is_no_value() => Ok(None),
+            answer => Ok(Some(answer.map_err(|failure| self.failed(failure))?.message.sequence)),
+        }
+    }
+
     fn take_pending(&mut self, consumer: u64, pending: u64) -> Result<()> {
         self.machine.pending(consumer, pending).map_err(lost)?;
-        self.end_list();
+        self.asks |= self.machine.is_delivered();
         Ok(())
     }
 
-    fn end_list(&mut self) {
-        let at = self.machine.end_of_list();
-        self.ready.extend(at.map(StreamItem::ListEnd));
+    /// Ends the list, unless the leader has a value of it that the consumer's replica lacks.
+    async fn end_list(&mut self) -> Result<()> {
+        let next = if self.machine.may_lack_values() { self.next_value().await? } else { None };
+        if let Some(at) = self.machine.end_of_list(next) {
+            self.ready.push_back(StreamItem::ListEnd(at));
+            return Ok(());
+        }
+        if self.lags_since.get_or_insert_with(Instant::now).elapsed() >= self.silence.max {
+            return Err(Error::unavailable("the replica that lists lags behind the leader"));
+        }
+        Ok(())
     }
 
     fn failed(&self, failure: RequestError) -> Error {

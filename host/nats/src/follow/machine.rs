@@ -3,7 +3,8 @@
 //! A consumer numbers its deliveries, so a gap shows. Its heartbeats name the last delivery and the last
 //! sequence of the bucket that it has passed: everything up to there was delivered, or is about other kinds.
 //!
-//! A list has ended when nothing is pending. To count to the number at the start, or to wait for the last
+//! A list has ended when nothing is pending, and the leader of the bucket has no value between the last delivery and
+//! the sequence at the start: a consumer can be on a replica that lags behind the leader. To count to the number at the start, or to wait for the last
 //! sequence at the start, is not enough: a bucket keeps the last value alone, so a value that is overwritten
 //! meanwhile leaves its place, and comes later. The number of pending values in a delivery is not enough
 //! either: while the server replaces a value, it counts neither the old nor the new one. So the server is
@@ -126,16 +127,30 @@ impl ConsumerMachine {
         Ok(())
     }
 
-    /// Returns the sequence that the list shows, once it has ended with the last delivery.
-    pub(crate) fn end_of_list(&mut self) -> Option<u64> {
-        match self.mode {
-            Mode::Listing { base, last: Some(last), .. } if last == self.delivered => {
-                self.mode = Mode::Following;
-                self.through = self.through.max(base);
-                Some(self.through)
-            }
-            _ => None,
+    /// Returns whether the consumer has delivered every value of the list that its replica has.
+    pub(crate) fn is_delivered(&self) -> bool {
+        matches!(self.mode, Mode::Listing { last: Some(last), .. } if last == self.delivered)
+    }
+
+    /// Returns whether the replica of the consumer can lack a value that the list has to show.
+    pub(crate) fn may_lack_values(&self) -> bool {
+        matches!(self.mode, Mode::Listing { base, .. } if self.through < base)
+    }
+
+    /// Returns the sequence that the list shows, if it has ended with the last delivery. `next` is the leader's first
+    /// value after that delivery. If it belongs to the list, then the replica of the consumer lags, and the list goes on.
+    pub(crate) fn end_of_list(&mut self, next: Option<u64>) -> Option<u64> {
+        let Mode::Listing { base, last, .. } = &mut self.mode else { return None };
+        if *last != Some(self.delivered) {
+            return None;
         }
+        if next.is_some_and(|next| next <= *base) {
+            *last = None;
+            return None;
+        }
+        self.through = self.through.max(*base);
+        self.mode = Mode::Following;
+        Some(self.through)
     }
 
     /// Takes a heartbeat, with the number of the last delivery and the last sequence that the consumer has

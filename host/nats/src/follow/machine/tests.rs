@@ -49,8 +49,22 @@ fn a_list_ends_with_the_deliveries_that_were_on_their_way_when_nothing_was_pendi
     assert_eq!(machine.delivery(delivery(1, 2, 1)), Ok(DeliveryKind::Listed));
     assert_eq!(pending(&mut machine, 2, 0), Ok(None));
     assert_eq!(machine.delivery(delivery(2, 8, 3)), Ok(DeliveryKind::Listed), "others were written since");
-    assert_eq!(machine.end_of_list(), Some(8));
+    assert_eq!(machine.end_of_list(None), Some(8));
     assert_eq!(machine.delivery(delivery(3, 9, 2)), Ok(DeliveryKind::Changed));
+}
+
+#[test]
+fn a_list_waits_for_the_values_that_its_replica_lacks() {
+    let mut machine = ConsumerMachine::listing(9, false);
+    assert_eq!(machine.delivery(delivery(1, 4, 0)), Ok(DeliveryKind::Listed));
+    machine.pending(1, 0).expect("in order");
+    assert!(machine.is_delivered() && machine.may_lack_values());
+    assert_eq!(machine.end_of_list(Some(7)), None, "the leader has a value that was written before the list");
+    assert!(!machine.is_delivered());
+    assert_eq!(machine.delivery(delivery(2, 7, 0)), Ok(DeliveryKind::Listed));
+    machine.pending(2, 0).expect("in order");
+    assert_eq!(machine.end_of_list(Some(10)), Some(9), "a later value is a change");
+    assert_eq!(machine.delivery(delivery(3, 10, 0)), Ok(DeliveryKind::Changed));
 }
 
 #[test]
@@ -121,7 +135,7 @@ fn both_forms_of_a_reply_subject_are_read() {
 /// Takes an answer about pending values, and the end of the list if that is one.
 fn pending(machine: &mut ConsumerMachine, consumer: u64, pending: u64) -> Result<Option<u64>, ConsumerLoss> {
     machine.pending(consumer, pending)?;
-    Ok(machine.end_of_list())
+    Ok(machine.end_of_list(None))
 }
 
 /// A bucket that keeps the last value of each key, and a consumer of the last values.
@@ -140,6 +154,36 @@ impl Bucket {
 }
 
 proptest! {
+    /// The replica of a consumer applies the leader's writes later, and one by one.
+    #[test]
+    fn a_list_of_a_replica_that_lags_has_every_key_of_the_leader(
+        before in prop::collection::vec(0..8_u8, 1..20),
+        applied in 0..20_usize,
+    ) {
+        let (mut leader, mut replica) = (Bucket::default(), Bucket::default());
+        before.iter().for_each(|key| leader.put(*key));
+        let mut rest = before.iter().skip(applied);
+        before.iter().take(applied).for_each(|key| replica.put(*key));
+        let mut machine = ConsumerMachine::listing(leader.last, false);
+        let (mut at, mut number, mut seen) = (0, 0, BTreeMap::new());
+        let end = loop {
+            if let Some((sequence, key)) = replica.values.range(at + 1..).next() {
+                (at, number) = (*sequence, number + 1);
+                let pending = replica.values.range(at + 1..).count() as u64;
+                machine.delivery(delivery(number, at, pending)).expect("in order");
+                seen.insert(*key, at);
+            }
+            machine.pending(number, replica.values.range(at + 1..).count() as u64).expect("in order");
+            if let Some(end) = machine.end_of_list(leader.values.range(at + 1..).next().map(|(sequence, _)| *sequence)) {
+                break end;
+            }
+            rest.next().into_iter().for_each(|key| replica.put(*key));
+        };
+        prop_assert_eq!(end, leader.last);
+        let expected: BTreeMap<u8, u64> = leader.values.iter().map(|(sequence, key)| (*key, *sequence)).collect();
+        prop_assert_eq!(seen, expected);
+    }
+
     /// With any writes between the deliveries, a list has every key, and shows no later state than its end.
     #[test]
     fn a_list_has_every_key_and_changes_bring_the_rest(
