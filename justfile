@@ -10,7 +10,7 @@ test:
 
 # Builds, runs and swaps the guests of a folder, from its sources.
 dev dir="examples/apps":
-    cargo run --release -- dev {{dir}}
+    cargo run --profile quick -- dev {{dir}}
 
 # Runs examples/apps on a real server, which it builds: nats or kubernetes. Needs Go.
 apps-on store="nats":
@@ -27,6 +27,10 @@ peers name *options:
 # Counts the effects of crashes, power losses, failing disks and damaged files on the store: kill, power-loss, disk or damage. See docs/reliability.md.
 campaign name *options:
     cargo run --release -p homeostat-campaign -- {{name}} {{options}}
+
+# Kills, freezes, cuts off and drains hosts of real fleets, and their servers, and counts. See docs/fleet.md. Needs Go.
+hand-over rounds="200":
+    HAND_OVER_ROUNDS={{rounds}} cargo test --workspace --lib --bins --test it -- --nocapture fleet::hand_over::
 
 # Gives randomly changed inputs to a parser of the host: document, write, selector, token, json-patch, merge, apply, jsonpath, schema, definition, pattern, name, file, fsck,
 # component, compiled, manifest, request or artifact. See docs/reliability.md.
