@@ -5,7 +5,9 @@
 //! components. `journey.rs` has crashes and the simple floods.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
+use std::sync::Arc;
 use std::time::Duration;
 
 use homeostat_component::{Component, Engine, EngineOptions, Grants, LimitName, Limits};
@@ -14,6 +16,7 @@ use homeostat_runtime::events::{Event, EventFilter};
 use homeostat_runtime::{ControllerState, Definition, Options, Overrides};
 use homeostat_testing::{eventually, eventually_blocking};
 use homeostat_tests::{HostProcess, TestHost, all_resources, guest};
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::OnceCell;
 
@@ -235,6 +238,40 @@ async fn a_request_to_a_silent_server_ends_at_the_deadline() {
     let told = event(&test, "fetcher", "LimitExceeded").await;
     assert!(told.message.contains("limit deadline: "), "{}", told.message);
     assert_greeter_reconciles(&test).await;
+}
+
+/// Servers and clients read `..` in a path differently.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_covers_the_address_that_is_sent() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", server.local_addr().unwrap());
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&lines);
+    std::thread::spawn(move || {
+        for mut connection in server.incoming().map_while(Result::ok) {
+            let mut line = String::new();
+            drop(BufReader::new(&connection).read_line(&mut line));
+            seen.lock().push(line.trim().to_owned());
+            drop(connection.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"));
+        }
+    });
+    let grants: Grants = serde_json::from_value(json!({
+        "resources": [{"kinds": ["*"], "verbs": ["*"], "namespaces": ["*"]}],
+        "http": [{"urls": [format!("{url}/v1/*")], "methods": ["GET"], "addresses": ["loopback"]}],
+    }))
+    .unwrap();
+    let test = host().await;
+    let component = test.load(&guest("guest-fetcher")).await;
+    test.host.put(Definition { grants, limits: patient(), ..Definition::new("fetcher", component) }).await.unwrap();
+    for (name, path, is_sent) in
+        [("up", "v1/../admin", false), ("escaped", "v1/%2e%2e/admin", false), ("in", "v1/a/../b", true)]
+    {
+        test.apply(demo("Fetcher", name, json!({"url": format!("{url}/{path}")}))).await;
+        let field = if is_sent { "code" } else { "error" };
+        test.until(&demo_key("Fetcher", name), field, |fetcher| !fetcher["status"][field].is_null()).await;
+    }
+    let lines = lines.lock();
+    assert!(!lines.is_empty() && lines.iter().all(|line| line == "GET /v1/b HTTP/1.1"), "{lines:?}");
 }
 
 /// The most bytes by which the host may grow while four concurrent calls attack its memory. Each call may

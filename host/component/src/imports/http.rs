@@ -56,12 +56,14 @@ async fn send(
     options: Option<RequestOptions>,
 ) -> Result<::http::Response<WasiBody>, Error> {
     let (head, body) = request.into_parts();
+    // Grants and records have the address that will be sent: `a/../b` is `b`.
+    let url = reqwest::Url::parse(&head.uri.to_string()).map_err(|_| Error::HttpRequestUriInvalid)?;
     let body_bytes_max = port.limits.http_body_bytes_max;
     let body = Limited::new(body, usize::try_from(body_bytes_max).unwrap_or(usize::MAX)).collect().await;
     let body = body.map_err(|_| Error::HttpRequestBodySize(Some(body_bytes_max)))?.to_bytes();
     let request = HttpRequest {
         method: head.method.as_str().to_owned(),
-        url: head.uri.to_string(),
+        url: url.into(),
         headers: from_headers(&head.headers),
         body: body.into(),
         timeout_ms: options.and_then(timeout_ms),
