@@ -17,8 +17,8 @@ use homeostat_component::{Engine, EngineOptions, INSTANCES_BOUNDS};
 use homeostat_registry::Policy;
 use homeostat_runtime::manifest::{Bytes, Span};
 use homeostat_runtime::{
-    CONTROLLERS_MAX, FleetOptions, Host, LEASE_LENGTH_MAX, Options, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX,
-    STOP_HOOK_MAX, Stores,
+    CONTROLLERS_MAX, FleetOptions, Host, HostDescription, LEASE_LENGTH_MAX, Options, QUEUE_ERROR_BYTES_MAX,
+    QUEUE_KEYS_MAX, STOP_HOOK_MAX, Stores, is_host_name,
 };
 use homeostat_store::embedded::EmbeddedStore;
 use tokio::sync::watch;
@@ -134,9 +134,8 @@ fn instances() -> RangedI64ValueParser<u32> {
 }
 
 fn host_name(text: &str) -> Result<String, String> {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
-    let is_name = !text.is_empty() && text.len() <= 63 && text.bytes().all(is_plain);
-    if is_name { Ok(text.to_owned()) } else { Err("it must be 1 to 63 letters, digits, `-` and `.`".to_owned()) }
+    let refused = || "it must be 1 to 63 letters, digits, `-` and `.`".to_owned();
+    is_host_name(text).then(|| text.to_owned()).ok_or_else(refused)
 }
 
 fn lease_duration(text: &str) -> Result<Span, String> {
@@ -277,7 +276,8 @@ impl FolderHost {
         open_files::raise_limit();
         let policy = signatures.as_deref().map(Policy::read).transpose().context("cannot read the signature policy")?;
         let registry = registry::registry(Some(data.join(layout::PULLED)))?;
-        let fleet = FleetOptions::new(args.host_name.as_deref(), args.lease_duration.0);
+        let description = HostDescription::of_this(Some(&address.to_string()));
+        let fleet = FleetOptions { description, ..FleetOptions::new(args.host_name.as_deref(), args.lease_duration.0) };
         let OpenStores { stores, backups, skipped } = open_stores(args, &fleet, &data).await?;
         let engine = Engine::new(args.engine_options(&data)?).context("cannot start the WebAssembly engine")?;
         let metrics = Metrics::default();

@@ -20,6 +20,6 @@ mod times;
 
 pub use lease::{AcquireCondition, Action, Answer, Event, Lease, Request, RequestId};
 pub use placement::{Balancer, Member, Move, Placement, ranking, receiver};
-pub use record::{Epoch, Identity, Observation, Record, Version};
+pub use record::{DESCRIPTION_BYTES_MAX, Epoch, Identity, Observation, Record, Version};
 pub use shards::{LeaseName, SHARDS_MAX, ShardBy, Shards, ShardsError};
 pub use times::{DRIFT_PERCENT, LENGTH_MAX, Times, TimesError};

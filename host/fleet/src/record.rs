@@ -35,7 +35,12 @@ pub struct Record {
     pub preferred_holder: Option<Identity>,
     /// Changes of the holder so far. For people; nothing is decided by it. Source: `leaseTransitions`.
     pub transitions: u32,
+    /// What the holder tells about itself, of at most [`DESCRIPTION_BYTES_MAX`] bytes. No term depends on it.
+    pub description: Option<Arc<str>>,
 }
+
+/// Bytes of a description at most. A longer one counts as none.
+pub const DESCRIPTION_BYTES_MAX: usize = 1024;
 
 /// The state of a record as a read or a watch showed it.
 #[derive(Debug, Clone, PartialEq, Eq)]

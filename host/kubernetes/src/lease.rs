@@ -20,7 +20,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use homeostat_fleet::{AcquireCondition, Answer, Epoch, Identity, LeaseName, Observation, Request, Version};
+use homeostat_fleet::{
+    AcquireCondition, Answer, DESCRIPTION_BYTES_MAX, Epoch, Identity, LeaseName, Observation, Request, Version,
+};
 use homeostat_store::{Error, Fence, Kind, LeaseRequests, LeaseStore, LeaseWatch, Result};
 use http::Method;
 use jiff::Timestamp;
@@ -55,6 +57,7 @@ impl LeaseStore for ClusterLeases {
             identity: identity.clone(),
             length_s: length.as_secs() + u64::from(length.subsec_nanos() > 0),
             last: Mutex::default(),
+            description: Mutex::default(),
         }))
     }
 
@@ -117,6 +120,7 @@ struct ClusterLease {
     length_s: u64,
     /// The last document that this host has read or written. A write replaces the document of a version as a whole.
     last: Mutex<Option<LeaseDocument>>,
+    description: Mutex<Option<Arc<str>>>,
 }
 
 impl ClusterLease {
@@ -189,13 +193,20 @@ impl LeaseRequests for ClusterLease {
         None
     }
 
+    fn describe(&self, description: &str) {
+        let description = (description.len() <= DESCRIPTION_BYTES_MAX).then(|| description.into());
+        *self.description.lock().unwrap_or_else(PoisonError::into_inner) = description;
+    }
+
     async fn carry_out(&self, request: &Request) -> Result<Answer> {
+        let description = self.description.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let state = NewState {
             holder: Some(&self.identity),
             length_s: self.length_s,
             begins_term: None,
             epoch: None,
             preferred_holder: None,
+            description: description.as_deref(),
         };
         match request {
             Request::Read => {
@@ -217,7 +228,8 @@ impl LeaseRequests for ClusterLease {
             }
             Request::Release { expected, epoch, preferred_holder } => {
                 let preferred_holder = preferred_holder.as_ref();
-                let state = NewState { holder: None, epoch: Some(*epoch), preferred_holder, ..state };
+                let state =
+                    NewState { holder: None, epoch: Some(*epoch), preferred_holder, description: None, ..state };
                 self.replace(*expected, state).await
             }
         }

@@ -20,7 +20,9 @@ use std::time::Duration;
 use async_nats::HeaderMap;
 use async_trait::async_trait;
 use bytes::Bytes;
-use homeostat_fleet::{AcquireCondition, Answer, Epoch, Identity, LeaseName, Observation, Request, Version};
+use homeostat_fleet::{
+    AcquireCondition, Answer, DESCRIPTION_BYTES_MAX, Epoch, Identity, LeaseName, Observation, Request, Version,
+};
 use homeostat_store::{Error, Fence, LeaseRequests, LeaseStore, LeaseWatch, Result};
 
 use self::record::{LeaseRecord, RecordContent, record_of};
@@ -61,6 +63,7 @@ pub(crate) struct BucketLease {
     length_s: u64,
     /// Details of the present term, from its acquisition.
     term: Mutex<TermDetails>,
+    description: Mutex<Option<Arc<str>>>,
 }
 
 /// The details of a term in its record, besides the holder. For people.
@@ -86,7 +89,7 @@ impl BucketLease {
         let subject = bucket.subjects.lease(lease)?;
         let length_s = length.as_secs() + u64::from(length.subsec_nanos() > 0);
         let (lease, identity) = (lease.clone(), identity.clone());
-        Ok(Self { bucket, lease, subject, identity, length_s, term: Mutex::default() })
+        Ok(Self { bucket, lease, subject, identity, length_s, term: Mutex::default(), description: Mutex::default() })
     }
 
     async fn observe(&self, connection: &Connection) -> Result<Observation> {
@@ -108,8 +111,7 @@ impl BucketLease {
         };
         *lock(&self.term) = TermDetails { acquired: self.now(), transitions };
         // The sequence of its fence, which is not known yet, is the epoch.
-        let record =
-            LeaseRecord { holder_identity: Some(self.identity.to_string()), epoch: None, ..self.record(Epoch(0)) };
+        let record = LeaseRecord { epoch: None, ..self.held(Epoch(0)) };
         let mut messages = vec![self.message(self.subject.clone(), Some(version), record.encode())];
         for lane in 0..LANES {
             let subject = self.bucket.subjects.fence(&self.lease, lane)?;
@@ -145,6 +147,12 @@ impl BucketLease {
         }
     }
 
+    /// Returns the record of a term of this host.
+    fn held(&self, epoch: Epoch) -> LeaseRecord {
+        let (holder_identity, description) = (Some(self.identity.to_string()), lock(&self.description).clone());
+        LeaseRecord { holder_identity, description, ..self.record(epoch) }
+    }
+
     /// Returns the record of a term, without a holder.
     fn record(&self, epoch: Epoch) -> LeaseRecord {
         let TermDetails { acquired, transitions } = lock(&self.term).clone();
@@ -156,6 +164,7 @@ impl BucketLease {
             lease_transitions: transitions,
             preferred_holder: None,
             epoch: Some(epoch.0),
+            description: None,
         }
     }
 
@@ -180,14 +189,17 @@ impl LeaseRequests for BucketLease {
         Some(Fence { lease: self.lease.clone(), epoch: epoch.0 })
     }
 
+    fn describe(&self, description: &str) {
+        *lock(&self.description) = (description.len() <= DESCRIPTION_BYTES_MAX).then(|| description.into());
+    }
+
     async fn carry_out(&self, request: &Request) -> Result<Answer> {
         let connection = self.bucket.connection()?;
         match request {
             Request::Read => self.observe(&connection).await.map(Answer::Found),
             Request::Acquire { expected, transitions } => self.acquire(&connection, *expected, *transitions).await,
             Request::Renew { expected, epoch } => {
-                let record = LeaseRecord { holder_identity: Some(self.identity.to_string()), ..self.record(*epoch) };
-                self.replace(&connection, *expected, *epoch, &record).await
+                self.replace(&connection, *expected, *epoch, &self.held(*epoch)).await
             }
             Request::Release { expected, epoch, preferred_holder } => {
                 let preferred_holder = preferred_holder.as_ref().map(ToString::to_string);

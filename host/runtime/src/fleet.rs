@@ -11,9 +11,10 @@
 //! servers.
 
 mod declines;
+mod description;
 mod gate;
 mod keeper;
-mod lease_watch;
+mod lease_room;
 mod placement;
 mod roster;
 mod sharding;
@@ -30,10 +31,11 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use description::HostDescription;
 use gate::{GateChanges, ShardGate};
 pub use homeostat_fleet::LENGTH_MAX as LEASE_LENGTH_MAX;
 use keeper::{Candidacy, KeptLease, LeaseKeeper};
-use lease_watch::LeaseRoom;
+use lease_room::LeaseRoom;
 pub(crate) use placement::{GateEntry, Placement};
 pub use placement::{LeaseStatus, PlacementSpec};
 use roster::SharingHost;
@@ -50,6 +52,8 @@ pub struct FleetOptions {
     pub identity: Identity,
     /// The times of its leases.
     pub times: Times,
+    /// What it tells the other hosts.
+    pub description: HostDescription,
 }
 
 impl FleetOptions {
@@ -60,8 +64,21 @@ impl FleetOptions {
     pub fn new(name: Option<&str>, length: Duration) -> Self {
         let name = name.map_or_else(machine_name, str::to_owned).to_ascii_lowercase();
         // A restart is another run, so another holder.
-        Self { identity: new_identity(&name), times: Times::of_length(length) }
+        let description = HostDescription::of_this(None);
+        Self { identity: new_identity(&name), times: Times::of_length(length), description }
     }
+}
+
+/// Bytes of the name of a host at most. Source: a label of a DNS name, and a value of a label in Kubernetes.
+const HOST_NAME_BYTES_MAX: usize = 63;
+
+/// Returns whether a host can have this name: 1 to 63 letters, digits, `-` and `.`.
+pub fn is_host_name(text: &str) -> bool {
+    !text.is_empty() && text.len() <= HOST_NAME_BYTES_MAX && text.chars().all(is_of_host_name)
+}
+
+fn is_of_host_name(character: char) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, '-' | '.')
 }
 
 impl Default for FleetOptions {
@@ -85,6 +102,9 @@ pub struct HostStatus {
     pub is_draining: bool,
     /// The leases that it holds, of those of which this host knows, as `web` or `web/3-of-8`.
     pub leases: Vec<String>,
+    /// What it tells about itself. A host without a lease of its own tells nothing.
+    #[serde(flatten)]
+    pub description: HostDescription,
 }
 
 /// The leases of this host.
@@ -92,6 +112,7 @@ pub(crate) struct Fleet {
     pub(crate) identity: Identity,
     pub(crate) times: Times,
     pub(crate) clock: LeaseClock,
+    description: HostDescription,
     /// By the name of the store.
     rooms: Mutex<BTreeMap<Arc<str>, Arc<LeaseRoom>>>,
     /// The keepers of the leases of this host itself, one for each store.
@@ -104,15 +125,16 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     pub(crate) fn new(options: FleetOptions) -> Self {
-        let FleetOptions { identity, times } = options;
+        let FleetOptions { identity, times, description } = options;
         let (rooms, hosts, drains, tasks, end) = Default::default();
-        Self { identity, times, clock: Arc::new(boot_time), rooms, hosts, drains, tasks, end }
+        Self { identity, times, description, clock: Arc::new(boot_time), rooms, hosts, drains, tasks, end }
     }
 
     /// Starts to hold the lease of this host in a store, by which the others know it.
     fn keep_host(&self, room: &Arc<LeaseRoom>) -> homeostat_store::Result<LeaseKeeper> {
         let lease = LeaseName::of_host(self.identity.host());
         let requests = room.leases.lease(&lease, &self.identity, self.times.length)?;
+        requests.describe(&self.description.text());
         let gate = Arc::new(ShardGate::new(lease, self, GateChanges::default()));
         let (identity, candidacy) =
             (self.identity.clone(), Candidacy::Ranked { room: Arc::clone(room), sharding: None });
@@ -128,19 +150,24 @@ impl Fleet {
     /// Returns this host and those that share stores with it.
     pub(crate) fn status(&self) -> Vec<HostStatus> {
         let is_draining = self.drains.load(Ordering::Relaxed);
-        let mut found = BTreeMap::from([(self.identity.clone(), (is_draining, Vec::new()))]);
+        let own = (is_draining, Vec::new(), self.description.clone());
+        let mut found = BTreeMap::from([(self.identity.clone(), own)]);
         let rooms = self.rooms.lock().values().cloned().collect::<Vec<_>>();
-        for SharingHost { identity, is_draining, leases } in rooms.iter().flat_map(|room| room.hosts()) {
-            let (drains, held) = found.entry(identity).or_default();
+        for SharingHost { identity, is_draining, leases, description } in rooms.iter().flat_map(|room| room.hosts()) {
+            let (drains, held, told) = found.entry(identity).or_default();
             *drains |= is_draining;
             held.extend(leases.iter().map(ToString::to_string));
+            if *told == HostDescription::default() {
+                *told = description;
+            }
         }
-        let status = |(identity, (is_draining, leases)): (Identity, (bool, Vec<String>))| HostStatus {
+        let status = |(identity, (is_draining, leases, description)): (Identity, (bool, Vec<String>, _))| HostStatus {
             name: identity.host().to_owned(),
             is_this: identity == self.identity,
             identity: identity.to_string(),
             is_draining,
             leases,
+            description,
         };
         found.into_iter().map(status).collect()
     }
@@ -176,7 +203,8 @@ impl Fleet {
         }
         let part = stores.parts().into_iter().find(|part| part.name == *store)?;
         let (identity, clock) = (self.identity.clone(), Arc::clone(&self.clock));
-        let room = Arc::new(LeaseRoom::new(Arc::clone(store), part.store.leases()?, identity, self.times, clock));
+        let (leases, weight) = (part.store.leases()?, self.description.weight());
+        let room = Arc::new(LeaseRoom::new(Arc::clone(store), leases, identity, self.times, clock, weight));
         let (watched, end) = (Arc::clone(&room), self.end.clone());
         self.tasks.spawn(async move { end.run_until_cancelled(watched.run()).await });
         match self.keep_host(&room) {
@@ -216,13 +244,12 @@ fn boot_time() -> Duration {
     START.get_or_init(std::time::Instant::now).elapsed()
 }
 
-/// Returns the name of the machine, as a part of an identity: at most 63 characters of a DNS name.
+/// Returns the name of the machine, with the characters that a host's name can have.
 fn machine_name() -> String {
     #[cfg(target_os = "linux")]
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     #[cfg(not(target_os = "linux"))]
     let name = String::new();
-    let is_plain = |character: &char| character.is_ascii_alphanumeric() || matches!(character, '-' | '.');
-    let name: String = name.chars().filter(is_plain).take(63).collect();
+    let name: String = name.chars().filter(|character| is_of_host_name(*character)).take(HOST_NAME_BYTES_MAX).collect();
     if name.is_empty() { "host".to_owned() } else { name }
 }

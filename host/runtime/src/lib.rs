@@ -68,7 +68,9 @@ pub use definition::{Definition, Overrides};
 pub use error::Error;
 pub use events::EventLog;
 pub use feeders::{Feeder, FeederError, Intake, IntakeError};
-pub use fleet::{FleetOptions, HostStatus, LEASE_LENGTH_MAX, LeaseStatus, PlacementSpec};
+pub use fleet::{
+    FleetOptions, HostDescription, HostStatus, LEASE_LENGTH_MAX, LeaseStatus, PlacementSpec, is_host_name,
+};
 pub use homeostat_workqueue::{Ages, Counters, KeyCounts, Priority};
 pub use host::{Host, KeyVerb, Put, ShutdownReport};
 pub use kinds::{KindInfo, Kinds, ScalePaths, ScaleSource};

@@ -33,6 +33,10 @@ pub trait LeaseRequests: Send + Sync + 'static {
     /// Returns the fence of all writes of a term; `None` where the server checks no fences.
     fn fence(&self, epoch: Epoch) -> Option<Fence>;
 
+    /// Has each later write of the holder carry this description of it. A text above
+    /// [`DESCRIPTION_BYTES_MAX`](homeostat_fleet::DESCRIPTION_BYTES_MAX) bytes is left out.
+    fn describe(&self, description: &str);
+
     /// Carries out a request of the machine once, and returns the answer. Ends within the caller's timeout, or is
     /// dropped then.
     ///

@@ -125,16 +125,28 @@ fn leases(item: &Value) -> Vec<String> {
     item["leases"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
+/// Returns what a host tells about itself; `-` if it tells nothing.
+fn told(item: &Value, field: &str) -> String {
+    match &item[field] {
+        Value::String(text) => text.clone(),
+        Value::Null => "-".to_owned(),
+        other => other.to_string(),
+    }
+}
+
 fn table(items: &[Value], is_wide: bool) -> String {
-    let wide = is_wide.then_some("IDENTITY");
-    let mut table = Table::new(["NAME", "THIS", "STATE", "LEASES"].into_iter().chain(wide));
+    let wide: &[&str] = if is_wide { &["ADDRESS", "PROCESSORS", "IDENTITY"] } else { &[] };
+    let mut table = Table::new(["NAME", "THIS", "STATE", "VERSION", "LEASES"].iter().chain(wide).copied());
     for item in items {
         let this = if item["isThis"] == true { "yes" } else { "-" };
         let state = if item["isDraining"] == true { "Draining" } else { "Active" };
         let leases = leases(item);
         let leases = if leases.is_empty() { "-".to_owned() } else { leases.join(",") };
-        let mut cells = vec![text(item, "/name").to_owned(), this.to_owned(), state.to_owned(), leases];
-        cells.extend(is_wide.then(|| text(item, "/identity").to_owned()));
+        let mut cells = vec![text(item, "/name").to_owned(), this.to_owned(), state.to_owned(), told(item, "version")];
+        cells.push(leases);
+        if is_wide {
+            cells.extend([told(item, "address"), told(item, "processors"), text(item, "/identity").to_owned()]);
+        }
         table.row(cells);
     }
     table.to_string()

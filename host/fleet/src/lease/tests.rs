@@ -25,7 +25,7 @@ fn lease() -> Lease {
 fn record(version: u64, holder: Option<Identity>, epoch: u64) -> Record {
     let length = Times::default().length;
     let (version, epoch) = (Version(version), Epoch(epoch));
-    Record { version, holder, epoch, length, preferred_holder: None, transitions: 3 }
+    Record { version, holder, epoch, length, preferred_holder: None, transitions: 3, description: None }
 }
 
 fn present(version: u64, holder: Option<Identity>, epoch: u64) -> Observation {

@@ -59,7 +59,8 @@ impl Store {
             Request::Renew { epoch, .. } => (Some(from.clone()), *epoch, None, known),
             Request::Read => unreachable!("it is answered above"),
         };
-        self.records[lease] = Some(Record { version, holder, epoch, length, preferred_holder, transitions });
+        self.records[lease] =
+            Some(Record { version, holder, epoch, length, preferred_holder, transitions, description: None });
         Answer::Stored { version, epoch }
     }
 

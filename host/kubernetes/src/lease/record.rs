@@ -8,6 +8,7 @@
 //! | `homeostat.dev/format` | the format of the annotations, `1` |
 //! | `homeostat.dev/epoch` | the epoch of the term; absent in the write that began it |
 //! | `homeostat.dev/preferred-holder` | the host that a releasing holder wants to be next |
+//! | `homeostat.dev/holder-description` | what the holder tells about itself |
 //!
 //! The epoch of a term is the version of the write that began it, which nobody knows before. So a record without
 //! the epoch has its own version as the epoch, and each later write of the term has the epoch in the annotation.
@@ -18,9 +19,10 @@
 //! The field `preferredHolder` is not written: the server refuses or drops it unless a `strategy` is set, which
 //! leaves the choice of the holder to the server.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use homeostat_fleet::{Epoch, Identity, Record, Version};
+use homeostat_fleet::{DESCRIPTION_BYTES_MAX, Epoch, Identity, Record, Version};
 use homeostat_store::Kind;
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -32,6 +34,7 @@ const RENEW_TIME: &str = "homeostat.dev/renew-time";
 const FORMAT: &str = "homeostat.dev/format";
 const EPOCH: &str = "homeostat.dev/epoch";
 const PREFERRED_HOLDER: &str = "homeostat.dev/preferred-holder";
+const DESCRIPTION: &str = "homeostat.dev/holder-description";
 /// The format of the annotations that this host knows.
 const FORMAT_KNOWN: &str = "1";
 /// The longest identity of a holder, in bytes.
@@ -58,6 +61,8 @@ pub(super) struct NewState<'a> {
     pub(super) epoch: Option<Epoch>,
     /// The host that shall be next.
     pub(super) preferred_holder: Option<&'a Identity>,
+    /// What the holder tells about itself.
+    pub(super) description: Option<&'a str>,
 }
 
 /// The part of the spec that decides something.
@@ -129,6 +134,7 @@ impl LeaseDocument {
             length,
             preferred_holder: identity(own(PREFERRED_HOLDER).map(str::to_owned).or(spec.preferred_holder))?,
             transitions: spec.lease_transitions.unwrap_or_default(),
+            description: own(DESCRIPTION).filter(|text| text.len() <= DESCRIPTION_BYTES_MAX).map(Arc::from),
         })
     }
 
@@ -152,7 +158,7 @@ pub(super) fn created(kind: &Kind, name: &str, controller: &str, state: NewState
 }
 
 fn write(document: &mut Value, controller: &str, state: NewState<'_>, now: Timestamp) {
-    let NewState { holder, length_s, begins_term, epoch, preferred_holder } = state;
+    let NewState { holder, length_s, begins_term, epoch, preferred_holder, description } = state;
     let spec = object(document, "spec");
     let renew_time = format!("{:.6}", later(time(spec.get("renewTime").and_then(Value::as_str)), now));
     // client-go writes an empty text at a release, too.
@@ -169,9 +175,11 @@ fn write(document: &mut Value, controller: &str, state: NewState<'_>, now: Times
     let annotations = member(metadata, "annotations");
     annotations.insert(RENEW_TIME.to_owned(), json!(renew_time));
     annotations.insert(FORMAT.to_owned(), json!(FORMAT_KNOWN));
-    for (name, value) in
-        [(EPOCH, epoch.map(|epoch| epoch.to_string())), (PREFERRED_HOLDER, preferred_holder.map(Identity::to_string))]
-    {
+    for (name, value) in [
+        (EPOCH, epoch.map(|epoch| epoch.to_string())),
+        (PREFERRED_HOLDER, preferred_holder.map(Identity::to_string)),
+        (DESCRIPTION, description.map(str::to_owned)),
+    ] {
         match value {
             Some(value) => annotations.insert(name.to_owned(), json!(value)),
             None => annotations.remove(name),

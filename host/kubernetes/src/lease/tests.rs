@@ -28,7 +28,14 @@ fn of_spec(spec: &Value) -> LeaseDocument {
 }
 
 fn held_by(holder: &Identity) -> NewState<'_> {
-    NewState { holder: Some(holder), length_s: 15, begins_term: None, epoch: None, preferred_holder: None }
+    NewState {
+        holder: Some(holder),
+        length_s: 15,
+        begins_term: None,
+        epoch: None,
+        preferred_holder: None,
+        description: None,
+    }
 }
 
 #[test]
@@ -48,6 +55,7 @@ fn a_record_without_an_epoch_has_its_version_as_the_epoch_and_renewals_keep_it()
         length: Duration::from_secs(15),
         preferred_holder: None,
         transitions: 3,
+        description: None,
     };
     assert_eq!(first.record(), Ok(expected.clone()));
     let renewed = first.replaced("web", NewState { epoch: Some(Epoch(41)), ..held_by(&a) }, at(2500));

@@ -3,11 +3,12 @@
 //! The fields are those of the `Lease` of `coordination.k8s.io`. The record of an acquisition has no epoch: the
 //! fence follows it in the same batch, so the epoch is the next sequence. Pure.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::HeaderValue;
 use async_nats::jetstream::message::StreamMessage;
-use homeostat_fleet::{Epoch, Identity, Record, Version};
+use homeostat_fleet::{DESCRIPTION_BYTES_MAX, Epoch, Identity, Record, Version};
 use serde::{Deserialize, Serialize};
 
 use crate::codec::{FORMAT, FORMAT_HEADER, MARKER_REASON_HEADER, OPERATION_HEADER, is_deletion};
@@ -33,6 +34,8 @@ pub(super) struct LeaseRecord {
     pub(super) preferred_holder: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) epoch: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) description: Option<Arc<str>>,
 }
 
 /// The content of the last message about a lease.
@@ -70,8 +73,16 @@ pub(super) fn content<'a>(sequence: u64, header: impl Fn(&str) -> Option<&'a str
         Ok(record) => record,
         Err(error) => return RecordContent::Unreadable(error.to_string()),
     };
-    let LeaseRecord { holder_identity, lease_duration_seconds, lease_transitions, preferred_holder, epoch, .. } =
-        record;
+    let LeaseRecord {
+        holder_identity,
+        lease_duration_seconds,
+        acquire_time: _,
+        renew_time: _,
+        lease_transitions,
+        preferred_holder,
+        epoch,
+        description,
+    } = record;
     let identity = |text: Option<String>| match text {
         Some(text) if text.len() > IDENTITY_BYTES_MAX => Err("the name of a holder is too long".to_owned()),
         text => Ok(text.filter(|text| !text.is_empty()).map(|text| Identity::new(&text))),
@@ -87,5 +98,6 @@ pub(super) fn content<'a>(sequence: u64, header: impl Fn(&str) -> Option<&'a str
         length: Duration::from_secs(lease_duration_seconds),
         preferred_holder,
         transitions: lease_transitions,
+        description: description.filter(|text| text.len() <= DESCRIPTION_BYTES_MAX),
     })
 }

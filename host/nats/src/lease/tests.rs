@@ -21,6 +21,7 @@ fn a_record_without_an_epoch_has_the_sequence_of_the_fence_behind_it() {
         lease_transitions: 3,
         preferred_holder: None,
         epoch: None,
+        description: None,
     };
     let mut expected = Record {
         version: Version(41),
@@ -29,6 +30,7 @@ fn a_record_without_an_epoch_has_the_sequence_of_the_fence_behind_it() {
         length: Duration::from_secs(15),
         preferred_holder: None,
         transitions: 3,
+        description: None,
     };
     assert_eq!(of(&[FORMAT], &record.encode()), RecordContent::Present(expected.clone()));
     let renewed = LeaseRecord { epoch: Some(7), ..record };

@@ -12,7 +12,7 @@ use tokio::time;
 use tokio_util::sync::CancellationToken;
 
 use super::gate::ShardGate;
-use super::lease_watch::{KeeperEntry, LeaseRoom, LeaseView};
+use super::lease_room::{KeeperEntry, LeaseRoom, LeaseView};
 use super::sharding::Sharding;
 use super::{Fleet, LeaseClock};
 

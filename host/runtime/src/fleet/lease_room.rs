@@ -12,6 +12,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time;
 
 use super::LeaseClock;
+use super::description::HostDescription;
 use super::roster::{self, Roster, SharingHost};
 
 /// The wait before the stream is opened again. Meanwhile each keeper reads its own record.
@@ -66,9 +67,10 @@ impl LeaseRoom {
         identity: Identity,
         times: Times,
         clock: LeaseClock,
+        weight: u32,
     ) -> Self {
-        let state =
-            RoomState { keepers: BTreeMap::new(), roster: Roster::new(&times), drains: false, watch_error: None };
+        let roster = Roster::new(&times, weight);
+        let state = RoomState { keepers: BTreeMap::new(), roster, drains: false, watch_error: None };
         Self { store, leases, identity, times, clock, state: Mutex::new(state), added: Notify::new() }
     }
 
@@ -127,7 +129,12 @@ impl LeaseRoom {
         // Of its own leases this host knows more than their records.
         let is_held = |(name, keeper): &(&LeaseName, &KeeperEntry)| !name.is_of_host() && keeper.seen.lock().is_held;
         let own = state.keepers.iter().filter(is_held).map(|(name, _)| name.clone()).collect();
-        let this = SharingHost { identity: self.identity.clone(), is_draining: state.drains, leases: own };
+        let this = SharingHost {
+            identity: self.identity.clone(),
+            is_draining: state.drains,
+            leases: own,
+            description: HostDescription::default(),
+        };
         let others = state.roster.hosts(now).into_iter().filter(|host| host.identity != self.identity);
         std::iter::once(this).chain(others).collect()
     }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::Fleet;
 use super::gate::{GateChanges, GatePass, ShardGate};
 use super::keeper::{Candidacy, KeptLease, LeaseKeeper};
-use super::lease_watch::LeaseRoom;
+use super::lease_room::LeaseRoom;
 use super::sharding::Sharding;
 use crate::Stores;
 

@@ -14,12 +14,10 @@ use homeostat_fleet::{
 };
 
 use super::declines::Declines;
+use super::description::HostDescription;
 
 /// Hosts at most; further ones are not counted.
 const HOSTS_MAX: usize = 1024;
-
-/// The processor time that every host offers, as long as hosts do not tell theirs.
-const WEIGHT: u32 = 1000;
 
 /// The records of one store.
 #[derive(Debug)]
@@ -29,6 +27,8 @@ pub(super) struct Roster {
     placed: BTreeMap<LeaseName, Option<SeenRecord>>,
     balancer: Balancer,
     declines: Declines,
+    /// The share of this host.
+    weight: u32,
 }
 
 /// A host that shares a store, with the leases that it holds there.
@@ -37,6 +37,7 @@ pub(super) struct SharingHost {
     /// Whether it gives its leases away.
     pub(super) is_draining: bool,
     pub(super) leases: Vec<LeaseName>,
+    pub(super) description: HostDescription,
 }
 
 #[derive(Debug, Clone)]
@@ -48,6 +49,7 @@ struct SeenRecord {
     length: Duration,
     /// When this host saw this version first.
     since: Duration,
+    description: HostDescription,
 }
 
 impl SeenRecord {
@@ -58,10 +60,11 @@ impl SeenRecord {
 }
 
 impl Roster {
-    pub(super) fn new(times: &Times) -> Self {
+    /// Makes the roster of a host with this share in the placement of shards.
+    pub(super) fn new(times: &Times, weight: u32) -> Self {
         let (hosts, placed) = Default::default();
         let declines = Declines::new(times.settle_time() * 4);
-        Self { hosts, placed, balancer: Balancer::new(times.settle_time()), declines }
+        Self { hosts, placed, balancer: Balancer::new(times.settle_time()), declines, weight }
     }
 
     /// Adds a lease that this host keeps or waits for.
@@ -86,6 +89,7 @@ impl Roster {
                 offered: record.preferred_holder.clone().filter(|_| record.holder.is_none()),
                 length: record.length,
                 since: now,
+                description: HostDescription::read(record.description.as_deref()),
             }),
         };
         let is_newer = |known: Option<&SeenRecord>| match (known, &seen) {
@@ -123,8 +127,13 @@ impl Roster {
 
     /// Returns the hosts that renew their leases.
     pub(super) fn members(&self, now: Duration) -> Vec<Member> {
-        let live = self.hosts.values().filter_map(|seen| seen.live_holder(now));
-        live.map(|identity| Member { identity: identity.clone(), weight: WEIGHT }).collect()
+        let live = self.live_hosts(now);
+        live.map(|(identity, description)| Member { identity: identity.clone(), weight: description.weight() })
+            .collect()
+    }
+
+    fn live_hosts(&self, now: Duration) -> impl Iterator<Item = (&Identity, &HostDescription)> {
+        self.hosts.values().filter_map(move |seen| Some((seen.live_holder(now)?, &seen.description)))
     }
 
     /// Returns the leases with their live holders.
@@ -140,13 +149,18 @@ impl Roster {
     /// Returns the hosts that renew leases. A host that holds some and has released its own gives them away.
     pub(super) fn hosts(&self, now: Duration) -> Vec<SharingHost> {
         let mut found: BTreeMap<Identity, SharingHost> = BTreeMap::new();
-        for Member { identity, .. } in self.members(now) {
-            let host = SharingHost { identity: identity.clone(), is_draining: false, leases: Vec::new() };
-            found.insert(identity, host);
+        let host = |identity: &Identity, is_draining, description| SharingHost {
+            identity: identity.clone(),
+            is_draining,
+            leases: Vec::new(),
+            description,
+        };
+        for (identity, description) in self.live_hosts(now) {
+            found.insert(identity.clone(), host(identity, false, description.clone()));
         }
         for Placement { lease, holder, .. } in self.placed(now) {
             let Some(identity) = holder else { continue };
-            let draining = || SharingHost { identity: identity.clone(), is_draining: true, leases: Vec::new() };
+            let draining = || host(&identity, true, HostDescription::default());
             found.entry(identity.clone()).or_insert_with(draining).leases.push(lease);
         }
         found.into_values().collect()
@@ -156,7 +170,7 @@ impl Roster {
     pub(super) fn candidates(&self, now: Duration, host: &Identity) -> Vec<Member> {
         let mut members = self.members(now);
         if members.iter().all(|member| member.identity != *host) {
-            members.push(Member { identity: host.clone(), weight: WEIGHT });
+            members.push(Member { identity: host.clone(), weight: self.weight });
         }
         members
     }

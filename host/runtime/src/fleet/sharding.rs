@@ -25,7 +25,7 @@ use tokio::time;
 use super::Fleet;
 use super::gate::{GateChanges, ShardGate};
 use super::keeper::{Candidacy, KeptLease, LeaseKeeper};
-use super::lease_watch::LeaseRoom;
+use super::lease_room::LeaseRoom;
 
 /// The length in the record. Nobody waits for it.
 const RECORD_LENGTH: Duration = Duration::from_secs(1);
@@ -300,6 +300,10 @@ struct ConfirmedRequests {
 impl LeaseRequests for ConfirmedRequests {
     fn fence(&self, epoch: Epoch) -> Option<Fence> {
         self.requests.fence(epoch)
+    }
+
+    fn describe(&self, description: &str) {
+        self.requests.describe(description);
     }
 
     async fn carry_out(&self, request: &Request) -> Result<Answer> {

@@ -2,7 +2,8 @@ use super::*;
 
 fn three() -> [Value; 3] {
     [
-        json!({"name": "a", "identity": "a_1", "isThis": false, "isDraining": false, "leases": ["web/0-of-2", "web/1-of-2"]}),
+        json!({"name": "a", "identity": "a_1", "isThis": false, "isDraining": false, "leases": ["web/0-of-2", "web/1-of-2"],
+            "version": "0.1.0", "address": "10.0.0.1:8081", "processors": 8}),
         json!({"name": "b", "identity": "b_2", "isThis": true, "isDraining": false, "leases": []}),
         json!({"name": "c", "identity": "c_3", "isThis": false, "isDraining": true, "leases": ["db"]}),
     ]
@@ -12,12 +13,14 @@ fn three() -> [Value; 3] {
 fn the_table_has_a_line_for_each_host_with_its_leases() {
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let narrow: Vec<Vec<String>> = table(&three(), false).lines().map(words).collect();
-    assert_eq!(narrow[0], ["NAME", "THIS", "STATE", "LEASES"]);
-    assert_eq!(narrow[1], ["a", "-", "Active", "web/0-of-2,web/1-of-2"]);
-    assert_eq!(narrow[2], ["b", "yes", "Active", "-"]);
-    assert_eq!(narrow[3], ["c", "-", "Draining", "db"]);
+    assert_eq!(narrow[0], ["NAME", "THIS", "STATE", "VERSION", "LEASES"]);
+    assert_eq!(narrow[1], ["a", "-", "Active", "0.1.0", "web/0-of-2,web/1-of-2"]);
+    assert_eq!(narrow[2], ["b", "yes", "Active", "-", "-"]);
+    assert_eq!(narrow[3], ["c", "-", "Draining", "-", "db"]);
     let wide: Vec<Vec<String>> = table(&three(), true).lines().map(words).collect();
-    assert_eq!((&wide[0][4], &wide[3][4]), (&"IDENTITY".to_owned(), &"c_3".to_owned()));
+    assert_eq!(wide[0][5..], ["ADDRESS", "PROCESSORS", "IDENTITY"]);
+    assert_eq!(wide[1][5..], ["10.0.0.1:8081", "8", "a_1"]);
+    assert_eq!(wide[3][5..], ["-", "-", "c_3"]);
 }
 
 #[test]

@@ -14,6 +14,7 @@ fn held(version: u64, holder: &str) -> Observation {
         length: LENGTH,
         preferred_holder: None,
         transitions: 0,
+        description: None,
     })
 }
 
@@ -23,7 +24,7 @@ fn shard(number: u32) -> LeaseName {
 
 /// A roster with hosts `a` and `b`, which saw four shards of `a` at a time.
 fn roster(now: Duration) -> Roster {
-    let mut roster = Roster::new(&Times::default());
+    let mut roster = Roster::new(&Times::default(), 1000);
     for (version, host) in [(1, "a"), (2, "b")] {
         roster.observe(now, &LeaseName::of_host(host), &held(version, &format!("{host}_1")));
     }
@@ -121,7 +122,7 @@ fn an_older_record_changes_nothing() {
 
 #[test]
 fn hosts_without_end_are_not_remembered() {
-    let mut roster = Roster::new(&Times::default());
+    let mut roster = Roster::new(&Times::default(), 1000);
     for number in 0..3 * HOSTS_MAX as u64 {
         let name = LeaseName::of_host(&format!("h{number}"));
         roster.observe(Duration::ZERO, &name, &held(number + 1, "x_1"));

@@ -1,0 +1,81 @@
+//! What a host tells the others about itself, in the record of its own lease.
+
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a version or an address at most.
+const TEXT_BYTES_MAX: usize = 255;
+/// Processors that count at most.
+const PROCESSORS_MAX: u32 = 4096;
+
+/// The properties of a host that the others see.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HostDescription {
+    /// The version of the program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Where it serves the API, as its option `--listen` says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// The processors that it may use. Hosts get shards in this proportion.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processors: Option<NonZeroU32>,
+}
+
+impl HostDescription {
+    /// Returns the description of this process, which serves at an address.
+    pub fn of_this(address: Option<&str>) -> Self {
+        let processors = std::thread::available_parallelism().ok();
+        Self {
+            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+            address: address.filter(|address| address.len() <= TEXT_BYTES_MAX).map(str::to_owned),
+            processors: processors.and_then(|count| NonZeroU32::new(u32::try_from(count.get()).ok()?)),
+        }
+    }
+
+    /// Reads the description in a record. One that cannot be read, or has a text that is too long, says nothing.
+    pub(super) fn read(text: Option<&str>) -> Self {
+        let read: Self = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        let is_short = |text: &Option<String>| text.as_ref().is_none_or(|text| text.len() <= TEXT_BYTES_MAX);
+        if is_short(&read.version) && is_short(&read.address) { read } else { Self::default() }
+    }
+
+    pub(super) fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Returns the share of the host in the placement of shards: 1000 for each processor.
+    pub(super) fn weight(&self) -> u32 {
+        1000 * self.processors.map_or(1, NonZeroU32::get).min(PROCESSORS_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HostDescription, TEXT_BYTES_MAX};
+
+    #[test]
+    fn a_description_is_read_as_it_was_written() {
+        let this = HostDescription::of_this(Some("127.0.0.1:8081"));
+        assert!(this.version.is_some() && this.processors.is_some());
+        assert_eq!(HostDescription::read(Some(&this.text())), this);
+    }
+
+    #[test]
+    fn a_description_that_cannot_be_read_says_nothing() {
+        let long = format!("{{\"version\": \"{}\"}}", "x".repeat(TEXT_BYTES_MAX + 1));
+        for text in ["", "{", "[]", r#"{"processors": 0}"#, r#"{"version": 7}"#, &long] {
+            assert_eq!(HostDescription::read(Some(text)), HostDescription::default(), "{text:.40}");
+        }
+        assert_eq!(HostDescription::read(Some(r#"{"version": "2.0.0", "more": 1}"#)).version.as_deref(), Some("2.0.0"));
+    }
+
+    #[test]
+    fn the_weight_of_a_host_grows_with_its_processors_within_a_bound() {
+        let weight = |text: &str| HostDescription::read(Some(text)).weight();
+        assert_eq!((weight("{}"), weight(r#"{"processors": 8}"#)), (1000, 8000));
+        assert_eq!(weight(r#"{"processors": 4294967295}"#), 4_096_000);
+    }
+}
