@@ -1,5 +1,7 @@
 //! Several hosts that share a bucket of NATS or a cluster: the host that works on a controller, and its end.
 
+mod hand_over;
+
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -7,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::{fs, thread};
 
 use homeostat_testing::{eventually_blocking, eventually_built};
-use homeostat_tests::{HostProcess, guest, shared_cluster};
+use homeostat_tests::{Cluster, HostProcess, guest, shared_cluster};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -112,35 +114,12 @@ impl Fleet {
 
     /// A fleet on a namespace of the shared cluster, which defines the kind.
     fn on_cluster(namespace: &'static str, lease: &'static str) -> Self {
-        let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-        let schema = json!({"type": "object", "properties": {"spec": anything, "status": anything}});
-        let definition = json!({
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": "fetchers.demo.homeostat.dev"},
-            "spec": {
-                "group": "demo.homeostat.dev",
-                "scope": "Namespaced",
-                "names": {"kind": "Fetcher", "plural": "fetchers", "singular": "fetcher"},
-                "versions": [{
-                    "name": "v1",
-                    "served": true,
-                    "storage": true,
-                    "schema": {"openAPIV3Schema": schema},
-                    "subresources": {"status": {}},
-                }],
-            },
-        });
-        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        let made = shared_cluster().request("POST", path, Some(&definition));
-        assert!(matches!(made.status, 201 | 409), "{made:?}");
+        define_fetchers(shared_cluster());
         Self::over(&in_cluster(namespace, "admin"), namespace, lease)
     }
 
     fn over(store: &Value, namespace: &'static str, lease: &'static str) -> Self {
-        let name = store["name"].as_str().unwrap();
-        let stores = file(std::slice::from_ref(store), &[("demo.homeostat.dev/Fetcher", name)]);
-        Self { service: Service::start(), stores, namespace, lease }
+        Self { service: Service::start(), stores: stores_with(store), namespace, lease }
     }
 
     fn start(&self, name: &'static str) -> Member {
@@ -148,6 +127,10 @@ impl Fleet {
     }
 
     fn start_placed(&self, name: &'static str, placement: &Value) -> Member {
+        self.start_over(name, placement, &self.stores)
+    }
+
+    fn start_over(&self, name: &'static str, placement: &Value, stores: &Value) -> Member {
         let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let url = format!("http://127.0.0.1:{}/*", self.service.port);
         let headers = json!({"x-host": {"value": name}});
@@ -167,7 +150,7 @@ impl Fleet {
         });
         // JSON is valid YAML.
         fs::write(folder.path().join("fetcher.yaml"), controller.to_string()).unwrap();
-        fs::write(folder.path().join("stores.yaml"), self.stores.to_string()).unwrap();
+        fs::write(folder.path().join("stores.yaml"), stores.to_string()).unwrap();
         fs::copy(guest("guest-fetcher"), folder.path().join("guest-fetcher.wasm")).unwrap();
         let more = ["--host-name", name, "--lease-duration", self.lease];
         let process = HostProcess::start("run", folder.path(), scratch.path(), &more);
@@ -182,6 +165,38 @@ impl Fleet {
             "spec": {"url": format!("http://127.0.0.1:{}/{name}", self.service.port)},
         })
     }
+}
+
+/// Returns a file of stores with this one, in which the kind lives.
+fn stores_with(store: &Value) -> Value {
+    let name = store["name"].as_str().unwrap();
+    file(std::slice::from_ref(store), &[("demo.homeostat.dev/Fetcher", name)])
+}
+
+/// Defines the kind in a cluster.
+fn define_fetchers(cluster: &Cluster) {
+    let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let schema = json!({"type": "object", "properties": {"spec": anything, "status": anything}});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "fetchers.demo.homeostat.dev"},
+        "spec": {
+            "group": "demo.homeostat.dev",
+            "scope": "Namespaced",
+            "names": {"kind": "Fetcher", "plural": "fetchers", "singular": "fetcher"},
+            "versions": [{
+                "name": "v1",
+                "served": true,
+                "storage": true,
+                "schema": {"openAPIV3Schema": schema},
+                "subresources": {"status": {}},
+            }],
+        },
+    });
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let made = cluster.request("POST", path, Some(&definition));
+    assert!(matches!(made.status, 201 | 409), "{made:?}");
 }
 
 impl Member {
@@ -304,6 +319,10 @@ fn a_host_that_drains_gives_its_controllers_to_another_one() {
     for member in [&holder, other] {
         member.lists(&[(holder.name, false, &["fetcher"]), (other.name, false, &[])]);
     }
+    let hosts = holder.process.json(&["hosts"]);
+    let told = hosts["items"].as_array().unwrap().iter().find(|item| item["name"] == other.name).unwrap();
+    assert_eq!(told["version"], env!("CARGO_PKG_VERSION"), "{told}");
+    assert!(told["address"].as_str().unwrap().starts_with("unix:") && told["processors"].is_u64(), "{told}");
     let described = holder.process.ask(&["describe", "controller", "fetcher"]).stdout;
     assert!(described.contains("Leases:\n") && described.contains(&format!("{first}_")), "{described}");
     // The reconcile of `one` still runs, so the lease cannot be given up.

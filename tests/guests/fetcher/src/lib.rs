@@ -1,4 +1,4 @@
-//! Requests `spec.url` through `wasi:http`, and writes the status code or the error into its status.
+//! Requests `spec.url` through `wasi:http`, and writes the URL with the status code or the error into its status.
 
 use homeostat_sdk::http;
 use homeostat_sdk::prelude::*;
@@ -10,6 +10,7 @@ struct Fetcher {
 
 #[derive(Serialize, Deserialize)]
 struct FetcherStatus {
+    url: String,
     code: Option<u16>,
     error: Option<String>,
 }
@@ -32,10 +33,11 @@ impl Reconciler for Guest {
         let Some(mut fetcher) = Fetcher::get_opt(&key)? else {
             return Ok(Outcome::settled());
         };
-        let status = match http::get(&fetcher.spec.url).send() {
-            Ok(answer) => FetcherStatus { code: Some(answer.status), error: None },
-            Err(error) => FetcherStatus { code: None, error: Some(error.to_string()) },
+        let (code, error) = match http::get(&fetcher.spec.url).send() {
+            Ok(answer) => (Some(answer.status), None),
+            Err(error) => (None, Some(error.to_string())),
         };
+        let status = FetcherStatus { url: fetcher.spec.url.clone(), code, error };
         fetcher.set_status(status)?;
         Ok(Outcome::settled())
     }
