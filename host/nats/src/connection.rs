@@ -4,14 +4,15 @@ mod identity;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_nats::client::PublishErrorKind;
 use async_nats::connection::State;
 use async_nats::{
-    Client, ConnectOptions, Event, HeaderMap, Message, Request, RequestErrorKind, ServerError, Subscriber,
+    Client, ConnectOptions, Event, HeaderMap, Message, Request, RequestErrorKind, Server, ServerError, Subscriber,
 };
 use bytes::Bytes;
 use homeostat_store::cached::{ExponentialBackoff, jitter};
@@ -67,19 +68,21 @@ pub(crate) struct BatchMessage {
     pub(crate) payload: Bytes,
 }
 
-/// The news about the connection, from the client's callback.
-#[derive(Debug)]
+/// The news about the connection, from the client's callbacks.
+#[derive(Debug, Default)]
 struct News {
     /// Grows each time a connection is lost.
     losses: watch::Sender<u64>,
     /// The last error that the server told, which is about some request.
     server_error: Mutex<Option<String>>,
+    /// Why the last attempt to connect failed. `None` while there is a connection.
+    attempt_error: Mutex<Option<String>>,
 }
 
 impl Connection {
     /// Connects to one of the servers.
     pub(crate) async fn open(settings: &BucketSettings) -> RequestResult<Self> {
-        let news = Arc::new(News { losses: watch::Sender::new(0), server_error: Mutex::new(None) });
+        let news = Arc::new(News::default());
         let client = options(settings, Arc::clone(&news)).connect(settings.servers.as_slice()).await;
         let client = client.map_err(|error| RequestError::Away(described(&error)))?;
         Ok(Self {
@@ -219,8 +222,11 @@ impl Connection {
     }
 
     fn away(&self) -> RequestError {
-        let said = self.server_error().map(|error| format!("; the server said {error:?}")).unwrap_or_default();
-        RequestError::Away(format!("there is no connection to the servers{said}"))
+        let attempt =
+            lock(&self.news.attempt_error).clone().map(|error| format!("; the last attempt failed: {error:?}"));
+        let said = || self.server_error().map(|error| format!("; the server said {error:?}"));
+        let why = attempt.or_else(said).unwrap_or_default();
+        RequestError::Away(format!("there is no connection to the servers{why}"))
     }
 
     /// Returns why a request was not answered: a server tells a missing permission beside the request.
@@ -234,30 +240,53 @@ impl Connection {
     }
 
     fn server_error(&self) -> Option<String> {
-        self.news.server_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.news.server_error).clone()
     }
 }
 
 impl News {
     fn tell(&self, event: &Event) {
         match event {
-            Event::Connected => *self.server_error.lock().unwrap_or_else(PoisonError::into_inner) = None,
+            Event::Connected => {
+                *lock(&self.server_error) = None;
+                *lock(&self.attempt_error) = None;
+            }
             Event::Disconnected | Event::Closed => self.losses.send_modify(|losses| *losses += 1),
-            Event::ServerError(ServerError::Other(text)) => self.keep(text.clone()),
-            Event::ServerError(ServerError::AuthorizationViolation) => self.keep("Authorization Violation".to_owned()),
-            Event::ClientError(error) => self.keep(error.to_string()),
+            Event::ServerError(ServerError::Other(text)) => self.keep(text),
+            Event::ServerError(ServerError::AuthorizationViolation) => self.keep("Authorization Violation"),
+            // The event of a failed attempt has no cause. The next attempt tells it.
+            Event::ClientError(error) => {
+                lock(&self.attempt_error).get_or_insert_with(|| bounded(&error.to_string()));
+            }
             _ => {}
         }
     }
 
-    fn keep(&self, mut text: String) {
-        text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
-        *self.server_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+    fn keep(&self, text: &str) {
+        *lock(&self.server_error) = Some(bounded(text));
     }
+
+    /// Keeps why the attempt before this one failed.
+    fn attempt(&self, servers: &[Server]) {
+        let errors: BTreeSet<&str> = servers.iter().filter_map(|server| server.last_error.as_deref()).collect();
+        if !errors.is_empty() {
+            *lock(&self.attempt_error) = Some(bounded(&Vec::from_iter(errors).join("; ")));
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns as much of a text as is kept.
+fn bounded(text: &str) -> String {
+    text[..text.floor_char_boundary(TEXT_BYTES_MAX)].to_owned()
 }
 
 fn options(settings: &BucketSettings, news: Arc<News>) -> ConnectOptions {
     let BucketSettings { name, credentials, tls, timings, .. } = settings;
+    let attempts = Arc::clone(&news);
     let mut options = match credentials.clone() {
         Some(credentials) => ConnectOptions::with_auth_callback(move |nonce| {
             let answer = identity::answer(&credentials, &nonce);
@@ -272,6 +301,11 @@ fn options(settings: &BucketSettings, news: Arc<News>) -> ConnectOptions {
         .ping_interval(timings.heartbeat)
         .require_tls(tls.required || tls.first)
         .reconnect_delay_callback(|attempts| reconnect_delay(attempts, jitter()))
+        .reconnect_to_server_callback(move |servers, _| {
+            attempts.attempt(&servers);
+            // The client chooses the server.
+            async { None }
+        })
         .event_callback(move |event| {
             news.tell(&event);
             async {}

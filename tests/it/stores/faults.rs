@@ -1,6 +1,7 @@
 //! Stores behind a cache while their servers fail. No acknowledged write is lost, and afterwards the cache and a watch
 //! that began before agree with the server, as another host sees it.
 
+mod certificates;
 mod expired;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use homeostat_fixtures::memory_store;
 use homeostat_kubernetes::Credentials;
-use homeostat_nats::settings::{Create, Credentials as Login, Timings};
+use homeostat_nats::settings::{Create, Credentials as Login, Timings, Tls};
 use homeostat_runtime::Stores;
 use homeostat_store::cached::{CachedStore, Options};
 use homeostat_store::routes::{Routes, Rule};
@@ -53,18 +54,18 @@ impl Hosts {
     }
 
     fn nats_with(nats: &Nats, proxy: &Proxy, create: Create) -> Self {
-        Self::nats_as(nats, proxy, create, [None, None])
+        Self::nats_as(nats, proxy, create, Default::default())
     }
 
     /// The logins are those of the host behind the proxy and of the other one.
-    fn nats_as(nats: &Nats, proxy: &Proxy, create: Create, logins: [Option<Login>; 2]) -> Self {
+    fn nats_as(nats: &Nats, proxy: &Proxy, create: Create, logins: [(Option<Login>, Tls); 2]) -> Self {
         let bucket = format!("faults-{}", proxy.port());
-        let open = |url: &str, credentials: Option<Login>| {
+        let open = |url: &str, (credentials, tls): (Option<Login>, Tls)| {
             let short = Duration::from_secs(1);
             let timings = Timings { request: short, write: 2 * short, heartbeat: short / 4, connect: short };
             let create = Some(create.clone());
             let settings = homeostat_nats::BucketSettings::new(url, &bucket);
-            let settings = homeostat_nats::BucketSettings { create, timings, credentials, ..settings };
+            let settings = homeostat_nats::BucketSettings { create, timings, credentials, tls, ..settings };
             homeostat_nats::open(settings, Schemas::default(), Options::default()).unwrap()
         };
         let [of_near, of_other] = logins;

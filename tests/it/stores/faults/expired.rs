@@ -13,7 +13,7 @@ const ATTEMPTS_MAX: u64 = 10;
 
 /// Waits until a store cannot be used because of its credentials, and asks seldom, although writers never rest.
 /// `attempts` counts what reaches the server.
-async fn asks_seldom(store: &CachedStore, ledger: &Ledger, attempts: impl Fn() -> u64) {
+pub(super) async fn asks_seldom(store: &CachedStore, ledger: &Ledger, attempts: impl Fn() -> u64) {
     const WINDOW: Duration = Duration::from_secs(2);
     ledger.fails().await;
     let is_quiet = || async {
@@ -37,7 +37,7 @@ async fn a_store_in_nats_survives_credentials_that_expire() {
         Arc::new(move || fs::read_to_string(&*path.lock()).map_err(|error| error.to_string()))
     };
     let lasting = Arc::new(Mutex::new(nats.credentials("ann", None)));
-    let logins = [Arc::clone(&current), lasting].map(|path| Some(Login::File(source(path))));
+    let logins = [Arc::clone(&current), lasting].map(|path| (Some(Login::File(source(path))), Tls::default()));
     let proxy = Proxy::to(nats.port());
     let hosts = Hosts::nats_as(&nats, &proxy, Create::default(), logins);
     let store = Arc::clone(&hosts.near);
