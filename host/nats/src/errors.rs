@@ -76,19 +76,28 @@ impl RequestError {
                 DUPLICATE_IN_FLIGHT => true,
                 // Nothing is stored, and the batch can be sent again.
                 BATCH_INCOMPLETE | BATCHES_TOO_MANY => true,
-                STORE_FAILED => !is_full(error),
+                STORE_FAILED => self.full().is_none(),
                 _ => false,
             },
             _ => false,
         }
     }
 
-    /// Returns the reason, for a person, if the bucket has no room.
+    /// Returns the reason, for a person, if there is no room: in the bucket, or in what it shares with other streams.
     pub(crate) fn full(&self) -> Option<String> {
-        match self {
-            Self::Refused(error) if is_full(error) => Some(format!("the bucket is full: {:?}", error.description)),
-            _ => None,
-        }
+        let Self::Refused(error) = self else { return None };
+        let description = &error.description;
+        let text = match error.err_code {
+            ACCOUNT_RESOURCES => {
+                format!("the account has no room: {description:?}; purge one of its streams, or raise its limits")
+            }
+            INSUFFICIENT_RESOURCES | STORAGE_RESOURCES => {
+                format!("the server has no room: {description:?}; purge one of its streams, or raise its limits")
+            }
+            STORE_FAILED if description.contains("maximum") => format!("the bucket is full: {description:?}"),
+            _ => return None,
+        };
+        Some(text)
     }
 
     /// Returns whether a value is larger than the server or the bucket accepts.
@@ -121,13 +130,5 @@ impl RequestError {
 
     fn code(&self) -> Option<u64> {
         if let Self::Refused(error) = self { Some(error.err_code) } else { None }
-    }
-}
-
-fn is_full(error: &ServerError) -> bool {
-    match error.err_code {
-        ACCOUNT_RESOURCES | INSUFFICIENT_RESOURCES | STORAGE_RESOURCES => true,
-        STORE_FAILED => error.description.contains("maximum"),
-        _ => false,
     }
 }

@@ -3,6 +3,7 @@
 
 mod certificates;
 mod expired;
+mod full;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,8 +28,6 @@ use homeostat_tests::{
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-
-use super::nats::admin;
 
 /// Writers at a time.
 const WRITERS: usize = 4;
@@ -496,35 +495,4 @@ async fn a_controller_survives_the_deletion_of_the_definition_of_its_kind() {
     greet("after").await;
     assert!(matches!(far.get_live(&before).await, Err(Error::NotFound { .. })));
     cluster.request("DELETE", &format!("{DEFINITIONS}/greetings.demo.homeostat.dev"), None);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
-async fn a_store_in_nats_survives_a_bucket_that_is_full() {
-    let nats = shared_nats();
-    let proxy = Proxy::to(nats.port());
-    let create = Create { bytes_max: Some(1 << 20), ..Create::default() };
-    let hosts = Hosts::nats_with(nats, &proxy, create);
-    let (other, stream) = (hosts.other.clone(), format!("KV_faults-{}", proxy.port()));
-    survives(hosts, async |ledger: Arc<Ledger>| {
-        // The smallest are smaller than what the writers write.
-        for (length, name) in [(32 << 10, "large"), (512, "small"), (0, "f")] {
-            let filler = |at: usize| {
-                let metadata = json!({ "name": format!("{name}-{at}"), "namespace": "default" });
-                let data = json!({ "text": "x".repeat(length) });
-                json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data })
-            };
-            let mut at = 0;
-            while other.write(Write::Create { document: filler(at) }).await.is_ok() {
-                at += 1;
-                assert!(at < 200, "the bucket has a bound");
-            }
-        }
-        ledger.fails().await;
-        let streams = admin(&nats.url()).await;
-        let config = streams.get_stream(&stream).await.unwrap().cached_info().config.clone();
-        let config = async_nats::jetstream::stream::Config { max_bytes: 8 << 20, ..config };
-        streams.update_stream(config).await.unwrap();
-    })
-    .await;
 }
