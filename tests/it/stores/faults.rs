@@ -2,6 +2,7 @@
 //! that began before agree with the server, as another host sees it.
 
 mod certificates;
+mod cut_lists;
 mod expired;
 mod full;
 
