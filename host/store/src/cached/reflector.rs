@@ -126,7 +126,7 @@ impl Reflector {
                 },
             };
             if has_waited {
-                sleep(reopen_delay(shared.kinds_len(), jitter())).await;
+                self.pause(reopen_delay(shared.kinds_len(), jitter())).await;
             }
             let end = tokio::select! {
                 biased;
@@ -137,7 +137,18 @@ impl Reflector {
                 return;
             }
             let delay = self.handle(end).await;
-            sleep(delay).await;
+            self.pause(delay).await;
+        }
+    }
+
+    /// Waits before the next stream. A replacement of the content ends the wait, so that the contents of the cache end
+    /// before anybody accepts other ones. Cancel safe.
+    async fn pause(&self, delay: Duration) {
+        let has_contents = self.kind.lock().synced.is_some();
+        tokio::select! {
+            biased;
+            () = self.shared.monitor.replaced(), if has_contents => {}
+            () = sleep(delay) => {}
         }
     }
 

@@ -273,6 +273,20 @@ async fn a_cluster_that_was_restored_at_a_higher_revision_is_not_used() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn restored_content_can_be_accepted_at_once_and_is_not_replaced_again() {
+    let (server, backup) = server_with_backup().await;
+    resize(&*server.store(), "a", 5).await.expect("it is there");
+    let (store, _user) = subscribed(&server).await;
+    restore(&server, backup).await;
+    wait_for(|| matches!(status(&store).availability, Availability::Replaced { .. })).await;
+    let Availability::Replaced { now, .. } = status(&store).availability else { panic!("it was replaced") };
+    store.accept_replacement(&now).await.expect("it was replaced");
+    assert_eq!(sizes(&store).await, Ok(vec![("a".into(), 0), ("b".into(), 0)]));
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(store.health(), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_restored_resource_of_a_former_uid_shows_that_the_content_went_back() {
     let (server, backup) = server_with_backup().await;
     delete(&*server.store(), "a").await.expect("it is there");
