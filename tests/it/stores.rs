@@ -20,6 +20,7 @@ mod nats_leases;
 mod nats_metadata;
 mod nats_suite;
 mod random;
+mod restored;
 mod roles;
 mod routing;
 mod unused_kinds;

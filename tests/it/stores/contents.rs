@@ -14,7 +14,7 @@ use super::hosts::{LiveHost, file, in_nats};
 use super::nats::{admin, contacted};
 
 /// Definitions of the kinds `App`, which lives in NATS, and `Part`, which lives in the host's own store.
-const KINDS: &str = "\
+pub(super) const KINDS: &str = "\
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: apps.far.dev}
@@ -76,20 +76,20 @@ fn stores_at(url: &str, name: &str, bucket: &str, creates: bool) -> String {
 }
 
 /// Returns what `homeostat stores` shows of a store besides `home`.
-fn store(host: &HostProcess, name: &str) -> Value {
+pub(super) fn store(host: &HostProcess, name: &str) -> Value {
     let listed = host.json(&["stores"]);
     let items = listed["items"].as_array().unwrap();
     items.iter().find(|item| item["name"] == name).unwrap_or_else(|| panic!("no {name} in {listed}")).clone()
 }
 
-fn until_state(host: &HostProcess, name: &str, state: &str) -> Value {
+pub(super) fn until_state(host: &HostProcess, name: &str, state: &str) -> Value {
     eventually_blocking(&format!("{name} to be {state}"), || {
         Some(store(host, name)).filter(|item| item["state"] == state)
     })
 }
 
 /// Creates a resource, and returns its uid.
-fn apply(host: &HostProcess, scratch: &Path, document: &Value) -> String {
+pub(super) fn apply(host: &HostProcess, scratch: &Path, document: &Value) -> String {
     let file = scratch.join("document.json");
     std::fs::write(&file, document.to_string()).unwrap();
     let (kind, name) = (&document["kind"], &document["metadata"]["name"]);
@@ -114,7 +114,7 @@ fn family(host: &HostProcess, scratch: &Path, name: &str) {
     apply(host, scratch, &json!({"apiVersion": "near.dev/v1", "kind": "Part", "metadata": metadata}));
 }
 
-fn has_part(host: &HostProcess, name: &str) -> bool {
+pub(super) fn has_part(host: &HostProcess, name: &str) -> bool {
     host.ask(&["get", "parts", name]).code == Some(0)
 }
 

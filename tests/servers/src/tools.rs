@@ -58,6 +58,15 @@ pub(crate) fn etcd() -> PathBuf {
     BUILT.get_or_init(|| go_build(KUBERNETES, "go.etcd.io/etcd/server/v3", "etcd", "-s -w")).clone()
 }
 
+/// Returns the tool that restores the snapshots of that etcd. The first call on a machine builds it.
+///
+/// # Panics
+/// When it cannot be built: it needs Go 1.26 or newer.
+pub(crate) fn etcdutl() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| go_build(KUBERNETES, "go.etcd.io/etcd/etcdutl/v3", "etcdutl", "-s -w")).clone()
+}
+
 /// Returns a current NATS server. The first call on a machine builds it.
 ///
 /// # Panics
