@@ -96,9 +96,10 @@ async fn step(api: &Api, step: MoveStep, request: Request) -> Result<Json<Value>
     let mut progress = api.host.stores().start_move(&kind, step, dry_run)?;
     // An error here means that the step has panicked: the client asks again.
     drop(tokio::time::timeout(STEP_WAIT, progress.wait_for(|progress| progress.end.is_some())).await);
-    let MoveProgress { resources, written, dependents, end } = progress.borrow().clone();
+    let MoveProgress { resources, written, dependents, others, end } = progress.borrow().clone();
     let is_done = end.transpose()?.is_some();
-    Ok(Json(json!({ "done": is_done, "resources": resources, "written": written, "dependents": dependents })))
+    let counts = json!({ "done": is_done, "resources": resources, "written": written, "dependents": dependents, "others": others });
+    Ok(Json(counts))
 }
 
 fn item(status: &StoreStatus, stores: &Stores) -> Value {

@@ -1,5 +1,6 @@
 //! Sends writes, and reads what the server made of them.
 
+mod moved;
 pub(crate) mod scale;
 pub(crate) mod wire;
 
@@ -48,10 +49,6 @@ pub(crate) async fn submit(
     // The server has no fence: the host holds a write back once its lease has passed the deadline, and a write
     // ends within `ClusterSettings::write_deadline`.
     let Request { write, manager, dry_run, field_validation, is_move, fence: _ } = request;
-    if is_move {
-        let reason = "the server gives uids and times of its own".to_owned();
-        return Err(Error::Unsupported { what: format!("move of {}", write.target()?.kind), reason });
-    }
     let subject = Subject::of(&write)?;
     let prefix = cluster.manager_prefix();
     check_manager(prefix, write_manager(&write).unwrap_or(&manager))?;
@@ -67,6 +64,9 @@ pub(crate) async fn submit(
         "" => None,
         _ => Some(cluster.write_lock(&attempt.key).await?),
     };
+    if is_move {
+        return attempt.moved(&write).await;
+    }
     if has_strange_revision(&write) {
         return Err(Error::Conflict { key: subject.key(), current: attempt.current().await });
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use homeostat_component::{Component, Digest, Grants, Limits, LoadError, Severity};
 use homeostat_store::StorePart;
+use homeostat_store::moves::follow_uids;
 use parking_lot::RwLock;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -99,6 +100,12 @@ impl Host {
         let host = Self { inner: Arc::new(inner) };
         let (context, end) = (&host.inner.context, &host.inner.end);
         host.spawn(garbage::run(context.stores.clone(), context.kinds.clone(), end.clone()));
+        if let Stores::Routed(stores) = &context.stores {
+            let (following, end) = (follow_uids(Arc::clone(stores)), end.clone());
+            host.spawn(async move {
+                let _ = end.run_until_cancelled(following).await;
+            });
+        }
         if let Stores::Routed(stores) = &context.stores
             && collects_across_stores
         {

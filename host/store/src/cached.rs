@@ -126,6 +126,10 @@ impl Drop for CachedStore {
 
 #[async_trait]
 impl Store for CachedStore {
+    fn manager_prefix(&self) -> String {
+        self.shared.upstream.manager("")
+    }
+
     async fn get(&self, key: &Key) -> Result<Arc<Resource>> {
         self.shared.get(key, View::Whole).await
     }

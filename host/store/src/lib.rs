@@ -15,6 +15,7 @@ pub mod cached;
 pub mod catalog;
 mod clock;
 mod contents;
+pub mod copy_mark;
 pub mod definition;
 pub mod embedded;
 mod error;

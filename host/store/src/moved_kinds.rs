@@ -3,6 +3,7 @@
 //! The file is written before a step has effects elsewhere. So a copy counts only if the kind has had no writes
 //! since: a host that starts with the former route forgets the copy before it serves a request.
 
+mod former_uids;
 mod kind_digest;
 mod revision_offset;
 
@@ -13,6 +14,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
+use self::former_uids::FormerUids;
+pub(crate) use self::former_uids::References;
 pub(crate) use self::kind_digest::KindDigest;
 pub(crate) use self::revision_offset::RevisionOffset;
 use crate::routes::{HOME, KindPattern, RULES_MAX, Routes};
@@ -29,6 +32,7 @@ pub struct MovedKinds {
     /// How often each kind was moved. Fixed when the host starts.
     moves: Vec<(Kind, u64)>,
     records: Mutex<Records>,
+    former_uids: FormerUids,
 }
 
 /// The file. Fields that this version does not know are ignored.
@@ -52,14 +56,21 @@ struct Record {
     /// A complete copy, to which no route leads yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     copy: Option<CopyRecord>,
+    /// Whom dependents name, after a move into a store that gave its copies uids of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    references: Option<References>,
 }
 
 /// A complete copy of a kind.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct CopyRecord {
     to: Arc<str>,
     resources: u64,
     digest: String,
+    /// Whether the copies have uids of their own.
+    #[serde(default)]
+    has_new_uids: bool,
 }
 
 impl Record {
@@ -92,6 +103,7 @@ impl Record {
                         ));
                     }
                 }
+                self.references = copy.has_new_uids.then_some(References::Former);
                 self.copy = None;
                 self.former = Some(std::mem::replace(&mut self.lives, lives));
             }
@@ -104,6 +116,7 @@ impl Record {
             }
             _ => {
                 self.void();
+                self.references = None;
                 self.lives = lives;
             }
         }
@@ -133,7 +146,8 @@ impl MovedKinds {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Records::default(),
             Err(error) => return Err(error),
         };
-        Ok(Self { path: Some(path), moves: Vec::new(), records: Mutex::new(records) })
+        let former_uids = FormerUids::default();
+        Ok(Self { path: Some(path), moves: Vec::new(), records: Mutex::new(records), former_uids })
     }
 
     /// Returns whether no kind was ever moved.
@@ -156,6 +170,7 @@ impl MovedKinds {
             record.follow_routes(lives, home).await.map_err(|reason| (record.kind.clone(), reason))?;
         }
         self.moves = records.kinds.iter().map(|record| (record.kind.clone(), record.moves)).collect();
+        self.former_uids.set(&records);
         if let Some(first) = records.kinds.first().map(|record| record.kind.clone()) {
             let written = write(self.path.as_deref(), &records).await;
             written.map_err(|error| (first, error.to_string()))?;
@@ -190,7 +205,8 @@ impl MovedKinds {
                 return Err(Error::invalid("kind", format!("{RULES_MAX} kinds were moved already")));
             }
             let lives = Arc::clone(lives);
-            changed.kinds.push(Record { kind: kind.clone(), moves: 0, lives, former: None, copy: None });
+            let kind = kind.clone();
+            changed.kinds.push(Record { kind, moves: 0, lives, former: None, copy: None, references: None });
         }
         for record in changed.kinds.iter_mut().filter(|record| record.kind.same_type(kind)) {
             (record.copy, record.former) = (None, Some(Arc::clone(to)));
@@ -201,8 +217,15 @@ impl MovedKinds {
     }
 
     /// Notes that the copy of a kind is complete. The writes of the kind are held until the host ends.
-    pub(crate) async fn complete(&self, kind: &Kind, to: &Arc<str>, digest: &KindDigest) -> Result<()> {
-        let copy = CopyRecord { to: Arc::clone(to), resources: digest.resources, digest: digest.text() };
+    pub(crate) async fn complete(
+        &self,
+        kind: &Kind,
+        to: &Arc<str>,
+        digest: &KindDigest,
+        has_new_uids: bool,
+    ) -> Result<()> {
+        let (to, resources, digest) = (Arc::clone(to), digest.resources, digest.text());
+        let copy = CopyRecord { to, resources, digest, has_new_uids };
         self.change(kind, |record| (record.copy, record.former) = (Some(copy), None)).await
     }
 
@@ -211,8 +234,24 @@ impl MovedKinds {
         self.change(kind, |record| {
             record.void();
             record.former = record.former.take().filter(|former| **former != *store);
+            record.references = record.references.filter(|_| record.former.is_some());
         })
         .await
+    }
+
+    /// Returns whom the dependents of a kind name; `None` for a kind whose resources have the uids of before.
+    pub(crate) fn references(&self, kind: &Kind) -> Option<References> {
+        self.former_uids.of(kind)
+    }
+
+    /// Returns the kinds whose dependents may name former uids.
+    pub(crate) fn waiting(&self) -> Vec<Kind> {
+        self.former_uids.waiting()
+    }
+
+    /// Notes that the dependents of a kind name the uids that its resources have now.
+    pub(crate) async fn follow_uids(&self, kind: &Kind) -> Result<()> {
+        self.change(kind, |record| record.references = record.references.map(|_| References::Current)).await
     }
 
     /// Changes the record of a kind, if there is one. Returns when that is durable.
@@ -223,6 +262,7 @@ impl MovedKinds {
         let Some(record) = changed.kinds.iter_mut().find(|record| record.kind.same_type(kind)) else { return Ok(()) };
         change(record);
         write(self.path.as_deref(), &changed).await?;
+        self.former_uids.set(&changed);
         *records = changed;
         Ok(())
     }

@@ -3,35 +3,39 @@
 //! A move has three steps. [`MoveStep::Copy`] copies the resources, and holds the writes of the kind until the host
 //! ends. The host is then started with a route to the other store. [`MoveStep::Prune`] removes the former resources.
 //! Every step can be repeated, and a step that was interrupted has to be. A copy writes only resources that the other
-//! store lacks, or has with the same uid, and removes none.
+//! store lacks or has as copies, and removes none.
 //!
-//! Deliberately absent: routes, which a person changes, and clusters, which give uids and times of their own.
+//! A copy has the uid of its original, and so the references of its dependents go on. The server of a cluster gives
+//! each copy a uid of its own, and [`crate::copy_mark`] connects both. [`follow_uids`] then changes the dependents at
+//! the next start, before anybody sees the kind.
+//!
+//! Deliberately absent: routes, which a person changes.
 
+mod concurrent_writes;
+mod copied_document;
 mod pairs;
+mod prune;
+mod references;
 #[cfg(test)]
 mod tests;
 
 use std::sync::{Arc, PoisonError};
 
-use serde_json::Value;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
-use self::pairs::{Pair, Pairs};
-use crate::far_owner::{self, OwnerStore};
+use self::concurrent_writes::ConcurrentWrites;
+use self::copied_document::without_revision;
+use self::pairs::{OrderedList, Pair, Pairs};
+pub use self::references::follow_uids;
+use crate::copy_mark::CopyMark;
 use crate::moved_kinds::KindDigest;
 pub use crate::moved_kinds::MovedKinds;
 use crate::routed::movable::MovableStore;
 use crate::routed::running_moves::RunningMove;
 pub use crate::routed::running_moves::{MoveProgress, MoveStep};
 use crate::routes::{KindPattern, is_reserved};
-use crate::{
-    Error, Kind, Precondition, Propagation, Query, Request, Resource, ResourcePages, Result, RoutedStore, Store,
-    StorePart, View, Write,
-};
+use crate::{Error, Key, Kind, Resource, Result, RoutedStore, Store, StorePart, View, Write};
 
-/// Concurrent writes: they share the store's syncs.
-const WRITES_MAX: usize = 64;
 /// How often a copy reads both stores. Each pass but the last has found a difference.
 const PASSES_MAX: usize = 8;
 
@@ -91,6 +95,36 @@ struct MoveTask<'s> {
     progress: &'s watch::Sender<MoveProgress>,
 }
 
+/// The store that gets the copies.
+struct CopyTarget<'s> {
+    name: &'s Arc<str>,
+    store: &'s Arc<MovableStore>,
+    /// Whether its server gives uids and times of its own.
+    gives_uids: bool,
+}
+
+/// What a comparison of both stores has found.
+struct Comparison {
+    /// The digest of the source.
+    digest: KindDigest,
+    /// Resources that the target lacks, or has in another state.
+    differing: u64,
+    /// Those of them that wait for the copies of their owners, with the first one.
+    waiting: u64,
+    first_waiting: Option<Key>,
+}
+
+impl CopyTarget<'_> {
+    /// Returns whether the target has an original, or a copy of it.
+    fn is_copy(&self, copy: &Resource, source: &Resource) -> bool {
+        copy.uid() == source.uid() || self.mark(copy).is_some_and(|mark| mark.uid == source.uid())
+    }
+
+    fn mark(&self, copy: &Resource) -> Option<CopyMark> {
+        if self.gives_uids { CopyMark::of(copy) } else { None }
+    }
+}
+
 impl MoveTask<'_> {
     async fn copy(&self, to: &str) -> Result<()> {
         let Self { stores, kind, .. } = self;
@@ -104,167 +138,106 @@ impl MoveTask<'_> {
             );
             return Err(Error::invalid("kind", reason));
         }
-        let target = &stores.movable[target];
+        let store = &stores.movable[target];
+        let target = CopyTarget { name: to, store, gives_uids: store.server_validates() };
         // Reads of a store that is far away come from its cache, which has a bound.
-        let _caches = (stores.subscribe(kind, View::Whole), target.subscribe(kind, View::Whole));
+        let _caches = (stores.subscribe(kind, View::Whole), store.subscribe(kind, View::Whole));
         if self.is_dry_run {
-            return self.pass(target, to, false).await.map(drop);
+            return self.compare(&target, false).await.map(drop);
         }
         let name = KindPattern::of(kind);
         let reason = format!("writes of {name} wait while it is copied from store {from} to store {to}");
         stores.moved.void(kind).await?;
         let hold = stores.movable[source].hold(kind, reason).await;
         // What cannot be copied is found before the first write.
-        self.pass(target, to, false).await?;
+        self.compare(&target, false).await?;
         stores.moved.begin(kind, from, to).await?;
-        for _ in 0..PASSES_MAX {
-            match self.pass(target, to, true).await {
-                Ok((0, digest)) => {
-                    stores.moved.complete(kind, to, &digest).await?;
-                    hold.keep(format!(
-                        "writes of {name} wait until the host starts again: it was copied to store {to}"
-                    ));
-                    return Ok(());
+        let digest = self.copy_all(&target, from).await?;
+        stores.moved.complete(kind, to, &digest, target.gives_uids).await?;
+        hold.keep(format!("writes of {name} wait until the host starts again: it was copied to store {to}"));
+        Ok(())
+    }
+
+    /// Copies until both stores are the same. Returns the digest of the source.
+    async fn copy_all(&self, target: &CopyTarget<'_>, from: &str) -> Result<KindDigest> {
+        let (mut passes, mut waiting_before) = (0, u64::MAX);
+        while passes < PASSES_MAX {
+            match self.compare(target, true).await {
+                Ok(Comparison { digest, differing: 0, .. }) => return Ok(digest),
+                // The next pass copies the dependents of the copies of this one.
+                Ok(Comparison { waiting, .. }) if waiting > 0 && waiting < waiting_before => waiting_before = waiting,
+                Ok(Comparison { differing, waiting, first_waiting: Some(key), .. }) if differing == waiting => {
+                    let reason = format!("{key} and its owners wait for one another: they own each other");
+                    return Err(Error::invalid("kind", reason));
                 }
                 // The history of a list is bounded. What was copied is found by the next pass.
-                Ok(_) | Err(Error::Expired { .. }) => {}
+                Ok(_) | Err(Error::Expired { .. }) => passes += 1,
                 Err(error) => return Err(error),
             }
         }
+        let (name, to) = (KindPattern::of(self.kind), target.name);
         Err(Error::unavailable(format!(
             "{name} still changes in store {from} or store {to}, after {PASSES_MAX} attempts"
         )))
     }
 
-    /// Compares both stores, and writes what differs if `writes`. Returns the number of differences, and the digest of
-    /// the source.
-    async fn pass(&self, target: &Arc<MovableStore>, to: &Arc<str>, writes: bool) -> Result<(u64, KindDigest)> {
-        let query = Query::all(self.kind.clone());
+    /// Compares both stores, and writes what differs if `writes`.
+    async fn compare(&self, target: &CopyTarget<'_>, writes: bool) -> Result<Comparison> {
+        let of_cluster = self.stores.part(self.kind).store.server_validates();
         let mut pairs = Pairs {
-            source: ResourcePages::new(self.stores, query.clone()),
-            target: ResourcePages::new(&**target, query),
+            source: OrderedList::new(self.stores, self.kind, of_cluster),
+            target: OrderedList::new(&**target.store, self.kind, target.gives_uids),
         };
-        let (mut writing, mut digest, mut differing) = (ConcurrentWrites::of(target), KindDigest::default(), 0);
-        while let Some(Pair { source, target: former }) = pairs.next().await? {
-            let Some(source) = source.filter(|source| former.as_ref().is_none_or(|it| it.uid() == source.uid())) else {
-                let name = KindPattern::of(self.kind);
-                let key = former.map(|former| former.key().to_string()).unwrap_or_default();
-                let reason = format!(
-                    "store {to} has {key}, and it is no copy: run `homeostat stores prune {name} --from {to}` to remove all {name} from store {to}"
-                );
-                return Err(Error::invalid("kind", reason));
+        let mut writing = ConcurrentWrites::of(target.store);
+        let mut found = Comparison { digest: KindDigest::default(), differing: 0, waiting: 0, first_waiting: None };
+        while let Some(Pair { source, target: copy }) = pairs.next().await? {
+            let is_copy = |source: &Arc<Resource>| copy.as_ref().is_none_or(|copy| target.is_copy(copy, source));
+            let Some(source) = source.filter(is_copy) else {
+                return Err(self.no_copy(target, copy.as_deref()));
             };
-            digest.add(&source);
-            let document = self.document(&source, to)?;
-            if former.is_none_or(|former| without_revision(&former) != document) {
-                differing += 1;
-                if writes {
-                    writing.submit(Write::Create { document }).await?;
+            found.digest.add(&source);
+            let document = self.copied_document(&source, target, writes).await?;
+            let is_same = copy.is_some_and(|copy| match &document {
+                _ if target.gives_uids => {
+                    CopyMark::of(&copy) == Some(CopyMark::finished(source.uid(), source.revision()))
                 }
-            }
-            self.progress.send_modify(|progress| {
-                progress.resources = digest.resources;
-                progress.written = if writes { progress.written.max(writing.done) } else { differing };
+                Some(document) => without_revision(&copy) == *document,
+                None => false,
             });
-        }
-        writing.end().await?;
-        self.progress.send_modify(|progress| progress.resources = digest.resources);
-        Ok((differing, digest))
-    }
-
-    /// Returns a document as the store `to` has it: with plain references to the owners that live there.
-    fn document(&self, source: &Resource, to: &Arc<str>) -> Result<Value> {
-        let mut document = without_revision(source);
-        far_owner::split(&mut document, &|owner: &Kind| {
-            let part = self.stores.part(owner);
-            let is_there = owner.same_type(self.kind) || part.name == *to;
-            (!is_there).then(|| OwnerStore { name: Arc::clone(&part.name), content: part.content() })
-        })?;
-        Ok(document)
-    }
-
-    async fn prune(&self, from: &str) -> Result<()> {
-        let Self { stores, kind, is_dry_run, progress } = self;
-        let part = self.other_part(from)?;
-        if stores.moved.former(kind).await.is_some_and(|former| *former == *from) {
-            self.move_references().await?;
-        }
-        let part = &stores.movable[part];
-        let _cache = part.subscribe(kind, View::Whole);
-        if !is_dry_run {
-            stores.moved.void(kind).await?;
-        }
-        for _ in 0..PASSES_MAX {
-            let mut writing = ConcurrentWrites::of(part);
-            let mut pages = ResourcePages::new(&**part, Query::all((*kind).clone()));
-            let mut found = 0;
-            while let Some(resource) = pages.next().await? {
-                found += 1;
-                let precondition = Precondition { uid: Some(resource.uid().to_owned()), revision: None };
-                let (key, propagation) = (resource.key().clone(), Propagation::Background);
-                if !is_dry_run {
-                    writing.submit(Write::Delete { key, precondition, propagation }).await?;
-                }
-            }
-            writing.end().await?;
-            progress.send_modify(|progress| {
-                progress.resources += found;
-                progress.written = progress.resources;
-            });
-            if found == 0 || *is_dry_run {
-                break;
-            }
-        }
-        if *is_dry_run { Ok(()) } else { stores.moved.pruned(kind, from).await }
-    }
-
-    /// Has the dependents of the kind name the store in which it lives now. Until then nobody deletes them after
-    /// their owners.
-    async fn move_references(&self) -> Result<()> {
-        let (stores, lives) = (self.stores, &self.stores.part(self.kind).name);
-        let mut kinds = stores.kinds().await?;
-        for part in stores.parts().iter().filter(|part| part.store.server_validates()) {
-            kinds.extend(stores.names.known(&part.name));
-        }
-        for kind in kinds {
-            let place = &stores.part(&kind).name;
-            let expected = (place != lives).then_some(lives);
-            let mut pages = ResourcePages::new(stores, Query::all(kind.clone()));
-            loop {
-                let dependent = match pages.next().await {
-                    Ok(Some(dependent)) => dependent,
-                    Ok(None) => break,
-                    // As everywhere else, the host may not read each kind of a cluster.
-                    Err(error) if error.concerns_one_kind() => break,
-                    Err(error) => return Err(error),
-                };
-                let is_old = dependent.owners().iter().any(|owner| {
-                    let store = owner.far.as_ref().map(|far| &far.store);
-                    !owner.uid.is_empty() && owner.kind.same_type(self.kind) && store != expected
-                });
-                if is_old {
-                    self.progress.send_modify(|progress| progress.dependents += 1);
-                    if !self.is_dry_run {
-                        self.move_reference(&dependent).await?;
+            if !is_same {
+                found.differing += 1;
+                match document {
+                    Some(document) if writes => writing.submit(Write::Create { document }).await?,
+                    Some(_) => {}
+                    None => {
+                        found.waiting += 1;
+                        found.first_waiting.get_or_insert_with(|| source.key().clone());
                     }
                 }
             }
+            self.progress.send_modify(|progress| {
+                progress.resources = found.digest.resources;
+                progress.written = if writes { progress.written.max(writing.done) } else { found.differing };
+            });
         }
-        Ok(())
+        writing.end().await?;
+        self.progress.send_modify(|progress| progress.resources = found.digest.resources);
+        Ok(found)
     }
 
-    /// Writes a dependent as it is. The store of its kind then gets the form in which it keeps the owners.
-    async fn move_reference(&self, dependent: &Resource) -> Result<()> {
-        let document = dependent.document().clone();
-        match self.stores.write(Write::Update { document, precondition: Precondition::default() }).await {
-            // Another writer was first, and the same has happened.
-            Ok(_) | Err(Error::Conflict { .. } | Error::NotFound { .. }) => Ok(()),
-            Err(error @ (Error::Invalid { .. } | Error::TooLarge { .. })) => {
-                tracing::warn!(key = %dependent.key(), %error, "a dependent cannot name the store of its owner");
-                Ok(())
-            }
-            Err(error) => Err(error),
-        }
+    /// Returns the error of a resource in the target that is no copy of the resource of its name.
+    fn no_copy(&self, target: &CopyTarget<'_>, found: Option<&Resource>) -> Error {
+        let (name, to) = (KindPattern::of(self.kind), target.name);
+        let key = found.map(|found| found.key().to_string()).unwrap_or_default();
+        let is_others = target.gives_uids && found.is_some_and(|found| CopyMark::of(found).is_none());
+        let reason = if is_others {
+            format!("store {to} has {key}, and it is no copy: remove it there, if nobody needs it")
+        } else {
+            format!(
+                "store {to} has {key}, and it is no copy: run `homeostat stores prune {name} --from {to}` to remove all {name} from store {to}"
+            )
+        };
+        Error::invalid("kind", reason)
     }
 
     /// Returns the position of a store in which the kind does not live.
@@ -284,60 +257,12 @@ impl MoveTask<'_> {
 
     fn check_movable(&self, at: usize) -> Result<()> {
         let StorePart { name, store } = &self.stores.parts[at];
-        if store.server_validates() {
+        let is_namespace = self.kind.group.is_empty() && self.kind.name == "Namespace";
+        if is_namespace && store.server_validates() {
             let what = format!("move of {} from or to store {name}", KindPattern::of(self.kind));
-            let reason = "the server of a cluster gives uids and times of its own".to_owned();
+            let reason = "a namespace of a cluster goes with all that is in it".to_owned();
             return Err(Error::Unsupported { what, reason });
         }
         store.health()
     }
-}
-
-/// Writes to one store, some of them at the same time.
-struct ConcurrentWrites {
-    store: Arc<MovableStore>,
-    under_way: JoinSet<Result<()>>,
-    done: u64,
-}
-
-impl ConcurrentWrites {
-    fn of(store: &Arc<MovableStore>) -> Self {
-        Self { store: Arc::clone(store), under_way: JoinSet::new(), done: 0 }
-    }
-
-    async fn submit(&mut self, write: Write) -> Result<()> {
-        if self.under_way.len() >= WRITES_MAX {
-            self.join().await?;
-        }
-        let store = Arc::clone(&self.store);
-        self.under_way.spawn(async move {
-            match store.submit(Request { is_move: true, ..write.into() }).await {
-                // Somebody else has removed it.
-                Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
-                Err(error) => Err(error),
-            }
-        });
-        Ok(())
-    }
-
-    async fn join(&mut self) -> Result<bool> {
-        let Some(written) = self.under_way.join_next().await else { return Ok(false) };
-        written.map_err(Error::unavailable)??;
-        self.done += 1;
-        Ok(true)
-    }
-
-    async fn end(mut self) -> Result<()> {
-        while self.join().await? {}
-        Ok(())
-    }
-}
-
-fn without_revision(resource: &Resource) -> Value {
-    // Parsed here, so that the page does not keep the documents.
-    let mut document = serde_json::from_str(resource.text()).unwrap_or_else(|_| resource.document().clone());
-    if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("resourceVersion");
-    }
-    document
 }

@@ -9,6 +9,7 @@
 //! Deliberately absent: an order of revisions across parts. Resources that a part has of a kind that lives in
 //! another one are not shown, and are not touched.
 
+mod former_uids;
 pub(crate) mod movable;
 mod owners;
 pub(crate) mod running_moves;
@@ -144,7 +145,7 @@ impl RoutedStore {
     /// Returns the store of a scope. There is one for [`Scope::Everything`] only if the host has one store.
     fn of_scope(&self, scope: &Scope) -> Result<&dyn Store> {
         match (scope, &self.parts[..]) {
-            (Scope::Kind(kind), _) => Ok(self.store(kind)),
+            (Scope::Kind(kind), _) => self.check_open(kind).map(|()| self.store(kind)),
             (Scope::Everything, [only]) => Ok(&*only.store),
             (Scope::Everything, _) => {
                 let reason = "kinds of different stores have no common order; name a kind, or ask each store";
@@ -203,32 +204,40 @@ fn smaller(one: View, other: View) -> View {
 #[async_trait]
 impl Store for RoutedStore {
     async fn get(&self, key: &Key) -> Result<Arc<Resource>> {
+        self.check_open(key.kind())?;
         Ok(self.join(self.store(key.kind()).get(key).await?))
     }
 
     async fn get_view(&self, key: &Key, view: View) -> Result<Arc<Resource>> {
+        self.check_open(key.kind())?;
         Ok(self.join(self.store(key.kind()).get_view(key, view).await?))
     }
 
     async fn get_live(&self, key: &Key) -> Result<Arc<Resource>> {
+        self.check_open(key.kind())?;
         Ok(self.join(self.store(key.kind()).get_live(key).await?))
     }
 
     async fn list(&self, query: &Query) -> Result<Page> {
+        self.check_open(&query.kind)?;
         let page = self.store(&query.kind).list(query).await?;
         Ok(Page { items: page.items.into_iter().map(|item| self.join(item)).collect(), ..page })
     }
 
     async fn submit(&self, request: Request) -> Result<WriteResponse> {
-        let written = self.submit_split(request).await?;
+        let kind = request.write.target()?.kind;
+        self.check_open(&kind)?;
+        let written = self.submit_split(&kind, request).await?;
         Ok(WriteResponse { resource: self.join(written.resource), ..written })
     }
 
     async fn scale(&self, key: &Key) -> Result<Value> {
+        self.check_open(key.kind())?;
         self.store(key.kind()).scale(key).await
     }
 
     async fn update_scale(&self, request: ScaleRequest) -> Result<Value> {
+        self.check_open(request.key.kind())?;
         self.store(request.key.kind()).update_scale(request).await
     }
 
@@ -259,7 +268,10 @@ impl Store for RoutedStore {
     fn status(&self) -> Vec<StoreStatus> {
         let named = |part: &StorePart| {
             let mut status = part.store.status();
-            status.iter_mut().for_each(|status| status.name = Arc::clone(&part.name));
+            for status in &mut status {
+                status.name = Arc::clone(&part.name);
+                status.notes.extend(self.waiting_reasons(&part.name));
+            }
             status
         };
         self.parts.iter().flat_map(named).collect()

@@ -200,6 +200,11 @@ pub trait Store: Send + Sync + 'static {
         self.schemas().is_none()
     }
 
+    /// Returns what a server that has other clients puts before the names of this host's managers; empty for others.
+    fn manager_prefix(&self) -> String {
+        String::new()
+    }
+
     /// Watches changes with a revision above `from`, each once, in the order of their revisions.
     ///
     /// A store that is far away may leave out a state that was overwritten before the store saw it. The event's

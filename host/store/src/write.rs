@@ -102,8 +102,9 @@ pub struct Request {
     /// The handling of fields that the schema of the kind does not know. They are never stored.
     pub field_validation: FieldValidation,
     /// The write is a step of moving a kind between two stores. A creation stores the document as it is, with the
-    /// metadata that the host owns, also over a resource with the same uid. A deletion removes the resource in spite
-    /// of its finalizers. The store refuses other writes. Never set for a client.
+    /// metadata that the host owns, also over a resource with the same uid. A store that gives uids of its own marks the
+    /// copy instead ([`crate::copy_mark`]). A deletion removes the resource in spite of its finalizers, and leaves its
+    /// dependents. The store refuses other writes. Never set for a client.
     pub is_move: bool,
     /// The term of the lease under which the write was decided; `None` for a write of no controller. A store
     /// that several hosts share refuses the write after the term.

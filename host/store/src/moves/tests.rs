@@ -1,12 +1,14 @@
+mod clusters;
+
 use std::path::PathBuf;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::fixture::{demo_kind, widget_key as key};
 use crate::memory::MemoryStore;
 use crate::routes::{HOME, Routes, Rule};
-use crate::{Change, Key, Options, Revision, Scope, WriteResponse};
+use crate::{Change, Key, Options, Precondition, Propagation, Query, Request, Revision, Scope, WriteResponse};
 
 /// A host with a store of its own and the store `bus`. It can be started again with another route.
 struct Stores {

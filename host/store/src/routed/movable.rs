@@ -100,6 +100,10 @@ impl Store for MovableStore {
         self.inner.schemas()
     }
 
+    fn manager_prefix(&self) -> String {
+        self.inner.manager_prefix()
+    }
+
     async fn watch(&self, scope: Scope, from: Revision) -> Result<Watch> {
         let Scope::Kind(kind) = &scope else {
             // Its order is that of the store. Only the resources have the revisions that callers see.

@@ -124,7 +124,7 @@ impl RoutedStore {
     }
 
     /// Returns a resource of a part as callers see it.
-    pub(super) fn join(&self, resource: Arc<Resource>) -> Arc<Resource> {
+    pub(crate) fn join(&self, resource: Arc<Resource>) -> Arc<Resource> {
         self.names.join(resource)
     }
 
@@ -136,12 +136,12 @@ impl RoutedStore {
     ///
     /// # Errors
     /// Those of [`Store::submit`] and [`far_owner::split`].
-    pub(super) async fn submit_split(&self, mut request: Request) -> Result<WriteResponse> {
-        let kind = request.write.target()?.kind;
-        let part = self.part(&kind);
+    pub(crate) async fn submit_split(&self, kind: &Kind, mut request: Request) -> Result<WriteResponse> {
+        let part = self.part(kind);
         match &mut request.write {
             Write::Create { document } | Write::Update { document, .. } | Write::Apply { document, .. } => {
-                self.split(part, &kind, document)?;
+                self.replace_former_uids(document).await?;
+                self.split(part, kind, document)?;
             }
             Write::Patch { key, change, precondition } if far_owner::touches(change)? => {
                 let patch = OwnerPatch { key: key.clone(), change: change.clone(), precondition: precondition.clone() };
@@ -180,6 +180,7 @@ impl RoutedStore {
                 return Err(Error::Conflict { key, current: Some(current.revision()) });
             }
             let mut document = change.apply(&parsed(&current)?)?;
+            self.replace_former_uids(&mut document).await?;
             self.split(part, key.kind(), &mut document)?;
             let revision = Some(current.revision());
             let precondition = Precondition { uid: Some(current.uid().to_owned()), revision };

@@ -24,6 +24,8 @@ pub struct MoveProgress {
     pub written: u64,
     /// Dependents of the kind whose references now name the store of the kind, or would.
     pub dependents: u64,
+    /// Resources of others in a cluster, which a removal leaves there.
+    pub others: u64,
     /// The end of the step; `None` while it is under way.
     pub end: Option<Result<()>>,
 }

@@ -13,7 +13,7 @@ use crate::output;
 /// Copy the resources of a kind to another store, as the first step of moving the kind
 ///
 /// The host copies each resource as it is, with its uid, its times and its status, and compares both stores at the
-/// end. The writes of the kind wait from the beginning, and after a copy that succeeded until the host ends. Then
+/// end. The server of a cluster gives each copy a new uid and new times. The writes of the kind wait from the beginning, and after a copy that succeeded until the host ends. Then
 /// change the route of the kind in the file of stores, and start the host again. A host that starts with the former
 /// route goes on without the copy. The command can be repeated. It removes nothing.
 #[derive(clap::Args, Clone, Debug)]
@@ -32,7 +32,8 @@ pub(super) struct CopyArgs {
 /// Remove the resources of a kind from a store in which it does not live, as the last step of moving the kind
 ///
 /// After a move these are the former copies. Dependents of the kind are made to name the store in which it lives now.
-/// No finalizer and no dependent is waited for. No other host may use the kind in that store.
+/// No finalizer and no dependent is waited for. No other host may use the kind in that store. In a cluster only copies,
+/// and originals of resources of this host, are removed.
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct PruneArgs {
     /// The kind, as `widgets.demo.dev` or `demo.dev/Widget`
@@ -53,6 +54,8 @@ struct StepReport {
     resources: u64,
     written: u64,
     dependents: u64,
+    /// Resources of others in a cluster, which stay.
+    others: u64,
 }
 
 /// Runs `homeostat stores copy`.
@@ -81,11 +84,16 @@ pub(super) async fn copy(args: CopyArgs, global: &Global) -> anyhow::Result<Exit
 /// When the host cannot remove the resources.
 pub(super) async fn prune(args: PruneArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let PruneArgs { kind, from, dry_run } = args;
-    let StepReport { kind, written, dependents, .. } = run_step(global, &kind, &from, "prune", dry_run).await?;
+    let StepReport { kind, written, dependents, others, .. } = run_step(global, &kind, &from, "prune", dry_run).await?;
     let (would, note) = if dry_run { ("would be", " (dry run)") } else { ("were", "") };
     output::print(&format!(
         "{kind}: {written} resources {would} removed from store {from}, and {dependents} dependents {would} changed{note}\n"
     ))?;
+    if others > 0 {
+        output::print(&format!(
+            "{others} resources stay in store {from}: they are neither copies nor originals of resources of this host\n"
+        ))?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -109,9 +117,10 @@ async fn run_step(
     loop {
         let answer = client.send(Method::POST, &path, "application/json", body.clone()).await?.document;
         let number = |field: &str| answer[field].as_u64().unwrap_or_default();
-        let (resources, written, dependents) = (number("resources"), number("written"), number("dependents"));
+        let (resources, written) = (number("resources"), number("written"));
         if answer["done"] == Value::Bool(true) {
-            return Ok(StepReport { kind: pattern(kind), resources, written, dependents });
+            let (dependents, others) = (number("dependents"), number("others"));
+            return Ok(StepReport { kind: pattern(kind), resources, written, dependents, others });
         }
         output::eprint(&format!("{written} resources so far"));
     }
