@@ -1,5 +1,6 @@
 //! Stores whose resources a server keeps, against the real servers, and hosts with several stores.
 
+mod cluster_moves;
 mod clusters;
 mod contents;
 mod faults;
