@@ -30,7 +30,7 @@ const LEASE: &str = "3s";
 /// The resources of a fleet.
 const KEYS: usize = 20;
 /// The pause of the driver between two changes.
-const CHANGE_EVERY: Duration = Duration::from_millis(50);
+const CHANGE_EVERY: Duration = Duration::from_millis(100);
 /// How long a round waits for another host, or for a key.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
@@ -172,11 +172,10 @@ impl Rounds {
 /// Runs rounds of each fault on one fleet, and prints their count. A hand-over takes at most the length of the lease and
 /// two seconds, a planned one a second.
 fn hand_over(site: Site) {
-    let count = std::env::var("HAND_OVER_ROUNDS").map_or(1, |count| count.parse().unwrap());
-    let only = std::env::var("HAND_OVER_FAULT").ok();
+    let (count, faults) = asked();
     let server = site.name();
     let mut rounds = Rounds::start(site);
-    for fault in FAULTS.into_iter().filter(|fault| only.as_ref().is_none_or(|only| *only == format!("{fault:?}"))) {
+    for fault in faults {
         let (mut times, mut writes) = (Vec::new(), 0);
         for _ in 0..count {
             times.push(rounds.run(fault));
@@ -187,10 +186,10 @@ fn hand_over(site: Site) {
         }
         times.sort_unstable();
         let (median, p99, max) = (times[count / 2], times[(count * 99).div_ceil(100) - 1], times[count - 1]);
-        eprintln!(
+        report(&format!(
             "hand-over, {server}, {fault:?}: {count} rounds, {writes} writes, 0 overlaps with effect, 0 keys lost, \
              median {median:.2?}, p99 {p99:.2?}, longest {max:.2?}",
-        );
+        ));
         if count >= 100 {
             let bound = match fault {
                 Fault::Drain => Duration::from_secs(1),
@@ -201,6 +200,20 @@ fn hand_over(site: Site) {
             assert!(p99 <= bound, "{fault:?}: {p99:?}");
         }
     }
+}
+
+/// Returns the number of rounds of each fault, and the faults.
+#[expect(clippy::disallowed_methods, reason = "a test has no command line of its own")]
+fn asked() -> (usize, Vec<Fault>) {
+    let count = std::env::var("HAND_OVER_ROUNDS").map_or(1, |count| count.parse().unwrap());
+    let only = std::env::var("HAND_OVER_FAULT").ok();
+    let is_asked = |fault: &Fault| only.as_ref().is_none_or(|only| *only == format!("{fault:?}"));
+    (count, FAULTS.into_iter().filter(is_asked).collect())
+}
+
+#[expect(clippy::print_stderr, reason = "the count is for a person")]
+fn report(line: &str) {
+    eprintln!("{line}");
 }
 
 /// C7: A hand-over has no overlap and loses no key when the holder is killed, frozen, cut off or drained.

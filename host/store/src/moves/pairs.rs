@@ -62,7 +62,7 @@ impl Pairs<'_> {
     /// Returns the next name; `None` at the end.
     ///
     /// # Errors
-    /// Those of [`Store::list`](crate::Store::list).
+    /// Those of [`Store::list`].
     pub(super) async fn next(&mut self) -> Result<Option<Pair>> {
         let source = self.source.peek().await?.map(|resource| Path::of(resource.key()));
         let target = self.target.peek().await?.map(|resource| Path::of(resource.key()));

@@ -23,16 +23,16 @@ pub(super) struct Site {
 }
 
 enum Server {
-    Nats(Nats),
-    Cluster(Cluster),
+    Nats(Box<Nats>),
+    Cluster(Box<Cluster>),
 }
 
 impl Site {
     pub(super) fn nats() -> Self {
         let nats = Nats::start();
-        let settings = BucketSettings { create: Some(Create::default()), ..BucketSettings::new(&nats.url(), BUCKET) };
+        let settings = BucketSettings { create: Some(Create::default()), ..BucketSettings::new(nats.url(), BUCKET) };
         let bucket = Bucket::new(settings, Schemas::default(), Arc::new(SystemClockAndIds)).unwrap();
-        Self { server: Server::Nats(nats), upstream: Arc::new(bucket) }
+        Self { server: Server::Nats(Box::new(nats)), upstream: Arc::new(bucket) }
     }
 
     pub(super) fn cluster() -> Self {
@@ -42,7 +42,7 @@ impl Site {
         let settings =
             ClusterSettings { namespace: Some(NAMESPACE.to_owned()), ..ClusterSettings::new("cluster", credentials) };
         let upstream = Arc::new(homeostat_kubernetes::Cluster::new(settings));
-        Self { server: Server::Cluster(cluster), upstream }
+        Self { server: Server::Cluster(Box::new(cluster)), upstream }
     }
 
     pub(super) fn name(&self) -> &'static str {
