@@ -43,7 +43,7 @@ use roster::SharingHost;
 use crate::Stores;
 
 /// Returns the time of the machine, which goes on while it sleeps. Only differences count.
-pub(crate) type LeaseClock = Arc<dyn Fn() -> Duration + Send + Sync>;
+pub type LeaseClock = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 /// The settings of a host in a fleet.
 #[derive(Clone)]
@@ -54,6 +54,8 @@ pub struct FleetOptions {
     pub times: Times,
     /// What it tells the other hosts.
     pub description: HostDescription,
+    /// The clock of its leases. Default: that of the machine.
+    pub clock: LeaseClock,
 }
 
 impl FleetOptions {
@@ -65,7 +67,8 @@ impl FleetOptions {
         let name = name.map_or_else(machine_name, str::to_owned).to_ascii_lowercase();
         // A restart is another run, so another holder.
         let description = HostDescription::of_this(None);
-        Self { identity: new_identity(&name), times: Times::of_length(length), description }
+        let clock: LeaseClock = Arc::new(boot_time);
+        Self { identity: new_identity(&name), times: Times::of_length(length), description, clock }
     }
 }
 
@@ -125,9 +128,9 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     pub(crate) fn new(options: FleetOptions) -> Self {
-        let FleetOptions { identity, times, description } = options;
+        let FleetOptions { identity, times, description, clock } = options;
         let (rooms, hosts, drains, tasks, end) = Default::default();
-        Self { identity, times, description, clock: Arc::new(boot_time), rooms, hosts, drains, tasks, end }
+        Self { identity, times, description, clock, rooms, hosts, drains, tasks, end }
     }
 
     /// Starts to hold the lease of this host in a store, by which the others know it.

@@ -68,8 +68,8 @@ impl Shared {
     fn host(&self, name: &str, spec: PlacementSpec) -> TestHost {
         let start = self.start;
         let clock = Arc::new(move || start.elapsed());
-        let fleet = Fleet { clock, ..Fleet::new(FleetOptions::new(Some(name), FleetOptions::LENGTH_DEFAULT)) };
-        let fleet = Arc::new(fleet);
+        let options = FleetOptions::new(Some(name), FleetOptions::LENGTH_DEFAULT);
+        let fleet = Arc::new(Fleet::new(FleetOptions { clock, ..options }));
         let placement = Placement::new(&fleet, &self.stores, "web", &kind(), spec);
         placement.begin(DRAIN).unwrap();
         TestHost { fleet, placement }
