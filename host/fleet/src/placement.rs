@@ -31,6 +31,10 @@ const UNDERLOADED: f64 = 0.75;
 const RECEIVER_MAX: f64 = 1.125;
 const GIVER_MIN: f64 = 0.875;
 
+/// The load of a lease without work, in thousandths of a core: it costs memory and watches. Below such loads the numbers
+/// of leases count, not what these happen to take.
+const BASE: f64 = 10.0;
+
 /// A live host of the fleet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
@@ -47,8 +51,9 @@ pub struct Placement {
     pub lease: LeaseName,
     /// The live host that holds it; `None` while it is free or its holder is gone.
     pub holder: Option<Identity>,
-    /// The measured processor time of its keys: thousandths of a core.
-    pub cost: u32,
+    /// The measured processor time of its keys: thousandths of a core. A lease that nobody has measured counts as the
+    /// mean of the measured ones.
+    pub cost: Option<u32>,
 }
 
 /// A lease that shall go from one host to another.
@@ -172,18 +177,20 @@ struct Loads<'a> {
     placed: &'a [Placement],
     /// The part of the cost that every lease has.
     base: f64,
+    /// The measured cost of a lease that nobody has measured.
+    unmeasured: f64,
 }
 
 impl<'a> Loads<'a> {
     fn of(members: &'a [Member], placed: &'a [Placement]) -> Self {
-        // A lease without work costs memory and watches: a quarter of the mean, so that these spread too.
-        let total: f64 = placed.iter().map(|it| f64::from(it.cost)).sum();
-        let base = 1.0 + total / 4.0 / (placed.len().max(1) as f64);
-        Self { members, placed, base }
+        let measured = || placed.iter().filter_map(|it| it.cost);
+        let mean = measured().map(f64::from).sum::<f64>() / (measured().count().max(1) as f64);
+        // Leases without work get a quarter of the mean, so that these spread too.
+        Self { members, placed, base: BASE + mean / 4.0, unmeasured: mean }
     }
 
     fn cost(&self, it: &Placement) -> f64 {
-        self.base + f64::from(it.cost)
+        self.base + it.cost.map_or(self.unmeasured, f64::from)
     }
 
     /// Returns the cost of the leases of a member, for each part of its weight.

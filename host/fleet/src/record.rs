@@ -66,6 +66,17 @@ impl Identity {
         self.0.rsplit_once('_').map_or(&*self.0, |(host, _)| host)
     }
 
+    /// Returns another identity of the same run, for a lease that it holds besides one of the same name.
+    pub fn other(&self, number: u64) -> Self {
+        Self::new(&format!("{self}.{number}"))
+    }
+
+    /// Returns the identity of the run that has this one besides its own; that of any other run is its own.
+    pub fn run(&self) -> Self {
+        let run = self.0.rsplit_once('_').and_then(|(host, rest)| Some((host, rest.split_once('.')?.0)));
+        run.map_or_else(|| self.clone(), |(host, random)| Self::new(&format!("{host}_{random}")))
+    }
+
     /// Returns the text of the identity.
     pub fn as_str(&self) -> &str {
         &self.0

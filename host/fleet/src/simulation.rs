@@ -5,6 +5,9 @@
 //! their leases, cut off, crashed, drained and replaced. Messages are slow, lost and delivered twice; the
 //! store is restarted, and people delete records.
 //!
+//! Leases have different loads, which waver by a tenth. Their holders measure them, and a lease that moved has ten times
+//! as much to do at first.
+//!
 //! A seed determines everything. The campaign `fleet` runs many of them, and prints the seed and the last trace lines of
 //! a run that breaks a promise.
 

@@ -78,6 +78,8 @@ impl Times {
     /// The longest timeout of a request, and the longest wait after one without an answer, for long leases.
     const ANSWER_WAIT_MAX: Duration = Duration::from_secs(10);
 
+    const LOAD_WINDOW_MAX: Duration = Duration::from_secs(60);
+
     /// Returns times in the proportions of the defaults for a lease of this length. A request of a long lease waits no
     /// longer for its answer than that of a lease of 50 s.
     pub fn of_length(length: Duration) -> Self {
@@ -109,6 +111,11 @@ impl Times {
     /// Returns how long members and holders stay the same before a lease moves: 30 s with the defaults.
     pub fn settle_time(&self) -> Duration {
         self.length * 2
+    }
+
+    /// Returns the time over which the load of a lease is measured: a minute with the defaults and with longer leases.
+    pub fn load_window(&self) -> Duration {
+        (self.length * 4).min(Self::LOAD_WINDOW_MAX)
     }
 
     /// Returns the time between the end of a term and the moment at which another host may begin.

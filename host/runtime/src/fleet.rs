@@ -22,8 +22,9 @@ mod sharding;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use homeostat_fleet::{Identity, LeaseName, Times};
@@ -105,6 +106,12 @@ pub struct HostStatus {
     pub is_draining: bool,
     /// The leases that it holds, of those of which this host knows, as `web` or `web/3-of-8`.
     pub leases: Vec<String>,
+    /// The processor time of the keys of those of them that somebody has measured, in thousandths of a core, over about
+    /// the last minute. `None` if nobody has measured any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_millicores: Option<u32>,
+    /// The same, by lease.
+    pub lease_cpu_millicores: BTreeMap<String, u32>,
     /// What it tells about itself. A host without a lease of its own tells nothing.
     #[serde(flatten)]
     pub description: HostDescription,
@@ -122,6 +129,8 @@ pub(crate) struct Fleet {
     hosts: Mutex<Vec<LeaseKeeper>>,
     /// Whether this host gives all its leases away.
     drains: AtomicBool,
+    /// The other identities of this run so far.
+    others: AtomicU64,
     tasks: TaskTracker,
     end: CancellationToken,
 }
@@ -129,8 +138,8 @@ pub(crate) struct Fleet {
 impl Fleet {
     pub(crate) fn new(options: FleetOptions) -> Self {
         let FleetOptions { identity, times, description, clock } = options;
-        let (rooms, hosts, drains, tasks, end) = Default::default();
-        Self { identity, times, description, clock, rooms, hosts, drains, tasks, end }
+        let (rooms, hosts, drains, others, tasks, end) = Default::default();
+        Self { identity, times, description, clock, rooms, hosts, drains, others, tasks, end }
     }
 
     /// Starts to hold the lease of this host in a store, by which the others know it.
@@ -147,32 +156,38 @@ impl Fleet {
 
     /// Returns another identity of this host, for a lease that it holds besides one of the same name.
     fn other_identity(&self) -> Identity {
-        new_identity(self.identity.host())
+        self.identity.other(self.others.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Returns this host and those that share stores with it.
     pub(crate) fn status(&self) -> Vec<HostStatus> {
         let is_draining = self.drains.load(Ordering::Relaxed);
-        let own = (is_draining, Vec::new(), self.description.clone());
+        let (identity, description) = (self.identity.clone(), self.description.clone());
+        let own = SharingHost { identity, is_draining, leases: Vec::new(), description };
         let mut found = BTreeMap::from([(self.identity.clone(), own)]);
         let rooms = self.rooms.lock().values().cloned().collect::<Vec<_>>();
-        for SharingHost { identity, is_draining, leases, description } in rooms.iter().flat_map(|room| room.hosts()) {
-            let (drains, held, told) = found.entry(identity).or_default();
-            *drains |= is_draining;
-            held.extend(leases.iter().map(ToString::to_string));
-            if *told == HostDescription::default() {
-                *told = description;
+        for host in rooms.iter().flat_map(|room| room.hosts()) {
+            match found.entry(host.identity.clone()) {
+                Entry::Vacant(entry) => drop(entry.insert(host)),
+                Entry::Occupied(mut entry) => entry.get_mut().merge(host),
             }
         }
-        let status = |(identity, (is_draining, leases, description)): (Identity, (bool, Vec<String>, _))| HostStatus {
-            name: identity.host().to_owned(),
-            is_this: identity == self.identity,
-            identity: identity.to_string(),
-            is_draining,
-            leases,
-            description,
-        };
-        found.into_iter().map(status).collect()
+        found.into_values().map(|host| self.status_of(host)).collect()
+    }
+
+    fn status_of(&self, host: SharingHost) -> HostStatus {
+        let loads = host.leases.iter().filter_map(|(lease, millicores)| Some((lease.to_string(), (*millicores)?)));
+        let lease_cpu_millicores: BTreeMap<_, _> = loads.collect();
+        HostStatus {
+            name: host.identity.host().to_owned(),
+            is_this: host.identity == self.identity,
+            identity: host.identity.to_string(),
+            is_draining: host.is_draining,
+            leases: host.leases.iter().map(|(lease, _)| lease.to_string()).collect(),
+            cpu_millicores: lease_cpu_millicores.values().copied().reduce(u32::saturating_add),
+            lease_cpu_millicores,
+            description: host.description,
+        }
     }
 
     /// Gives all leases of this host away and takes no other one, or takes leases again.

@@ -96,7 +96,7 @@ impl World {
     async fn start(seed: u64, is_protected: bool) -> Self {
         let mut dice = Dice::new(seed);
         // A store without fences, such as a cluster, ends late requests itself.
-        let is_fenced = seed % 2 == 0;
+        let is_fenced = seed.is_multiple_of(2);
         let length = if seed % 4 < 2 { FleetOptions::LENGTH_DEFAULT } else { Duration::from_secs(3) };
         // Without fences nothing tells two absences of a record apart, and shards may change early.
         let mut placements = vec![PlacementSpec::Singleton, sharded(4)];

@@ -9,6 +9,7 @@ async fn a_host_lists_itself_and_says_whether_it_drains() {
         let hosts = server.get("/homeostat/v1/hosts").await;
         let items = hosts["items"].as_array().unwrap();
         assert_eq!((items.len(), &items[0]["isThis"], &items[0]["leases"]), (1, &json!(true), &json!([])));
+        assert_eq!((&items[0]["cpuMillicores"], &items[0]["leaseCpuMillicores"]), (&Value::Null, &json!({})));
         items[0]["isDraining"].as_bool().unwrap()
     };
     assert!(!is_draining().await);

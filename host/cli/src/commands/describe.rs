@@ -7,7 +7,7 @@ use homeostat_runtime::manifest;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::{events, queue, resource_args};
+use super::{events, hosts, queue, resource_args};
 use crate::client::{ApiResource, Client, Kinds, with_query};
 use crate::document::{capitalised, condition, text};
 use crate::failure::ApiError;
@@ -34,7 +34,8 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
     let kinds = Kinds::fetch(&client).await?;
     let known = kinds.find(&kind)?;
     let now = Timestamp::now();
-    let document = client.get(&known.path_of(global.namespace(), &name)).await?;
+    let mut document = client.get(&known.path_of(global.namespace(), &name)).await?;
+    add_loads(&client, &mut document).await;
     let mut page = page(&document, now)?;
     match dependents(&client, &document, now).await {
         Ok(table) => section(&mut page, "Dependents", &table),
@@ -145,17 +146,34 @@ fn has_table(document: &Value, field: &str) -> bool {
     field == "conditions" || (field == "leases" && text(document, "/kind") == manifest::KIND)
 }
 
+/// Adds the loads to the leases of a controller: its status has none, since they change too often to be stored.
+async fn add_loads(client: &Client, document: &mut Value) {
+    if !has_table(document, "leases") {
+        return;
+    }
+    let name = text(document, "/metadata/name").to_owned();
+    let leases = document.pointer_mut("/status/leases").and_then(Value::as_array_mut);
+    let Some(leases) = leases.filter(|leases| !leases.is_empty()) else { return };
+    // A host of an earlier version tells none.
+    let loads = hosts::lease_loads(client, &name).await.unwrap_or_default();
+    for lease in leases.iter_mut().filter_map(Value::as_object_mut) {
+        if let Some(load) = lease.get("shard").and_then(Value::as_u64).and_then(|shard| loads.get(&shard)) {
+            lease.insert("cpuMillicores".to_owned(), load.clone());
+        }
+    }
+}
+
 /// Returns the leases of a controller, as the asked host sees them.
 fn leases(document: &Value) -> Table {
-    let mut table = Table::new(["SHARD", "STORE", "HOLDER", "HELD", "EPOCH", "ERROR"]);
+    let mut table = Table::new(["SHARD", "STORE", "HOLDER", "HELD", "EPOCH", "LOAD", "ERROR"]);
     let leases = document.pointer("/status/leases").and_then(Value::as_array);
     for lease in leases.into_iter().flatten().filter(|_| has_table(document, "leases")) {
         let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
         let number = |field: &str| lease[field].as_u64().map_or_else(|| "-".to_owned(), |number| number.to_string());
         let held = if lease["isHeld"] == true { "yes" } else { "-" };
         let (store, holder, error) = (text(lease, "/store"), text(lease, "/holder"), text(lease, "/error"));
-        let cells =
-            [number("shard"), or_dash(store), or_dash(holder), held.to_owned(), number("epoch"), or_dash(error)];
+        let (held, load) = (held.to_owned(), hosts::cores(&lease["cpuMillicores"]));
+        let cells = [number("shard"), or_dash(store), or_dash(holder), held, number("epoch"), load, or_dash(error)];
         table.row(cells.into());
     }
     table

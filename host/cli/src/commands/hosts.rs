@@ -1,6 +1,7 @@
 //! `homeostat hosts`: lists the hosts of a fleet with the leases that they hold. `homeostat drain` and
 //! `homeostat uncordon`: give the leases of one host to others, and end that.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ use crate::output::{self, table::Table};
 /// A controller whose kind lives in a store that several hosts share works on the host that holds its lease. With
 /// shards it has one lease for each of them, as `web/3-of-8`. Leases are shown for the controllers of this host. A
 /// host that was killed is listed until its leases have run out.
+///
+/// With `-o wide`, LOAD is the processor time of the keys of these leases over about the last minute, in cores.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct HostsArgs {}
 
@@ -134,8 +137,30 @@ fn told(item: &Value, field: &str) -> String {
     }
 }
 
+/// Returns a load as cores, from thousandths of a core; `-` if nobody has measured it.
+pub(super) fn cores(millicores: &Value) -> String {
+    millicores.as_u64().map_or_else(|| "-".to_owned(), |millicores| format!("{:.2}", millicores as f64 / 1000.0))
+}
+
+/// Returns the load of each lease of a controller of this host, by the number of the shard, in thousandths of a core.
+///
+/// # Errors
+/// When the host cannot answer.
+pub(super) async fn lease_loads(client: &Client, controller: &str) -> anyhow::Result<BTreeMap<u64, Value>> {
+    Ok(loads_of(&hosts(client).await?, controller))
+}
+
+fn loads_of(items: &[Value], controller: &str) -> BTreeMap<u64, Value> {
+    let loads = items.iter().filter_map(|item| item["leaseCpuMillicores"].as_object()).flatten();
+    let shard = |lease: &str| match lease.strip_prefix(controller)? {
+        "" => Some(0),
+        shard => shard.strip_prefix('/')?.split_once("-of-")?.0.parse().ok(),
+    };
+    loads.filter_map(|(lease, load)| Some((shard(lease)?, load.clone()))).collect()
+}
+
 fn table(items: &[Value], is_wide: bool) -> String {
-    let wide: &[&str] = if is_wide { &["ADDRESS", "PROCESSORS", "IDENTITY"] } else { &[] };
+    let wide: &[&str] = if is_wide { &["ADDRESS", "PROCESSORS", "LOAD", "IDENTITY"] } else { &[] };
     let mut table = Table::new(["NAME", "THIS", "STATE", "VERSION", "LEASES"].iter().chain(wide).copied());
     for item in items {
         let this = if item["isThis"] == true { "yes" } else { "-" };
@@ -145,7 +170,8 @@ fn table(items: &[Value], is_wide: bool) -> String {
         let mut cells = vec![text(item, "/name").to_owned(), this.to_owned(), state.to_owned(), told(item, "version")];
         cells.push(leases);
         if is_wide {
-            cells.extend([told(item, "address"), told(item, "processors"), text(item, "/identity").to_owned()]);
+            let load = cores(&item["cpuMillicores"]);
+            cells.extend([told(item, "address"), told(item, "processors"), load, text(item, "/identity").to_owned()]);
         }
         table.row(cells);
     }

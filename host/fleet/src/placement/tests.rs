@@ -5,6 +5,7 @@ use homeostat_testing::Dice;
 use proptest::prelude::{ProptestConfig, proptest};
 
 use super::{Balancer, Loads, Member, OVERLOADED, Placement, plan, ranking, receiver};
+use crate::load_meter::MILLICORES_MAX;
 use crate::record::Identity;
 use crate::shards::{LeaseName, ShardBy, Shards};
 
@@ -25,7 +26,7 @@ fn placed(members: &[Member], costs: &[u32]) -> Vec<Placement> {
     leases
         .map(|(lease, cost)| {
             let holder = ranking(members, &lease).first().map(|member| member.identity.clone());
-            Placement { lease, holder, cost: *cost }
+            Placement { lease, holder, cost: Some(*cost) }
         })
         .collect()
 }
@@ -64,7 +65,7 @@ fn a_lease_moves_to_no_member_that_does_not_take_it() {
     let members = ["a", "b", "c"].map(|name| member(name, 1000));
     let leases = Shards::new(8, ShardBy::Key).unwrap().leases("web");
     let a = Some(members[0].identity.clone());
-    let all: Vec<_> = leases.into_iter().map(|lease| Placement { lease, holder: a.clone(), cost: 10 }).collect();
+    let all: Vec<_> = leases.into_iter().map(|lease| Placement { lease, holder: a.clone(), cost: Some(10) }).collect();
     let all_but = |refusing: &'static [&'static str]| {
         move |member: &Identity, _: &LeaseName| !refusing.contains(&member.as_str())
     };
@@ -124,6 +125,35 @@ fn three_equal_leases_on_two_hosts_stay_where_they_are() {
     for (it, holder) in all.iter_mut().zip(["host-0", "host-0", "host-1"]) {
         it.holder = Some(Identity::new(holder));
     }
+    assert_eq!(plan(&members, &all, &everyone), None);
+}
+
+#[test]
+fn a_lease_that_nobody_has_measured_counts_as_the_mean_of_the_others() {
+    let members = members(&[1000, 1000]);
+    let mut all = placed(&members, &[300; 4]);
+    for (it, holder) in all.iter_mut().zip(["host-0", "host-0", "host-1", "host-1"]) {
+        it.holder = Some(Identity::new(holder));
+    }
+    all[0].cost = None;
+    assert_eq!(plan(&members, &all, &everyone), None);
+    let loads = Loads::of(&members, &all);
+    assert_eq!(loads.cost(&all[0]), loads.cost(&all[1]));
+    // Where nobody has measured any, their numbers count.
+    all.iter_mut().for_each(|it| it.cost = None);
+    assert_eq!(plan(&members, &all, &everyone), None);
+    all[2].holder = Some(Identity::new("host-0"));
+    assert!(plan(&members, &all, &everyone).is_some());
+}
+
+#[test]
+fn a_load_of_a_hundredth_of_a_core_moves_nothing() {
+    let members = members(&[1000, 1000]);
+    let mut all = placed(&members, &[0; 8]);
+    for (at, it) in all.iter_mut().enumerate() {
+        it.holder = Some(Identity::new(if at % 2 == 0 { "host-0" } else { "host-1" }));
+    }
+    all[0].cost = Some(10);
     assert_eq!(plan(&members, &all, &everyone), None);
 }
 
@@ -192,6 +222,19 @@ proptest! {
     }
 
     #[test]
+    fn records_with_any_figure_or_none_do_not_move_leases_without_end(seed in 0..u64::MAX, hosts in 1..6_usize) {
+        let mut dice = Dice::new(seed);
+        let members = members(&vec![1000; hosts]);
+        let mut all = placed(&members, &[0; 24]);
+        for it in &mut all {
+            it.cost = [None, Some(0), Some(300), Some(MILLICORES_MAX), Some(u32::MAX)][dice.index(5)];
+            it.holder = dice.one(&members).map(|member| member.identity.clone());
+        }
+        let moves = settle(&members, &mut all);
+        assert!(moves <= 48, "{moves} moves");
+    }
+
+    #[test]
     fn measured_loads_that_waver_by_a_twentieth_move_nothing_to_and_fro(seed in 0..u64::MAX, hosts in 2..6_usize) {
         let mut dice = Dice::new(seed);
         let members = members(&vec![1000; hosts]);
@@ -201,7 +244,7 @@ proptest! {
         let mut moves = 0;
         for _ in 0..50 {
             for (it, cost) in all.iter_mut().zip(&costs) {
-                it.cost = cost * (95 + u32::try_from(dice.below(11)).unwrap()) / 100;
+                it.cost = Some(cost * (95 + u32::try_from(dice.below(11)).unwrap()) / 100);
             }
             moves += settle(&members, &mut all);
         }

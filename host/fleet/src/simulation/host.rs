@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::lease::Lease;
+use super::store::Store;
+use crate::lease::{Lease, Request};
+use crate::load_meter::LoadMeter;
 use crate::placement::{Balancer, Member, Placement, ranking, receiver};
-use crate::record::{Epoch, Identity};
+use crate::record::{Epoch, Identity, Observation, Version};
 use crate::shards::LeaseName;
 use crate::times::Times;
 
@@ -47,6 +49,9 @@ pub(super) struct Work {
     pub(super) epoch: Epoch,
     /// Whether they were told to end without finishing.
     pub(super) is_aborted: bool,
+    /// When they began, and until when their processor time is counted.
+    pub(super) began: u64,
+    pub(super) counted: u64,
     /// Whether they take no new keys.
     pub(super) is_draining: bool,
     /// When the last of their writes is answered, or was dropped by its sender.
@@ -62,6 +67,11 @@ pub(super) struct Host {
     pub(super) is_cut: bool,
     pub(super) leases: Vec<Lease>,
     pub(super) work: Vec<Option<Work>>,
+    /// By lease, the processor time of its workers so far.
+    pub(super) spent: Vec<Duration>,
+    meters: Vec<LoadMeter>,
+    /// By lease, the last figure that a record had, and the version of the last record.
+    pub(super) loads: Vec<(Option<u32>, Version)>,
     /// The next tick of each lease, in true time.
     pub(super) ticks: Vec<Option<u64>>,
     pub(super) beat: u64,
@@ -89,6 +99,9 @@ impl Host {
             is_paused: false,
             is_cut: false,
             work: vec![None; leases],
+            spent: vec![Duration::ZERO; leases],
+            meters: vec![LoadMeter::new(times.load_window()); leases],
+            loads: vec![(None, Version(0)); leases],
             ticks: vec![None; leases],
             beat: 0,
             members: BTreeMap::new(),
@@ -112,17 +125,37 @@ impl Host {
         }
     }
 
-    /// Decides which leases this host tries, and which it gives away.
-    pub(super) fn place(&mut self, now: Duration, names: &[LeaseName], costs: &[u32]) -> Round {
+    /// Takes the figure of a record.
+    pub(super) fn observe(&mut self, lease: usize, observation: &Observation) {
+        let (load, version) = &mut self.loads[lease];
+        if let Observation::Present(record) = observation
+            && record.version > *version
+        {
+            (*load, *version) = (Store::load(record).or(*load), record.version);
+        }
+    }
+
+    /// Returns the figure that a request carries.
+    pub(super) fn load(&mut self, now: Duration, lease: usize, request: &Request) -> Option<u32> {
+        match request {
+            Request::Acquire { .. } => self.meters[lease].begin(now, self.loads[lease].0),
+            Request::Renew { .. } => {}
+            Request::Read | Request::Release { .. } => return None,
+        }
+        self.meters[lease].sample(now, self.spent[lease])
+    }
+
+    /// Decides which leases this host tries, and which it gives away. `is_blind` places leases without their loads.
+    pub(super) fn place(&mut self, now: Duration, names: &[LeaseName], is_blind: bool) -> Round {
         let is_live = |seen: &&(u64, u32, Duration)| now < seen.2 + BEAT_AGE_MAX;
         let others = self.members.iter().filter(|(identity, seen)| **identity != self.identity && is_live(seen));
         let mut members: Vec<Member> =
             others.map(|(identity, seen)| Member { identity: identity.clone(), weight: seen.1 }).collect();
         members.push(Member { identity: self.identity.clone(), weight: self.weight() });
         members.sort_by(|one, other| one.identity.cmp(&other.identity));
-        let placed = names.iter().zip(costs).zip(&self.leases).map(|((lease, cost), machine)| {
+        let placed = names.iter().zip(&self.loads).zip(&self.leases).map(|((lease, (load, _)), machine)| {
             let holder = machine.holder().filter(|it| members.iter().any(|member| member.identity == **it)).cloned();
-            Placement { lease: lease.clone(), holder, cost: *cost }
+            Placement { lease: lease.clone(), holder, cost: load.filter(|_| !is_blind) }
         });
         let placed: Vec<Placement> = placed.collect();
         let candidacies = names.iter().map(|lease| {

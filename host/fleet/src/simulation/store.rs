@@ -33,8 +33,15 @@ impl Store {
         Some(Epoch(self.fences[lease])).filter(|epoch| epoch.0 > 0)
     }
 
-    /// Carries a request out. Every write of a record is a compare-and-set.
-    pub(super) fn answer(&mut self, lease: usize, from: &Identity, length: Duration, request: &Request) -> Answer {
+    /// Carries a request out, with the figure that the holder tells. Every write of a record is a compare-and-set.
+    pub(super) fn answer(
+        &mut self,
+        lease: usize,
+        from: &Identity,
+        length: Duration,
+        request: &Request,
+        load: Option<u32>,
+    ) -> Answer {
         let current = match &self.records[lease] {
             Some(record) => AcquireCondition::Version(record.version),
             None => AcquireCondition::Absent { fence: self.fence(lease) },
@@ -59,9 +66,20 @@ impl Store {
             Request::Renew { epoch, .. } => (Some(from.clone()), *epoch, None, known),
             Request::Read => unreachable!("it is answered above"),
         };
+        let description = load.filter(|_| holder.is_some()).map(|load| load.to_string().into());
         self.records[lease] =
-            Some(Record { version, holder, epoch, length, preferred_holder, transitions, description: None });
+            Some(Record { version, holder, epoch, length, preferred_holder, transitions, description });
         Answer::Stored { version, epoch }
+    }
+
+    /// Returns the figure in a record.
+    pub(super) fn load(record: &Record) -> Option<u32> {
+        record.description.as_ref()?.parse().ok()
+    }
+
+    /// Returns the figure of a lease.
+    pub(super) fn told(&self, lease: usize) -> Option<u32> {
+        Self::load(self.records[lease].as_ref()?)
     }
 
     /// Deletes a record, as a person may do.

@@ -69,3 +69,8 @@ fn a_release_before_the_workers_have_ended_lets_two_hosts_work() {
 fn a_host_that_leaves_without_a_release_is_missed_for_the_length_of_its_lease() {
     shows(Mutation::NoRelease, "planned hand-over");
 }
+
+#[test]
+fn leases_that_are_placed_without_their_loads_leave_a_host_with_too_much() {
+    shows(Mutation::IgnoresLoads, "the loads are not even");
+}

@@ -39,6 +39,8 @@ pub enum Mutation {
     ReleasesEarly,
     /// The term ends without a release.
     NoRelease,
+    /// Leases are placed without their loads.
+    IgnoresLoads,
 }
 
 /// The result of a run, or of several.
@@ -86,6 +88,7 @@ enum Step {
         lease: usize,
         id: RequestId,
         request: Request,
+        load: Option<u32>,
     },
     /// A write of a worker reaches the store.
     Write {
@@ -131,7 +134,10 @@ pub(super) struct World {
     order: u64,
     store: Store,
     names: Vec<LeaseName>,
+    /// The true loads of the leases, in thousandths of a core. What is measured wavers around them.
     costs: Vec<u32>,
+    /// Decides how loads waver.
+    load_dice: Dice,
     /// All runs of all hosts.
     hosts: Vec<Host>,
     /// The steps that wait for each paused host.
@@ -205,6 +211,7 @@ impl World {
             store: Store::new(leases),
             names,
             costs,
+            load_dice: Dice::stream(seed, 2),
             hosts: Vec::new(),
             inboxes: Vec::new(),
             slots,
@@ -286,7 +293,7 @@ impl World {
 
     fn take(&mut self, step: Step) {
         match step {
-            Step::Arrive { host, lease, id, request } => self.arrive(host, lease, id, &request),
+            Step::Arrive { host, lease, id, request, load } => self.arrive(host, lease, id, &request, load),
             Step::Write { host, lease, epoch } => self.write(host, lease, epoch),
             Step::Beat { host, beat, weight } => self.beat(host, beat, weight),
             Step::Fault => self.fault(),
@@ -322,6 +329,9 @@ impl World {
     /// Gives an event to the machine of a lease, and does what it says.
     fn step(&mut self, host: usize, lease: usize, event: Event) {
         let now = self.clock(host);
+        if let Event::Observed(observation) = &event {
+            self.hosts[host].observe(lease, observation);
+        }
         let is_stored = matches!(&event, Event::Answered { answer: Answer::Stored { .. }, .. });
         self.hosts[host].ticks[lease].take_if(|at| *at <= self.now);
         let actions = self.hosts[host].leases[lease].step(now, event);
@@ -362,8 +372,10 @@ impl World {
             self.at(self.now + MS, Step::OfHost { host, step: HostStep::Event { lease, event } });
             return;
         }
+        let now = self.clock(host);
+        let load = self.hosts[host].load(now, lease, &request);
         for at in self.deliveries(host) {
-            self.at(at, Step::Arrive { host, lease, id, request: request.clone() });
+            self.at(at, Step::Arrive { host, lease, id, request: request.clone(), load });
         }
     }
 
@@ -388,12 +400,12 @@ impl World {
         delay
     }
 
-    fn arrive(&mut self, host: usize, lease: usize, id: RequestId, request: &Request) {
+    fn arrive(&mut self, host: usize, lease: usize, id: RequestId, request: &Request, load: Option<u32>) {
         if self.store.is_down {
             return;
         }
         let from = self.hosts[host].identity.clone();
-        let answer = self.store.answer(lease, &from, self.times.length, request);
+        let answer = self.store.answer(lease, &from, self.times.length, request, load);
         if matches!(answer, Answer::Stored { .. }) {
             self.tell(format!("the store took {request:?} of {from} for {lease}"));
             if let Request::Release { preferred_holder: Some(next), .. } = request {
@@ -443,7 +455,8 @@ impl World {
         for at in self.deliveries(host) {
             self.at(at, Step::Beat { host, beat, weight });
         }
-        let round = self.hosts[host].place(now, &self.names, &self.costs);
+        let is_blind = self.mutation == Some(Mutation::IgnoresLoads);
+        let round = self.hosts[host].place(now, &self.names, is_blind);
         for (lease, candidacy) in round.candidacies.into_iter().enumerate() {
             self.step(host, lease, Event::Candidacy(candidacy));
         }

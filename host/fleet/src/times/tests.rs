@@ -59,3 +59,9 @@ proptest! {
         assert!(last_write <= other_begins + 1e-6, "{last_write} {other_begins}");
     }
 }
+
+#[test]
+fn loads_are_measured_over_a_minute_and_over_less_with_short_leases() {
+    let window = |seconds| Times::of_length(Duration::from_secs(seconds)).load_window();
+    assert_eq!([1, 15, 3600].map(window), [4, 60, 60].map(Duration::from_secs));
+}

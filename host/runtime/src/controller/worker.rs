@@ -105,7 +105,7 @@ async fn run_one(
     hands: &mut WorkerCache,
 ) -> Option<Claim<Key>> {
     let (key, began) = (claim.key().clone(), Instant::now());
-    let entry = controller.slot.placement.enter(&key);
+    let mut entry = controller.slot.placement.enter(&key);
     if matches!(entry, GateEntry::Refused) {
         // Another host has the shard of the key; this one lists when it has it again.
         controller.follows.keep(&key);
@@ -136,6 +136,7 @@ async fn run_one(
     }
     kept.loaded.record(run_result(&report.result));
     let CallReport { result, cost } = report;
+    entry.note(cost.cpu);
     let (next, label) = settle(&result);
     if commit_follows(controller, &key, &result, claim.failures()) {
         // It follows other resources than before; the key runs once more to cover changes until now.

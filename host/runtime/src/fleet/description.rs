@@ -1,7 +1,9 @@
-//! What a host tells the others about itself, in the record of its own lease.
+//! What a host tells the others: about itself in the record of its own lease, and about the load in the record of each
+//! lease of a controller.
 
 use std::num::NonZeroU32;
 
+use homeostat_fleet::MILLICORES_MAX;
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a version or an address at most.
@@ -52,9 +54,55 @@ impl HostDescription {
     }
 }
 
+/// The load of a lease of a controller, as its holder tells it. The text travels with each renewal.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct LeaseDescription {
+    /// The processor time of its keys over about the last minute: thousandths of a core. `None` while nobody has measured
+    /// it, and in the records of earlier versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cpu_millicores: Option<u32>,
+}
+
+impl LeaseDescription {
+    /// Reads the description in a record. One that cannot be read says nothing, and a figure has a bound.
+    pub(super) fn read(text: Option<&str>) -> Self {
+        let read: Self = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        Self { cpu_millicores: read.cpu_millicores.map(|millicores| millicores.min(MILLICORES_MAX)) }
+    }
+
+    pub(super) fn text(self) -> String {
+        serde_json::to_string(&self).unwrap_or_default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{HostDescription, TEXT_BYTES_MAX};
+    use homeostat_fleet::{DESCRIPTION_BYTES_MAX, MILLICORES_MAX};
+
+    use super::{HostDescription, LeaseDescription, TEXT_BYTES_MAX};
+
+    #[test]
+    fn the_load_of_a_lease_is_read_as_it_was_written() {
+        for cpu_millicores in [None, Some(0), Some(350), Some(MILLICORES_MAX)] {
+            let told = LeaseDescription { cpu_millicores };
+            assert_eq!(LeaseDescription::read(Some(&told.text())), told);
+            assert!(told.text().len() < DESCRIPTION_BYTES_MAX);
+        }
+    }
+
+    #[test]
+    fn a_load_that_cannot_be_read_says_nothing_and_no_load_is_above_the_bound() {
+        let read = |text: &str| LeaseDescription::read(Some(text)).cpu_millicores;
+        assert_eq!(LeaseDescription::read(None).cpu_millicores, None);
+        for text in
+            ["", "{", "[]", "{}", r#"{"cpuMillicores": -1}"#, r#"{"cpuMillicores": "7"}"#, r#"{"cpuMillicores": 1e99}"#]
+        {
+            assert_eq!(read(text), None, "{text}");
+        }
+        assert_eq!(read(r#"{"cpuMillicores": 4294967295}"#), Some(MILLICORES_MAX));
+        assert_eq!(read(r#"{"cpuMillicores": 20, "more": 1}"#), Some(20));
+    }
 
     #[test]
     fn a_description_is_read_as_it_was_written() {

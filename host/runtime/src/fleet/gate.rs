@@ -52,12 +52,16 @@ struct GateState {
     lost: CancellationToken,
     /// No write without an answer is on its way after this time.
     quiet_at: Duration,
+    /// The processor time of the workers that have left, since the start of the host.
+    spent: Duration,
 }
 
 /// A worker inside of a gate. Dropping it returns it.
 pub(crate) struct GatePass {
     gate: Arc<ShardGate>,
     lost: CancellationToken,
+    /// The processor time of the worker.
+    cpu: Duration,
 }
 
 impl ShardGate {
@@ -77,7 +81,7 @@ impl ShardGate {
             return None;
         }
         state.inside += 1;
-        Some(GatePass { gate: Arc::clone(self), lost: state.lost.clone() })
+        Some(GatePass { gate: Arc::clone(self), lost: state.lost.clone(), cpu: Duration::ZERO })
     }
 
     /// Returns whether workers may enter now.
@@ -178,6 +182,11 @@ impl ShardGate {
         }
     }
 
+    /// Returns the processor time of the workers that have left, since the start of the host.
+    pub(super) fn spent(&self) -> Duration {
+        self.state.lock().spent
+    }
+
     /// Returns the present term; `None` if this host does not hold the lease.
     pub(crate) fn epoch(&self) -> Option<Epoch> {
         if self.is_held() { self.state.lock().epoch } else { None }
@@ -185,6 +194,12 @@ impl ShardGate {
 }
 
 impl GatePass {
+    /// Records the processor time of the worker. The gate counts it when the worker leaves: it takes its lock then in any
+    /// case.
+    pub(crate) fn note(&mut self, cpu: Duration) {
+        self.cpu = cpu;
+    }
+
     /// Waits until the lease is lost.
     ///
     /// *Cancel safety*: nothing is lost.
@@ -197,6 +212,7 @@ impl Drop for GatePass {
     fn drop(&mut self) {
         let mut state = self.gate.state.lock();
         state.inside -= 1;
+        state.spent = state.spent.saturating_add(self.cpu);
         if state.inside == 0 {
             self.gate.returned.notify_waiters();
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use homeostat_fleet::{Action, Answer, Event, Identity, Lease, LeaseName, RequestId, Times};
+use homeostat_fleet::{Action, Answer, Event, Identity, Lease, LeaseName, LoadMeter, Request, RequestId, Times};
 use homeostat_store::LeaseRequests;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time;
 use tokio_util::sync::CancellationToken;
 
+use super::description::LeaseDescription;
 use super::gate::ShardGate;
 use super::lease_room::{KeeperEntry, LeaseRoom, LeaseView};
 use super::sharding::Sharding;
@@ -110,6 +111,7 @@ impl LeaseKeeper {
         let seed = xxhash_rust::xxh3::xxh3_64(format!("{identity} {}", gate.lease).as_bytes());
         let machine = Lease::new(identity, *times, seed);
         let task = KeeperTask {
+            meter: (room.is_some() && !gate.lease.is_of_host()).then(|| LoadMeter::new(times.load_window())),
             candidacy,
             machine: if room.is_some() { machine } else { machine.with_past() },
             times: *times,
@@ -165,6 +167,8 @@ impl LeaseKeeper {
 /// The task of a keeper.
 struct KeeperTask {
     candidacy: Candidacy,
+    /// The meter of the load; `None` for a lease without keys.
+    meter: Option<LoadMeter>,
     machine: Lease,
     times: Times,
     clock: LeaseClock,
@@ -242,6 +246,18 @@ impl KeeperTask {
         Event::Answered { id, answer: answer.unwrap_or(Answer::Unknown) }
     }
 
+    /// Tells the load of the lease in the record that a request writes anyway.
+    fn describe(&mut self, now: Duration, request: &Request) {
+        let (Candidacy::Ranked { room, .. }, Some(meter)) = (&self.candidacy, &mut self.meter) else { return };
+        match request {
+            Request::Acquire { .. } => meter.begin(now, room.millicores(&self.gate.lease)),
+            Request::Renew { .. } => {}
+            Request::Read | Request::Release { .. } => return,
+        }
+        let cpu_millicores = meter.sample(now, self.gate.spent());
+        self.requests.describe(&LeaseDescription { cpu_millicores }.text());
+    }
+
     /// Moves the machine, and does what it says.
     fn step(&mut self, event: Event) {
         let now = (self.clock)();
@@ -252,6 +268,7 @@ impl KeeperTask {
         for action in actions {
             match action {
                 Action::Send { id, request } => {
+                    self.describe(now, &request);
                     let (requests, timeout) = (Arc::clone(&self.requests), self.times.request_timeout);
                     self.under_way.spawn(async move {
                         let late = || Err(homeostat_store::Error::unavailable("the server does not answer in time"));

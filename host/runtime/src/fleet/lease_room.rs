@@ -112,6 +112,12 @@ impl LeaseRoom {
         if lease.is_of_host() { None } else { state.roster.receiver(now, &self.identity, lease) }
     }
 
+    /// Returns the processor time of the keys of a lease, as its records tell it: thousandths of a core. `None` if
+    /// nobody has measured it.
+    pub(super) fn millicores(&self, lease: &LeaseName) -> Option<u32> {
+        self.state.lock().roster.millicores(lease)
+    }
+
     /// Gives all leases of this host away and takes no other one, or takes leases again.
     pub(super) fn set_drains(&self, drains: bool) {
         self.state.lock().drains = drains;
@@ -128,11 +134,11 @@ impl LeaseRoom {
         let (state, now) = (self.state.lock(), (self.clock)());
         // Of its own leases this host knows more than their records.
         let is_held = |(name, keeper): &(&LeaseName, &KeeperEntry)| !name.is_of_host() && keeper.seen.lock().is_held;
-        let own = state.keepers.iter().filter(is_held).map(|(name, _)| name.clone()).collect();
+        let own = state.keepers.iter().filter(is_held).map(|(name, _)| (name.clone(), state.roster.millicores(name)));
         let this = SharingHost {
             identity: self.identity.clone(),
             is_draining: state.drains,
-            leases: own,
+            leases: own.collect(),
             description: HostDescription::default(),
         };
         let others = state.roster.hosts(now).into_iter().filter(|host| host.identity != self.identity);

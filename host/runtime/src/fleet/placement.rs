@@ -105,6 +105,13 @@ pub(crate) enum GateEntry {
 }
 
 impl GateEntry {
+    /// Records the processor time of the worker under its lease.
+    pub(crate) fn note(&mut self, cpu: Duration) {
+        if let Self::Inside(pass) = self {
+            pass.note(cpu);
+        }
+    }
+
     /// Waits until the lease is lost.
     ///
     /// *Cancel safety*: nothing is lost.

@@ -14,7 +14,7 @@ use homeostat_fleet::{
 };
 
 use super::declines::Declines;
-use super::description::HostDescription;
+use super::description::{HostDescription, LeaseDescription};
 
 /// Hosts at most; further ones are not counted.
 const HOSTS_MAX: usize = 1024;
@@ -24,7 +24,7 @@ const HOSTS_MAX: usize = 1024;
 pub(super) struct Roster {
     hosts: BTreeMap<LeaseName, SeenRecord>,
     /// The leases that this host keeps or waits for.
-    placed: BTreeMap<LeaseName, Option<SeenRecord>>,
+    placed: BTreeMap<LeaseName, SeenLease>,
     balancer: Balancer,
     declines: Declines,
     /// The share of this host.
@@ -36,8 +36,29 @@ pub(super) struct SharingHost {
     pub(super) identity: Identity,
     /// Whether it gives its leases away.
     pub(super) is_draining: bool,
-    pub(super) leases: Vec<LeaseName>,
+    /// Each with the processor time of its keys in thousandths of a core, if somebody has measured it.
+    pub(super) leases: Vec<(LeaseName, Option<u32>)>,
     pub(super) description: HostDescription,
+}
+
+impl SharingHost {
+    /// Adds what another store tells of the same host.
+    pub(super) fn merge(&mut self, other: SharingHost) {
+        self.is_draining |= other.is_draining;
+        self.leases.extend(other.leases);
+        if self.description == HostDescription::default() {
+            self.description = other.description;
+        }
+    }
+}
+
+/// A lease that this host keeps or waits for.
+#[derive(Debug, Default)]
+struct SeenLease {
+    record: Option<SeenRecord>,
+    /// The last processor time of its keys that a record had: thousandths of a core. A released lease and one of an
+    /// earlier version keep it, since the work is the same whoever does it.
+    millicores: Option<u32>,
 }
 
 #[derive(Debug, Clone)]
@@ -89,7 +110,7 @@ impl Roster {
                 offered: record.preferred_holder.clone().filter(|_| record.holder.is_none()),
                 length: record.length,
                 since: now,
-                description: HostDescription::read(record.description.as_deref()),
+                description: HostDescription::read(record.description.as_deref().filter(|_| lease.is_of_host())),
             }),
         };
         let is_newer = |known: Option<&SeenRecord>| match (known, &seen) {
@@ -98,15 +119,19 @@ impl Roster {
         };
         if !lease.is_of_host() {
             if let Some(known) = self.placed.get_mut(lease)
-                && is_newer(known.as_ref())
+                && is_newer(known.record.as_ref())
             {
+                if let Observation::Present(record) = observation {
+                    let told = LeaseDescription::read(record.description.as_deref());
+                    known.millicores = told.cpu_millicores.or(known.millicores);
+                }
                 if let Some(holder) = seen.as_ref().and_then(|seen| seen.holder.as_ref()) {
                     self.declines.remove(lease, holder);
-                    if let Some(offered) = known.as_ref().and_then(|known| known.offered.as_ref()) {
+                    if let Some(offered) = known.record.as_ref().and_then(|known| known.offered.as_ref()) {
                         self.declines.add(now, lease, offered, holder);
                     }
                 }
-                *known = seen;
+                known.record = seen;
             }
             return;
         }
@@ -136,17 +161,24 @@ impl Roster {
         self.hosts.values().filter_map(move |seen| Some((seen.live_holder(now)?, &seen.description)))
     }
 
+    /// Returns the processor time of the keys of a lease, as its records tell it: thousandths of a core. `None` if
+    /// nobody has measured it.
+    pub(super) fn millicores(&self, lease: &LeaseName) -> Option<u32> {
+        self.placed.get(lease)?.millicores
+    }
+
     /// Returns the leases with their live holders.
     pub(super) fn placed(&self, now: Duration) -> Vec<Placement> {
-        let placement = |(lease, seen): (&LeaseName, &Option<SeenRecord>)| Placement {
+        let placement = |(lease, seen): (&LeaseName, &SeenLease)| Placement {
             lease: lease.clone(),
-            holder: seen.as_ref().and_then(|seen| seen.live_holder(now)).cloned(),
-            cost: 0,
+            holder: seen.record.as_ref().and_then(|record| record.live_holder(now)).cloned(),
+            cost: seen.millicores,
         };
         self.placed.iter().map(placement).collect()
     }
 
-    /// Returns the hosts that renew leases. A host that holds some and has released its own gives them away.
+    /// Returns the hosts that renew leases. A host that holds some and has released its own gives them away. What a host
+    /// holds under another identity, while it replaces the shards in force, is its own.
     pub(super) fn hosts(&self, now: Duration) -> Vec<SharingHost> {
         let mut found: BTreeMap<Identity, SharingHost> = BTreeMap::new();
         let host = |identity: &Identity, is_draining, description| SharingHost {
@@ -158,10 +190,10 @@ impl Roster {
         for (identity, description) in self.live_hosts(now) {
             found.insert(identity.clone(), host(identity, false, description.clone()));
         }
-        for Placement { lease, holder, .. } in self.placed(now) {
-            let Some(identity) = holder else { continue };
+        for Placement { lease, holder, cost } in self.placed(now) {
+            let Some(identity) = holder.map(|holder| holder.run()) else { continue };
             let draining = || host(&identity, true, HostDescription::default());
-            found.entry(identity.clone()).or_insert_with(draining).leases.push(lease);
+            found.entry(identity.clone()).or_insert_with(draining).leases.push((lease, cost));
         }
         found.into_values().collect()
     }

@@ -210,6 +210,111 @@ async fn a_key_runs_on_the_host_that_holds_its_shard() {
     }
 }
 
+/// Takes half a core for each of these shards, on the host that holds it, while the test goes on.
+async fn work_on(hosts: [&TestHost; 2], shards: &[u32]) {
+    let key_of = |shard: &u32| {
+        let mut names = (0..).map(|number| format!("r{number}"));
+        key(&names.find(|name| by_key(4).shard_of("default", name) == *shard).unwrap())
+    };
+    let keys: Vec<Key> = shards.iter().map(key_of).collect();
+    loop {
+        time::sleep(Duration::from_secs(1)).await;
+        for (host, key) in hosts.iter().flat_map(|host| keys.iter().map(move |key| (host, key))) {
+            host.placement.enter(key).note(Duration::from_millis(500));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_with_costly_shards_gives_one_to_a_host_with_cheap_ones() {
+    let shared = Shared::new();
+    let spec = PlacementSpec::Sharded(by_key(4));
+    let (a, b) = (shared.host("a", spec), shared.host("b", spec));
+    eventually("two shards on each host", async || {
+        (a.placement.held()?.len() == 2 && b.placement.held()?.len() == 2).then_some(())
+    })
+    .await;
+    let costly = a.placement.held().unwrap();
+    let moved = eventually("a costly shard on each host", async || {
+        let of_b = b.placement.held()?;
+        costly.iter().find(|shard| of_b.contains(shard)).copied()
+    });
+    let moved = tokio::select! {
+        moved = moved => moved,
+        () = work_on([&a, &b], &costly) => unreachable!(),
+    };
+    // The next holder tells the former figure, although its workers have done nothing yet.
+    let (lease, now) = (LeaseName::new("web", moved, 4).unwrap(), Instant::now());
+    assert_eq!(shared.leases.holder(&lease).as_ref(), Some(&b.fleet.identity));
+    let told = shared.leases.description(&lease).unwrap();
+    let load: u32 = told.trim_start_matches(r#"{"cpuMillicores":"#).trim_end_matches('}').parse().unwrap();
+    assert!((400..=550).contains(&load), "{told}");
+    eventually("both hosts to know it", async || {
+        let hosts = a.fleet.status();
+        let of_b = hosts.iter().find(|host| host.name == "b")?;
+        (of_b.lease_cpu_millicores.get(&lease.to_string())? == &load).then_some(())
+    })
+    .await;
+    assert!(now.elapsed() < Times::default().load_window(), "{:?}", now.elapsed());
+    // Then it measures that there is no work any more, and no shard moves back.
+    eventually("loads without work", async || {
+        let loads = |host: &TestHost| host.fleet.status().iter().map(|host| host.cpu_millicores).sum::<Option<u32>>();
+        (loads(&a)? == 0 && loads(&b)? == 0).then_some(())
+    })
+    .await;
+    time::sleep(Times::default().settle_time() * 4).await;
+    assert!(b.placement.held().unwrap().contains(&moved));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_load_of_a_lease_costs_no_write_of_its_own() {
+    let writes = async |costly: &[u32]| {
+        let shared = Shared::new();
+        let spec = PlacementSpec::Sharded(by_key(4));
+        let (a, b) = (shared.host("a", spec), shared.host("b", spec));
+        eventually("two shards on each host", async || {
+            (a.placement.held()?.len() == 2 && b.placement.held()?.len() == 2).then_some(())
+        })
+        .await;
+        let before = shared.leases.revision();
+        let _ = time::timeout(Duration::from_secs(600), work_on([&a, &b], costly)).await;
+        shared.leases.revision() - before
+    };
+    let (idle, busy) = (writes(&[]).await, writes(&[0, 1, 2, 3]).await);
+    assert!(busy.abs_diff(idle) <= idle / 50, "{idle} without load, {busy} with it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_replaces_shards_is_listed_once() {
+    let shared = Shared::new();
+    let a = shared.host("a", PlacementSpec::Sharded(by_key(4)));
+    a.holds().await;
+    // This one has the leases with the same names, and waits for them.
+    let b = shared.host("b", PlacementSpec::Sharded(by_namespace(4)));
+    let fresh = shared.host("c", PlacementSpec::Sharded(by_key(4)));
+    time::sleep(Times::default().length * 2).await;
+    let listed_once = async {
+        loop {
+            for host in [&b, &fresh] {
+                let status = host.fleet.status();
+                let names: std::collections::BTreeSet<&str> = status.iter().map(|host| &*host.name).collect();
+                let is_draining = status.iter().any(|host| host.is_draining && host.name != "a" && host.name != "c");
+                assert!(names.len() == status.len() && !is_draining, "{status:?}");
+            }
+            time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let replaced = async {
+        fresh.placement.leave().await;
+        a.placement.leave().await;
+        b.holds().await;
+    };
+    tokio::select! {
+        () = listed_once => {}
+        () = replaced => {}
+    }
+}
+
 /// C7: Hosts with different shards never work at the same time, and the shards change when the others have left.
 #[tokio::test(start_paused = true)]
 async fn other_shards_are_in_force_when_no_host_works_with_the_former_ones() {

@@ -47,7 +47,7 @@ fn a_controller_shows_its_leases_as_a_table() {
         "status": {
             "state": "Ready",
             "leases": [
-                { "shard": 0, "store": "bus", "holder": "a_1", "isHeld": true, "epoch": 7 },
+                { "shard": 0, "store": "bus", "holder": "a_1", "isHeld": true, "epoch": 7, "cpuMillicores": 350 },
                 { "shard": 1, "store": "bus", "isHeld": false, "error": "refused" },
             ],
         },
@@ -56,9 +56,9 @@ fn a_controller_shows_its_leases_as_a_table() {
 Status:
   state: Ready
 Leases:
-  SHARD   STORE   HOLDER   HELD   EPOCH   ERROR
-  0       bus     a_1      yes    7       -
-  1       bus     -        -      -       refused
+  SHARD   STORE   HOLDER   HELD   EPOCH   LOAD   ERROR
+  0       bus     a_1      yes    7       0.35   -
+  1       bus     -        -      -       -      refused
 ";
     let shown = page(&document, Timestamp::now()).unwrap();
     assert!(shown.ends_with(expected), "{shown}");

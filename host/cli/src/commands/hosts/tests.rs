@@ -3,9 +3,11 @@ use super::*;
 fn three() -> [Value; 3] {
     [
         json!({"name": "a", "identity": "a_1", "isThis": false, "isDraining": false, "leases": ["web/0-of-2", "web/1-of-2"],
-            "version": "0.1.0", "address": "10.0.0.1:8081", "processors": 8}),
+            "version": "0.1.0", "address": "10.0.0.1:8081", "processors": 8, "cpuMillicores": 1350,
+            "leaseCpuMillicores": {"web/0-of-2": 1350}}),
         json!({"name": "b", "identity": "b_2", "isThis": true, "isDraining": false, "leases": []}),
-        json!({"name": "c", "identity": "c_3", "isThis": false, "isDraining": true, "leases": ["db"]}),
+        json!({"name": "c", "identity": "c_3", "isThis": false, "isDraining": true, "leases": ["db"],
+            "cpuMillicores": 0, "leaseCpuMillicores": {"db": 0}}),
     ]
 }
 
@@ -18,9 +20,19 @@ fn the_table_has_a_line_for_each_host_with_its_leases() {
     assert_eq!(narrow[2], ["b", "yes", "Active", "-", "-"]);
     assert_eq!(narrow[3], ["c", "-", "Draining", "-", "db"]);
     let wide: Vec<Vec<String>> = table(&three(), true).lines().map(words).collect();
-    assert_eq!(wide[0][5..], ["ADDRESS", "PROCESSORS", "IDENTITY"]);
-    assert_eq!(wide[1][5..], ["10.0.0.1:8081", "8", "a_1"]);
-    assert_eq!(wide[3][5..], ["-", "-", "c_3"]);
+    assert_eq!(wide[0][5..], ["ADDRESS", "PROCESSORS", "LOAD", "IDENTITY"]);
+    assert_eq!(wide[1][5..], ["10.0.0.1:8081", "8", "1.35", "a_1"]);
+    assert_eq!(wide[2][5..], ["-", "-", "-", "b_2"]);
+    assert_eq!(wide[3][5..], ["-", "-", "0.00", "c_3"]);
+}
+
+#[test]
+fn the_loads_of_a_controller_are_found_by_shard() {
+    let loads = |controller| Vec::from_iter(loads_of(&three(), controller));
+    assert_eq!(loads("web"), [(0, json!(1350))]);
+    assert_eq!(loads("db"), [(0, json!(0))]);
+    // The beginning of a name is another controller.
+    assert_eq!((loads("we"), loads("d")), (Vec::new(), Vec::new()));
 }
 
 #[test]

@@ -106,8 +106,15 @@ impl World {
             Member { identity: host.identity.clone(), weight: host.weight() }
         });
         let members: Vec<Member> = members.collect();
-        let placed = self.names.iter().zip(&self.costs).zip(holders);
-        let placed = placed.map(|((lease, cost), holder)| Placement { lease: lease.clone(), holder, cost: *cost });
+        let loads: Vec<Option<u32>> = (0..self.names.len()).map(|lease| self.store.told(lease)).collect();
+        for (lease, (told, cost)) in loads.iter().zip(self.costs.clone()).enumerate() {
+            // A figure stays until the measurement has left it by an eighth, and the last minute wavers a little.
+            if told.is_none_or(|told| told.abs_diff(cost) > 15 + cost / 5) {
+                self.wrong(format!("the load of lease {lease} is {cost}, and its record says {told:?}"));
+            }
+        }
+        let placed = self.names.iter().zip(loads).zip(holders);
+        let placed = placed.map(|((lease, cost), holder)| Placement { lease: lease.clone(), holder, cost });
         let placed: Vec<Placement> = placed.collect();
         if let Some(planned) = plan(&members, &placed, &|_, _| true) {
             self.wrong(format!("the loads are not even: {planned:?} of {placed:?}"));

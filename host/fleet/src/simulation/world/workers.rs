@@ -1,9 +1,14 @@
 //! The workers of a term, and their writes.
 
+use std::time::Duration;
+
 use super::super::host::Work;
-use super::{HostStep, MS, Mutation, Step, World, micros};
+use super::{HostStep, MS, Mutation, SECOND, Step, World, micros};
 use crate::lease::Event;
 use crate::record::Epoch;
+
+/// How long a new holder lists its keys.
+const LISTING: u64 = 10 * SECOND;
 
 impl World {
     pub(super) fn begin(&mut self, host: usize, lease: usize, epoch: Epoch) {
@@ -13,7 +18,8 @@ impl World {
             self.wrong(format!("epoch {epoch} of lease {lease} was used before"));
         }
         self.begun[lease] = epoch.0;
-        let work = Work { epoch, is_aborted: false, is_draining: false, writes_end: 0 };
+        let (began, counted) = (self.now, self.now);
+        let work = Work { epoch, began, counted, is_aborted: false, is_draining: false, writes_end: 0 };
         self.hosts[host].work[lease] = Some(work);
         self.check_alone(host, lease);
         self.at(self.now + MS, Step::OfHost { host, step: HostStep::Work { lease, epoch } });
@@ -24,6 +30,7 @@ impl World {
         let Some(work) = self.hosts[host].work[lease].filter(|work| work.epoch == epoch && !work.is_aborted) else {
             return;
         };
+        self.count(host, lease);
         let now = self.clock(host);
         if self.hosts[host].leases[lease].holds(now) == Some(epoch) {
             self.check_alone(host, lease);
@@ -35,13 +42,24 @@ impl World {
             }
             if !Self::is_fenced(lease) {
                 let end = self.now + in_flight_max;
-                self.hosts[host].work[lease] = Some(Work { writes_end: end, ..work });
+                self.hosts[host].work[lease] = Some(Work { writes_end: end, counted: self.now, ..work });
             }
         }
         if !work.is_draining {
             let at = self.now + 100 * MS + self.dice.below(900 * MS);
             self.at(at, Step::OfHost { host, step: HostStep::Work { lease, epoch } });
         }
+    }
+
+    /// Counts the processor time of the workers of a lease since the last look. It wavers by a tenth, and a new holder
+    /// has ten times as much to do while it lists.
+    fn count(&mut self, host: usize, lease: usize) {
+        let Some(work) = &mut self.hosts[host].work[lease] else { return };
+        let listing = if self.now < work.began + LISTING { 10 } else { 1 };
+        let percent = 90 + u32::try_from(self.load_dice.below(21)).unwrap();
+        let span = Duration::from_micros(self.now - work.counted);
+        work.counted = self.now;
+        self.hosts[host].spent[lease] += span * self.costs[lease] / 1000 * percent / 100 * listing;
     }
 
     pub(super) fn write(&mut self, host: usize, lease: usize, epoch: Epoch) {

@@ -63,6 +63,24 @@ async fn the_loss_of_a_lease_aborts_the_workers_and_refuses_their_writes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_gate_counts_the_processor_time_of_the_workers_that_have_left() {
+    let (gate, fleet) = gate();
+    begin(&gate, &fleet);
+    let (mut one, mut other) = (gate.enter().unwrap(), gate.enter().unwrap());
+    one.note(Duration::from_millis(3));
+    other.note(Duration::from_millis(4));
+    assert_eq!(gate.spent(), Duration::ZERO);
+    drop(one);
+    assert_eq!(gate.spent(), Duration::from_millis(3));
+    // The sum goes on after the lease is lost: a meter takes differences.
+    gate.abort();
+    drop(other);
+    begin(&gate, &fleet);
+    drop(gate.enter().unwrap());
+    assert_eq!(gate.spent(), Duration::from_millis(7));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_gate_is_not_quiet_while_a_write_may_be_on_its_way() {
     let (gate, fleet) = gate();
     begin(&gate, &fleet);

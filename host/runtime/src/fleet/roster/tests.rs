@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use homeostat_fleet::{Epoch, Identity, LeaseName, Observation, Record, Times, Version};
+use homeostat_fleet::{Epoch, Identity, LeaseName, MILLICORES_MAX, Observation, Record, Times, Version};
 
 use super::{HOSTS_MAX, Roster, SharingHost, rank};
 
@@ -111,6 +111,76 @@ fn a_host_that_has_released_its_own_lease_gives_the_others_away() {
     assert_eq!(shown(&roster), [("a_1".to_owned(), true, 4), ("b_1".to_owned(), false, 0)]);
     (0..4).for_each(|number| roster.observe(Duration::ZERO, &shard(number), &released));
     assert_eq!(shown(&roster), [("b_1".to_owned(), false, 0)]);
+}
+
+/// The record of a lease whose holder tells its load.
+fn loaded(version: u64, holder: &str, description: &str) -> Observation {
+    let Observation::Present(record) = held(version, holder) else { unreachable!() };
+    Observation::Present(Record { description: Some(description.into()), ..record })
+}
+
+/// Makes both hosts renew their leases for a while, and returns the lease that `a` gives away.
+fn settle(roster: &mut Roster, records: &[Observation]) -> Option<LeaseName> {
+    let (mut now, mut moved) = (Duration::ZERO, None);
+    for version in 100..150 {
+        now += Duration::from_secs(2);
+        let at = |record: &Observation| {
+            let Observation::Present(record) = record else { unreachable!() };
+            Observation::Present(Record { version: Version(version), ..record.clone() })
+        };
+        roster.observe(now, &LeaseName::of_host("a"), &held(version, "a_1"));
+        roster.observe(now, &LeaseName::of_host("b"), &held(version, "b_1"));
+        for (number, record) in (0..).zip(records) {
+            roster.observe(now, &shard(number), &at(record));
+        }
+        moved = moved.or(roster.next_move(now, &Identity::new("a_1")));
+    }
+    moved.map(|moved| moved.lease)
+}
+
+#[test]
+fn a_host_with_costly_leases_gives_one_to_a_host_with_cheap_ones() {
+    let with = |first: &str, second: &str| {
+        [loaded(11, "a_1", first), loaded(11, "a_1", second), held(11, "b_1"), held(11, "b_1")]
+    };
+    let (costly, cheap) = (r#"{"cpuMillicores":400}"#, r#"{"cpuMillicores":0}"#);
+    let mut known = roster(Duration::ZERO);
+    (2..4).for_each(|number| known.observe(Duration::ZERO, &shard(number), &loaded(10, "b_1", cheap)));
+    (2..4).for_each(|number| known.observe(Duration::ZERO, &shard(number), &loaded(11, "b_1", cheap)));
+    assert!(settle(&mut known, &with(costly, costly)).is_some());
+    assert_eq!(settle(&mut roster(Duration::ZERO), &with(cheap, cheap)), None);
+    // Records of an earlier version have no figure: their leases count as the others.
+    assert_eq!(settle(&mut roster(Duration::ZERO), &with(costly, costly)), None);
+}
+
+#[test]
+fn a_lease_keeps_its_load_when_it_is_released_and_when_the_next_holder_tells_none() {
+    let mut roster = roster(Duration::ZERO);
+    let load = |roster: &Roster| roster.millicores(&shard(0));
+    assert_eq!(load(&roster), None);
+    roster.observe(Duration::ZERO, &shard(0), &loaded(20, "a_1", r#"{"cpuMillicores":350}"#));
+    let Observation::Present(record) = held(21, "a_1") else { unreachable!() };
+    roster.observe(Duration::ZERO, &shard(0), &Observation::Present(Record { holder: None, ..record }));
+    assert_eq!(load(&roster), Some(350));
+    for (version, text) in [(22, ""), (23, "{}"), (24, r#"{"cpuMillicores":-7}"#), (25, r#"{"processors":8}"#)] {
+        roster.observe(Duration::ZERO, &shard(0), &loaded(version, "b_1", text));
+        assert_eq!(load(&roster), Some(350), "{text}");
+    }
+    roster.observe(Duration::ZERO, &shard(0), &Observation::Absent { fence: None });
+    assert_eq!(load(&roster), Some(350), "a person deleted the record");
+    roster.observe(Duration::ZERO, &shard(0), &loaded(26, "b_1", r#"{"cpuMillicores":4294967295}"#));
+    assert_eq!(load(&roster), Some(MILLICORES_MAX));
+    assert_eq!(roster.placed(Duration::ZERO)[0].cost, Some(MILLICORES_MAX));
+}
+
+#[test]
+fn a_host_that_replaces_the_shards_in_force_is_one_host() {
+    let mut roster = roster(Duration::ZERO);
+    let other = Identity::new("b_1").other(3);
+    roster.observe(Duration::ZERO, &shard(0), &held(20, other.as_str()));
+    let row = |host: SharingHost| (host.identity.to_string(), host.is_draining, host.leases.len());
+    let rows: Vec<_> = roster.hosts(Duration::ZERO).into_iter().map(row).collect();
+    assert_eq!(rows, [("a_1".to_owned(), false, 3), ("b_1".to_owned(), false, 1)]);
 }
 
 #[test]
