@@ -99,8 +99,11 @@ impl Driver {
     }
 }
 
+/// Starts a host. When this returns, it has compiled its component, so it can take the lease.
 fn member(fleet: &Fleet, site: &Site, name: &'static str, proxy: &Proxy) -> Member {
-    fleet.start_over(name, &json!("singleton"), &stores_with(&site.store_behind(proxy)))
+    let member = fleet.start_over(name, &json!("singleton"), &stores_with(&site.store_behind(proxy)));
+    member.process.wait_for_stderr("controller/fetcher added");
+    member
 }
 
 impl Rounds {
