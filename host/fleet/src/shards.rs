@@ -129,6 +129,24 @@ impl LeaseName {
         self.count == 1 && self.controller.ends_with(Self::SHARDS_SUFFIX)
     }
 
+    /// The end of the name of a lease of the host's own controllers.
+    pub const OWN_SUFFIX: &str = ".homeostat";
+
+    /// Returns the name of the lease under which one host of several collects the garbage of their store.
+    pub fn of_garbage() -> Self {
+        Self { controller: format!("garbage{}", Self::OWN_SUFFIX).into(), shard: 0, count: 1 }
+    }
+
+    /// Returns whether this is such a lease.
+    fn is_own(&self) -> bool {
+        self.count == 1 && self.controller.ends_with(Self::OWN_SUFFIX)
+    }
+
+    /// Returns whether this is a lease of a controller that people define.
+    pub fn is_of_controller(&self) -> bool {
+        !self.is_of_host() && !self.is_of_shards() && !self.is_own()
+    }
+
     /// Returns whether this is the lease of a host.
     pub fn is_of_host(&self) -> bool {
         self.count == 1 && self.controller.ends_with(Self::HOST_SUFFIX)
@@ -150,6 +168,7 @@ impl LeaseName {
         let suffix = match self {
             _ if self.is_of_host() => Self::HOST_SUFFIX,
             _ if self.is_of_shards() => Self::SHARDS_SUFFIX,
+            _ if self.is_own() => Self::OWN_SUFFIX,
             _ => "",
         };
         self.controller.strip_suffix(suffix).unwrap_or(&self.controller)

@@ -15,6 +15,7 @@ mod description;
 mod gate;
 mod keeper;
 mod lease_room;
+mod own_lease;
 mod placement;
 mod roster;
 mod sharding;
@@ -37,6 +38,7 @@ use gate::{GateChanges, ShardGate};
 pub use homeostat_fleet::LENGTH_MAX as LEASE_LENGTH_MAX;
 use keeper::{Candidacy, KeptLease, LeaseKeeper};
 use lease_room::LeaseRoom;
+pub(crate) use own_lease::OwnLease;
 pub(crate) use placement::{GateEntry, Placement};
 pub use placement::{LeaseStatus, PlacementSpec};
 use roster::SharingHost;
@@ -125,8 +127,8 @@ pub(crate) struct Fleet {
     description: HostDescription,
     /// By the name of the store.
     rooms: Mutex<BTreeMap<Arc<str>, Arc<LeaseRoom>>>,
-    /// The keepers of the leases of this host itself, one for each store.
-    hosts: Mutex<Vec<LeaseKeeper>>,
+    /// The keepers of the leases of this host itself, and of its own controllers.
+    own: Mutex<Vec<Arc<LeaseKeeper>>>,
     /// Whether this host gives all its leases away.
     drains: AtomicBool,
     /// The other identities of this run so far.
@@ -138,12 +140,12 @@ pub(crate) struct Fleet {
 impl Fleet {
     pub(crate) fn new(options: FleetOptions) -> Self {
         let FleetOptions { identity, times, description, clock } = options;
-        let (rooms, hosts, drains, others, tasks, end) = Default::default();
-        Self { identity, times, description, clock, rooms, hosts, drains, others, tasks, end }
+        let (rooms, own, drains, others, tasks, end) = Default::default();
+        Self { identity, times, description, clock, rooms, own, drains, others, tasks, end }
     }
 
     /// Starts to hold the lease of this host in a store, by which the others know it.
-    fn keep_host(&self, room: &Arc<LeaseRoom>) -> homeostat_store::Result<LeaseKeeper> {
+    fn keep_host(&self, room: &Arc<LeaseRoom>) -> homeostat_store::Result<()> {
         let lease = LeaseName::of_host(self.identity.host());
         let requests = room.leases.lease(&lease, &self.identity, self.times.length)?;
         requests.describe(&self.description.text());
@@ -151,7 +153,15 @@ impl Fleet {
         let (identity, candidacy) =
             (self.identity.clone(), Candidacy::Ranked { room: Arc::clone(room), sharding: None });
         let lease = KeptLease { identity, requests, gate, candidacy, drain_deadline: Duration::ZERO };
-        Ok(LeaseKeeper::start(self, lease))
+        self.keep_own(lease);
+        Ok(())
+    }
+
+    /// Starts to hold a lease that is of no controller of a guest, until the fleet is stopped.
+    fn keep_own(&self, lease: KeptLease) -> Arc<LeaseKeeper> {
+        let keeper = Arc::new(LeaseKeeper::start(self, lease));
+        self.own.lock().push(Arc::clone(&keeper));
+        keeper
     }
 
     /// Returns another identity of this host, for a lease that it holds besides one of the same name.
@@ -199,12 +209,12 @@ impl Fleet {
         }
     }
 
-    /// Gives the leases of this host itself up. Those of its controllers are given up before.
+    /// Gives the leases of this host itself and of its own controllers up. Those of guests are given up before.
     async fn leave(&self) {
         let ends: Vec<_> = {
-            let hosts = self.hosts.lock();
-            hosts.iter().for_each(LeaseKeeper::leave);
-            hosts.iter().map(|keeper| keeper.ended.clone()).collect()
+            let own = self.own.lock();
+            own.iter().for_each(|keeper| keeper.leave());
+            own.iter().map(|keeper| keeper.ended.clone()).collect()
         };
         let end = tokio::time::Instant::now() + self.times.request_timeout.min(placement::RELEASE_MAX);
         for ended in ends {
@@ -225,21 +235,27 @@ impl Fleet {
         let room = Arc::new(LeaseRoom::new(Arc::clone(store), leases, identity, self.times, clock, weight));
         let (watched, end) = (Arc::clone(&room), self.end.clone());
         self.tasks.spawn(async move { end.run_until_cancelled(watched.run()).await });
-        match self.keep_host(&room) {
-            Ok(keeper) => self.hosts.lock().push(keeper),
-            Err(error) => tracing::warn!(store = &**store, %error, "this host cannot have a lease of its own"),
+        if let Err(error) = self.keep_host(&room) {
+            tracing::warn!(store = &**store, %error, "this host cannot have a lease of its own");
         }
         room.set_drains(self.drains.load(Ordering::Relaxed));
         rooms.insert(Arc::clone(store), Arc::clone(&room));
         Some(room)
     }
 
-    /// Gives the leases of this host itself up, and ends keepers and watches. Leases that are still held run out.
+    /// Gives the leases of [`Fleet::leave`] up, and ends keepers and watches. Leases that are still held run out.
     pub(crate) async fn stop(&self) {
         self.leave().await;
         self.end.cancel();
         self.tasks.close();
         self.tasks.wait().await;
+    }
+}
+
+#[cfg(test)]
+impl Default for Fleet {
+    fn default() -> Self {
+        Self::new(FleetOptions::default())
     }
 }
 

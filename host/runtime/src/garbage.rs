@@ -1,7 +1,8 @@
 //! Runs garbage collection: deletes or releases the dependents of deleted owners.
 //!
 //! Each store of the host has a collector of its own, so that a store that is away holds up no other. A store
-//! whose server deletes dependents by itself has none.
+//! whose server deletes dependents by itself has none. In a store that several hosts share, the collector of one of
+//! them works, under a lease ([`OwnLease`]).
 
 mod by_kind;
 mod part_store;
@@ -10,12 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use homeostat_fleet::LeaseName;
 use homeostat_store::garbage::{Check, GarbageCollector, Progress, checks};
 use homeostat_store::{Error, Event, Kind, Scope, Store, StorePart};
 use homeostat_workqueue::Next;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::fleet::{Fleet, OwnLease};
 use crate::native_controller::{self, NativeReconciler};
 use crate::{Kinds, Stores};
 pub(crate) use by_kind::KINDS_MAX;
@@ -29,7 +32,7 @@ const WAITING: Duration = Duration::from_secs(10);
 const CHECKS_MAX: u32 = 1024;
 
 /// Collects garbage in all stores until `end` is cancelled, or the stores are closed.
-pub(crate) async fn run(stores: Stores, kinds: Arc<Kinds>, end: CancellationToken) {
+pub(crate) async fn run(stores: Stores, kinds: Arc<Kinds>, fleet: Arc<Fleet>, end: CancellationToken) {
     let mut collectors = JoinSet::new();
     for part in stores.parts() {
         let status = part.store.status();
@@ -37,14 +40,28 @@ pub(crate) async fn run(stores: Stores, kinds: Arc<Kinds>, end: CancellationToke
         if status.iter().any(|status| status.collects_garbage) {
             continue;
         }
+        let lease = match OwnLease::start(&fleet, &stores, &part.name, LeaseName::of_garbage()) {
+            Ok(lease) => lease.map(Arc::new),
+            Err(error) => {
+                tracing::error!(store = &*part.name, %error, "its garbage is not collected: it cannot have the lease");
+                continue;
+            }
+        };
         let orders_all_kinds = status.iter().all(|status| status.orders_all_kinds);
         let (stores, kinds, end) = (stores.clone(), Arc::clone(&kinds), end.clone());
         collectors.spawn(async move {
-            let place = Place::new(part, &stores);
-            if orders_all_kinds {
-                place.collect(Scope::Everything, end).await;
-            } else {
-                by_kind::run(place, &stores, &kinds, end).await;
+            let place = Place::new(part, &stores, lease.clone());
+            let (place, stores, kinds) = (&place, &stores, &kinds);
+            let collect = move |end| async move {
+                if orders_all_kinds {
+                    place.collect(Scope::Everything, end).await;
+                } else {
+                    by_kind::run(place.clone(), stores, kinds, end).await;
+                }
+            };
+            match lease {
+                None => collect(end).await,
+                Some(lease) => lease.run(&end, collect).await,
             }
         });
     }
@@ -61,12 +78,13 @@ struct Place {
 }
 
 impl Place {
-    fn new(part: StorePart, stores: &Stores) -> Self {
+    /// With a lease, only its holder deletes here.
+    fn new(part: StorePart, stores: &Stores, lease: Option<Arc<OwnLease>>) -> Self {
         let name = Arc::clone(&part.name);
         match stores {
             Stores::One(_) => Self { name, store: part.store, part: None },
             Stores::Routed(all) => {
-                let part = Arc::new(PartStore::new(part, Arc::clone(all)));
+                let part = Arc::new(PartStore::new(part, Arc::clone(all), lease));
                 Self { name, store: Arc::clone(&part) as Arc<dyn Store>, part: Some(part) }
             }
         }

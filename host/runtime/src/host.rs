@@ -99,7 +99,8 @@ impl Host {
         };
         let host = Self { inner: Arc::new(inner) };
         let (context, end) = (&host.inner.context, &host.inner.end);
-        host.spawn(garbage::run(context.stores.clone(), context.kinds.clone(), end.clone()));
+        let fleet = Arc::clone(&context.fleet);
+        host.spawn(garbage::run(context.stores.clone(), context.kinds.clone(), fleet, end.clone()));
         if let Stores::Routed(stores) = &context.stores {
             let (following, end) = (follow_uids(Arc::clone(stores)), end.clone());
             host.spawn(async move {

@@ -46,7 +46,12 @@ fn shards_are_read_as_they_are_written() {
 }
 
 #[test]
-fn the_record_of_shards_is_no_lease_of_a_controller_or_host() {
+fn leases_of_hosts_and_records_are_no_leases_of_controllers() {
+    let others = [LeaseName::of_shards("web"), LeaseName::of_host("web"), LeaseName::of_garbage()];
+    assert!(others.iter().all(|other| !other.is_of_controller()));
+    assert_eq!(others.map(|other| other.owner().to_owned()), ["web", "web", "garbage"]);
+    assert!(Shards::SINGLETON.leases("web")[0].is_of_controller());
+
     let record = LeaseName::of_shards("web");
     assert!(record.is_of_shards() && !record.is_of_host());
     assert!(!LeaseName::of_host("web").is_of_shards());

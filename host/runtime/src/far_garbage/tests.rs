@@ -252,7 +252,7 @@ impl Host {
 
     /// Collects the dependents of owners in the same store, and waits for those in others.
     fn collect_near(&self) -> JoinHandle<()> {
-        tokio::spawn(garbage::run(Stores::Routed(self.all.clone()), Arc::default(), self.end.clone()))
+        tokio::spawn(garbage::run(Stores::Routed(self.all.clone()), Arc::default(), Arc::default(), self.end.clone()))
     }
 }
 

@@ -111,7 +111,7 @@ impl LeaseKeeper {
         let seed = xxhash_rust::xxh3::xxh3_64(format!("{identity} {}", gate.lease).as_bytes());
         let machine = Lease::new(identity, *times, seed);
         let task = KeeperTask {
-            meter: (room.is_some() && !gate.lease.is_of_host()).then(|| LoadMeter::new(times.load_window())),
+            meter: (room.is_some() && gate.lease.is_of_controller()).then(|| LoadMeter::new(times.load_window())),
             candidacy,
             machine: if room.is_some() { machine } else { machine.with_past() },
             times: *times,

@@ -133,7 +133,8 @@ impl LeaseRoom {
     pub(super) fn hosts(&self) -> Vec<SharingHost> {
         let (state, now) = (self.state.lock(), (self.clock)());
         // Of its own leases this host knows more than their records.
-        let is_held = |(name, keeper): &(&LeaseName, &KeeperEntry)| !name.is_of_host() && keeper.seen.lock().is_held;
+        let is_held =
+            |(name, keeper): &(&LeaseName, &KeeperEntry)| name.is_of_controller() && keeper.seen.lock().is_held;
         let own = state.keepers.iter().filter(is_held).map(|(name, _)| (name.clone(), state.roster.millicores(name)));
         let this = SharingHost {
             identity: self.identity.clone(),

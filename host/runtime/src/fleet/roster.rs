@@ -88,9 +88,9 @@ impl Roster {
         Self { hosts, placed, balancer: Balancer::new(times.settle_time()), declines, weight }
     }
 
-    /// Adds a lease that this host keeps or waits for.
+    /// Adds a lease that this host keeps or waits for. Only those of controllers are placed by their load.
     pub(super) fn add(&mut self, lease: &LeaseName) {
-        if !lease.is_of_host() {
+        if lease.is_of_controller() {
             self.placed.entry(lease.clone()).or_default();
         }
     }

@@ -9,6 +9,8 @@ use homeostat_store::{
     StoreStatus, Subscription, View, Watch, WriteResponse,
 };
 
+use crate::fleet::OwnLease;
+
 /// One of the stores of a host. It shows the resources of the kinds that live in it, and passes writes to it.
 ///
 /// Resources have the form in which the store keeps them ([`homeostat_store::far_owner`]). Owners that live in another
@@ -16,11 +18,14 @@ use homeostat_store::{
 pub(super) struct PartStore {
     part: StorePart,
     all: Arc<RoutedStore>,
+    /// `None` where no other host has the store.
+    lease: Option<Arc<OwnLease>>,
 }
 
 impl PartStore {
-    pub(super) fn new(part: StorePart, all: Arc<RoutedStore>) -> Self {
-        Self { part, all }
+    /// With a lease, every write is one of its holder.
+    pub(super) fn new(part: StorePart, all: Arc<RoutedStore>, lease: Option<Arc<OwnLease>>) -> Self {
+        Self { part, all, lease }
     }
 
     /// Returns all stores of the host.
@@ -50,10 +55,13 @@ impl Store for PartStore {
 
     async fn submit(&self, request: Request) -> Result<WriteResponse> {
         let kind = request.write.target()?.kind;
-        if self.has(&kind) {
-            return self.part.store.submit(request).await;
+        if !self.has(&kind) {
+            return Err(Error::invalid("kind", format!("{kind} does not live in store {}", self.part.name)));
         }
-        Err(Error::invalid("kind", format!("{kind} does not live in store {}", self.part.name)))
+        match &self.lease {
+            None => self.part.store.submit(request).await,
+            Some(lease) => lease.submit(&*self.part.store, request).await,
+        }
     }
 
     fn schemas(&self) -> Option<&Schemas> {

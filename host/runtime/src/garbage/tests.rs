@@ -38,7 +38,7 @@ fn unavailable() -> Error {
 }
 
 fn start(flaky: &Arc<Flaky>, end: &CancellationToken) -> JoinHandle<()> {
-    tokio::spawn(run(Stores::One(Arc::clone(flaky) as Arc<dyn Store>), Arc::default(), end.clone()))
+    tokio::spawn(run(Stores::One(Arc::clone(flaky) as Arc<dyn Store>), Arc::default(), Arc::default(), end.clone()))
 }
 
 #[tokio::test(start_paused = true)]
@@ -112,7 +112,7 @@ async fn an_owner_that_a_cache_does_not_have_yet_is_not_gone() {
     let store = FaultyStore::over(memory.clone());
     store.fault(On::GetCached, "ConfigMap", Fault::NotInstalled);
     let end = CancellationToken::new();
-    let collector = tokio::spawn(run(Stores::One(store.clone()), Arc::default(), end.clone()));
+    let collector = tokio::spawn(run(Stores::One(store.clone()), Arc::default(), Arc::default(), end.clone()));
     // The parts are checked in the order of their names.
     until_gone(&memory, "x-leaf").await;
     assert!(memory.get(&key("part")).await.is_ok());

@@ -70,7 +70,8 @@ async fn garbage_of_every_kind_is_collected_where_kinds_have_no_common_order() {
     let end = CancellationToken::new();
     let root = create(&*store, demo("Root", "root", json!({}))).await;
     create(&*store, owned("Leaf", "leaf", &root)).await;
-    let collector = tokio::spawn(super::super::run(Stores::One(store.clone()), Arc::default(), end.clone()));
+    let collector =
+        tokio::spawn(super::super::run(Stores::One(store.clone()), Arc::default(), Arc::default(), end.clone()));
     delete(&*store, demo_key("Root", "root")).await;
     soon(until_gone_in(&store, "Leaf", "leaf")).await;
     // Kinds that come later.
@@ -90,8 +91,12 @@ async fn until_gone_in(store: &UnorderedStore, kind: &str, name: &str) {
 async fn the_collectors_end_with_the_store() {
     let store = Arc::new(UnorderedStore(memory_store()));
     create(&*store, demo("Root", "root", json!({}))).await;
-    let collector =
-        tokio::spawn(super::super::run(Stores::One(store.clone()), Arc::default(), CancellationToken::new()));
+    let collector = tokio::spawn(super::super::run(
+        Stores::One(store.clone()),
+        Arc::default(),
+        Arc::default(),
+        CancellationToken::new(),
+    ));
     tokio::time::sleep(KINDS_EVERY).await;
     store.close().await;
     soon(collector).await.unwrap();
@@ -102,7 +107,7 @@ async fn no_more_kinds_than_the_bound_are_followed() {
     let store: Arc<dyn Store> = Arc::new(UnorderedStore(memory_store()));
     let part = StorePart { name: "far".into(), store: store.clone() };
     let stores = Stores::One(store);
-    let place = Place::new(part, &stores);
+    let place = Place::new(part, &stores, None);
     let mut collectors = KindCollectors { place, followed: HashMap::new(), tasks: JoinSet::new(), was_full: false };
     let kinds = |count: usize| -> HashMap<KindId, Kind> {
         (0..count).map(|at| demo_kind(&format!("Kind{at}"))).map(|kind| (id_of(&kind), kind)).collect()
