@@ -14,6 +14,7 @@ mod mixed;
 mod moves;
 mod nats;
 mod nats_faults;
+mod nats_fences;
 mod nats_foreign;
 mod nats_identity;
 mod nats_lanes;

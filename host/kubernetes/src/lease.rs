@@ -23,7 +23,7 @@ use bytes::Bytes;
 use homeostat_fleet::{
     AcquireCondition, Answer, DESCRIPTION_BYTES_MAX, Epoch, Identity, LeaseName, Observation, Request, Version,
 };
-use homeostat_store::{Error, Fence, Kind, LeaseRequests, LeaseStore, LeaseWatch, Result};
+use homeostat_store::{Error, Fence, Kind, LeaseRequests, LeaseStore, LeaseWatch, OtherTerm, Result};
 use http::Method;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -59,6 +59,11 @@ impl LeaseStore for ClusterLeases {
             last: Mutex::default(),
             description: Mutex::default(),
         }))
+    }
+
+    /// An API server checks no fences.
+    async fn raise_fence(&self, _: &OtherTerm) -> Result<Option<Fence>> {
+        Ok(None)
     }
 
     async fn watch_leases(&self) -> Result<Box<dyn LeaseWatch>> {

@@ -5,9 +5,12 @@
 //! fence has several subjects, the *lanes*. A write names the lane of its resource, since a stream with
 //! replicas refuses a second message whose condition names a subject that is still in process.
 //!
+//! A lease of another store has a fence here alone ([`other_fence`]).
+//!
 //! Deliberately absent: times and decisions, which are those of `homeostat_fleet::Lease`. A request that fails
 //! is not tried again here.
 
+mod other_fence;
 mod record;
 mod stream;
 #[cfg(test)]
@@ -23,7 +26,7 @@ use bytes::Bytes;
 use homeostat_fleet::{
     AcquireCondition, Answer, DESCRIPTION_BYTES_MAX, Epoch, Identity, LeaseName, Observation, Request, Version,
 };
-use homeostat_store::{Error, Fence, LeaseRequests, LeaseStore, LeaseWatch, Result};
+use homeostat_store::{Error, Fence, LeaseRequests, LeaseStore, LeaseWatch, OtherTerm, Result};
 
 use self::record::{LeaseRecord, RecordContent, record_of};
 pub(crate) use self::stream::LeaseStream;
@@ -47,6 +50,10 @@ pub(crate) struct BucketLeases(pub(crate) Arc<BucketState>);
 impl LeaseStore for BucketLeases {
     fn lease(&self, name: &LeaseName, identity: &Identity, length: Duration) -> Result<Arc<dyn LeaseRequests>> {
         Ok(Arc::new(BucketLease::new(Arc::clone(&self.0), name, identity, length)?))
+    }
+
+    async fn raise_fence(&self, term: &OtherTerm) -> Result<Option<Fence>> {
+        self.0.raise_fence(term).await.map(Some)
     }
 
     async fn watch_leases(&self) -> Result<Box<dyn LeaseWatch>> {
@@ -112,11 +119,8 @@ impl BucketLease {
         *lock(&self.term) = TermDetails { acquired: self.now(), transitions };
         // The sequence of its fence, which is not known yet, is the epoch.
         let record = LeaseRecord { epoch: None, ..self.held(Epoch(0)) };
-        let mut messages = vec![self.message(self.subject.clone(), Some(version), record.encode())];
-        for lane in 0..LANES {
-            let subject = self.bucket.subjects.fence(&self.lease, lane)?;
-            messages.push(self.message(subject, fence.filter(|_| lane == 0), self.identity.to_string()));
-        }
+        let mut messages = vec![self.bucket.lease_message(self.subject.clone(), Some(version), record.encode())];
+        messages.extend(self.bucket.fence_messages(&self.lease, fence, &self.identity.to_string())?);
         let answer = connection.publish_batch(messages).await;
         let stored = |last: u64| {
             let version = last.saturating_sub(LANES);
@@ -134,7 +138,7 @@ impl BucketLease {
         record: &LeaseRecord,
     ) -> Result<Answer> {
         let BatchMessage { subject, headers, payload } =
-            self.message(self.subject.clone(), Some(expected.0), record.encode());
+            self.bucket.lease_message(self.subject.clone(), Some(expected.0), record.encode());
         let answer = connection.publish(&subject, headers, payload).await;
         self.answer(answer, |sequence| Answer::Stored { version: Version(sequence), epoch })
     }
@@ -166,16 +170,6 @@ impl BucketLease {
             epoch: Some(epoch.0),
             description: None,
         }
-    }
-
-    fn message(&self, subject: String, expected: Option<u64>, payload: String) -> BatchMessage {
-        let mut headers = HeaderMap::new();
-        headers.insert(STREAM_HEADER, self.bucket.stream.as_str());
-        headers.insert(FORMAT_HEADER, FORMAT);
-        if let Some(expected) = expected {
-            headers.insert(EXPECTED_HEADER, expected.to_string());
-        }
-        BatchMessage { subject, headers, payload: payload.into() }
     }
 
     fn now(&self) -> String {
@@ -221,6 +215,25 @@ pub(crate) struct Lane {
 }
 
 impl BucketState {
+    fn lease_message(&self, subject: String, expected: Option<u64>, payload: String) -> BatchMessage {
+        let mut headers = HeaderMap::new();
+        headers.insert(STREAM_HEADER, self.stream.as_str());
+        headers.insert(FORMAT_HEADER, FORMAT);
+        if let Some(expected) = expected {
+            headers.insert(EXPECTED_HEADER, expected.to_string());
+        }
+        BatchMessage { subject, headers, payload: payload.into() }
+    }
+
+    /// Returns the messages that write all lanes of a fence, on the condition of the last sequence of the first one.
+    fn fence_messages(&self, lease: &LeaseName, expected: Option<u64>, payload: &str) -> Result<Vec<BatchMessage>> {
+        let message = |lane| {
+            let subject = self.subjects.fence(lease, lane)?;
+            Ok(self.lease_message(subject, expected.filter(|_| lane == 0), payload.to_owned()))
+        };
+        (0..LANES).map(message).collect()
+    }
+
     /// Returns the lane of a resource.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ mod description;
 mod gate;
 mod keeper;
 mod lease_room;
+mod other_fences;
 mod own_lease;
 mod placement;
 mod roster;
@@ -38,6 +39,7 @@ use gate::{GateChanges, ShardGate};
 pub use homeostat_fleet::LENGTH_MAX as LEASE_LENGTH_MAX;
 use keeper::{Candidacy, KeptLease, LeaseKeeper};
 use lease_room::LeaseRoom;
+use other_fences::OtherStores;
 pub(crate) use own_lease::OwnLease;
 pub(crate) use placement::{GateEntry, Placement};
 pub use placement::{LeaseStatus, PlacementSpec};
@@ -152,7 +154,8 @@ impl Fleet {
         let gate = Arc::new(ShardGate::new(lease, self, GateChanges::default()));
         let (identity, candidacy) =
             (self.identity.clone(), Candidacy::Ranked { room: Arc::clone(room), sharding: None });
-        let lease = KeptLease { identity, requests, gate, candidacy, drain_deadline: Duration::ZERO };
+        let others = OtherStores::default();
+        let lease = KeptLease { identity, requests, gate, candidacy, others, drain_deadline: Duration::ZERO };
         self.keep_own(lease);
         Ok(())
     }

@@ -10,6 +10,19 @@ use homeostat_fleet::{Answer, Epoch, Identity, LeaseName, Observation, Request};
 
 use crate::{Fence, Result};
 
+/// A term of a lease that lives in another store than the one that is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherTerm {
+    /// The lease.
+    pub lease: LeaseName,
+    /// The host that holds it.
+    pub holder: Identity,
+    /// The id of the content of the store of the lease. Terms in other content are neither earlier nor later.
+    pub content: String,
+    /// The number of the term there.
+    pub epoch: Epoch,
+}
+
 /// The leases of controllers in one store.
 #[async_trait]
 pub trait LeaseStore: Send + Sync + 'static {
@@ -19,6 +32,14 @@ pub trait LeaseStore: Send + Sync + 'static {
     /// # Errors
     /// `Invalid` for a name that the store cannot have.
     fn lease(&self, name: &LeaseName, identity: &Identity, length: Duration) -> Result<Arc<dyn LeaseRequests>>;
+
+    /// Makes this store refuse the writes of all earlier terms of a lease that lives in another store. Returns the fence
+    /// of the writes of this term; `None` where the server checks no fences. Can be repeated.
+    ///
+    /// # Errors
+    /// `Fenced` when a later term was here before, `Unavailable`, `Closed`, `Invalid` for a name that the store cannot
+    /// have. Cancel safe: a dropped request may still arrive, and is refused after that of a later term.
+    async fn raise_fence(&self, term: &OtherTerm) -> Result<Option<Fence>>;
 
     /// Opens a stream of the records of all leases, and of their changes. Its list comes first.
     ///

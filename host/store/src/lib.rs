@@ -56,7 +56,7 @@ pub use clock::{ClockAndIds, SystemClockAndIds};
 pub use error::{Error, FieldConflict, Result};
 pub use event_sink::{EventRecord, EventSink};
 pub use fence::Fence;
-pub use leases::{LeaseRequests, LeaseStore, LeaseWatch};
+pub use leases::{LeaseRequests, LeaseStore, LeaseWatch, OtherTerm};
 pub use listing::{ResourcePages, continue_after};
 pub use model::{FarOwner, Key, Kind, OwnerReference, Resource, Revision, Target, View};
 pub use patch::Change;

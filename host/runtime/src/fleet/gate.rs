@@ -1,5 +1,6 @@
 //! The gate of one lease: the workers of its keys enter while this host holds it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -46,6 +47,9 @@ struct GateState {
     phase: GatePhase,
     epoch: Option<Epoch>,
     fence: Option<Fence>,
+    /// The fences of the term in other stores that have taken it, by the name of the store; `None` for a store that
+    /// checks no fences.
+    other_fences: BTreeMap<Arc<str>, Option<Fence>>,
     /// Passes that were given out and not returned.
     inside: usize,
     /// Cancelled when the lease is lost.
@@ -102,6 +106,18 @@ impl ShardGate {
         if self.is_held() { Ok(self.state.lock().fence.clone()) } else { Err(LostLease(self.lease.clone())) }
     }
 
+    /// Returns the fence of a write to another store that is sent now; `None` inside for a store that checks none.
+    ///
+    /// # Errors
+    /// This host does not hold the lease, or that store has not taken the term yet.
+    pub(crate) fn other_fence(&self, store: &Arc<str>) -> Result<Option<Fence>, NoTerm> {
+        if !self.is_held() {
+            return Err(NoTerm::Lost(LostLease(self.lease.clone())));
+        }
+        let known = self.state.lock().other_fences.get(store).cloned();
+        known.ok_or_else(|| NoTerm::NotTaken { lease: self.lease.clone(), store: Arc::clone(store) })
+    }
+
     /// Records that a write has no answer: it may be on its way for a while.
     pub(crate) fn mark_unanswered(&self) {
         let at = (self.clock)() + self.in_flight_max;
@@ -117,6 +133,16 @@ impl ShardGate {
             state.fence = fence;
             state.lost = CancellationToken::new();
         });
+    }
+
+    /// Sets the fence of the term in another store, which has taken it.
+    pub(super) fn set_other_fence(&self, store: &Arc<str>, fence: Option<Fence>) {
+        self.state.lock().other_fences.insert(Arc::clone(store), fence);
+    }
+
+    /// Forgets the fences of an earlier term in other stores.
+    pub(super) fn forget_other_fences(&self) {
+        self.state.lock().other_fences.clear();
     }
 
     /// Sets the time at which the term ends; `None` for no term.
@@ -217,6 +243,22 @@ impl Drop for GatePass {
             self.gate.returned.notify_waiters();
         }
     }
+}
+
+/// Why another store may not be written.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub(crate) enum NoTerm {
+    /// This host does not hold the lease.
+    #[error(transparent)]
+    Lost(LostLease),
+    /// The store would not refuse a write of an earlier term yet.
+    #[error("the store {store} does not know the term of the lease {lease} yet")]
+    NotTaken {
+        /// The lease.
+        lease: LeaseName,
+        /// The name of the store.
+        store: Arc<str>,
+    },
 }
 
 /// Why nothing may be written.

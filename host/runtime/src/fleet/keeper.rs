@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use homeostat_fleet::{Action, Answer, Event, Identity, Lease, LeaseName, LoadMeter, Request, RequestId, Times};
+use homeostat_fleet::{Action, Answer, Epoch, Event, Identity, Lease, LeaseName, LoadMeter, Request, RequestId, Times};
 use homeostat_store::LeaseRequests;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::description::LeaseDescription;
 use super::gate::ShardGate;
 use super::lease_room::{KeeperEntry, LeaseRoom, LeaseView};
+use super::other_fences::{OtherFences, OtherStores, RaiseOutcome};
 use super::sharding::Sharding;
 use super::{Fleet, LeaseClock};
 
@@ -38,6 +39,8 @@ pub(super) struct KeptLease {
     pub(super) requests: Arc<dyn LeaseRequests>,
     pub(super) gate: Arc<ShardGate>,
     pub(super) candidacy: Candidacy,
+    /// The other stores to which its workers may write.
+    pub(super) others: OtherStores,
     /// How long workers have to finish before the lease is released.
     pub(super) drain_deadline: Duration,
 }
@@ -98,7 +101,7 @@ impl LeaseKeeper {
     /// Starts to wait for a lease.
     pub(super) fn start(fleet: &Fleet, lease: KeptLease) -> Self {
         let Fleet { times, clock, .. } = fleet;
-        let KeptLease { identity, requests, gate, candidacy, drain_deadline } = lease;
+        let KeptLease { identity, requests, gate, candidacy, others, drain_deadline } = lease;
         let (events, inputs) = mpsc::channel(EVENTS_MAX);
         let (seen, leave, ended) = (Arc::default(), CancellationToken::new(), CancellationToken::new());
         let room = match &candidacy {
@@ -109,10 +112,13 @@ impl LeaseKeeper {
             room.add(&gate.lease, KeeperEntry { events: events.clone(), seen: Arc::clone(&seen) });
         }
         let seed = xxhash_rust::xxh3::xxh3_64(format!("{identity} {}", gate.lease).as_bytes());
-        let machine = Lease::new(identity, *times, seed);
+        let machine = Lease::new(identity.clone(), *times, seed);
         let task = KeeperTask {
             meter: (room.is_some() && gate.lease.is_of_controller()).then(|| LoadMeter::new(times.load_window())),
             candidacy,
+            identity,
+            others: OtherFences::new(others, times.request_timeout, times.retry_period),
+            opening: None,
             machine: if room.is_some() { machine } else { machine.with_past() },
             times: *times,
             clock: Arc::clone(clock),
@@ -167,6 +173,10 @@ impl LeaseKeeper {
 /// The task of a keeper.
 struct KeeperTask {
     candidacy: Candidacy,
+    identity: Identity,
+    others: OtherFences,
+    /// The term whose gate opens when the other stores were asked.
+    opening: Option<Epoch>,
     /// The meter of the load; `None` for a lease without keys.
     meter: Option<LoadMeter>,
     machine: Lease,
@@ -199,6 +209,17 @@ impl KeeperTask {
                     Ok((id, answer)) => self.answer(id, answer),
                     // The timeout of the machine ends the request.
                     Err(_) => Event::Tick,
+                },
+                outcome = self.others.asked(&self.gate) => match (outcome, self.opening.take()) {
+                    (RaiseOutcome::Fenced, opening) => match opening.or_else(|| self.gate.epoch()) {
+                        Some(epoch) => Event::Fenced { epoch },
+                        None => Event::Tick,
+                    },
+                    (RaiseOutcome::Asked, Some(epoch)) => {
+                        self.gate.open(epoch, self.requests.fence(epoch));
+                        Event::Tick
+                    }
+                    (RaiseOutcome::Asked, None) => Event::Tick,
                 },
                 () = self.gate.wait_for_quiet(), if self.is_ending => {
                     (self.is_ending, drain_end) = (false, None);
@@ -278,15 +299,20 @@ impl KeeperTask {
                 }
                 Action::Begin { epoch } => {
                     tracing::info!(lease = %self.gate.lease, %epoch, "this host holds the lease");
-                    self.gate.open(epoch, self.requests.fence(epoch));
+                    if self.others.begin(&self.gate, &self.identity, epoch) {
+                        self.opening = Some(epoch);
+                    } else {
+                        self.gate.open(epoch, self.requests.fence(epoch));
+                    }
                 }
                 Action::Drain => {
-                    self.is_ending = true;
+                    (self.is_ending, self.opening) = (true, None);
                     self.gate.drain();
                 }
                 Action::Abort => {
                     tracing::warn!(lease = %self.gate.lease, "this host has lost the lease");
-                    self.is_ending = true;
+                    (self.is_ending, self.opening) = (true, None);
+                    self.others.end();
                     self.gate.abort();
                 }
             }

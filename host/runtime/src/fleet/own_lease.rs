@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::Fleet;
 use super::gate::{GateChanges, ShardGate};
 use super::keeper::{Candidacy, KeptLease, LeaseKeeper};
+use super::other_fences::OtherStores;
 use crate::Stores;
 
 /// How long the work under the lease has to end before the lease is released. What has not ended is aborted: the next
@@ -44,7 +45,8 @@ impl OwnLease {
         let changes = GateChanges::default();
         let gate = Arc::new(ShardGate::new(lease, fleet, changes.clone()));
         let candidacy = Candidacy::Ranked { room, sharding: None };
-        let kept = KeptLease { identity, requests, gate, candidacy, drain_deadline: DRAIN_DEADLINE };
+        let others = OtherStores::default();
+        let kept = KeptLease { identity, requests, gate, candidacy, others, drain_deadline: DRAIN_DEADLINE };
         let keeper = fleet.keep_own(kept);
         Ok(Some(Self { keeper, changes, in_flight_max: times.in_flight_max }))
     }

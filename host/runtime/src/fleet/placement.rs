@@ -17,6 +17,7 @@ use super::Fleet;
 use super::gate::{GateChanges, GatePass, ShardGate};
 use super::keeper::{Candidacy, KeptLease, LeaseKeeper};
 use super::lease_room::LeaseRoom;
+use super::other_fences::OtherStores;
 use super::sharding::Sharding;
 use crate::Stores;
 
@@ -76,6 +77,8 @@ struct LeasedPlacement {
     fleet: Arc<Fleet>,
     stores: Stores,
     room: Arc<LeaseRoom>,
+    /// The other stores that its workers may write.
+    others: OtherStores,
     shards: Shards,
     /// By the number of the shard.
     gates: Vec<Arc<ShardGate>>,
@@ -133,7 +136,8 @@ impl Placement {
             let gates = shards.leases(controller).into_iter().map(gate).collect();
             let (fleet, stores) = (Arc::clone(fleet), stores.clone());
             let (keepers, sharding, end) = Default::default();
-            LeasedPlacement { fleet, stores, room, shards, gates, changes, keepers, sharding, end }
+            let others = OtherStores::besides(&room.store, &stores);
+            LeasedPlacement { fleet, stores, room, others, shards, gates, changes, keepers, sharding, end }
         });
         Self { leased }
     }
@@ -143,7 +147,8 @@ impl Placement {
     /// # Errors
     /// A name that the store cannot have.
     pub(crate) fn begin(&self, drain_deadline: Duration) -> homeostat_store::Result<()> {
-        let Some(LeasedPlacement { fleet, room, shards, gates, changes, keepers, sharding, end, .. }) = &self.leased
+        let Some(LeasedPlacement { fleet, room, others, shards, gates, changes, keepers, sharding, end, .. }) =
+            &self.leased
         else {
             return Ok(());
         };
@@ -151,8 +156,8 @@ impl Placement {
         let kept = |gate: &Arc<ShardGate>| {
             let requests = own.confirmed(room.leases.lease(&gate.lease, &fleet.identity, fleet.times.length)?);
             let candidacy = Candidacy::Ranked { room: Arc::clone(room), sharding: Some(Arc::clone(&own)) };
-            let (identity, gate) = (fleet.identity.clone(), Arc::clone(gate));
-            Ok(KeptLease { identity, requests, gate, candidacy, drain_deadline })
+            let (identity, gate, others) = (fleet.identity.clone(), Arc::clone(gate), others.clone());
+            Ok(KeptLease { identity, requests, gate, candidacy, others, drain_deadline })
         };
         let kept: Vec<_> = gates.iter().map(kept).collect::<homeostat_store::Result<_>>()?;
         *keepers.lock() = kept.into_iter().map(|lease| LeaseKeeper::start(fleet, lease)).collect();
@@ -307,10 +312,18 @@ impl Terms for Placement {
     fn term(&self, call: &Call, kind: Option<&Kind>) -> Result<WriteTerm, StoreError> {
         let Some(leased) = &self.leased else { return Ok(WriteTerm { fence: None, timeout: Duration::MAX }) };
         let timeout = leased.fleet.times.in_flight_max;
-        let fence = leased.gate_of_call(call).fence().map_err(|lost| StoreError::Unavailable(lost.to_string()))?;
-        // Another store numbers its terms in another way.
-        let is_here = |kind| leased.stores.name_of(kind).is_some_and(|store| store == leased.room.store);
-        Ok(WriteTerm { fence: fence.filter(|_| kind.is_some_and(is_here)), timeout })
+        let gate = leased.gate_of_call(call);
+        let own = gate.fence().map_err(|lost| StoreError::Unavailable(lost.to_string()))?;
+        let fence = match kind.and_then(|kind| leased.stores.name_of(kind)) {
+            Some(store) if store == leased.room.store => own,
+            // Another store numbers its terms in another way.
+            Some(store) if leased.others.has(&store) => {
+                gate.other_fence(&store).map_err(|why| StoreError::Unavailable(why.to_string()))?
+            }
+            // An effect outside of every store, or a store that no other host has.
+            _ => None,
+        };
+        Ok(WriteTerm { fence, timeout })
     }
 
     fn ended(&self, call: &Call, end: WriteEnd) {

@@ -26,6 +26,7 @@ use super::Fleet;
 use super::gate::{GateChanges, ShardGate};
 use super::keeper::{Candidacy, KeptLease, LeaseKeeper};
 use super::lease_room::LeaseRoom;
+use super::other_fences::OtherStores;
 
 /// The length in the record. Nobody waits for it.
 const RECORD_LENGTH: Duration = Duration::from_secs(1);
@@ -339,7 +340,8 @@ impl FormerLeases {
             None => Candidacy::Alone { delay: fleet.times.length, after: None },
             Some(first) => Candidacy::Alone { delay: Duration::ZERO, after: Some(Arc::clone(&first.gate)) },
         };
-        let lease = KeptLease { identity, requests, gate, candidacy, drain_deadline: Duration::ZERO };
+        let others = OtherStores::default();
+        let lease = KeptLease { identity, requests, gate, candidacy, others, drain_deadline: Duration::ZERO };
         self.keepers.push(LeaseKeeper::start(fleet, lease));
         Ok(())
     }

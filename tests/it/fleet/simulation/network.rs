@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use homeostat_fleet::{Answer, Epoch, Identity, LeaseName, Observation, Request as LeaseRequest};
 use homeostat_store::schema::Schemas;
 use homeostat_store::{
-    Changes, Error, Event, Fence, Key, Kind, LeaseRequests, LeaseStore, LeaseWatch, Page, Query, Request, Resource,
-    Result, Revision, Scope, Store, StoreStatus, Subscription, View, Watch, WriteResponse,
+    Changes, Error, Event, Fence, Key, Kind, LeaseRequests, LeaseStore, LeaseWatch, OtherTerm, Page, Query, Request,
+    Resource, Result, Revision, Scope, Store, StoreStatus, Subscription, View, Watch, WriteResponse,
 };
 use homeostat_testing::Dice;
 use parking_lot::Mutex;
@@ -216,6 +216,11 @@ impl LeaseStore for LinkedLeases {
         let (link, journal, name, identity) =
             (Arc::clone(&self.link), Arc::clone(&self.journal), name.clone(), identity.clone());
         Ok(Arc::new(LinkedLease { requests, link, journal, name, identity }))
+    }
+
+    async fn raise_fence(&self, term: &OtherTerm) -> Result<Option<Fence>> {
+        let (leases, term) = (Arc::clone(&self.leases), term.clone());
+        self.link.ask_within(async move { leases.raise_fence(&term).await }).await
     }
 
     async fn watch_leases(&self) -> Result<Box<dyn LeaseWatch>> {
