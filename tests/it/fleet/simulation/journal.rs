@@ -107,7 +107,7 @@ impl Journal {
         let (now, mut inner) = (self.now(), self.inner.lock());
         let inner = &mut *inner;
         let former = inner.terms.insert(lease.clone(), (host.clone(), epoch.0));
-        if lease.is_of_host() || lease.is_of_shards() {
+        if !lease.is_of_controller() {
             return;
         }
         inner.counts.terms += 1;
