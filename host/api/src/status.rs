@@ -212,7 +212,7 @@ impl From<homeostat_runtime::Error> for Failure {
             Error::NoRoom(_) | Error::TooManyControllers(_) => Self::too_many(1, message),
             Error::Stopping => Self::unavailable(message),
             Error::NoRevision { .. } => Self::not_found(message),
-            Error::ReservedKind(_) => Self::forbidden(message),
+            Error::ReservedKind(_) | Error::ReadOnlyKind(_) => Self::forbidden(message),
             Error::ManagedKindChanged { .. }
             | Error::PlacementChanged(_)
             | Error::NotHolder { .. }

@@ -82,12 +82,12 @@ impl Context {
     }
 
     /// Writes to the store. A write to a `CustomResourceDefinition` declares its kind, unless it writes the
-    /// status. A `Controller` is validated first. Only the host writes `KindDeclaration`s.
+    /// status. A `Controller` is validated first. Only the host writes `KindDeclaration`s and `Host`s.
     pub(crate) async fn submit(&self, request: Request) -> Result<WriteResponse, Error> {
         let write = &request.write;
         let kind = write.target()?.kind;
-        if kind.same_type(&host_kinds::declarations()) {
-            return Err(Error::ReservedKind(kind.to_string()));
+        if host_kinds::is_written_by_host_alone(&kind) {
+            return Err(Error::ReadOnlyKind(kind.to_string()));
         }
         if definitions::declares(write)? {
             return definitions::write(&*self.store, &self.kinds, request).await;

@@ -8,6 +8,7 @@ use homeostat_store::routes::RULES_MAX;
 use crate::controller_reconciler::{GONE_BYTES, GONE_MAX, REASON_BYTES_MAX};
 use crate::costs::{self, top_keys};
 use crate::feeders::{MAPPED_KEYS_MAX, UNDELIVERED_KEYS_MAX, WAITING_BYTES_MAX};
+use crate::fleet::HOSTS_MAX;
 use crate::shared_watches::{BYTES_MAX as SHARED_BYTES_MAX, EVENTS_MAX as SHARED_EVENTS_MAX};
 use crate::{CONTROLLERS_MAX, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX, events, follows, garbage, logs, rollout};
 
@@ -53,7 +54,7 @@ pub fn kept() -> Vec<Kept> {
     of_controllers.into_iter().chain(others).collect()
 }
 
-fn of_stores() -> [Kept; 3] {
+fn of_stores() -> [Kept; 4] {
     let counted = |kept: Kept, why| (kept.0, Memory::Counted(why));
     let written = "the operator writes them in one file";
     [
@@ -66,6 +67,14 @@ fn of_stores() -> [Kept; 3] {
                 "the garbage of the others stays, which a warning says",
             ),
             "each has one watch, and the queue of a native controller",
+        ),
+        counted(
+            count(
+                "hosts of a fleet that have a resource",
+                HOSTS_MAX,
+                "a host that is gone gives way, and a further one has none",
+            ),
+            "each renews a record in a shared store",
         ),
     ]
 }

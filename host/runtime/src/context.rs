@@ -65,6 +65,7 @@ impl Context {
             queue_error_bytes_max,
             controllers_max: _,
             collects_across_stores: _,
+            mirrors_hosts: _,
             fleet,
             seed,
         } = options;

@@ -88,9 +88,12 @@ pub enum Error {
         /// The kind of the key.
         asked: String,
     },
-    /// The kind is reserved: a component names it, or a client writes one that only the host writes.
+    /// The kind is reserved: a component names it, or a definition declares it.
     #[error("the kind {0} is reserved for the host")]
     ReservedKind(String),
+    /// A client writes a resource that only the host writes.
+    #[error("resources of the kind {0} can only be read: the host itself writes them")]
+    ReadOnlyKind(String),
     /// The controller has no revision to roll back to, or none with this number.
     #[error("controller `{controller}` has no {}", numbered(*.number))]
     NoRevision {

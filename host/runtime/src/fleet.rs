@@ -15,6 +15,7 @@ mod description;
 mod gate;
 mod keeper;
 mod lease_room;
+mod mirror;
 mod other_fences;
 mod own_lease;
 mod placement;
@@ -23,11 +24,11 @@ mod sharding;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use homeostat_fleet::{Identity, LeaseName, Times};
 use parking_lot::Mutex;
@@ -39,16 +40,22 @@ use gate::{GateChanges, ShardGate};
 pub use homeostat_fleet::LENGTH_MAX as LEASE_LENGTH_MAX;
 use keeper::{Candidacy, KeptLease, LeaseKeeper};
 use lease_room::LeaseRoom;
+use mirror::MirrorTrigger;
+pub(crate) use mirror::run as mirror;
 use other_fences::OtherStores;
 pub(crate) use own_lease::OwnLease;
 pub(crate) use placement::{GateEntry, Placement};
 pub use placement::{LeaseStatus, PlacementSpec};
+pub(crate) use roster::HOSTS_MAX;
 use roster::SharingHost;
 
 use crate::Stores;
 
 /// Returns the time of the machine, which goes on while it sleeps. Only differences count.
 pub type LeaseClock = Arc<dyn Fn() -> Duration + Send + Sync>;
+
+/// Returns the time of day, which only people read.
+pub type TimeOfDay = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
 /// The settings of a host in a fleet.
 #[derive(Clone)]
@@ -61,6 +68,8 @@ pub struct FleetOptions {
     pub description: HostDescription,
     /// The clock of its leases. Default: that of the machine.
     pub clock: LeaseClock,
+    /// The times in its `Host` resources. Default: that of the machine.
+    pub time_of_day: TimeOfDay,
 }
 
 impl FleetOptions {
@@ -73,7 +82,8 @@ impl FleetOptions {
         // A restart is another run, so another holder.
         let description = HostDescription::of_this(None);
         let clock: LeaseClock = Arc::new(boot_time);
-        Self { identity: new_identity(&name), times: Times::of_length(length), description, clock }
+        let (identity, times) = (new_identity(&name), Times::of_length(length));
+        Self { identity, times, description, clock, time_of_day: Arc::new(SystemTime::now) }
     }
 }
 
@@ -126,7 +136,9 @@ pub(crate) struct Fleet {
     pub(crate) identity: Identity,
     pub(crate) times: Times,
     pub(crate) clock: LeaseClock,
+    time_of_day: TimeOfDay,
     description: HostDescription,
+    mirror: MirrorTrigger,
     /// By the name of the store.
     rooms: Mutex<BTreeMap<Arc<str>, Arc<LeaseRoom>>>,
     /// The keepers of the leases of this host itself, and of its own controllers.
@@ -141,9 +153,10 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     pub(crate) fn new(options: FleetOptions) -> Self {
-        let FleetOptions { identity, times, description, clock } = options;
+        let FleetOptions { identity, times, description, clock, time_of_day } = options;
         let (rooms, own, drains, others, tasks, end) = Default::default();
-        Self { identity, times, description, clock, rooms, own, drains, others, tasks, end }
+        let mirror = MirrorTrigger::default();
+        Self { identity, times, description, mirror, clock, time_of_day, rooms, own, drains, others, tasks, end }
     }
 
     /// Starts to hold the lease of this host in a store, by which the others know it.
@@ -174,9 +187,14 @@ impl Fleet {
 
     /// Returns this host and those that share stores with it.
     pub(crate) fn status(&self) -> Vec<HostStatus> {
+        self.sharing_hosts().into_iter().map(|host| self.status_of(host)).collect()
+    }
+
+    /// Returns this host and those that share stores with it, by identity.
+    fn sharing_hosts(&self) -> Vec<SharingHost> {
         let is_draining = self.drains.load(Ordering::Relaxed);
         let (identity, description) = (self.identity.clone(), self.description.clone());
-        let own = SharingHost { identity, is_draining, leases: Vec::new(), description };
+        let own = SharingHost { identity, is_draining, leases: Vec::new(), description, renewed: None };
         let mut found = BTreeMap::from([(self.identity.clone(), own)]);
         let rooms = self.rooms.lock().values().cloned().collect::<Vec<_>>();
         for host in rooms.iter().flat_map(|room| room.hosts()) {
@@ -185,19 +203,30 @@ impl Fleet {
                 Entry::Occupied(mut entry) => entry.get_mut().merge(host),
             }
         }
-        found.into_values().map(|host| self.status_of(host)).collect()
+        found.into_values().collect()
+    }
+
+    /// Returns the names of the hosts that have released their own leases in a store.
+    fn released(&self) -> BTreeSet<String> {
+        let rooms = self.rooms.lock().values().cloned().collect::<Vec<_>>();
+        rooms.iter().flat_map(|room| room.released()).collect()
+    }
+
+    /// Returns the same as documents of the kind `Host`, as they are now.
+    pub(crate) fn documents(&self) -> Vec<serde_json::Value> {
+        mirror::documents(self)
     }
 
     fn status_of(&self, host: SharingHost) -> HostStatus {
-        let loads = host.leases.iter().filter_map(|(lease, millicores)| Some((lease.to_string(), (*millicores)?)));
+        let loads = host.leases.iter().filter_map(|lease| Some((lease.name.to_string(), lease.millicores?)));
         let lease_cpu_millicores: BTreeMap<_, _> = loads.collect();
         HostStatus {
             name: host.identity.host().to_owned(),
             is_this: host.identity == self.identity,
             identity: host.identity.to_string(),
             is_draining: host.is_draining,
-            leases: host.leases.iter().map(|(lease, _)| lease.to_string()).collect(),
-            cpu_millicores: lease_cpu_millicores.values().copied().reduce(u32::saturating_add),
+            leases: host.leases.iter().map(|lease| lease.name.to_string()).collect(),
+            cpu_millicores: host.millicores(),
             lease_cpu_millicores,
             description: host.description,
         }
@@ -210,6 +239,7 @@ impl Fleet {
         for room in rooms.values() {
             room.set_drains(drains);
         }
+        self.mirror.look_soon();
     }
 
     /// Gives the leases of this host itself and of its own controllers up. Those of guests are given up before.
@@ -235,7 +265,15 @@ impl Fleet {
         let part = stores.parts().into_iter().find(|part| part.name == *store)?;
         let (identity, clock) = (self.identity.clone(), Arc::clone(&self.clock));
         let (leases, weight) = (part.store.leases()?, self.description.weight());
-        let room = Arc::new(LeaseRoom::new(Arc::clone(store), leases, identity, self.times, clock, weight));
+        let room = Arc::new(LeaseRoom::new(
+            Arc::clone(store),
+            leases,
+            identity,
+            self.times,
+            clock,
+            weight,
+            self.mirror.clone(),
+        ));
         let (watched, end) = (Arc::clone(&room), self.end.clone());
         self.tasks.spawn(async move { end.run_until_cancelled(watched.run()).await });
         if let Err(error) = self.keep_host(&room) {

@@ -17,7 +17,7 @@ use crate::controller::{Controller, RemovalReport, SwapReport};
 use crate::controller_reconciler::{CompilationTracker, ControllerReconciler, SyncResults};
 use crate::feeders::Feeder;
 use crate::store_monitor::StoreMonitor;
-use crate::{Definition, Error, Options, Stores, Suspend, declarations, definitions, far_garbage, garbage};
+use crate::{Definition, Error, Options, Stores, Suspend, declarations, definitions, far_garbage, fleet, garbage};
 
 mod keys;
 mod queries;
@@ -84,7 +84,7 @@ impl Host {
     /// [`Error::Store`] when the definitions cannot be read, [`Error::Component`] when the HTTP client cannot
     /// be built.
     pub async fn start(options: Options) -> Result<Self, Error> {
-        let Options { controllers_max, collects_across_stores, .. } = options;
+        let Options { controllers_max, collects_across_stores, mirrors_hosts, .. } = options;
         let context = Arc::new(Context::new(options)?);
         context.declare_stored().await?;
         let inner = Inner {
@@ -111,6 +111,9 @@ impl Host {
             && collects_across_stores
         {
             host.spawn(far_garbage::run(Arc::clone(stores), context.kinds.clone(), end.clone()));
+        }
+        if mirrors_hosts {
+            host.spawn(fleet::mirror(Arc::clone(&context.fleet), context.store.clone(), end.clone()));
         }
         host.spawn(definitions::run(context.clone(), end.clone()));
         host.spawn(declarations::run(context.clone(), end.clone()));

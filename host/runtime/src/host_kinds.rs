@@ -1,4 +1,4 @@
-//! The kinds that configure the host: controllers, their revisions, and stored declarations of kinds.
+//! The host's own kinds: controllers, their revisions and stored declarations of kinds, which configure it, and hosts.
 
 use homeostat_store::Kind;
 
@@ -23,6 +23,9 @@ pub const REVISION_KIND: &str = "ControllerRevision";
 /// The name of the kind of stored declarations.
 pub(crate) const DECLARATION_KIND: &str = "KindDeclaration";
 
+/// The name of the kind of hosts.
+pub const HOST_KIND: &str = "Host";
+
 /// Returns the kind of controllers.
 pub(crate) fn controllers() -> Kind {
     of_host(KIND)
@@ -41,6 +44,16 @@ fn of_host(name: &str) -> Kind {
 /// Returns the kind of stored declarations.
 pub(crate) fn declarations() -> Kind {
     of_host(DECLARATION_KIND)
+}
+
+/// Returns the kind of hosts.
+pub(crate) fn hosts() -> Kind {
+    of_host(HOST_KIND)
+}
+
+/// Returns whether the host alone writes resources of a kind, in any version.
+pub(crate) fn is_written_by_host_alone(kind: &Kind) -> bool {
+    kind.same_type(&declarations()) || kind.same_type(&hosts())
 }
 
 /// Returns whether a kind, in any version, is reserved because it configures the host.

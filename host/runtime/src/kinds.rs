@@ -103,7 +103,7 @@ impl ComponentDeclaration {
 
 impl Kinds {
     /// Returns a registry of the built-in kinds: `Controller`, `ControllerRevision`,
-    /// `CustomResourceDefinition`, `Event`, `KindDeclaration` and `Namespace`.
+    /// `CustomResourceDefinition`, `Event`, `Host`, `KindDeclaration` and `Namespace`.
     ///
     /// `schemas` are those of the store; declared schemas are added to them.
     pub fn with_built_in(schemas: Schemas) -> Self {
@@ -112,6 +112,7 @@ impl Kinds {
             (host_kinds::controllers(), "controllers", false, Some(manifest::schema())),
             (host_kinds::revisions(), "controllerrevisions", false, Some(manifest::revision_schema())),
             (host_kinds::declarations(), "kinddeclarations", false, None),
+            (host_kinds::hosts(), "hosts", false, Some(manifest::host_schema())),
             (
                 Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
                 "customresourcedefinitions",

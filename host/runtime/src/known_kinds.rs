@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::Kinds;
 use crate::definitions;
-use crate::host_kinds::is_reserved;
+use crate::host_kinds::{is_reserved, is_written_by_host_alone};
 use crate::kinds::{kind_of, place};
 
 /// Admits only known kinds. Guests can name kinds that are declared and not reserved by the host. Namespaced
@@ -71,7 +71,7 @@ impl<E: Effects> KnownKinds<E> {
             Write::UpdateStatus { key, .. }
             | Write::PatchStatus { key, .. }
             | Write::Patch { key, .. }
-            | Write::Delete { key, .. } => self.key_fits(key),
+            | Write::Delete { key, .. } => self.key_fits(key).and_then(|()| writable(key.kind())),
         }
     }
 
@@ -79,6 +79,7 @@ impl<E: Effects> KnownKinds<E> {
         let invalid = |error: crate::Error| StoreError::Invalid(error.to_string());
         let kind = kind_of(document).map_err(invalid)?;
         not_of_host(&kind)?;
+        writable(&kind)?;
         let info = self.kinds.stored(&kind).ok_or_else(|| self.unknown(&kind))?;
         place(document, &info).map_err(invalid)?;
         Ok(kind)
@@ -90,6 +91,15 @@ impl<E: Effects> KnownKinds<E> {
 fn not_of_host(kind: &Kind) -> Result<(), StoreError> {
     if is_reserved(kind) {
         Err(StoreError::Forbidden(format!("the kind {kind} is reserved for the host, and no grant covers it")))
+    } else {
+        Ok(())
+    }
+}
+
+/// Refuses writes of the kinds that a guest may read, and that the host alone writes.
+fn writable(kind: &Kind) -> Result<(), StoreError> {
+    if is_written_by_host_alone(kind) {
+        Err(StoreError::Forbidden(crate::Error::ReadOnlyKind(kind.to_string()).to_string()))
     } else {
         Ok(())
     }

@@ -16,6 +16,7 @@ mod admission;
 pub mod bounds;
 mod clock;
 mod code;
+mod conditions;
 mod context;
 mod controller;
 pub mod controller_reconciler;
@@ -69,7 +70,8 @@ pub use error::Error;
 pub use events::EventLog;
 pub use feeders::{Feeder, FeederError, Intake, IntakeError};
 pub use fleet::{
-    FleetOptions, HostDescription, HostStatus, LEASE_LENGTH_MAX, LeaseClock, LeaseStatus, PlacementSpec, is_host_name,
+    FleetOptions, HostDescription, HostStatus, LEASE_LENGTH_MAX, LeaseClock, LeaseStatus, PlacementSpec, TimeOfDay,
+    is_host_name,
 };
 pub use homeostat_workqueue::{Ages, Counters, KeyCounts, Priority};
 pub use host::{Host, KeyVerb, Put, ShutdownReport};

@@ -17,12 +17,12 @@ mod placement;
 mod rollout;
 mod schema;
 
-pub use crate::host_kinds::{API_VERSION, GROUP, HIDDEN, KIND, PLURAL};
+pub use crate::host_kinds::{API_VERSION, GROUP, HIDDEN, HOST_KIND, KIND, PLURAL};
 pub use crate::quantity::{Bytes, Span, written};
 pub use limits::{LIMIT_BOUNDS, LimitBounds, LimitsWritten};
 pub use placement::{PlacementWritten, ShardsWritten};
 pub use rollout::{DifferencesWritten, GateWritten, RolloutWritten, SelectorWritten, ShadowWritten, Strategy};
-pub(crate) use schema::{revision_schema, schema};
+pub(crate) use schema::{host_schema, revision_schema, schema};
 
 /// Maximum characters of an artifact reference.
 const REFERENCE_CHARS_MAX: usize = 512;

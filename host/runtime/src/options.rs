@@ -41,6 +41,9 @@ pub struct Options {
     /// Deletes the dependents of owners that lived in another store and are gone. Only the store in which an owner
     /// was named, with the content that it had then, can say that it is gone. Default: `false`.
     pub collects_across_stores: bool,
+    /// Keeps a `Host` resource in the host's own store for this host and for each one that shares stores with it, as this
+    /// host knows them. Default: `false`.
+    pub mirrors_hosts: bool,
     /// The host's part in a fleet of hosts that share stores. Default: a name made from that of the machine, and the times
     /// of client-go.
     pub fleet: FleetOptions,
@@ -67,6 +70,7 @@ impl Options {
             queue_error_bytes_max: QUEUE_ERROR_BYTES_MAX,
             controllers_max: CONTROLLERS_MAX,
             collects_across_stores: false,
+            mirrors_hosts: false,
             fleet: FleetOptions::default(),
             seed: None,
         }

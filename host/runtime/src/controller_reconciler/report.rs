@@ -9,6 +9,7 @@ use homeostat_store::{Precondition, Resource, Store, Write};
 use serde_json::{Map, Value, json};
 
 use super::sync_results::SyncOutcome;
+use crate::conditions::{Condition, dated, known};
 use crate::rollout::{RolloutPhase, RolloutStatus, Share};
 use crate::stores::StoresReadiness;
 use crate::{ControllerState, ControllerStatus, SwapRecord};
@@ -33,9 +34,6 @@ pub(super) struct StatusInputs<'f> {
     /// Whether its stores can be used; `None` if nothing runs, or if the host has one store.
     pub(super) stores: Option<StoresReadiness>,
 }
-
-/// One condition: type, status, reason and message.
-type Condition = (&'static str, bool, &'static str, String);
 
 /// Returns the new status. Unchanged conditions keep their transition times.
 pub(super) fn status(before: &Value, facts: &StatusInputs<'_>, now: &str) -> Value {
@@ -165,19 +163,6 @@ fn stores_ready(facts: &StatusInputs<'_>) -> Option<Condition> {
         StoresReadiness::Ready => ("StoresReady", true, "StoresReady", String::new()),
         StoresReadiness::Waiting { reason, message } => ("StoresReady", false, reason, message),
     })
-}
-
-/// Returns a condition in Kubernetes' form, with its last transition time.
-fn dated(before: &Value, (name, holds, reason, message): Condition, now: &str) -> Value {
-    let status = if holds { "True" } else { "False" };
-    let known = known(before, name).filter(|known| known["status"] == status);
-    let since = known.and_then(|known| known["lastTransitionTime"].as_str()).unwrap_or(now);
-    json!({ "type": name, "status": status, "reason": reason, "message": message, "lastTransitionTime": since })
-}
-
-/// Returns the previous condition of this type.
-fn known<'s>(before: &'s Value, name: &str) -> Option<&'s Value> {
-    before["conditions"].as_array().into_iter().flatten().find(|known| known["type"] == name)
 }
 
 /// Writes the status of this revision of the resource. Returns the new resource.

@@ -259,7 +259,7 @@ async fn only_the_host_writes_declarations() {
     let deletion = Write::Delete { key: key.clone(), precondition, propagation };
     let creation = Write::Create { document: store.get(&key).await.unwrap().document().clone() };
     for write in [deletion, creation] {
-        assert!(matches!(context.submit(write.into()).await, Err(Error::ReservedKind(_))));
+        assert!(matches!(context.submit(write.into()).await, Err(Error::ReadOnlyKind(_))));
     }
     assert!(host_kinds::is_reserved(&host_kinds::declarations()), "no grant covers it");
     let refused = check_owner(&managing(KindDeclaration { kind: host_kinds::declarations(), ..sites("v1") }));

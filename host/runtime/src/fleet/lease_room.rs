@@ -13,6 +13,7 @@ use tokio::time;
 
 use super::LeaseClock;
 use super::description::HostDescription;
+use super::mirror::MirrorTrigger;
 use super::roster::{self, Roster, SharingHost};
 
 /// The wait before the stream is opened again. Meanwhile each keeper reads its own record.
@@ -30,6 +31,7 @@ pub(super) struct LeaseRoom {
     state: Mutex<RoomState>,
     /// Notified when a keeper was added.
     added: Notify,
+    mirror: MirrorTrigger,
 }
 
 /// The state of a lease, for people.
@@ -68,10 +70,11 @@ impl LeaseRoom {
         times: Times,
         clock: LeaseClock,
         weight: u32,
+        mirror: MirrorTrigger,
     ) -> Self {
         let roster = Roster::new(&times, weight);
         let state = RoomState { keepers: BTreeMap::new(), roster, drains: false, watch_error: None };
-        Self { store, leases, identity, times, clock, state: Mutex::new(state), added: Notify::new() }
+        Self { store, leases, identity, times, clock, state: Mutex::new(state), added: Notify::new(), mirror }
     }
 
     /// Sends the records of a lease to its keeper.
@@ -135,15 +138,22 @@ impl LeaseRoom {
         // Of its own leases this host knows more than their records.
         let is_held =
             |(name, keeper): &(&LeaseName, &KeeperEntry)| name.is_of_controller() && keeper.seen.lock().is_held;
-        let own = state.keepers.iter().filter(is_held).map(|(name, _)| (name.clone(), state.roster.millicores(name)));
+        let own = state.keepers.iter().filter(is_held).map(|(name, _)| state.roster.held(name, &self.identity));
+        let told = state.roster.hosts(now);
         let this = SharingHost {
             identity: self.identity.clone(),
             is_draining: state.drains,
             leases: own.collect(),
             description: HostDescription::default(),
+            renewed: told.iter().find(|host| host.identity == self.identity).and_then(|host| host.renewed),
         };
-        let others = state.roster.hosts(now).into_iter().filter(|host| host.identity != self.identity);
+        let others = told.into_iter().filter(|host| host.identity != self.identity);
         std::iter::once(this).chain(others).collect()
+    }
+
+    /// Returns the names of the hosts that have released their own leases.
+    pub(super) fn released(&self) -> Vec<String> {
+        self.state.lock().roster.released().map(str::to_owned).collect()
     }
 
     /// Passes the records of all leases to their keepers, and moves leases. Never returns.
@@ -218,6 +228,8 @@ impl LeaseRoom {
         loop {
             ticks.tick().await;
             self.send_candidacies();
+            // A lease that runs out is no event.
+            self.mirror.look_soon();
             let planned = {
                 let mut state = self.state.lock();
                 let planned = state.roster.next_move((self.clock)(), &self.identity);

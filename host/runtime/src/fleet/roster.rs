@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use homeostat_fleet::{
-    Balancer, Identity, LeaseName, Member, Move, Observation, Placement, Times, Version, ranking, receiver,
+    Balancer, Epoch, Identity, LeaseName, Member, Move, Observation, Placement, Times, Version, ranking, receiver,
 };
 
 use super::declines::Declines;
 use super::description::{HostDescription, LeaseDescription};
 
 /// Hosts at most; further ones are not counted.
-const HOSTS_MAX: usize = 1024;
+pub(crate) const HOSTS_MAX: usize = 1024;
 
 /// The records of one store.
 #[derive(Debug)]
@@ -36,16 +36,34 @@ pub(super) struct SharingHost {
     pub(super) identity: Identity,
     /// Whether it gives its leases away.
     pub(super) is_draining: bool,
-    /// Each with the processor time of its keys in thousandths of a core, if somebody has measured it.
-    pub(super) leases: Vec<(LeaseName, Option<u32>)>,
+    pub(super) leases: Vec<HeldLease>,
     pub(super) description: HostDescription,
+    /// When this host saw its last renewal; `None` if it has seen none.
+    pub(super) renewed: Option<Duration>,
+}
+
+/// A lease that a host holds.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct HeldLease {
+    pub(super) name: LeaseName,
+    /// The processor time of its keys in thousandths of a core, if somebody has measured it.
+    pub(super) millicores: Option<u32>,
+    /// The term, and when this host saw it first. `None` before this host has seen a record of it.
+    pub(super) term: Option<(Epoch, Duration)>,
 }
 
 impl SharingHost {
+    /// Returns the processor time of the keys of its leases in thousandths of a core, of those that somebody has
+    /// measured.
+    pub(super) fn millicores(&self) -> Option<u32> {
+        self.leases.iter().filter_map(|lease| lease.millicores).reduce(u32::saturating_add)
+    }
+
     /// Adds what another store tells of the same host.
     pub(super) fn merge(&mut self, other: SharingHost) {
         self.is_draining |= other.is_draining;
         self.leases.extend(other.leases);
+        self.renewed = self.renewed.max(other.renewed);
         if self.description == HostDescription::default() {
             self.description = other.description;
         }
@@ -70,6 +88,9 @@ struct SeenRecord {
     length: Duration,
     /// When this host saw this version first.
     since: Duration,
+    epoch: Epoch,
+    /// When this host saw the holder in this term first.
+    held_since: Duration,
     description: HostDescription,
 }
 
@@ -102,6 +123,10 @@ impl Roster {
 
     /// Takes a record that the store showed.
     pub(super) fn observe(&mut self, now: Duration, lease: &LeaseName, observation: &Observation) {
+        let known = match lease.is_of_host() {
+            true => self.hosts.get(lease),
+            false => self.placed.get(lease).and_then(|known| known.record.as_ref()),
+        };
         let seen = match observation {
             Observation::Absent { .. } => None,
             Observation::Present(record) => Some(SeenRecord {
@@ -110,6 +135,10 @@ impl Roster {
                 offered: record.preferred_holder.clone().filter(|_| record.holder.is_none()),
                 length: record.length,
                 since: now,
+                epoch: record.epoch,
+                held_since: known
+                    .filter(|known| known.holder == record.holder && known.epoch == record.epoch)
+                    .map_or(now, |known| known.held_since),
                 description: HostDescription::read(record.description.as_deref().filter(|_| lease.is_of_host())),
             }),
         };
@@ -153,12 +182,28 @@ impl Roster {
     /// Returns the hosts that renew their leases.
     pub(super) fn members(&self, now: Duration) -> Vec<Member> {
         let live = self.live_hosts(now);
-        live.map(|(identity, description)| Member { identity: identity.clone(), weight: description.weight() })
-            .collect()
+        live.map(|(identity, seen)| Member { identity: identity.clone(), weight: seen.description.weight() }).collect()
     }
 
-    fn live_hosts(&self, now: Duration) -> impl Iterator<Item = (&Identity, &HostDescription)> {
-        self.hosts.values().filter_map(move |seen| Some((seen.live_holder(now)?, &seen.description)))
+    fn live_hosts(&self, now: Duration) -> impl Iterator<Item = (&Identity, &SeenRecord)> {
+        self.hosts.values().filter_map(move |seen| Some((seen.live_holder(now)?, seen)))
+    }
+
+    /// Returns the names of the hosts that have released their own leases.
+    pub(super) fn released(&self) -> impl Iterator<Item = &str> {
+        self.hosts.iter().filter(|(_, seen)| seen.holder.is_none()).map(|(lease, _)| lease.owner())
+    }
+
+    /// Returns a lease that a run of a host holds, with what the records tell of it.
+    pub(super) fn held(&self, lease: &LeaseName, run: &Identity) -> HeldLease {
+        let seen = self.placed.get(lease);
+        let record = seen.and_then(|seen| seen.record.as_ref());
+        let is_its = |record: &&SeenRecord| record.holder.as_ref().is_some_and(|holder| holder.run() == *run);
+        HeldLease {
+            name: lease.clone(),
+            millicores: seen.and_then(|seen| seen.millicores),
+            term: record.filter(is_its).map(|record| (record.epoch, record.held_since)),
+        }
     }
 
     /// Returns the processor time of the keys of a lease, as its records tell it: thousandths of a core. `None` if
@@ -186,14 +231,20 @@ impl Roster {
             is_draining,
             leases: Vec::new(),
             description,
+            renewed: None,
         };
-        for (identity, description) in self.live_hosts(now) {
-            found.insert(identity.clone(), host(identity, false, description.clone()));
+        for (identity, seen) in self.live_hosts(now) {
+            let found =
+                found.entry(identity.clone()).or_insert_with(|| host(identity, false, seen.description.clone()));
+            found.renewed = Some(seen.since);
         }
-        for Placement { lease, holder, cost } in self.placed(now) {
-            let Some(identity) = holder.map(|holder| holder.run()) else { continue };
+        for (lease, seen) in &self.placed {
+            let Some(record) = seen.record.as_ref() else { continue };
+            let Some(identity) = record.live_holder(now).map(Identity::run) else { continue };
             let draining = || host(&identity, true, HostDescription::default());
-            found.entry(identity.clone()).or_insert_with(draining).leases.push((lease, cost));
+            let found = found.entry(identity.clone()).or_insert_with(draining);
+            found.leases.push(self.held(lease, &identity));
+            found.renewed = found.renewed.max(Some(record.since));
         }
         found.into_values().collect()
     }

@@ -1,7 +1,7 @@
 //! Several hosts of one process over the leases of one store, in virtual time.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use homeostat_component::layers::{Terms, WriteEnd};
 use homeostat_component::{Call, EntryPoint, StoreError};
@@ -46,30 +46,36 @@ fn by_namespace(count: u32) -> Shards {
 }
 
 /// A host with the controller `web`.
-struct TestHost {
-    fleet: Arc<Fleet>,
-    placement: Placement,
+pub(super) struct TestHost {
+    pub(super) fleet: Arc<Fleet>,
+    pub(super) placement: Placement,
 }
 
 /// The store of all hosts of a test, and their leases.
-struct Shared {
+pub(super) struct Shared {
     stores: Stores,
-    leases: MemoryLeases,
+    pub(super) leases: MemoryLeases,
     start: Instant,
 }
 
 impl Shared {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let (bus, leases) = (FaultyStore::over(memory_store()), MemoryLeases::default());
         bus.share(Arc::new(leases.clone()));
         Self { stores: two(memory_store(), bus), leases, start: Instant::now() }
     }
 
-    fn host(&self, name: &str, spec: PlacementSpec) -> TestHost {
+    /// Returns the fleet of a host that has no controller.
+    pub(super) fn fleet(&self, name: &str) -> Arc<Fleet> {
         let start = self.start;
         let clock = Arc::new(move || start.elapsed());
+        let time_of_day = Arc::new(move || SystemTime::UNIX_EPOCH + start.elapsed());
         let options = FleetOptions::new(Some(name), FleetOptions::LENGTH_DEFAULT);
-        let fleet = Arc::new(Fleet::new(FleetOptions { clock, ..options }));
+        Arc::new(Fleet::new(FleetOptions { clock, time_of_day, ..options }))
+    }
+
+    pub(super) fn host(&self, name: &str, spec: PlacementSpec) -> TestHost {
+        let fleet = self.fleet(name);
         let placement = Placement::new(&fleet, &self.stores, "web", &kind(), spec);
         placement.begin(DRAIN).unwrap();
         TestHost { fleet, placement }
@@ -77,7 +83,7 @@ impl Shared {
 }
 
 impl TestHost {
-    async fn holds(&self) {
+    pub(super) async fn holds(&self) {
         soon(self.placement.wait_until_held()).await;
     }
 

@@ -18,6 +18,12 @@ impl Host {
         self.inner.context.fleet.status()
     }
 
+    /// Returns the same as documents of the kind `Host`, as they are at this moment. The stored ones follow within a few
+    /// seconds.
+    pub fn host_documents(&self) -> Vec<serde_json::Value> {
+        self.inner.context.fleet.documents()
+    }
+
     /// Gives all leases of this host away, so that other hosts work on its controllers, and takes no other one. With
     /// `false` the host takes leases again. A restart ends it too.
     pub fn set_drains(&self, drains: bool) {

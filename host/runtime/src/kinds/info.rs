@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::Error;
 #[cfg(doc)]
 use crate::Kinds;
+use crate::host_kinds::is_written_by_host_alone;
 
 /// Short names of well-known kinds, if no declaration gives any.
 const SHORT_NAMES: [(&str, &str, &str); 10] = [
@@ -244,6 +245,11 @@ impl KindInfo {
     /// Returns the same declaration at another revision.
     pub(crate) fn said_at(self, revision: Revision) -> Self {
         Self { written: revision, ..self }
+    }
+
+    /// Returns whether the host alone writes resources of the kind.
+    pub fn is_read_only(&self) -> bool {
+        is_written_by_host_alone(&self.kind)
     }
 
     /// Returns whether a `CustomResourceDefinition` declares the kind. Then its schema overrides those of

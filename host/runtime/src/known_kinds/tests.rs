@@ -86,6 +86,28 @@ async fn a_guest_can_neither_read_nor_write_controllers() {
     }
 }
 
+#[tokio::test]
+async fn a_guest_can_read_hosts_and_not_write_them() {
+    let key = Key::new(Kind::new("homeostat.dev", "v1alpha1", "Host"), "", "a");
+    let get = Effect::Get { key: key.clone(), view: View::Whole, live: false };
+    assert_eq!(perform(get.clone()).await, (Answer::Unit, Some(get)));
+    let document = json!({"apiVersion": "homeostat.dev/v1alpha1", "kind": "Host", "metadata": {"name": "a"}});
+    let precondition = homeostat_store::Precondition::default();
+    let propagation = homeostat_store::Propagation::Background;
+    for write in [
+        create(document),
+        Effect::Write(Write::UpdateStatus { key: key.clone(), status: json!({}), precondition: precondition.clone() }),
+        Effect::Write(Write::Delete { key, precondition, propagation }),
+    ] {
+        let (answer, reached) = perform(write).await;
+        assert!(
+            matches!(&answer, Answer::Written(Err(StoreError::Forbidden(text))) if text.contains("only be read")),
+            "{answer:?}"
+        );
+        assert_eq!(reached, None);
+    }
+}
+
 /// A guest that takes `not-found` for a deleted resource would clean up after one that never existed.
 #[tokio::test]
 async fn a_key_with_the_scope_of_another_kind_is_invalid_and_not_absent() {

@@ -1,6 +1,6 @@
-//! The OpenAPI schema of controllers, for `kubectl explain` and editors.
+//! The OpenAPI schemas of the host's own kinds, for `kubectl explain` and editors.
 //!
-//! It documents fields but validates nothing: [`Spec::check`](super::Spec::check) does that.
+//! They document fields but validate nothing: [`Spec::check`](super::Spec::check) does that for controllers.
 
 use serde_json::{Map, Value, json};
 
@@ -35,6 +35,45 @@ pub(crate) fn revision_schema() -> Value {
             ),
         )],
     )
+}
+
+/// Returns the schema of a `Host`, in OpenAPI v3.
+pub(crate) fn host_schema() -> Value {
+    let lease = object(
+        "A lease",
+        [
+            ("name", text("The controller, and the number of the shard if it has several")),
+            ("epoch", number("The number of the term of the holder")),
+            ("since", text("When the host that shows this saw the term first")),
+        ],
+    );
+    let condition = object(
+        "A condition",
+        [
+            ("type", text("Ready: whether the host renews a lease")),
+            ("status", text("True or False")),
+            ("reason", text("Active, Draining, LeaseReleased or LeaseExpired")),
+            ("message", text("The reason in words")),
+            ("lastTransitionTime", text("When the status changed last")),
+        ],
+    );
+    let status = object(
+        "What the host that shows this knows of it",
+        [
+            ("identity", text("The name of its present run, or of the last one")),
+            ("isThis", flag("Whether it is the host that shows this")),
+            ("state", text("Active, Draining or Gone")),
+            ("version", text("The version of the program")),
+            ("address", text("Where it serves the API")),
+            ("processors", number("The processors that it may use")),
+            ("load", text("The processor time of the keys of its leases over about the last minute, in cores")),
+            ("leases", list("The leases that it holds, at most 256 of them", lease)),
+            ("leaseCount", number("The number of leases that it holds")),
+            ("heartbeat", text("When its last renewal was seen; written once a minute at most")),
+            ("conditions", list("Ready", condition)),
+        ],
+    );
+    object("A host, as its leases tell the host that shows this", [("status", status)])
 }
 
 fn spec() -> Value {
@@ -305,5 +344,6 @@ mod tests {
         same_names("spec", &json!(full), &spec());
         Schema::parse(&schema()).unwrap();
         Schema::parse(&revision_schema()).unwrap();
+        Schema::parse(&host_schema()).unwrap();
     }
 }

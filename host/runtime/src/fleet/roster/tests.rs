@@ -199,3 +199,28 @@ fn hosts_without_end_are_not_remembered() {
     }
     assert_eq!(roster.hosts.len(), HOSTS_MAX);
 }
+
+#[test]
+fn a_term_began_when_its_first_record_was_seen() {
+    let (mut roster, now) = (roster(Duration::ZERO), Duration::from_secs(9));
+    let a = Identity::new("a_1");
+    assert_eq!(roster.held(&shard(0), &a).term, Some((Epoch(10), Duration::ZERO)));
+    let Observation::Present(record) = held(11, "a_1") else { unreachable!() };
+    let renewed = Record { epoch: Epoch(10), ..record };
+    roster.observe(now, &shard(0), &Observation::Present(renewed));
+    assert_eq!(roster.held(&shard(0), &a).term, Some((Epoch(10), Duration::ZERO)));
+    let told = roster.hosts(now).into_iter().find(|host| host.identity == a).unwrap();
+    assert_eq!((told.renewed, told.leases.len()), (Some(now), 4));
+    roster.observe(now, &shard(0), &held(12, "b_1"));
+    assert_eq!(roster.held(&shard(0), &Identity::new("b_1")).term, Some((Epoch(12), now)));
+    assert_eq!(roster.held(&shard(0), &a).term, None);
+}
+
+#[test]
+fn a_host_without_a_lease_of_its_own_has_released_it() {
+    let mut roster = roster(Duration::ZERO);
+    assert_eq!(roster.released().count(), 0);
+    let Observation::Present(record) = held(20, "a_1") else { unreachable!() };
+    roster.observe(Duration::ZERO, &LeaseName::of_host("a"), &Observation::Present(Record { holder: None, ..record }));
+    assert_eq!(Vec::from_iter(roster.released()), ["a"]);
+}
