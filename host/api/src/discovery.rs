@@ -16,6 +16,9 @@ use crate::status::Failure;
 /// The verbs of every stored kind.
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
+/// The verbs of a kind that clients cannot write.
+const READ_VERBS: [&str; 3] = ["get", "list", "watch"];
+
 /// The verbs of a subresource.
 const PART_VERBS: [&str; 3] = ["get", "patch", "update"];
 
@@ -129,7 +132,8 @@ fn group_document(name: &str, versions: BTreeSet<VersionRank<'_>>) -> Value {
 pub(crate) fn verbs(info: &KindInfo) -> &'static [&'static str] {
     let group = info.kind.group.as_str();
     match info.plural.as_str() {
-        events::PLURAL if group.is_empty() => &["get", "list", "watch"],
+        events::PLURAL if group.is_empty() => &READ_VERBS,
+        _ if info.is_read_only() => &READ_VERBS,
         _ => &VERBS,
     }
 }

@@ -389,6 +389,7 @@ fn host_options(args: &HostArgs, options: Options, metrics: &Metrics, screen: &S
         queue_error_bytes_max,
         controllers_max,
         collects_across_stores: true,
+        mirrors_hosts: true,
         ..options
     };
     if let Some(folder) = &args.secrets {

@@ -155,6 +155,31 @@ pub(super) fn controller_leases(document: &Value) -> Value {
     if leases.is_empty() { "<none>".into() } else { format!("{held}/{}", leases.len()).into() }
 }
 
+/// Returns the text, or `-` if it is empty.
+pub(super) fn or_dash(text: &str) -> Value {
+    if text.is_empty() { "-".into() } else { text.into() }
+}
+
+/// Returns whether a host is the one that shows it: `yes` or `-`.
+pub(super) fn host_is_this(document: &Value) -> Value {
+    let is_this = document.pointer("/status/isThis").is_some_and(|is_this| *is_this == true);
+    or_dash(if is_this { "yes" } else { "" })
+}
+
+/// Returns the names of the leases of a host: `web/0-of-2,web/1-of-2`. The number of those that are not listed follows:
+/// `+12`.
+pub(super) fn host_leases(document: &Value) -> Value {
+    let names: Vec<&str> = elements(document, "/status/leases").filter_map(|lease| lease["name"].as_str()).collect();
+    let further = number(document, "/status/leaseCount").saturating_sub(names.len() as u64);
+    let further = (further > 0).then(|| format!("+{further}"));
+    or_dash(&names.into_iter().chain(further.as_deref()).collect::<Vec<_>>().join(","))
+}
+
+/// Returns the number of processors of a host, or `-` if it does not tell it.
+pub(super) fn host_processors(document: &Value) -> Value {
+    document.pointer("/status/processors").map_or_else(|| or_dash(""), |count| count.to_string().into())
+}
+
 /// Returns the message of a controller, or the reason why its definition is not loaded.
 pub(super) fn controller_message(document: &Value) -> Value {
     match text(document, "/status/message") {

@@ -22,6 +22,7 @@ pub(super) fn of(info: &KindInfo) -> Vec<TableColumn> {
         ("", "Event") => return event(),
         (manifest::GROUP, manifest::KIND) => controller(),
         (manifest::GROUP, "ControllerRevision") => controller_revision(),
+        (manifest::GROUP, manifest::HOST_KIND) => host(),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(),
         _ => general(info),
     };
@@ -115,6 +116,20 @@ fn controller_revision() -> Vec<TableColumn> {
     ]
 }
 
+/// Returns the columns of hosts, which `homeostat hosts` shows too.
+fn host() -> Vec<TableColumn> {
+    vec![
+        column("This", "string", computed(cells::host_is_this)),
+        column("State", "string", text_or_dash("/status/state")),
+        column("Version", "string", text_or_dash("/status/version")),
+        column("Leases", "string", computed(cells::host_leases)),
+        wide("Address", "string", text_or_dash("/status/address")),
+        wide("Processors", "string", computed(cells::host_processors)),
+        wide("Load", "string", text_or_dash("/status/load")),
+        wide("Identity", "string", text_or_dash("/status/identity")),
+    ]
+}
+
 fn definition() -> Vec<TableColumn> {
     vec![
         column("Kind", "string", at("/spec/names/kind")),
@@ -181,6 +196,10 @@ fn at(pointer: &'static str) -> Cell {
 
 fn text_or_none(pointer: &'static str) -> Cell {
     computed(move |document| cells::or_none(cells::text(document, pointer)))
+}
+
+fn text_or_dash(pointer: &'static str) -> Cell {
+    computed(move |document| cells::or_dash(cells::text(document, pointer)))
 }
 
 fn count(pointer: &'static str) -> Cell {

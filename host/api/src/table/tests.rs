@@ -246,3 +246,30 @@ fn a_cell_borrows_the_field_that_its_column_names() {
     assert!(matches!(&row.cells[1], Cow::Borrowed(cell) if std::ptr::eq(*cell, &document["spec"])));
     assert!(matches!(&row.object, Some(RowObject::Whole(whole)) if std::ptr::eq(*whole, &document)));
 }
+
+#[test]
+fn a_row_of_a_host_has_its_leases_and_what_it_tells() {
+    let table = table("homeostat.dev", "Host", None);
+    let names = [json!({"name": "web/0-of-2", "epoch": 7}), json!({"name": "web/1-of-2"})];
+    let host = json!({"metadata": {"name": "a"}, "status": {
+        "identity": "a_1", "isThis": true, "state": "Active", "version": "0.1.0", "address": "10.0.0.1:8081",
+        "processors": 8, "load": "1.35", "leases": names, "leaseCount": 2,
+    }});
+    let narrow = [("Name", "a"), ("This", "yes"), ("State", "Active"), ("Version", "0.1.0")];
+    let narrow = narrow.map(|(name, cell)| (name, text(cell)));
+    let leases = ("Leases", text("web/0-of-2,web/1-of-2"));
+    assert_eq!(cells(&table, &host, false), owned(&[&narrow[..], &[leases]].concat()));
+    let wide = [("Address", "10.0.0.1:8081"), ("Processors", "8"), ("Load", "1.35"), ("Identity", "a_1")];
+    assert_eq!(cells(&table, &host, true)[5..], owned(&wide.map(|(name, cell)| (name, text(cell)))));
+    let silent = json!({"metadata": {"name": "b"}, "status": {"state": "Gone", "leases": [], "isThis": false}});
+    let shown: Vec<Value> = cells(&table, &silent, true).into_iter().map(|(_, cell)| cell).collect();
+    assert_eq!(shown, ["b", "-", "Gone", "-", "-", "-", "-", "-", "-"].map(text));
+}
+
+#[test]
+fn a_row_of_a_host_says_how_many_leases_are_not_listed() {
+    let leases: Vec<Value> = (0..256).map(|number| json!({"name": format!("web/{number}-of-300")})).collect();
+    let host = json!({"metadata": {"name": "a"}, "status": {"leases": leases, "leaseCount": 300}});
+    let shown = cell(&table("homeostat.dev", "Host", None), &host, "Leases");
+    assert!(shown.as_str().unwrap().ends_with("web/255-of-300,+44"), "{shown}");
+}

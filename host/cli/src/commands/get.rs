@@ -301,6 +301,17 @@ impl Get<'_> {
     }
 }
 
+/// Returns the text of a table of the host, with plain names.
+///
+/// # Errors
+/// When the answer is no table.
+pub(super) fn table_text(table: &Value, is_wide: bool) -> anyhow::Result<String> {
+    let columns = rows::columns(table)?.unwrap_or_default();
+    let mut rows = Rows::new(Layout { is_wide, has_namespace: false, kind: None }, columns);
+    table["rows"].as_array().into_iter().flatten().for_each(|row| rows.add(row));
+    Ok(rows.take())
+}
+
 fn name_line(known: &ApiResource, item: &Value) -> String {
     format!("{}\n", known.qualified_name(document::text(item, "/metadata/name")))
 }

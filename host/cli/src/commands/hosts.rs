@@ -10,17 +10,19 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::time;
 
-use crate::client::Client;
+use super::get;
+use crate::client::{Client, ResourceFormat};
 use crate::document::text;
 use crate::exit;
 use crate::global::{Format, Global};
-use crate::output::{self, table::Table};
+use crate::output;
 
 /// List the hosts that share stores with this one, with the leases that they hold
 ///
 /// A controller whose kind lives in a store that several hosts share works on the host that holds its lease. With
 /// shards it has one lease for each of them, as `web/3-of-8`. Leases are shown for the controllers of this host. A
-/// host that was killed is listed until its leases have run out.
+/// host that was killed is listed until its leases have run out. `homeostat get hosts` shows the same as resources,
+/// which can be watched, and hosts that are gone for an hour.
 ///
 /// With `-o wide`, LOAD is the processor time of the keys of these leases over about the last minute, in cores.
 #[derive(clap::Args, Clone, Debug)]
@@ -44,6 +46,9 @@ pub(crate) struct DrainArgs {
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct UncordonArgs {}
 
+/// The path of the hosts as the asked host sees them at this moment.
+const HOSTS_PATH: &str = "/homeostat/v1/hosts";
+
 /// The time between two looks at the leases of a host that drains.
 const LOOK_PERIOD: Duration = Duration::from_millis(100);
 
@@ -53,13 +58,18 @@ const LOOK_PERIOD: Duration = Duration::from_millis(100);
 /// When the host cannot answer.
 pub(crate) async fn list(_: HostsArgs, global: &Global) -> anyhow::Result<ExitCode> {
     let format = global.format(&[Format::Table, Format::Wide, Format::Json, Format::Yaml, Format::Name])?;
-    let items = hosts(&Client::new(global)?).await?;
+    let client = Client::new(global)?;
+    if matches!(format, Format::Table | Format::Wide) {
+        let table = client.get_as(ResourceFormat::Table, HOSTS_PATH).await?;
+        output::print(&get::table_text(&table, format == Format::Wide)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let items = hosts(&client).await?;
     let list = || json!({ "apiVersion": "homeostat.dev/v1alpha1", "kind": "HostList", "items": &items });
     output::print(&match format {
         Format::Json => output::json(&list()),
         Format::Yaml => output::yaml(&list())?,
-        Format::Name => items.iter().map(|item| format!("host/{}\n", text(item, "/name"))).collect(),
-        Format::Table | Format::Wide => table(&items, format == Format::Wide),
+        _ => items.iter().map(|item| format!("host/{}\n", text(item, "/name"))).collect(),
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -115,7 +125,7 @@ async fn wait_until_drained(client: &Client, held: &mut Vec<String>) -> anyhow::
 }
 
 async fn hosts(client: &Client) -> anyhow::Result<Vec<Value>> {
-    let mut answer = client.get("/homeostat/v1/hosts").await?;
+    let mut answer = client.get(HOSTS_PATH).await?;
     Ok(answer["items"].as_array_mut().map(std::mem::take).unwrap_or_default())
 }
 
@@ -126,15 +136,6 @@ fn this(items: &[Value]) -> anyhow::Result<&Value> {
 
 fn leases(item: &Value) -> Vec<String> {
     item["leases"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
-}
-
-/// Returns what a host tells about itself; `-` if it tells nothing.
-fn told(item: &Value, field: &str) -> String {
-    match &item[field] {
-        Value::String(text) => text.clone(),
-        Value::Null => "-".to_owned(),
-        other => other.to_string(),
-    }
 }
 
 /// Returns a load as cores, from thousandths of a core; `-` if nobody has measured it.
@@ -157,25 +158,6 @@ fn loads_of(items: &[Value], controller: &str) -> BTreeMap<u64, Value> {
         shard => shard.strip_prefix('/')?.split_once("-of-")?.0.parse().ok(),
     };
     loads.filter_map(|(lease, load)| Some((shard(lease)?, load.clone()))).collect()
-}
-
-fn table(items: &[Value], is_wide: bool) -> String {
-    let wide: &[&str] = if is_wide { &["ADDRESS", "PROCESSORS", "LOAD", "IDENTITY"] } else { &[] };
-    let mut table = Table::new(["NAME", "THIS", "STATE", "VERSION", "LEASES"].iter().chain(wide).copied());
-    for item in items {
-        let this = if item["isThis"] == true { "yes" } else { "-" };
-        let state = if item["isDraining"] == true { "Draining" } else { "Active" };
-        let leases = leases(item);
-        let leases = if leases.is_empty() { "-".to_owned() } else { leases.join(",") };
-        let mut cells = vec![text(item, "/name").to_owned(), this.to_owned(), state.to_owned(), told(item, "version")];
-        cells.push(leases);
-        if is_wide {
-            let load = cores(&item["cpuMillicores"]);
-            cells.extend([told(item, "address"), told(item, "processors"), load, text(item, "/identity").to_owned()]);
-        }
-        table.row(cells);
-    }
-    table.to_string()
 }
 
 #[cfg(test)]

@@ -12,21 +12,6 @@ fn three() -> [Value; 3] {
 }
 
 #[test]
-fn the_table_has_a_line_for_each_host_with_its_leases() {
-    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    let narrow: Vec<Vec<String>> = table(&three(), false).lines().map(words).collect();
-    assert_eq!(narrow[0], ["NAME", "THIS", "STATE", "VERSION", "LEASES"]);
-    assert_eq!(narrow[1], ["a", "-", "Active", "0.1.0", "web/0-of-2,web/1-of-2"]);
-    assert_eq!(narrow[2], ["b", "yes", "Active", "-", "-"]);
-    assert_eq!(narrow[3], ["c", "-", "Draining", "-", "db"]);
-    let wide: Vec<Vec<String>> = table(&three(), true).lines().map(words).collect();
-    assert_eq!(wide[0][5..], ["ADDRESS", "PROCESSORS", "LOAD", "IDENTITY"]);
-    assert_eq!(wide[1][5..], ["10.0.0.1:8081", "8", "1.35", "a_1"]);
-    assert_eq!(wide[2][5..], ["-", "-", "-", "b_2"]);
-    assert_eq!(wide[3][5..], ["-", "-", "0.00", "c_3"]);
-}
-
-#[test]
 fn the_loads_of_a_controller_are_found_by_shard() {
     let loads = |controller| Vec::from_iter(loads_of(&three(), controller));
     assert_eq!(loads("web"), [(0, json!(1350))]);
