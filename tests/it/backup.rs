@@ -32,7 +32,8 @@ fn a_running_host_is_backed_up_and_restored_elsewhere() {
     std::fs::create_dir(&folder).unwrap();
     let first = scratch.path().join("first");
     std::fs::create_dir(&first).unwrap();
-    let host = HostProcess::start("run", &folder, &first, &[]);
+    let host = HostProcess::start("run", &folder, &first, &["--host-name", "one"]);
+    host.until("hosts", "one", "/status/state", &json!("Active"));
     apply(&host, scratch.path(), "before");
     let made = host.ask(&["backup", text(&saved)]);
     assert_eq!(made.code, Some(0), "{made:?}");
@@ -43,7 +44,8 @@ fn a_running_host_is_backed_up_and_restored_elsewhere() {
 
     let checked = run(&["fsck", text(&saved)]);
     assert_eq!(checked.code, Some(0), "{checked:?}");
-    assert!(checked.stdout.contains("1 resources"), "{checked:?}");
+    // The namespace, and the host itself.
+    assert!(checked.stdout.contains("2 resources"), "{checked:?}");
     let second = scratch.path().join("second");
     std::fs::create_dir(&second).unwrap();
     let store = second.join("data/store.redb");
@@ -53,11 +55,14 @@ fn a_running_host_is_backed_up_and_restored_elsewhere() {
     assert!(refused.code == Some(1) && refused.stderr.contains("--overwrite replaces it"), "{refused:?}");
     let replaced = run(&["restore", text(&saved), text(&store), "--overwrite"]);
     assert_eq!(replaced.code, Some(0), "{replaced:?}");
-    let host = HostProcess::start("run", &folder, &second, &[]);
+    let host = HostProcess::start("run", &folder, &second, &["--host-name", "two"]);
     let found = host.json(&["get", "namespaces"]);
     let names: Vec<&str> =
         found["items"].as_array().unwrap().iter().filter_map(|item| item["metadata"]["name"].as_str()).collect();
     assert_eq!(names, ["before"]);
+    // The host that the backup shows is another one.
+    host.until("hosts", "two", "/status/isThis", &json!(true));
+    host.until("hosts", "one", "/status/state", &json!("Gone"));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The `kubectl` of a current Kubernetes release against a host without a cluster: the everyday commands.
 
+mod hosts;
+
 use std::path::PathBuf;
 use std::process::Stdio;
 
