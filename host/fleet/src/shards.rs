@@ -124,7 +124,20 @@ impl LeaseName {
         Self { controller: format!("{controller}{}", Self::SHARDS_SUFFIX).into(), shard: 0, count: 1 }
     }
 
+    /// The end of the name of the record of the rollout of a controller.
+    pub const ROLLOUT_SUFFIX: &str = ".rollout";
+
+    /// Returns the name of the record of the rollout of a controller.
+    pub fn of_rollout(controller: &str) -> Self {
+        Self { controller: format!("{controller}{}", Self::ROLLOUT_SUFFIX).into(), shard: 0, count: 1 }
+    }
+
     /// Returns whether this is such a record.
+    pub fn is_of_rollout(&self) -> bool {
+        self.count == 1 && self.controller.ends_with(Self::ROLLOUT_SUFFIX)
+    }
+
+    /// Returns whether this is the record of shards.
     pub fn is_of_shards(&self) -> bool {
         self.count == 1 && self.controller.ends_with(Self::SHARDS_SUFFIX)
     }
@@ -144,7 +157,7 @@ impl LeaseName {
 
     /// Returns whether this is a lease of a controller that people define.
     pub fn is_of_controller(&self) -> bool {
-        !self.is_of_host() && !self.is_of_shards() && !self.is_own()
+        !self.is_of_host() && !self.is_of_shards() && !self.is_of_rollout() && !self.is_own()
     }
 
     /// Returns whether this is the lease of a host.
@@ -168,6 +181,7 @@ impl LeaseName {
         let suffix = match self {
             _ if self.is_of_host() => Self::HOST_SUFFIX,
             _ if self.is_of_shards() => Self::SHARDS_SUFFIX,
+            _ if self.is_of_rollout() => Self::ROLLOUT_SUFFIX,
             _ if self.is_own() => Self::OWN_SUFFIX,
             _ => "",
         };

@@ -42,7 +42,8 @@ const VERSION: &str = "v1";
 /// The beginning of the name of each record.
 const PREFIX: &str = "homeostat-";
 /// The endings of names of records that are of no shard.
-const SUFFIXES: [&str; 3] = [LeaseName::HOST_SUFFIX, LeaseName::SHARDS_SUFFIX, LeaseName::OWN_SUFFIX];
+const SUFFIXES: [&str; 4] =
+    [LeaseName::HOST_SUFFIX, LeaseName::SHARDS_SUFFIX, LeaseName::ROLLOUT_SUFFIX, LeaseName::OWN_SUFFIX];
 
 /// The leases of a cluster.
 pub(crate) struct ClusterLeases(pub(crate) Arc<LeaseNamespace>);

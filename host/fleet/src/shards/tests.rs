@@ -58,6 +58,14 @@ fn leases_of_hosts_and_records_are_no_leases_of_controllers() {
     assert!(!Shards::SINGLETON.leases("web")[0].is_of_shards());
 }
 
+#[test]
+fn the_record_of_a_rollout_is_no_lease_and_names_its_controller() {
+    let record = LeaseName::of_rollout("web");
+    assert!(record.is_of_rollout() && !record.is_of_host() && !record.is_of_shards());
+    assert_eq!((record.controller(), record.owner()), ("web.rollout", "web"));
+    assert!(!LeaseName::of_shards("web").is_of_rollout() && !Shards::SINGLETON.leases("web")[0].is_of_rollout());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 

@@ -192,5 +192,8 @@ fn the_lease_of_a_host_has_a_name_of_its_own() {
     assert_eq!(record_name(&of_shards).unwrap(), "homeostat-web.shards");
     assert_eq!(lease_of("homeostat-web.shards"), Some(of_shards));
     assert_eq!(lease_of("homeostat-a.web.shards"), None);
+    let of_rollout = LeaseName::of_rollout("web");
+    assert_eq!(record_name(&of_rollout).unwrap(), "homeostat-web.rollout");
+    assert_eq!(lease_of("homeostat-web.rollout"), Some(of_rollout));
     assert!(record_name(&LeaseName::new("a.host", 0, 2).unwrap()).is_err());
 }
