@@ -3,6 +3,7 @@
 mod hand_over;
 mod host_resources;
 mod loads;
+mod rollouts;
 mod simulation;
 
 use std::collections::BTreeMap;
@@ -117,7 +118,7 @@ impl Fleet {
 
     /// A fleet on a namespace of the shared cluster, which defines the kind.
     fn on_cluster(namespace: &'static str, lease: &'static str) -> Self {
-        define_fetchers(shared_cluster());
+        define(shared_cluster(), "Fetcher");
         Self::over(&in_cluster(namespace, "admin"), namespace, lease)
     }
 
@@ -176,18 +177,20 @@ fn stores_with(store: &Value) -> Value {
     file(std::slice::from_ref(store), &[("demo.homeostat.dev/Fetcher", name)])
 }
 
-/// Defines the kind in a cluster.
-fn define_fetchers(cluster: &Cluster) {
+/// Defines a kind of the demo group in a cluster.
+fn define(cluster: &Cluster, kind: &str) {
+    let singular = kind.to_ascii_lowercase();
+    let plural = format!("{singular}s");
     let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let schema = json!({"type": "object", "properties": {"spec": anything, "status": anything}});
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": "fetchers.demo.homeostat.dev"},
+        "metadata": {"name": format!("{plural}.demo.homeostat.dev")},
         "spec": {
             "group": "demo.homeostat.dev",
             "scope": "Namespaced",
-            "names": {"kind": "Fetcher", "plural": "fetchers", "singular": "fetcher"},
+            "names": {"kind": kind, "plural": plural, "singular": singular},
             "versions": [{
                 "name": "v1",
                 "served": true,

@@ -47,7 +47,7 @@ const SOLE_OWNERS: [(&str, &str); 4] =
     [("wasmtime", "component"), ("async-nats", "nats"), ("kube", "kubernetes"), ("k8s-openapi", "kubernetes")];
 
 /// Pure files: time and randomness are arguments.
-const PURE: [&str; 58] = [
+const PURE: [&str; 59] = [
     "host/workqueue/src/state.rs",
     "host/workqueue/src/state",
     "host/workqueue/src/backoff.rs",
@@ -64,6 +64,7 @@ const PURE: [&str; 58] = [
     "host/runtime/src/rollout/key_split.rs",
     "host/runtime/src/rollout/pinned_keys.rs",
     "host/runtime/src/rollout/share.rs",
+    "host/runtime/src/rollout/shared_rollout.rs",
     "host/runtime/src/rollout/shadow_report.rs",
     "host/runtime/src/rollout/shadow/replay_state.rs",
     "host/runtime/src/scheduler/fair_queue.rs",

@@ -150,23 +150,34 @@ impl Controller {
     async fn run_hook_as_holder(&self) -> Result<(), String> {
         let placement = &self.slot.placement;
         placement.wait_until_held().await;
-        let loaded = self.slot.current();
         match placement.enter_any() {
-            GateEntry::Free => self.run_start_hook(&loaded).await,
+            GateEntry::Free => self.run_start_hooks().await,
             GateEntry::Inside(pass) => tokio::select! {
                 biased;
-                ended = self.run_start_hook(&loaded) => ended,
+                ended = self.run_start_hooks() => ended,
                 () = pass.lost() => Err("this host has lost its lease".to_owned()),
             },
             GateEntry::Refused => Err("this host has lost its lease".to_owned()),
         }
     }
 
+    /// Runs the start hook of the stable version, and that of a canary that waited for a lease. A canary fails alone.
+    async fn run_start_hooks(&self) -> Result<(), String> {
+        self.run_start_hook(&self.slot.current()).await?;
+        if let Some(trial) = self.slot.canary().filter(|trial| trial.loaded.owes_hook()) {
+            if let Err(reason) = self.run_start_hook(&trial.loaded).await {
+                trial.fail(format!("the start hook failed: {reason}"));
+            }
+            trial.loaded.set_owes_hook(false);
+        }
+        Ok(())
+    }
+
     /// Starts the feeders anew when this host holds another lease, which lists the keys of its shard. Ends them when it
     /// holds none.
     async fn follow_placement(self: Arc<Self>) {
         let placement = &self.slot.placement;
-        let (mut changes, mut former) = (placement.changes(), Vec::new());
+        let (mut changes, mut former, mut is_listing) = (placement.changes(), Vec::new(), false);
         loop {
             let held = placement.held().unwrap_or_default();
             if held != former {
@@ -183,6 +194,7 @@ impl Controller {
                     }
                 }
                 self.feeders.begin();
+                is_listing = true;
             } else if held.is_empty() && !former.is_empty() {
                 self.feeders.pause();
             }
@@ -192,6 +204,11 @@ impl Controller {
                 () = self.feeders.stopped() => return,
                 // The sender lives as long as the placement.
                 _changed = changes.changed() => {}
+                // The status says that the lists are there.
+                true = self.feeders.wait_for_sync(), if is_listing => {
+                    is_listing = false;
+                    placement.notify();
+                }
             }
         }
     }

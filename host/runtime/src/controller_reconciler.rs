@@ -29,6 +29,7 @@ use crate::{CodeSource, Error, Host, RemovedCounts};
 
 mod compilation_tracker;
 mod desired;
+mod fleet_rollout;
 mod grant_reduction;
 mod history;
 mod report;

@@ -19,6 +19,7 @@ mod mirror;
 mod other_fences;
 mod own_lease;
 mod placement;
+mod rollout_record;
 mod roster;
 mod sharding;
 #[cfg(test)]
@@ -46,6 +47,7 @@ use other_fences::OtherStores;
 pub(crate) use own_lease::OwnLease;
 pub(crate) use placement::{GateEntry, Placement};
 pub use placement::{LeaseStatus, PlacementSpec};
+pub(crate) use rollout_record::{RecordView, RolloutRecord};
 pub(crate) use roster::HOSTS_MAX;
 use roster::SharingHost;
 
@@ -165,8 +167,7 @@ impl Fleet {
         let requests = room.leases.lease(&lease, &self.identity, self.times.length)?;
         requests.describe(&self.description.text());
         let gate = Arc::new(ShardGate::new(lease, self, GateChanges::default()));
-        let (identity, candidacy) =
-            (self.identity.clone(), Candidacy::Ranked { room: Arc::clone(room), sharding: None });
+        let (identity, candidacy) = (self.identity.clone(), Candidacy::Ranked { room: Arc::clone(room), work: None });
         let others = OtherStores::default();
         let lease = KeptLease { identity, requests, gate, candidacy, others, drain_deadline: Duration::ZERO };
         self.keep_own(lease);

@@ -25,6 +25,7 @@ mod plan;
 pub mod shadow;
 mod shadow_report;
 mod share;
+mod shared_rollout;
 mod status;
 
 pub(crate) use active_rollout::{ActiveRollout, RolloutState, needs_rollout};
@@ -41,6 +42,7 @@ pub use plan::{CanaryPlan, DifferenceLimit, Gate, Plan, ShadowPlan};
 pub(crate) use shadow_report::CompareResult;
 pub use shadow_report::{DifferenceCount, ReconcileDifference, ShadowReport, ShadowVerdict, UnfitReason};
 pub use share::{Factor, Share};
+pub(crate) use shared_rollout::{SeenRollout, SharedRollout, SharedStep, attempt_id, version_id};
 pub(crate) use status::{RolloutPhase, RolloutStatus};
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The slot of a controller: its current version (component, grants, limits and settings, replaced together),
 //! and the canary beside it during a rollout. It decides which version reconciles a key.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -164,18 +164,31 @@ pub(crate) struct LoadedVersion {
     pub(crate) generation: u64,
     /// Its revision number in the controller's history, from 1; 0 while unknown.
     revision: AtomicU64,
+    /// Whether its start hook waits for a lease.
+    owes_hook: AtomicBool,
     /// Totals of its reconciles.
     totals: ShardedSum<RunTotals>,
 }
 
 impl LoadedVersion {
     pub(crate) fn new(definition: Definition, settings: Settings, effects: Arc<dyn Effects>, generation: u64) -> Self {
-        Self { definition, settings, effects, generation, revision: AtomicU64::new(0), totals: ShardedSum::default() }
+        let (revision, owes_hook, totals) = Default::default();
+        Self { definition, settings, effects, generation, revision, owes_hook, totals }
     }
 
     /// Returns its revision number in the controller's history; `None` if it has none or it is not known yet.
     pub(crate) fn revision(&self) -> Option<u64> {
         Some(self.revision.load(Ordering::Relaxed)).filter(|revision| *revision > 0)
+    }
+
+    /// Records whether its start hook waits for a lease.
+    pub(crate) fn set_owes_hook(&self, owes: bool) {
+        self.owes_hook.store(owes, Ordering::Relaxed);
+    }
+
+    /// Returns whether its start hook waits for a lease.
+    pub(crate) fn owes_hook(&self) -> bool {
+        self.owes_hook.load(Ordering::Relaxed)
     }
 
     /// Records the result of a reconcile.

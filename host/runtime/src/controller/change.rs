@@ -103,14 +103,25 @@ impl Controller {
     ) -> Result<LoadedVersion, Error> {
         let next = self.load(before, definition, anew).await?;
         if next.generation != before.generation {
-            if self.slot.placement.is_holder() {
-                self.run_start_hook(&next).await.map_err(Error::StartHook)?;
-            } else if self.lifecycle.has_started() {
-                // A host without a lease runs the hook when it has one.
+            self.run_hook_or_owe(&next).await?;
+        }
+        Ok(next)
+    }
+
+    /// Runs the start hook of a version. A host without a lease runs it when it has one.
+    ///
+    /// # Errors
+    /// [`Error::StartHook`].
+    pub(crate) async fn run_hook_or_owe(&self, loaded: &LoadedVersion) -> Result<(), Error> {
+        if self.slot.placement.is_holder() {
+            self.run_start_hook(loaded).await.map_err(Error::StartHook)?;
+        } else {
+            loaded.set_owes_hook(true);
+            if self.lifecycle.has_started() {
                 self.lifecycle.owes_hook.store(true, Ordering::Relaxed);
             }
         }
-        Ok(next)
+        Ok(())
     }
 
     /// As `prepare`, without the start hook.

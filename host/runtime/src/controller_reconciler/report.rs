@@ -31,6 +31,8 @@ pub(super) struct StatusInputs<'f> {
     pub(super) cause: Option<&'f str>,
     /// The rollout.
     pub(super) rollout: Option<RolloutStatus>,
+    /// Whether other hosts roll out a version that the manifest of this host does not have.
+    pub(super) is_elsewhere: bool,
     /// Whether its stores can be used; `None` if nothing runs, or if the host has one store.
     pub(super) stores: Option<StoresReadiness>,
 }
@@ -103,7 +105,7 @@ fn conditions(facts: &StatusInputs<'_>) -> [Condition; 4] {
         }
         SyncOutcome::RollingOut { from, to, share } => (
             ("Loaded", true, "Loaded", String::new()),
-            ("Progressing", true, "Canary", tried(*from, *to, *share)),
+            ("Progressing", true, "Canary", tried(*from, *to, *share) + &waits(facts)),
             ("Degraded", false, "Canary", String::new()),
         ),
         SyncOutcome::Replaced => (
@@ -118,7 +120,7 @@ fn conditions(facts: &StatusInputs<'_>) -> [Condition; 4] {
         ),
         SyncOutcome::Put(_) | SyncOutcome::Removed(_) => (
             ("Loaded", true, "Loaded", String::new()),
-            ("Progressing", false, "Complete", "the definition is installed".to_owned()),
+            ("Progressing", false, "Complete", installed(facts)),
             ("Degraded", false, "AsWanted", String::new()),
         ),
     };
@@ -132,6 +134,17 @@ fn held(before: &Value, ready: Value, facts: &StatusInputs<'_>) -> Value {
     let known = known(before, "Ready").filter(|known| known["reason"] == "Ready" || known["reason"] == "Suspended");
     let is_same = before["observedGeneration"] == facts.generation;
     known.filter(|_| facts.is_new && is_same && begins).cloned().unwrap_or(ready)
+}
+
+fn installed(facts: &StatusInputs<'_>) -> String {
+    let more = "; other hosts roll out a version that the manifest of this host does not have";
+    format!("the definition is installed{}", if facts.is_elsewhere { more } else { "" })
+}
+
+/// Returns why this host decides no step of a rollout, to follow another text.
+fn waits(facts: &StatusInputs<'_>) -> String {
+    let waits = facts.rollout.as_ref().and_then(|rollout| rollout.waits.as_ref());
+    waits.map(|reason| format!("; {reason}")).unwrap_or_default()
 }
 
 fn tried(from: u64, to: u64, share: Option<Share>) -> String {
@@ -194,6 +207,7 @@ mod tests {
             revision: None,
             cause: None,
             rollout: None,
+            is_elsewhere: false,
             stores: None,
         }
     }
@@ -235,6 +249,16 @@ mod tests {
         let back = at(&away, Some(StoresReadiness::Ready), "three");
         assert_eq!(condition(&back, "StoresReady")["status"], "True");
         assert_eq!(at(&back, Some(StoresReadiness::Ready), "four"), back, "nothing is written in a loop");
+    }
+
+    #[test]
+    fn a_host_without_the_version_that_the_others_roll_out_says_so() {
+        let put = SyncOutcome::Put(Put::Added);
+        let elsewhere = status(&Value::Null, &StatusInputs { is_elsewhere: true, ..facts(&put) }, "one");
+        let message = condition(&elsewhere, "Progressing")["message"].as_str().unwrap();
+        assert!(message.contains("other hosts roll out"), "{message}");
+        let alone = status(&elsewhere, &facts(&put), "two");
+        assert_eq!(condition(&alone, "Progressing")["message"], "the definition is installed");
     }
 
     #[test]

@@ -18,7 +18,9 @@ use crate::controller::Controller;
 use crate::host_kinds::{RESTARTED, controllers};
 use crate::manifest::{ComponentSource, ValidSpec};
 use crate::reasons::{chain, list};
-use crate::rollout::{ActiveRollout, Plan, RolloutPhase, RolloutState, RolloutStatus, Share, needs_rollout};
+use crate::rollout::{
+    ActiveRollout, Plan, RolloutPhase, RolloutState, RolloutStatus, Share, SharedRollout, needs_rollout,
+};
 use crate::{ControllerStatus, Definition, Error, Host, Put, Suspend};
 
 /// Why a definition was not installed.
@@ -57,6 +59,8 @@ pub(crate) struct ControllerSync<'r> {
     pub(crate) host: &'r Host,
     /// The resource, as last read or written.
     pub(crate) resource: Arc<Resource>,
+    /// Whether a person has restarted a rollout that was under way.
+    pub(crate) is_restarted: bool,
 }
 
 impl ControllerReconciler {
@@ -77,7 +81,7 @@ impl ControllerReconciler {
             }
             Err(error) => return Err(chain(&error)),
         };
-        let sync = ControllerSync { reconciler: self, host, resource };
+        let sync = ControllerSync { reconciler: self, host, resource, is_restarted: false };
         if sync.applied().is_some_and(|applied| applied.uid != sync.resource.uid()) {
             // A new resource has the same name.
             self.remove(host, name, seen);
@@ -168,6 +172,11 @@ impl ControllerSync<'_> {
         self.reconciler.rollouts.lock().remove(self.name())
     }
 
+    /// Returns whether a rollout in progress has carried out a step of the record; `None` if there is none.
+    pub(super) fn has_step_of(&self, rollout: &SharedRollout) -> Option<bool> {
+        Some(self.reconciler.rollouts.lock().get(self.name())?.has_step_of(rollout))
+    }
+
     pub(crate) fn keep_rollout(&self, rollout: RolloutState) {
         self.reconciler.rollouts.lock().insert(self.name().to_owned(), rollout);
     }
@@ -193,6 +202,7 @@ impl ControllerSync<'_> {
             None => (Next::Done, false),
         };
         self.host.hold(&name, if holds { Suspend::Yes } else { desired::suspension(&self.resource) });
+        self.settle_rollout(&outcome).await.map_err(|error| chain(&error))?;
         let seen = self.report(&outcome).await?;
         if let SyncOutcome::Refused(reason) = &outcome {
             tell_refused(self.host, &name, reason);
@@ -218,6 +228,7 @@ impl ControllerSync<'_> {
         if let Some(outcome) = ActiveRollout::check(self).await? {
             return Ok(outcome);
         }
+        let record = record.filter(|record| !self.is_tried_again(record));
         if let Some(reason) = record.and_then(|record| record.rejects(&self.resource)) {
             // After a rollback only the previous version may run. Its error is reported, and it is retried.
             return cannot_resume.map_or(Ok(SyncOutcome::RolledBack(reason)), |reason| Err(SyncError::Refused(reason)));
@@ -491,6 +502,7 @@ impl ControllerSync<'_> {
             revision: self.applied().map(|applied| applied.revision),
             cause: self.resource.annotation(CAUSE),
             rollout,
+            is_elsewhere: self.rolls_out_elsewhere(),
         };
         let status = report::status(self.resource.status(), &inputs, &crate::clock::now());
         if status != *self.resource.status() {

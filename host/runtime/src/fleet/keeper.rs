@@ -15,6 +15,7 @@ use super::description::LeaseDescription;
 use super::gate::ShardGate;
 use super::lease_room::{KeeperEntry, LeaseRoom, LeaseView};
 use super::other_fences::{OtherFences, OtherStores, RaiseOutcome};
+use super::rollout_record::RolloutRecord;
 use super::sharding::Sharding;
 use super::{Fleet, LeaseClock};
 
@@ -47,9 +48,9 @@ pub(super) struct KeptLease {
 
 /// When this host tries a lease that is free.
 pub(super) enum Candidacy {
-    /// The hosts that share the store are ranked, and the lease moves between them. With `sharding`, this host is a
-    /// candidate while its own shards are in force.
-    Ranked { room: Arc<LeaseRoom>, sharding: Option<Arc<Sharding>> },
+    /// The hosts that share the store are ranked, and the lease moves between them. For the lease of a controller, this
+    /// host is a candidate while its own shards are in force and it follows the rollout.
+    Ranked { room: Arc<LeaseRoom>, work: Option<(Arc<Sharding>, Arc<RolloutRecord>)> },
     /// This long after the lease is free, and only while this host holds the lease `after`. The lease does not move. It
     /// existed before, although its record may have been deleted.
     Alone { delay: Duration, after: Option<Arc<ShardGate>> },
@@ -67,14 +68,16 @@ impl Candidacy {
     /// Returns whether this host may be a candidate at all.
     fn is_open(&self) -> bool {
         match self {
-            Self::Ranked { sharding, .. } => sharding.as_ref().is_none_or(|sharding| sharding.is_own()),
+            Self::Ranked { work, .. } => {
+                work.as_ref().is_none_or(|(sharding, rollout)| sharding.is_own() && rollout.is_settled())
+            }
             Self::Alone { after, .. } => after.as_ref().is_none_or(|gate| gate.is_open()),
         }
     }
 
     /// Returns whether a term has to end, because other shards are in force.
     fn is_replaced(&self) -> bool {
-        matches!(self, Self::Ranked { sharding: Some(sharding), .. } if sharding.is_other())
+        matches!(self, Self::Ranked { work: Some((sharding, _)), .. } if sharding.is_other())
     }
 
     /// Returns the host that shall be next when this one gives the lease up.
@@ -88,9 +91,10 @@ impl Candidacy {
     /// Returns why this host may not notice that the lease is free.
     fn problem(&self) -> Option<String> {
         match self {
-            Self::Ranked { room, sharding } => {
-                let sharding = sharding.as_ref().and_then(|sharding| sharding.problem());
-                sharding.or_else(|| room.watch_error())
+            Self::Ranked { room, work } => {
+                let problem =
+                    work.as_ref().and_then(|(sharding, rollout)| sharding.problem().or_else(|| rollout.problem()));
+                problem.or_else(|| room.watch_error())
             }
             Self::Alone { .. } => None,
         }

@@ -60,6 +60,24 @@ struct RoomState {
     drains: bool,
     /// Why the leases cannot be watched now. Then hand-overs take longer.
     watch_error: Option<String>,
+    /// Those who read a record when it changes.
+    followers: BTreeMap<LeaseName, Arc<Notify>>,
+}
+
+/// Someone who reads a record when it changes, until this is dropped.
+pub(super) struct Following<'r> {
+    room: &'r LeaseRoom,
+    name: LeaseName,
+    changed: Arc<Notify>,
+}
+
+impl Drop for Following<'_> {
+    fn drop(&mut self) {
+        let followers = &mut self.room.state.lock().followers;
+        if followers.get(&self.name).is_some_and(|known| Arc::ptr_eq(known, &self.changed)) {
+            followers.remove(&self.name);
+        }
+    }
 }
 
 impl LeaseRoom {
@@ -73,7 +91,8 @@ impl LeaseRoom {
         mirror: MirrorTrigger,
     ) -> Self {
         let roster = Roster::new(&times, weight);
-        let state = RoomState { keepers: BTreeMap::new(), roster, drains: false, watch_error: None };
+        let (keepers, followers) = Default::default();
+        let state = RoomState { keepers, roster, drains: false, watch_error: None, followers };
         Self { store, leases, identity, times, clock, state: Mutex::new(state), added: Notify::new(), mirror }
     }
 
@@ -92,6 +111,12 @@ impl LeaseRoom {
             state.keepers.remove(name);
             state.roster.remove(name);
         }
+    }
+
+    /// Notifies someone of each change of a record, instead of the one before.
+    pub(super) fn follow(&self, name: &LeaseName, changed: &Arc<Notify>) -> Following<'_> {
+        self.state.lock().followers.insert(name.clone(), Arc::clone(changed));
+        Following { room: self, name: name.clone(), changed: Arc::clone(changed) }
     }
 
     /// Returns how long after a lease is free this host tries to acquire it; `None` for never.
@@ -214,6 +239,9 @@ impl LeaseRoom {
         let keeper = {
             let mut state = self.state.lock();
             state.roster.observe((self.clock)(), name, &observation);
+            if let Some(changed) = state.followers.get(name) {
+                changed.notify_one();
+            }
             state.keepers.get(name).cloned()
         };
         if let Some(keeper) = keeper {

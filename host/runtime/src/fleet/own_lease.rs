@@ -44,7 +44,7 @@ impl OwnLease {
         let requests = room.leases.lease(&lease, &identity, times.length)?;
         let changes = GateChanges::default();
         let gate = Arc::new(ShardGate::new(lease, fleet, changes.clone()));
-        let candidacy = Candidacy::Ranked { room, sharding: None };
+        let candidacy = Candidacy::Ranked { room, work: None };
         let others = OtherStores::default();
         let kept = KeptLease { identity, requests, gate, candidacy, others, drain_deadline: DRAIN_DEADLINE };
         let keeper = fleet.keep_own(kept);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use homeostat_component::layers::{Terms, WriteEnd, WriteTerm};
 use homeostat_component::{Call, StoreError};
 use homeostat_fleet::Shards;
-use homeostat_store::{Key, Kind};
+use homeostat_store::{Error, Key, Kind};
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::watch;
@@ -18,6 +18,7 @@ use super::gate::{GateChanges, GatePass, ShardGate};
 use super::keeper::{Candidacy, KeptLease, LeaseKeeper};
 use super::lease_room::LeaseRoom;
 use super::other_fences::OtherStores;
+use super::rollout_record::RolloutRecord;
 use super::sharding::Sharding;
 use crate::Stores;
 
@@ -87,6 +88,8 @@ struct LeasedPlacement {
     keepers: Mutex<Vec<LeaseKeeper>>,
     /// The shards in force; `None` before [`Placement::begin`].
     sharding: OnceLock<Arc<Sharding>>,
+    /// The record of the rollout; `None` for a name that the store cannot have.
+    rollout: Option<Arc<RolloutRecord>>,
     /// Cancelled when the placement is left.
     end: CancellationToken,
 }
@@ -137,7 +140,8 @@ impl Placement {
             let (fleet, stores) = (Arc::clone(fleet), stores.clone());
             let (keepers, sharding, end) = Default::default();
             let others = OtherStores::besides(&room.store, &stores);
-            LeasedPlacement { fleet, stores, room, others, shards, gates, changes, keepers, sharding, end }
+            let rollout = RolloutRecord::new(&fleet, &room, controller, changes.clone()).ok();
+            LeasedPlacement { fleet, stores, room, others, shards, gates, changes, keepers, sharding, rollout, end }
         });
         Self { leased }
     }
@@ -147,28 +151,44 @@ impl Placement {
     /// # Errors
     /// A name that the store cannot have.
     pub(crate) fn begin(&self, drain_deadline: Duration) -> homeostat_store::Result<()> {
-        let Some(LeasedPlacement { fleet, room, others, shards, gates, changes, keepers, sharding, end, .. }) =
-            &self.leased
+        let Some(LeasedPlacement {
+            fleet, room, others, shards, gates, changes, keepers, sharding, rollout, end, ..
+        }) = &self.leased
         else {
             return Ok(());
         };
         let own = Sharding::new(&fleet.times, room, gates[0].lease.controller(), *shards, changes.clone())?;
+        let rollout =
+            rollout.as_ref().ok_or_else(|| Error::invalid("controller", "its name cannot be that of a record"))?;
         let kept = |gate: &Arc<ShardGate>| {
-            let requests = own.confirmed(room.leases.lease(&gate.lease, &fleet.identity, fleet.times.length)?);
-            let candidacy = Candidacy::Ranked { room: Arc::clone(room), sharding: Some(Arc::clone(&own)) };
+            let requests = room.leases.lease(&gate.lease, &fleet.identity, fleet.times.length)?;
+            let requests = own.confirmed(requests, rollout);
+            let work = Some((Arc::clone(&own), Arc::clone(rollout)));
+            let candidacy = Candidacy::Ranked { room: Arc::clone(room), work };
             let (identity, gate, others) = (fleet.identity.clone(), Arc::clone(gate), others.clone());
             Ok(KeptLease { identity, requests, gate, candidacy, others, drain_deadline })
         };
         let kept: Vec<_> = gates.iter().map(kept).collect::<homeostat_store::Result<_>>()?;
         *keepers.lock() = kept.into_iter().map(|lease| LeaseKeeper::start(fleet, lease)).collect();
         let own = Arc::clone(sharding.get_or_init(|| own));
-        let (room, fleet, left) = (Arc::clone(room), Arc::clone(fleet), end.clone());
+        let (room, fleet, left, rollout) = (Arc::clone(room), Arc::clone(fleet), end.clone(), Arc::clone(rollout));
         let tasks = fleet.tasks.clone();
         tasks.spawn(async move {
-            let keep = left.run_until_cancelled(own.keep(&fleet, &room));
+            let records = async { tokio::join!(own.keep(&fleet, &room), rollout.keep(&fleet, &room)) };
+            let keep = left.run_until_cancelled(records);
             fleet.end.run_until_cancelled(keep).await;
         });
         Ok(())
+    }
+
+    /// Returns the record of the rollout that all hosts carry out; `None` where no other host has the keys.
+    pub(crate) fn rollout(&self) -> Option<&Arc<RolloutRecord>> {
+        self.leased.as_ref()?.rollout.as_ref()
+    }
+
+    /// Returns whether this host decides the steps of a rollout: it holds the first lease.
+    pub(crate) fn leads(&self) -> bool {
+        self.leased.as_ref().is_some_and(|leased| leased.gates[0].is_open())
     }
 
     /// Returns whether the controller needs leases.
@@ -215,6 +235,13 @@ impl Placement {
     /// Returns a number that changes with every change of the leases of the controller.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.leased.as_ref().map_or_else(|| watch::Sender::new(0).subscribe(), |leased| leased.changes.subscribe())
+    }
+
+    /// Tells everyone who follows the leases that the controller has changed.
+    pub(crate) fn notify(&self) {
+        if let Some(leased) = &self.leased {
+            leased.changes.send_modify(|number| *number = number.wrapping_add(1));
+        }
     }
 
     /// Waits until this host holds a lease, or needs none.

@@ -27,9 +27,10 @@ use super::gate::{GateChanges, ShardGate};
 use super::keeper::{Candidacy, KeptLease, LeaseKeeper};
 use super::lease_room::LeaseRoom;
 use super::other_fences::OtherStores;
+use super::rollout_record::RolloutRecord;
 
-/// The length in the record. Nobody waits for it.
-const RECORD_LENGTH: Duration = Duration::from_secs(1);
+/// The length in a record that nobody renews. Nobody waits for it.
+pub(super) const RECORD_LENGTH: Duration = Duration::from_secs(1);
 
 /// The shards of one controller, as this host wants them, and those that are in force.
 pub(super) struct Sharding {
@@ -216,9 +217,13 @@ impl Sharding {
     }
 
     /// Returns the requests of a lease of one of the own shards. An acquisition succeeds only if the own shards are in
-    /// force after it.
-    pub(super) fn confirmed(self: &Arc<Self>, requests: Arc<dyn LeaseRequests>) -> Arc<dyn LeaseRequests> {
-        Arc::new(ConfirmedRequests { requests, sharding: Arc::clone(self) })
+    /// force after it, and this host follows the rollout.
+    pub(super) fn confirmed(
+        self: &Arc<Self>,
+        requests: Arc<dyn LeaseRequests>,
+        rollout: &Arc<RolloutRecord>,
+    ) -> Arc<dyn LeaseRequests> {
+        Arc::new(ConfirmedRequests { requests, sharding: Arc::clone(self), rollout: Arc::clone(rollout) })
     }
 
     /// Reads the record in each length of a lease, and replaces the shards in force when nobody works with them. Never
@@ -295,6 +300,7 @@ impl Sharding {
 struct ConfirmedRequests {
     requests: Arc<dyn LeaseRequests>,
     sharding: Arc<Sharding>,
+    rollout: Arc<RolloutRecord>,
 }
 
 #[async_trait]
@@ -310,7 +316,7 @@ impl LeaseRequests for ConfirmedRequests {
     async fn carry_out(&self, request: &Request) -> Result<Answer> {
         let answer = self.requests.carry_out(request).await?;
         if let (Request::Acquire { .. }, Answer::Stored { version, epoch }) = (request, &answer)
-            && let Err(error) = self.sharding.confirm().await
+            && let Err(error) = tokio::try_join!(self.sharding.confirm(), self.rollout.confirm())
         {
             self.sharding.stale.notify_one();
             let release = Request::Release { expected: *version, epoch: *epoch, preferred_holder: None };

@@ -1,5 +1,7 @@
 //! Several hosts of one process over the leases of one store, in virtual time.
 
+mod rollout;
+
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 

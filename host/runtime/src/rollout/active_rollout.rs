@@ -5,16 +5,15 @@
 //! last step gives the canary all keys; its promotion is written afterwards. Each update writes the whole
 //! status at once, so phase and conditions always match.
 
-use std::time::Duration;
+mod fleet;
+mod state;
 
 use homeostat_component::Severity;
-use homeostat_workqueue::{Next, Priority};
-use serde_json::Value;
 
-use super::canary::Canary;
+pub(crate) use self::state::RolloutState;
+use super::shared_rollout::{attempt_id, version_id};
 use super::{
-    Action, CanaryMachine, CanaryPlan, CanaryStep, KeySplit, Observation, PinnedKeys, Plan, RolloutPhase,
-    RolloutStatus, Share,
+    Action, CanaryMachine, CanaryPlan, CanaryStep, Observation, PinnedKeys, Plan, RolloutPhase, RolloutStatus, Share,
 };
 use crate::controller_reconciler::{
     ControllerSync, DesiredController, DesiredGrants, LoadedDefinition, REPLACED, SyncError, SyncOutcome, suspension,
@@ -22,23 +21,7 @@ use crate::controller_reconciler::{
 use crate::host_kinds::RESTARTED;
 use crate::reasons::{chain, list};
 use crate::stats::RolloutResult;
-use crate::{Definition, Error, Put, Suspend};
-
-/// The interval between two checks of a rollout: a tenth of a step, within these bounds. A failed analysis is
-/// noticed at once.
-const POLL_INTERVAL: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
-
-/// The state of a rollout between two reconciles of its controller.
-pub(crate) struct RolloutState {
-    pub(crate) record: RolloutStatus,
-    canary: Canary,
-    machine: CanaryMachine,
-    /// The canary's definition, as recorded in its revision.
-    document: Value,
-    old_max: u32,
-    /// Rolled back, but not yet in the status.
-    is_over: bool,
-}
+use crate::{Definition, Put, Suspend};
 
 /// A rollout while its controller is reconciled: the host and the resource in `sync`; the controller, the
 /// record and the machine in `state`.
@@ -66,47 +49,6 @@ pub(crate) fn needs_rollout(running: &Definition, wanted: &Definition) -> bool {
         || running.config != wanted.config
 }
 
-impl RolloutState {
-    /// Returns when to check next.
-    pub(crate) fn next(&self) -> Next {
-        Next::After((self.machine.lasts() / 10).clamp(POLL_INTERVAL.0, POLL_INTERVAL.1))
-    }
-
-    /// Returns whether all keys must wait: after a restart the canary is not ready for its keys yet.
-    pub(crate) fn holds(&self) -> bool {
-        self.machine.share().is_none() && self.record.resumes().is_some()
-    }
-
-    /// Prepares a canary without keys. `pinned` are the keys pinned by labels before a restart.
-    async fn prepare(
-        sync: &ControllerSync<'_>,
-        LoadedDefinition { definition, document }: LoadedDefinition,
-        record: RolloutStatus,
-        machine: CanaryMachine,
-        pinned: PinnedKeys,
-        old_max: u32,
-    ) -> Result<Self, SyncError> {
-        let Some(controller) = sync.controller() else { return Err(SyncError::Stopping) };
-        let split = KeySplit { share: None, pinned, salt: record.salt() };
-        let (gate, is_shadow) = (machine.plan().gate.clone(), machine.shadow().is_some());
-        let (canary, step) = match Canary::start(controller.clone(), definition, gate, split, is_shadow).await {
-            Ok(started) => started,
-            Err(Error::Stopping | Error::UnknownController(_)) => return Err(SyncError::Stopping),
-            Err(error) => return Err(SyncError::Refused(list(&[chain(&error)]))),
-        };
-        step.loaded.set_revision(record.to);
-        let wake = sync.waker(Priority::HIGH);
-        sync.host.spawn(async move {
-            tokio::select! {
-                biased;
-                () = step.finished() => wake(),
-                () = controller.feeders.stopped() => {}
-            }
-        });
-        Ok(Self { record, canary, machine, document, old_max, is_over: false })
-    }
-}
-
 impl<'s, 'r> ActiveRollout<'s, 'r> {
     /// Starts a rollout: records the revision and the status, and prepares the canary.
     pub(crate) async fn start(
@@ -117,6 +59,14 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
     ) -> Result<SyncOutcome, SyncError> {
         let Some(from) = sync.applied().map(|applied| applied.revision) else { return Err(SyncError::Stopping) };
         let (_, revision) = sync.history().record(&loaded.document, &loaded.definition.component).await?;
+        let former = RolloutStatus::of(&sync.resource);
+        let version = version_id(&loaded.document);
+        let wanted = attempt_id(&version, &sync.resource);
+        // Another spec, or a restart by a person.
+        let is_retry = sync.is_restarted
+            || former.is_some_and(|former| {
+                former.rejects(&sync.resource).is_none() && former.is_other_attempt(&version, &wanted)
+            });
         let record = RolloutStatus::begin(from, revision.number, &plan, &sync.resource);
         sync.write_rollout(&record).await?;
         let machine = CanaryMachine::new(plan, None, sync.now());
@@ -131,7 +81,7 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
         // The history keeps the canary in addition to the stable version and the usual number of old
         // revisions.
         sync.prune_history(from, old_max.saturating_add(1)).await;
-        let mut rollout = Self { sync, state };
+        let mut rollout = Self { sync, state: RolloutState { is_retry, ..state } };
         match rollout.advance(false).await {
             Ok(StepOutcome::Finished(outcome)) => Ok(outcome),
             Ok(StepOutcome::InProgress(outcome)) => rollout.keep(Ok(outcome)),
@@ -182,7 +132,7 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
             Ok(StepOutcome::InProgress(outcome)) => rollout.keep(Ok(Some(outcome))),
             Ok(StepOutcome::Superseded) => {
                 if let Err(error) = rollout.abandon().await {
-                    return rollout.keep(Err(error.into()));
+                    return rollout.keep(Err(error));
                 }
                 // Written first, because loading the new definition may take long.
                 rollout.sync.write_status(&SyncOutcome::Replaced, None).await?;
@@ -237,8 +187,16 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
             Err(SyncError::Refused(_)) => return Ok(None),
             loaded => loaded?,
         };
-        let Plan::Canary(plan) = plan else { return Ok(None) };
-        if loaded.document != self.state.document || !is_same_try {
+        let is_same = loaded.document == self.state.document && is_same_try;
+        let Plan::Canary(plan) = plan else {
+            if is_same {
+                // A person gives it all keys at once.
+                self.announce(RolloutPhase::Complete, Share::ALL, None, None).await?;
+            }
+            return Ok(None);
+        };
+        if !is_same {
+            self.sync.is_restarted = loaded.document == self.state.document;
             return Ok(None);
         }
         step.set_gate(plan.gate.clone());
@@ -248,7 +206,10 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
         Ok(Some(false))
     }
 
-    async fn advance(&mut self, is_paused: bool) -> Result<StepOutcome, SyncError> {
+    async fn advance(&mut self, mut is_paused: bool) -> Result<StepOutcome, SyncError> {
+        if let Some(outcome) = self.follow_course(&mut is_paused).await? {
+            return Ok(outcome);
+        }
         let controller = &self.state.canary.controller;
         let Some(step) = self.state.canary.step() else { return Ok(StepOutcome::Superseded) };
         let (comparison, shadow) = (step.comparison(), controller.shadow.report());
@@ -269,7 +230,7 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
                 None
             }
             Action::SetShare(share) => {
-                self.set_share(share).await?;
+                self.set_share(share, None).await?;
                 None
             }
             Action::Promote => return self.promote().await,
@@ -286,8 +247,11 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
         StepOutcome::InProgress(SyncOutcome::RollingOut { from, to, share: self.state.machine.share() })
     }
 
-    /// Writes the next phase into the status, before it takes effect.
+    /// Writes the next phase into the record of all hosts and into the status, before it takes effect.
     async fn enter(&mut self, record: RolloutStatus) -> Result<(), SyncError> {
+        self.announce(record.phase, record.share, record.salt, None).await?;
+        let RolloutStatus { attempt, waits, .. } = self.state.record.clone();
+        let record = RolloutStatus { attempt, waits, ..record };
         self.sync.write_rollout(&record).await?;
         self.state.record = record;
         Ok(())
@@ -322,13 +286,15 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
         }
     }
 
-    async fn set_share(&mut self, share: Share) -> Result<(), SyncError> {
+    /// Sets the share of the canary. `dealt` is the salt with which another host has dealt the keys.
+    async fn set_share(&mut self, share: Share, dealt: Option<u64>) -> Result<(), SyncError> {
         let RolloutState { record, machine, canary, .. } = &self.state;
         let plan = machine.plan().clone();
         // Dealt once, and stored before it takes effect: new keys, later label changes or a restart move no
         // key.
-        let deal = if machine.share().is_none() && record.resumes().is_none() {
-            let deal = canary.deal(&plan, record.to).await?;
+        let is_first = machine.share().is_none() && record.resumes().is_none();
+        let deal = if is_first || dealt.is_some_and(|dealt| dealt != record.salt()) {
+            let deal = canary.deal(&plan, record.to, dealt).await?;
             self.sync.history().pin_keys(record.to, &deal.pinned).await?;
             Some(deal)
         } else {
@@ -348,11 +314,13 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
     }
 
     async fn promote(&mut self) -> Result<StepOutcome, SyncError> {
+        self.announce(RolloutPhase::Complete, Share::ALL, None, None).await?;
+        let is_decided = self.state.canary.controller.slot.placement.is_leased();
         let record = self.state.record.at_share(Share::ALL, self.state.machine.plan());
         self.sync.write_rollout(&record).await?;
         self.sync.history().mark_rolled_back(record.to, None).await?;
         // It failed while the status was written; the next check rolls it back.
-        let Some(swapped) = self.state.canary.promote().await else { return Ok(self.in_progress()) };
+        let Some(swapped) = self.state.canary.promote(is_decided).await else { return Ok(self.in_progress()) };
         let RolloutStatus { from, to, generation, .. } = record;
         self.state.canary.controller.telemetry.stats.rollout(RolloutResult::Promoted);
         self.report_step("Promoted", &format!("revision {to} has all keys, it replaces revision {from}"));
@@ -362,8 +330,14 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
         Ok(StepOutcome::Finished(SyncOutcome::Put(Put::Changed(swapped))))
     }
 
-    /// Rolls the canary back and reports it.
+    /// Rolls the canary back on all hosts and reports it.
     async fn roll_back(&mut self, reason: String) -> Result<StepOutcome, SyncError> {
+        self.state.owes_record = true;
+        self.take_back(reason).await
+    }
+
+    /// Rolls the canary back on this host and reports it.
+    async fn take_back(&mut self, reason: String) -> Result<StepOutcome, SyncError> {
         self.save_shadow_report();
         self.state.canary.roll_back().await;
         self.state.canary.controller.telemetry.stats.rollout(RolloutResult::RolledBack);
@@ -375,8 +349,12 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
 
     /// Reports a rollback: in the revision, in the status and as an event.
     async fn report_rollback(&mut self) -> Result<StepOutcome, SyncError> {
-        let RolloutStatus { from, to, ref reason, .. } = self.state.record;
-        let reason = reason.clone().unwrap_or_default();
+        let reason = self.state.record.reason.clone().unwrap_or_default();
+        if self.state.owes_record {
+            self.announce_rollback(&reason).await?;
+            self.state.owes_record = false;
+        }
+        let RolloutStatus { from, to, .. } = self.state.record;
         self.sync.history().mark_rolled_back(to, Some(&reason)).await?;
         self.sync.write_rollout(&self.state.record).await?;
         if let Some(controller) = self.sync.controller() {
@@ -391,10 +369,11 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
     ///
     /// # Errors
     /// Those of the store; the canary keeps its keys then.
-    async fn abandon(&self) -> homeostat_store::Result<()> {
+    async fn abandon(&mut self) -> Result<(), SyncError> {
         if self.sync.controller().is_none() {
             return Ok(());
         }
+        self.announce_replaced().await?;
         let RolloutStatus { from, to, .. } = self.state.record;
         self.sync.history().mark_rolled_back(to, Some(REPLACED)).await?;
         let had_keys_taken = self.state.canary.roll_back().await;

@@ -102,7 +102,7 @@ impl Canary {
         self.controller.shadow.end();
         let Some(trial) = self.step() else { return Ok(()) };
         if trial.loaded.generation != self.controller.slot.current().generation {
-            self.controller.run_start_hook(&trial.loaded).await.map_err(Error::StartHook)?;
+            self.controller.run_hook_or_owe(&trial.loaded).await?;
         }
         let changing = self.controller.lifecycle.changing.lock().await;
         // A swap may have replaced the canary meanwhile.
@@ -128,10 +128,10 @@ impl Canary {
     }
 
     /// Promotes the canary to stable and requeues the keys that it did not have. Returns `None` if there is
-    /// no canary or it has failed meanwhile.
-    pub(super) async fn promote(&self) -> Option<SwapReport> {
+    /// no canary or it has failed meanwhile. With `is_decided` a failure no longer counts: all hosts promote it.
+    pub(super) async fn promote(&self, is_decided: bool) -> Option<SwapReport> {
         let changing = self.controller.lifecycle.changing.lock().await;
-        let trial = self.step().filter(|trial| trial.failure().is_none())?;
+        let trial = self.step().filter(|trial| is_decided || trial.failure().is_none())?;
         let before = self.controller.slot.current();
         self.controller.install(trial.loaded.clone());
         let part = trial.split.clone();
@@ -168,21 +168,30 @@ impl Canary {
 
     /// Deals the keys of the stored resources evenly to the canary and the stable version. Keys whose
     /// resources have the labels now are pinned to the canary, within the bound. Kinds without stored
-    /// resources have no known keys.
+    /// resources have no known keys. `dealt` is the salt with which another host has dealt them.
     ///
     /// Reads resources until [`DEALT_MAX`] keys are known, and with labels all that match.
     ///
     /// # Errors
     /// Those of the store.
-    pub(super) async fn deal(&self, plan: &CanaryPlan, revision: u64) -> homeostat_store::Result<Deal> {
+    pub(super) async fn deal(
+        &self,
+        plan: &CanaryPlan,
+        revision: u64,
+        dealt: Option<u64>,
+    ) -> homeostat_store::Result<Deal> {
         let manages = self.controller.slot.current().component().describe().manages.clone();
         if manages.keys_only {
-            return Ok(Deal { salt: even_salt(revision, &plan.steps, &[]), pinned: PinnedKeys::default() });
+            let salt = dealt.unwrap_or_else(|| even_salt(revision, &plan.steps, &[]));
+            return Ok(Deal { salt, pinned: PinnedKeys::default() });
         }
         let labels = plan.labels.iter().map(|(name, value)| LabelRequirement::Equals(name.clone(), value.clone()));
         let chosen = Some(Selector { labels: labels.collect(), ..Selector::default() });
         let chosen = chosen.filter(|selector| !selector.labels.is_empty());
-        let salt = even_salt(revision, &plan.steps, &self.keys_to_deal(&manages.kind, chosen.as_ref()).await?);
+        let salt = match dealt {
+            Some(salt) => salt,
+            None => even_salt(revision, &plan.steps, &self.keys_to_deal(&manages.kind, chosen.as_ref()).await?),
+        };
         let pinned = match chosen {
             Some(selector) => self.pinned_keys(manages.kind, selector, salt).await?,
             None => PinnedKeys::default(),

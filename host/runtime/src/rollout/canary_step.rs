@@ -139,7 +139,8 @@ impl CanaryStep {
         self.candidate.failed.get().map(String::as_str)
     }
 
-    fn fail(&self, reason: String) {
+    /// Ends the canary: no further reconcile starts on it.
+    pub(crate) fn fail(&self, reason: String) {
         // The first reason counts.
         drop(self.candidate.failed.set(reason));
         self.candidate.over.cancel();

@@ -192,6 +192,11 @@ impl CanaryMachine {
     /// Records that a step has started.
     pub(crate) fn step_started(&mut self, share: Share, now: Duration) {
         self.share = Some(share);
+        self.step_restarted(now);
+    }
+
+    /// Records that the current step begins again: another host decided until now.
+    pub(crate) fn step_restarted(&mut self, now: Duration) {
         (self.lasted, self.seen, self.resyncs) = (Duration::ZERO, now, 0);
     }
 

@@ -63,6 +63,18 @@ pub(crate) struct RolloutStatus {
     /// The reason of the rollback.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
+    /// The name of the canary in the record of all hosts; `None` where no other host has the keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) version: Option<String>,
+    /// The attempt in that record whose steps this host carries out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) attempt: Option<String>,
+    /// Whether that record knows that a person has paused the rollout on this host.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) paused: bool,
+    /// Why this host decides no step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) waits: Option<String>,
 }
 
 impl RolloutStatus {
@@ -85,6 +97,10 @@ impl RolloutStatus {
             restarted: resource.annotation(RESTARTED).map(str::to_owned),
             shadow: None,
             reason: None,
+            version: None,
+            attempt: None,
+            paused: false,
+            waits: None,
         }
     }
 
@@ -100,6 +116,7 @@ impl RolloutStatus {
 
     pub(crate) fn roll_back(&mut self, reason: String) {
         (self.phase, self.share, self.since) = (RolloutPhase::RolledBack, Share::NONE, now());
+        (self.paused, self.waits) = (false, None);
         self.reason = Some(reason);
     }
 
@@ -111,6 +128,13 @@ impl RolloutStatus {
     /// Returns the salt that deals the keys.
     pub(crate) fn salt(&self) -> u64 {
         self.salt.unwrap_or(self.to)
+    }
+
+    /// Returns whether it was the rollback of another attempt of a version.
+    pub(crate) fn is_other_attempt(&self, version: &str, attempt: &str) -> bool {
+        self.phase == RolloutPhase::RolledBack
+            && self.version.as_deref() == Some(version)
+            && self.attempt.as_deref() != Some(attempt)
     }
 
     /// Returns the reason if the resource's current definition was rolled back.

@@ -11,7 +11,7 @@ use homeostat_store::schema::Schemas;
 use homeostat_tests::{Cluster, ClusterOptions, Nats, Proxy};
 use serde_json::{Value, json};
 
-use super::super::define_fetchers;
+use super::super::define;
 
 const BUCKET: &str = "fleet";
 const NAMESPACE: &str = "default";
@@ -37,7 +37,7 @@ impl Site {
 
     pub(super) fn cluster() -> Self {
         let cluster = Cluster::start(ClusterOptions::default());
-        define_fetchers(&cluster);
+        define(&cluster, "Fetcher");
         let credentials = Credentials::Kubeconfig { files: vec![cluster.kubeconfig("admin")], context: None };
         let settings =
             ClusterSettings { namespace: Some(NAMESPACE.to_owned()), ..ClusterSettings::new("cluster", credentials) };
