@@ -1,5 +1,6 @@
 //! Several hosts that share a bucket of NATS or a cluster: the host that works on a controller, and its end.
 
+mod answers;
 mod hand_over;
 mod host_resources;
 mod loads;

@@ -1,7 +1,7 @@
 //! The binary as a process: run to its end, or started, queried and killed.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -53,7 +53,9 @@ pub fn run_with_open_umask(arguments: &[&str]) -> Output {
 /// A host that runs as a process. It is killed when this is dropped.
 pub struct HostProcess {
     process: Process,
-    socket: PathBuf,
+    server: String,
+    /// The options of a client, besides the server.
+    client: Vec<String>,
 }
 
 impl HostProcess {
@@ -70,7 +72,27 @@ impl HostProcess {
     /// # Panics
     /// When it ends instead.
     pub fn start_with_open_umask(verb: &str, folder: &Path, scratch: &Path, more: &[&str]) -> Self {
-        Self::spawned(open(&command()), verb, folder, scratch, more).until_it_answers()
+        Self::spawned(open(&command()), verb, &socket(scratch), folder, scratch, more).until_it_answers()
+    }
+
+    /// Starts the same on a port of 127.0.0.1 that the system chooses, for plain HTTP or for `https`.
+    /// `client` has the options of a client, besides the server.
+    ///
+    /// # Panics
+    /// When it ends instead.
+    pub fn start_on_port(scheme: &str, folder: &Path, scratch: &Path, more: &[&str], client: &[&str]) -> Self {
+        let listen = format!("{scheme}://127.0.0.1:0");
+        let mut host = Self::spawned(command(), "run", &listen, folder, scratch, more);
+        let start = format!(" on {scheme}://");
+        host.server = eventually_built("the host to serve", || {
+            let ended = host.process.child.try_wait().expect("it is our child");
+            assert!(ended.is_none(), "the host ended with {ended:?}:\n{}", host.stderr());
+            let stderr = host.stderr();
+            let port = stderr.split_once(&start)?.1.split_once('\n')?.0.to_owned();
+            Some(format!("{scheme}://{port}"))
+        });
+        host.client = client.iter().map(|option| (*option).to_owned()).collect();
+        host.until_it_answers()
     }
 
     fn until_it_answers(mut self) -> Self {
@@ -87,25 +109,29 @@ impl HostProcess {
     /// # Panics
     /// When it cannot be started.
     pub fn spawn(verb: &str, folder: &Path, scratch: &Path, more: &[&str]) -> Self {
-        Self::spawned(command(), verb, folder, scratch, more)
+        Self::spawned(command(), verb, &socket(scratch), folder, scratch, more)
     }
 
-    fn spawned(mut command: Command, verb: &str, folder: &Path, scratch: &Path, more: &[&str]) -> Self {
-        let socket = scratch.join("host.sock");
+    fn spawned(mut command: Command, verb: &str, listen: &str, folder: &Path, scratch: &Path, more: &[&str]) -> Self {
         command
             .arg(verb)
             .arg(folder)
-            .args(["--listen", &format!("unix:{}", socket.display())])
+            .args(["--listen", listen])
             .args(["--data", &scratch.join("data").display().to_string()])
             .args(more);
-        Self { process: Process::start(command), socket }
+        Self { process: Process::start(command), server: listen.to_owned(), client: Vec::new() }
+    }
+
+    /// Returns the address of the host.
+    pub fn server(&self) -> &str {
+        &self.server
     }
 
     /// Runs a command against this host.
     pub fn ask(&self, arguments: &[&str]) -> Output {
-        let server = format!("unix:{}", self.socket.display());
         let mut all = arguments.to_vec();
-        all.extend(["--server", &server]);
+        all.extend(["--server", &self.server]);
+        all.extend(self.client.iter().map(String::as_str));
         run(&all)
     }
 
@@ -183,6 +209,11 @@ impl HostProcess {
         self.signal("TERM");
         self.wait_for_exit()
     }
+}
+
+/// Returns the address of a host's socket in a folder.
+fn socket(scratch: &Path) -> String {
+    format!("unix:{}", scratch.join("host.sock").display())
 }
 
 /// A process and its output. It is killed when this is dropped.

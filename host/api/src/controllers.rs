@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::key_verbs;
+use crate::merged_documents;
 use crate::request::RequestContext;
 use crate::resources;
 use crate::state::Api;
@@ -28,16 +29,14 @@ const STATES: [&str; 5] = ["waiting", "ready", "running", "dirty", "parked"];
 pub(crate) async fn answer(ask: &RequestContext<'_>) -> Result<Response, Failure> {
     let api = ask.api;
     match (ask.method, ask.target.name, ask.target.subresource) {
-        (&Method::GET, Some(name), Some("queue")) => queue(api, name, &ask.params()?),
+        (&Method::GET, Some(name), Some("queue")) => queue(ask, name).await,
         (&Method::GET, Some(name), Some("shadow")) => shadow(api, name),
         (&Method::GET, Some(name), Some("needs")) => Ok(needs(&api.host, name, &*api.host.needs(name)?)),
         (&Method::POST, Some(name), Some("needs/forget")) => {
             api.host.needs(name)?.clear();
             Ok(success(None))
         }
-        (&Method::POST, Some(name), Some(part)) if key_verbs::is_verb(part) => {
-            key_verbs::answer(api, name, part, &ask.body)
-        }
+        (&Method::POST, Some(name), Some(part)) if key_verbs::is_verb(part) => key_verbs::answer(ask, name, part).await,
         (&Method::POST, Some(name), Some("suspend")) => suspend(api, name, true).await,
         (&Method::POST, Some(name), Some("resume")) => suspend(api, name, false).await,
         (&Method::POST, Some(name), Some("undo")) => undo(api, name, &ask.body).await,
@@ -87,9 +86,20 @@ impl QueueParams {
     }
 }
 
-fn queue(api: &Api, name: &str, params: &QueueParams) -> Result<Response, Failure> {
+/// Responds with the keys of a controller's queue, on all hosts that hold its leases.
+async fn queue(ask: &RequestContext<'_>, name: &str) -> Result<Response, Failure> {
+    let (api, params) = (ask.api, ask.params::<QueueParams>()?);
     params.check()?;
     let limit = params.limit.unwrap_or(ENTRIES).clamp(1, ENTRIES_MAX);
+    let mut document = own_queue(api, name, &params, limit)?;
+    let mut answers = api.ask_holders([name], ask.uri, ask.headers).await;
+    merged_documents::add_queues(&mut document, answers.documents(), limit);
+    merged_documents::name_unanswered(&mut document, &answers.unanswered);
+    Ok(Json(document).into_response())
+}
+
+/// Returns the keys of a controller's queue on this host.
+fn own_queue(api: &Api, name: &str, params: &QueueParams, limit: usize) -> Result<Value, Failure> {
     let mut items = api.host.queue(name, if params.is_everything() { limit } else { LOOKED_AT_MAX })?;
     let counts = find(api, name)?.counts;
     let QueueCounts { waiting, ready, running, parked } = counts;
@@ -98,11 +108,10 @@ fn queue(api: &Api, name: &str, params: &QueueParams) -> Result<Response, Failur
     items.retain(|entry| params.wants(entry));
     let found = items.len();
     items.truncate(limit);
-    let document = json!({
+    Ok(json!({
         "apiVersion": manifest::API_VERSION, "kind": "Queue", "metadata": { "name": name }, "counts": counts,
         "cut": cut(params, found - items.len(), unseen), "items": items,
-    });
-    Ok(Json(document).into_response())
+    }))
 }
 
 /// Counts the keys that the response leaves out: matching keys, and keys that were not searched. Without a

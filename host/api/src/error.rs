@@ -51,6 +51,20 @@ pub enum Error {
         /// The reason.
         source: BadFile,
     },
+    /// The certificates that other hosts of the fleet are verified by cannot be used.
+    #[error("the CA file of the fleet {} cannot be used", .path.display())]
+    FleetAuthority {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: BadFile,
+    },
+    /// The client that asks other hosts cannot be built.
+    #[error("other hosts cannot be asked")]
+    Client {
+        /// The reason.
+        source: reqwest::Error,
+    },
     /// Another host, or another program, uses the address.
     #[error("{address} is in use: stop the other program, or choose another address with `--listen`")]
     InUse {

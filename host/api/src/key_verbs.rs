@@ -1,18 +1,20 @@
 //! Verbs on one key of a controller's queue: `POST …/controllers/NAME/queue/VERB`, with the key as the body.
 //!
 //! The response is the controller's queue, reduced to this key after the verb; empty if the key is no longer
-//! queued.
+//! queued. If another host holds the lease of the key, that host answers.
 
 use std::time::Duration;
 
 use axum::Json;
+use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 use homeostat_runtime::{KeyVerb, Priority, manifest};
 use homeostat_store::{Key, Kind};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::state::Api;
+use crate::forwarder::{Question, Unanswered};
+use crate::request::RequestContext;
 use crate::status::Failure;
 
 /// The subresources of a controller that are verbs on keys.
@@ -41,12 +43,21 @@ pub(crate) fn is_verb(part: &str) -> bool {
     VERBS.contains(&part)
 }
 
-/// Applies a verb to a key.
-pub(crate) fn answer(api: &Api, controller: &str, part: &str, body: &[u8]) -> Result<Response, Failure> {
-    let body: KeyBody = serde_json::from_slice(body)
+/// Applies a verb to a key, where its lease is held.
+pub(crate) async fn answer(ask: &RequestContext<'_>, controller: &str, part: &str) -> Result<Response, Failure> {
+    let api = ask.api;
+    let body: KeyBody = serde_json::from_slice(&ask.body)
         .map_err(|error| Failure::bad_request(format!("the body is not a key: {error}")))?;
     let verb = body.verb(part)?;
     let key = Key::new(Kind::parse(&body.api_version, &body.kind)?, &body.namespace, &body.name);
+    if !Question::is_forwarded(ask.headers)
+        && let Some(holder) = api.host.other_holder_of(controller, &key)?
+    {
+        let question = Question::new(Method::POST, ask.uri.path().to_owned(), ask.body.clone(), ask.headers);
+        let body = api.forwarder.ask(&holder, &question).await?;
+        let queue: Value = serde_json::from_slice(&body).map_err(|error| Unanswered::unreadable(&holder, &error))?;
+        return Ok(Json(queue).into_response());
+    }
     let entry = api.host.act_on(controller, &key, verb)?;
     let metadata = json!({ "name": controller });
     let items: Vec<_> = entry.into_iter().collect();

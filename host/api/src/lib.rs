@@ -15,6 +15,9 @@
 //! Other machines are served over TLS only (`tls`), and only with a token (`tokens`). Plain HTTP is served on
 //! loopback addresses and on sockets in private folders.
 //!
+//! Questions about a controller whose leases another host holds are answered by that host: `forwarder` asks
+//! it, and `merged_documents` (pure) and `merged_records` make one answer of several.
+//!
 //! Deliberately absent: authorisation by kind or namespace beyond read and write access, and any rule about
 //! resources themselves. The store and the runtime have those rules.
 
@@ -35,6 +38,7 @@ mod encoder;
 mod error;
 mod event_cache;
 mod events;
+mod forwarder;
 mod health;
 mod hosts;
 mod key_verbs;
@@ -43,6 +47,8 @@ mod limits;
 mod list;
 mod listen;
 mod media_range;
+mod merged_documents;
+mod merged_records;
 mod metrics;
 mod negotiate;
 mod openapi;

@@ -17,6 +17,9 @@ pub struct Options {
     /// A file of tokens; without one, every program on this machine has full access. `docs/security.md`
     /// describes its format.
     pub tokens: Option<PathBuf>,
+    /// A file with the certificates, in PEM, by which the certificates of other hosts are verified. Without
+    /// one, no other host is asked over TLS.
+    pub fleet_authority: Option<PathBuf>,
     /// Maximum connections. One address or user gets at most eight ninths of them, and its further
     /// connections are closed. Connections beyond the total wait in the system's backlog.
     pub connections_max: usize,
@@ -51,6 +54,7 @@ impl Default for Options {
             address: "http://127.0.0.1:0".into(),
             certificate: None,
             tokens: None,
+            fleet_authority: None,
             connections_max: 2048,
             watches_max: 1024,
             requests_max: 512,

@@ -3,6 +3,7 @@
 //! Events and logs are sent as one JSON document per line. With `follow=1` the stream continues until the
 //! client disconnects.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{Uri, header};
+use axum::http::{HeaderMap, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
@@ -21,6 +22,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::client::Client;
+use crate::forwarder::Question;
+use crate::merged_documents;
+use crate::merged_records::{self, HolderLogs};
 use crate::params::{self, BoolParam};
 use crate::presentation::redacted;
 use crate::state::Api;
@@ -53,10 +57,20 @@ pub(crate) async fn events(State(api): State<Arc<Api>>, uri: Uri) -> Result<Resp
     RecordStream::new(RecordSource::Events(api.host.events()), params::parse(&uri)?).map(RecordStream::response)
 }
 
-pub(crate) async fn logs(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Failure> {
+/// Responds with lines of the log. Those of one controller are from all hosts that hold its leases, unless
+/// the client continues after a sequence, which is a number of this host.
+pub(crate) async fn logs(State(api): State<Arc<Api>>, uri: Uri, headers: HeaderMap) -> Result<Response, Failure> {
     let mut query: RecordQuery = params::parse(&uri)?;
-    query.lines.get_or_insert(LINES);
-    RecordStream::new(RecordSource::Logs(api.host.logs()), query).map(RecordStream::response)
+    let lines = *query.lines.get_or_insert(LINES);
+    let RecordQuery { controller, key, after, .. } = &query;
+    let may_ask = *after == 0 && !Question::is_forwarded(&headers);
+    let leased = controller.clone().filter(|name| may_ask && api.host.has_leases(name));
+    let others = leased.map(|controller| HolderLogs { controller, key: key.clone(), lines, headers });
+    let own = RecordStream::new(RecordSource::Logs(api.host.logs()), query)?;
+    match others {
+        Some(others) => Ok(merged_records::response(api, own, others).await),
+        None => Ok(own.response()),
+    }
 }
 
 /// Selects costs.
@@ -69,16 +83,23 @@ struct CostParams {
     keys: BoolParam,
 }
 
-/// Responds with the costs of reconciles, and with the components that are being compiled.
-pub(crate) async fn costs(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<Value>, Failure> {
+/// Responds with the costs of reconciles on all hosts that hold leases of the controllers, and with the
+/// components that are being compiled here.
+pub(crate) async fn costs(State(api): State<Arc<Api>>, uri: Uri, headers: HeaderMap) -> Result<Json<Value>, Failure> {
     let CostParams { controller, keys } = params::parse(&uri)?;
-    let costs = match controller {
-        Some(name) => vec![api.host.costs_of(&name)?],
+    let costs = match &controller {
+        Some(name) => vec![api.host.costs_of(name)?],
         None => api.host.costs(keys.is_on()),
     };
     let compiling = |(name, since): (String, Duration)| json!({ "name": name, "compilingForMs": u64::try_from(since.as_millis()).unwrap_or(u64::MAX) });
     let compiling: Vec<Value> = api.host.all_compiling().into_iter().map(compiling).collect();
-    Ok(Json(json!({ "items": costs, "compiling": compiling })))
+    let mut document = json!({ "items": costs, "compiling": compiling });
+    let names =
+        costs.iter().map(|cost| &*cost.controller).filter(|name| api.host.has_leases(name)).collect::<BTreeSet<_>>();
+    let mut answers = api.ask_holders(names.iter().copied(), &uri, &headers).await;
+    merged_documents::add_costs(&mut document, answers.documents(), |name| names.contains(name));
+    merged_documents::name_unanswered(&mut document, &answers.unanswered);
+    Ok(Json(document))
 }
 
 /// Selects the dependents of an owner.
@@ -153,14 +174,14 @@ impl RecordLine {
 }
 
 /// The records that one client reads.
-struct RecordStream {
+pub(crate) struct RecordStream {
     source: RecordSource,
     controller: Option<String>,
     key: Option<Key>,
     after: u64,
     /// How many of the existing records to send; `None` once they were sent.
     first: Option<usize>,
-    follow: bool,
+    pub(crate) follow: bool,
 }
 
 impl RecordStream {
@@ -179,8 +200,16 @@ impl RecordStream {
         ([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(lines)).into_response()
     }
 
+    /// Returns the existing lines that match. [`RecordStream::next`] continues after them.
+    pub(crate) fn existing(&mut self) -> Bytes {
+        let lines = self.first.take().unwrap_or(usize::MAX);
+        self.read(lines)
+    }
+
     /// Returns the next lines; `None` at the end.
-    async fn next(&mut self) -> Option<Bytes> {
+    ///
+    /// *Cancel safety*: nothing is lost.
+    pub(crate) async fn next(&mut self) -> Option<Bytes> {
         if let Some(first) = self.first.take() {
             let lines = self.read(first);
             if !lines.is_empty() {

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
-use homeostat_runtime::manifest;
+use homeostat_runtime::{Host, manifest};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 
 use crate::client::Client;
+use crate::forwarder::{ANSWERED_BY, FORWARDED_TO};
 use crate::metrics::ExpositionFormat;
 use crate::path::{self, BACKUP, HEALTH, METRICS, Route};
 use crate::request::RequestContext;
@@ -39,11 +40,20 @@ impl ApiService {
 
     /// Authenticates and authorises a request, and answers it within its limits.
     pub(crate) async fn answer(&self, request: Request) -> Response {
+        let api = &self.api;
+        let mark = request.headers().get(FORWARDED_TO).cloned();
+        let is_own = mark.as_ref().is_none_or(|mark| mark.as_bytes() == api.host.identity().as_bytes());
         // In this order: an unauthorised request takes no permits.
-        access::check(&self.api, request, async |request| {
-            limits::bound(&self.api.limits, &self.api.stopped, request, async |request| self.route(request).await).await
+        let mut response = access::check(api, request, async |request| {
+            if !is_own {
+                return misdirected(&api.host).into_response();
+            }
+            limits::bound(&api.limits, &api.stopped, request, async |request| self.route(request).await).await
         })
-        .await
+        .await;
+        // The name is that of the request, so it tells the client nothing.
+        response.headers_mut().extend(mark.filter(|_| is_own).map(|mark| (ANSWERED_BY, mark)));
+        response
     }
 
     async fn route(&self, request: Request) -> Response {
@@ -135,6 +145,12 @@ async fn kubernetes_api(api: &Api, request: Request) -> Result<Response, Failure
         Route::Kinds { group, version } => discovery::resources(&kinds, group, version),
         Route::Resources(_) => unreachable!("answered above"),
     }
+}
+
+/// Refuses a request that another host forwarded to a host which is not this one.
+fn misdirected(host: &Host) -> Failure {
+    let reason = format!("the request was forwarded to another host: this is {:?}", host.identity());
+    Failure::new(StatusCode::MISDIRECTED_REQUEST, "Misdirected", reason)
 }
 
 fn no_such_path(path: &str) -> Failure {

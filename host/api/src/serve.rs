@@ -20,6 +20,7 @@ use crate::body_drain::UnreadBody;
 use crate::client::Client;
 use crate::connection_timeouts::{CloseReason, ConnectionTimeouts, StallGuardBody, TimeoutOptions};
 use crate::event_cache::EncodedEventCache;
+use crate::forwarder::Forwarder;
 use crate::limiter::Limiter;
 use crate::limits::Limits;
 use crate::listen::{Listener, Stream};
@@ -126,6 +127,7 @@ pub async fn serve(options: Options, served: impl Into<ServerBackend>) -> Result
         address,
         certificate,
         tokens,
+        fleet_authority,
         connections_max,
         watches_max,
         requests_max,
@@ -143,6 +145,7 @@ pub async fn serve(options: Options, served: impl Into<ServerBackend>) -> Result
     }
     let identity = certificate.map(|certificate| TlsIdentity::open(certificate, metrics.clone())).transpose()?;
     let tokens = tokens.map(|path| Tokens::open(path, metrics.clone())).transpose()?;
+    let forwarder = Forwarder::new(fleet_authority.as_deref())?;
     let listener = Listener::bind(&address, tokens.is_some()).await?;
     let address = listener.address().map_err(|source| Error::Bind { address, source })?;
     let stopped = CancellationToken::new();
@@ -181,6 +184,7 @@ pub async fn serve(options: Options, served: impl Into<ServerBackend>) -> Result
         tokens: tokens.map(Arc::new),
         scheme: if identity.is_some() { "https" } else { "http" },
         limits,
+        forwarder,
         event_cache: EncodedEventCache::default(),
     };
     let fingerprint = identity.as_ref().map(|identity| identity.last_value().fingerprint.clone());

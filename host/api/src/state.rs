@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use axum::http::{HeaderMap, Method, Uri};
+use bytes::Bytes;
 use homeostat_runtime::Host;
 use homeostat_store::embedded::EmbeddedStore;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::event_cache::EncodedEventCache;
+use crate::forwarder::{Answers, Forwarder, Question};
 use crate::limits::Limits;
 use crate::tokens::Tokens;
 use crate::{Check, Metrics};
@@ -28,6 +31,27 @@ pub(crate) struct Api {
     /// `http` or `https`.
     pub(crate) scheme: &'static str,
     pub(crate) limits: Limits,
+    /// Asks other hosts.
+    pub(crate) forwarder: Forwarder,
     /// The encoded events that watches share.
     pub(crate) event_cache: EncodedEventCache,
+}
+
+impl Api {
+    /// Asks the other hosts that hold leases of these controllers what the client asked. None is asked if the
+    /// request was forwarded to this host.
+    pub(crate) async fn ask_holders<'n>(
+        &self,
+        controllers: impl IntoIterator<Item = &'n str>,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Answers {
+        if Question::is_forwarded(headers) {
+            return Answers::default();
+        }
+        let path = uri.path_and_query().map_or_else(|| uri.path().to_owned(), ToString::to_string);
+        let question = Question::new(Method::GET, path, Bytes::new(), headers);
+        let holders = self.host.other_holders(controllers);
+        self.forwarder.ask_all(&holders, &question).await
+    }
 }

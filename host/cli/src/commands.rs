@@ -20,3 +20,4 @@ mod resource_args;
 pub(crate) mod rollout;
 pub(crate) mod stores;
 pub(crate) mod top;
+mod unanswered;

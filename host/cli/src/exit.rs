@@ -117,7 +117,7 @@ fn known_reason(cause: &(dyn Error + 'static)) -> Option<ExitReason> {
     }
     cause.downcast_ref::<ApiError>().map(|refusal| match refusal.code {
         401 | 403 | 413 | 429 => ExitReason::Refused,
-        503 | 504 => ExitReason::Unavailable,
+        502..=504 => ExitReason::Unavailable,
         500 => ExitReason::Internal,
         _ => ExitReason::Failed,
     })

@@ -17,8 +17,8 @@ use homeostat_component::{Engine, EngineOptions, INSTANCES_BOUNDS};
 use homeostat_registry::Policy;
 use homeostat_runtime::manifest::{Bytes, Span};
 use homeostat_runtime::{
-    CONTROLLERS_MAX, FleetOptions, Host, HostDescription, LEASE_LENGTH_MAX, Options, QUEUE_ERROR_BYTES_MAX,
-    QUEUE_KEYS_MAX, STOP_HOOK_MAX, Stores, is_host_name,
+    CONTROLLERS_MAX, FleetOptions, Host, LEASE_LENGTH_MAX, Options, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX,
+    STOP_HOOK_MAX, Stores, is_host_name,
 };
 use homeostat_store::embedded::EmbeddedStore;
 use tokio::sync::watch;
@@ -76,6 +76,16 @@ pub(crate) struct HostArgs {
     /// address has full access.
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
+    /// File with the certificates, in PEM, that verify the other hosts of the fleet
+    ///
+    /// Questions about a controller that another host works on are asked there, with the caller's token, over
+    /// TLS alone. Give each host a certificate that a CA in this file has signed. The file is read once, at
+    /// the start. Without it, only hosts on loopback addresses of this machine are asked, without a token.
+    #[arg(long, value_name = "FILE")]
+    fleet_ca: Option<PathBuf>,
+    /// Where other hosts of the fleet reach this API: `https://HOST:PORT` [default: the address of --listen]
+    #[arg(long, value_name = "ADDRESS")]
+    advertise: Option<String>,
     /// Folder of secrets for HTTP grants: one file for each secret, under its name, mode 0600
     ///
     /// A secret is read at each use, so a replaced file takes effect at once. It is sent in the header that a
@@ -251,6 +261,8 @@ impl FolderHost {
             tls_cert: _,
             tls_key: _,
             tokens: _,
+            fleet_ca: _,
+            advertise,
             secrets: _,
             signatures,
             data,
@@ -271,13 +283,13 @@ impl FolderHost {
         }
         let address = listen.clone().unwrap_or_else(|| format!("unix:{}", address::default_socket().display()));
         let address = address::parse(&address)?;
+        let advertised = advertise.as_deref().map(address::parse).transpose()?;
         let data = data.clone().unwrap_or_else(|| folder.join(DATA));
         repair_permissions(&data, screen);
         open_files::raise_limit();
         let policy = signatures.as_deref().map(Policy::read).transpose().context("cannot read the signature policy")?;
         let registry = registry::registry(Some(data.join(layout::PULLED)))?;
-        let description = HostDescription::of_this(Some(&address.to_string()));
-        let fleet = FleetOptions { description, ..FleetOptions::new(args.host_name.as_deref(), args.lease_duration.0) };
+        let fleet = FleetOptions::new(args.host_name.as_deref(), args.lease_duration.0);
         let OpenStores { stores, backups, skipped } = open_stores(args, &fleet, &data).await?;
         let engine = Engine::new(args.engine_options(&data)?).context("cannot start the WebAssembly engine")?;
         let metrics = Metrics::default();
@@ -297,6 +309,8 @@ impl FolderHost {
                 return Err(error);
             }
         };
+        // The system chose the port, if the address has port 0.
+        host.set_address(&advertised.as_ref().unwrap_or(api.address()).to_string());
         screen.info(&format!("serving {} on {}", folder.display(), api.address()));
         let (stop, _) = watch::channel(false);
         Ok(Self {
@@ -438,6 +452,7 @@ async fn serve(
         address: address.to_string(),
         certificate,
         tokens: args.tokens.clone(),
+        fleet_authority: args.fleet_ca.clone(),
         ..Default::default()
     };
     let api = homeostat_api::serve(options, served).await?;

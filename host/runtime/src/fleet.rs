@@ -17,6 +17,7 @@ mod keeper;
 mod lease_room;
 mod mirror;
 mod other_fences;
+mod other_host;
 mod own_lease;
 mod placement;
 mod rollout_record;
@@ -32,6 +33,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use homeostat_fleet::{Identity, LeaseName, Times};
+use homeostat_store::LeaseRequests;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -44,6 +46,7 @@ use lease_room::LeaseRoom;
 use mirror::MirrorTrigger;
 pub(crate) use mirror::run as mirror;
 use other_fences::OtherStores;
+pub use other_host::OtherHost;
 pub(crate) use own_lease::OwnLease;
 pub(crate) use placement::{GateEntry, Placement};
 pub use placement::{LeaseStatus, PlacementSpec};
@@ -82,7 +85,7 @@ impl FleetOptions {
     pub fn new(name: Option<&str>, length: Duration) -> Self {
         let name = name.map_or_else(machine_name, str::to_owned).to_ascii_lowercase();
         // A restart is another run, so another holder.
-        let description = HostDescription::of_this(None);
+        let description = HostDescription::of_this();
         let clock: LeaseClock = Arc::new(boot_time);
         let (identity, times) = (new_identity(&name), Times::of_length(length));
         Self { identity, times, description, clock, time_of_day: Arc::new(SystemTime::now) }
@@ -128,7 +131,7 @@ pub struct HostStatus {
     pub cpu_millicores: Option<u32>,
     /// The same, by lease.
     pub lease_cpu_millicores: BTreeMap<String, u32>,
-    /// What it tells about itself. A host without a lease of its own tells nothing.
+    /// What it tells about itself, or told before it released its own lease.
     #[serde(flatten)]
     pub description: HostDescription,
 }
@@ -139,7 +142,9 @@ pub(crate) struct Fleet {
     pub(crate) times: Times,
     pub(crate) clock: LeaseClock,
     time_of_day: TimeOfDay,
-    description: HostDescription,
+    description: Mutex<HostDescription>,
+    /// The leases of this host itself, whose records tell the description. The lock of that is taken before.
+    described: Mutex<Vec<Arc<dyn LeaseRequests>>>,
     mirror: MirrorTrigger,
     /// By the name of the store.
     rooms: Mutex<BTreeMap<Arc<str>, Arc<LeaseRoom>>>,
@@ -156,16 +161,35 @@ pub(crate) struct Fleet {
 impl Fleet {
     pub(crate) fn new(options: FleetOptions) -> Self {
         let FleetOptions { identity, times, description, clock, time_of_day } = options;
-        let (rooms, own, drains, others, tasks, end) = Default::default();
+        let description = Mutex::new(description);
+        let (described, rooms, own, drains, others, tasks, end) = Default::default();
         let mirror = MirrorTrigger::default();
-        Self { identity, times, description, mirror, clock, time_of_day, rooms, own, drains, others, tasks, end }
+        Self {
+            identity,
+            times,
+            clock,
+            time_of_day,
+            description,
+            described,
+            mirror,
+            rooms,
+            own,
+            drains,
+            others,
+            tasks,
+            end,
+        }
     }
 
     /// Starts to hold the lease of this host in a store, by which the others know it.
     fn keep_host(&self, room: &Arc<LeaseRoom>) -> homeostat_store::Result<()> {
         let lease = LeaseName::of_host(self.identity.host());
         let requests = room.leases.lease(&lease, &self.identity, self.times.length)?;
-        requests.describe(&self.description.text());
+        {
+            let description = self.description.lock();
+            requests.describe(&description.text());
+            self.described.lock().push(Arc::clone(&requests));
+        }
         let gate = Arc::new(ShardGate::new(lease, self, GateChanges::default()));
         let (identity, candidacy) = (self.identity.clone(), Candidacy::Ranked { room: Arc::clone(room), work: None });
         let others = OtherStores::default();
@@ -186,15 +210,38 @@ impl Fleet {
         self.identity.other(self.others.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// Tells the other hosts where this one serves its API, with the next renewals of its own leases.
+    pub(crate) fn set_address(&self, address: &str) {
+        let mut description = self.description.lock();
+        description.set_address(address);
+        self.described.lock().iter().for_each(|requests| requests.describe(&description.text()));
+        drop(description);
+        self.mirror.look_soon();
+    }
+
     /// Returns this host and those that share stores with it.
     pub(crate) fn status(&self) -> Vec<HostStatus> {
         self.sharing_hosts().into_iter().map(|host| self.status_of(host)).collect()
     }
 
+    /// Returns other hosts by their identities, with where they serve their APIs. Names each host once.
+    pub(crate) fn other_hosts(&self, identities: impl IntoIterator<Item = Identity>) -> Vec<OtherHost> {
+        let runs = identities.into_iter().map(|identity| identity.run()).filter(|run| *run != self.identity);
+        let (runs, hosts) = (runs.collect::<BTreeSet<_>>(), self.sharing_hosts());
+        runs.iter().map(|identity| OtherHost::of(identity, &hosts)).collect()
+    }
+
+    /// Returns the last run of the other host with a name. It may have ended.
+    pub(crate) fn other_host(&self, name: &str) -> Option<OtherHost> {
+        let rooms = self.rooms.lock().values().cloned().collect::<Vec<_>>();
+        let (run, told) = rooms.iter().find_map(|room| room.last_run(name))?;
+        (run != self.identity).then(|| OtherHost::new(&run, told.address))
+    }
+
     /// Returns this host and those that share stores with it, by identity.
     fn sharing_hosts(&self) -> Vec<SharingHost> {
         let is_draining = self.drains.load(Ordering::Relaxed);
-        let (identity, description) = (self.identity.clone(), self.description.clone());
+        let (identity, description) = (self.identity.clone(), self.description.lock().clone());
         let own = SharingHost { identity, is_draining, leases: Vec::new(), description, renewed: None };
         let mut found = BTreeMap::from([(self.identity.clone(), own)]);
         let rooms = self.rooms.lock().values().cloned().collect::<Vec<_>>();
@@ -265,7 +312,7 @@ impl Fleet {
         }
         let part = stores.parts().into_iter().find(|part| part.name == *store)?;
         let (identity, clock) = (self.identity.clone(), Arc::clone(&self.clock));
-        let (leases, weight) = (part.store.leases()?, self.description.weight());
+        let (leases, weight) = (part.store.leases()?, self.description.lock().weight());
         let room = Arc::new(LeaseRoom::new(
             Arc::clone(store),
             leases,

@@ -70,8 +70,8 @@ pub use error::Error;
 pub use events::EventLog;
 pub use feeders::{Feeder, FeederError, Intake, IntakeError};
 pub use fleet::{
-    FleetOptions, HostDescription, HostStatus, LEASE_LENGTH_MAX, LeaseClock, LeaseStatus, PlacementSpec, TimeOfDay,
-    is_host_name,
+    FleetOptions, HostDescription, HostStatus, LEASE_LENGTH_MAX, LeaseClock, LeaseStatus, OtherHost, PlacementSpec,
+    TimeOfDay, is_host_name,
 };
 pub use homeostat_workqueue::{Ages, Counters, KeyCounts, Priority};
 pub use host::{Host, KeyVerb, Put, ShutdownReport};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use homeostat_fixtures::{FaultyStore, MemoryLeases, memory_store};
-use homeostat_runtime::{FleetOptions, HostDescription, Options, Stores};
+use homeostat_runtime::{FleetOptions, Options, Stores};
 use homeostat_store::routes::{Routes, Rule};
 use homeostat_store::{RoutedStore, Store, StorePart, View};
 use homeostat_testing::soon;
@@ -23,8 +23,7 @@ async fn start(name: &str, shared: &Arc<dyn Store>, leases: &MemoryLeases) -> Te
     let rule = Rule { pattern: "demo.homeostat.dev/*".parse().unwrap(), store: "bus".into(), view: View::Whole };
     let part = StorePart { name: "bus".into(), store: bus };
     let routed = RoutedStore::new(memory_store(), vec![part], Routes::new(vec![rule]).unwrap()).unwrap();
-    let description = HostDescription::of_this(Some("10.0.0.1:8081"));
-    let fleet = FleetOptions { description, ..FleetOptions::new(Some(name), LEASE) };
+    let fleet = FleetOptions::new(Some(name), LEASE);
     let test = TestHost::with(memory_store(), |options| Options {
         fleet,
         mirrors_hosts: true,
@@ -32,6 +31,7 @@ async fn start(name: &str, shared: &Arc<dyn Store>, leases: &MemoryLeases) -> Te
         ..options
     });
     let test = test.await;
+    test.host.set_address("10.0.0.1:8081");
     let definition = test.definition("tally", &guest("guest-tally")).await;
     test.host.put(definition).await.unwrap();
     test

@@ -81,3 +81,18 @@ async fn clients_read_the_resources_of_hosts_and_the_host_alone_writes_them() {
     assert_eq!(shown, (&json!("Host"), &json!(false), &json!(["get", "list", "watch"])));
     assert!(listed("hosts/status").is_none());
 }
+
+#[tokio::test]
+async fn a_drain_of_a_host_that_is_not_known_drains_none() {
+    let server = Server::start().await;
+    let hosts = server.get("/homeostat/v1/hosts").await;
+    let name = hosts["items"][0]["name"].as_str().unwrap();
+    for (query, code) in [("host=nobody", 404), ("hosts=nobody", 400), ("host=a&host=b", 400)] {
+        let answer = server.ask("POST", &format!("/homeostat/v1/drain?{query}"), &Value::Null).await;
+        assert_eq!(answer.code, code, "{query}: {}", answer.body);
+        assert_eq!(server.get("/homeostat/v1/hosts").await["items"][0]["isDraining"], false, "{query}");
+    }
+    let own = server.ask("POST", &format!("/homeostat/v1/drain?host={}", name.to_uppercase()), &Value::Null).await;
+    assert_eq!(own.code, 200, "{}", own.body);
+    assert_eq!(server.get("/homeostat/v1/hosts").await["items"][0]["isDraining"], true);
+}

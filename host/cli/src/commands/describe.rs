@@ -7,6 +7,7 @@ use homeostat_runtime::manifest;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+use super::unanswered::UnansweredHosts;
 use super::{events, hosts, queue, resource_args};
 use crate::client::{ApiResource, Client, Kinds, with_query};
 use crate::document::{capitalised, condition, text};
@@ -212,9 +213,11 @@ async fn queue_table(client: &Client, known: &ApiResource, namespace: &str, name
     let mut table = queue::table(true);
     let manages =
         format!("{}{}{}", known.name().to_lowercase(), if known.group().is_empty() { "" } else { "." }, known.group());
+    let mut unanswered = UnansweredHosts::default();
     for controller in queue::controllers(client, Some(&manages)).await? {
         let namespace = if known.namespaced { namespace } else { "" };
         let found = queue::queue(client, &controller, &[("namespace", Some(namespace)), ("name", Some(name))]).await?;
+        unanswered.note(&found);
         queue::entries(&found).for_each(|entry| table.row(queue::row(&controller, entry, true)));
     }
     Ok(table)

@@ -1,5 +1,5 @@
 //! `homeostat hosts`: lists the hosts of a fleet with the leases that they hold. `homeostat drain` and
-//! `homeostat uncordon`: give the leases of one host to others, and end that.
+//! `homeostat uncordon`: give the leases of a host to others, and end that.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time;
 
 use super::get;
-use crate::client::{Client, ResourceFormat};
+use crate::client::{Client, ResourceFormat, with_query};
 use crate::document::text;
 use crate::exit;
 use crate::global::{Format, Global};
@@ -28,23 +28,29 @@ use crate::output;
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct HostsArgs {}
 
-/// Give all leases of this host to other hosts, for example before an upgrade
+/// Give all leases of a host to other hosts, for example before an upgrade
 ///
 /// Running reconciles have 10 s to finish. The host takes no other lease until it starts again, or until
-/// `homeostat uncordon`. If no other host has a controller, its keys wait meanwhile. Controllers without leases go on: those with the placement `every-host`, and those whose kind lives in a
-/// store of this host alone.
+/// `homeostat uncordon`. If no other host has a controller, its keys wait meanwhile. Controllers without
+/// leases go on: those with the placement `every-host`, and those whose kind lives in a store of the host
+/// alone.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct DrainArgs {
-    /// Wait until this host holds no lease, for this time at most
+    /// The name of another host of the fleet [default: the host that is asked]
+    host: Option<String>,
+    /// Wait until the host holds no lease, for this time at most
     #[arg(long, value_name = "SPAN")]
     wait: Option<Span>,
 }
 
-/// End the drain of this host: it takes leases again
+/// End the drain of a host: it takes leases again
 ///
 /// Leases that other hosts hold stay with them, except those that are moved so that the load evens out.
 #[derive(clap::Args, Clone, Debug)]
-pub(crate) struct UncordonArgs {}
+pub(crate) struct UncordonArgs {
+    /// The name of another host of the fleet [default: the host that is asked]
+    host: Option<String>,
+}
 
 /// The path of the hosts as the asked host sees them at this moment.
 const HOSTS_PATH: &str = "/homeostat/v1/hosts";
@@ -64,7 +70,7 @@ pub(crate) async fn list(_: HostsArgs, global: &Global) -> anyhow::Result<ExitCo
         output::print(&get::table_text(&table, format == Format::Wide)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let items = hosts(&client).await?;
+    let items = hosts(&client, None).await?;
     let list = || json!({ "apiVersion": "homeostat.dev/v1alpha1", "kind": "HostList", "items": &items });
     output::print(&match format {
         Format::Json => output::json(&list()),
@@ -79,20 +85,21 @@ pub(crate) async fn list(_: HostsArgs, global: &Global) -> anyhow::Result<ExitCo
 /// # Errors
 /// When the host cannot answer, or still holds leases at the end of the wait.
 pub(crate) async fn drain(args: DrainArgs, global: &Global) -> anyhow::Result<ExitCode> {
-    let DrainArgs { wait } = args;
+    let DrainArgs { host, wait } = args;
     global.format(&[Format::Table])?;
     let client = Client::new(global)?;
-    client.send(Method::POST, "/homeostat/v1/drain", "application/json", "").await?;
-    let items = hosts(&client).await?;
+    let host = host.as_deref();
+    client.send(Method::POST, &at("/homeostat/v1/drain", host), "application/json", "").await?;
+    let items = hosts(&client, host).await?;
     let (name, mut held) = (text(this(&items)?, "/name").to_owned(), leases(this(&items)?));
     if items.iter().all(|item| item["isThis"] == true || item["isDraining"] == true) {
-        output::eprint("no other host is known that takes leases: those of this host stay free\n");
+        output::eprint(&format!("no other host is known that takes leases: those of host {name} stay free\n"));
     }
     let Some(Span(wait)) = wait else {
         output::print(&format!("host/{name} drains\n"))?;
         return Ok(ExitCode::SUCCESS);
     };
-    let Ok(drained) = time::timeout(wait, wait_until_drained(&client, &mut held)).await else {
+    let Ok(drained) = time::timeout(wait, wait_until_drained(&client, host, &mut held)).await else {
         let (wait, held) = (Span(wait), held.join(", "));
         return Err(exit::failed(format!("host {name} still drains after {wait}: it holds {held}")));
     };
@@ -105,18 +112,19 @@ pub(crate) async fn drain(args: DrainArgs, global: &Global) -> anyhow::Result<Ex
 ///
 /// # Errors
 /// When the host cannot answer.
-pub(crate) async fn uncordon(_: UncordonArgs, global: &Global) -> anyhow::Result<ExitCode> {
+pub(crate) async fn uncordon(args: UncordonArgs, global: &Global) -> anyhow::Result<ExitCode> {
     global.format(&[Format::Table])?;
     let client = Client::new(global)?;
-    client.send(Method::POST, "/homeostat/v1/uncordon", "application/json", "").await?;
-    output::print(&format!("host/{} uncordoned\n", text(this(&hosts(&client).await?)?, "/name")))?;
+    let host = args.host.as_deref();
+    client.send(Method::POST, &at("/homeostat/v1/uncordon", host), "application/json", "").await?;
+    output::print(&format!("host/{} uncordoned\n", text(this(&hosts(&client, host).await?)?, "/name")))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Looks at the leases of this host until it holds none. `held` has the last ones.
-async fn wait_until_drained(client: &Client, held: &mut Vec<String>) -> anyhow::Result<()> {
+/// Looks at the leases of the host until it holds none. `held` has the last ones.
+async fn wait_until_drained(client: &Client, host: Option<&str>, held: &mut Vec<String>) -> anyhow::Result<()> {
     loop {
-        *held = leases(this(&hosts(client).await?)?);
+        *held = leases(this(&hosts(client, host).await?)?);
         if held.is_empty() {
             return Ok(());
         }
@@ -124,8 +132,14 @@ async fn wait_until_drained(client: &Client, held: &mut Vec<String>) -> anyhow::
     }
 }
 
-async fn hosts(client: &Client) -> anyhow::Result<Vec<Value>> {
-    let mut answer = client.get(HOSTS_PATH).await?;
+/// Returns the path of a request that a host of this name answers; by default the asked host.
+fn at(path: &str, host: Option<&str>) -> String {
+    with_query(path, &[("host", host)])
+}
+
+/// Returns the hosts of the fleet, as the host of this name sees them. It marks itself as this one.
+async fn hosts(client: &Client, host: Option<&str>) -> anyhow::Result<Vec<Value>> {
+    let mut answer = client.get(&at(HOSTS_PATH, host)).await?;
     Ok(answer["items"].as_array_mut().map(std::mem::take).unwrap_or_default())
 }
 
@@ -148,7 +162,7 @@ pub(super) fn cores(millicores: &Value) -> String {
 /// # Errors
 /// When the host cannot answer.
 pub(super) async fn lease_loads(client: &Client, controller: &str) -> anyhow::Result<BTreeMap<u64, Value>> {
-    Ok(loads_of(&hosts(client).await?, controller))
+    Ok(loads_of(&hosts(client, None).await?, controller))
 }
 
 fn loads_of(items: &[Value], controller: &str) -> BTreeMap<u64, Value> {

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
+use super::unanswered::UnansweredHosts;
 use super::{control, resource_args};
 use crate::client::{Client, Kinds, with_query};
 use crate::document::text;
@@ -50,10 +51,14 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
         ("follow", follow.then_some("1")),
     ];
     let mut lines = client.lines(&with_query("/homeostat/v1/logs", &pairs)).await?;
+    let mut unanswered = UnansweredHosts::default();
     while let Some(line) = lines.next().await? {
+        if unanswered.note(&line) {
+            continue;
+        }
         output::print(&if format == Format::Json { output::json_line(&line) } else { readable(&line) })?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(unanswered.exit_code())
 }
 
 /// Returns a key of the kind that a controller manages.

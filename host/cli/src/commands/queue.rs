@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use homeostat_api::age;
 use serde_json::{Value, json};
 
+use super::unanswered::UnansweredHosts;
 use super::{control, keys, resource_args};
 use crate::client::{Client, with_query};
 use crate::document::{kind, text};
@@ -63,9 +64,11 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
         Some(name) => vec![name],
         None => controllers(&client, None).await?,
     };
-    let mut queues = Vec::new();
+    let (mut queues, mut unanswered) = (Vec::new(), UnansweredHosts::default());
     for name in names {
-        queues.push(queue(&client, &name, &[("limit", Some(&limit)), ("state", states.as_deref())]).await?);
+        let queue = queue(&client, &name, &[("limit", Some(&limit)), ("state", states.as_deref())]).await?;
+        unanswered.note(&queue);
+        queues.push(queue);
     }
     queues.iter().filter_map(truncation_note).for_each(|cut| output::eprint(&cut));
     match format {
@@ -77,7 +80,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
             output::print(&entries.map(|entry| format!("{}\n", key(entry))).collect::<String>())?;
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(unanswered.exit_code())
 }
 
 /// Rejects display options together with a subcommand. Clap accepts them, because global options may stand

@@ -8,6 +8,7 @@ use homeostat_api::age::short_ms;
 use homeostat_runtime::manifest::Span;
 use serde_json::{Value, json};
 
+use super::unanswered::UnansweredHosts;
 use super::{queue, resource_args};
 use crate::client::{Client, with_query};
 use crate::document::text;
@@ -82,8 +83,10 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
     let client = Client::new(global)?;
     let keys = (args.keys || args.controller.is_some()).then_some("1");
     let path = with_query("/homeostat/v1/costs", &[("controller", args.controller.as_deref()), ("keys", keys)]);
+    let mut unanswered = UnansweredHosts::default();
     loop {
         let mut costs = client.get(&path).await?;
+        unanswered.note(&costs);
         sort(&mut costs, args.sort);
         match format {
             Format::Json => output::print(&output::json(&list(&costs)))?,
@@ -91,7 +94,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<ExitCode>
             _ => print_tables(&costs, &args, format == Format::Wide)?,
         }
         if !args.watch {
-            return Ok(ExitCode::SUCCESS);
+            return Ok(unanswered.exit_code());
         }
         tokio::time::sleep(args.every.0.max(EVERY_MIN)).await;
         if matches!(format, Format::Table | Format::Wide) {

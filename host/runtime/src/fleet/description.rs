@@ -18,7 +18,7 @@ pub struct HostDescription {
     /// The version of the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Where it serves the API, as its option `--listen` says.
+    /// Where it serves the API.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// The processors that it may use. Hosts get shards in this proportion.
@@ -27,14 +27,19 @@ pub struct HostDescription {
 }
 
 impl HostDescription {
-    /// Returns the description of this process, which serves at an address.
-    pub fn of_this(address: Option<&str>) -> Self {
+    /// Returns the description of this process, which does not serve yet.
+    pub fn of_this() -> Self {
         let processors = std::thread::available_parallelism().ok();
         Self {
             version: Some(env!("CARGO_PKG_VERSION").to_owned()),
-            address: address.filter(|address| address.len() <= TEXT_BYTES_MAX).map(str::to_owned),
+            address: None,
             processors: processors.and_then(|count| NonZeroU32::new(u32::try_from(count.get()).ok()?)),
         }
+    }
+
+    /// Replaces the address. One that is too long for the others is none.
+    pub(super) fn set_address(&mut self, address: &str) {
+        self.address = Some(address.to_owned()).filter(|address| address.len() <= TEXT_BYTES_MAX);
     }
 
     /// Reads the description in a record. One that cannot be read, or has a text that is too long, says nothing.
@@ -106,7 +111,8 @@ mod tests {
 
     #[test]
     fn a_description_is_read_as_it_was_written() {
-        let this = HostDescription::of_this(Some("127.0.0.1:8081"));
+        let mut this = HostDescription::of_this();
+        this.set_address("http://127.0.0.1:8081");
         assert!(this.version.is_some() && this.processors.is_some());
         assert_eq!(HostDescription::read(Some(&this.text())), this);
     }

@@ -181,6 +181,11 @@ impl LeaseRoom {
         self.state.lock().roster.released().map(str::to_owned).collect()
     }
 
+    /// Returns the last run of the host with a name, with what it told about itself. It may have ended.
+    pub(super) fn last_run(&self, name: &str) -> Option<(Identity, HostDescription)> {
+        self.state.lock().roster.last_run(name)
+    }
+
     /// Passes the records of all leases to their keepers, and moves leases. Never returns.
     ///
     /// *Cancel safety*: each keeper reads its own record in any case.

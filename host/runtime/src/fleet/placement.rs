@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use homeostat_component::layers::{Terms, WriteEnd, WriteTerm};
 use homeostat_component::{Call, StoreError};
-use homeostat_fleet::Shards;
+use homeostat_fleet::{Identity, Shards};
 use homeostat_store::{Error, Key, Kind};
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -18,6 +18,7 @@ use super::gate::{GateChanges, GatePass, ShardGate};
 use super::keeper::{Candidacy, KeptLease, LeaseKeeper};
 use super::lease_room::LeaseRoom;
 use super::other_fences::OtherStores;
+use super::other_host::OtherHost;
 use super::rollout_record::RolloutRecord;
 use super::sharding::Sharding;
 use crate::Stores;
@@ -271,6 +272,21 @@ impl Placement {
                 return;
             }
         }
+    }
+
+    /// Returns the holders of the leases of the controller, as the stores named them last.
+    pub(crate) fn holders(&self) -> Vec<Identity> {
+        let Some(leased) = &self.leased else { return Vec::new() };
+        leased.keepers.lock().iter().filter_map(|keeper| keeper.view().holder).collect()
+    }
+
+    /// Returns the other host that holds the lease of a key; `None` if this host holds it, nobody does, or
+    /// the key needs none.
+    pub(crate) fn other_holder_of(&self, key: &Key) -> Option<OtherHost> {
+        let LeasedPlacement { fleet, keepers, .. } = self.leased.as_ref()?;
+        let shard = self.leased.as_ref()?.gate(key).lease.shard();
+        let holder = keepers.lock().get(shard as usize)?.view().holder?;
+        fleet.other_hosts([holder]).pop()
     }
 
     /// Returns why no key runs on this host, for a person.

@@ -91,6 +91,9 @@ struct SeenRecord {
     epoch: Epoch,
     /// When this host saw the holder in this term first.
     held_since: Duration,
+    /// The last holder. It stays when the lease is released.
+    run: Option<Identity>,
+    /// What the last holder told about itself.
     description: HostDescription,
 }
 
@@ -127,7 +130,7 @@ impl Roster {
             true => self.hosts.get(lease),
             false => self.placed.get(lease).and_then(|known| known.record.as_ref()),
         };
-        let seen = match observation {
+        let mut seen = match observation {
             Observation::Absent { .. } => None,
             Observation::Present(record) => Some(SeenRecord {
                 version: record.version,
@@ -139,6 +142,7 @@ impl Roster {
                 held_since: known
                     .filter(|known| known.holder == record.holder && known.epoch == record.epoch)
                     .map_or(now, |known| known.held_since),
+                run: record.holder.clone(),
                 description: HostDescription::read(record.description.as_deref().filter(|_| lease.is_of_host())),
             }),
         };
@@ -167,8 +171,17 @@ impl Roster {
         if !is_newer(self.hosts.get(lease)) {
             return;
         }
+        if let (Some(seen), Some(known)) = (&mut seen, self.hosts.get(lease))
+            && seen.holder.is_none()
+        {
+            // A host that drains has released its lease, and goes on to serve its API.
+            (seen.run, seen.description) = (known.run.clone(), known.description.clone());
+        }
         let Some(seen) = seen else {
-            self.hosts.remove(lease);
+            // Any record is newer than a deleted one.
+            if let Some(known) = self.hosts.get_mut(lease) {
+                (known.holder, known.version) = (None, Version(0));
+            }
             return;
         };
         if self.hosts.len() >= HOSTS_MAX {
@@ -233,6 +246,11 @@ impl Roster {
             description,
             renewed: None,
         };
+        let told = |identity: &Identity| {
+            let seen =
+                self.hosts.get(&LeaseName::of_host(identity.host())).filter(|seen| seen.run.as_ref() == Some(identity));
+            seen.map(|seen| seen.description.clone()).unwrap_or_default()
+        };
         for (identity, seen) in self.live_hosts(now) {
             let found =
                 found.entry(identity.clone()).or_insert_with(|| host(identity, false, seen.description.clone()));
@@ -241,12 +259,18 @@ impl Roster {
         for (lease, seen) in &self.placed {
             let Some(record) = seen.record.as_ref() else { continue };
             let Some(identity) = record.live_holder(now).map(Identity::run) else { continue };
-            let draining = || host(&identity, true, HostDescription::default());
+            let draining = || host(&identity, true, told(&identity));
             let found = found.entry(identity.clone()).or_insert_with(draining);
             found.leases.push(self.held(lease, &identity));
             found.renewed = found.renewed.max(Some(record.since));
         }
         found.into_values().collect()
+    }
+
+    /// Returns the last run of the host with a name, with what it told about itself. It may have ended.
+    pub(super) fn last_run(&self, name: &str) -> Option<(Identity, HostDescription)> {
+        let seen = self.hosts.get(&LeaseName::of_host(name))?;
+        Some((seen.run.clone()?, seen.description.clone()))
     }
 
     /// Returns the hosts that try a free lease: the members, and this host in any case.

@@ -446,3 +446,15 @@ async fn shards_of_a_later_version_are_never_replaced() {
     assert!(!a.is_holder());
     assert!(a.placement.standby_message().contains("\"8-by-color\""), "{}", a.placement.standby_message());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_host_tells_the_others_an_address_that_it_learns_later() {
+    let shared = Shared::new();
+    let (a, b) = (shared.host("a", PlacementSpec::Singleton), shared.host("b", PlacementSpec::Singleton));
+    let told = || b.fleet.status().into_iter().find(|host| host.name == "a").map(|host| host.description.address);
+    eventually("the other host", async || told().map(drop)).await;
+    a.fleet.set_address("https://a.example:8443");
+    let before = Instant::now();
+    eventually("its address", async || told().flatten().filter(|address| address == "https://a.example:8443")).await;
+    assert!(before.elapsed() <= Times::default().retry_period * 2, "{:?}", before.elapsed());
+}

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use homeostat_component::Needs;
-use homeostat_store::Store;
+use homeostat_store::{Key, Store};
 
 use super::Host;
 use crate::costs::ControllerCosts;
 use crate::stats::{HostCapacity, Measures};
 use crate::status::{ControllerStatus, QueueEntry};
-use crate::{Definition, Error, EventLog, Kinds, LogBook};
+use crate::{Definition, Error, EventLog, Kinds, LogBook, OtherHost};
 
 impl Host {
     /// Returns this host and those that share stores with it, by identity. Others are known only while the kind of
@@ -22,6 +22,49 @@ impl Host {
     /// seconds.
     pub fn host_documents(&self) -> Vec<serde_json::Value> {
         self.inner.context.fleet.documents()
+    }
+
+    /// Tells the other hosts where this one serves its API, with the next renewals of its own leases.
+    pub fn set_address(&self, address: &str) {
+        self.inner.context.fleet.set_address(address);
+    }
+
+    /// Returns the name of this run of the host.
+    pub fn identity(&self) -> &str {
+        self.inner.context.fleet.identity.as_str()
+    }
+
+    /// Returns the name of this host, in lower case.
+    pub fn name(&self) -> &str {
+        self.inner.context.fleet.identity.host()
+    }
+
+    /// Returns the last run of another host that has shared a store with this one. It may have ended, or
+    /// drain.
+    pub fn other_host(&self, name: &str) -> Option<OtherHost> {
+        self.inner.context.fleet.other_host(name)
+    }
+
+    /// Returns the other hosts that hold leases of these controllers, by identity. A controller that does not
+    /// run here has no leases.
+    pub fn other_holders<'n>(&self, controllers: impl IntoIterator<Item = &'n str>) -> Vec<OtherHost> {
+        let running = controllers.into_iter().filter_map(|name| self.controller(name).ok());
+        let holders = running.flat_map(|controller| controller.slot.placement.holders());
+        self.inner.context.fleet.other_hosts(holders)
+    }
+
+    /// Returns whether a controller runs here and works under leases.
+    pub fn has_leases(&self, controller: &str) -> bool {
+        self.controller(controller).is_ok_and(|controller| controller.slot.placement.is_leased())
+    }
+
+    /// Returns the other host that holds the lease of a key of a controller; `None` if this host holds it,
+    /// nobody does, or the key needs none.
+    ///
+    /// # Errors
+    /// [`Error::UnknownController`].
+    pub fn other_holder_of(&self, controller: &str, key: &Key) -> Result<Option<OtherHost>, Error> {
+        Ok(self.controller(controller)?.slot.placement.other_holder_of(key))
     }
 
     /// Gives all leases of this host away, so that other hosts work on its controllers, and takes no other one. With

@@ -4,6 +4,7 @@
 //! | action | does |
 //! |---|---|
 //! | `settle` | settles |
+//! | `log` | logs its name, and asks to be requeued in an hour |
 //! | `again`, `later` | asks to be requeued in a millisecond, in an hour |
 //! | `at-once` | asks to be requeued at once |
 //! | `fail`, `fail-never` | fails with backoff, permanently |
@@ -13,6 +14,7 @@
 
 use std::thread;
 
+use homeostat_sdk::info;
 use homeostat_sdk::prelude::*;
 
 /// One action for a reconcile, as a resource of kind `Scripted`.
@@ -41,6 +43,10 @@ impl Reconciler for Guest {
         };
         match script.spec.action.as_str() {
             "settle" => Ok(Outcome::settled()),
+            "log" => {
+                info!("{}", key.name);
+                Ok(Outcome::again_after(Duration::from_secs(3600)))
+            }
             "again" => Ok(Outcome::again_after(Duration::from_millis(1))),
             "later" => Ok(Outcome::again_after(Duration::from_secs(3600))),
             "at-once" => Ok(Outcome::again_after(Duration::ZERO)),

@@ -113,6 +113,33 @@ fn a_host_that_has_released_its_own_lease_gives_the_others_away() {
     assert_eq!(shown(&roster), [("b_1".to_owned(), false, 0)]);
 }
 
+#[test]
+fn a_host_that_has_released_its_own_lease_still_tells_where_it_serves() {
+    let (mut roster, name) = (roster(Duration::ZERO), LeaseName::of_host("a"));
+    let address = r#"{"address": "https://a:8443"}"#;
+    roster.observe(Duration::ZERO, &name, &loaded(20, "a_1", address));
+    let Observation::Present(record) = held(21, "a_1") else { unreachable!() };
+    let released = |version| Observation::Present(Record { version: Version(version), holder: None, ..record.clone() });
+    let told = |roster: &Roster| roster.last_run("a").map(|(run, told)| (run.to_string(), told.address));
+    let expected = Some(("a_1".to_owned(), Some("https://a:8443".to_owned())));
+    for version in [21, 22] {
+        roster.observe(Duration::ZERO, &name, &released(version));
+        assert_eq!(told(&roster), expected);
+        assert_eq!(roster.hosts(Duration::ZERO)[0].description.address, expected.clone().unwrap().1);
+    }
+    roster.observe(Duration::ZERO, &name, &held(23, "a_2"));
+    assert_eq!(told(&roster), Some(("a_2".to_owned(), None)));
+    assert_eq!(roster.hosts(Duration::ZERO)[0].description.address, None);
+    // A store may delete a record that was released, and may be emptied.
+    roster.observe(Duration::ZERO, &name, &loaded(24, "a_3", address));
+    roster.observe(Duration::ZERO, &name, &Observation::Absent { fence: None });
+    assert_eq!(told(&roster).unwrap().0, "a_3");
+    assert_eq!(roster.members(Duration::ZERO).len(), 1);
+    roster.observe(Duration::ZERO, &name, &held(1, "a_4"));
+    assert_eq!(told(&roster).unwrap().0, "a_4");
+    assert_eq!(roster.members(Duration::ZERO).len(), 2);
+}
+
 /// The record of a lease whose holder tells its load.
 fn loaded(version: u64, holder: &str, description: &str) -> Observation {
     let Observation::Present(record) = held(version, holder) else { unreachable!() };
