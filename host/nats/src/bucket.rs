@@ -245,6 +245,12 @@ impl Upstream for Bucket {
         Ok(Incarnation { id: Some(id), at: Some(Revision(last)) })
     }
 
+    async fn reached(&self) -> Result<Option<Revision>> {
+        let connection = self.state.connection()?;
+        let info = self.state.info(&connection).await.map_err(|failure| self.state.error(failure, "revision"))?;
+        Ok(Some(Revision(info.state.last_seq)))
+    }
+
     async fn ping(&self) -> Result<()> {
         let connection = self.state.connection()?;
         let answer = self.state.last(&connection, &self.state.subjects.store()).await;

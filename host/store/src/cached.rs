@@ -24,6 +24,7 @@ mod backoff;
 mod budget;
 mod key_locks;
 mod kind;
+mod leases;
 mod monitor;
 mod options;
 mod own_writes;
@@ -50,6 +51,7 @@ use tokio::task::JoinSet;
 
 pub use self::backoff::{ExponentialBackoff, jitter};
 pub use self::key_locks::KeyLocks;
+use self::leases::CachedLeases;
 pub use self::options::{ContentRecord, KnownContent, Options, server_id};
 use self::shared_state::{KINDS_MAX, SharedState, User};
 pub use self::upstream::{CachedState, Delta, DeltaStream, Incarnation, LastState, Start, Upstream, UpstreamResponse};
@@ -215,6 +217,7 @@ impl Store for CachedStore {
     }
 
     fn leases(&self) -> Option<Arc<dyn LeaseStore>> {
-        self.shared.upstream.leases()
+        let leases = self.shared.upstream.leases()?;
+        Some(Arc::new(CachedLeases::new(leases, Arc::clone(&self.shared))))
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::budget::Budget;
 use super::kind::CachedKind;
+use super::leases::LeaseProgress;
 use super::monitor::Monitor;
 use super::options::Options;
 use super::own_writes::OwnWrite;
@@ -41,6 +42,7 @@ pub(super) struct SharedState {
     server_tokens: Mutex<ServerTokens>,
     /// Writes that were not sent because they would have changed nothing.
     pub(super) skipped: AtomicU64,
+    pub(super) lease_progress: Mutex<LeaseProgress>,
 }
 
 /// The kinds with a cache, and how far other kinds were shown. Its lock is taken before the lock of a kind.
@@ -63,7 +65,8 @@ impl SharedState {
         let monitor = Monitor::new(Arc::clone(&upstream), &options);
         let (budget, kinds) = (Budget::new(options.bytes_max), Mutex::default());
         let server_tokens = Mutex::new(ServerTokens::starting_at(options.clock.now()));
-        Arc::new(Self { upstream, monitor, options, budget, kinds, server_tokens, skipped: AtomicU64::new(0) })
+        let (skipped, lease_progress) = Default::default();
+        Arc::new(Self { upstream, monitor, options, budget, kinds, server_tokens, skipped, lease_progress })
     }
 
     /// Returns the tokens of lists that the server answers.
@@ -219,17 +222,19 @@ impl SharedState {
         }
     }
 
+    /// Returns the latest revision of the content that caches have seen or readers were shown.
+    pub(super) fn seen(&self) -> Revision {
+        let kinds = self.kinds();
+        let cached = kinds.cached.values().map(|kind| kind.lock().seen).max().unwrap_or(Revision::ZERO);
+        cached.max(kinds.shown.highest())
+    }
+
     /// Asks the server which content it has, and returns its id.
     ///
     /// # Errors
     /// `Unavailable` when the store cannot be used, and while the server is behind what was seen of it; `Closed`.
     pub(super) async fn verify_content(&self) -> Result<Option<String>> {
-        let seen = {
-            let kinds = self.kinds();
-            let cached = kinds.cached.values().map(|kind| kind.lock().seen).max().unwrap_or(Revision::ZERO);
-            cached.max(kinds.shown.highest())
-        };
-        self.monitor.verify_reached(seen).await?;
+        self.monitor.verify_reached(self.seen()).await?;
         if let Some(stale) = self.cached_kinds().into_iter().find(|kind| kind.lock().is_stale) {
             let reason = format!("the last list of {} was older than what was seen before", stale.kind);
             return Err(Error::unavailable(reason));

@@ -133,6 +133,15 @@ pub trait Upstream: Send + Sync + 'static {
         None
     }
 
+    /// Asks the server for a revision that its content has reached; `None` if its revisions have no one order, or if it
+    /// does not tell.
+    ///
+    /// # Errors
+    /// `Unavailable`, `Closed`. Cancel safe.
+    async fn reached(&self) -> Result<Option<Revision>> {
+        Ok(None)
+    }
+
     /// Returns the leases of controllers in this store, as [`Store::leases`](crate::Store::leases).
     fn leases(&self) -> Option<Arc<dyn LeaseStore>> {
         None

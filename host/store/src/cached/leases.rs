@@ -1,0 +1,203 @@
+//! The leases of a server, held back from content that may have gone back in time.
+//!
+//! A server that was restored from a backup is noticed by the revisions of its content, which are lower than those that
+//! were seen. Leases are written all the time. Without this, those of the hosts themselves would raise the revisions
+//! beyond the former ones before anybody has compared them.
+
+use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use homeostat_fleet::{Answer, Epoch, Identity, LeaseName, Observation, Record, Request, Version};
+use tokio::time::Instant;
+
+use super::shared_state::SharedState;
+use crate::{Error, Fence, LeaseRequests, LeaseStore, LeaseWatch, OtherTerm, Result, Revision};
+
+/// How long content has to be older than the resources that were seen of it: then it was restored. A server that has just
+/// become the leader of others catches up in this time.
+const CONFIRM: Duration = Duration::from_secs(5);
+
+/// How long leases are held back from content that is older than their last versions, but not older than the resources
+/// that were seen: a server that has lost nothing but renewals is used again.
+const HOLD: Duration = Duration::from_secs(30);
+
+/// What the leases have seen of the content of a server.
+#[derive(Debug, Default)]
+pub(super) struct LeaseProgress {
+    /// The id of the content.
+    content: Option<String>,
+    /// The latest version of a record.
+    seen: Revision,
+    /// When the content was found to be older.
+    older_since: Option<Instant>,
+}
+
+impl LeaseProgress {
+    /// Returns the latest revision that was seen of this content.
+    fn seen(&mut self, content: Option<&str>) -> Revision {
+        if self.content.as_deref() != content {
+            *self = Self { content: content.map(str::to_owned), ..Self::default() };
+        }
+        self.seen
+    }
+
+    /// Takes the revision of the content now, and the latest one of a resource that was seen of it.
+    fn compare(&mut self, at: Revision, resources: Revision, now: Instant) -> Verdict {
+        if at >= self.seen.max(resources) {
+            self.older_since = None;
+            return Verdict::Current;
+        }
+        let older_for = now.duration_since(*self.older_since.get_or_insert(now));
+        if at < resources {
+            return if older_for >= CONFIRM { Verdict::Restored } else { Verdict::Older };
+        }
+        if older_for < HOLD {
+            return Verdict::Older;
+        }
+        (self.seen, self.older_since) = (at, None);
+        Verdict::Current
+    }
+}
+
+/// What a revision says about the content of a server.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Leases may be written.
+    Current,
+    /// The server lags, or was restored a moment ago.
+    Older,
+    /// It was restored from a backup.
+    Restored,
+}
+
+/// The leases of a server.
+pub(super) struct CachedLeases {
+    inner: Arc<dyn LeaseStore>,
+    shared: Arc<SharedState>,
+}
+
+impl CachedLeases {
+    pub(super) fn new(inner: Arc<dyn LeaseStore>, shared: Arc<SharedState>) -> Self {
+        Self { inner, shared }
+    }
+}
+
+impl SharedState {
+    fn lease_progress(&self) -> MutexGuard<'_, LeaseProgress> {
+        self.lease_progress.lock().expect("no thread panics while holding the progress")
+    }
+
+    fn note_lease(&self, version: Version) {
+        let content = self.monitor.state().content().map(str::to_owned);
+        let mut progress = self.lease_progress();
+        let seen = progress.seen(content.as_deref());
+        progress.seen = seen.max(Revision(version.0));
+    }
+
+    /// Returns whether a term may begin.
+    ///
+    /// # Errors
+    /// `Unavailable` for content that was replaced or is older than what was seen of it, and without an answer; `Closed`.
+    async fn may_begin_term(&self) -> Result<()> {
+        self.monitor.shows()?;
+        let content = self.monitor.state().content().map(str::to_owned);
+        let resources = self.seen();
+        if self.lease_progress().seen(content.as_deref()).max(resources) == Revision::ZERO {
+            return Ok(());
+        }
+        let Some(at) = self.upstream.reached().await? else { return Ok(()) };
+        let verdict = self.lease_progress().compare(at, resources, Instant::now());
+        match verdict {
+            Verdict::Current => return Ok(()),
+            Verdict::Older => {}
+            Verdict::Restored => self.monitor.went_back(format!("revision {resources}"), format!("revision {at}")),
+        }
+        let reason = format!("store {}: its server is at revision {at}, behind its leases", self.upstream.name());
+        Err(Error::unavailable(reason))
+    }
+}
+
+#[async_trait]
+impl LeaseStore for CachedLeases {
+    fn lease(&self, name: &LeaseName, identity: &Identity, length: Duration) -> Result<Arc<dyn LeaseRequests>> {
+        let inner = self.inner.lease(name, identity, length)?;
+        Ok(Arc::new(CachedLease { inner, shared: Arc::clone(&self.shared) }))
+    }
+
+    async fn raise_fence(&self, term: &OtherTerm) -> Result<Option<Fence>> {
+        self.shared.may_begin_term().await?;
+        self.inner.raise_fence(term).await
+    }
+
+    async fn watch_leases(&self) -> Result<Box<dyn LeaseWatch>> {
+        self.inner.watch_leases().await
+    }
+}
+
+struct CachedLease {
+    inner: Arc<dyn LeaseRequests>,
+    shared: Arc<SharedState>,
+}
+
+#[async_trait]
+impl LeaseRequests for CachedLease {
+    fn fence(&self, epoch: Epoch) -> Option<Fence> {
+        self.inner.fence(epoch)
+    }
+
+    fn describe(&self, description: &str) {
+        self.inner.describe(description);
+    }
+
+    async fn carry_out(&self, request: &Request) -> Result<Answer> {
+        match request {
+            Request::Acquire { .. } => self.shared.may_begin_term().await?,
+            // A record of other content has another version.
+            Request::Renew { .. } | Request::Release { .. } => self.shared.monitor.shows()?,
+            Request::Read => {}
+        }
+        let answer = self.inner.carry_out(request).await?;
+        if let Answer::Stored { version, .. } | Answer::Found(Observation::Present(Record { version, .. })) = &answer {
+            self.shared.note_lease(*version);
+        }
+        Ok(answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: Revision = Revision::ZERO;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_lost_only_renewals_is_used_after_a_while() {
+        let mut progress = LeaseProgress::default();
+        assert_eq!(progress.seen(Some("a")), NONE);
+        progress.seen = Revision(40);
+        assert_eq!(progress.compare(Revision(40), NONE, Instant::now()), Verdict::Current);
+        assert_eq!(progress.compare(Revision(10), Revision(10), Instant::now()), Verdict::Older);
+        tokio::time::advance(HOLD / 2).await;
+        assert_eq!(progress.compare(Revision(12), Revision(10), Instant::now()), Verdict::Older);
+        // It has caught up, and the next time counts from then.
+        assert_eq!(progress.compare(Revision(41), Revision(10), Instant::now()), Verdict::Current);
+        assert_eq!(progress.compare(Revision(10), Revision(10), Instant::now()), Verdict::Older);
+        tokio::time::advance(HOLD).await;
+        assert_eq!(progress.compare(Revision(10), Revision(10), Instant::now()), Verdict::Current);
+        assert_eq!(progress.compare(Revision(11), Revision(10), Instant::now()), Verdict::Current);
+        progress.seen = Revision(40);
+        assert_eq!(progress.seen(Some("b")), NONE, "other content has other revisions");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_stays_behind_its_resources_was_restored() {
+        let mut progress = LeaseProgress::default();
+        assert_eq!(progress.compare(Revision(10), Revision(20), Instant::now()), Verdict::Older);
+        tokio::time::advance(CONFIRM).await;
+        assert_eq!(progress.compare(Revision(12), Revision(20), Instant::now()), Verdict::Restored);
+        // One that lagged has caught up.
+        assert_eq!(progress.compare(Revision(20), Revision(20), Instant::now()), Verdict::Current);
+        assert_eq!(progress.compare(Revision(10), Revision(20), Instant::now()), Verdict::Older);
+    }
+}
