@@ -133,6 +133,7 @@ impl LeaseKeeper {
             under_way: JoinSet::new(),
             is_ending: false,
             request_error: None,
+            failures: 0,
         };
         let (own, leaves, end) = (events.clone(), leave.clone(), fleet.end.clone());
         let done = ended.clone();
@@ -195,6 +196,8 @@ struct KeeperTask {
     is_ending: bool,
     /// Why the store did not answer the last request.
     request_error: Option<String>,
+    /// Requests in a row without an answer.
+    failures: u32,
 }
 
 impl KeeperTask {
@@ -262,12 +265,14 @@ impl KeeperTask {
 
     fn answer(&mut self, id: RequestId, answer: homeostat_store::Result<Answer>) -> Event {
         let error = answer.as_ref().err().map(ToString::to_string);
-        if self.request_error != error {
-            if let Some(error) = &error {
-                tracing::warn!(lease = %self.gate.lease, %error, "a request for a lease has no answer");
-            }
-            self.request_error = error;
+        self.failures = if error.is_some() { self.failures.saturating_add(1) } else { 0 };
+        // One alone is usual: before the first contact with a server, and when a connection is lost.
+        if let Some(error) = &error
+            && (self.failures == 2 || (self.failures > 2 && self.request_error.as_ref() != Some(error)))
+        {
+            tracing::warn!(lease = %self.gate.lease, %error, "a request for a lease has no answer");
         }
+        self.request_error = error;
         Event::Answered { id, answer: answer.unwrap_or(Answer::Unknown) }
     }
 

@@ -214,25 +214,24 @@ impl LeaseRoom {
                     };
                     // A stream ends now and then; it is opened again.
                     if is_first {
-                        self.set_watch_error(Some(&error));
+                        self.set_watch_error(Some((&error, failures)));
                     }
                 }
-                Err(error) => self.set_watch_error(Some(&error)),
+                Err(error) => self.set_watch_error(Some((&error, failures))),
             }
             failures += 1;
             time::sleep(REOPEN.delay(failures, 0)).await;
         }
     }
 
-    fn set_watch_error(&self, error: Option<&homeostat_store::Error>) {
-        let error = error.map(|error| format!("the leases cannot be watched: {error}"));
-        let mut state = self.state.lock();
-        if state.watch_error != error {
-            if let Some(error) = &error {
-                tracing::warn!(store = &*self.store, error, "this host takes longer to notice a lease that is free");
-            }
-            state.watch_error = error;
+    /// Records why the leases cannot be watched, after so many earlier failures in a row.
+    fn set_watch_error(&self, failure: Option<(&homeostat_store::Error, u32)>) {
+        let error = failure.map(|(error, _)| format!("the leases cannot be watched: {error}"));
+        // One alone is usual: before the first contact with a server, and when a connection is lost.
+        if let (Some(error), Some((_, 1))) = (&error, failure) {
+            tracing::warn!(store = &*self.store, error, "this host takes longer to notice a lease that is free");
         }
+        self.state.lock().watch_error = error;
     }
 
     /// Returns why the leases cannot be watched now.
