@@ -6,6 +6,7 @@ use homeostat_testing::eventually_built;
 use serde_json::{Value, json};
 
 use super::{Fleet, HOSTS, Member};
+use crate::stores::hosts::in_nats;
 
 /// The length of the leases, and how much later than that a killed host is shown as gone at most: a tick of the balance,
 /// the wait before a look, and the time of the machine.
@@ -32,7 +33,7 @@ impl Member {
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 #[test]
 fn hosts_are_resources_of_each_other_and_a_killed_one_is_not_ready() {
-    let fleet = Fleet::new("fleet-resources", LEASE.0);
+    let fleet = Fleet::over(&in_nats("fleet-resources"), "default", LEASE.0);
     fleet.service.release_all();
     let mut members = Vec::from(HOSTS.map(|(name, _)| fleet.start(name)));
     let active = |name| (name, "True", "Active");
