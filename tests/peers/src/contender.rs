@@ -18,6 +18,9 @@ pub(crate) async fn run(contender: &Contender, guests: &Path) -> Result<()> {
     if (contender.suite, contender.work.as_str()) == (Suite::Stores, STATUS_FAR) {
         return ours::stores::control(contender, guests).await;
     }
+    if let (Suite::Fleet, Some(guest)) = (contender.suite, contender.work.strip_prefix(ours::fleet::HOST)) {
+        return ours::fleet_host::run(guest, contender, guests).await;
+    }
     values::print(&Box::pin(values(contender, guests)).await?)
 }
 
@@ -36,6 +39,7 @@ async fn values(contender: &Contender, guests: &Path) -> Result<Values> {
         ("async-nats", Suite::Stores) => bare_nats::run(size, server).await,
         ("homeostat", Suite::Density) => ours::density::run(work, size, guests).await,
         ("homeostat", Suite::Swap) => ours::swap::run(work, size, guests).await,
+        ("homeostat", Suite::Fleet) => ours::fleet::run(contender, guests).await,
         ("homeostat-component", Suite::Tax) => ours::tax::sandbox(work, size, guests).await,
         ("wasmtime", Suite::Tax) => bare::run(work, size, guests).await,
         _ => bail!("{system} has nothing to do with {}", suite.name()),

@@ -1,10 +1,13 @@
 //! Our side: the queue alone, the loop of a whole host, the layers of one reconcile, the store with its API,
-//! stores that are far away, the density of controllers in a process, and swaps.
+//! stores that are far away, the density of controllers in a process, swaps, and fleets.
 
 pub(crate) mod api_server;
 pub(crate) mod busy_neighbour;
+pub(crate) mod crowd;
 pub(crate) mod density;
 pub(crate) mod first;
+pub(crate) mod fleet;
+pub(crate) mod fleet_host;
 pub(crate) mod flight;
 pub(crate) mod host;
 pub(crate) mod idle;

@@ -8,13 +8,14 @@ use std::time::Duration;
 use crate::arguments::{Size, Suite};
 
 mod density;
+mod fleet;
 mod queue;
 mod runs;
 mod store;
 mod stores;
 mod swap;
 
-pub(crate) use density::FLIGHTS;
+pub(crate) use density::{CROWD_KEYS_EACH, FLIGHTS};
 pub(crate) use stores::{STATUS_EMBEDDED, STATUS_FAR};
 
 /// Whether a higher or a lower value is better.
@@ -134,6 +135,7 @@ pub(crate) fn works(suite: Suite) -> Vec<Work> {
         Suite::Stores => stores::works(),
         Suite::Density => density::works(),
         Suite::Swap => swap::works(),
+        Suite::Fleet => fleet::works(),
     }
 }
 
@@ -149,7 +151,8 @@ impl Work {
         let millis = if self.name == queue::WAITING { 1000 } else { millis.min(SIZE_MAX.millis) };
         let is_of_components = matches!(self.suite, Suite::Density | Suite::Swap);
         let keys_max = if is_of_components { CONTROLLERS_MAX } else { SIZE_MAX.keys };
-        let size = Size { keys: keys.min(keys_max), workers: workers.min(SIZE_MAX.workers), millis };
+        let workers_max = if self.suite == Suite::Fleet { fleet::HOSTS_TINY } else { SIZE_MAX.workers };
+        let size = Size { keys: keys.min(keys_max), workers: workers.min(workers_max), millis };
         let peers = self.peers.into_iter().filter(|peer| peer.program == Program::This).collect();
         Work { size, peers, ..self }
     }

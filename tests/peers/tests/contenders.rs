@@ -96,6 +96,9 @@ fn controllers_are_counted_idle_in_flight_and_beside_every_neighbour() {
         assert_measured(&rows, figure, &[]);
     }
     assert_measured(&rows, "answer of a component at rest, p50", &[]);
+    for figure in ["start-up of 10,000 controllers", "p99 event to start, 10,000 controllers and 1,000,000 keys"] {
+        assert_measured(&rows, figure, &[]);
+    }
     assert_measured(&rows, "memory of 250 in flight, 100 controllers", &[]);
     for whom in ["alone", "beside ten controllers per core that loop", "beside one that is stuck in a host call"] {
         assert_measured(&rows, &format!("p99 event to answer of 50 controllers, {whom}"), &[]);
@@ -111,5 +114,15 @@ fn swaps_lose_no_key_and_run_none_twice_at_once() {
     }
     for figure in ["swap pause p99", "bystander p99", "bystander p99, nothing beside it"] {
         assert_measured(&rows, figure, &[]);
+    }
+}
+
+#[test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+fn the_hosts_of_a_fleet_do_every_loop() {
+    let rows = results("fleet");
+    for figure in ["no-op loop, 1 host", "status loop, 1 host", "no-op loop, 4 hosts", "status loop, 4 hosts"] {
+        assert_measured(&rows, figure, &[]);
+        assert_measured(&rows, &format!("processor time per key, {figure}"), &[]);
     }
 }

@@ -19,6 +19,8 @@ pub(crate) enum Suite {
     Density,
     /// The effect of swaps, and of added and removed controllers, on keys, waits and memory
     Swap,
+    /// One host and several over one bucket of NATS, each with one processor
+    Fleet,
 }
 
 impl Suite {
@@ -32,6 +34,7 @@ impl Suite {
             Suite::Stores => "stores",
             Suite::Density => "density",
             Suite::Swap => "swap",
+            Suite::Fleet => "fleet",
         }
     }
 }

@@ -30,6 +30,9 @@ const REST_MAX: Duration = Duration::from_secs(60);
 /// The pause in which idle threads and the like end.
 const SETTLE: Duration = Duration::from_millis(500);
 
+/// The beginning of the work that compiles a guest.
+pub(super) const COMPILE_GUEST: &str = "compile guest ";
+
 /// One component under many names.
 pub(super) async fn one(size: &Size, guests: &Path) -> Result<Values> {
     compile_apart(1, guests).await?;
@@ -53,9 +56,9 @@ pub(super) async fn compile(size: &Size, guests: &Path) -> Result<Values> {
     Ok(Values::new())
 }
 
-/// Compiles the guest `status` and keeps it for the next process.
-pub(super) async fn compile_status(guests: &Path) -> Result<Values> {
-    engine()?.load(guests::read(guests, "status")?).await?;
+/// Compiles a guest and keeps it for the next process.
+pub(super) async fn compile_guest(name: &str, guests: &Path) -> Result<Values> {
+    engine()?.load(guests::read(guests, name)?).await?;
     Ok(Values::new())
 }
 
@@ -64,9 +67,9 @@ pub(super) async fn compile_apart(components: usize, guests: &Path) -> Result<()
     compile_by("compile", components, guests).await
 }
 
-/// Compiles the guest `status` in another process, whose memory is not measured.
-pub(super) async fn compile_status_apart(guests: &Path) -> Result<()> {
-    compile_by("compile status", 1, guests).await
+/// Compiles a guest in another process, whose memory is not measured.
+pub(super) async fn compile_guest_apart(name: &str, guests: &Path) -> Result<()> {
+    compile_by(&format!("{COMPILE_GUEST}{name}"), 1, guests).await
 }
 
 async fn compile_by(work: &str, components: usize, guests: &Path) -> Result<()> {

@@ -16,7 +16,7 @@ use homeostat_store::schema::Schemas;
 use homeostat_store::{Query, RoutedStore, Store, StorePart, View};
 
 use super::host::{BenchHost, CountingObserver};
-use super::idle::{compile_status_apart, compiled};
+use super::idle::{compile_guest_apart, compiled};
 use super::loops::status_over;
 use super::store::{in_process, kind, writes};
 use crate::arguments::{Contender, Size};
@@ -46,7 +46,7 @@ pub(crate) async fn control(contender: &Contender, guests: &Path) -> Result<()> 
     let home: Arc<dyn Store> = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
     let stores = Stores::Routed(Arc::new(RoutedStore::new(home, others, Routes::new(vec![rule])?)?));
     // As in the host's binary, compilation is no part of the process.
-    compile_status_apart(guests).await?;
+    compile_guest_apart("status", guests).await?;
     let measured = BenchHost::over(Options::with_stores(engine()?, stores)).await?;
     let definition = measured.definition("measured", "status", guests, contender.size.workers).await?;
     commands::obey(async { Ok(measured.host.put(definition).await.map(drop)?) }).await?;

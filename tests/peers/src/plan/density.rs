@@ -8,6 +8,11 @@ use crate::arguments::{Size, Suite};
 /// Numbers of calls in flight, in increasing order.
 pub(crate) const FLIGHTS: [(usize, &str); 4] = [(1, "1 mib"), (10, "10 mib"), (100, "100 mib"), (250, "250 mib")];
 
+/// Controllers of the work about a crowd.
+const CROWD: usize = 10_000;
+/// Keys that wait in the queue of each of them.
+pub(crate) const CROWD_KEYS_EACH: usize = 100;
+
 /// The misbehaving neighbours: the name of the work, and its name in the table. The peer's code is native, so
 /// it can only be alone or compute.
 const NEIGHBOURS: [(&str, &str, &[System]); 20] = [
@@ -44,6 +49,7 @@ pub(super) fn works() -> Vec<Work> {
         idle("idle distinct", 100, "distinct components", &[]),
         idle("idle distinct", 1000, "distinct components", &[]),
         first_answer(),
+        crowd(),
     ];
     works.extend([1, 100, 1000].map(in_flight));
     works.extend(NEIGHBOURS.map(|(name, whom, peers)| neighbours(name, whom, peers)));
@@ -80,6 +86,19 @@ fn first_answer() -> Work {
         Figure::lower("answer of the same right after, p50", "µs", "again p50 us"),
     ];
     work("first answer", Size { keys: 100, workers: 1, millis: 0 }, figures, &[])
+}
+
+/// Many controllers with many waiting keys.
+fn crowd() -> Work {
+    let whom = format!("{} controllers and {} keys", with_commas(CROWD), with_commas(CROWD * CROWD_KEYS_EACH));
+    let figures = vec![
+        Figure::lower(&format!("start-up of {} controllers", with_commas(CROWD)), "s", "start s"),
+        Figure::lower(&format!("memory of {whom}"), "MiB", "all mib"),
+        Figure::lower("memory per waiting key among them", "B", "key bytes"),
+        Figure::lower(&format!("p50 event to start, {whom}"), "µs", "p50 us"),
+        Figure::lower(&format!("p99 event to start, {whom}"), "µs", "p99 us"),
+    ];
+    work("crowd", Size { keys: CROWD, workers: 1, millis: WATCHED_MILLIS }, figures, &[])
 }
 
 fn in_flight(controllers: usize) -> Work {

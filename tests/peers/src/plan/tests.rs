@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const SUITES: [Suite; 7] =
-    [Suite::Queue, Suite::Loop, Suite::Tax, Suite::Store, Suite::Stores, Suite::Density, Suite::Swap];
+const SUITES: [Suite; 8] =
+    [Suite::Queue, Suite::Loop, Suite::Tax, Suite::Store, Suite::Stores, Suite::Density, Suite::Swap, Suite::Fleet];
 
 #[test]
 fn no_two_figures_of_a_suite_share_a_name() {
@@ -39,6 +39,7 @@ fn published_figures_keep_their_names() {
         "keys run twice at once",
         "swap pause p99",
         "bystander p99",
+        "memory of 10,000 controllers and 1,000,000 keys",
     ] {
         assert!(all.iter().any(|other| other == name), "{name} is not in {all:?}");
     }
