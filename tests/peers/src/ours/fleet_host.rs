@@ -20,7 +20,7 @@ use crate::arguments::Contender;
 use crate::measure::processor_nanos;
 use crate::values::{self, named};
 
-/// The line at which the host adds its keys to the queue. At any other one it prints its state.
+/// The line at which the host adds its keys to the queue, once. At any other one it prints its state.
 pub(super) const FEED: &str = "feed";
 /// Shards of the controller: as many as the largest fleet has hosts.
 pub(super) const SHARDS: u32 = 4;
@@ -57,11 +57,12 @@ pub(crate) async fn run(guest: &str, contender: &Contender, guests: &Path) -> Re
     definition.placement = PlacementSpec::Sharded(shards);
     let kind = definition.component.describe().manages.kind.clone();
     measured.host.put(definition).await?;
+    // No part of the measured work.
+    let mut keys: Vec<Key> = (0..contender.size.keys).map(|number| key(&kind, number)).collect();
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while let Some(line) = lines.next_line().await? {
         if line == FEED {
-            let keys: Vec<Key> = (0..contender.size.keys).map(|number| key(&kind, number)).collect();
-            measured.feed(CONTROLLER, keys)?;
+            measured.feed(CONTROLLER, std::mem::take(&mut keys))?;
         } else {
             print_state(&measured, &count)?;
         }
