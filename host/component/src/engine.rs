@@ -46,7 +46,7 @@ impl Engine {
     ///
     /// # Errors
     /// `Option` when an option is out of range; `Engine` when there is not enough address space (about 8 GiB
-    /// per instance are reserved, not used); `Ticker` when no thread can be started.
+    /// per instance are reserved, not used); `EpochClock` when no thread can be started.
     pub fn new(options: EngineOptions) -> Result<Self, Error> {
         let instances_max = options.instances_max;
         if !INSTANCES_BOUNDS.contains(&instances_max) {

@@ -16,7 +16,7 @@ pub enum Error {
     Engine(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The clock that bounds guests could not be started.
     #[error("starting the thread of the epoch clock")]
-    Ticker(#[source] std::io::Error),
+    EpochClock(#[source] std::io::Error),
     /// The HTTP client could not be built.
     #[error("building the HTTP client")]
     Http(#[source] Box<dyn std::error::Error + Send + Sync>),

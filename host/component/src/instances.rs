@@ -5,9 +5,6 @@
 //! while it waits for the network. So no controller gets more than three quarters of the permits, and waiting
 //! controllers take turns, regardless of how many calls each has.
 //!
-//! **The epoch clock** makes guests yield: a thread that advances an engine's epoch every millisecond. It sleeps
-//! while no guest runs, holds the engine weakly, and ends with it.
-//!
 //! **A session** exists because a permit, a running clock and code in memory each have a counter that all threads
 //! share, and a cache line that two processors write in turn costs up to a microsecond per call. So a session
 //! that calls repeatedly registers once. Other callers may wait for the permit that it holds: its owner must
@@ -15,26 +12,18 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::Thread;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
+use wasmtime::Config;
 use wasmtime::component::Linker;
-use wasmtime::{Config, EngineWeak};
 
 use crate::call_context::State;
 use crate::code::{Code, CodeTable, ReloadError, ResidentCode};
+use crate::epoch_clock::{EpochClock, TickGuard};
 use crate::error::Error;
 use crate::imports;
-
-/// The length of one tick.
-pub(crate) const TICK: Duration = Duration::from_millis(1);
-
-/// Ticks without a running guest before the thread sleeps. Waking it costs a system call, so it should not
-/// sleep between two calls of a busy host.
-const IDLE_TICKS_MAX: u32 = 200;
 
 /// A session that calls guests on behalf of one controller, one at a time.
 ///
@@ -51,7 +40,7 @@ pub struct CallSession {
 pub(crate) struct ExecutionPermit {
     machine: Arc<Machine>,
     permit: Permit,
-    _running: Option<TickGuard>,
+    _ticking: Option<TickGuard>,
 }
 
 /// The code of the last call.
@@ -100,7 +89,7 @@ impl ExecutionPermit {
     /// Waits for a permit to run one more guest on a machine.
     pub(crate) async fn acquire(machine: &Arc<Machine>, instances: &Arc<Instances>, controller: &Arc<str>) -> Self {
         let permit = instances.acquire(controller).await;
-        Self { machine: Arc::clone(machine), permit, _running: machine.ticker.as_ref().map(Ticker::keep_ticking) }
+        Self { machine: Arc::clone(machine), permit, _ticking: machine.clock.as_ref().map(EpochClock::keep_ticking) }
     }
 
     pub(crate) fn machine(&self) -> &Machine {
@@ -268,7 +257,7 @@ pub(crate) struct Machine {
     pub(crate) engine: wasmtime::Engine,
     pub(crate) linker: Linker<State>,
     /// `None` if guests are not interrupted.
-    pub(crate) ticker: Option<Ticker>,
+    pub(crate) clock: Option<EpochClock>,
 }
 
 impl Machine {
@@ -276,87 +265,8 @@ impl Machine {
         let engine = wasmtime::Engine::new(config).map_err(|error| Error::Engine(error.into()))?;
         let mut linker = Linker::new(&engine);
         imports::link(&mut linker).map_err(|error| Error::Engine(error.into()))?;
-        let ticker = preemption.then(|| Ticker::start(&engine)).transpose().map_err(Error::Ticker)?;
-        Ok(Self { engine, linker, ticker })
-    }
-}
-
-/// The running clock of one engine.
-#[derive(Debug)]
-pub(crate) struct Ticker {
-    shared: Arc<TickerState>,
-    thread: Thread,
-}
-
-#[derive(Debug, Default)]
-struct TickerState {
-    running: AtomicUsize,
-    asleep: AtomicBool,
-    ended: AtomicBool,
-}
-
-/// Registration of a caller that runs guests; the clock ticks while there is one.
-#[derive(Debug)]
-pub(crate) struct TickGuard(Arc<TickerState>);
-
-impl Ticker {
-    /// Starts the clock of `engine`.
-    pub(crate) fn start(engine: &wasmtime::Engine) -> std::io::Result<Self> {
-        let shared = Arc::new(TickerState::default());
-        let engine = engine.weak();
-        let handle = std::thread::Builder::new().name("homeostat-epoch".to_owned()).spawn({
-            let shared = Arc::clone(&shared);
-            move || tick(&engine, &shared)
-        })?;
-        Ok(Self { shared, thread: handle.thread().clone() })
-    }
-
-    /// Keeps the clock ticking until the result is dropped.
-    pub(crate) fn keep_ticking(&self) -> TickGuard {
-        self.shared.running.fetch_add(1, Ordering::SeqCst);
-        if self.shared.asleep.load(Ordering::SeqCst) {
-            self.thread.unpark();
-        }
-        TickGuard(Arc::clone(&self.shared))
-    }
-}
-
-impl Drop for TickGuard {
-    fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-impl Drop for Ticker {
-    fn drop(&mut self) {
-        self.shared.ended.store(true, Ordering::SeqCst);
-        self.thread.unpark();
-    }
-}
-
-fn tick(engine: &EngineWeak, shared: &TickerState) {
-    let mut idle_ticks = 0;
-    while !shared.ended.load(Ordering::SeqCst) {
-        #[expect(clippy::disallowed_methods, reason = "this thread does nothing else")]
-        std::thread::sleep(TICK);
-        let Some(engine) = engine.upgrade() else { return };
-        engine.increment_epoch();
-        drop(engine);
-        if shared.running.load(Ordering::SeqCst) > 0 {
-            idle_ticks = 0;
-            continue;
-        }
-        idle_ticks += 1;
-        if idle_ticks >= IDLE_TICKS_MAX {
-            // A caller that registers after this line sees `asleep`; a caller that registered before it is
-            // seen by the check of `running`.
-            shared.asleep.store(true, Ordering::SeqCst);
-            if shared.running.load(Ordering::SeqCst) == 0 && !shared.ended.load(Ordering::SeqCst) {
-                std::thread::park();
-            }
-            shared.asleep.store(false, Ordering::SeqCst);
-            idle_ticks = 0;
-        }
+        let clock = preemption.then(|| EpochClock::start(&engine)).transpose().map_err(Error::EpochClock)?;
+        Ok(Self { engine, linker, clock })
     }
 }
 

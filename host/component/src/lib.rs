@@ -32,6 +32,7 @@ mod component;
 mod contract;
 mod effect;
 mod engine;
+mod epoch_clock;
 mod error;
 #[cfg(test)]
 mod fixture;
