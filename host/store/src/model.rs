@@ -1,5 +1,6 @@
 //! The basic types of the store: kind, key, revision, resource, and the target of a write.
 
+mod document_head;
 mod key;
 mod kind;
 mod owner;

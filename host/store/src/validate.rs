@@ -51,8 +51,12 @@ pub(crate) fn text(value: &Value) -> String {
 /// Checks the nesting of a value, without recursion deeper than the limit.
 pub(crate) fn nesting(what: &str, value: &Value) -> Result<()> {
     let is_shallow = depth(value, DOCUMENT_DEPTH_MAX).is_some();
-    let reason = || format!("is nested too deeply, the limit is {DOCUMENT_DEPTH_MAX} levels");
-    if is_shallow { Ok(()) } else { Err(Error::invalid(what, reason())) }
+    if is_shallow { Ok(()) } else { Err(too_deep(what)) }
+}
+
+/// Returns the error of a value that is nested too deeply.
+pub(crate) fn too_deep(what: &str) -> Error {
+    Error::invalid(what, format!("is nested too deeply, the limit is {DOCUMENT_DEPTH_MAX} levels"))
 }
 
 /// Checks the length of the JSON text of a value.

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::document_head::document_head;
 use super::owner::{self, OwnerReference, text};
 use super::packed_text::PackedText;
 use super::revision_slot::{revision_slot, with_content};
@@ -96,19 +97,16 @@ impl Resource {
     /// As [`Resource::from_document`]; `Invalid` for malformed JSON, and for a document that is nested deeper
     /// than [`DOCUMENT_DEPTH_MAX`](crate::DOCUMENT_DEPTH_MAX).
     pub fn from_text_at(text: &str, revision: Revision) -> Result<Self> {
-        let parse = |text: &str| -> Result<Value> {
-            serde_json::from_str(text).map_err(|error| Error::invalid("document", error.to_string()))
-        };
         let revision = revision.to_string();
         if let Some(slot) = revision_slot(text) {
             let text = with_content(text, slot, &revision);
-            let document = parse(&text)?;
-            if document["metadata"]["resourceVersion"] == *revision {
-                validate::nesting("document", &document)?;
-                return Self::new(&document, text, None);
+            let head = document_head(&text)?;
+            if head["metadata"]["resourceVersion"] == *revision {
+                return Self::new(&head, text, None);
             }
         }
-        let mut document = parse(text)?;
+        let mut document: Value =
+            serde_json::from_str(text).map_err(|error| Error::invalid("document", error.to_string()))?;
         validate::nesting("document", &document)?;
         if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.insert("resourceVersion".to_owned(), json!(revision));
@@ -116,8 +114,8 @@ impl Resource {
         Self::new(&document, validate::text(&document), None)
     }
 
-    /// As [`Resource::from_document`], for a document whose text is known. The resource keeps only the text:
-    /// few callers need the document. Usually the key equals that of `before`, and is shared with it.
+    /// As [`Resource::from_document`], for a document whose text is known, or for its head
+    /// ([`document_head`]). The resource keeps only the text: few callers need the document. Usually the key equals that of `before`, and is shared with it.
     pub(crate) fn new(document: &Value, json: impl Into<Arc<str>>, before: Option<&Self>) -> Result<Self> {
         let metadata = document.get("metadata").unwrap_or(&Value::Null);
         let key = match before {
@@ -283,6 +281,8 @@ impl Resource {
     /// Returns a copy without the cached document, whose text is compressed with a dictionary. Each copy of it
     /// unpacks the text again on demand. A text that does not get much shorter stays as it is.
     pub(crate) fn packed(&self, dictionary: &Arc<[u8]>) -> Arc<Self> {
+        // The copies have the estimate, and need not unpack their text for it.
+        self.memory_bytes();
         let copy = self.copy(self.owners.clone());
         if self.packed.is_some() {
             return Arc::new(Self { text: OnceLock::new(), ..copy });
