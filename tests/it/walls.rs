@@ -47,7 +47,7 @@ const SOLE_OWNERS: [(&str, &str); 4] =
     [("wasmtime", "component"), ("async-nats", "nats"), ("kube", "kubernetes"), ("k8s-openapi", "kubernetes")];
 
 /// Pure files: time and randomness are arguments.
-const PURE: [&str; 59] = [
+const PURE: [&str; 61] = [
     "host/workqueue/src/state.rs",
     "host/workqueue/src/state",
     "host/workqueue/src/backoff.rs",
@@ -70,6 +70,7 @@ const PURE: [&str; 59] = [
     "host/runtime/src/scheduler/fair_queue.rs",
     "host/runtime/src/mapping.rs",
     "host/store/src/semantics.rs",
+    "host/store/src/model/document_head.rs",
     "host/store/src/model/owner.rs",
     "host/store/src/far_owner.rs",
     "host/store/src/fence.rs",
@@ -107,6 +108,7 @@ const PURE: [&str; 59] = [
     "host/fleet/src/record.rs",
     "host/fleet/src/shards.rs",
     "host/fleet/src/times.rs",
+    "host/api/src/merged_documents.rs",
 ];
 
 /// The only files that write to a terminal or a pipe, through `homeostat_text`. `compile.rs` sends binary to
