@@ -1,6 +1,7 @@
 //! Whole hosts whose kinds live on real servers. The guests are those of the examples, unchanged.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::fs;
 use std::path::Path;
 
@@ -28,7 +29,7 @@ impl LiveHost {
         guests: &[&str],
         namespace: &str,
         replaced: &[(&str, &str)],
-        stores: Option<&Value>,
+        stores: Option<&dyn Display>,
     ) -> Self {
         let mut files = Vec::new();
         for entry in fs::read_dir(repository().join("examples").join(example)).unwrap() {
@@ -44,7 +45,12 @@ impl LiveHost {
     }
 
     /// Starts a host with these manifests and guests, and a file of stores unless it is among the manifests.
-    pub(super) fn with_files(files: &[(&str, &str)], guests: &[&str], namespace: &str, stores: Option<&Value>) -> Self {
+    pub(super) fn with_files(
+        files: &[(&str, &str)],
+        guests: &[&str],
+        namespace: &str,
+        stores: Option<&dyn Display>,
+    ) -> Self {
         let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         for (name, text) in files {
             fs::write(folder.path().join(name), text).unwrap();
@@ -156,7 +162,7 @@ pub(crate) fn file(stores: &[Value], routes: &[(&str, &str)]) -> Value {
 }
 
 /// Starts the apps, with the Deployment in a namespace.
-fn start_apps(namespace: &str, stores: &Value) -> LiveHost {
+fn start_apps(namespace: &str, stores: &dyn Display) -> LiveHost {
     let replaced = [("namespace: default", &*format!("namespace: {namespace}"))];
     LiveHost::start("apps", &APPS, namespace, &replaced, Some(stores))
 }
@@ -178,11 +184,14 @@ fn run_apps(live: LiveHost) -> LiveHost {
     live
 }
 
-/// S15: The guests of the apps run unchanged when their kinds live in a bucket of NATS.
+/// S15: The guests of the apps run unchanged when their kinds live in a bucket of NATS, which the file of the examples
+/// names.
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 #[test]
 fn apps_run_unchanged_on_nats() {
-    let stores = file(&[in_nats("hosts-apps")], &[("apps/*", "bus"), ("v1/Pod", "bus")]);
+    let stores = fs::read_to_string(repository().join("examples/stores/nats.yaml")).unwrap();
+    let replaced = [("nats://127.0.0.1:4222", &*shared_nats().url()), ("bucket: homeostat", "bucket: hosts-apps")];
+    let stores = replaced.iter().fold(stores, |stores, (from, to)| stores.replacen(from, to, 1));
     let live = run_apps(start_apps("default", &stores));
     live.until_none("pods");
     assert_eq!(live.kinds_in_use("bus"), ["v1/Pod", "apps/v1/Deployment", "apps/v1/ReplicaSet"]);
