@@ -85,7 +85,7 @@ pub(crate) struct Question {
 
 /// A host that has not answered, for people.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Unanswered {
+pub(crate) struct UnansweredHost {
     /// Its name.
     pub(crate) host: String,
     /// Why, and what helps.
@@ -100,7 +100,7 @@ pub(crate) struct Unanswered {
 pub(crate) struct Answers {
     /// In the order of the hosts.
     pub(crate) answered: Vec<HostAnswer>,
-    pub(crate) unanswered: Vec<Unanswered>,
+    pub(crate) unanswered: Vec<UnansweredHost>,
     _permits: Vec<OwnedSemaphorePermit>,
 }
 
@@ -147,16 +147,16 @@ impl Answers {
         for HostAnswer { host, body } in self.answered.drain(..) {
             match serde_json::from_slice(&body) {
                 Ok(document) => documents.push(document),
-                Err(error) => self.unanswered.push(Unanswered::unreadable(&host, &error)),
+                Err(error) => self.unanswered.push(UnansweredHost::unreadable(&host, &error)),
             }
         }
         documents
     }
 }
 
-impl From<Unanswered> for Failure {
+impl From<UnansweredHost> for Failure {
     /// Another host's own refusal keeps its status. Any other failure is that of a gateway.
-    fn from(Unanswered { host, reason, status }: Unanswered) -> Self {
+    fn from(UnansweredHost { host, reason, status }: UnansweredHost) -> Self {
         let (code, word) = match status {
             Some(code @ StatusCode::BAD_REQUEST) => (code, "BadRequest"),
             Some(code @ StatusCode::FORBIDDEN) => (code, "Forbidden"),
@@ -170,7 +170,7 @@ impl From<Unanswered> for Failure {
     }
 }
 
-impl Unanswered {
+impl UnansweredHost {
     pub(crate) fn unreadable(host: &OtherHost, error: &serde_json::Error) -> Self {
         Self::new(host, format!("its answer is not JSON: {error}"))
     }
@@ -212,14 +212,14 @@ impl Forwarder {
             answers._permits.extend(permit);
         }
         let too_many = || format!("a question is forwarded to {HOSTS_MAX} hosts at most: ask this one directly");
-        answers.unanswered.extend(left.iter().map(|host| Unanswered::new(host, too_many())));
+        answers.unanswered.extend(left.iter().map(|host| UnansweredHost::new(host, too_many())));
         answers
     }
 
     /// Asks one host.
     ///
     /// *Cancel safety*: the host may have got the question.
-    pub(crate) async fn ask(&self, host: &OtherHost, question: &Question) -> Result<Bytes, Unanswered> {
+    pub(crate) async fn ask(&self, host: &OtherHost, question: &Question) -> Result<Bytes, UnansweredHost> {
         self.ask_bounded(host, question).await.0
     }
 
@@ -227,9 +227,9 @@ impl Forwarder {
         &self,
         host: &OtherHost,
         question: &Question,
-    ) -> (Result<Bytes, Unanswered>, Option<OwnedSemaphorePermit>) {
+    ) -> (Result<Bytes, UnansweredHost>, Option<OwnedSemaphorePermit>) {
         let Ok(permit) = Arc::clone(&self.answers).try_acquire_owned() else {
-            return (Err(Unanswered::new(host, "this host waits for too many answers of others: ask again")), None);
+            return (Err(UnansweredHost::new(host, "this host waits for too many answers of others: ask again")), None);
         };
         let answer = async {
             let response = self.send(host, question).await?;
@@ -242,17 +242,17 @@ impl Forwarder {
     /// Opens a stream of lines from a host.
     ///
     /// *Cancel safety*: nothing is lost.
-    pub(crate) async fn stream(&self, host: &OtherHost, question: &Question) -> Result<AnswerStream, Unanswered> {
+    pub(crate) async fn stream(&self, host: &OtherHost, question: &Question) -> Result<AnswerStream, UnansweredHost> {
         let Ok(permit) = Arc::clone(&self.streams).try_acquire_owned() else {
-            return Err(Unanswered::new(host, "this host reads too many streams of others: ask again"));
+            return Err(UnansweredHost::new(host, "this host reads too many streams of others: ask again"));
         };
         let response = timeout(ANSWER_MAX, self.send(host, question)).await;
         Ok(AnswerStream { response: response.unwrap_or_else(|_| Err(late(host, question)))?, _permit: permit })
     }
 
     /// Sends a question, and checks who answers.
-    async fn send(&self, host: &OtherHost, question: &Question) -> Result<Response, Unanswered> {
-        let failed = |reason: String| Unanswered::new(host, reason);
+    async fn send(&self, host: &OtherHost, question: &Question) -> Result<Response, UnansweredHost> {
+        let failed = |reason: String| UnansweredHost::new(host, reason);
         let (address, route) = route(host.address.as_deref()).map_err(failed)?;
         let client = match route {
             Route::Plain => &self.plain,
@@ -274,7 +274,7 @@ impl Forwarder {
             return Err(failed(format!("at {address} another program answers: its address must lead to it from here")));
         }
         if response.status() == StatusCode::UNAUTHORIZED {
-            return Err(Unanswered {
+            return Err(UnansweredHost {
                 status: Some(StatusCode::UNAUTHORIZED),
                 ..failed(unauthorized(&address, &route, authorization.is_some()))
             });
@@ -333,10 +333,10 @@ fn unauthorized(address: &Address, route: &Route, has_token: bool) -> String {
     }
 }
 
-fn late(host: &OtherHost, question: &Question) -> Unanswered {
+fn late(host: &OtherHost, question: &Question) -> UnansweredHost {
     let change = if question.method == Method::GET { "" } else { ", and may have made the change" };
     let reason = format!("it did not answer within {} s{change}", ANSWER_MAX.as_secs());
-    Unanswered { status: Some(StatusCode::GATEWAY_TIMEOUT), ..Unanswered::new(host, reason) }
+    UnansweredHost { status: Some(StatusCode::GATEWAY_TIMEOUT), ..UnansweredHost::new(host, reason) }
 }
 
 /// Returns why a connection failed. A certificate that is not trusted is named.
@@ -352,23 +352,23 @@ fn unreachable(address: &Address, error: &reqwest::Error) -> String {
 }
 
 /// Reads the refusal of another host. Its status is kept, and its message is quoted.
-async fn refused(host: &OtherHost, response: Response) -> Unanswered {
+async fn refused(host: &OtherHost, response: Response) -> UnansweredHost {
     let status = response.status();
     let body = read(host, response).await.unwrap_or_default();
     let document: Value = serde_json::from_slice(&body).unwrap_or_default();
     let message: String = document["message"].as_str().unwrap_or_default().chars().take(MESSAGE_CHARS_MAX).collect();
     let reason = format!("it answered with status {}: {message:?}", status.as_u16());
-    Unanswered { status: Some(status), ..Unanswered::new(host, reason) }
+    UnansweredHost { status: Some(status), ..UnansweredHost::new(host, reason) }
 }
 
 /// Reads a whole answer.
-async fn read(host: &OtherHost, mut response: Response) -> Result<Bytes, Unanswered> {
-    let broken = |error: reqwest::Error| Unanswered::new(host, format!("its answer broke off: {error}"));
+async fn read(host: &OtherHost, mut response: Response) -> Result<Bytes, UnansweredHost> {
+    let broken = |error: reqwest::Error| UnansweredHost::new(host, format!("its answer broke off: {error}"));
     let mut body = Vec::new();
     while let Some(bytes) = response.chunk().await.map_err(broken)? {
         if body.len() + bytes.len() > ANSWER_BYTES_MAX {
             let mebibytes = ANSWER_BYTES_MAX >> 20;
-            return Err(Unanswered::new(host, format!("its answer has more than {mebibytes} MiB: ask for less")));
+            return Err(UnansweredHost::new(host, format!("its answer has more than {mebibytes} MiB: ask for less")));
         }
         body.extend_from_slice(&bytes);
     }

@@ -15,7 +15,7 @@ use homeostat_store::Kind;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::forwarder::{Question, Unanswered};
+use crate::forwarder::{Question, UnansweredHost};
 use crate::negotiate::{ResponseFormat, response_format};
 use crate::params;
 use crate::state::Api;
@@ -80,6 +80,6 @@ async fn other_answer(api: &Api, method: Method, uri: &Uri, headers: &HeaderMap)
     }
     let question = Question::new(method, uri.path().to_owned(), Bytes::new(), headers);
     let body = api.forwarder.ask(&other, &question).await?;
-    let document: Value = serde_json::from_slice(&body).map_err(|error| Unanswered::unreadable(&other, &error))?;
+    let document: Value = serde_json::from_slice(&body).map_err(|error| UnansweredHost::unreadable(&other, &error))?;
     Ok(Some(Json(document).into_response()))
 }

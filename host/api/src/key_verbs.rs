@@ -13,7 +13,7 @@ use homeostat_store::{Key, Kind};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::forwarder::{Question, Unanswered};
+use crate::forwarder::{Question, UnansweredHost};
 use crate::request::RequestContext;
 use crate::status::Failure;
 
@@ -55,7 +55,8 @@ pub(crate) async fn answer(ask: &RequestContext<'_>, controller: &str, part: &st
     {
         let question = Question::new(Method::POST, ask.uri.path().to_owned(), ask.body.clone(), ask.headers);
         let body = api.forwarder.ask(&holder, &question).await?;
-        let queue: Value = serde_json::from_slice(&body).map_err(|error| Unanswered::unreadable(&holder, &error))?;
+        let queue: Value =
+            serde_json::from_slice(&body).map_err(|error| UnansweredHost::unreadable(&holder, &error))?;
         return Ok(Json(queue).into_response());
     }
     let entry = api.host.act_on(controller, &key, verb)?;

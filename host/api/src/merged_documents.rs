@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::forwarder::Unanswered;
+use crate::forwarder::UnansweredHost;
 
 /// Keys at most in the costs of one controller: the most expensive ones.
 const COST_KEYS_MAX: usize = 64;
@@ -47,7 +47,7 @@ pub(crate) fn add_costs(own: &mut Value, others: Vec<Value>, is_shared: impl Fn(
 }
 
 /// Names the hosts that have not answered in the field `unanswered`. A complete document has no such field.
-pub(crate) fn name_unanswered(document: &mut Value, unanswered: &[Unanswered]) {
+pub(crate) fn name_unanswered(document: &mut Value, unanswered: &[UnansweredHost]) {
     if !unanswered.is_empty() {
         document["unanswered"] = json!(unanswered);
     }

@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use crate::forwarder::{HOSTS_MAX, LINE_BYTES_MAX, Question, Unanswered};
+use crate::forwarder::{HOSTS_MAX, LINE_BYTES_MAX, Question, UnansweredHost};
 use crate::record_stream::RecordStream;
 use crate::state::Api;
 
@@ -91,7 +91,7 @@ fn last_by_time(mut lines: Vec<HostLine>, count: usize) -> impl Iterator<Item = 
     lines.into_iter().skip(left_out).map(|line| line.line)
 }
 
-fn unanswered_line(unanswered: &Unanswered) -> Bytes {
+fn unanswered_line(unanswered: &UnansweredHost) -> Bytes {
     format!("{}\n", json!({ "unanswered": unanswered })).into()
 }
 
@@ -110,7 +110,7 @@ pub(crate) async fn response(api: Arc<Api>, mut own: RecordStream, asked: Holder
                 after.insert(answer.host.identity, found.last().map_or(0, |line| line.sequence));
                 lines.extend(found);
             }
-            Err(error) => unanswered.push(Unanswered::unreadable(&answer.host, &error)),
+            Err(error) => unanswered.push(UnansweredHost::unreadable(&answer.host, &error)),
         }
     }
     let mut first: Vec<Bytes> = unanswered.iter().map(unanswered_line).collect();
@@ -153,7 +153,7 @@ struct LogPlace {
 struct EndedStream {
     host: OtherHost,
     sequence: u64,
-    unanswered: Unanswered,
+    unanswered: UnansweredHost,
 }
 
 impl FollowedLogs {
@@ -243,12 +243,12 @@ async fn read(
             loop {
                 let chunk = match stream.response.chunk().await {
                     Ok(Some(chunk)) => chunk,
-                    Ok(None) => break Unanswered::new(&host, "its log ended"),
-                    Err(error) => break Unanswered::new(&host, format!("its log broke off: {error}")),
+                    Ok(None) => break UnansweredHost::new(&host, "its log ended"),
+                    Err(error) => break UnansweredHost::new(&host, format!("its log broke off: {error}")),
                 };
                 let found = match lines.add(&chunk) {
                     Ok(found) => found,
-                    Err(reason) => break Unanswered::new(&host, reason),
+                    Err(reason) => break UnansweredHost::new(&host, reason),
                 };
                 sequence = found.iter().map(|line| line.sequence).fold(sequence, u64::max);
                 for line in found {

@@ -88,7 +88,7 @@ fn question(method: Method) -> Question {
     Question::new(method, "/homeostat/v1/hosts".into(), Bytes::new(), &HeaderMap::from_iter(headers))
 }
 
-fn reason(answer: Result<Bytes, Unanswered>) -> String {
+fn reason(answer: Result<Bytes, UnansweredHost>) -> String {
     answer.unwrap_err().reason
 }
 
@@ -205,7 +205,7 @@ async fn hosts_answers_and_streams_have_bounds() {
     let forwarder = forwarder(None);
     let hosts = vec![host(None); HOSTS_MAX + 3];
     let answers = forwarder.ask_all(&hosts, &question(Method::GET)).await;
-    let beyond = |one: &&Unanswered| one.reason.contains("at most");
+    let beyond = |one: &&UnansweredHost| one.reason.contains("at most");
     assert_eq!((answers.unanswered.len(), answers.unanswered.iter().filter(beyond).count()), (HOSTS_MAX + 3, 3));
     let all = u32::try_from(ANSWERS_MAX).unwrap() - u32::try_from(HOSTS_MAX).unwrap();
     let _held = Arc::clone(&forwarder.answers).try_acquire_many_owned(all).unwrap();

@@ -64,14 +64,14 @@ struct RoomState {
     followers: BTreeMap<LeaseName, Arc<Notify>>,
 }
 
-/// Someone who reads a record when it changes, until this is dropped.
-pub(super) struct Following<'r> {
+/// A reader of a record, which is told of its changes until this is dropped.
+pub(super) struct Follower<'r> {
     room: &'r LeaseRoom,
     name: LeaseName,
     changed: Arc<Notify>,
 }
 
-impl Drop for Following<'_> {
+impl Drop for Follower<'_> {
     fn drop(&mut self) {
         let followers = &mut self.room.state.lock().followers;
         if followers.get(&self.name).is_some_and(|known| Arc::ptr_eq(known, &self.changed)) {
@@ -114,9 +114,9 @@ impl LeaseRoom {
     }
 
     /// Notifies someone of each change of a record, instead of the one before.
-    pub(super) fn follow(&self, name: &LeaseName, changed: &Arc<Notify>) -> Following<'_> {
+    pub(super) fn follow(&self, name: &LeaseName, changed: &Arc<Notify>) -> Follower<'_> {
         self.state.lock().followers.insert(name.clone(), Arc::clone(changed));
-        Following { room: self, name: name.clone(), changed: Arc::clone(changed) }
+        Follower { room: self, name: name.clone(), changed: Arc::clone(changed) }
     }
 
     /// Returns how long after a lease is free this host tries to acquire it; `None` for never.

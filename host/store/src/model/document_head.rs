@@ -63,7 +63,7 @@ impl<'de> Visitor<'de> for HeadVisitor {
                     fields.insert(name.into_owned(), Value::Object(metadata));
                     depth
                 }
-                _ => map.next_value_seed(Dropped)?,
+                _ => map.next_value_seed(NestingProbe)?,
             };
             deepest = depth.max(deepest);
         }
@@ -93,7 +93,7 @@ impl<'de> Visitor<'de> for MetadataVisitor {
         let (mut fields, mut deepest) = (Map::new(), 0);
         while let Some(Name(name)) = map.next_key()? {
             let depth = if name == "managedFields" {
-                map.next_value_seed(Dropped)?
+                map.next_value_seed(NestingProbe)?
             } else {
                 let value = map.next_value()?;
                 let depth = depth_of(&value);
@@ -118,9 +118,9 @@ fn depth_of(value: &Value) -> usize {
 /// Parses a value as strictly as [`Value`] does, drops it, and returns its nesting: 0 for a scalar.
 ///
 /// [`serde::de::IgnoredAny`] accepts more: numbers out of range, and halves of surrogate pairs.
-struct Dropped;
+struct NestingProbe;
 
-impl<'de> DeserializeSeed<'de> for Dropped {
+impl<'de> DeserializeSeed<'de> for NestingProbe {
     type Value = usize;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<usize, D::Error> {
@@ -128,7 +128,7 @@ impl<'de> DeserializeSeed<'de> for Dropped {
     }
 }
 
-impl<'de> Visitor<'de> for Dropped {
+impl<'de> Visitor<'de> for NestingProbe {
     type Value = usize;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

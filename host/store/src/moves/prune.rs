@@ -18,9 +18,9 @@ const COLLECTOR_WAIT: Duration = Duration::from_secs(60);
 /// The pause between two looks at resources that wait for that collector. The answers come from a cache.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// What one pass has found.
+/// The counts of one pass.
 #[derive(Default)]
-struct Found {
+struct PruneCounts {
     /// Resources to remove.
     former: u64,
     /// Removed resources that wait for the collector of their cluster.
@@ -53,15 +53,15 @@ impl MoveTask<'_> {
                 progress.others = found.others;
             });
             match found {
-                Found { former: 0, waiting: 0, .. } => break,
+                PruneCounts { former: 0, waiting: 0, .. } => break,
                 _ if *is_dry_run => break,
-                Found { former: 0, waiting, .. } if began.elapsed() > COLLECTOR_WAIT => {
+                PruneCounts { former: 0, waiting, .. } if began.elapsed() > COLLECTOR_WAIT => {
                     let name = KindPattern::of(kind);
                     return Err(Error::unavailable(format!(
                         "{waiting} {name} in store {from} wait for the garbage collector of that cluster, with the finalizer {FINALIZER_ORPHAN}: repeat the command when it runs"
                     )));
                 }
-                Found { former: 0, .. } => tokio::time::sleep(LOOK_EVERY).await,
+                PruneCounts { former: 0, .. } => tokio::time::sleep(LOOK_EVERY).await,
                 _ => passes += 1,
             }
             if passes >= PASSES_MAX {
@@ -72,11 +72,11 @@ impl MoveTask<'_> {
     }
 
     /// Removes the resources that a pass finds.
-    async fn prune_pass(&self, part: &Arc<MovableStore>) -> Result<Found> {
+    async fn prune_pass(&self, part: &Arc<MovableStore>) -> Result<PruneCounts> {
         let has_others = part.server_validates();
         let mut writing = ConcurrentWrites::of(part);
         let mut pages = ResourcePages::new(&**part, Query::all(self.kind.clone()));
-        let mut found = Found::default();
+        let mut found = PruneCounts::default();
         while let Some(resource) = pages.next().await? {
             if has_others && is_waiting(&resource) {
                 found.waiting += 1;
