@@ -261,6 +261,42 @@ fn a_waiting_key_is_postponed_expedited_and_cancelled() {
     host.until_names(&[], &[]);
 }
 
+/// T5: with `hold`, no event cuts a requested delay short.
+#[test]
+fn a_key_enqueued_with_hold_waits_despite_changes_of_its_resource() {
+    let host = Host::start();
+    let said = host.ask(&["enqueue", "scripted/one", "--after", "1h", "--hold"]).stdout;
+    assert!(said.ends_with(", no event makes it earlier\n"), "{said}");
+    host.ask(&["enqueue", "scripted/two", "--after", "1h"]);
+    // The changes reach the queue in this order.
+    host.apply(&[("one", "settle"), ("two", "settle")]);
+    eventually_blocking("the key without `hold` to have run", || (host.reconciles() == 1).then_some(()));
+    host.until_names(&[], &["one"]);
+    let entry = host.entry("one").unwrap();
+    assert_eq!((&entry["state"], &entry["held"]), (&"waiting".into(), &true.into()));
+    host.ask(&["enqueue", "scripted/one"]);
+    assert_eq!(host.names(&["--state", "waiting"]), ["one"], "another enqueue is an event too");
+    host.ask(&["retry", "scripted", "scripted", "one"]);
+    host.until_names(&[], &[]);
+    let refused = host.running.ask(&["enqueue", "scripted/one", "--hold"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+}
+
+#[test]
+fn a_key_of_a_kind_without_stored_resources_can_be_enqueued() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::copy(guest("guest-poller"), folder.path().join("poller.wasm")).unwrap();
+    let manifest = "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {name: poller}\nspec:\n  \
+                    component: {file: poller.wasm}\n  config: {items: polled}\n  grants:\n    resources:\n    \
+                    - {kinds: [\"*\"], verbs: [\"*\"], namespaces: [\"*\"]}\n";
+    std::fs::write(folder.path().join("poller.yaml"), manifest).unwrap();
+    let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
+    host.until("controller", "poller", "/status/state", &"ready".into());
+    let enqueued = host.ask(&["enqueue", "item", "by-hand"]);
+    assert_eq!(enqueued.stdout, "item.demo.homeostat.dev/by-hand enqueued by poller\n", "{}", enqueued.stderr);
+    host.until("tally", "by-hand", "/spec/count", &1.into());
+}
+
 #[test]
 fn commands_on_a_running_key_change_only_its_next_run() {
     let host = Host::start();

@@ -36,6 +36,9 @@ struct KeyBody {
     after_ms: Option<u64>,
     /// The priority band: for `enqueue`, where the default is `normal`.
     priority: Option<String>,
+    /// Whether no event makes the key due earlier: for `enqueue` with a delay.
+    #[serde(default)]
+    hold: bool,
 }
 
 /// Returns whether a subresource of a controller is a verb on a key.
@@ -72,9 +75,13 @@ impl KeyBody {
         let after = self.after()?;
         let priority = self.priority.as_deref().map(priority).transpose()?;
         match (part, after, priority) {
-            ("queue/enqueue", after, priority) => {
-                Ok(KeyVerb::Enqueue { after: after.unwrap_or_default(), priority: priority.unwrap_or_default() })
-            }
+            ("queue/enqueue", None, _) if self.hold => Err(Failure::bad_request("afterMs: `hold` needs a delay")),
+            ("queue/enqueue", after, priority) => Ok(KeyVerb::Enqueue {
+                after: after.unwrap_or_default(),
+                priority: priority.unwrap_or_default(),
+                hold: self.hold,
+            }),
+            _ if self.hold => Err(Failure::bad_request("hold is only for `enqueue`")),
             ("queue/postpone", Some(delay), None) => Ok(KeyVerb::Postpone(delay)),
             ("queue/postpone", None, None) => Err(Failure::bad_request("afterMs: `postpone` needs a delay")),
             ("queue/retry", None, None) => Ok(KeyVerb::Retry),

@@ -115,6 +115,9 @@ pub struct QueueEntry {
     /// Milliseconds until a waiting key is due.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_in_ms: Option<u64>,
+    /// Whether no event makes the key due earlier, because `hold` was asked for with its delay.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
     /// Its priority band: `lowest` to `highest`.
     pub priority: &'static str,
     /// The error of the last failure.
@@ -136,6 +139,7 @@ impl From<homeostat_workqueue::Entry<Key>> for QueueEntry {
             state: entry.state.to_string(),
             failures: entry.failures,
             due_in_ms: entry.due_in.map(millis),
+            held: entry.is_held,
             priority: entry.priority.as_str(),
             last_error: entry.last_error.as_deref().map(str::to_owned),
             ready_for_ms: entry.ready_for.map(millis),

@@ -37,7 +37,7 @@ struct FailureRecord {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ItemState {
     /// In the timers.
-    Waiting { due: Moment, order: u32 },
+    Waiting { due: Moment, order: u32, is_floor: bool },
     /// In the list of its band.
     Ready { since: Moment },
     /// In the list of running keys.
@@ -53,6 +53,16 @@ pub(crate) struct NextRun {
     pub(crate) priority: Priority,
     /// Only an add without an event asked for it.
     pub(crate) without_event: bool,
+    /// No add makes it due earlier, whatever the settings say.
+    pub(crate) is_floor: bool,
+}
+
+impl NextRun {
+    /// Returns a run that adds may make due earlier.
+    #[inline]
+    pub(crate) fn new(due: Moment, priority: Priority) -> NextRun {
+        NextRun { due, priority, without_event: false, is_floor: false }
+    }
 }
 
 impl<K> ListNode for Item<K> {
@@ -129,12 +139,15 @@ impl<K> Item<K> {
 impl<K: Clone> Item<K> {
     pub(crate) fn entry(&self, now: Moment) -> Entry<K> {
         let (mut due_in, mut ready_for, mut running_for): (Option<Duration>, _, _) = (None, None, None);
+        let mut is_held = false;
         match self.stage {
-            ItemState::Waiting { due, .. } => due_in = Some(due.since(now)),
+            ItemState::Waiting { due, is_floor, .. } => (due_in, is_held) = (Some(due.since(now)), is_floor),
             ItemState::Ready { since } => ready_for = Some(now.since(since)),
             ItemState::Running { since, dirty, .. } => {
                 running_for = Some(now.since(since));
-                due_in = dirty.filter(|dirty| dirty.due > now).map(|dirty| dirty.due.since(now));
+                let later = dirty.filter(|dirty| dirty.due > now);
+                due_in = later.map(|dirty| dirty.due.since(now));
+                is_held = later.is_some_and(|dirty| dirty.is_floor);
             }
             ItemState::Parked => {}
         }
@@ -144,6 +157,7 @@ impl<K: Clone> Item<K> {
             priority: self.priority,
             failures: self.failures(),
             due_in,
+            is_held,
             ready_for,
             running_for,
             last_error: self.last_failure.as_ref().map(|trouble| Arc::clone(&trouble.error)),

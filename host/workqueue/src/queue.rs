@@ -113,6 +113,16 @@ impl<K: Key> Queue<K> {
         self.with(|state, now| state.add_after(now, key, delay, priority))
     }
 
+    /// Adds a key that runs after `delay`, counted from this call, and makes that delay a floor: no later add
+    /// makes the key due earlier. It replaces a delay that is no floor, and changes neither an earlier floor nor
+    /// a run that is due already. [`Queue::postpone`], [`Queue::expedite`] and [`Queue::retry`] still move it.
+    ///
+    /// # Errors
+    /// As [`Queue::add_after`].
+    pub fn add_held(&self, key: K, delay: Duration, priority: Priority) -> Result<AddOutcome, AddError> {
+        self.with(|state, now| state.add_held(now, key, delay, priority))
+    }
+
     /// Adds a key that runs now, without an event: a waiting key keeps its due time. A parked key stays
     /// parked unless `unpark` is set.
     ///

@@ -111,6 +111,8 @@ pub struct Entry<K> {
     pub failures: u32,
     /// Time until its next run, if that has a due time: waiting, or dirty with a delay.
     pub due_in: Option<Duration>,
+    /// Whether no add makes it due earlier, because [`Queue::add_held`](crate::Queue::add_held) set the delay.
+    pub is_held: bool,
     /// Time since it became ready, if it is ready.
     pub ready_for: Option<Duration>,
     /// Run time so far, if it is running.

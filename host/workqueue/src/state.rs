@@ -138,7 +138,7 @@ impl<K: Key> State<K> {
             return Ok(AddOutcome::Merged);
         }
         let due = self.tick(now());
-        self.add_due(slot, hash, key, due, priority, false)
+        self.add_run(slot, hash, key, NextRun::new(due, priority))
     }
 
     /// Returns whether an entry already has a queued run that is no later than an add now.
@@ -167,21 +167,39 @@ impl<K: Key> State<K> {
         let due = self.tick(now).after(delay);
         let hash = self.index.hash(&key);
         let slot = self.index.find(hash, |slot| self.slab[slot].key == key);
-        self.add_due(slot, hash, key, due, priority, false)
+        self.add_run(slot, hash, key, NextRun::new(due, priority))
     }
 
-    fn add_due(
+    /// Adds a key that runs after `delay`, counted from `now`, and makes that delay a floor: no later add makes
+    /// the key due earlier, even with [`DuringDelay::RunNow`].
+    ///
+    /// The delay replaces a shorter or longer one that is no floor. It changes neither an earlier floor, so that
+    /// repeated calls do not postpone the key for ever, nor a run that is due already. If a run ends with a
+    /// longer delay, the longer one wins, and is a floor too.
+    ///
+    /// Source: simple-controller-runtime's `EnqueueAfter`.
+    ///
+    /// # Errors
+    /// As [`State::add_after`].
+    pub fn add_held(
         &mut self,
-        slot: Option<u32>,
-        hash: Hash,
+        now: Moment,
         key: K,
-        due: Moment,
+        delay: Duration,
         priority: Priority,
-        without_event: bool,
     ) -> Result<AddOutcome, AddError> {
+        let due = self.tick(now).after(delay);
+        let hash = self.index.hash(&key);
+        let slot = self.index.find(hash, |slot| self.slab[slot].key == key);
+        let is_floor = due > self.now;
+        self.add_run(slot, hash, key, NextRun { is_floor, ..NextRun::new(due, priority) })
+    }
+
+    fn add_run(&mut self, slot: Option<u32>, hash: Hash, key: K, run: NextRun) -> Result<AddOutcome, AddError> {
+        let NextRun { due, priority, without_event, is_floor } = run;
         self.check_open(slot, due <= self.now)?;
         let added = match slot {
-            Some(slot) => self.add_known(slot, due, priority, without_event),
+            Some(slot) => self.add_known(slot, run),
             None => {
                 if !self.capacity.reserve_key(self.options.keys_max) {
                     self.counters.refused += 1;
@@ -190,7 +208,7 @@ impl<K: Key> State<K> {
                 let slot = self.slab.insert(Item::new(key, hash, priority));
                 self.index.insert(hash, slot);
                 self.slab[slot].without_event = without_event;
-                self.enqueue(slot, due);
+                self.enqueue(slot, due, is_floor);
                 self.ready_or(slot, AddOutcome::Waiting)
             }
         };
@@ -231,7 +249,7 @@ impl<K: Key> State<K> {
                 return Ok(AddOutcome::Merged);
             }
         }
-        self.add_due(slot, hash, key, now, priority, true)
+        self.add_run(slot, hash, key, NextRun { without_event: true, ..NextRun::new(now, priority) })
     }
 
     /// Refuses an add that a closing queue does not take.
@@ -245,18 +263,19 @@ impl<K: Key> State<K> {
         }
     }
 
-    fn add_known(&mut self, slot: u32, due: Moment, priority: Priority, without_event: bool) -> AddOutcome {
+    fn add_known(&mut self, slot: u32, run: NextRun) -> AddOutcome {
+        let NextRun { due, priority, without_event, is_floor } = run;
         let hold = self.options.during_delay == DuringDelay::Hold;
         let item = &mut self.slab[slot];
         match &mut item.stage {
-            ItemState::Waiting { due: old, .. } => {
-                let sooner = due < *old;
+            ItemState::Waiting { due: old, is_floor: held, .. } => {
+                let (moves, held) = (due < *old || is_floor, *held);
                 item.priority = item.priority.max(priority);
-                if hold {
+                if hold || held {
                     return AddOutcome::Held;
                 }
-                if sooner {
-                    self.reschedule(slot, due);
+                if moves {
+                    self.reschedule(slot, due, is_floor);
                 }
                 self.ready_or(slot, AddOutcome::Merged)
             }
@@ -270,21 +289,25 @@ impl<K: Key> State<K> {
             ItemState::Running { dirty: Some(dirty), .. } => {
                 dirty.priority = dirty.priority.max(priority);
                 dirty.without_event &= without_event;
-                if hold && dirty.due > self.now {
+                if (hold || dirty.is_floor) && dirty.due > self.now {
                     return AddOutcome::Held;
                 }
-                dirty.due = dirty.due.min(due);
+                if is_floor && dirty.due > self.now {
+                    (dirty.due, dirty.is_floor) = (due, true);
+                } else {
+                    dirty.due = dirty.due.min(due);
+                }
                 AddOutcome::Merged
             }
             ItemState::Running { dirty, .. } => {
-                *dirty = Some(NextRun { due, priority, without_event });
+                *dirty = Some(run);
                 self.dirty += 1;
                 AddOutcome::Dirty
             }
             ItemState::Parked => {
                 item.priority = priority;
                 item.without_event = without_event;
-                self.reschedule(slot, due);
+                self.reschedule(slot, due, is_floor);
                 AddOutcome::Unparked
             }
         }
@@ -391,9 +414,10 @@ impl<K: Key> State<K> {
         }
     }
 
-    /// Puts a detached entry in its band or, if it is not due yet, in the timers.
+    /// Puts a detached entry in its band or, if it is not due yet, in the timers. `is_floor`: no add makes it due
+    /// earlier.
     #[inline]
-    fn enqueue(&mut self, slot: u32, due: Moment) {
+    fn enqueue(&mut self, slot: u32, due: Moment, is_floor: bool) {
         if due <= self.now {
             let item = &mut self.slab[slot];
             item.stage = ItemState::Ready { since: due };
@@ -401,7 +425,7 @@ impl<K: Key> State<K> {
             self.bands.push(&mut self.slab, slot, priority);
         } else {
             let order = self.timers.push(due, slot);
-            self.slab[slot].stage = ItemState::Waiting { due, order };
+            self.slab[slot].stage = ItemState::Waiting { due, order, is_floor };
         }
     }
 
@@ -422,7 +446,7 @@ impl<K: Key> State<K> {
 /// Returns whether a timer is the current one of its entry.
 fn is_live<K>(slab: &Slab<Item<K>>, timer: &Timer) -> bool {
     match slab.get(timer.slot).map(|item| item.stage) {
-        Some(ItemState::Waiting { due, order }) => due == timer.due && order == timer.order,
+        Some(ItemState::Waiting { due, order, .. }) => due == timer.due && order == timer.order,
         _ => false,
     }
 }

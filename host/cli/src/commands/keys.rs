@@ -42,6 +42,9 @@ pub(crate) struct EnqueueArgs {
     /// The priority band
     #[arg(long, value_enum, default_value_t)]
     priority: Priority,
+    /// The delay is a minimum: no event makes the key due earlier
+    #[arg(long, requires = "after")]
+    hold: bool,
 }
 
 /// The subcommands of `homeostat queue`, each for one key.
@@ -116,7 +119,7 @@ pub(crate) async fn run(verb: KeyCommand, global: &Global) -> anyhow::Result<Exi
 /// # Errors
 /// When no running controller manages the kind, and errors of the host.
 pub(crate) async fn enqueue(args: EnqueueArgs, global: &Global) -> anyhow::Result<ExitCode> {
-    let EnqueueArgs { key, controller, after, priority } = args;
+    let EnqueueArgs { key, controller, after, priority, hold } = args;
     let (client, format) = (Client::new(global)?, global.format(&FORMATS)?);
     let (known, name) = resolve(&client, &key).await?;
     let names = match controller {
@@ -129,6 +132,9 @@ pub(crate) async fn enqueue(args: EnqueueArgs, global: &Global) -> anyhow::Resul
     let mut more = json!({ "priority": word(priority) });
     if let Some(after) = after {
         more["afterMs"] = millis(after);
+    }
+    if hold {
+        more["hold"] = true.into();
     }
     let key = TargetKey { known: &known, name: &name, namespace: global.namespace() };
     let mut queues = Vec::new();
@@ -214,7 +220,9 @@ fn result_line(word: &str, done: &str, queue: &Value) -> String {
     let controller = document::text(queue, "/metadata/name");
     let due = queue::entries(queue).next().and_then(|entry| entry["dueInMs"].as_u64());
     let due = due.map(|due| format!(", due in {}", age::short_ms(due))).unwrap_or_default();
-    format!("{word} {done} by {controller}{due}\n")
+    let held = queue::entries(queue).next().is_some_and(|entry| entry["held"] == true);
+    let held = if held { ", no event makes it earlier" } else { "" };
+    format!("{word} {done} by {controller}{due}{held}\n")
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@ pub enum KeyVerb {
         after: Duration,
         /// The priority band.
         priority: Priority,
+        /// Whether the delay is a floor: no event makes the key due earlier.
+        hold: bool,
     },
     /// Resets the failures of a waiting or parked key and makes it ready.
     Retry,
@@ -50,7 +52,7 @@ impl Host {
         let controller = self.controller(name)?;
         let (key, queue) = (own(&controller, key)?, &controller.queue);
         let verdict = match verb {
-            KeyVerb::Enqueue { after, priority } => self.enqueue(&controller, &key, after, priority)?,
+            KeyVerb::Enqueue { after, priority, hold } => self.enqueue(&controller, &key, (after, hold), priority)?,
             KeyVerb::Retry => queue.retry(&key),
             KeyVerb::Cancel => queue.cancel(&key),
             KeyVerb::Postpone(delay) => queue.postpone(&key, delay),
@@ -72,7 +74,7 @@ impl Host {
         &self,
         controller: &Controller,
         key: &Key,
-        after: Duration,
+        (after, hold): (Duration, bool),
         priority: Priority,
     ) -> Result<ChangeOutcome, Error> {
         self.check_name(key)?;
@@ -83,7 +85,10 @@ impl Host {
             let holder = controller.slot.placement.status().into_iter().find_map(|lease| lease.holder);
             return Err(Error::NotHolder { key: key.clone(), holder });
         }
-        let add = |queue: &Queue<Key>, key, priority| queue.add_after(key, after, priority);
+        let add = |queue: &Queue<Key>, key, priority| match hold {
+            true => queue.add_held(key, after, priority),
+            false => queue.add_after(key, after, priority),
+        };
         match controller.feeders.deletions().add(key.clone(), priority, add) {
             Ok(_) => Ok(ChangeOutcome::Done),
             // The queue closes when its controller is removed.

@@ -16,8 +16,14 @@ impl<K: Key> State<K> {
         let due = now.after(delay);
         let Some(slot) = self.find(key) else { return ChangeOutcome::Absent };
         match &mut self.slab[slot].stage {
-            ItemState::Waiting { .. } | ItemState::Ready { .. } => self.reschedule(slot, due),
-            ItemState::Running { dirty: Some(dirty), .. } => dirty.due = due,
+            ItemState::Waiting { is_floor, .. } => {
+                let is_floor = *is_floor;
+                self.reschedule(slot, due, is_floor);
+            }
+            ItemState::Ready { .. } => self.reschedule(slot, due, false),
+            ItemState::Running { dirty: Some(dirty), .. } => {
+                (dirty.is_floor, dirty.due) = (dirty.is_floor && dirty.due > now, due);
+            }
             ItemState::Running { dirty: None, .. } | ItemState::Parked => return ChangeOutcome::Unchanged,
         }
         self.stop_if_drained();
@@ -55,13 +61,11 @@ impl<K: Key> State<K> {
             ItemState::Waiting { .. } | ItemState::Parked => {
                 item.without_event = false;
                 item.priority = Priority::HIGHEST;
-                self.reschedule(slot, now);
+                self.reschedule(slot, now, false);
             }
             ItemState::Ready { .. } if item.priority == Priority::HIGHEST => return ChangeOutcome::Unchanged,
             ItemState::Ready { .. } => self.change_band(slot, Priority::HIGHEST),
-            ItemState::Running { dirty: Some(dirty), .. } => {
-                *dirty = NextRun { due: now, priority: Priority::HIGHEST, without_event: false }
-            }
+            ItemState::Running { dirty: Some(dirty), .. } => *dirty = NextRun::new(now, Priority::HIGHEST),
             ItemState::Running { dirty: None, .. } => return ChangeOutcome::Unchanged,
         }
         ChangeOutcome::Done
@@ -99,17 +103,16 @@ impl<K: Key> State<K> {
             ItemState::Running { .. } if self.phase.is_closed() => return ChangeOutcome::Unchanged,
             // Even if delays are floors.
             ItemState::Running { dirty: Some(dirty), .. } => {
-                *dirty =
-                    NextRun { due: dirty.due.min(now), priority: dirty.priority.max(priority), without_event: false };
+                *dirty = NextRun::new(dirty.due.min(now), dirty.priority.max(priority));
             }
             ItemState::Running { dirty: None, .. } => {
-                self.add_known(slot, now, priority, false);
+                self.add_known(slot, NextRun::new(now, priority));
             }
             ItemState::Ready { .. } => self.forget_failures(slot),
             ItemState::Waiting { .. } | ItemState::Parked => {
                 self.forget_failures(slot);
                 self.slab[slot].without_event = false;
-                self.reschedule(slot, now);
+                self.reschedule(slot, now, false);
             }
         }
         ChangeOutcome::Done
@@ -132,10 +135,10 @@ impl<K: Key> State<K> {
     }
 
     /// Gives a waiting, ready or parked entry another due time. Its priority names its band; the priority of
-    /// a ready entry must not have changed.
-    pub(super) fn reschedule(&mut self, slot: u32, due: Moment) {
+    /// a ready entry must not have changed. `is_floor`: no add makes it due earlier.
+    pub(super) fn reschedule(&mut self, slot: u32, due: Moment, is_floor: bool) {
         self.detach(slot);
-        self.enqueue(slot, due);
+        self.enqueue(slot, due, is_floor);
     }
 
     /// Moves a ready entry to the tail of another band. Its ready time stays.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{ClaimToken, State};
 use crate::{
-    DuringDelay, FinishOutcome, Key, Moment, Next, Priority, ShutdownPhase,
+    DuringDelay, FinishOutcome, Key, Moment, Next, ShutdownPhase,
     item::{ItemState, NextRun},
 };
 
@@ -14,7 +14,7 @@ use crate::{
 enum NextPlace {
     Forget,
     Park,
-    Queue { due: Moment, priority: Priority, without_event: bool },
+    Queue(NextRun),
 }
 
 impl<K: Key> State<K> {
@@ -52,7 +52,7 @@ impl<K: Key> State<K> {
             }
         };
         self.counters.dropped += u64::from(dropped);
-        self.counters.requeues += u64::from(!was_dirty && matches!(plan, NextPlace::Queue { .. }));
+        self.counters.requeues += u64::from(!was_dirty && matches!(plan, NextPlace::Queue(_)));
         let failures = self.slab[slot].failures();
         self.requeue(slot, plan);
         self.finished(slot, plan, failures, dropped)
@@ -70,7 +70,7 @@ impl<K: Key> State<K> {
         // The key had already been handed out: a delay that was added meanwhile does not postpone it.
         let priority = dirty.map_or(priority, |dirty| dirty.priority.max(priority));
         let is_look = is_look && dirty.is_none_or(|dirty| dirty.without_event);
-        self.requeue(slot, NextPlace::Queue { due: now, priority, without_event: is_look });
+        self.requeue(slot, NextPlace::Queue(NextRun { without_event: is_look, ..NextRun::new(now, priority) }));
     }
 
     fn after_success(&mut self, now: Moment, slot: u32, next: Next) -> NextPlace {
@@ -79,11 +79,11 @@ impl<K: Key> State<K> {
         match next {
             Next::After(delay) if delay > Duration::ZERO => {
                 finishes.after += 1;
-                NextPlace::Queue { due: now.after(delay), priority, without_event: false }
+                NextPlace::Queue(NextRun::new(now.after(delay), priority))
             }
             Next::After(_) | Next::Again => {
                 finishes.again += 1;
-                NextPlace::Queue { due: now, priority, without_event: false }
+                NextPlace::Queue(NextRun::new(now, priority))
             }
             Next::Done | Next::Drop | Next::Retry { .. } | Next::Park { .. } => {
                 finishes.done += 1;
@@ -110,27 +110,26 @@ impl<K: Key> State<K> {
         let delay = backoff.delay(item.failures(), random).max(at_least.unwrap_or_default());
         let until = now.after(delay);
         item.back_off(until);
-        let plan = NextPlace::Queue { due: until, priority: item.priority, without_event: false };
+        let plan = NextPlace::Queue(NextRun::new(until, item.priority));
         self.counters.retries += 1;
         (self.merge_next_run(plan, dirty), false)
     }
 
     /// Merges the run that was added meanwhile: the higher priority and the earlier due time. If delays are
-    /// floors, the later due time.
+    /// floors, or the delay of the added run is one, the later due time.
     fn merge_next_run(&self, plan: NextPlace, dirty: Option<NextRun>) -> NextPlace {
         let Some(dirty) = dirty else { return plan };
         match plan {
-            NextPlace::Forget | NextPlace::Park => {
-                let NextRun { due, priority, without_event: is_look } = dirty;
-                NextPlace::Queue { due, priority, without_event: is_look }
-            }
-            NextPlace::Queue { due, priority, without_event: is_look } => {
-                let due = match self.options.during_delay {
-                    DuringDelay::RunNow => due.min(dirty.due),
-                    DuringDelay::Hold => due.max(dirty.due),
-                };
-                let is_look = is_look && dirty.without_event;
-                NextPlace::Queue { due, priority: priority.max(dirty.priority), without_event: is_look }
+            NextPlace::Forget | NextPlace::Park => NextPlace::Queue(dirty),
+            NextPlace::Queue(run) => {
+                let is_floor = dirty.is_floor && dirty.due > self.now;
+                let hold = is_floor || self.options.during_delay == DuringDelay::Hold;
+                NextPlace::Queue(NextRun {
+                    due: if hold { run.due.max(dirty.due) } else { run.due.min(dirty.due) },
+                    priority: run.priority.max(dirty.priority),
+                    without_event: run.without_event && dirty.without_event,
+                    is_floor,
+                })
             }
         }
     }
@@ -138,16 +137,16 @@ impl<K: Key> State<K> {
     /// Moves a detached key to its next place, as far as a closing queue allows it.
     fn requeue(&mut self, slot: u32, plan: NextPlace) {
         match plan {
-            NextPlace::Queue { due, priority, without_event: is_look } if self.accepts_requeue(due) => {
+            NextPlace::Queue(NextRun { due, priority, without_event, is_floor }) if self.accepts_requeue(due) => {
                 let item = &mut self.slab[slot];
-                (item.priority, item.without_event) = (priority, is_look);
-                self.enqueue(slot, due);
+                (item.priority, item.without_event) = (priority, without_event);
+                self.enqueue(slot, due, is_floor);
             }
             NextPlace::Park if self.phase == ShutdownPhase::Open => {
                 self.slab[slot].stage = ItemState::Parked;
                 self.parked.push(&mut self.slab, slot);
             }
-            NextPlace::Queue { .. } => {
+            NextPlace::Queue(_) => {
                 self.drop_run(slot);
             }
             NextPlace::Forget | NextPlace::Park => self.remove(slot),
@@ -167,7 +166,7 @@ impl<K: Key> State<K> {
     fn finished(&self, slot: u32, plan: NextPlace, failures: u32, dropped: bool) -> FinishOutcome {
         let item = match plan {
             NextPlace::Forget => None,
-            NextPlace::Park | NextPlace::Queue { .. } => self.slab.get(slot),
+            NextPlace::Park | NextPlace::Queue(_) => self.slab.get(slot),
         };
         let due_in = item.and_then(|item| match item.stage {
             ItemState::Waiting { due, .. } => Some(due.since(self.now)),

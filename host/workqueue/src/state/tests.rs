@@ -52,6 +52,10 @@ impl Desk {
         self.state.add_after(self.now, key, ms(delay_ms), Priority::NORMAL).unwrap()
     }
 
+    fn add_held(&mut self, key: &'static str, delay_ms: u64) -> AddOutcome {
+        self.state.add_held(self.now, key, ms(delay_ms), Priority::NORMAL).unwrap()
+    }
+
     fn pass(&mut self, passed_ms: u64) {
         self.now = self.now.after(ms(passed_ms));
     }

@@ -7,6 +7,11 @@ fn the_result_line_has_the_due_time() {
     assert_eq!(result_line("pod/a", "retried", &queue(json!([{ "state": "ready" }]))), "pod/a retried by web\n");
     let waits = queue(json!([{ "state": "waiting", "dueInMs": 61_000 }]));
     assert_eq!(result_line("pod/a", "enqueued", &waits), "pod/a enqueued by web, due in 61s\n");
+    let held = queue(json!([{ "state": "waiting", "dueInMs": 61_000, "held": true }]));
+    assert_eq!(
+        result_line("pod/a", "enqueued", &held),
+        "pod/a enqueued by web, due in 61s, no event makes it earlier\n"
+    );
 }
 
 #[test]

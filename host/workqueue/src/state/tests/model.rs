@@ -28,6 +28,11 @@ enum Step {
         delay_ms: u64,
         band: Priority,
     },
+    AddHeld {
+        key: u8,
+        delay_ms: u64,
+        band: Priority,
+    },
     LookAgain {
         key: u8,
         band: Priority,
@@ -75,6 +80,7 @@ fn step() -> impl Strategy<Value = Step> {
     let close = prop_oneof![3 => Just(ShutdownPhase::Draining), 2 => Just(ShutdownPhase::Stopped), 1 => Just(ShutdownPhase::Aborted)];
     prop_oneof![
         80 => (key.clone(), delay.clone(), band()).prop_map(|(key, delay_ms, band)| Step::Add { key, delay_ms, band }),
+        20 => (key.clone(), delay.clone(), band()).prop_map(|(key, delay_ms, band)| Step::AddHeld { key, delay_ms, band }),
         10 => (key.clone(), band(), any::<bool>()).prop_map(|(key, band, unpark)| Step::LookAgain { key, band, unpark }),
         10 => (key.clone(), delay).prop_map(|(key, delay_ms)| Step::Postpone { key, delay_ms }),
         10 => key.clone().prop_map(Step::Cancel),
@@ -186,6 +192,13 @@ impl Pair {
                     self.keys.entry(key).or_default().add(now, now.after(ms(delay_ms)), band, hold);
                 }
             }
+            Step::AddHeld { key, delay_ms, band } => {
+                let taken = self.takes(key, delay_ms == 0);
+                assert_eq!(self.real.add_held(now, key, ms(delay_ms), band).is_ok(), taken);
+                if taken {
+                    self.keys.entry(key).or_default().add_held(now, now.after(ms(delay_ms)), band, hold);
+                }
+            }
             Step::LookAgain { key, band, unpark } => {
                 let taken = self.takes(key, true);
                 assert_eq!(self.real.add_without_event(now, key, band, unpark).is_ok(), taken);
@@ -266,21 +279,27 @@ impl Pair {
             Step::Postpone { delay_ms, .. } => {
                 // Also without a new due time: the key leaves its place.
                 self.line.retain(|at| at.0 != key);
-                known.run = known.run.map(|(_, band)| (now.after(ms(delay_ms)), band))
+                known.floor = known.is_floor(now);
+                known.run = known.run.map(|(_, band)| (now.after(ms(delay_ms)), band));
             }
             Step::Cancel(_) if idle => drop(self.keys.remove(&key)),
-            Step::Cancel(_) => known.run = None,
-            Step::Expedite(_) if idle || known.run.is_some() => known.run = Some((now, Priority::HIGHEST)),
+            Step::Cancel(_) => (known.run, known.floor) = (None, false),
+            Step::Expedite(_) if idle || known.run.is_some() => {
+                (known.run, known.floor) = (Some((now, Priority::HIGHEST)), false);
+            }
             Step::Prioritize { band, .. } => {
                 known.run = known.run.map(|(due, _)| (due, band));
                 known.band = band;
             }
             Step::Retry(_) if idle => {
                 let band = known.run.map_or(known.band, |(_, band)| band);
-                (known.failures, known.until) = (0, Moment::ZERO);
+                (known.failures, known.until, known.floor) = (0, Moment::ZERO, false);
                 known.add(now, now, band, false);
             }
-            Step::Retry(_) if !closed => known.add(now, now, known.band, false),
+            Step::Retry(_) if !closed => {
+                known.floor = false;
+                known.add(now, now, known.band, false);
+            }
             _ => {}
         }
     }
@@ -355,6 +374,7 @@ impl Pair {
             let known = &self.keys[&entry.key];
             let due_in = known.run.map(|(due, _)| due.since(now)).filter(|due_in| !due_in.is_zero());
             assert_eq!((entry.state, entry.due_in), (known.state(now), due_in), "key {}", entry.key);
+            assert_eq!(entry.is_held, known.is_floor(now), "key {}", entry.key);
             let band = known.run.filter(|_| known.held.is_none()).map_or(known.band, |(_, band)| band);
             assert_eq!((entry.failures, entry.priority), (known.failures, band), "key {}", entry.key);
             assert_eq!(self.real.entry(now, &entry.key).as_ref(), Some(entry));

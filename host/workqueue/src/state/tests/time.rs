@@ -147,6 +147,85 @@ fn hold_does_not_put_off_a_key_whose_turn_has_come() {
 
 /// T5: with `hold` no event cuts a requested delay short.
 #[test]
+fn a_held_add_is_a_floor_also_where_events_run_keys_at_once() {
+    let mut desk = Desk::new();
+    assert_eq!(desk.add_held("a", 50), AddOutcome::Waiting);
+    assert_eq!(desk.add("a"), AddOutcome::Held);
+    assert_eq!(desk.add_after("a", 10), AddOutcome::Held);
+    assert_eq!(desk.add_held("a", 100), AddOutcome::Held, "repeated calls do not postpone it for ever");
+    assert!(desk.state.entry(desk.now, &"a").unwrap().is_held);
+    desk.pass(49);
+    assert_eq!(desk.claim(), None);
+    desk.pass(1);
+    assert_eq!(desk.run_all(), ["a"]);
+    desk.add_after("a", 50);
+    assert_eq!(desk.add("a"), AddOutcome::Ready, "the floor ended with its delay");
+}
+
+/// T5: with `hold` no event cuts a requested delay short.
+#[test]
+fn a_held_add_replaces_a_delay_that_is_no_floor() {
+    for delay_ms in [10, 1000] {
+        let mut desk = Desk::new();
+        desk.add_after("a", delay_ms);
+        desk.add_held("a", 50);
+        assert_eq!(desk.add("a"), AddOutcome::Held);
+        desk.pass(49);
+        assert_eq!(desk.claim(), None, "{delay_ms} ms");
+        desk.pass(1);
+        assert_eq!(desk.claim(), Some("a"), "{delay_ms} ms");
+    }
+}
+
+/// T5: with `hold` no event cuts a requested delay short.
+#[test]
+fn a_held_add_during_a_run_outlasts_its_result() {
+    for (next, due_ms) in [(Next::Done, 50), (Next::Again, 50), (after(20), 50), (after(80), 80), (failed(), 50)] {
+        let mut desk = Desk::new();
+        desk.add("a");
+        desk.claim();
+        desk.add_held("a", 50);
+        assert_eq!(desk.add("a"), AddOutcome::Held);
+        assert_eq!(desk.finish("a", next.clone()).due_in, Some(ms(due_ms)), "{next:?}");
+        assert_eq!(desk.add("a"), AddOutcome::Held, "{next:?}");
+    }
+}
+
+/// T5: with `hold` no event cuts a requested delay short.
+#[test]
+fn a_held_add_does_not_put_off_a_run_that_is_due() {
+    let mut desk = Desk::new();
+    desk.add("a");
+    assert_eq!(desk.add_held("a", 50), AddOutcome::Merged);
+    assert_eq!(desk.claim(), Some("a"));
+    desk.add("a");
+    desk.add_held("a", 50);
+    assert_eq!(desk.finish("a", Next::Done).state, Some(KeyState::Ready));
+    assert_eq!(desk.claim(), Some("a"));
+    desk.add_held("a", 50);
+    desk.pass(60);
+    assert_eq!(desk.finish("a", after(100)).state, Some(KeyState::Ready), "it came due during the run");
+}
+
+/// T5: with `hold` no event cuts a requested delay short.
+#[test]
+fn verbs_of_a_person_move_a_held_key() {
+    let mut desk = Desk::new();
+    desk.add_held("a", 50);
+    desk.state.postpone(desk.now, &"a", ms(20));
+    assert_eq!(desk.add("a"), AddOutcome::Held, "a postponed floor stays one");
+    desk.state.expedite(desk.now, &"a");
+    assert_eq!(desk.run_all(), ["a"]);
+    desk.add_held("a", 50);
+    desk.state.retry(desk.now, &"a");
+    assert_eq!(desk.run_all(), ["a"]);
+    desk.add_held("a", 50);
+    desk.state.cancel(desk.now, &"a");
+    assert_eq!(desk.at("a"), None);
+}
+
+/// T5: with `hold` no event cuts a requested delay short.
+#[test]
 fn run_now_forgets_a_requested_delay() {
     let mut desk = Desk::new();
     desk.add("a");

@@ -11,6 +11,8 @@ pub(super) type Run = (Moment, Priority);
 #[derive(Clone, Debug, Default)]
 pub(super) struct KeyModel {
     pub(super) run: Option<Run>,
+    /// No add makes the next run due earlier.
+    pub(super) floor: bool,
     pub(super) held: Option<Moment>,
     pub(super) band: Priority,
     pub(super) failures: u32,
@@ -36,16 +38,31 @@ impl KeyModel {
     /// The earlier of two runs, unless the old one has a delay that is held; the higher of their bands.
     pub(super) fn add(&mut self, now: Moment, due: Moment, band: Priority, hold: bool) {
         let (old, its) = self.run.unwrap_or((due, band));
-        let due = if hold && old > now { old } else { old.min(due) };
+        let due = if (hold || self.floor) && old > now { old } else { old.min(due) };
         self.run = Some((due, its.max(band)));
+    }
+
+    /// Replaces a delay that is no floor by one that is.
+    pub(super) fn add_held(&mut self, now: Moment, due: Moment, band: Priority, hold: bool) {
+        let is_new = self.run.is_none();
+        let free = !hold && !self.is_floor(now) && self.run.is_some_and(|(old, _)| old > now);
+        self.add(now, due, band, hold);
+        if is_new || free {
+            (self.run, self.floor) = (self.run.map(|(_, band)| (due, band)), due > now);
+        }
+    }
+
+    pub(super) fn is_floor(&self, now: Moment) -> bool {
+        self.floor && self.run.is_some_and(|(due, _)| due > now)
     }
 
     pub(super) fn claim(&mut self, now: Moment) {
         let (_, band) = self.run.take().unwrap();
-        (self.held, self.band) = (Some(now), band);
+        (self.held, self.band, self.floor) = (Some(now), band, false);
     }
 
     pub(super) fn finish(&mut self, now: Moment, next: Option<&Next>, options: Options) {
+        self.floor = self.is_floor(now) && next.is_some();
         let (began, added, backoff) = (self.held.take(), self.run.take(), options.backoff);
         match next {
             Some(Next::Retry { .. } | Next::Park { .. }) => self.failures += u32::from(began >= Some(self.until)),
@@ -62,7 +79,7 @@ impl KeyModel {
             Some(_) => None,
         };
         // A key whose run had no result has already waited.
-        let hold = options.during_delay == DuringDelay::Hold && next.is_some();
+        let hold = self.floor || options.during_delay == DuringDelay::Hold && next.is_some();
         let merge = |wish: Run, added: Run| {
             let due = if hold { wish.0.max(added.0) } else { wish.0.min(added.0) };
             (due, wish.1.max(added.1))
