@@ -47,6 +47,8 @@ fn every_command_says_what_it_does() {
         "suspend",
         "resume",
         "inspect",
+        "crd",
+        "test",
         "bench",
         "push",
         "pull",

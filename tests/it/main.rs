@@ -6,6 +6,7 @@ mod apps;
 mod backup;
 mod bombs;
 mod canary;
+mod cases;
 mod cli;
 mod conformance;
 mod contract;

@@ -8,7 +8,7 @@ use homeostat_tests::repository;
 use serde_json::Value;
 
 /// The crates that each crate may depend on. The graph has no cycle.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     (
         "homeostat",
         &[
@@ -19,6 +19,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
             "homeostat-nats",
             "homeostat-registry",
             "homeostat-runtime",
+            "homeostat-simulator",
             "homeostat-store",
             "homeostat-text",
         ],
@@ -28,6 +29,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
         &["homeostat-runtime", "homeostat-component", "homeostat-files", "homeostat-store", "homeostat-text"],
     ),
     ("homeostat-runtime", &["homeostat-component", "homeostat-fleet", "homeostat-store", "homeostat-workqueue"]),
+    ("homeostat-simulator", &["homeostat-component", "homeostat-runtime", "homeostat-store", "homeostat-workqueue"]),
     ("homeostat-verify", &["homeostat-component", "homeostat-store"]),
     ("homeostat-component", &["homeostat-digest", "homeostat-files", "homeostat-store", "homeostat-text"]),
     ("homeostat-registry", &["homeostat-digest", "homeostat-files"]),

@@ -3,11 +3,13 @@
 use clap::{Parser, Subcommand};
 
 use crate::bench::BenchArgs;
+use crate::case_files::TestArgs;
 use crate::commands::{
     apply, backup, control, delete, describe, events, get, grants, hosts, keys, kubeconfig, logs, queue, rollout,
     stores, top,
 };
 use crate::compile::CompileArgs;
+use crate::crd::CrdArgs;
 use crate::dev::DevArgs;
 use crate::global::Global;
 use crate::inspect::InspectArgs;
@@ -39,6 +41,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     Dev(DevArgs),
     Inspect(InspectArgs),
+    Crd(CrdArgs),
+    Test(TestArgs),
     Bench(BenchArgs),
     Push(PushArgs),
     Pull(PullArgs),

@@ -31,7 +31,6 @@ use crate::build;
 use crate::compile::{self, CompileLimits};
 use crate::exit;
 use crate::global::{Format, Global};
-use crate::inspect::everything;
 use crate::layout;
 use crate::output;
 use crate::registry;
@@ -309,7 +308,7 @@ async fn measure_idle(engine: &Engine, component: &Component) -> Result<Option<u
 
 /// Returns every grant except HTTP, so that requests are refused.
 fn everything_here() -> Grants {
-    Grants { http: Vec::new(), ..everything() }
+    Grants { http: Vec::new(), ..Grants::everything() }
 }
 
 /// Adds controllers and waits until they are ready, for [`READY`] at most: one whose start hook fails never

@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use homeostat_component::{
-    AddressRange, Component, ControllerSpec, Engine, EngineOptions, Exports, Grants, HttpGrant, KindDeclaration,
-    Limits, ResourceGrant, ResourceNeed, Role, Verb,
+    Component, ControllerSpec, Engine, EngineOptions, Exports, Grants, HttpGrant, KindDeclaration, Limits,
+    ResourceGrant, ResourceNeed, Role, Verb,
 };
 use homeostat_registry::{Origin, key_ids};
 use serde_json::{Value, json};
@@ -42,13 +42,7 @@ pub(crate) struct InspectArgs {
 pub(crate) async fn run(args: &InspectArgs, global: &Global) -> Result<ExitCode> {
     let format = global.format(&[Format::Table, Format::Json, Format::Yaml])?;
     let (name, bytes) = registry::component(&args.component).await?;
-    let engine = Engine::new(EngineOptions {
-        instances_max: 1,
-        ..compile::engine_options(compile::user_cache(layout::COMPILED), args.compile)?
-    })
-    .context("cannot start the WebAssembly engine")?;
-    let loaded = engine.load_within(bytes.clone(), None, &ample()).await;
-    let component = loaded.map_err(|refused| exit::refused(format!("{name}: {refused}")))?;
+    let component = load_bytes(&name, bytes.clone(), args.compile).await?;
     let inspection = inspection(&name, &bytes, &component)?;
     match format {
         Format::Json => output::print(&output::json(&inspection))?,
@@ -58,24 +52,28 @@ pub(crate) async fn run(args: &InspectArgs, global: &Global) -> Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns grants of everything: the inspection asks what a component needs, not what it may do.
-pub(crate) fn everything() -> Grants {
-    let all = || vec!["*".to_owned()];
-    Grants {
-        resources: vec![ResourceGrant { kinds: all(), verbs: vec![Verb::Any], namespaces: all(), names: all() }],
-        http: vec![HttpGrant {
-            urls: all(),
-            methods: all(),
-            addresses: AddressRange::ALL.to_vec(),
-            headers: Default::default(),
-        }],
-        limited_to: None,
-    }
+/// Loads a component from a file or a registry, for commands that need no host.
+///
+/// # Errors
+/// When it cannot be read, or a host would refuse it.
+pub(crate) async fn load(component: &str, limits: CompileLimits) -> Result<Component> {
+    let (name, bytes) = registry::component(component).await?;
+    load_bytes(&name, bytes, limits).await
+}
+
+async fn load_bytes(name: &str, bytes: Vec<u8>, limits: CompileLimits) -> Result<Component> {
+    let engine = Engine::new(EngineOptions {
+        instances_max: 1,
+        ..compile::engine_options(compile::user_cache(layout::COMPILED), limits)?
+    })
+    .context("cannot start the WebAssembly engine")?;
+    let loaded = engine.load_within(bytes, None, &ample()).await;
+    loaded.map_err(|refused| exit::refused(format!("{name}: {refused}")))
 }
 
 /// Returns the limits on describing a component without a manifest. They exceed what the runtime of any guest
 /// language needs to start.
-fn ample() -> Limits {
+pub(crate) fn ample() -> Limits {
     Limits {
         cpu: Duration::from_secs(10),
         memory_bytes_max: 1 << 30,
@@ -117,7 +115,7 @@ fn optional_exports(exports: Exports) -> Vec<&'static str> {
 
 /// Returns the required grants: those for the component's watches.
 fn watched(component: &Component) -> Grants {
-    let lines = everything().watch_needs(component.describe()).into_iter();
+    let lines = Grants::everything().watch_needs(component.describe()).into_iter();
     let all = || vec!["*".to_owned()];
     let line = |need: ResourceNeed| ResourceGrant {
         kinds: vec![need.kind],

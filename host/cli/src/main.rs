@@ -1,7 +1,7 @@
 //! The binary: parses the command line, runs one command, and maps its result to an exit code.
 //!
-//! There are three kinds of commands. `run`, `dev`, `inspect` and `bench` run a host, or a part of one, in
-//! this process. `push`, `pull`, `keygen`, `sign` and `verify-signature` work with components in registries
+//! There are three kinds of commands. `run`, `dev`, `inspect`, `crd`, `test` and `bench` run a host, or a part of
+//! one, in this process. `push`, `pull`, `keygen`, `sign` and `verify-signature` work with components in registries
 //! and files. All others talk to a running host over its API. This crate is the only one that reads the
 //! environment, manifest files and signals.
 
@@ -17,12 +17,14 @@ mod address;
 mod args;
 mod bench;
 mod build;
+mod case_files;
 mod client;
 mod commands;
 mod compile;
 mod components;
 #[cfg(any(feature = "kubernetes", feature = "nats"))]
 mod content_records;
+mod crd;
 mod dev;
 mod dev_table;
 mod document;
@@ -117,6 +119,8 @@ async fn run(command: Command, global: global::Global) -> anyhow::Result<ExitCod
         Command::Run(args) => serve::run(&args, screen).await,
         Command::Dev(args) => dev::run(&args, screen).await,
         Command::Inspect(args) => inspect::run(&args, &global).await,
+        Command::Crd(args) => crd::run(&args, &global).await,
+        Command::Test(args) => Box::pin(case_files::run(&args, &global)).await,
         Command::Bench(args) => bench::run(&args, &global, &screen).await,
         Command::Push(args) => registry::push(args, &global).await,
         Command::Pull(args) => registry::pull(args, &global).await,

@@ -166,6 +166,21 @@ pub struct AccessRequest<'a> {
 }
 
 impl Grants {
+    /// Returns grants of everything: for questions about a component, and for tests of its author.
+    pub fn everything() -> Self {
+        let all = || vec!["*".to_owned()];
+        Self {
+            resources: vec![ResourceGrant { kinds: all(), verbs: vec![Verb::Any], namespaces: all(), names: all() }],
+            http: vec![HttpGrant {
+                urls: all(),
+                methods: all(),
+                addresses: AddressRange::ALL.to_vec(),
+                headers: BTreeMap::new(),
+            }],
+            limited_to: None,
+        }
+    }
+
     /// Returns all problems of these grants as written: patterns that can never match. Each message begins
     /// with the path of the field: `resources[0].kinds[1]: …`.
     pub fn problems(&self) -> Vec<String> {

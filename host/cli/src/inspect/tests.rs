@@ -23,8 +23,8 @@ fn everything_grants_everything() {
     let declared =
         KindDeclaration { kind, plural: "deployments".into(), namespaced: true, keys_only: false, schema: None };
     assert_eq!(grant(&declared, &[Verb::Get]).kinds, ["apps/Deployment"]);
-    assert_eq!(everything().resources[0].kinds, ["*"]);
-    assert!(!everything().http.is_empty());
+    assert_eq!(Grants::everything().resources[0].kinds, ["*"]);
+    assert!(!Grants::everything().http.is_empty());
 }
 
 #[test]

@@ -1,0 +1,43 @@
+//! `homeostat test` and `homeostat crd`, with real components.
+
+use homeostat_tests::{guest, repository};
+
+use crate::cli::run;
+
+fn greeter() -> String {
+    guest("greeter").display().to_string()
+}
+
+#[test]
+fn the_cases_of_the_greeter_pass_in_the_sandbox() {
+    let cases = repository().join("examples/greeter/cases.yaml").display().to_string();
+    let output = run(&["test", &greeter(), &cases]);
+    assert_eq!(output.code, Some(0), "{}{}", output.stdout, output.stderr);
+    assert!(output.stdout.contains("2 passed, 0 failed"), "{}", output.stdout);
+    let output = run(&["test", &greeter(), &cases, "--filter", "lost"]);
+    assert!(output.stdout.contains("1 passed, 0 failed"), "{}", output.stdout);
+    let none = run(&["test", &greeter(), &cases, "--filter", "no such case"]);
+    assert_eq!(none.code, Some(1), "a filter without a match is no success: {}", none.stderr);
+}
+
+#[test]
+fn a_failed_case_names_each_difference_and_ends_with_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases = folder.path().join("cases.yaml");
+    let text = std::fs::read_to_string(repository().join("examples/greeter/cases.yaml")).unwrap();
+    std::fs::write(&cases, text.replace("Hello, World!", "Good bye")).unwrap();
+    let output = run(&["test", &greeter(), &cases.display().to_string()]);
+    assert_eq!(output.code, Some(1), "{}{}", output.stdout, output.stderr);
+    let line = "status.message: expected \"Good bye\", got \"Hello, World!\"";
+    assert!(output.stdout.contains(line), "{}", output.stdout);
+    assert!(output.stdout.contains("1 passed, 1 failed"), "{}", output.stdout);
+}
+
+#[test]
+fn the_definition_of_a_component_names_its_kind() {
+    let output = run(&["crd", &greeter(), "-o", "json"]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let definition: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(definition["metadata"]["name"], "greetings.demo.homeostat.dev");
+    assert_eq!(definition["spec"]["names"]["kind"], "Greeting");
+}
