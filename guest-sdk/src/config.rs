@@ -13,7 +13,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::bindings::imports::wasi::config::store as wit;
+use crate::host::config as wit;
 
 /// A setting that cannot be read or parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::bindings::imports::homeostat::reconciler::events as wit;
+use crate::host::events as wit;
 use crate::kind::Key;
 
 /// Emits an event about a normal operation. `reason` is one CamelCase word; `message` is cut at 1024 bytes.

@@ -5,7 +5,8 @@ use std::fmt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::bindings::imports::homeostat::reconciler::{store, types as wit};
+use crate::bindings::imports::homeostat::reconciler::types as wit;
+use crate::host::store;
 use crate::resource::{List, Patch, Propagation, Resource};
 use crate::selector::Selector;
 use crate::store_error::Error;

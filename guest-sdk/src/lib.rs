@@ -87,8 +87,11 @@
 //!
 //! Deliberately absent: threads, async, caches and informers. The host has all of them, so guests need none.
 //!
-//! All code compiles natively (`cargo test`, `cargo clippy`), and everything works there that does not call
-//! the host. A call to the host panics.
+//! # Tests
+//!
+//! All code compiles natively. In a native test, a `World` of the crate `homeostat-sdk-testing` is the host: it has the
+//! store, the queue and the mappings of Homeostat in memory, with time and faults that the test sets. Without one, a
+//! call to the host panics. HTTP requests are the exception: they panic in any native test.
 
 mod adopt;
 #[doc(hidden)]
@@ -99,6 +102,7 @@ mod controller;
 mod describe;
 pub mod events;
 pub mod finalizer;
+mod host;
 pub mod http;
 mod kind;
 pub mod log;
@@ -123,6 +127,12 @@ pub use resource::{List, Patch, Propagation, Resource};
 pub use selector::{LabelSelector, Selector};
 pub use store_error::Error;
 pub use time::{Span, Time};
+
+/// The way to run a controller natively. Tests use the crate `homeostat-sdk-testing`, which has a host.
+#[cfg(not(target_family = "wasm"))]
+pub mod testing {
+    pub use crate::host::{Host, with_host};
+}
 
 /// The contract as generated from `wit/`, for everything that has no typed form in this crate.
 pub mod raw {

@@ -23,7 +23,7 @@
 
 use std::fmt;
 
-use crate::bindings::imports::homeostat::reconciler::log as wit;
+use crate::host::log as wit;
 
 /// The importance of a line.
 pub use crate::bindings::imports::homeostat::reconciler::log::Level;

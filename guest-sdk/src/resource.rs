@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::bindings::imports::homeostat::reconciler::{store, types as wit};
+use crate::bindings::imports::homeostat::reconciler::types as wit;
+use crate::host::store;
 use crate::kind::{Key, Kind, kind_of};
 use crate::merge;
 use crate::metadata::{Metadata, OwnerReference};

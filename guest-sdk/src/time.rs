@@ -34,6 +34,10 @@ impl Time {
     /// Returns the host's current time. In a replay, it is the recorded time.
     #[must_use]
     pub fn now() -> Self {
+        #[cfg(not(target_family = "wasm"))]
+        if let Some(now) = crate::host::now() {
+            return Self::from_unix_milliseconds(now);
+        }
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self::from_unix_milliseconds(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }

@@ -5,7 +5,7 @@
 //! dropped when the reconcile fails. So repeat the calls in each reconcile, for everything that it read and
 //! depends on. At most 64.
 
-use crate::bindings::imports::homeostat::reconciler::watches as wit;
+use crate::host::watches as wit;
 use crate::kind::{Key, Kind, kind_of};
 use crate::selector::Selector;
 use crate::store_error::Error;

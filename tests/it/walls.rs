@@ -8,7 +8,7 @@ use homeostat_tests::repository;
 use serde_json::Value;
 
 /// The crates that each crate may depend on. The graph has no cycle.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     (
         "homeostat",
         &[
@@ -42,6 +42,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("homeostat-text", &[]),
     ("homeostat-workqueue", &[]),
     ("homeostat-sdk", &[]),
+    ("homeostat-sdk-testing", &["homeostat-component", "homeostat-sdk", "homeostat-simulator", "homeostat-store"]),
 ];
 
 /// Large libraries, and the crate of the host that alone may use each.

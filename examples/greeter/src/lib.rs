@@ -3,13 +3,13 @@
 use homeostat_sdk::prelude::*;
 
 #[derive(Serialize, Deserialize)]
-struct Greeting {
-    name: String,
+pub(crate) struct Greeting {
+    pub(crate) name: String,
 }
 
 #[derive(Serialize, Deserialize)]
-struct GreetingStatus {
-    message: String,
+pub(crate) struct GreetingStatus {
+    pub(crate) message: String,
 }
 
 impl Kind for Greeting {
@@ -19,7 +19,7 @@ impl Kind for Greeting {
     type Status = GreetingStatus;
 }
 
-struct Greeter;
+pub(crate) struct Greeter;
 
 impl Reconciler for Greeter {
     fn describe() -> Spec {

@@ -1,4 +1,4 @@
-//! Test cases as written in a file: what is given, what is done, and what is expected.
+//! Test cases as written in a file: resources, steps and expectations.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub struct Case {
     pub steps: Vec<Step>,
 }
 
-/// One step: an action, the faults meanwhile, and what is expected after it.
+/// One step: an action, the faults meanwhile, and the expectations after it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Step {
@@ -41,7 +41,7 @@ pub struct Step {
     /// Resources that another client deletes then.
     pub delete: Vec<Reference>,
     /// Faults of the store during this step.
-    pub faults: Vec<Given>,
+    pub faults: Vec<StoreFault>,
     /// Reconciles this resource once.
     pub reconcile: Option<Reference>,
     /// Reconciles every queued key until none is ready.
@@ -49,7 +49,7 @@ pub struct Step {
     /// Moves the clock, as `1m30s`, and reconciles the keys that are due meanwhile.
     #[serde(deserialize_with = "span")]
     pub advance: Option<Duration>,
-    /// What must hold after the step.
+    /// The expectations after the step.
     pub expect: Expectation,
 }
 
@@ -71,7 +71,7 @@ pub struct Reference {
 /// A fault as written.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Given {
+pub struct StoreFault {
     /// The operations that fail.
     pub on: Operation,
     /// The kind whose resources are concerned; `None` for every kind.
@@ -101,7 +101,7 @@ pub enum FaultName {
     Forbidden,
 }
 
-/// What must hold after a step.
+/// The expectations after a step.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Expectation {
@@ -169,7 +169,7 @@ pub enum CaseError {
     Malformed {
         /// The step.
         place: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
 }
@@ -333,8 +333,8 @@ fn key(reference: &Reference, place: &str) -> Result<Key, CaseError> {
     Ok(Key::new(kind, namespace, name))
 }
 
-fn injected(given: &Given) -> InjectedFault {
-    let Given { on, kind, error, times, after_write } = given;
+fn injected(given: &StoreFault) -> InjectedFault {
+    let StoreFault { on, kind, error, times, after_write } = given;
     let reason = "a fault of the test".to_owned();
     let error = match error {
         FaultName::Unavailable => StoreError::Unavailable(reason),

@@ -1,4 +1,4 @@
-//! The layers of the simulator: virtual time below, injected faults above, and the sink of what guests tell.
+//! The layers of the simulator: virtual time below, injected faults above, and the sink of events, lines and follows.
 
 use std::sync::Arc;
 

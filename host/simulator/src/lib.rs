@@ -17,7 +17,7 @@ mod effects;
 mod reconciler;
 mod simulator;
 
-pub use cases::{Case, CaseError, Expectation, Given, run};
+pub use cases::{Case, CaseError, Expectation, StoreFault, run};
 pub use difference::differences;
 pub use effects::{InjectedFault, Operation, RecordedEvent, RecordedLine};
 pub use reconciler::{ComponentReconciler, Reconciler};

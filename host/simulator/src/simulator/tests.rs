@@ -7,7 +7,7 @@ use super::*;
 use crate::cases::{Case, run};
 use crate::effects::Operation;
 
-/// What a controller does with a key.
+/// The writes of a reconcile.
 type Behaviour = fn(&Document) -> Vec<Write>;
 
 /// A document as the controller reads it.

@@ -1,0 +1,15 @@
+//! The host as this crate calls it: the imports of the component, or in a native test the [`Host`] of the test.
+
+#[cfg(target_family = "wasm")]
+pub(crate) use crate::bindings::imports::{
+    homeostat::reconciler::{events, log, store, watches},
+    wasi::config::store as config,
+};
+
+#[cfg(not(target_family = "wasm"))]
+mod native;
+
+#[cfg(not(target_family = "wasm"))]
+pub use native::{Host, with_host};
+#[cfg(not(target_family = "wasm"))]
+pub(crate) use native::{config, events, log, now, store, watches};

@@ -1,0 +1,230 @@
+//! The host of a native test.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::bindings::imports::homeostat::reconciler::events::Severity;
+use crate::bindings::imports::homeostat::reconciler::log::Level;
+use crate::bindings::imports::homeostat::reconciler::store::{Change, Propagation};
+use crate::bindings::imports::homeostat::reconciler::types::{
+    Key, Kind, Page, Precondition, Resource, Selector, StoreError, View,
+};
+
+/// The host that a native test calls instead of the imports. Its methods are the functions of the contract.
+pub trait Host {
+    /// Reads one resource; `live` past every cache.
+    ///
+    /// # Errors
+    ///
+    /// As `store.get` of the contract.
+    fn get(&self, key: &Key, view: View, live: bool) -> Result<Resource, StoreError>;
+
+    /// Reads one page of resources; `live` past every cache.
+    ///
+    /// # Errors
+    ///
+    /// As `store.list` of the contract.
+    fn list(
+        &self,
+        kind: &Kind,
+        selector: &Selector,
+        view: View,
+        limit: Option<u32>,
+        from: Option<&str>,
+        live: bool,
+    ) -> Result<Page, StoreError>;
+
+    /// Creates a resource.
+    ///
+    /// # Errors
+    ///
+    /// As `store.create` of the contract.
+    fn create(&self, json: &str) -> Result<Resource, StoreError>;
+
+    /// Replaces a resource.
+    ///
+    /// # Errors
+    ///
+    /// As `store.update` of the contract.
+    fn update(&self, json: &str, precondition: &Precondition) -> Result<Resource, StoreError>;
+
+    /// Replaces the status of a resource.
+    ///
+    /// # Errors
+    ///
+    /// As `store.update-status` of the contract.
+    fn update_status(&self, key: &Key, status: &str, precondition: &Precondition) -> Result<Resource, StoreError>;
+
+    /// Changes a resource in place.
+    ///
+    /// # Errors
+    ///
+    /// As `store.patch` of the contract.
+    fn patch(&self, key: &Key, change: &Change, precondition: &Precondition) -> Result<Resource, StoreError>;
+
+    /// Applies a resource.
+    ///
+    /// # Errors
+    ///
+    /// As `store.apply` of the contract.
+    fn apply(&self, json: &str, force: bool) -> Result<Resource, StoreError>;
+
+    /// Deletes a resource.
+    ///
+    /// # Errors
+    ///
+    /// As `store.delete` of the contract.
+    fn delete(&self, key: &Key, precondition: &Precondition, propagation: Propagation) -> Result<(), StoreError>;
+
+    /// Follows one resource.
+    ///
+    /// # Errors
+    ///
+    /// As `watches.follow` of the contract.
+    fn follow(&self, target: &Key) -> Result<(), StoreError>;
+
+    /// Follows the resources of a kind.
+    ///
+    /// # Errors
+    ///
+    /// As `watches.follow-all` of the contract.
+    fn follow_all(&self, kind: &Kind, selector: &Selector) -> Result<(), StoreError>;
+
+    /// Emits an event.
+    fn emit(&self, severity: Severity, reason: &str, message: &str, regarding: Option<&Key>);
+
+    /// Writes a log line.
+    fn write(&self, level: Level, message: &str, fields: &[(String, String)]);
+
+    /// Returns a setting.
+    fn config(&self, key: &str) -> Option<String>;
+
+    /// Returns the time in milliseconds since 1970.
+    fn now(&self) -> i64;
+}
+
+thread_local! {
+    static HOST: RefCell<Option<Rc<dyn Host>>> = const { RefCell::new(None) };
+}
+
+/// Restores the previous host, also after a panic.
+struct HostGuard(Option<Rc<dyn Host>>);
+
+impl Drop for HostGuard {
+    fn drop(&mut self) {
+        HOST.set(self.0.take());
+    }
+}
+
+/// Calls `run` while the calls of this thread to the host go to `host`.
+pub fn with_host<R>(host: Rc<dyn Host>, run: impl FnOnce() -> R) -> R {
+    let _guard = HostGuard(HOST.replace(Some(host)));
+    run()
+}
+
+fn host() -> Rc<dyn Host> {
+    let host = HOST.with_borrow(Clone::clone);
+    host.expect("a call to the host needs a host: run the reconciler in a `World` of the crate homeostat-sdk-testing")
+}
+
+/// Returns the time of the test, in milliseconds since 1970; `None` outside of a test with a host.
+pub(crate) fn now() -> Option<i64> {
+    HOST.with_borrow(|host| host.as_ref().map(|host| host.now()))
+}
+
+pub(crate) mod store {
+    use super::{Key, Kind, Page, Precondition, Resource, Selector, StoreError, View, host};
+    pub(crate) use crate::bindings::imports::homeostat::reconciler::store::{Change, Propagation};
+
+    pub(crate) fn get(key: &Key, view: View) -> Result<Resource, StoreError> {
+        host().get(key, view, false)
+    }
+
+    pub(crate) fn get_live(key: &Key, view: View) -> Result<Resource, StoreError> {
+        host().get(key, view, true)
+    }
+
+    pub(crate) fn list(
+        kind: &Kind,
+        selector: &Selector,
+        view: View,
+        limit: Option<u32>,
+        from: Option<&str>,
+    ) -> Result<Page, StoreError> {
+        host().list(kind, selector, view, limit, from, false)
+    }
+
+    pub(crate) fn list_live(
+        kind: &Kind,
+        selector: &Selector,
+        view: View,
+        limit: Option<u32>,
+        from: Option<&str>,
+    ) -> Result<Page, StoreError> {
+        host().list(kind, selector, view, limit, from, true)
+    }
+
+    pub(crate) fn create(json: &str) -> Result<Resource, StoreError> {
+        host().create(json)
+    }
+
+    pub(crate) fn update(json: &str, precondition: &Precondition) -> Result<Resource, StoreError> {
+        host().update(json, precondition)
+    }
+
+    pub(crate) fn update_status(key: &Key, status: &str, precondition: &Precondition) -> Result<Resource, StoreError> {
+        host().update_status(key, status, precondition)
+    }
+
+    pub(crate) fn patch(key: &Key, change: &Change, precondition: &Precondition) -> Result<Resource, StoreError> {
+        host().patch(key, change, precondition)
+    }
+
+    pub(crate) fn apply(json: &str, force: bool) -> Result<Resource, StoreError> {
+        host().apply(json, force)
+    }
+
+    pub(crate) fn delete(key: &Key, precondition: &Precondition, propagation: Propagation) -> Result<(), StoreError> {
+        host().delete(key, precondition, propagation)
+    }
+}
+
+pub(crate) mod watches {
+    use super::{Key, Kind, Selector, StoreError, host};
+
+    pub(crate) fn follow(target: &Key) -> Result<(), StoreError> {
+        host().follow(target)
+    }
+
+    pub(crate) fn follow_all(kind: &Kind, selector: &Selector) -> Result<(), StoreError> {
+        host().follow_all(kind, selector)
+    }
+}
+
+pub(crate) mod events {
+    use super::{Key, host};
+
+    pub(crate) use crate::bindings::imports::homeostat::reconciler::events::Severity;
+
+    pub(crate) fn emit(severity: Severity, reason: &str, message: &str, regarding: Option<&Key>) {
+        host().emit(severity, reason, message, regarding);
+    }
+}
+
+pub(crate) mod log {
+    use super::{Level, host};
+
+    pub(crate) fn write(level: Level, message: &str, fields: &[(String, String)]) {
+        host().write(level, message, fields);
+    }
+}
+
+pub(crate) mod config {
+    use super::host;
+    pub(crate) use crate::bindings::imports::wasi::config::store::Error;
+
+    #[allow(clippy::unnecessary_wraps, reason = "the signature of the import")]
+    pub(crate) fn get(key: &str) -> Result<Option<String>, Error> {
+        Ok(host().config(key))
+    }
+}
