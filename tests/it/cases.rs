@@ -1,8 +1,6 @@
 //! `homeostat test` and `homeostat crd`, with real components.
 
-use homeostat_tests::{guest, repository};
-
-use crate::cli::run;
+use homeostat_tests::{guest, repository, run};
 
 fn greeter() -> String {
     guest("greeter").display().to_string()
