@@ -82,6 +82,7 @@
 //! | telling people | [`Conditions`], [`events`], [`info!`] and its siblings |
 //! | parts of a parent, by a selector | [`adopt()`] |
 //! | cleaning up outside of the store | [`finalizer()`] |
+//! | keys that the guest enqueues itself | [`queue`] |
 //! | settings, time, the network | [`config`], [`Time`], [`http`] |
 //! | all that has no typed form here | [`raw`], the contract itself |
 //!
@@ -109,6 +110,7 @@ pub mod log;
 mod merge;
 mod metadata;
 mod outcome;
+pub mod queue;
 mod resource;
 mod selector;
 mod store_error;
@@ -136,7 +138,7 @@ pub mod testing {
 
 /// The contract as generated from `wit/`, for everything that has no typed form in this crate.
 pub mod raw {
-    pub use crate::bindings::imports::homeostat::reconciler::{events, log, store, types, watches};
+    pub use crate::bindings::imports::homeostat::reconciler::{events, log, queue, store, types, watches};
     pub use crate::bindings::imports::wasi::config::store as config;
     pub use crate::bindings::reconciler::exports::homeostat::reconciler::reconciler as describe;
 }
@@ -147,7 +149,7 @@ pub mod raw {
 pub mod prelude {
     pub use crate::{
         Condition, Conditions, Error, Failure, Key, Kind, Lifecycle, Mapper, Mapping, Metadata, Outcome, Patch, Poller,
-        Reconciler, Resource, Result, Selector, Span, Spec, Time, Watch, config, events, watches,
+        Reconciler, Resource, Result, Selector, Span, Spec, Time, Watch, config, events, queue, watches,
     };
     pub use crate::{debug, error, finalizer, info, trace, warn};
     pub use serde::{Deserialize, Serialize};

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use homeostat_component::layers::{FollowTarget, Granted, GuestEvent, GuestLogLine, HttpClient, Sink, World};
+use homeostat_component::layers::{
+    EnqueuedKey, FollowTarget, Granted, GuestEvent, GuestLogLine, HttpClient, Sink, World,
+};
 use homeostat_component::{
     Answer, Call, Component, Effect, Effects, Engine, EngineOptions, Grants, Limits, Outcome, StoreError,
 };
@@ -21,6 +23,9 @@ impl Sink for Nowhere {
     fn event(&self, _: &Call, _: GuestEvent) {}
     fn line(&self, _: &Call, _: GuestLogLine) {}
     fn follow(&self, _: &Call, _: FollowTarget) -> Result<(), StoreError> {
+        Ok(())
+    }
+    fn enqueue(&self, _: &Call, _: EnqueuedKey) -> Result<(), StoreError> {
         Ok(())
     }
 }
@@ -138,6 +143,27 @@ async fn a_live_read_of_a_guest_reaches_the_store_and_replays() {
     let imports = trace.exchanges.iter().map(|exchange| exchange.effect.import());
     let imports: Vec<&str> = imports.filter(|import| import.starts_with("store.")).collect();
     assert_eq!(imports, ["store.get", "store.get-live", "store.list-live"]);
+    let again = replay(&component, &trace, &Limits::default()).await;
+    assert_eq!(difference(&trace, &again), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_a_guest_enqueues_is_an_effect_and_replays() {
+    let store = memory_store();
+    let script = json!({"action": "enqueue", "keys": ["b", "c"], "afterMs": 5000});
+    create(&*store, demo("Scripted", "a", script)).await;
+    let http = HttpClient::new(1 << 20).unwrap();
+    let world = World::new(store, Arc::new(Nowhere), Arc::new(BTreeMap::new()), http);
+    let effects = Arc::new(Granted::new(Arc::new(all_resources()), world));
+    let component = load(&engine(), "guest-scripted").await;
+    let key = demo_key("Scripted", "a");
+    let trace = record(&component, &"scripted".into(), &key, &Limits::default(), effects).await;
+    assert_eq!(trace.result, Ok(Outcome::Settled));
+    let enqueued = trace.exchanges.iter().filter_map(|exchange| match &exchange.effect {
+        Effect::Enqueue { key, after_ms, hold, .. } => Some((key.name(), *after_ms, *hold)),
+        _ => None,
+    });
+    assert_eq!(enqueued.collect::<Vec<_>>(), [("b", 5000, true), ("c", 5000, true)]);
     let again = replay(&component, &trace, &Limits::default()).await;
     assert_eq!(difference(&trace, &again), None);
 }

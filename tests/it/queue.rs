@@ -35,6 +35,28 @@ impl Host {
         Self { _folder: folder, scratch, running }
     }
 
+    /// Starts a host whose controller has only these grants and limits.
+    fn granted(resources: &str, limits: &str) -> Self {
+        let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::fs::copy(guest("guest-scripted"), folder.path().join("scripted.wasm")).unwrap();
+        let manifest = format!(
+            "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {{name: scripted}}\nspec:\n  \
+             component: {{file: scripted.wasm}}\n  grants:\n    resources:\n    {resources}\n  \
+             backoff: {{base: 10m, max: 10m}}\n  limits: {limits}\n"
+        );
+        std::fs::write(folder.path().join("scripted.yaml"), manifest).unwrap();
+        let running = HostProcess::start("run", folder.path(), scratch.path(), &[]);
+        let host = Self { _folder: folder, scratch, running };
+        host.until_state("ready");
+        host
+    }
+
+    fn apply_text(&self, manifests: &str) {
+        let file = self.scratch.path().join("manifests.yaml");
+        write(&file, manifests);
+        self.ask(&["apply", "-f", &file.display().to_string()]);
+    }
+
     fn until_state(&self, wanted: &str) {
         self.running.until("controller", "scripted", "/status/state", &wanted.into());
     }
@@ -280,6 +302,59 @@ fn a_key_enqueued_with_hold_waits_despite_changes_of_its_resource() {
     host.until_names(&[], &[]);
     let refused = host.running.ask(&["enqueue", "scripted/one", "--hold"]);
     assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+}
+
+/// Returns a script that enqueues keys, as a manifest.
+fn enqueues(name: &str, more: &str) -> String {
+    format!(
+        "apiVersion: demo.homeostat.dev/v1\nkind: Scripted\nmetadata: {{name: {name}}}\nspec: {{action: enqueue, {more}}}\n"
+    )
+}
+
+#[test]
+fn a_guest_enqueues_keys_of_its_own_kind() {
+    let host = Host::start();
+    host.apply_text(&enqueues("now", "keys: [one, two]"));
+    eventually_blocking("the keys to have run", || (host.reconciles() == 3).then_some(()));
+    host.apply_text(&enqueues("later", "keys: [one, two], afterMs: 3600000"));
+    host.until_names(&["--state", "waiting"], &["one", "two"]);
+    assert_eq!(host.entry("one").unwrap()["held"], true);
+    host.apply(&[("one", "settle"), ("two", "settle"), ("three", "settle")]);
+    eventually_blocking("the last change to have run", || (host.reconciles() == 5).then_some(()));
+    assert_eq!(host.names(&["--state", "waiting"]), ["one", "two"]);
+}
+
+#[test]
+fn a_guest_enqueues_nothing_without_the_grant_and_within_its_limits() {
+    let verbs = |verbs: &str| format!("- {{kinds: [demo.homeostat.dev/Scripted], verbs: [{verbs}]}}");
+    let failure = |host: &Host| {
+        let error = || Some(host.entry("a")?["lastError"].as_str()?.to_owned());
+        eventually_blocking("the failure", error)
+    };
+    let host = Host::granted(&verbs("get, list, watch"), "{}");
+    host.apply_text(&enqueues("a", "keys: [one]"));
+    let denied = failure(&host);
+    assert!(denied.contains("no grant for enqueue of demo.homeostat.dev/Scripted"), "{denied}");
+    assert_eq!(host.names(&[]), ["a"]);
+    let learned = host.ask(&["grants", "learn", "scripted"]);
+    assert!(
+        format!("{}{}", learned.stdout, learned.stderr).contains("enqueue"),
+        "{}{}",
+        learned.stdout,
+        learned.stderr
+    );
+
+    // The read of the script is an effect too. The failed key has a place in the queue.
+    for (limits, says, queued) in [
+        ("{effects: 3}", "limit effects", &["a", "b", "c"][..]),
+        ("{keys: 2}", "limit keys: the queue is full", &["a", "b"]),
+    ] {
+        let host = Host::granted(&verbs("get, list, watch, enqueue"), limits);
+        host.apply_text(&enqueues("a", "keys: [b, c, d], afterMs: 3600000"));
+        let error = failure(&host);
+        assert!(error.contains(says), "{error}");
+        assert_eq!(host.names(&[]), queued, "{limits}");
+    }
 }
 
 #[test]

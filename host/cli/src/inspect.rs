@@ -129,16 +129,24 @@ fn watched(component: &Component) -> Grants {
 /// Returns suggested grants, from the description and the imports. The author of a manifest narrows them.
 fn needed(component: &Component) -> Grants {
     let ControllerSpec { manages, watches, .. } = component.describe();
+    let imports = |prefix: &str| component.imports().iter().any(|import| import.starts_with(prefix));
     let mut resources = Vec::new();
-    if !manages.keys_only {
-        resources.push(grant(manages, &[Verb::Get, Verb::List, Verb::Watch, Verb::UpdateStatus]));
+    let mut own = match manages.keys_only {
+        true => Vec::new(),
+        false => vec![Verb::Get, Verb::List, Verb::Watch, Verb::UpdateStatus],
+    };
+    if imports("homeostat:reconciler/queue@") {
+        own.push(Verb::Enqueue);
+    }
+    if !own.is_empty() {
+        resources.push(grant(manages, &own));
     }
     for watch in watches.iter().filter(|watch| !watch.of.keys_only) {
         let read = [Verb::Get, Verb::List, Verb::Watch];
         let written = [Verb::Get, Verb::List, Verb::Watch, Verb::Apply, Verb::Delete];
         resources.push(grant(&watch.of, if watch.role == Role::Secondary { &written } else { &read }));
     }
-    let sends = component.imports().iter().any(|import| import.starts_with("wasi:http/"));
+    let sends = imports("wasi:http/");
     let http = HttpGrant {
         urls: vec!["https://HOST/*".to_owned()],
         methods: vec!["GET".to_owned()],

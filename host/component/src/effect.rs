@@ -62,6 +62,18 @@ pub enum Effect {
         /// The selector.
         selector: Selector,
     },
+    /// Puts a key of the managed kind on the controller's own queue. Answer: [`Answer::Done`].
+    #[serde(rename_all = "camelCase")]
+    Enqueue {
+        /// The key.
+        key: Key,
+        /// The delay in milliseconds, at most 365 days. 0 is now.
+        after_ms: u64,
+        /// The band.
+        priority: QueuePriority,
+        /// Whether no event shortens the delay.
+        hold: bool,
+    },
     /// Emits an event about a resource. Answer: [`Answer::Unit`].
     Emit {
         /// The severity.
@@ -124,6 +136,7 @@ impl Effect {
             },
             Self::Follow { .. } => "watches.follow",
             Self::FollowAll { .. } => "watches.follow-all",
+            Self::Enqueue { .. } => "queue.enqueue",
             Self::Emit { .. } => "events.emit",
             Self::Log { .. } => "log.write",
             Self::Config { .. } => "wasi:config/store",
@@ -135,6 +148,22 @@ impl Effect {
             Self::Reach(WasiResource::Address(_) | WasiResource::Name(_)) => "wasi:sockets",
         }
     }
+}
+
+/// The priority band of a key that a guest enqueues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum QueuePriority {
+    /// After everything else.
+    Lowest,
+    /// The band of initial lists and resyncs.
+    Low,
+    /// The band of changes.
+    Normal,
+    /// Before changes.
+    High,
+    /// Before everything else.
+    Highest,
 }
 
 /// The severity of an event.

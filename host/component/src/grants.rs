@@ -83,6 +83,8 @@ pub enum Verb {
     Apply,
     /// Delete one.
     Delete,
+    /// Put a key on the controller's own queue, whose resource need not exist. The kind is the managed one.
+    Enqueue,
     /// All of these.
     #[serde(rename = "*")]
     Any,
@@ -101,6 +103,7 @@ impl Verb {
             Self::Patch => "patch",
             Self::Apply => "apply",
             Self::Delete => "delete",
+            Self::Enqueue => "enqueue",
             Self::Any => "*",
         }
     }

@@ -20,6 +20,7 @@ mod filesystem;
 mod http;
 mod inert;
 mod log;
+mod queue;
 mod random;
 mod sockets;
 pub(crate) mod store;
@@ -29,10 +30,11 @@ pub(crate) use http::HttpHooks;
 
 /// Every interface that a component can import. The patch number of a version does not matter, except for
 /// drafts.
-pub(crate) const OFFERED: [&str; 35] = [
+pub(crate) const OFFERED: [&str; 36] = [
     "homeostat:reconciler/types@0.1.0",
     "homeostat:reconciler/store@0.1.0",
     "homeostat:reconciler/watches@0.1.0",
+    "homeostat:reconciler/queue@0.1.0",
     "homeostat:reconciler/events@0.1.0",
     "homeostat:reconciler/log@0.1.0",
     "wasi:config/store@0.2.0-rc.1",
@@ -80,6 +82,7 @@ pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     bindings::types::add_to_linker::<State, Own>(linker, |state| state)?;
     bindings::store::add_to_linker::<State, Own>(linker, |state| state)?;
     bindings::watches::add_to_linker::<State, Own>(linker, |state| state)?;
+    bindings::queue::add_to_linker::<State, Own>(linker, |state| state)?;
     bindings::events::add_to_linker::<State, Own>(linker, |state| state)?;
     bindings::log::add_to_linker::<State, Own>(linker, |state| state)?;
     bindings::config::add_to_linker::<State, Own>(linker, |state| state)?;

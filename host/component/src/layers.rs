@@ -18,4 +18,6 @@ pub use granted::{DenialObserver, Granted, Observed, Roles};
 pub use http::HttpClient;
 pub(crate) use limited::{EffectTotals, LimitHit, Limited};
 pub use recorder::Recorder;
-pub use world::{FollowTarget, GuestEvent, GuestLogLine, Headers, Secrets, Sink, Terms, World, WriteEnd, WriteTerm};
+pub use world::{
+    EnqueuedKey, FollowTarget, GuestEvent, GuestLogLine, Headers, Secrets, Sink, Terms, World, WriteEnd, WriteTerm,
+};

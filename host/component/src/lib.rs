@@ -58,7 +58,7 @@ pub use compiler::{CompilationCounts, CompileTask, Compiler, CompilerExit};
 pub use component::{Component, ComponentInfo, Exports};
 pub use effect::{
     Answer, Blob, Call, Effect, EffectClass, Effects, EntryPoint, Exchange, HttpError, HttpRequest, HttpResponse,
-    Level, PageData, ResourceData, Severity, StoreError, WasiResource, WriteData,
+    Level, PageData, QueuePriority, ResourceData, Severity, StoreError, WasiResource, WriteData,
 };
 pub use engine::Engine;
 pub use error::Error;

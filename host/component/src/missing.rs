@@ -16,7 +16,7 @@ use crate::grants::{Grants, Verb, resource_lines};
 use crate::interface_name::InterfaceName;
 
 /// The verb that each function of the contract needs, by interface and name.
-const FIRST_VERBS: [(&str, &str, Verb); 10] = [
+const FIRST_VERBS: [(&str, &str, Verb); 11] = [
     ("store", "get", Verb::Get),
     ("store", "list", Verb::List),
     ("watches", "follow", Verb::Watch),
@@ -27,6 +27,7 @@ const FIRST_VERBS: [(&str, &str, Verb); 10] = [
     ("store", "patch", Verb::Patch),
     ("store", "apply", Verb::Apply),
     ("store", "delete", Verb::Delete),
+    ("queue", "enqueue", Verb::Enqueue),
 ];
 
 /// The functions that the interface `store` got after the first hosts: an import of the whole interface may lack

@@ -20,6 +20,7 @@ use crate::context::Context;
 use crate::feeder_set::FeederSet;
 use crate::fleet::{GateEntry, Placement};
 use crate::follows::Follows;
+use crate::guest_queue::GuestQueue;
 use crate::observations::Observations;
 use crate::rollout::shadow::ShadowSlot;
 use crate::slot::{LoadedVersion, Slot};
@@ -55,6 +56,7 @@ pub(crate) struct Controller {
     pub(crate) suspension: Suspension,
     pub(crate) slot: Arc<Slot>,
     pub(crate) follows: Arc<Follows>,
+    pub(crate) enqueued: Arc<GuestQueue>,
     pub(crate) shadow: Arc<ShadowSlot>,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) telemetry: Telemetry,
@@ -74,7 +76,7 @@ impl Controller {
         before: Option<CancellationToken>,
     ) -> Arc<Self> {
         let name: Arc<str> = definition.name.as_str().into();
-        let follows = Arc::<Follows>::default();
+        let (follows, enqueued) = (Arc::<Follows>::default(), Arc::<GuestQueue>::default());
         let settings = Settings::merge(definition.component.describe(), &definition.overrides);
         let seed = context.seed(&name);
         let options = homeostat_workqueue::Options { seed, ..settings.queue_options(&definition.limits) };
@@ -83,13 +85,14 @@ impl Controller {
         let kind = &definition.component.describe().manages.kind;
         let placement = Placement::new(&context.fleet, &context.stores, &name, kind, definition.placement);
         let placement = Arc::new(placement);
-        let effects = effect_stack::build(&context, &follows, &placement, &observations, &definition);
+        let effects = effect_stack::build(&context, &follows, &enqueued, &placement, &observations, &definition);
         let slot = Arc::new(Slot::new(LoadedVersion::new(definition, settings, effects, 1), placement));
         let (tasks, tenant, shadow) = (TaskTracker::new(), context.scheduler.tenant(), Arc::<ShadowSlot>::default());
         let feeders = {
             let (name, context, slot, tenant) = (name.clone(), context.clone(), slot.clone(), tenant.clone());
             FeederSet::new(name, context, slot, tenant, queue.clone(), tasks.clone())
         };
+        enqueued.connect(&slot, &feeders);
         let deletions = feeders.deletions().clone();
         let controller = Arc::new(Self {
             suspension: Suspension::new(queue.clone(), slot.clone(), deletions, shadow.clone(), held),
@@ -101,6 +104,7 @@ impl Controller {
             feeders,
             slot,
             follows,
+            enqueued,
             shadow,
         });
         controller.tell_missing_grants();

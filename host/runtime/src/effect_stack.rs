@@ -1,9 +1,9 @@
-//! The effect layers of a controller's sandboxes, and the sink for events, log lines and follows of guests.
+//! The effect layers of a controller's sandboxes, and the sink for events, log lines, follows and keys of guests.
 
 use std::sync::Arc;
 
 use homeostat_component::layers::{
-    DenialObserver, FollowTarget, Granted, GuestEvent, GuestLogLine, Headers, Observed, Roles, Sink, World,
+    DenialObserver, EnqueuedKey, FollowTarget, Granted, GuestEvent, GuestLogLine, Headers, Observed, Roles, Sink, World,
 };
 use homeostat_component::{Call, Effects, Needs, StoreError};
 
@@ -13,6 +13,7 @@ use crate::context::Context;
 use crate::events::{EventSource, NewEvent};
 use crate::fleet::Placement;
 use crate::follows::{Follows, Target};
+use crate::guest_queue::GuestQueue;
 use crate::known_kinds::{KnownKinds, ValidatingStore};
 use crate::logs::LogLine;
 use crate::observations::{DenialReporter, Observations};
@@ -21,12 +22,14 @@ use crate::observations::{DenialReporter, Observations};
 pub(crate) fn build(
     context: &Arc<Context>,
     follows: &Arc<Follows>,
+    enqueued: &Arc<GuestQueue>,
     placement: &Arc<Placement>,
     observations: &Arc<Observations>,
     definition: &Definition,
 ) -> Arc<dyn Effects> {
     let witness = Arc::new(DenialReporter { context: context.clone(), observations: observations.clone() });
-    within(context, observations.needs.clone(), witness, definition, outside(context, follows, placement, definition))
+    let world = outside(context, follows, enqueued, placement, definition);
+    within(context, observations.needs.clone(), witness, definition, world)
 }
 
 /// Puts the checking layers around an inner one: roles, observation, grants, known kinds.
@@ -46,16 +49,17 @@ pub(crate) fn within(
 pub(crate) fn outside(
     context: &Arc<Context>,
     follows: &Arc<Follows>,
+    enqueued: &Arc<GuestQueue>,
     placement: &Arc<Placement>,
     definition: &Definition,
 ) -> Headers<World> {
-    let sink = ToHost { context: context.clone(), follows: follows.clone() };
+    let sink = ToHost { context: context.clone(), follows: follows.clone(), enqueued: enqueued.clone() };
     let world = world(context, sink, definition);
     let world = if placement.is_leased() { world.under(placement.clone()) } else { world };
     Headers::new(Arc::new(definition.grants.clone()), context.secrets.clone(), world)
 }
 
-/// Returns the world of a definition, which passes events, log lines and follows to `sink`.
+/// Returns the world of a definition, which passes events, log lines, follows and keys to `sink`.
 pub(crate) fn world(context: &Context, sink: impl Sink, definition: &Definition) -> World {
     let config = Arc::new(definition.config.clone());
     let http = context.http.within(Arc::new(definition.grants.clone()));
@@ -63,10 +67,11 @@ pub(crate) fn world(context: &Context, sink: impl Sink, definition: &Definition)
     World::new(Arc::new(store), Arc::new(sink), config, http)
 }
 
-/// Passes events, log lines and follows to the parts of the host that store them.
+/// Passes events, log lines, follows and keys to the parts of the host that store them.
 struct ToHost {
     context: Arc<Context>,
     follows: Arc<Follows>,
+    enqueued: Arc<GuestQueue>,
 }
 
 impl Sink for ToHost {
@@ -93,5 +98,9 @@ impl Sink for ToHost {
         let refused =
             || StoreError::TooLarge("limit follows: the keys of this controller already follow the maximum".into());
         fits.then_some(()).ok_or_else(refused)
+    }
+
+    fn enqueue(&self, _: &Call, enqueued: EnqueuedKey) -> Result<(), StoreError> {
+        self.enqueued.add(enqueued)
     }
 }

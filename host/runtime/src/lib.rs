@@ -35,6 +35,7 @@ pub mod fields;
 mod fleet;
 mod follows;
 mod garbage;
+mod guest_queue;
 mod host;
 mod host_kinds;
 pub mod kinds;

@@ -32,6 +32,22 @@ impl ManagedKind {
         Self { kind: declaration.kind.clone(), namespaced: declaration.namespaced }
     }
 
+    /// Returns why no managed resource can have a key: its kind differs, or its namespace does not fit the scope.
+    pub(crate) fn refusal(&self, key: &Key) -> Option<String> {
+        let Self { kind, namespaced } = self;
+        if !key.kind().same_type(kind) {
+            Some(format!("a key of {}, not of {kind}", key.kind()))
+        } else if *namespaced == key.namespace().is_empty() {
+            Some(if *namespaced {
+                format!("a key of {kind} without a namespace, but the kind is namespaced")
+            } else {
+                format!("a key of {kind} with a namespace, but the kind is cluster-scoped")
+            })
+        } else {
+            None
+        }
+    }
+
     /// Returns the key of the managed resource that a resource in `namespace` refers to as `name`;
     /// `namespace` is empty for a cluster-scoped resource. Returns `None` if the namespace of the managed
     /// resource is unknown.

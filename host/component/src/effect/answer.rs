@@ -21,7 +21,7 @@ pub enum Answer {
     /// To `Write`.
     #[serde(with = "result_serde")]
     Written(Result<WriteData, StoreError>),
-    /// To `Follow`, `FollowAll` and `Reach`; an error also to `Config`.
+    /// To `Follow`, `FollowAll`, `Enqueue` and `Reach`; an error also to `Config`.
     #[serde(with = "result_serde")]
     Done(Result<(), StoreError>),
     /// To `Config`: the requested settings, without those that do not exist.

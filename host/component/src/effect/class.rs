@@ -14,6 +14,8 @@ pub enum EffectClass {
     Write,
     /// A dynamic watch is added.
     Follow,
+    /// A key is enqueued.
+    Enqueue,
     /// An event is emitted.
     Event,
     /// A log line is written.
@@ -32,11 +34,12 @@ pub enum EffectClass {
 
 impl EffectClass {
     /// Every class, each at its own index: `ALL[class as usize] == class`.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Get,
         Self::List,
         Self::Write,
         Self::Follow,
+        Self::Enqueue,
         Self::Event,
         Self::Log,
         Self::Config,
@@ -53,6 +56,7 @@ impl EffectClass {
             Self::List => "list",
             Self::Write => "write",
             Self::Follow => "follow",
+            Self::Enqueue => "enqueue",
             Self::Event => "event",
             Self::Log => "log",
             Self::Config => "config",
@@ -72,6 +76,7 @@ impl Effect {
             Self::List { .. } => EffectClass::List,
             Self::Write(_) => EffectClass::Write,
             Self::Follow { .. } | Self::FollowAll { .. } => EffectClass::Follow,
+            Self::Enqueue { .. } => EffectClass::Enqueue,
             Self::Emit { .. } => EffectClass::Event,
             Self::Log { .. } => EffectClass::Log,
             Self::Config { .. } => EffectClass::Config,

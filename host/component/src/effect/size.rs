@@ -15,7 +15,7 @@ impl Effect {
     /// Returns the approximate size in bytes.
     pub(crate) fn size_bytes(&self) -> u64 {
         let bytes = match self {
-            Self::Get { key, .. } | Self::Follow { target: key } => of_key(key),
+            Self::Get { key, .. } | Self::Follow { target: key } | Self::Enqueue { key, .. } => of_key(key),
             Self::List { query, .. } => of_selector(&query.selector) + query.from.as_ref().map_or(0, String::len),
             Self::FollowAll { selector, .. } => of_selector(selector),
             Self::Write(write) => of_write(write),

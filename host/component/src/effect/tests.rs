@@ -2,7 +2,8 @@ use homeostat_store::{EventType, Key, Kind, Precondition, Query, Revision, Selec
 use serde_json::json;
 
 use super::{
-    Answer, Blob, Effect, HttpError, HttpRequest, Level, ResourceData, Severity, StoreError, WasiResource, WriteData,
+    Answer, Blob, Effect, HttpError, HttpRequest, Level, QueuePriority, ResourceData, Severity, StoreError,
+    WasiResource, WriteData,
 };
 use crate::limits::LimitName;
 
@@ -27,6 +28,7 @@ fn every_effect() -> Vec<Effect> {
         }),
         Effect::Follow { target: key("db") },
         Effect::FollowAll { kind: Kind::new("", "v1", "Pod"), selector: Selector::default() },
+        Effect::Enqueue { key: key("web"), after_ms: 5000, priority: QueuePriority::High, hold: true },
         Effect::Emit { severity: Severity::Warning, reason: "Odd".into(), message: "m".into(), regarding: None },
         Effect::Log { level: Level::Info, message: "m".into(), fields: vec![("a".into(), "b".into())] },
         Effect::Config { key: Some("surge".into()) },

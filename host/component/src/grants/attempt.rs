@@ -35,6 +35,7 @@ impl Attempt {
         Ok(match effect {
             Effect::Get { key, .. } => Self::Resource { verb: Verb::Get, key: key.clone() },
             Effect::Follow { target } => Self::Resource { verb: Verb::Watch, key: target.clone() },
+            Effect::Enqueue { key, .. } => Self::Resource { verb: Verb::Enqueue, key: key.clone() },
             Effect::List { query, .. } => Self::all(Verb::List, &query.kind, &query.selector),
             Effect::FollowAll { kind, selector } => Self::all(Verb::Watch, kind, selector),
             Effect::Write(write) => Self::write(write)?,
@@ -125,7 +126,7 @@ pub enum Capability {
 
 impl Capability {
     /// Every capability that can be denied.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Resources(Verb::Get),
         Self::Resources(Verb::List),
         Self::Resources(Verb::Watch),
@@ -135,6 +136,7 @@ impl Capability {
         Self::Resources(Verb::Patch),
         Self::Resources(Verb::Apply),
         Self::Resources(Verb::Delete),
+        Self::Resources(Verb::Enqueue),
         Self::Http,
         Self::Files,
         Self::Sockets,

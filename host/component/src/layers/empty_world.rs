@@ -19,7 +19,9 @@ impl Effects for EmptyWorld {
             Effect::Get { .. } => Answer::Resource(Err(gone())),
             Effect::List { .. } => Answer::Page(Err(gone())),
             Effect::Write(_) => Answer::Written(Err(gone())),
-            Effect::Follow { .. } | Effect::FollowAll { .. } | Effect::Reach(_) => Answer::Done(Err(gone())),
+            Effect::Follow { .. } | Effect::FollowAll { .. } | Effect::Enqueue { .. } | Effect::Reach(_) => {
+                Answer::Done(Err(gone()))
+            }
             Effect::Emit { .. } | Effect::Log { .. } => Answer::Unit,
             Effect::Config { .. } => Answer::Config(Vec::new()),
             Effect::Http(_) => Answer::Http(Err(HttpError::Unreachable("nothing is here".to_owned()))),

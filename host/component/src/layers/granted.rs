@@ -249,7 +249,7 @@ fn refused(effect: &Effect, error: StoreError) -> Option<Answer> {
         Effect::Get { .. } => Answer::Resource(Err(error)),
         Effect::List { .. } => Answer::Page(Err(error)),
         Effect::Write(_) => Answer::Written(Err(error)),
-        Effect::Follow { .. } | Effect::FollowAll { .. } => Answer::Done(Err(error)),
+        Effect::Follow { .. } | Effect::FollowAll { .. } | Effect::Enqueue { .. } => Answer::Done(Err(error)),
         Effect::Http(_) | Effect::Emit { .. } | Effect::Log { .. } | Effect::Config { .. } => return None,
         Effect::WallClock | Effect::MonotonicClock | Effect::Random { .. } | Effect::Reach(_) => return None,
     })

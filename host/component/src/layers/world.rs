@@ -11,8 +11,8 @@ use wasmtime_wasi::Rng;
 
 use super::HttpClient;
 use crate::effect::{
-    Answer, Blob, Call, Effect, Effects, HttpError, HttpRequest, HttpResponse, Level, PageData, ResourceData, Severity,
-    StoreError, WriteData,
+    Answer, Blob, Call, Effect, Effects, HttpError, HttpRequest, HttpResponse, Level, PageData, QueuePriority,
+    ResourceData, Severity, StoreError, WriteData,
 };
 use crate::grants::{Grants, HeaderSource};
 
@@ -30,6 +30,12 @@ pub trait Sink: Send + Sync + 'static {
     /// # Errors
     /// `NotFound` for an undeclared kind, `Unavailable`.
     fn follow(&self, call: &Call, followed: FollowTarget) -> Result<(), StoreError>;
+
+    /// Receives one key for the controller's own queue, which takes it at once.
+    ///
+    /// # Errors
+    /// `Invalid` for a key that no resource of the managed kind can have, `Forbidden`, `Unavailable`.
+    fn enqueue(&self, call: &Call, enqueued: EnqueuedKey) -> Result<(), StoreError>;
 }
 
 /// An event as emitted by a guest.
@@ -54,6 +60,19 @@ pub struct GuestLogLine {
     pub message: String,
     /// At most 16, with names of at most 128 bytes and values of at most 1024.
     pub fields: Vec<(String, String)>,
+}
+
+/// A key that a guest enqueues.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EnqueuedKey {
+    /// The key.
+    pub key: Key,
+    /// The delay, at most 365 days.
+    pub after: Duration,
+    /// The band.
+    pub priority: QueuePriority,
+    /// Whether no event shortens the delay.
+    pub hold: bool,
 }
 
 /// The target of a dynamic watch.
@@ -205,6 +224,10 @@ impl Effects for World {
             Effect::Follow { target } => Answer::Done(self.sink.follow(call, FollowTarget::Key(target))),
             Effect::FollowAll { kind, selector } => {
                 Answer::Done(self.sink.follow(call, FollowTarget::All(kind, selector)))
+            }
+            Effect::Enqueue { key, after_ms, priority, hold } => {
+                let after = Duration::from_millis(after_ms);
+                Answer::Done(self.sink.enqueue(call, EnqueuedKey { key, after, priority, hold }))
             }
             Effect::Emit { severity, reason, message, regarding } => {
                 self.sink.event(call, GuestEvent { severity, reason, message, regarding });

@@ -159,9 +159,11 @@ impl Effects for DescribeWorld {
             Effect::Write(_) => Answer::Written(Err(StoreError::Forbidden(reason()))),
             Effect::Http(_) => Answer::Http(Err(HttpError::Forbidden(reason()))),
             Effect::Emit { .. } => Answer::Unit,
-            Effect::Follow { .. } | Effect::FollowAll { .. } | Effect::Config { .. } | Effect::Reach(_) => {
-                Answer::Done(Err(StoreError::Forbidden(reason())))
-            }
+            Effect::Follow { .. }
+            | Effect::FollowAll { .. }
+            | Effect::Enqueue { .. }
+            | Effect::Config { .. }
+            | Effect::Reach(_) => Answer::Done(Err(StoreError::Forbidden(reason()))),
         };
         let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         used.told |= matches!(effect, Effect::Emit { .. });

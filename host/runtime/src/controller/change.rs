@@ -134,8 +134,9 @@ impl Controller {
         self.fits(before, &definition).await?;
         let is_swap = anew || before.component().digest() != definition.component.digest();
         let settings = Settings::merge(definition.component.describe(), &definition.overrides);
-        let (context, follows, placement) = (&self.context, &self.follows, &self.slot.placement);
-        let effects = effect_stack::build(context, follows, placement, &self.telemetry.observations, &definition);
+        let (context, observations) = (&self.context, &self.telemetry.observations);
+        let (follows, enqueued, placement) = (&self.follows, &self.enqueued, &self.slot.placement);
+        let effects = effect_stack::build(context, follows, enqueued, placement, observations, &definition);
         let generation = if is_swap { self.slot.next_generation() } else { before.generation };
         Ok(LoadedVersion::new(definition, settings, effects, generation))
     }

@@ -171,21 +171,11 @@ impl Intake {
     /// Returns why a key is rejected: no managed resource can have it, or the version that would reconcile it
     /// has no grant for it.
     pub(super) fn refusal(&self, key: &Key) -> Option<String> {
-        let ManagedKind { kind, namespaced } = &self.manages;
-        if !key.kind().same_type(kind) {
-            Some(format!("a key of {}, not of {kind}", key.kind()))
-        } else if *namespaced == key.namespace().is_empty() {
-            Some(if *namespaced {
-                format!("a key of {kind} without a namespace, but the kind is namespaced")
-            } else {
-                format!("a key of {kind} with a namespace, but the kind is cluster-scoped")
-            })
-        } else if !self.audience.may_get(key) {
-            let place = key.namespace();
-            Some(format!("a key of {kind} in namespace {place:?}, which no grant lets the controller watch"))
-        } else {
-            None
-        }
+        self.manages.refusal(key).or_else(|| {
+            let (kind, place) = (&self.manages.kind, key.namespace());
+            (!self.audience.may_get(key))
+                .then(|| format!("a key of {kind} in namespace {place:?}, which no grant lets the controller watch"))
+        })
     }
 
     /// Reports that the first full list is queued. Repeating it does nothing.

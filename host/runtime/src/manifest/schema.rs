@@ -205,7 +205,10 @@ fn grants() -> Value {
         "Permission for some verbs on resources of some kinds",
         [
             ("kinds", texts("GROUP/KIND, or KIND of the core group, each part a pattern; * means every kind")),
-            ("verbs", texts("get, list, watch, create, update, update-status, patch, apply, delete, or * for all")),
+            (
+                "verbs",
+                texts("get, list, watch, create, update, update-status, patch, apply, delete, enqueue, or * for all"),
+            ),
             ("namespaces", texts("Patterns of namespaces; absent: all")),
             ("names", texts("Patterns of names; absent: all")),
         ],

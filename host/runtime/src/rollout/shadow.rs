@@ -108,6 +108,7 @@ impl ShadowSlot {
             outside: Arc::new(effect_stack::outside(
                 &controller.context,
                 &controller.follows,
+                &controller.enqueued,
                 &controller.slot.placement,
                 &old.definition,
             )),

@@ -10,6 +10,7 @@
 //! | `fail`, `fail-never` | fails with backoff, permanently |
 //! | `panic` | panics |
 //! | `live` | reads itself and the keys of its kind past every cache, and settles |
+//! | `enqueue` | enqueues the keys in `spec.keys` with the delay `spec.afterMs`, held, and settles |
 //! | `wait` | waits on the clock until its deadline |
 
 use std::thread;
@@ -21,6 +22,10 @@ use homeostat_sdk::prelude::*;
 #[derive(Serialize, Deserialize)]
 struct Script {
     action: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    keys: Vec<String>,
+    #[serde(default, rename = "afterMs", skip_serializing_if = "Option::is_none")]
+    after_ms: Option<u64>,
 }
 
 impl Kind for Script {
@@ -56,6 +61,14 @@ impl Reconciler for Guest {
             "live" => {
                 Script::get_live(&key)?;
                 Script::list(Selector::everything()).live().keys()?;
+                Ok(Outcome::settled())
+            }
+            "enqueue" => {
+                let after = Duration::from_millis(script.spec.after_ms.unwrap_or_default());
+                for name in &script.spec.keys {
+                    let options = queue::Options { after, hold: !after.is_zero(), ..queue::Options::default() };
+                    queue::enqueue(&key.beside::<Script>(name), options)?;
+                }
                 Ok(Outcome::settled())
             }
             "wait" => {

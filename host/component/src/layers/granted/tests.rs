@@ -73,6 +73,10 @@ fn of_every_verb(namespace: &str) -> Vec<(&'static str, Effect)> {
         ("list", Effect::List { query: Query { live: true, ..query }, view: View::Whole }),
         ("watch", Effect::Follow { target: key() }),
         ("watch", Effect::FollowAll { kind: pod(), selector }),
+        (
+            "enqueue",
+            Effect::Enqueue { key: key(), after_ms: 0, priority: crate::effect::QueuePriority::Normal, hold: false },
+        ),
         ("create", Effect::Write(Write::Create { document: document() })),
         ("update", Effect::Write(Write::Update { document: document(), precondition: precondition() })),
         (

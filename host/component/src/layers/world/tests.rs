@@ -7,7 +7,7 @@ use homeostat_fixtures::{FaultyStore, demo, demo_key, demo_kind, memory_store};
 use homeostat_store::{EventType, Key, Query, Store, View, Write};
 use serde_json::json;
 
-use super::{FollowTarget, GuestEvent, GuestLogLine, Sink, World};
+use super::{EnqueuedKey, FollowTarget, GuestEvent, GuestLogLine, Sink, World};
 use crate::call::new_call;
 use crate::effect::{Answer, Call, Effect, Effects, EntryPoint, Level, StoreError};
 use crate::layers::HttpClient;
@@ -29,6 +29,12 @@ impl Sink for MessageSink {
             FollowTarget::Key(_) => Ok(()),
             FollowTarget::All(kind, _) => Err(StoreError::NotFound(kind.to_string())),
         }
+    }
+
+    fn enqueue(&self, call: &Call, enqueued: EnqueuedKey) -> Result<(), StoreError> {
+        let EnqueuedKey { key, after, .. } = enqueued;
+        self.0.lock().unwrap().push(format!("{} enqueued {} after {after:?}", call.controller, key.name()));
+        Ok(())
     }
 }
 

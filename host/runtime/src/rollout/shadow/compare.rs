@@ -297,13 +297,18 @@ fn address(HttpRequest { method, url, .. }: &HttpRequest) -> String {
     format!("{method} {bare}")
 }
 
-/// Compares events by reason, and followed resources.
+/// Compares events by reason, followed resources, and enqueued keys.
 fn events_and_follows(key: &Key, old: &Run, new: &Run, found: &mut Vec<ReconcileDifference>) {
     let of = |run: &Run| -> BTreeSet<(Key, &'static str, String, String)> {
         let told = run.exchanges.iter().filter_map(|exchange| match &exchange.effect {
             Effect::Emit { severity, reason, message: _, regarding } => {
                 let about = regarding.as_ref().unwrap_or(key).clone();
                 Some((about, "emit", reason.clone(), format!("{severity:?}")))
+            }
+            Effect::Enqueue { key: target, after_ms, priority, hold } => {
+                let held = if *hold { ", held" } else { "" };
+                let how = format!("after {after_ms} ms, {priority:?}{held}").to_lowercase();
+                Some((key.clone(), "enqueue", target.to_string(), how))
             }
             Effect::Follow { target } => Some((key.clone(), "follow", target.to_string(), "followed".to_owned())),
             Effect::FollowAll { kind, selector } => {

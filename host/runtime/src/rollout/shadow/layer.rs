@@ -1,12 +1,12 @@
 //! The effects of a candidate that runs as a shadow: replayed answers, reads, and no side effects.
 //!
 //! Lies inside the candidate's own grants and around a world that it only reads from. Writes, requests,
-//! events, log lines and follows are answered here and never reach the world.
+//! events, log lines, follows and enqueued keys are answered here and never reach the world.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use homeostat_component::layers::{FollowTarget, GuestEvent, GuestLogLine, Sink, World};
+use homeostat_component::layers::{EnqueuedKey, FollowTarget, GuestEvent, GuestLogLine, Sink, World};
 use homeostat_component::{Answer, Call, Effect, Effects, HttpError, StoreError, WriteData};
 use homeostat_store::schema::Schemas;
 use homeostat_store::{Key, Query, Revision, Store, View, Write};
@@ -100,7 +100,7 @@ impl Effects for ShadowEffects {
             Effect::Get { key, view, live } => return self.get(call, key, view, live).await,
             Effect::List { query, view } => return self.list(call, query, view).await,
             Effect::Write(write) => return Answer::Written(self.write(call, write).await),
-            Effect::Follow { .. } | Effect::FollowAll { .. } => return Answer::Done(Ok(())),
+            Effect::Follow { .. } | Effect::FollowAll { .. } | Effect::Enqueue { .. } => return Answer::Done(Ok(())),
             Effect::Emit { .. } | Effect::Log { .. } => return Answer::Unit,
             Effect::Http(_) => {
                 let answer = self.scene.lock().resend(&effect);
@@ -128,6 +128,10 @@ impl Sink for NullSink {
     fn line(&self, _: &Call, _: GuestLogLine) {}
 
     fn follow(&self, _: &Call, _: FollowTarget) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn enqueue(&self, _: &Call, _: EnqueuedKey) -> Result<(), StoreError> {
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use homeostat_component::{HttpError, LimitName, ResourceData, Severity};
+use homeostat_component::{HttpError, LimitName, QueuePriority, ResourceData, Severity};
 use homeostat_fixtures::{demo, demo_key};
 use homeostat_store::{EventType, Precondition, Propagation};
 use proptest::prelude::*;
@@ -164,7 +164,7 @@ fn requests_are_told_without_what_may_be_secret() {
 }
 
 #[test]
-fn events_are_compared_by_their_reasons_and_follows_by_what_they_mean() {
+fn events_follows_and_enqueued_keys_are_compared_by_what_they_mean() {
     let emit = |reason: &str, message: &str| {
         let (reason, message) = (reason.to_owned(), message.to_owned());
         let effect = Effect::Emit { severity: Severity::Normal, reason, message, regarding: None };
@@ -182,6 +182,18 @@ fn events_are_compared_by_their_reasons_and_follows_by_what_they_mean() {
     assert_eq!(
         found(&run(vec![follow]), &run(vec![])),
         ["it follow demo.homeostat.dev/v1/App default/b: followed -> -"]
+    );
+    let enqueue = |after_ms: u64, hold: bool| {
+        let (key, priority) = (demo_key("App", "b"), QueuePriority::High);
+        Exchange { effect: Effect::Enqueue { key, after_ms, priority, hold }, answer: Answer::Done(Ok(())) }
+    };
+    assert_eq!(found(&run(vec![enqueue(5, true)]), &run(vec![enqueue(5, true), enqueue(5, true)])), [""; 0]);
+    assert_eq!(
+        found(&run(vec![enqueue(5, true)]), &run(vec![enqueue(0, false)])),
+        [
+            "it enqueue demo.homeostat.dev/v1/App default/b: after 5 ms, high, held -> -",
+            "it enqueue demo.homeostat.dev/v1/App default/b: - -> after 0 ms, high"
+        ]
     );
 }
 
