@@ -22,6 +22,10 @@ impl Host {
 
     /// Starts a host with more lines in the manifest.
     fn with(more: &str) -> Self {
+        Self::with_arguments(more, &[])
+    }
+
+    fn with_arguments(more: &str, arguments: &[&str]) -> Self {
         let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         std::fs::copy(guest("guest-scripted"), folder.path().join("scripted.wasm")).unwrap();
         let manifest = format!(
@@ -31,7 +35,7 @@ impl Host {
              backoff: {{base: 10m, max: 10m}}\n  limits: {{deadline: 300s}}\n{more}"
         );
         std::fs::write(folder.path().join("scripted.yaml"), manifest).unwrap();
-        let running = HostProcess::start("run", folder.path(), scratch.path(), &[]);
+        let running = HostProcess::start("run", folder.path(), scratch.path(), arguments);
         Self { _folder: folder, scratch, running }
     }
 
@@ -403,4 +407,61 @@ fn a_failed_reconcile_is_logged_with_its_key_and_controller() {
         assert!(line.contains("WARN") && line.contains("controller=scripted"), "{line}");
         assert!(line.contains(&format!("Scripted default/{name}")), "{line}");
     }
+}
+
+#[test]
+fn lines_of_guests_are_in_the_log_of_the_host_with_their_key_and_controller() {
+    let host = Host::start();
+    host.apply(&[("says", "log")]);
+    let line = eventually_blocking("the line", || {
+        host.running.stderr().lines().find(|line| line.contains("homeostat_guest")).map(str::to_owned)
+    });
+    assert!(
+        line.contains("INFO") && line.contains("controller=\"scripted\"") && line.contains("text=\"says\""),
+        "{line}"
+    );
+    assert!(line.contains("Scripted default/says"), "{line}");
+
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::copy(guest("guest-scripted"), folder.path().join("scripted.wasm")).unwrap();
+    std::fs::copy(host._folder.path().join("scripted.yaml"), folder.path().join("scripted.yaml")).unwrap();
+    let running = HostProcess::start("run", folder.path(), scratch.path(), &["--log-format", "json"]);
+    let host = Host { _folder: folder, scratch, running };
+    host.until_state("ready");
+    host.apply(&[("says", "log")]);
+    let record = eventually_blocking("the record", || {
+        let records = host.running.stderr();
+        let records = records.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        records.into_iter().find(|record| record["target"] == "homeostat_guest")
+    });
+    let fields = &record["fields"];
+    assert_eq!((&fields["controller"], &fields["text"]), (&"scripted".into(), &"says".into()), "{record}");
+    assert_eq!(fields["key"], "demo.homeostat.dev/v1/Scripted default/says");
+}
+
+#[test]
+fn a_guest_that_logs_much_fills_its_log_and_not_that_of_the_host() {
+    let host = Host::start();
+    let names: Vec<String> = (0..400).map(|number| format!("n{number}")).collect();
+    host.apply(&names.iter().map(|name| (name.as_str(), "log")).collect::<Vec<_>>());
+    eventually_blocking("every key to have run", || (host.reconciles() == 400).then_some(()));
+    let copied = || host.running.stderr().lines().filter(|line| line.contains("homeostat_guest")).count();
+    assert!((100..400).contains(&copied()), "{} lines were copied", copied());
+    let mut more = 0;
+    eventually_blocking("the count of the lines that were left out", || {
+        more += 1;
+        host.apply(&[(&format!("more{more}"), "log")]);
+        host.running.stderr().contains("left_out=").then_some(())
+    });
+}
+
+#[test]
+fn the_shutdown_timeout_bounds_how_long_a_reconcile_holds_up_the_end() {
+    let host = Host::with_arguments("", &["--shutdown-timeout", "0s"]);
+    host.until_state("ready");
+    host.apply(&[("runs", "wait")]);
+    host.until_names(&["--state", "running"], &["runs"]);
+    let Host { running, .. } = host;
+    let ended = running.terminate().stderr;
+    assert!(ended.contains("1 reconciles did not finish within 0s and were stopped"), "{ended}");
 }

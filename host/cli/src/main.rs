@@ -154,12 +154,12 @@ async fn run(command: Command, global: global::Global) -> anyhow::Result<ExitCod
 }
 
 /// Starts the log on standard error. `RUST_LOG` sets the filter; the default is warnings, and for `run` also
-/// the host's own records. `dev` reports failed reconciles itself.
+/// the host's own records and the lines of guests. `dev` reports failed reconciles and lines of guests itself.
 fn start_log(command: &Command, screen: &Screen) {
     // The client of Kubernetes logs each failed connection as an error; the store of the cluster says when it is away.
     let default = match command {
         Command::Run(_) => "warn,homeostat=info,kube_client=off",
-        Command::Dev(_) => "warn,homeostat_runtime::worker=error,kube_client=off",
+        Command::Dev(_) => "warn,homeostat_runtime::worker=error,homeostat_guest=off,kube_client=off",
         _ => "warn,kube_client=off",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));

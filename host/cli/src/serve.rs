@@ -15,6 +15,7 @@ use clap::{Args, ValueEnum};
 use homeostat_api::{Address, Certificate, Check, Metrics, SelfSignedCertificate, ServerBackend};
 use homeostat_component::{Engine, EngineOptions, INSTANCES_BOUNDS};
 use homeostat_registry::Policy;
+use homeostat_runtime::events::EVENTS_MAX;
 use homeostat_runtime::manifest::{Bytes, Span};
 use homeostat_runtime::{
     CONTROLLERS_MAX, FleetOptions, Host, LEASE_LENGTH_MAX, Options, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX,
@@ -40,8 +41,10 @@ use crate::store::{self, StoreChoice};
 use crate::stores_config::StoresConfig;
 use crate::terminal::Screen;
 
-/// How long running reconciles may take to finish at shutdown.
-const DRAIN: Duration = Duration::from_secs(10);
+/// How long running reconciles may take to finish at shutdown, by default.
+const DRAIN_DEFAULT: Duration = Duration::from_secs(10);
+/// The longest time that running reconciles may take to finish at shutdown.
+const DRAIN_MAX: Duration = Duration::from_secs(3600);
 /// How long the release of leases may take at shutdown.
 const RELEASES: Duration = Duration::from_secs(6);
 /// How long running requests may take to finish at shutdown.
@@ -132,6 +135,11 @@ pub(crate) struct HostArgs {
     /// `concurrency` says.
     #[arg(long, value_name = "NUMBER", default_value_t = EngineOptions::default().instances_max, value_parser = instances())]
     instances: u32,
+    /// How long running reconciles may take to finish when the host stops: 0s to 1h
+    ///
+    /// Then they are stopped, and run again after the next start.
+    #[arg(long, value_name = "SPAN", default_value_t = Span(DRAIN_DEFAULT), value_parser = shutdown_timeout)]
+    shutdown_timeout: Span,
     #[command(flatten)]
     shared: SharedLimits,
     #[command(flatten)]
@@ -152,6 +160,11 @@ fn lease_duration(text: &str) -> Result<Span, String> {
     let span: Span = text.parse()?;
     let bounds = Duration::from_secs(1)..=LEASE_LENGTH_MAX;
     if bounds.contains(&span.0) { Ok(span) } else { Err("it must be 1s to 1h".to_owned()) }
+}
+
+fn shutdown_timeout(text: &str) -> Result<Span, String> {
+    let span: Span = text.parse()?;
+    if span.0 <= DRAIN_MAX { Ok(span) } else { Err("it must be 0s to 1h".to_owned()) }
 }
 
 impl HostArgs {
@@ -180,6 +193,11 @@ struct SharedLimits {
     /// Bytes at most of error messages kept for those keys: 64Ki to 64Gi
     #[arg(long, value_name = "BYTES", default_value_t = Bytes(QUEUE_ERROR_BYTES_MAX), value_parser = queue_error_bytes)]
     queue_error_bytes: Bytes,
+    /// Events kept at most, of all controllers together: 100 to 100000
+    ///
+    /// Beyond that, the controller that has most loses its oldest one.
+    #[arg(long, value_name = "COUNT", default_value_t = EVENTS_MAX as u32, value_parser = clap::value_parser!(u32).range(100..=100_000))]
+    events: u32,
 }
 
 fn queue_error_bytes(text: &str) -> Result<Bytes, String> {
@@ -236,6 +254,7 @@ pub(crate) struct FolderHost {
     folder_task: Option<JoinHandle<()>>,
     stop: watch::Sender<bool>,
     folder_status: watch::Receiver<FolderStatus>,
+    shutdown_timeout: Duration,
     screen: Screen,
 }
 
@@ -271,6 +290,7 @@ impl FolderHost {
             wait_for_stores: _,
             host_name: _,
             lease_duration: _,
+            shutdown_timeout,
             shared: _,
             instances: _,
             compile: _,
@@ -320,6 +340,7 @@ impl FolderHost {
             folder_task: None,
             stop,
             folder_status: standing,
+            shutdown_timeout: shutdown_timeout.0,
             screen: screen.clone(),
         })
     }
@@ -338,7 +359,8 @@ impl FolderHost {
 
     /// Stops the folder, the API, the controllers and the store, in this order. Returns the exit code.
     pub(crate) async fn stop(self) -> ExitCode {
-        let Self { host, api, folder: _, folder_task: following, stop, folder_status: _, screen } = self;
+        let Self { host, api, folder: _, folder_task: following, stop, folder_status: _, shutdown_timeout, screen } =
+            self;
         screen.info("stopping: waiting for running reconciles; a second signal stops at once");
         stop.send_replace(true);
         if let Some(following) = following {
@@ -347,8 +369,8 @@ impl FolderHost {
         }
         api.stop(REQUESTS).await;
         // The stop hooks, which have a limit of their own, and the store follow the reconciles.
-        let bound = DRAIN + STOP_HOOK_MAX + RELEASES + REQUESTS;
-        let Ok(report) = tokio::time::timeout(bound, host.shutdown(DRAIN)).await else {
+        let bound = shutdown_timeout + STOP_HOOK_MAX + RELEASES + REQUESTS;
+        let Ok(report) = tokio::time::timeout(bound, host.shutdown(shutdown_timeout)).await else {
             let seconds = bound.as_secs();
             screen.warn(&format!(
                 "the shutdown did not finish within {seconds} s; acknowledged writes are safe in the store"
@@ -358,8 +380,8 @@ impl FolderHost {
         for (name, left) in report.into_iter().filter(|(_, left)| !left.interrupted.is_empty()) {
             let keys = left.interrupted.len();
             screen.warn(&format!(
-                "controller/{name}: {keys} reconciles did not finish within {} s and were stopped",
-                DRAIN.as_secs()
+                "controller/{name}: {keys} reconciles did not finish within {} and were stopped",
+                Span(shutdown_timeout)
             ));
         }
         screen.info("stopped");
@@ -393,8 +415,8 @@ async fn open_stores(args: &HostArgs, fleet: &FleetOptions, data: &Path) -> Resu
 
 /// Returns the options of a host with the limits and the secrets of the command line.
 fn host_options(args: &HostArgs, options: Options, metrics: &Metrics, screen: &Screen) -> Options {
-    let SharedLimits { controllers, queue_keys: queue_keys_max, queue_error_bytes: Bytes(queue_error_bytes_max) } =
-        args.shared;
+    let SharedLimits { controllers, queue_keys: queue_keys_max, queue_error_bytes, events } = args.shared;
+    let Bytes(queue_error_bytes_max) = queue_error_bytes;
     let controllers_max = controllers as usize;
     let observer = Arc::new(metrics.clone());
     let mut options = Options {
@@ -402,6 +424,7 @@ fn host_options(args: &HostArgs, options: Options, metrics: &Metrics, screen: &S
         queue_keys_max,
         queue_error_bytes_max,
         controllers_max,
+        events_max: events as usize,
         collects_across_stores: true,
         mirrors_hosts: true,
         ..options

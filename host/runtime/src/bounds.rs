@@ -82,7 +82,7 @@ fn of_stores() -> [Kept; 4] {
 fn of_outcomes() -> [Kept; 8] {
     let loses = "the controller that has most loses its oldest";
     [
-        count("events of all controllers", events::EVENTS_MAX, loses),
+        count("events of all controllers (`--events`)", events::EVENTS_MAX, loses),
         bytes("bytes of the message of an event", events::MESSAGE_BYTES_MAX as u64, "cut"),
         count("lines of the log of a controller", logs::LINES_MAX, "the oldest go"),
         bytes("bytes of the log of a controller", logs::BYTES_MAX, "the oldest go"),

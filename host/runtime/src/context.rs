@@ -63,6 +63,7 @@ impl Context {
             drain_deadline,
             queue_keys_max,
             queue_error_bytes_max,
+            events_max,
             controllers_max: _,
             collects_across_stores: _,
             mirrors_hosts: _,
@@ -90,7 +91,7 @@ impl Context {
             seed,
             kinds,
             declarations: Declarations::default(),
-            events: Arc::default(),
+            events: Arc::new(EventLog::new(events_max)),
             logs: Arc::default(),
         })
     }

@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::watch;
 
-/// Maximum number of events of all controllers. At the bound, the controller with the most events loses the
-/// one that occurred longest ago.
+/// Default maximum number of events of all controllers. At the bound, the controller with the most events loses
+/// the one that occurred longest ago.
 pub const EVENTS_MAX: usize = 4096;
 
 /// Maximum bytes of an event's message. Longer messages are cut.
@@ -97,6 +97,7 @@ pub struct EventLog {
 
 #[derive(Default)]
 struct Inner {
+    events_max: usize,
     sequence: u64,
     events: HashMap<Arc<EventIdentity>, Event>,
     /// The same events by controller. No entry is empty.
@@ -125,9 +126,17 @@ struct EventIdentity {
 
 impl Default for EventLog {
     fn default() -> Self {
+        Self::new(EVENTS_MAX)
+    }
+}
+
+impl EventLog {
+    /// Creates an empty log that keeps `events_max` events of all controllers together, at least one.
+    pub fn new(events_max: usize) -> Self {
         let began = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let began = u64::try_from(began.as_micros()).unwrap_or_default();
-        Self { began, inner: Mutex::default(), changed: watch::Sender::new(0) }
+        let inner = Mutex::new(Inner { events_max: events_max.max(1), ..Inner::default() });
+        Self { began, inner, changed: watch::Sender::new(0) }
     }
 }
 
@@ -194,7 +203,7 @@ impl Inner {
             event.last_seen = now;
             (Some(std::mem::replace(&mut event.sequence, sequence)), event.count)
         } else {
-            if self.events.len() >= EVENTS_MAX {
+            if self.events.len() >= self.events_max {
                 self.forget_one();
             }
             self.events.insert(identity.clone(), identity.first(sequence, now, severity));

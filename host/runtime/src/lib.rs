@@ -40,6 +40,7 @@ mod host;
 mod host_kinds;
 pub mod kinds;
 mod known_kinds;
+mod line_budget;
 mod listing;
 pub mod logs;
 pub mod manifest;

@@ -1,13 +1,18 @@
-//! The log lines of guests: kept in memory, bounded for each controller, in the order of writing.
+//! The log lines of guests: kept in memory, bounded for each controller, in the order of writing. The host also
+//! copies them to its own log, where each controller has a budget of lines.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use homeostat_component::Level;
 use homeostat_store::Key;
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::line_budget::LineBudget;
 
 /// Maximum number of lines of each controller. The oldest are dropped first.
 pub const LINES_MAX: usize = 2000;
@@ -16,6 +21,12 @@ pub const BYTES_MAX: u64 = 4 << 20;
 /// Maximum bytes of the lines of all controllers. At the bound, the controller with the most bytes loses its
 /// oldest lines.
 pub const BYTES_OF_ALL_MAX: u64 = 64 << 20;
+/// The target of copies in the host's log.
+pub const TARGET: &str = "homeostat_guest";
+/// Lines of one controller that the host copies to its own log at once.
+pub const COPIED_BURST: u32 = 100;
+/// The time after which one more line of that controller is copied.
+pub const COPIED_EVERY: Duration = Duration::from_millis(100);
 /// Bytes that a line takes in addition to its texts.
 const LINE_BYTES: u64 = 256;
 
@@ -53,10 +64,17 @@ struct Inner {
 }
 
 /// The lines of one controller.
-#[derive(Default)]
 struct ControllerLog {
     lines: VecDeque<LogLine>,
     bytes: u64,
+    /// The lines that are copied to the log of the host.
+    copied: LineBudget,
+}
+
+impl Default for ControllerLog {
+    fn default() -> Self {
+        Self { lines: VecDeque::new(), bytes: 0, copied: LineBudget::new(COPIED_BURST, COPIED_EVERY) }
+    }
 }
 
 impl ControllerLog {
@@ -100,14 +118,23 @@ impl Default for LogBook {
 }
 
 impl LogBook {
-    /// Writes one line and assigns its sequence.
+    /// Writes one line and assigns its sequence. If the host's own log has the line's level, it also gets a copy, at
+    /// most [`COPIED_BURST`] lines of one controller at once and one more after each [`COPIED_EVERY`].
     pub fn write(&self, mut line: LogLine) {
+        let now = is_copied(line.level).then(Instant::now);
         let mut inner = self.inner.lock();
         inner.sequence += 1;
         line.sequence = inner.sequence;
         let sequence = inner.sequence;
+        let copy = now.and_then(|now| {
+            let own = inner.lines.entry(line.controller.clone()).or_default();
+            own.copied.take(now).map(|left_out| (line.clone(), left_out))
+        });
         inner.write(line);
         drop(inner);
+        if let Some((line, left_out)) = copy {
+            copy_to_host_log(&line, left_out);
+        }
         // Concurrent calls may arrive here in another order.
         self.changed.send_modify(|latest| *latest = sequence.max(*latest));
     }
@@ -144,6 +171,41 @@ impl LogBook {
         let mut inner = self.inner.lock();
         let forgotten = inner.lines.remove(controller).map_or(0, |lines| lines.bytes);
         inner.bytes -= forgotten;
+    }
+}
+
+/// Returns whether the host's own log has lines of this level.
+fn is_copied(level: Level) -> bool {
+    match level {
+        Level::Trace => tracing::enabled!(target: TARGET, tracing::Level::TRACE),
+        Level::Debug => tracing::enabled!(target: TARGET, tracing::Level::DEBUG),
+        Level::Info => tracing::enabled!(target: TARGET, tracing::Level::INFO),
+        Level::Warn => tracing::enabled!(target: TARGET, tracing::Level::WARN),
+        Level::Error => tracing::enabled!(target: TARGET, tracing::Level::ERROR),
+    }
+}
+
+/// Writes a record to the host's own log. The text of the guest is in fields, which are quoted, so it cannot look like
+/// a record or a field of the host.
+fn copy_to_host_log(line: &LogLine, left_out: u64) {
+    let (controller, text) = (&*line.controller, line.message.as_str());
+    let key = line.key.as_ref().map(ToString::to_string);
+    let key = key.as_deref();
+    let pairs = (!line.fields.is_empty()).then(|| tracing::field::debug(&line.fields));
+    let left_out = (left_out > 0).then_some(left_out);
+    macro_rules! record {
+        ($level:ident) => {
+            tracing::event!(
+                target: TARGET, tracing::Level::$level, controller, key, text, fields = pairs, left_out, "guest log"
+            )
+        };
+    }
+    match line.level {
+        Level::Trace => record!(TRACE),
+        Level::Debug => record!(DEBUG),
+        Level::Info => record!(INFO),
+        Level::Warn => record!(WARN),
+        Level::Error => record!(ERROR),
     }
 }
 

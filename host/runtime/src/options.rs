@@ -8,6 +8,7 @@ use homeostat_component::layers::Secrets;
 use homeostat_store::Store;
 
 use crate::costs::NoopObserver;
+use crate::events::EVENTS_MAX;
 use crate::secrets::NoSecrets;
 use crate::{FleetOptions, Observer, Stores};
 
@@ -36,6 +37,8 @@ pub struct Options {
     pub queue_keys_max: u64,
     /// Maximum bytes of error texts kept for those keys. Default: 64 MiB. Shared like `queue_keys_max`.
     pub queue_error_bytes_max: u64,
+    /// Maximum number of events kept, of all controllers together. Default: 4096.
+    pub events_max: usize,
     /// Maximum number of controllers, including those that are ending. Default: 10 000.
     pub controllers_max: usize,
     /// Deletes the dependents of owners that lived in another store and are gone. Only the store in which an owner
@@ -68,6 +71,7 @@ impl Options {
             drain_deadline: Duration::from_secs(10),
             queue_keys_max: QUEUE_KEYS_MAX,
             queue_error_bytes_max: QUEUE_ERROR_BYTES_MAX,
+            events_max: EVENTS_MAX,
             controllers_max: CONTROLLERS_MAX,
             collects_across_stores: false,
             mirrors_hosts: false,

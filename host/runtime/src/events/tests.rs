@@ -105,3 +105,13 @@ fn an_event_message_is_truncated_at_its_bound() {
     let events = log.list(&EventFilter::default());
     assert_eq!(events[0].message.len(), MESSAGE_BYTES_MAX);
 }
+
+#[test]
+fn a_log_keeps_as_many_events_as_it_was_made_for() {
+    let log = EventLog::new(3);
+    for message in ["1", "2", "3", "4", "5"] {
+        note(&log, "web", message);
+    }
+    let kept: Vec<String> = log.list(&EventFilter::default()).into_iter().map(|event| event.message).collect();
+    assert_eq!(kept, ["3", "4", "5"]);
+}

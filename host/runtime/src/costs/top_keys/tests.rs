@@ -54,7 +54,7 @@ fn an_expensive_key_is_found_among_many_cheap_ones() {
 #[test]
 fn a_key_is_expensive_by_any_of_the_measures() {
     let base = cost(10);
-    let effects = homeostat_component::EffectCounts::new([50; 11]);
+    let effects = homeostat_component::EffectCounts::new([50; 12]);
     let dear = [
         cost(1000),
         Cost { memory_bytes_max: 64 << 20, ..base },
