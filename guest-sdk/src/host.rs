@@ -2,7 +2,7 @@
 
 #[cfg(target_family = "wasm")]
 pub(crate) use crate::bindings::imports::{
-    homeostat::reconciler::{events, log, store, watches},
+    homeostat::reconciler::{events, log, queue, store, watches},
     wasi::config::store as config,
 };
 
@@ -12,4 +12,4 @@ mod native;
 #[cfg(not(target_family = "wasm"))]
 pub use native::{Host, with_host};
 #[cfg(not(target_family = "wasm"))]
-pub(crate) use native::{config, events, log, now, store, watches};
+pub(crate) use native::{config, events, log, now, queue, store, watches};

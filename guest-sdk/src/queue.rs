@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use crate::bindings::imports::homeostat::reconciler::queue as wit;
 pub use crate::bindings::imports::homeostat::reconciler::queue::Priority;
+use crate::host::queue as wit;
 use crate::kind::Key;
 use crate::store_error::Error;
 

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use crate::bindings::imports::homeostat::reconciler::events::Severity;
 use crate::bindings::imports::homeostat::reconciler::log::Level;
+use crate::bindings::imports::homeostat::reconciler::queue::EnqueueOptions;
 use crate::bindings::imports::homeostat::reconciler::store::{Change, Propagation};
 use crate::bindings::imports::homeostat::reconciler::types::{
     Key, Kind, Page, Precondition, Resource, Selector, StoreError, View,
@@ -89,6 +90,13 @@ pub trait Host {
     ///
     /// As `watches.follow-all` of the contract.
     fn follow_all(&self, kind: &Kind, selector: &Selector) -> Result<(), StoreError>;
+
+    /// Puts a key on the controller's own queue.
+    ///
+    /// # Errors
+    ///
+    /// As `queue.enqueue` of the contract.
+    fn enqueue(&self, key: &Key, options: EnqueueOptions) -> Result<(), StoreError>;
 
     /// Emits an event.
     fn emit(&self, severity: Severity, reason: &str, message: &str, regarding: Option<&Key>);
@@ -198,6 +206,16 @@ pub(crate) mod watches {
 
     pub(crate) fn follow_all(kind: &Kind, selector: &Selector) -> Result<(), StoreError> {
         host().follow_all(kind, selector)
+    }
+}
+
+pub(crate) mod queue {
+    use super::{Key, StoreError, host};
+
+    pub(crate) use crate::bindings::imports::homeostat::reconciler::queue::EnqueueOptions;
+
+    pub(crate) fn enqueue(key: &Key, options: EnqueueOptions) -> Result<(), StoreError> {
+        host().enqueue(key, options)
     }
 }
 

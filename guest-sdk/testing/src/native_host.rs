@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use homeostat_component::{Answer, Call, Effect, Effects, EntryPoint, Level, Severity};
+use homeostat_component::{Answer, Call, Effect, Effects, EntryPoint, Level, QueuePriority, Severity};
 use homeostat_sdk::raw::store::{Change, Propagation};
 use homeostat_sdk::raw::types::{self as wit, StoreError};
-use homeostat_sdk::raw::{events, log};
+use homeostat_sdk::raw::{events, log, queue};
 use homeostat_sdk::testing::Host;
 use homeostat_store as store;
 use homeostat_store::{Key, Query, Write};
@@ -147,6 +147,18 @@ impl Host for NativeHost {
 
     fn follow_all(&self, kind: &wit::Kind, selector: &wit::Selector) -> Result<(), StoreError> {
         self.done(Effect::FollowAll { kind: convert::kind(kind), selector: convert::selector(selector) })
+    }
+
+    fn enqueue(&self, key: &wit::Key, options: queue::EnqueueOptions) -> Result<(), StoreError> {
+        let queue::EnqueueOptions { after: after_ms, priority, hold } = options;
+        let priority = match priority {
+            queue::Priority::Lowest => QueuePriority::Lowest,
+            queue::Priority::Low => QueuePriority::Low,
+            queue::Priority::Normal => QueuePriority::Normal,
+            queue::Priority::High => QueuePriority::High,
+            queue::Priority::Highest => QueuePriority::Highest,
+        };
+        self.done(Effect::Enqueue { key: convert::key(key), after_ms, priority, hold })
     }
 
     fn emit(&self, severity: events::Severity, reason: &str, message: &str, regarding: Option<&wit::Key>) {

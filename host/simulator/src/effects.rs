@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use homeostat_component::layers::{FollowTarget, GuestEvent, GuestLogLine, Sink};
+use homeostat_component::layers::{EnqueuedKey, FollowTarget, GuestEvent, GuestLogLine, Sink};
 use homeostat_component::{Answer, Call, Effect, Effects, HttpError, Level, Severity, StoreError};
 use homeostat_store::{Key, Kind};
 use parking_lot::Mutex;
@@ -116,6 +116,8 @@ pub(crate) struct Records {
     pub(crate) lines: Mutex<Vec<RecordedLine>>,
     /// The follows of the reconcile that runs.
     pub(crate) follows: Mutex<Vec<FollowTarget>>,
+    /// The keys that the reconcile that runs enqueued.
+    pub(crate) enqueued: Mutex<Vec<EnqueuedKey>>,
     pub(crate) faults: Mutex<Vec<InjectedFault>>,
 }
 
@@ -152,6 +154,11 @@ impl Sink for RecordingSink {
 
     fn follow(&self, _: &Call, followed: FollowTarget) -> Result<(), StoreError> {
         push(&self.0.follows, followed);
+        Ok(())
+    }
+
+    fn enqueue(&self, _: &Call, enqueued: EnqueuedKey) -> Result<(), StoreError> {
+        push(&self.0.enqueued, enqueued);
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use homeostat_component::layers::{DenialObserver, FollowTarget, Granted, HttpClient, Roles, World};
+use homeostat_component::layers::{DenialObserver, EnqueuedKey, FollowTarget, Granted, HttpClient, Roles, World};
 use homeostat_component::{
     Call, Capability, Changes, ControllerSpec, Disclosure, DuringDelay, Effects, Fault, Grants, KindDeclaration,
     Mapping, Outcome,
@@ -282,8 +282,25 @@ impl<R: Reconciler> Simulator<R> {
                 self.follows.insert(key.clone(), followed)
             };
         }
+        self.enqueue_own();
         let _finished = self.queue.finish(self.clock.moment(), claim, settle(&result).0, 0);
         Run { key, result }
+    }
+
+    /// Queues the keys that the last reconcile enqueued itself. Keys of other kinds are dropped.
+    fn enqueue_own(&mut self) {
+        let enqueued = std::mem::take(&mut *self.records.enqueued.lock());
+        let now = self.clock.moment();
+        for EnqueuedKey { key, after, priority, hold } in enqueued {
+            if !key.kind().same_type(&self.managed.kind) {
+                continue;
+            }
+            let priority = Priority::ALL[priority as usize];
+            let _added = match hold {
+                true => self.queue.add_held(now, key, after, priority),
+                false => self.queue.add_after(now, key, after, priority),
+            };
+        }
     }
 
     /// Collects garbage and queues the keys that the changes since the last call affect.
