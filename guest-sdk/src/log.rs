@@ -18,7 +18,8 @@
 //! info!("{ready:>3} of {} at {url}", wanted + 1, step = "scale up", code = 200);
 //! ```
 //!
-//! `name = value` is always a field, never a named argument of the text. At most 16 fields. The text is cut
+//! Fields may also stand before the text, as in `tracing`: `info!(code = 200, "checked {url}")`. `name = value` is
+//! always a field, never a named argument of the text. At most 16 fields. The text is cut
 //! at 4096 bytes, field names at 128 and field values at 1024.
 
 use std::fmt;
@@ -54,8 +55,17 @@ macro_rules! __log {
             &[$((::core::stringify!($field), &$of as &dyn ::core::fmt::Display)),*],
         )
     };
+    (@first $write:path, $level:ident, ($($before:tt)*) $field:ident = $of:expr, $($rest:tt)+) => {
+        $crate::__log!(@first $write, $level, ($($before)*, $field = $of) $($rest)+)
+    };
+    (@first $write:path, $level:ident, ($(, $field:ident = $of:expr)*) $message:literal $(, $value:expr)* $(,)?) => {
+        $crate::__log!(@write $write, $level, $message, ($($value),*) $(, $field = $of)*)
+    };
     ($write:path, $level:ident; $message:literal $($rest:tt)*) => {
         $crate::__log!(@values $write, $level, $message, () $($rest)*)
+    };
+    ($write:path, $level:ident; $($fields_first:tt)+) => {
+        $crate::__log!(@first $write, $level, () $($fields_first)+)
     };
 }
 

@@ -38,6 +38,13 @@ fn fields_stand_behind_the_text_and_its_values() {
     assert_eq!(url.len(), 19, "a field borrows its value");
 }
 
+#[test]
+fn fields_may_stand_before_the_text() {
+    let (ready, url) = (2, String::from("https://example.com"));
+    assert_eq!(line!(count = 3, "message {ready}"), "message 2 count=3");
+    assert_eq!(line!(count = ready + 1, url = url, "{} of {}", ready, 4,), "2 of 4 count=3 url=https://example.com");
+}
+
 /// Never called: it checks that the macros compile at every level.
 #[test]
 fn every_level_takes_values_and_fields() {
