@@ -13,14 +13,16 @@ use crate::{Definition, Error, KindInfo, controller_reconciler, declarations, de
 
 impl Context {
     /// Checks that the grants of a definition cover the watches that its component requires, and declares the
-    /// kinds that it names. Every definition passes this check before it runs.
+    /// kinds that it names. The keys of its feeders must fit the managed kind. Every definition passes this check
+    /// before it runs.
     ///
     /// # Errors
-    /// [`Error::ReservedKind`], [`Error::Refused`], and those of [`Context::declare`].
+    /// [`Error::ReservedKind`], [`Error::Refused`], [`Error::Feeder`], and those of [`Context::declare`].
     pub(crate) async fn admit(&self, definition: &Definition) -> Result<(), Error> {
         let spec = definition.component.describe();
         declarations::check_owner(spec)?;
         definition.grants.check_watches(spec)?;
+        definition.feeders.iter().try_for_each(|feeder| feeder.check(&spec.manages))?;
         self.declare(&definition.name, spec).await
     }
 

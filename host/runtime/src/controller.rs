@@ -321,6 +321,7 @@ impl Controller {
             failures: spent.failures,
             last_swap: self.telemetry.stats.last_swap(),
             leases: self.slot.placement.status(),
+            feeders: self.feeders.declared(),
         }
     }
 

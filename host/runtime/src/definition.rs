@@ -6,6 +6,7 @@ use std::time::Duration;
 use homeostat_component::{BackoffSpec, Component, Disclosure, DuringDelay, Grants, Limits};
 use homeostat_store::Key;
 
+use crate::feeders::FeederDefinition;
 use crate::{PlacementSpec, Suspend};
 
 /// One controller: its code, its grants and limits, and its settings.
@@ -27,6 +28,8 @@ pub struct Definition {
     pub suspend: Suspend,
     /// On which of several hosts it runs.
     pub placement: PlacementSpec,
+    /// Sources of keys beside the watches.
+    pub feeders: Vec<FeederDefinition>,
 }
 
 impl Definition {
@@ -41,6 +44,7 @@ impl Definition {
             overrides: Overrides::default(),
             suspend: Suspend::No,
             placement: PlacementSpec::default(),
+            feeders: Vec::new(),
         }
     }
 
@@ -51,7 +55,7 @@ impl Definition {
 
     /// Returns whether both definitions would run in the same way.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        let Self { name, component, grants, limits, config, overrides, suspend, placement } = self;
+        let Self { name, component, grants, limits, config, overrides, suspend, placement, feeders } = self;
         *name == other.name
             && component.digest() == other.component.digest()
             && *grants == other.grants
@@ -60,6 +64,7 @@ impl Definition {
             && *overrides == other.overrides
             && *suspend == other.suspend
             && *placement == other.placement
+            && *feeders == other.feeders
     }
 }
 

@@ -41,6 +41,14 @@ pub enum Error {
     /// The grants of a controller do not cover a watch that its component requires.
     #[error(transparent)]
     Refused(#[from] homeostat_component::LoadError),
+    /// The keys of a feeder do not fit the managed kind.
+    #[error("the feeder `{feeder}` cannot run: {reason}")]
+    Feeder {
+        /// The feeder.
+        feeder: String,
+        /// The reason, for a person.
+        reason: String,
+    },
     /// No grant of the controller covers a watch of this key.
     #[error("no grant lets the controller watch {0}")]
     NotGranted(Key),

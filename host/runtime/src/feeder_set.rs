@@ -1,5 +1,6 @@
 //! The set of feeders of one controller, and when each starts and ends.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -10,10 +11,12 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::clock::WallClock;
 use crate::context::Context;
 use crate::feeders::{
-    Feeder, FeederId, FollowFeeder, GuestMap, Intake, KeyMapper, PollFeeder, ResyncFeeder, SlotGuest, SuspendFilter,
-    SyncBarrier, WatchFeeder, supervise,
+    Feeder, FeederDefinition, FeederId, FeederSource, FeederStatus, FeederTally, FollowFeeder, GuestMap, Intake,
+    IntervalFeeder, KeyAdder, KeyMapper, PollFeeder, ResyncFeeder, SlotGuest, SuspendFilter, SyncBarrier, WatchFeeder,
+    supervise,
 };
 use crate::follows::Follows;
 use crate::mapping::ManagedKind;
@@ -49,6 +52,8 @@ struct FeederList {
     wanted: Vec<ActiveFeeder>,
     /// The feeders of the embedder.
     own: Vec<Arc<dyn Feeder>>,
+    /// The counts of the declared feeders, by name. A lease that comes or goes keeps them.
+    tallies: BTreeMap<Arc<str>, Arc<FeederTally>>,
     /// Cancelled when the feeders pause. `None` while they do: this host may have no key.
     running: Option<CancellationToken>,
 }
@@ -64,6 +69,8 @@ enum FeederSpec {
     Resync(Kind, Duration),
     /// The guest's poller.
     Poll(Duration),
+    /// A feeder of the manifest.
+    Declared(Box<FeederDefinition>),
 }
 
 struct ActiveFeeder {
@@ -112,7 +119,7 @@ impl FeederSet {
             let running = self.end.child_token();
             current.running = Some(running.clone());
             for feeder in current.own.clone() {
-                self.supervise(&mut current, feeder, &self.barrier, running.clone());
+                self.supervise(&mut current, feeder, &self.barrier, running.clone(), None);
             }
         }
         let former = std::mem::take(&mut current.wanted);
@@ -179,6 +186,8 @@ impl FeederSet {
         let tried: Vec<_> = tried.map(|wish| (wish, Track::Canary)).collect();
         let mut missing: Vec<_> = wishes.into_iter().map(|wish| (wish, Track::Stable)).chain(tried).collect();
         let mut current = self.current.lock();
+        let declared = self.slot.current().definition.feeders.iter().map(|feeder| feeder.name.clone()).collect();
+        current.keep_tallies(&declared);
         let Some(running) = current.running.clone() else { return };
         let (kept, mut gone): (Vec<_>, Vec<_>) = std::mem::take(&mut current.wanted).into_iter().partition(|feeder| {
             let side = feeder.side(trial.as_deref());
@@ -193,7 +202,8 @@ impl FeederSet {
                 Track::Canary => (&self.canary_barrier, trial.as_ref().map(|trial| Arc::downgrade(&trial.loaded))),
             };
             let end = running.child_token();
-            let ticket = self.supervise(&mut current, self.feeder(&wish, whose.clone()), gate, end.clone());
+            let tally = wish.declared().map(|name| current.tally(name));
+            let ticket = self.supervise(&mut current, self.feeder(&wish, whose.clone()), gate, end.clone(), tally);
             new.push((gate.clone(), ticket.clone()));
             current.wanted.push(ActiveFeeder { spec: wish, owner: whose, barrier: gate.clone(), id: ticket, end });
         }
@@ -227,7 +237,7 @@ impl FeederSet {
         let mut current = self.current.lock();
         current.own.push(feeder.clone());
         if let Some(running) = current.running.clone() {
-            self.supervise(&mut current, feeder, &self.barrier, running);
+            self.supervise(&mut current, feeder, &self.barrier, running, None);
         }
     }
 
@@ -235,7 +245,7 @@ impl FeederSet {
     pub(crate) fn run_once(&self, feeder: Arc<dyn Feeder>) {
         let mut current = self.current.lock();
         if let Some(running) = current.running.clone() {
-            self.supervise(&mut current, feeder, &self.barrier, running);
+            self.supervise(&mut current, feeder, &self.barrier, running, None);
         }
     }
 
@@ -244,7 +254,7 @@ impl FeederSet {
         let mut current = self.current.lock();
         for kind in follows.take_unwatched() {
             let feeder = FollowFeeder::new(self.context.watches.clone(), kind, follows.clone());
-            self.supervise(&mut current, Arc::new(feeder), &self.barrier, self.end.clone());
+            self.supervise(&mut current, Arc::new(feeder), &self.barrier, self.end.clone(), None);
         }
     }
 
@@ -269,6 +279,7 @@ impl FeederSet {
         feeder: Arc<dyn Feeder>,
         gate: &SyncBarrier,
         stop: CancellationToken,
+        tally: Option<Arc<FeederTally>>,
     ) -> FeederId {
         current.round += 1;
         let ticket = FeederId { feeder: feeder.name().into(), round: current.round };
@@ -277,7 +288,8 @@ impl FeederSet {
         }
         let (deletions, audience) = (self.deletions.clone(), self.slot.clone());
         let intake = Intake::new(deletions, audience, self.manages.clone(), gate.clone(), ticket.clone())
-            .telling(self.controller.clone(), self.context.clone());
+            .telling(self.controller.clone(), self.context.clone())
+            .counting(tally);
         let (controller, context) = (self.controller.clone(), self.context.clone());
         self.tasks.spawn(self.account.run(|_| supervise(feeder, intake, controller, context, stop)));
         ticket
@@ -315,7 +327,38 @@ impl FeederSet {
             }
             FeederSpec::Resync(kind, every) => Arc::new(ResyncFeeder { store, kind, every }),
             FeederSpec::Poll(every) => Arc::new(PollFeeder { controller, slot, owner: whose, context, every }),
+            FeederSpec::Declared(definition) => {
+                let (source, clock) = (definition.source.clone(), WallClock::system());
+                let adder = KeyAdder { store, definition: *definition };
+                match source {
+                    FeederSource::Interval(interval) => {
+                        Arc::new(IntervalFeeder::new(&controller, interval, adder, clock))
+                    }
+                }
+            }
         }
+    }
+
+    /// Returns the status of the declared feeders, in the order of the manifest.
+    pub(crate) fn declared(&self) -> Vec<FeederStatus> {
+        let loaded = self.slot.current();
+        let mut current = self.current.lock();
+        let runs = current.running.is_some() && !self.end.is_cancelled();
+        let one =
+            |feeder: &FeederDefinition| current.tally(&feeder.name).status(&feeder.name, feeder.source_name(), runs);
+        loaded.definition.feeders.iter().map(one).collect()
+    }
+}
+
+impl FeederList {
+    /// Returns the counts of a declared feeder.
+    fn tally(&mut self, feeder: &Arc<str>) -> Arc<FeederTally> {
+        self.tallies.entry(feeder.clone()).or_default().clone()
+    }
+
+    /// Forgets the counts of feeders that are no longer declared.
+    fn keep_tallies(&mut self, declared: &BTreeSet<Arc<str>>) {
+        self.tallies.retain(|feeder, _| declared.contains(feeder));
     }
 }
 
@@ -325,8 +368,13 @@ impl FeederSpec {
         match self {
             Self::Watch(watch, _) => matches!(watch.mapping, Mapping::Guest),
             Self::Poll(_) => true,
-            Self::Managed(..) | Self::Resync(..) => false,
+            Self::Managed(..) | Self::Resync(..) | Self::Declared(_) => false,
         }
+    }
+
+    /// Returns the name of a feeder of the manifest.
+    fn declared(&self) -> Option<&Arc<str>> {
+        if let Self::Declared(feeder) = self { Some(&feeder.name) } else { None }
     }
 }
 
@@ -339,7 +387,7 @@ impl ActiveFeeder {
     }
 }
 
-/// Returns the feeders that a component needs: watches, a resync, a poll.
+/// Returns the feeders that a definition needs: watches, a resync, a poll, and those of the manifest.
 fn feeder_specs(loaded: &LoadedVersion) -> Vec<FeederSpec> {
     let manages = &loaded.component().describe().manages;
     let mut wishes = watches(loaded);
@@ -347,12 +395,17 @@ fn feeder_specs(loaded: &LoadedVersion) -> Vec<FeederSpec> {
         wishes.push(FeederSpec::Resync(manages.kind.clone(), loaded.settings.resync));
     }
     wishes.extend(loaded.settings.poll.map(FeederSpec::Poll));
+    wishes.extend(loaded.definition.feeders.iter().map(|feeder| FeederSpec::Declared(Box::new(feeder.clone()))));
     wishes
 }
 
-/// Returns the feeders that a canary needs. The resync is that of the stable version.
+/// Returns the feeders that a canary needs. The resync and the feeders of the manifest are those of the stable
+/// version.
 fn canary_feeder_specs(loaded: &LoadedVersion) -> Vec<FeederSpec> {
-    feeder_specs(loaded).into_iter().filter(|wish| !matches!(wish, FeederSpec::Resync(..))).collect()
+    feeder_specs(loaded)
+        .into_iter()
+        .filter(|wish| !matches!(wish, FeederSpec::Resync(..) | FeederSpec::Declared(_)))
+        .collect()
 }
 
 /// Returns the watches that a component needs: of the managed kind and of others. A change of the grants for

@@ -70,7 +70,7 @@ pub use costs::{ControllerCosts, EffectSums, KeyUsage, Observer, RecentUsage, Re
 pub use definition::{Definition, Overrides};
 pub use error::Error;
 pub use events::EventLog;
-pub use feeders::{Feeder, FeederError, Intake, IntakeError};
+pub use feeders::{Feeder, FeederError, FeederStatus, Intake, IntakeError};
 pub use fleet::{
     FleetOptions, HostDescription, HostStatus, LEASE_LENGTH_MAX, LeaseClock, LeaseStatus, OtherHost, PlacementSpec,
     TimeOfDay, is_host_name,

@@ -9,9 +9,11 @@ use std::time::Duration;
 use homeostat_component::{Amount, BackoffSpec, Digest, DuringDelay, Grants, HeaderSource, Limits, Outcome};
 use serde::{Deserialize, Serialize};
 
+use crate::feeders::FeederDefinition;
 use crate::rollout::Plan;
 use crate::{Overrides, PlacementSpec, Suspend};
 
+mod feeders;
 mod limits;
 mod placement;
 mod rollout;
@@ -19,6 +21,7 @@ mod schema;
 
 pub use crate::host_kinds::{API_VERSION, GROUP, HIDDEN, HOST_KIND, KIND, PLURAL};
 pub use crate::quantity::{Bytes, Span, written};
+pub use feeders::{DelayWritten, FeederWritten, IntervalWritten, KeyWritten, KeysWritten, PriorityWritten};
 pub use limits::{LIMIT_BOUNDS, LimitBounds, LimitsWritten};
 pub use placement::{PlacementWritten, ShardsWritten};
 pub use rollout::{DifferencesWritten, GateWritten, RolloutWritten, SelectorWritten, ShadowWritten, Strategy};
@@ -107,6 +110,9 @@ pub struct Spec {
     /// number of shards. Absent means `singleton`. Where one host alone has the store, it runs there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<PlacementWritten>,
+    /// Sources of keys beside the watches, at most 32.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub feeders: Vec<FeederWritten>,
 }
 
 /// The source of a controller's code: one of these, or a file or artifact together with the digest that its
@@ -164,6 +170,8 @@ pub struct ValidSpec {
     pub plan: Plan,
     /// On which of several hosts it runs.
     pub placement: PlacementSpec,
+    /// Sources of keys beside the watches.
+    pub feeders: Vec<FeederDefinition>,
 }
 
 /// A value out of bounds, or one that can never have an effect.
@@ -199,6 +207,7 @@ impl Spec {
         let backoff = backoff.as_ref().map(|written| check_backoff(written, &mut problems));
         let plan = rollout::check(self.rollout.as_ref(), &mut problems);
         let placement = placement::check(self.placement.as_ref(), &mut problems);
+        let feeders = feeders::check(&self.feeders, &mut problems);
         if !problems.0.is_empty() {
             return Err(problems.0);
         }
@@ -211,7 +220,18 @@ impl Spec {
         };
         let (grants, config) = (grants.clone(), config.clone());
         let old_revisions = self.revision_history_limit.unwrap_or(OLD_REVISIONS);
-        Ok(ValidSpec { grants, limits, config, overrides, suspend: *suspend, digest, old_revisions, plan, placement })
+        Ok(ValidSpec {
+            grants,
+            limits,
+            config,
+            overrides,
+            suspend: *suspend,
+            digest,
+            old_revisions,
+            plan,
+            placement,
+            feeders,
+        })
     }
 }
 

@@ -4,6 +4,7 @@ use homeostat_store::{Key, Kind};
 use serde::Serialize;
 
 use crate::LeaseStatus;
+use crate::feeders::FeederStatus;
 
 /// The phase of a controller's life.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
@@ -59,6 +60,9 @@ pub struct ControllerStatus {
     /// Its leases, by shard; none where no other host can have its keys.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub leases: Vec<LeaseStatus>,
+    /// The feeders of its manifest.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub feeders: Vec<FeederStatus>,
 }
 
 /// The version that a reconcile ran on: the current one, a canary, or the one before a swap.

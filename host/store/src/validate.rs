@@ -98,7 +98,10 @@ pub(crate) fn bytes(value: &Value) -> u64 {
 }
 
 /// Checks the namespace and the name of a key. It cannot check the scope of the kind.
-pub(crate) fn key(key: &Key) -> Result<()> {
+///
+/// # Errors
+/// [`Error::Invalid`], which names the field.
+pub fn key(key: &Key) -> Result<()> {
     if !key.namespace().is_empty() {
         dns_label("metadata.namespace", key.namespace())?;
     }

@@ -59,6 +59,7 @@ fn page(document: &Value, now: Timestamp) -> anyhow::Result<String> {
     let status: Map<String, Value> = document["status"].as_object().cloned().unwrap_or_default();
     block(&mut page, "status", &status.into_iter().filter(|(name, _)| !has_table(document, name)).collect())?;
     section(&mut page, "Leases", &leases(document));
+    section(&mut page, "Feeders", &feeders(document, now));
     section(&mut page, "Conditions", &conditions(document, now));
     Ok(page)
 }
@@ -144,7 +145,8 @@ fn conditions(document: &Value, now: Timestamp) -> Table {
 
 /// Returns whether a field of the status has a table of its own.
 fn has_table(document: &Value, field: &str) -> bool {
-    field == "conditions" || (field == "leases" && text(document, "/kind") == manifest::KIND)
+    let of_controllers = matches!(field, "leases" | "feeders");
+    field == "conditions" || (of_controllers && text(document, "/kind") == manifest::KIND)
 }
 
 /// Adds the loads to the leases of a controller: its status has none, since they change too often to be stored.
@@ -176,6 +178,31 @@ fn leases(document: &Value) -> Table {
         let (held, load) = (held.to_owned(), hosts::cores(&lease["cpuMillicores"]));
         let cells = [number("shard"), or_dash(store), or_dash(holder), held, number("epoch"), load, or_dash(error)];
         table.row(cells.into());
+    }
+    table
+}
+
+/// Returns the feeders of a controller's manifest.
+fn feeders(document: &Value, now: Timestamp) -> Table {
+    let mut table = Table::new(["NAME", "SOURCE", "STATE", "KEYS", "FULL", "REJECTED", "LAST", "NEXT", "ERROR"]);
+    let feeders = document.pointer("/status/feeders").and_then(Value::as_array);
+    // A host that does not run the controller shows what the stored status has.
+    for feeder in feeders.into_iter().flatten().filter(|_| has_table(document, "feeders")) {
+        let cell = |pointer| Some(text(feeder, pointer)).filter(|text| !text.is_empty()).unwrap_or("-").to_owned();
+        let number = |field: &str| feeder[field].as_u64().map_or_else(|| "-".to_owned(), |number| number.to_string());
+        let last = text(feeder, "/lastRun");
+        let last = if last.is_empty() { "-".to_owned() } else { format!("{} ago", age::since(last, now)) };
+        table.row(vec![
+            cell("/name"),
+            cell("/source"),
+            cell("/state"),
+            number("keys"),
+            number("full"),
+            number("rejected"),
+            last,
+            cell("/nextRun"),
+            cell("/error"),
+        ]);
     }
     table
 }

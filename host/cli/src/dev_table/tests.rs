@@ -19,6 +19,7 @@ fn status(name: &str, state: ControllerState) -> ControllerStatus {
         failures: 5,
         last_swap: None,
         leases: Vec::new(),
+        feeders: Vec::new(),
     }
 }
 

@@ -316,6 +316,7 @@ mod tests {
             failures: 0,
             last_swap: None,
             leases: Vec::new(),
+            feeders: Vec::new(),
         }
     }
 

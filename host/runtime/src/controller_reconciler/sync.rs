@@ -298,6 +298,7 @@ impl ControllerSync<'_> {
             config,
             overrides,
             placement,
+            feeders,
             suspend: _,
             digest: _,
             old_revisions: _,
@@ -305,7 +306,7 @@ impl ControllerSync<'_> {
         } = checked;
         // The suspension belongs to the controller, not to a definition.
         let (name, suspend) = (self.name().to_owned(), Suspend::No);
-        let definition = Definition { name, component, grants, limits, config, overrides, suspend, placement };
+        let definition = Definition { name, component, grants, limits, config, overrides, suspend, placement, feeders };
         Ok(LoadedDefinition { definition, document })
     }
 

@@ -12,7 +12,9 @@ use homeostat_workqueue::{AddError, AddOutcome, KeyState, Priority, Queue};
 use parking_lot::RwLock;
 use tokio::sync::watch;
 
-use super::{Capacity, FeederError, RoomWait};
+use jiff::Timestamp;
+
+use super::{Capacity, FeederError, FeederTally, RoomWait};
 use crate::context::Context;
 use crate::mapping::ManagedKind;
 use crate::slot::Audience;
@@ -46,6 +48,8 @@ pub struct Intake {
     id: FeederId,
     /// The controller, and where to record its events.
     told: Option<(Arc<str>, Arc<Context>)>,
+    /// The counts of a declared feeder.
+    tally: Option<Arc<FeederTally>>,
 }
 
 impl Intake {
@@ -56,12 +60,33 @@ impl Intake {
         gate: SyncBarrier,
         ticket: FeederId,
     ) -> Self {
-        Self { deletions, audience, manages, barrier: gate, id: ticket, told: None }
+        Self { deletions, audience, manages, barrier: gate, id: ticket, told: None, tally: None }
     }
 
     /// Returns the same intake, which records an event of the controller when the queue is full.
     pub(crate) fn telling(self, controller: Arc<str>, context: Arc<Context>) -> Self {
         Self { told: Some((controller, context)), ..self }
+    }
+
+    /// Returns the same intake, which counts for the status of a declared feeder.
+    pub(crate) fn counting(self, tally: Option<Arc<FeederTally>>) -> Self {
+        Self { tally, ..self }
+    }
+
+    /// Records that the feeder adds keys from now on.
+    pub(super) fn note_run(&self, now: Timestamp) {
+        self.count(|tally| tally.ran(now));
+    }
+
+    /// Records when the feeder adds keys next.
+    pub(super) fn note_next(&self, next: Timestamp) {
+        self.count(|tally| tally.scheduled(next));
+    }
+
+    fn count(&self, what: impl FnOnce(&FeederTally)) {
+        if let Some(tally) = &self.tally {
+            what(tally);
+        }
     }
 
     /// Returns the managed kind.
@@ -115,15 +140,25 @@ impl Intake {
         priority: Priority,
         add: impl FnOnce(&Queue<Key>, Key, Priority) -> Result<AddOutcome, AddError>,
     ) -> Result<(), IntakeError> {
-        let key = self.ours(key).ok_or(IntakeError::OtherKind)?;
+        let Some(key) = self.ours(key) else {
+            self.count(FeederTally::rejected);
+            return Err(IntakeError::OtherKind);
+        };
         // Its holder has the same events. This host lists when it becomes the holder.
         if !self.audience.has(&key) {
             return Ok(());
         }
-        self.deletions.add(key, priority, add).map(drop).map_err(|refused| match refused {
-            AddError::Closed => IntakeError::Closed,
-            AddError::Full => IntakeError::Full,
-        })
+        match self.deletions.add(key, priority, add) {
+            Ok(_) => {
+                self.count(FeederTally::added);
+                Ok(())
+            }
+            Err(AddError::Closed) => Err(IntakeError::Closed),
+            Err(AddError::Full) => {
+                self.count(FeederTally::full);
+                Err(IntakeError::Full)
+            }
+        }
     }
 
     /// Reports a full queue in an event and in the controller's status.
@@ -131,6 +166,7 @@ impl Intake {
         let feeder = &self.id.feeder;
         let why = "limit keys: the queue is full and refuses new keys; the feeder adds them again when there is room";
         self.barrier.mark_failed(&self.id, why);
+        self.count(|tally| tally.trouble(why));
         self.emit_event(Severity::Warning, "LimitExceeded", &format!("{feeder}: {why}"));
     }
 
@@ -185,10 +221,12 @@ impl Intake {
 
     pub(super) fn mark_failed(&self, error: &FeederError) {
         self.barrier.mark_failed(&self.id, &error.0);
+        self.count(|tally| tally.failed(&error.0));
     }
 
     pub(super) fn mark_healthy(&self) {
         self.barrier.mark_healthy(&self.id);
+        self.count(FeederTally::healthy);
     }
 }
 

@@ -126,8 +126,36 @@ fn spec() -> Value {
                     "x-kubernetes-preserve-unknown-fields": true,
                 }),
             ),
+            ("feeders", feeders()),
         ],
     )
+}
+
+fn feeders() -> Value {
+    let keys = "The keys to add: all, which is every stored resource of the managed kind, or a list of 1 to 1000 keys, each with name and, for a namespaced kind, namespace";
+    let feeder = object(
+        "A source of keys: a name, exactly one source, and what it adds",
+        [
+            ("name", text("A DNS label, unique within the controller")),
+            (
+                "interval",
+                object(
+                    "Adds the keys once per period, at fixed moments",
+                    [("every", span("The period, from 1s to 365d"))],
+                ),
+            ),
+            ("keys", json!({ "description": keys, "x-kubernetes-preserve-unknown-fields": true })),
+            (
+                "delay",
+                object(
+                    "When an added key becomes due; absent: at once",
+                    [("after", span("How long after the add, from 1ms to 365d"))],
+                ),
+            ),
+            ("priority", text("The band of an added key: lowest, low, normal, high or highest; absent: normal")),
+        ],
+    );
+    list("Sources of keys beside the watches, at most 32", feeder)
 }
 
 fn rollout() -> Value {
@@ -325,6 +353,10 @@ mod tests {
                 "shadow": { "for": "1m", "reconciles": 1, "differences": "any" },
             },
             "placement": "singleton",
+            "feeders": [{
+                "name": "a", "interval": { "every": "1m" }, "keys": "all", "delay": { "after": "1m" },
+                "priority": "low",
+            }],
         });
         let full: Spec = serde_json::from_value(text.clone()).unwrap();
         // A new field must be added above, with an explanation in the schema.
@@ -343,6 +375,7 @@ mod tests {
             revision_history_limit: _,
             rollout: _,
             placement: _,
+            feeders: _,
         } = &full;
         same_names("spec", &json!(full), &spec());
         Schema::parse(&schema()).unwrap();

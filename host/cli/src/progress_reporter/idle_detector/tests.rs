@@ -19,6 +19,7 @@ fn status(state: ControllerState, counts: QueueCounts, reconciles: u64) -> Contr
         failures: 0,
         last_swap: None,
         leases: Vec::new(),
+        feeders: Vec::new(),
     }
 }
 

@@ -1,0 +1,100 @@
+//! A feeder that the manifest declares: its source, the keys that it adds, and how the queue takes them. Pure.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use homeostat_component::KindDeclaration;
+use homeostat_store::{Key, check_key};
+use homeostat_workqueue::Priority;
+
+use super::interval::Interval;
+use crate::Error;
+
+/// Maximum number of feeders that a manifest may declare for one controller.
+pub const FEEDERS_MAX: usize = 32;
+/// Maximum number of keys that a manifest may list for one feeder.
+pub const LISTED_KEYS_MAX: usize = 1000;
+
+/// One feeder of `spec.feeders`, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FeederDefinition {
+    /// A DNS label, unique within the controller.
+    pub name: Arc<str>,
+    /// What causes the feeder to add keys.
+    pub source: FeederSource,
+    /// The keys that the feeder adds.
+    pub keys: FeederKeys,
+    /// When an added key becomes due; `None`: at once.
+    pub delay: Option<FeederDelay>,
+    /// The band of an added key.
+    pub priority: Priority,
+}
+
+/// What causes a feeder to add keys.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FeederSource {
+    /// The passing of a fixed period.
+    Interval(Interval),
+}
+
+/// The keys that a feeder adds.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum FeederKeys {
+    /// These keys of the managed kind.
+    Listed(Vec<ListedKey>),
+    /// The key of every stored resource of the managed kind.
+    All,
+}
+
+/// One key of the managed kind.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct ListedKey {
+    /// Empty for a cluster-scoped kind.
+    pub namespace: String,
+    /// The name of the resource.
+    pub name: String,
+}
+
+/// The delay of the keys that a feeder adds.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct FeederDelay {
+    /// How long after the add a key becomes due.
+    pub after: Duration,
+}
+
+impl FeederDefinition {
+    /// Returns the word for its source, as it appears in manifests, listings and metrics.
+    pub fn source_name(&self) -> &'static str {
+        match self.source {
+            FeederSource::Interval(_) => "interval",
+        }
+    }
+
+    /// Checks the keys against the kind that a component manages.
+    ///
+    /// # Errors
+    /// [`Error::Feeder`] for a key that no resource of the kind can have, and for all keys of a kind without
+    /// stored resources.
+    pub(crate) fn check(&self, manages: &KindDeclaration) -> Result<(), Error> {
+        let refused = |reason: String| Err(Error::Feeder { feeder: self.name.to_string(), reason });
+        let kind = &manages.kind;
+        match &self.keys {
+            FeederKeys::All if manages.keys_only => {
+                refused(format!("`keys: all` needs stored resources, and {kind} has keys only: list the keys"))
+            }
+            FeederKeys::All => Ok(()),
+            FeederKeys::Listed(keys) => {
+                for ListedKey { namespace, name } in keys {
+                    if manages.namespaced == namespace.is_empty() {
+                        let scope = if manages.namespaced { "namespaced: add" } else { "cluster-scoped: remove" };
+                        return refused(format!("the key of {name:?} does not fit: {kind} is {scope} the namespace"));
+                    }
+                    if let Err(error) = check_key(&Key::new(kind.clone(), namespace, name)) {
+                        return refused(error.to_string());
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}

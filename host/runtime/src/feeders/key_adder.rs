@@ -1,0 +1,92 @@
+//! The way of the keys of a declared feeder to the intake: which keys, when due, in which band.
+
+use std::sync::Arc;
+
+use homeostat_component::Severity;
+use homeostat_store::{Key, Store};
+
+use super::definition::{FeederDefinition, FeederDelay, FeederKeys, ListedKey};
+use super::{FeederError, Intake, IntakeError};
+use crate::listing::for_each_listed;
+
+/// Adds the keys of one declared feeder.
+pub(crate) struct KeyAdder {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) definition: FeederDefinition,
+}
+
+impl KeyAdder {
+    /// Adds the keys that the manifest names. While the queue is full, waits and goes on with the rest.
+    ///
+    /// *Cancel safety*: keys that were added stay; a later call adds all keys again.
+    ///
+    /// # Errors
+    /// Those of the store, for all keys of a kind.
+    pub(crate) async fn add_all(&self, intake: &Intake) -> Result<(), FeederError> {
+        match &self.definition.keys {
+            FeederKeys::Listed(keys) => {
+                for ListedKey { namespace, name } in keys {
+                    self.add(intake, &Key::new(intake.manages().clone(), namespace, name)).await;
+                }
+                Ok(())
+            }
+            FeederKeys::All => self.add_stored(intake).await,
+        }
+    }
+
+    /// Adds one key. While the queue is full, waits.
+    ///
+    /// *Cancel safety*: the key is added or not.
+    pub(crate) async fn add(&self, intake: &Intake, key: &Key) {
+        while self.try_add(intake, key) == Err(IntakeError::Full) {
+            intake.report_full();
+            intake.wait_for_room().await;
+        }
+    }
+
+    /// Adds one key, unless the queue is full. A key that no managed resource can have, or that no grant
+    /// covers, is dropped with an event.
+    ///
+    /// # Errors
+    /// Those of [`Intake::add`].
+    pub(crate) fn try_add(&self, intake: &Intake, key: &Key) -> Result<(), IntakeError> {
+        let priority = self.definition.priority;
+        let added = match self.definition.delay {
+            None => intake.add(key.clone(), priority),
+            Some(FeederDelay { after }) => intake.add_after(key.clone(), after, priority),
+        };
+        if added == Err(IntakeError::OtherKind)
+            && let Some(refusal) = intake.refusal(key)
+        {
+            let message = format!("the feeder {:?} has {refusal}: it is dropped", self.definition.name);
+            intake.emit_event(Severity::Warning, "KeyRefused", &message);
+        }
+        added
+    }
+
+    /// Adds the key of every stored resource. Remembers one key: the last one that the queue had room for.
+    async fn add_stored(&self, intake: &Intake) -> Result<(), FeederError> {
+        let kind = intake.manages().clone();
+        let mut behind: Option<(String, String)> = None;
+        loop {
+            let mut fits = true;
+            for_each_listed(&*self.store, &kind, |resource| {
+                // Lists are in the order of namespace and name.
+                let (namespace, name) = (resource.key().namespace(), resource.key().name());
+                if !fits || behind.as_ref().is_some_and(|(n, m)| (namespace, name) <= (n.as_str(), m.as_str())) {
+                    return;
+                }
+                fits = self.try_add(intake, &Key::new(kind.clone(), namespace, name)) != Err(IntakeError::Full);
+                if fits {
+                    behind = Some((namespace.to_owned(), name.to_owned()));
+                }
+            })
+            .await?;
+            if fits {
+                return Ok(());
+            }
+            intake.report_full();
+            intake.wait_for_room().await;
+        }
+    }
+}
