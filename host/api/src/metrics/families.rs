@@ -4,9 +4,7 @@ use std::sync::atomic::Ordering;
 
 use homeostat_component::{Capability, CompilationCounts, EffectClass, LimitName};
 use homeostat_runtime::settle::Label;
-use homeostat_runtime::{
-    ControllerState, Counters, FeederStatus, HostCapacity, Priority, RolloutResult, ShadowOutcome,
-};
+use homeostat_runtime::{ControllerState, Counters, HostCapacity, Priority, RolloutResult, ShadowOutcome};
 use homeostat_store::StoreStatus;
 
 use super::reconcile_stats::{RESULTS, ReconcileStats};
@@ -59,7 +57,7 @@ const fn histogram(name: &'static str, help: &'static str, samples: fn(&Scrape, 
 }
 
 /// All metrics, in the order in which they are written.
-pub(super) const FAMILIES: [Family; 54] = [
+pub(super) const FAMILIES: [Family; 51] = [
     gauge("workqueue_depth", "Keys that are ready and wait for a worker, by priority band.", |scrape, text| {
         for one in &scrape.controllers {
             for band in Priority::ALL {
@@ -147,29 +145,6 @@ pub(super) const FAMILIES: [Family; 54] = [
     }),
     counter("homeostat_refused_keys", "Adds of keys that were refused at the limit keys.", |scrape, text| {
         controllers(scrape, text, |one| one.measures.counters.refused)
-    }),
-    counter(
-        "homeostat_feeder_keys",
-        "Keys that a feeder of the manifest has added, merged ones included.",
-        |scrape, text| {
-            feeders(scrape, text, |feeder| Some(feeder.keys));
-        },
-    ),
-    counter(
-        "homeostat_feeder_refused_keys",
-        "Keys that a feeder of the manifest could not add, by reason: full is tried again, rejected is dropped.",
-        |scrape, text| {
-            for one in &scrape.controllers {
-                for feeder in &one.measures.status.feeders {
-                    for (reason, count) in [("full", feeder.full), ("rejected", feeder.rejected)] {
-                        text.sample(&[one.name("controller"), ("feeder", &feeder.name), ("reason", reason)], count);
-                    }
-                }
-            }
-        },
-    ),
-    counter("homeostat_feeder_failures", "Failures of a feeder of the manifest.", |scrape, text| {
-        feeders(scrape, text, |feeder| Some(feeder.failures));
     }),
     gauge("homeostat_error_bytes", "Bytes of the errors that are kept for keys.", |scrape, text| {
         controllers(scrape, text, |one| one.measures.keys.error_bytes);
@@ -416,17 +391,6 @@ fn queues<N: std::fmt::Display>(scrape: &Scrape, text: &mut TextEncoder, value: 
 /// Writes one sample for each controller.
 fn controllers<N: std::fmt::Display>(scrape: &Scrape, text: &mut TextEncoder, value: impl Fn(&ControllerSample) -> N) {
     scrape.controllers.iter().for_each(|one| text.sample(&[one.name("controller")], value(one)));
-}
-
-/// Writes a number of every feeder of the manifests that has it.
-fn feeders(scrape: &Scrape, text: &mut TextEncoder, number: fn(&FeederStatus) -> Option<u64>) {
-    for one in &scrape.controllers {
-        for feeder in &one.measures.status.feeders {
-            if let Some(number) = number(feeder) {
-                text.sample(&[one.name("controller"), ("feeder", &feeder.name)], number);
-            }
-        }
-    }
 }
 
 /// Writes one sample for each controller, from its reconcile statistics.

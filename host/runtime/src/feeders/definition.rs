@@ -63,7 +63,7 @@ pub struct FeederDelay {
 }
 
 impl FeederDefinition {
-    /// Returns the word for its source, as it appears in manifests, listings and metrics.
+    /// Returns the word for its source, as it appears in manifests and listings.
     pub fn source_name(&self) -> &'static str {
         match self.source {
             FeederSource::Interval(_) => "interval",

@@ -1,4 +1,4 @@
-//! The counts and times of one declared feeder, for its status and its metrics.
+//! The counts and times of one declared feeder, for its status.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,7 +29,7 @@ struct Times {
 pub struct FeederStatus {
     /// Its name.
     pub name: String,
-    /// The word for its source: `interval`.
+    /// The word for its source, as in the manifest.
     pub source: &'static str,
     /// `running`; `failing`: it is restarted with backoff; `paused`: this host has no lease of the controller.
     pub state: &'static str,
