@@ -218,6 +218,7 @@ impl From<homeostat_runtime::Error> for Failure {
             | Error::NotHolder { .. }
             | Error::StartHook(_)
             | Error::KindDiffers { .. }
+            | Error::Feeder { .. }
             | Error::NothingQueued(_)
             | Error::GivenUp(_)
             | Error::DeletionsFirst(_)
