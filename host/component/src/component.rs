@@ -16,8 +16,10 @@ use crate::spec::ControllerSpec;
 ///
 /// Every call runs in a fresh instance, without state from earlier calls; calls may run concurrently. A call
 /// waits while the engine runs its maximum of guests. The deadline starts after that wait.
+///
+/// The second field has the description with the kinds that a manifest assigned; `None` if it assigned none.
 #[derive(Clone)]
-pub struct Component(pub(crate) Arc<LoadedComponent>);
+pub struct Component(pub(crate) Arc<LoadedComponent>, pub(crate) Option<Arc<ControllerSpec>>);
 
 impl fmt::Debug for Component {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -51,15 +53,16 @@ impl Component {
         &self.0.facts
     }
 
-    /// Returns the description that the component returned when it was loaded.
+    /// Returns the description that the component returned when it was loaded, with the kinds that a manifest
+    /// assigned.
     pub fn describe(&self) -> &ControllerSpec {
-        &self.0.spec
+        self.1.as_deref().unwrap_or(&self.0.spec)
     }
 
     /// Describes the verbs that the component uses and no line of `grants` covers, with the lines that would
     /// grant them. Returns `None` if none is missing. Every call with these verbs will be denied.
     pub fn missing_grants(&self, grants: &Grants) -> Option<String> {
-        missing::missing(&self.0.verbs, grants, &self.0.spec.manages.kind)
+        missing::missing(&self.0.verbs, grants, &self.describe().manages.kind)
     }
 }
 

@@ -69,6 +69,7 @@ pub use grants::{
 pub use homeostat_digest::Digest;
 pub use instances::CallSession;
 pub use limits::{LimitName, Limits};
+pub use load::AssignedKinds;
 pub use load_error::{LoadError, Reason};
 pub use options::{COMPILE_MEMORY_BYTES_BOUNDS, COMPILE_TIME_BOUNDS, EngineOptions, INSTANCES_BOUNDS};
 pub use outcome::{CallReport, Cost, EffectCounts, Fault, Outcome, Retry};

@@ -15,6 +15,7 @@ use crate::load_error::{LoadError, Reason};
 
 use crate::missing;
 
+mod assigned_kinds;
 mod bytes;
 pub(crate) mod compile;
 mod describe;
@@ -22,6 +23,7 @@ mod members;
 mod precheck;
 mod world;
 
+pub use assigned_kinds::AssignedKinds;
 pub(crate) use describe::DEADLINE as DESCRIBE_DEADLINE;
 
 impl Engine {
@@ -118,7 +120,7 @@ async fn check(engine: &Engine, code: Arc<Code>, digest: Digest, limits: &Limits
         pooled: code.unpooled.is_none(),
         unpooled: code.unpooled.clone(),
     };
-    Ok(Component(Arc::new(LoadedComponent { engine: engine.clone(), code, exports, facts, verbs, spec })))
+    Ok(Component(Arc::new(LoadedComponent { engine: engine.clone(), code, exports, facts, verbs, spec }), None))
 }
 
 /// Computes the digest of a component, and compares it.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::millis;
 
-/// The description of a controller. The manifest may override everything but the kinds and the mappings.
+/// The description of a controller. The manifest may override all of it but `changes` and schemas.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ControllerSpec {

@@ -23,7 +23,7 @@ impl Context {
         declarations::check_owner(spec)?;
         definition.grants.check_watches(spec)?;
         definition.feeders.iter().try_for_each(|feeder| feeder.check(&spec.manages))?;
-        self.declare(&definition.name, spec).await
+        self.declare(&definition.name, spec, &definition.required_kinds).await
     }
 
     /// Declares the kinds of the store: those of definitions, and those that components have declared before.

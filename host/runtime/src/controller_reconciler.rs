@@ -22,6 +22,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::controller::Controller;
 use crate::listing::for_each_listed;
 use crate::native_controller::{self, NativeReconciler};
 use crate::rollout::RolloutState;
@@ -32,6 +33,7 @@ mod desired;
 mod fleet_rollout;
 mod grant_reduction;
 mod history;
+mod prerequisites;
 mod report;
 mod spec_error;
 mod sync;
@@ -95,6 +97,8 @@ pub(crate) struct ControllerReconciler {
     down: Mutex<BTreeMap<String, String>>,
     /// The grants in the desired definition of each controller.
     desired_grants: Mutex<BTreeMap<String, DesiredGrants>>,
+    /// Controllers whose manifest names kinds.
+    kind_dependents: Mutex<BTreeSet<String>>,
     /// The origin of times.
     began: Instant,
 }
@@ -111,6 +115,7 @@ impl ControllerReconciler {
             rollouts: trying,
             down,
             desired_grants: wanted_grants,
+            kind_dependents: Mutex::default(),
             began: Instant::now(),
         })
     }
@@ -127,6 +132,7 @@ impl ControllerReconciler {
             // A closed queue means that the host is ending.
             let _ = self.queue.add(Job::Reconcile(name.as_str().into()), Priority::NORMAL);
         }
+        host.spawn(Arc::clone(&self).wake_with_kinds(host.kinds(), end.clone()));
         let (queue, stored) = (self.queue.clone(), StoredControllers { host: host.clone(), reconciler: self });
         host.spawn(native_controller::run(Arc::new(stored), host.store(), queue, Some(from), end));
         for (name, revision) in names {
@@ -183,11 +189,8 @@ impl ControllerReconciler {
     /// Detaches the controller of a name and stops it in the background, so that the name is free at once.
     fn remove(&self, host: &Host, name: &str, seen: Revision) {
         self.sweep_later();
-        self.rollouts.lock().remove(name);
-        self.down.lock().remove(name);
-        self.desired_grants.lock().remove(name);
-        let taken = self.applied.lock().remove(name);
-        match taken.and_then(|_| host.detach(name).ok()) {
+        self.kind_dependents.lock().remove(name);
+        match self.detach(host, name) {
             Some(controller) => {
                 let (leaving, name) = (host.clone(), name.to_owned());
                 host.spawn(async move {
@@ -197,6 +200,17 @@ impl ControllerReconciler {
             }
             None => host.verdicts().record(name, seen, seen, SyncOutcome::Removed(RemovedCounts::default())),
         }
+    }
+}
+
+impl ControllerReconciler {
+    /// Forgets the installed state of a name, and detaches its controller, which still runs.
+    fn detach(&self, host: &Host, name: &str) -> Option<Arc<Controller>> {
+        self.rollouts.lock().remove(name);
+        self.down.lock().remove(name);
+        self.desired_grants.lock().remove(name);
+        let taken = self.applied.lock().remove(name);
+        taken.and_then(|_| host.detach(name).ok())
     }
 }
 

@@ -112,16 +112,23 @@ impl Context {
         let _ = self.declarations.queue.add(Prune, Priority::NORMAL);
     }
 
-    /// Declares the kinds of a component. The store has them when this returns, so the kinds outlive the
+    /// Declares the kinds of a component, except those that other declarations must keep. The store has them when this returns, so the kinds outlive the
     /// component.
     ///
     /// # Errors
     /// [`Error::KindDiffers`], [`Error::BadDocument`]; [`Error::Store`].
-    pub(crate) async fn declare(&self, controller: &str, spec: &ControllerSpec) -> Result<(), Error> {
+    pub(crate) async fn declare(
+        &self,
+        controller: &str,
+        spec: &ControllerSpec,
+        required: &[Kind],
+    ) -> Result<(), Error> {
         let mut kept = self.declarations.stored.lock().await;
         let source = source(controller);
-        let declared: Vec<_> =
-            declared(spec).map(|declaration| (declaration, KindInfo::declared(declaration, &source))).collect();
+        let declared: Vec<_> = declared(spec)
+            .filter(|declaration| !required.contains(&declaration.kind))
+            .map(|declaration| (declaration, KindInfo::declared(declaration, &source)))
+            .collect();
         for (declaration, info) in &declared {
             if let Some(word) = kept.get(&id_of(&declaration.kind))
                 && word.info().agrees_with(info).is_err()

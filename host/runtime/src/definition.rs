@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use homeostat_component::{BackoffSpec, Component, Disclosure, DuringDelay, Grants, Limits};
-use homeostat_store::Key;
+use homeostat_store::{Key, Kind};
 
 use crate::feeders::FeederDefinition;
 use crate::{PlacementSpec, Suspend};
@@ -30,6 +30,8 @@ pub struct Definition {
     pub placement: PlacementSpec,
     /// Sources of keys beside the watches.
     pub feeders: Vec<FeederDefinition>,
+    /// Kinds that the manifest names and does not declare. Other declarations must keep them.
+    pub required_kinds: Vec<Kind>,
 }
 
 impl Definition {
@@ -45,6 +47,7 @@ impl Definition {
             suspend: Suspend::No,
             placement: PlacementSpec::default(),
             feeders: Vec::new(),
+            required_kinds: Vec::new(),
         }
     }
 
@@ -55,9 +58,12 @@ impl Definition {
 
     /// Returns whether both definitions would run in the same way.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        let Self { name, component, grants, limits, config, overrides, suspend, placement, feeders } = self;
+        let Self { name, component, grants, limits, config, overrides, suspend, placement, feeders, required_kinds } =
+            self;
         *name == other.name
             && component.digest() == other.component.digest()
+            && component.describe() == other.component.describe()
+            && *required_kinds == other.required_kinds
             && *grants == other.grants
             && *limits == other.limits
             && *config == other.config

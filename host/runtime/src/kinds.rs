@@ -11,6 +11,7 @@ use homeostat_store::schema::{Schema, Schemas};
 use homeostat_store::{Kind, Revision};
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
+use tokio::sync::watch;
 
 use crate::{Error, Stores, host_kinds, manifest};
 
@@ -50,6 +51,8 @@ pub struct Kinds {
     stores: Option<Stores>,
     /// The kinds that servers of stores define, whether anybody here declares them or not. Locked after `by_type`.
     of_servers: RwLock<ServerKinds>,
+    /// Counts declared and removed kinds, for those who wait for one.
+    changes: watch::Sender<u64>,
 }
 
 /// The declarations of components for one kind.
@@ -222,7 +225,17 @@ impl Kinds {
         self.tell(&info, structures);
         by_type.insert(id, self.scaled(self.located(info)));
         drop(by_type);
+        self.notify();
         Ok(())
+    }
+
+    /// Returns a receiver that is notified after a kind was declared or removed.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    fn notify(&self) {
+        self.changes.send_modify(|count| *count = count.wrapping_add(1));
     }
 
     /// Publishes the schemas of a kind to the store, so that later writes are stored in its version.
@@ -354,6 +367,8 @@ impl Kinds {
         if let Some(kind) = kind.filter(|_| !is_defined) {
             by_type.remove(id);
             self.schemas.forget(&kind);
+            drop(by_type);
+            self.notify();
         }
         Review::Goes
     }
@@ -377,6 +392,8 @@ impl Kinds {
             None => self.schemas.forget(&definition.kind),
         }
         by_type.extend(other.map(|other| (id, self.scaled(self.located(other)))));
+        drop(by_type);
+        self.notify();
     }
 
     /// Returns whether a kind could be declared.

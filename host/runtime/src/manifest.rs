@@ -14,6 +14,7 @@ use crate::rollout::Plan;
 use crate::{Overrides, PlacementSpec, Suspend};
 
 mod feeders;
+mod kinds;
 mod limits;
 mod placement;
 mod rollout;
@@ -22,6 +23,7 @@ mod schema;
 pub use crate::host_kinds::{API_VERSION, GROUP, HIDDEN, HOST_KIND, KIND, PLURAL};
 pub use crate::quantity::{Bytes, Span, written};
 pub use feeders::{DelayWritten, FeederWritten, IntervalWritten, KeyWritten, KeysWritten, PriorityWritten};
+pub use kinds::{KindWritten, WatchWritten, WrittenKinds};
 pub use limits::{LIMIT_BOUNDS, LimitBounds, LimitsWritten};
 pub use placement::{PlacementWritten, ShardsWritten};
 pub use rollout::{DifferencesWritten, GateWritten, RolloutWritten, SelectorWritten, ShadowWritten, Strategy};
@@ -68,6 +70,12 @@ pub struct Metadata {
 pub struct Spec {
     /// The source of the code.
     pub component: ComponentSource,
+    /// The managed kind, in place of that of the component's `describe`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manages: Option<KindWritten>,
+    /// The watches of further kinds, in place of those of `describe`; at most 32.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watches: Option<Vec<WatchWritten>>,
     /// The configuration that the guest reads through `wasi:config`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub config: BTreeMap<String, String>,
@@ -172,6 +180,8 @@ pub struct ValidSpec {
     pub placement: PlacementSpec,
     /// Sources of keys beside the watches.
     pub feeders: Vec<FeederDefinition>,
+    /// The kinds in place of those of the component's `describe`.
+    pub kinds: WrittenKinds,
 }
 
 /// A value out of bounds, or one that can never have an effect.
@@ -208,6 +218,7 @@ impl Spec {
         let plan = rollout::check(self.rollout.as_ref(), &mut problems);
         let placement = placement::check(self.placement.as_ref(), &mut problems);
         let feeders = feeders::check(&self.feeders, &mut problems);
+        let kinds = kinds::check(self.manages.as_ref(), self.watches.as_ref(), &mut problems);
         if !problems.0.is_empty() {
             return Err(problems.0);
         }
@@ -231,6 +242,7 @@ impl Spec {
             plan,
             placement,
             feeders,
+            kinds,
         })
     }
 }

@@ -264,6 +264,7 @@ impl ControllerInstaller {
             SyncOutcome::Paused => {
                 self.screen.info(&format!("controller/{name} is paused: the running version keeps running"))
             }
+            SyncOutcome::Waiting(reason) => self.screen.warn(&format!("controller/{name} waits: {reason}")),
             // Each of these steps has an event, which is reported.
             SyncOutcome::RollingOut { .. } | SyncOutcome::Replaced | SyncOutcome::RolledBack(_) => {}
             // Another client has deleted it meanwhile.

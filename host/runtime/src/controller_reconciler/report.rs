@@ -84,6 +84,11 @@ fn conditions(facts: &StatusInputs<'_>) -> [Condition; 4] {
             ("Progressing", true, "Retrying", "the definition is retried".to_owned()),
             ("Degraded", true, "Refused", format!("the definition cannot run; {goes_on}")),
         ),
+        SyncOutcome::Waiting(reason) => (
+            ("Loaded", false, "Waiting", reason.clone()),
+            ("Progressing", false, "Waiting", "it starts when the missing part is there".to_owned()),
+            ("Degraded", false, "Waiting", String::new()),
+        ),
         SyncOutcome::Paused => (
             ("Loaded", facts.running.is_some(), "Paused", goes_on.to_owned()),
             ("Progressing", false, "Paused", "changes are ignored until it is resumed".to_owned()),

@@ -28,6 +28,8 @@ use crate::{ControllerStatus, Definition, Error, Host, Put, Suspend};
 pub(crate) enum SyncError {
     /// The definition was refused, with the reason.
     Refused(String),
+    /// Nothing may run until a prerequisite is there.
+    Waiting(String),
     /// The store failed.
     Store(homeostat_store::Error),
     /// The host is stopping.
@@ -55,7 +57,7 @@ impl AppliedState {
 
 /// One reconcile of one `Controller`.
 pub(crate) struct ControllerSync<'r> {
-    reconciler: &'r ControllerReconciler,
+    pub(super) reconciler: &'r ControllerReconciler,
     pub(crate) host: &'r Host,
     /// The resource, as last read or written.
     pub(crate) resource: Arc<Resource>,
@@ -91,7 +93,7 @@ impl ControllerReconciler {
 }
 
 impl ControllerSync<'_> {
-    fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         self.resource.key().name()
     }
 
@@ -188,10 +190,14 @@ impl ControllerSync<'_> {
         let (outcome, error) = match self.sync().await {
             Ok(outcome) => (outcome, None),
             Err(SyncError::Refused(reason)) => (SyncOutcome::Refused(reason.clone()), Some(reason)),
+            Err(SyncError::Waiting(reason)) => {
+                self.report_waiting(&reason);
+                (SyncOutcome::Waiting(reason), None)
+            }
             Err(SyncError::Store(error)) => return Err(chain(&error)),
             Err(SyncError::Stopping) => return Ok(Next::Done),
         };
-        if !matches!(outcome, SyncOutcome::Put(_)) && self.controller().is_none() {
+        if !matches!(outcome, SyncOutcome::Put(_) | SyncOutcome::Waiting(_)) && self.controller().is_none() {
             let has_run = self.install_fallback().await?;
             self.note_down(has_run, &outcome);
         } else {
@@ -213,6 +219,7 @@ impl ControllerSync<'_> {
 
     /// Installs the desired definition, unless it is installed or being rolled out.
     async fn sync(&mut self) -> Result<SyncOutcome, SyncError> {
+        self.check_prerequisites()?;
         let record = RolloutStatus::of(&self.resource);
         let mut cannot_resume = None;
         if let Some(record) = record.clone().filter(|record| record.phase != RolloutPhase::Complete)
@@ -221,7 +228,7 @@ impl ControllerSync<'_> {
             // A rollout that cannot be resumed is treated as if there had been none.
             match ActiveRollout::resume(self, record).await {
                 Err(SyncError::Store(error)) => return Err(SyncError::Store(error)),
-                Err(SyncError::Refused(reason)) => cannot_resume = Some(reason),
+                Err(SyncError::Refused(reason) | SyncError::Waiting(reason)) => cannot_resume = Some(reason),
                 Ok(()) | Err(SyncError::Stopping) => {}
             }
         }
@@ -303,10 +310,27 @@ impl ControllerSync<'_> {
             digest: _,
             old_revisions: _,
             plan: _,
+            kinds,
         } = checked;
+        let kinds = kinds.resolve(&self.host.kinds());
+        let kinds = kinds.map_err(|kind| SyncError::Refused(format!("no declaration of the kind {kind} exists")))?;
+        let component =
+            component.with_kinds(kinds.assigned).map_err(|refused| SyncError::Refused(list(&refused.reasons)))?;
+        let required_kinds = kinds.required;
         // The suspension belongs to the controller, not to a definition.
         let (name, suspend) = (self.name().to_owned(), Suspend::No);
-        let definition = Definition { name, component, grants, limits, config, overrides, suspend, placement, feeders };
+        let definition = Definition {
+            name,
+            component,
+            grants,
+            limits,
+            config,
+            overrides,
+            suspend,
+            placement,
+            feeders,
+            required_kinds,
+        };
         Ok(LoadedDefinition { definition, document })
     }
 

@@ -40,6 +40,8 @@ pub enum SyncOutcome {
     Paused,
     /// Refused, for this reason. The current version keeps running, and the definition is retried.
     Refused(String),
+    /// Waiting, for this reason: nothing runs until the missing kind is declared or the missing grant is there.
+    Waiting(String),
     /// Removed, with the amount of work that was left.
     Removed(RemovedCounts),
 }
@@ -120,6 +122,7 @@ impl SyncOutcome {
         match self {
             Self::RolledBack(reason) => Self::RolledBack(cut(&reason).to_owned()),
             Self::Refused(reason) => Self::Refused(cut(&reason).to_owned()),
+            Self::Waiting(reason) => Self::Waiting(cut(&reason).to_owned()),
             outcome => outcome,
         }
     }

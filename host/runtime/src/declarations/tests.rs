@@ -58,7 +58,7 @@ fn definition(group: &str, scope: &str, versions: &[&str]) -> Value {
 #[tokio::test]
 async fn a_kind_outlives_the_code_that_declared_it() {
     let store = memory_store();
-    context(store.clone()).declare("web", &managing(sites("v1"))).await.unwrap();
+    context(store.clone()).declare("web", &managing(sites("v1")), &[]).await.unwrap();
     create(&*store, site("v1", "one")).await;
 
     let context = context(store.clone());
@@ -75,16 +75,16 @@ async fn a_kind_outlives_the_code_that_declared_it() {
 async fn a_declaration_is_stored_once_and_again_when_it_changes() {
     let store = memory_store();
     let first = context(store.clone());
-    first.declare("web", &managing(sites("v1"))).await.unwrap();
+    first.declare("web", &managing(sites("v1")), &[]).await.unwrap();
     let revision = store.revision(&Scope::Everything).await.unwrap();
-    first.declare("web", &managing(sites("v1"))).await.unwrap();
-    first.declare("other", &managing(KindDeclaration { schema: None, ..sites("v1") })).await.unwrap();
+    first.declare("web", &managing(sites("v1")), &[]).await.unwrap();
+    first.declare("other", &managing(KindDeclaration { schema: None, ..sites("v1") }), &[]).await.unwrap();
     let again = context(store.clone());
     again.declare_stored().await.unwrap();
-    again.declare("web", &managing(sites("v1"))).await.unwrap();
+    again.declare("web", &managing(sites("v1")), &[]).await.unwrap();
     assert_eq!(store.revision(&Scope::Everything).await.unwrap(), revision, "nothing was written of what was known");
     let schema = Some(json!({ "type": "object", "properties": { "spec": { "type": "integer" } } }));
-    again.declare("web", &managing(KindDeclaration { schema: schema.clone(), ..sites("v1") })).await.unwrap();
+    again.declare("web", &managing(KindDeclaration { schema: schema.clone(), ..sites("v1") }), &[]).await.unwrap();
     let last = context(store.clone());
     last.declare_stored().await.unwrap();
     assert_eq!(last.kinds.of(&sites("v1").kind).unwrap().schema, schema);
@@ -94,7 +94,7 @@ async fn a_declaration_is_stored_once_and_again_when_it_changes() {
 async fn a_declaration_ends_when_no_controller_and_no_resource_has_its_kind() {
     let store = memory_store();
     let context = context(store.clone());
-    context.declare("web", &managing(sites("v1"))).await.unwrap();
+    context.declare("web", &managing(sites("v1")), &[]).await.unwrap();
     create(&*store, site("v1", "one")).await;
     assert!(!context.prune_declarations().await.unwrap(), "a controller has it");
     context.withdraw("web");
@@ -106,7 +106,7 @@ async fn a_declaration_ends_when_no_controller_and_no_resource_has_its_kind() {
     assert!(!context.prune_declarations().await.unwrap());
     assert_eq!((kept(&store).await.len(), context.kinds.of(&sites("v1").kind)), (0, None));
     // A declaration that comes back starts from nothing.
-    context.declare("web", &managing(sites("v2"))).await.unwrap();
+    context.declare("web", &managing(sites("v2")), &[]).await.unwrap();
     assert_eq!(kept(&store).await, ["site.example.com"]);
 }
 
@@ -114,7 +114,7 @@ async fn a_declaration_ends_when_no_controller_and_no_resource_has_its_kind() {
 async fn a_resource_created_while_its_kind_ends_keeps_the_kind() {
     let store = memory_store();
     let context = context(store.clone());
-    context.declare("web", &managing(sites("v1"))).await.unwrap();
+    context.declare("web", &managing(sites("v1")), &[]).await.unwrap();
     context.withdraw("web");
     assert!(context.prune_declarations().await.unwrap());
     create(&*store, site("v1", "one")).await;
@@ -125,7 +125,7 @@ async fn a_resource_created_while_its_kind_ends_keeps_the_kind() {
 #[tokio::test]
 async fn a_controller_that_is_not_loaded_keeps_every_declaration() {
     let store = memory_store();
-    context(store.clone()).declare("web", &managing(sites("v1"))).await.unwrap();
+    context(store.clone()).declare("web", &managing(sites("v1")), &[]).await.unwrap();
     create(&*store, controller("web")).await;
     let context = context(store.clone());
     context.declare_stored().await.unwrap();
@@ -139,16 +139,16 @@ async fn a_controller_that_is_not_loaded_keeps_every_declaration() {
 async fn an_unclaimed_kind_is_replaced_by_another_version_and_migrated() {
     let store = memory_store();
     let context = context(store.clone());
-    context.declare("web", &managing(sites("v1"))).await.unwrap();
+    context.declare("web", &managing(sites("v1")), &[]).await.unwrap();
     create(&*store, site("v1", "one")).await;
-    let refused = context.declare("new", &managing(sites("v2"))).await;
+    let refused = context.declare("new", &managing(sites("v2")), &[]).await;
     assert!(matches!(refused, Err(Error::KindDiffers { .. })), "a controller has the other version: {refused:?}");
     context.withdraw("web");
     context.prune_declarations().await.unwrap();
     let elsewhere = KindDeclaration { namespaced: false, ..sites("v2") };
-    let refused = context.declare("new", &managing(elsewhere)).await;
+    let refused = context.declare("new", &managing(elsewhere), &[]).await;
     assert!(matches!(refused, Err(Error::KindDiffers { .. })), "its resources would have other keys: {refused:?}");
-    context.declare("new", &managing(sites("v2"))).await.unwrap();
+    context.declare("new", &managing(sites("v2")), &[]).await.unwrap();
     assert!(context.kinds.stores(&sites("v2").kind));
     assert_eq!(store.get(&site_key()).await.unwrap().key().kind(), &sites("v2").kind);
 }
@@ -160,18 +160,18 @@ fn controller(name: &str) -> Value {
 #[tokio::test]
 async fn a_controller_in_another_version_replaces_its_own_declaration() {
     let store = memory_store();
-    context(store.clone()).declare("web", &managing(sites("v1"))).await.unwrap();
+    context(store.clone()).declare("web", &managing(sites("v1")), &[]).await.unwrap();
     create(&*store, site("v1", "one")).await;
     for name in ["web", "other"] {
         create(&*store, controller(name)).await;
     }
     let context = context(store.clone());
     context.declare_stored().await.unwrap();
-    let refused = context.declare("other", &managing(sites("v2"))).await;
+    let refused = context.declare("other", &managing(sites("v2")), &[]).await;
     assert!(matches!(refused, Err(Error::KindDiffers { .. })), "web is to be loaded yet: {refused:?}");
-    context.declare("web", &managing(sites("v2"))).await.unwrap();
+    context.declare("web", &managing(sites("v2")), &[]).await.unwrap();
     assert_eq!(store.get(&site_key()).await.unwrap().key().kind(), &sites("v2").kind);
-    let refused = context.declare("web", &managing(sites("v3"))).await;
+    let refused = context.declare("web", &managing(sites("v3")), &[]).await;
     assert!(matches!(refused, Err(Error::KindDiffers { .. })), "it runs: {refused:?}");
 }
 
@@ -183,7 +183,7 @@ async fn a_definition_that_is_changed_waits_for_no_controller_to_be_loaded() {
         .submit(Write::Create { document: definition("example.com", "Namespaced", &["v1", "v2"]) }.into())
         .await
         .unwrap();
-    first.declare("web", &managing(sites("v1"))).await.unwrap();
+    first.declare("web", &managing(sites("v1")), &[]).await.unwrap();
     create(&*store, site("v1", "one")).await;
     create(&*store, controller("web")).await;
     let context = context(store.clone());
@@ -191,7 +191,7 @@ async fn a_definition_that_is_changed_waits_for_no_controller_to_be_loaded() {
     let change = definition("example.com", "Namespaced", &["v2", "v1"]);
     let write = Write::Update { document: change, precondition: Precondition::default() };
     context.submit(write.into()).await.unwrap();
-    context.declare("web", &managing(sites("v2"))).await.unwrap();
+    context.declare("web", &managing(sites("v2")), &[]).await.unwrap();
     assert_eq!(store.get(&site_key()).await.unwrap().key().kind(), &sites("v2").kind);
 }
 
@@ -199,7 +199,7 @@ async fn a_definition_that_is_changed_waits_for_no_controller_to_be_loaded() {
 async fn a_definition_takes_over_a_kind_that_nobody_claims() {
     let store = memory_store();
     let first = context(store.clone());
-    first.declare("web", &managing(sites("v1"))).await.unwrap();
+    first.declare("web", &managing(sites("v1")), &[]).await.unwrap();
     create(&*store, site("v1", "one")).await;
     let document = definition("example.com", "Namespaced", &["v2", "v1"]);
     let write = || Write::Create { document: document.clone() }.into();
@@ -225,7 +225,7 @@ async fn a_built_in_kind_that_a_component_watches_never_ends() {
     let kind = Kind::new("", "v1", "Namespace");
     let plural = "namespaces".to_owned();
     let namespaces = KindDeclaration { kind: kind.clone(), plural, namespaced: false, keys_only: false, schema: None };
-    context.declare("web", &managing(namespaces)).await.unwrap();
+    context.declare("web", &managing(namespaces), &[]).await.unwrap();
     context.withdraw("web");
     for _ in 0..3 {
         context.prune_declarations().await.unwrap();
@@ -253,7 +253,7 @@ async fn a_definition_never_takes_over_a_kind_that_is_built_in() {
 async fn only_the_host_writes_declarations() {
     let store = memory_store();
     let context = context(store.clone());
-    context.declare("web", &managing(sites("v1"))).await.unwrap();
+    context.declare("web", &managing(sites("v1")), &[]).await.unwrap();
     let key = key(&sites("v1").kind);
     let (precondition, propagation) = (Precondition::default(), Propagation::Background);
     let deletion = Write::Delete { key: key.clone(), precondition, propagation };
@@ -289,7 +289,7 @@ async fn an_unreadable_declaration_is_reported_and_stays() {
 async fn a_definition_written_by_a_guest_is_checked_like_any_other() {
     let store = memory_store();
     let context = context(store.clone());
-    context.declare("web", &managing(sites("v1"))).await.unwrap();
+    context.declare("web", &managing(sites("v1")), &[]).await.unwrap();
     let checked =
         crate::known_kinds::ValidatingStore { store: store.clone(), kinds: Arc::<Kinds>::clone(&context.kinds) };
     for bad in [

@@ -97,6 +97,8 @@ fn spec() -> Value {
                     ],
                 ),
             ),
+            ("manages", kind("The managed kind, in place of that of the component")),
+            ("watches", list("The watches of further kinds, in place of those of the component; at most 32", watch())),
             ("config", map("The configuration that the guest reads through wasi:config")),
             ("grants", grants()),
             ("limits", limits()),
@@ -156,6 +158,37 @@ fn feeders() -> Value {
         ],
     );
     list("Sources of keys beside the watches, at most 32", feeder)
+}
+
+fn kind(words: &str) -> Value {
+    object(
+        words,
+        [
+            ("apiVersion", text("GROUP/VERSION, or VERSION of the core group")),
+            ("kind", text("The name of the kind")),
+            ("plural", text("The plural in lower case; with namespaced it declares the kind")),
+            ("namespaced", flag("Whether its resources live in namespaces")),
+        ],
+    )
+}
+
+fn watch() -> Value {
+    object(
+        "A watch of a further kind",
+        [
+            ("name", text("The name of the watch, 1 to 63 bytes")),
+            ("of", kind("The watched kind")),
+            (
+                "mapping",
+                json!({
+                    "description": "How a change becomes keys: owner, sameName, guest, {label: NAME} or {field: POINTER}",
+                    "x-kubernetes-preserve-unknown-fields": true,
+                }),
+            ),
+            ("changes", text("Which changes count: all, which is the default, or butStatus")),
+            ("role", text("tertiary, which the controller only reads and which is the default, or secondary")),
+        ],
+    )
 }
 
 fn rollout() -> Value {
@@ -331,6 +364,11 @@ mod tests {
     fn every_field_of_a_controller_is_explained_and_no_other_is() {
         let text = json!({
             "component": { "file": "a.wasm", "digest": "sha256:0", "oci": "a" }, "config": { "a": "b" },
+            "manages": { "apiVersion": "a/v1", "kind": "A", "plural": "as", "namespaced": true },
+            "watches": [{
+                "name": "b", "of": { "apiVersion": "a/v1", "kind": "B", "plural": "bs", "namespaced": true },
+                "mapping": "owner", "changes": "all", "role": "secondary",
+            }],
             "grants": {
                 "resources": [{ "kinds": ["*"], "verbs": ["*"], "namespaces": ["*"], "names": ["*"] }],
                 "http": [{
@@ -362,6 +400,8 @@ mod tests {
         // A new field must be added above, with an explanation in the schema.
         let Spec {
             component: _,
+            manages: _,
+            watches: _,
             config: _,
             grants: _,
             limits: _,

@@ -44,6 +44,7 @@ enum StepOutcome {
 /// share one queue.
 pub(crate) fn needs_rollout(running: &Definition, wanted: &Definition) -> bool {
     running.component.digest() != wanted.component.digest()
+        || running.component.describe() != wanted.component.describe()
         || !running.grants.has_lines_of(&wanted.grants)
         || running.limits != wanted.limits
         || running.config != wanted.config
