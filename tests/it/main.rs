@@ -27,6 +27,7 @@ mod grants;
 mod hostile;
 mod informer;
 mod journey;
+mod kinds;
 mod kube;
 mod kubectl;
 mod limits;

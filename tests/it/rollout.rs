@@ -25,10 +25,10 @@ mod kubectl;
 
 /// Components in memory, by digest.
 #[derive(Clone, Default)]
-struct MemoryCode(Arc<Mutex<BTreeMap<String, Vec<u8>>>>);
+pub(crate) struct MemoryCode(Arc<Mutex<BTreeMap<String, Vec<u8>>>>);
 
 impl MemoryCode {
-    fn insert(&self, bytes: Vec<u8>) -> String {
+    pub(crate) fn insert(&self, bytes: Vec<u8>) -> String {
         let digest = Digest::of(&bytes).to_string();
         self.0.lock().unwrap().insert(digest.clone(), bytes);
         digest
@@ -56,7 +56,7 @@ fn grants() -> Value {
     json!({ "resources": [{ "kinds": ["*"], "verbs": ["*"], "namespaces": ["*"] }] })
 }
 
-fn controller(name: &str, digest: &str) -> Value {
+pub(crate) fn controller(name: &str, digest: &str) -> Value {
     json!({
         "apiVersion": "homeostat.dev/v1alpha1", "kind": "Controller", "metadata": { "name": name },
         "spec": { "component": { "digest": digest }, "grants": grants() },
@@ -64,7 +64,7 @@ fn controller(name: &str, digest: &str) -> Value {
 }
 
 /// Starts a host that runs the controllers of its store, with code from memory.
-async fn host_with_code() -> (TestHost, MemoryCode) {
+pub(crate) async fn host_with_code() -> (TestHost, MemoryCode) {
     let (test, code) = (TestHost::start().await, MemoryCode::default());
     test.host.run_controllers(Arc::new(code.clone())).await.unwrap();
     (test, code)

@@ -112,8 +112,8 @@ impl Context {
         let _ = self.declarations.queue.add(Prune, Priority::NORMAL);
     }
 
-    /// Declares the kinds of a component, except those that other declarations must keep. The store has them when this returns, so the kinds outlive the
-    /// component.
+    /// Declares the kinds of a component, except those that other declarations must keep. The store has them when
+    /// this returns, so the kinds outlive the component.
     ///
     /// # Errors
     /// [`Error::KindDiffers`], [`Error::BadDocument`]; [`Error::Store`].
