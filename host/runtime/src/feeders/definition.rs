@@ -60,6 +60,8 @@ pub struct ListedKey {
 pub struct FeederDelay {
     /// How long after the add a key becomes due.
     pub after: Duration,
+    /// Whether no event makes the key due earlier.
+    pub hold: bool,
 }
 
 impl FeederDefinition {

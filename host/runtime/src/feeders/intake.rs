@@ -114,6 +114,15 @@ impl Intake {
         self.put(key, priority, |queue, key, priority| queue.add_after(key, delay, priority))
     }
 
+    /// Adds one key that becomes due after `delay`, and not earlier: no event shortens the delay. Otherwise as
+    /// [`Intake::add`].
+    ///
+    /// # Errors
+    /// As [`Intake::add`].
+    pub fn add_held(&self, key: Key, delay: Duration, priority: Priority) -> Result<(), IntakeError> {
+        self.put(key, priority, |queue, key, priority| queue.add_held(key, delay, priority))
+    }
+
     /// Requeues a key without an event: a waiting or parked key stays as it is. Otherwise as [`Intake::add`].
     ///
     /// # Errors

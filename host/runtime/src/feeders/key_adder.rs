@@ -53,7 +53,8 @@ impl KeyAdder {
         let priority = self.definition.priority;
         let added = match self.definition.delay {
             None => intake.add(key.clone(), priority),
-            Some(FeederDelay { after }) => intake.add_after(key.clone(), after, priority),
+            Some(FeederDelay { after, hold: false }) => intake.add_after(key.clone(), after, priority),
+            Some(FeederDelay { after, hold: true }) => intake.add_held(key.clone(), after, priority),
         };
         if added == Err(IntakeError::OtherKind)
             && let Some(refusal) = intake.refusal(key)

@@ -68,6 +68,9 @@ pub struct KeyWritten {
 pub struct DelayWritten {
     /// How long after the add a key becomes due, as `5m`.
     pub after: Span,
+    /// Whether no event makes the key due earlier; absent: `false`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hold: bool,
 }
 
 /// A band of the queue as written.
@@ -186,10 +189,10 @@ fn check_one(written: &FeederWritten, problems: &mut FeederProblems<'_>) -> Opti
     }
     let source = sources.into_iter().flatten().next()?;
     let keys = check_keys(keys.as_ref(), problems);
-    if let Some(DelayWritten { after }) = delay {
+    if let Some(DelayWritten { after, hold: _ }) = delay {
         problems.span(".delay.after", *after, Duration::from_millis(1)..=Outcome::DELAY_MAX);
     }
-    let delay = delay.as_ref().map(|DelayWritten { after }| FeederDelay { after: after.0 });
+    let delay = delay.as_ref().map(|DelayWritten { after, hold }| FeederDelay { after: after.0, hold: *hold });
     let priority = priority.map_or(Priority::NORMAL, Priority::from);
     Some(FeederDefinition { name: name.as_str().into(), source, keys: keys?, delay, priority })
 }

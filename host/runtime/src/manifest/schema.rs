@@ -151,7 +151,10 @@ fn feeders() -> Value {
                 "delay",
                 object(
                     "When an added key becomes due; absent: at once",
-                    [("after", span("How long after the add, from 1ms to 365d"))],
+                    [
+                        ("after", span("How long after the add, from 1ms to 365d")),
+                        ("hold", flag("Whether no event makes the key due earlier; absent: false")),
+                    ],
                 ),
             ),
             ("priority", text("The band of an added key: lowest, low, normal, high or highest; absent: normal")),
@@ -392,7 +395,7 @@ mod tests {
             },
             "placement": "singleton",
             "feeders": [{
-                "name": "a", "interval": { "every": "1m" }, "keys": "all", "delay": { "after": "1m" },
+                "name": "a", "interval": { "every": "1m" }, "keys": "all", "delay": { "after": "1m", "hold": true },
                 "priority": "low",
             }],
         });

@@ -25,7 +25,7 @@ fn feeder(store: Arc<dyn homeostat_store::Store>, keys: FeederKeys, delay: Optio
         name: "tick".into(),
         source: FeederSource::Interval(interval),
         keys,
-        delay: delay.map(|after| FeederDelay { after }),
+        delay: delay.map(|after| FeederDelay { after, hold: false }),
         priority: Priority::HIGH,
     };
     let clock = WallClock::beginning(time("2026-11-24T12:00:00Z"));
@@ -85,6 +85,21 @@ async fn a_delayed_key_becomes_due_after_the_delay_in_its_band() {
     let wait = Duration::try_from(start.duration_until(moment)).unwrap();
     assert_eq!(began.elapsed().as_secs(), (wait + Duration::from_secs(10)).as_secs());
     task.abort();
+}
+
+/// T5: a floor stands against later events, a plain delay does not.
+#[tokio::test(start_paused = true)]
+async fn an_event_shortens_the_delay_of_a_feeder_unless_it_holds() {
+    for hold in [false, true] {
+        let (queue, intake) = intake(&SyncBarrier::new());
+        let mut feeder = feeder(memory_store(), listed(&["a"]), None);
+        feeder.adder.definition.delay = Some(FeederDelay { after: Duration::from_secs(10), hold });
+        feeder.adder.try_add(&intake, &key("a")).unwrap();
+        let began = Instant::now();
+        intake.add(key("a"), Priority::NORMAL).unwrap();
+        drop(homeostat_testing::soon(queue.claim()).await.unwrap());
+        assert_eq!(began.elapsed().as_secs(), if hold { 10 } else { 0 });
+    }
 }
 
 /// W13: the store is away when the moment comes, and nothing is left out.
