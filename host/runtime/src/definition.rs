@@ -6,7 +6,7 @@ use std::time::Duration;
 use homeostat_component::{BackoffSpec, Component, Disclosure, DuringDelay, Grants, Limits};
 use homeostat_store::{Key, Kind};
 
-use crate::feeders::FeederDefinition;
+use crate::feeder_definition::FeederDefinition;
 use crate::{PlacementSpec, Suspend};
 
 /// One controller: its code, its grants and limits, and its settings.

@@ -13,10 +13,11 @@ use tokio_util::task::TaskTracker;
 
 use crate::clock::WallClock;
 use crate::context::Context;
+use crate::feeder_definition::{FeederDefinition, FeederSource};
+use crate::feeder_tally::{FeederStatus, FeederTally};
 use crate::feeders::{
-    Feeder, FeederDefinition, FeederId, FeederSource, FeederStatus, FeederTally, FollowFeeder, GuestMap, Intake,
-    IntervalFeeder, KeyAdder, KeyMapper, PollFeeder, ResyncFeeder, SlotGuest, SuspendFilter, SyncBarrier, WatchFeeder,
-    supervise,
+    Feeder, FeederId, FollowFeeder, GuestMap, Intake, IntervalFeeder, KeyAdder, KeyMapper, PollFeeder, ResyncFeeder,
+    SlotGuest, SuspendFilter, SyncBarrier, WatchFeeder, supervise,
 };
 use crate::follows::Follows;
 use crate::mapping::ManagedKind;

@@ -1,7 +1,8 @@
 //! Feeders: the sources of keys for a queue.
 //!
 //! A feeder implements one small trait. The runtime has feeders for watches, polls and resyncs, and
-//! those that a manifest declares ([`FeederDefinition`]); embedders can add their own in Rust. A failed feeder is restarted with backoff and does not affect other feeders.
+//! those that a manifest declares ([`FeederDefinition`](crate::feeder_definition::FeederDefinition)); embedders can add
+//! their own in Rust. A failed feeder is restarted with backoff and does not affect other feeders.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -17,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
 
-mod definition;
 mod follow;
 mod guest_map;
 mod intake;
@@ -26,26 +26,19 @@ mod key_adder;
 mod poll;
 mod resync;
 mod room;
-mod tally;
 mod undelivered;
 mod watch;
 
-pub use definition::{
-    FEEDERS_MAX, FeederDefinition, FeederDelay, FeederKeys, FeederSource, LISTED_KEYS_MAX, ListedKey,
-};
 pub(crate) use follow::FollowFeeder;
 pub(crate) use guest_map::{GuestMap, MAPPED_KEYS_MAX, SlotGuest, WAITING_BYTES_MAX};
 use intake::add_answered;
 pub(crate) use intake::{DELETIONS_BAND, DeletionState, FeederId, SuspendFilter, SyncBarrier};
 pub use intake::{Intake, IntakeError};
-pub use interval::Interval;
 pub(crate) use interval::IntervalFeeder;
 pub(crate) use key_adder::KeyAdder;
 pub(crate) use poll::PollFeeder;
 pub(crate) use resync::ResyncFeeder;
 pub(crate) use room::{Capacity, RoomWait};
-pub use tally::FeederStatus;
-pub(crate) use tally::FeederTally;
 pub(crate) use undelivered::UNDELIVERED_KEYS_MAX;
 pub(crate) use watch::{KeyMapper, WatchFeeder};
 

@@ -29,7 +29,9 @@ mod error;
 pub mod events;
 mod failures;
 mod far_garbage;
+pub mod feeder_definition;
 mod feeder_set;
+mod feeder_tally;
 pub mod feeders;
 pub mod fields;
 mod fleet;
@@ -70,7 +72,8 @@ pub use costs::{ControllerCosts, EffectSums, KeyUsage, Observer, RecentUsage, Re
 pub use definition::{Definition, Overrides};
 pub use error::Error;
 pub use events::EventLog;
-pub use feeders::{Feeder, FeederError, FeederStatus, Intake, IntakeError};
+pub use feeder_tally::FeederStatus;
+pub use feeders::{Feeder, FeederError, Intake, IntakeError};
 pub use fleet::{
     FleetOptions, HostDescription, HostStatus, LEASE_LENGTH_MAX, LeaseClock, LeaseStatus, OtherHost, PlacementSpec,
     TimeOfDay, is_host_name,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use homeostat_component::{Amount, BackoffSpec, Digest, DuringDelay, Grants, HeaderSource, Limits, Outcome};
 use serde::{Deserialize, Serialize};
 
-use crate::feeders::FeederDefinition;
+use crate::feeder_definition::FeederDefinition;
 use crate::rollout::Plan;
 use crate::{Overrides, PlacementSpec, Suspend};
 

@@ -4,7 +4,7 @@ use homeostat_store::{Key, Kind};
 use serde::Serialize;
 
 use crate::LeaseStatus;
-use crate::feeders::FeederStatus;
+use crate::feeder_tally::FeederStatus;
 
 /// The phase of a controller's life.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]

@@ -14,8 +14,9 @@ use tokio::sync::watch;
 
 use jiff::Timestamp;
 
-use super::{Capacity, FeederError, FeederTally, RoomWait};
+use super::{Capacity, FeederError, RoomWait};
 use crate::context::Context;
+use crate::feeder_tally::FeederTally;
 use crate::mapping::ManagedKind;
 use crate::slot::Audience;
 

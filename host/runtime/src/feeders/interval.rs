@@ -6,34 +6,14 @@
 //! left out.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use async_trait::async_trait;
-use jiff::Timestamp;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::key_adder::KeyAdder;
 use super::{Feeder, FeederError, Intake};
 use crate::clock::WallClock;
-
-/// The period of an `interval` feeder.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Interval {
-    /// The period, 1 s to 366 days.
-    pub every: Duration,
-}
-
-impl Interval {
-    /// Returns the first moment after `now`. `seed` shifts the grid within the period.
-    pub fn next_after(self, now: Timestamp, seed: u64) -> Timestamp {
-        let every = i64::try_from(self.every.as_millis()).unwrap_or(i64::MAX).max(1);
-        let shift = i64::try_from(seed % every.unsigned_abs()).unwrap_or_default();
-        let now = now.as_millisecond();
-        let passed = (now - shift).rem_euclid(every);
-        // A sum beyond the last representable time is centuries away.
-        Timestamp::from_millisecond(now.saturating_add(every - passed)).unwrap_or(Timestamp::MAX)
-    }
-}
+use crate::feeder_definition::Interval;
 
 pub(crate) struct IntervalFeeder {
     /// For events and logs.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use homeostat_component::Severity;
 use homeostat_store::{Key, Store};
 
-use super::definition::{FeederDefinition, FeederDelay, FeederKeys, ListedKey};
 use super::{FeederError, Intake, IntakeError};
+use crate::feeder_definition::{FeederDefinition, FeederDelay, FeederKeys, ListedKey};
 use crate::listing::for_each_listed;
 
 /// Adds the keys of one declared feeder.

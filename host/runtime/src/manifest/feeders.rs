@@ -10,7 +10,7 @@ use serde::de::{Error, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{OutOfBounds, Problems, Span};
-use crate::feeders::{
+use crate::feeder_definition::{
     FEEDERS_MAX, FeederDefinition, FeederDelay, FeederKeys, FeederSource, Interval, LISTED_KEYS_MAX, ListedKey,
 };
 

@@ -1,12 +1,16 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use homeostat_fixtures::{Fault, FaultyStore, On, memory_store};
 use homeostat_workqueue::Priority;
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::*;
+use crate::feeder_definition::{FeederDefinition, FeederDelay, FeederKeys, FeederSource, ListedKey};
+use crate::feeder_tally::FeederTally;
+use crate::feeders::SyncBarrier;
 use crate::feeders::tests::{apply, intake, intake_of, key, next};
-use crate::feeders::{FeederDefinition, FeederDelay, FeederKeys, FeederSource, FeederTally, ListedKey, SyncBarrier};
 
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -54,43 +54,43 @@ pub struct FeederStatus {
 
 impl FeederTally {
     /// Counts an added key.
-    pub(super) fn added(&self) {
+    pub(crate) fn added(&self) {
         self.keys.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a key that the full queue refused.
-    pub(super) fn full(&self) {
+    pub(crate) fn full(&self) {
         self.full.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a key that was dropped.
-    pub(super) fn rejected(&self) {
+    pub(crate) fn rejected(&self) {
         self.rejected.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a failure.
-    pub(super) fn failed(&self, error: &str) {
+    pub(crate) fn failed(&self, error: &str) {
         self.failures.fetch_add(1, Ordering::Relaxed);
         self.trouble(error);
     }
 
     /// Records an error that is no failure of the feeder.
-    pub(super) fn trouble(&self, error: &str) {
+    pub(crate) fn trouble(&self, error: &str) {
         self.times.lock().error = Some(error.to_owned());
     }
 
     /// Records that the feeder has recovered.
-    pub(super) fn healthy(&self) {
+    pub(crate) fn healthy(&self) {
         self.times.lock().error = None;
     }
 
     /// Records that the feeder adds keys from now on.
-    pub(super) fn ran(&self, now: Timestamp) {
+    pub(crate) fn ran(&self, now: Timestamp) {
         self.times.lock().last = Some(now);
     }
 
     /// Records when the feeder adds keys next.
-    pub(super) fn scheduled(&self, next: Timestamp) {
+    pub(crate) fn scheduled(&self, next: Timestamp) {
         self.times.lock().next = Some(next);
     }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use homeostat_component::KindDeclaration;
 use homeostat_store::{Key, check_key};
 use homeostat_workqueue::Priority;
+use jiff::Timestamp;
 
-use super::interval::Interval;
 use crate::Error;
 
 /// Maximum number of feeders that a manifest may declare for one controller.
@@ -35,6 +35,25 @@ pub struct FeederDefinition {
 pub enum FeederSource {
     /// The passing of a fixed period.
     Interval(Interval),
+}
+
+/// The period of an `interval` feeder.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Interval {
+    /// The period, 1 s to 366 days.
+    pub every: Duration,
+}
+
+impl Interval {
+    /// Returns the first moment after `now`. `seed` shifts the grid within the period.
+    pub fn next_after(self, now: Timestamp, seed: u64) -> Timestamp {
+        let every = i64::try_from(self.every.as_millis()).unwrap_or(i64::MAX).max(1);
+        let shift = i64::try_from(seed % every.unsigned_abs()).unwrap_or_default();
+        let now = now.as_millisecond();
+        let passed = (now - shift).rem_euclid(every);
+        // A sum beyond the last representable time is centuries away.
+        Timestamp::from_millisecond(now.saturating_add(every - passed)).unwrap_or(Timestamp::MAX)
+    }
 }
 
 /// The keys that a feeder adds.
