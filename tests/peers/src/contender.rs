@@ -16,7 +16,7 @@ use crate::{bare, bare_nats, cores, ours};
 /// No system of that name does such a work, or it failed.
 pub(crate) async fn run(contender: &Contender, guests: &Path) -> Result<()> {
     if (contender.suite, contender.work.as_str()) == (Suite::Stores, STATUS_FAR) {
-        return ours::stores::control(contender, guests).await;
+        return Box::pin(ours::stores::control(contender, guests)).await;
     }
     if let (Suite::Fleet, Some(guest)) = (contender.suite, contender.work.strip_prefix(ours::fleet::HOST)) {
         return ours::fleet_host::run(guest, contender, guests).await;

@@ -49,7 +49,7 @@ pub(crate) async fn control(contender: &Contender, guests: &Path) -> Result<()> 
     compile_guest_apart("status", guests).await?;
     let measured = BenchHost::over(Options::with_stores(engine()?, stores)).await?;
     let definition = measured.definition("measured", "status", guests, contender.size.workers).await?;
-    commands::obey(async { Ok(measured.host.put(definition).await.map(drop)?) }).await?;
+    commands::obey(async { Ok(Box::pin(measured.host.put(definition)).await.map(drop)?) }).await?;
     // The next round would wait until the lease runs out.
     measured.host.shutdown(END_MAX).await;
     Ok(())
