@@ -27,7 +27,7 @@
 //! #         Ok(Outcome::settled())
 //! #     }
 //! # }
-//! let mut world = World::of::<Greeter>();
+//! let mut world = World::<Greeter>::of();
 //! world.put(&Resource::new("default", "a", Greeting { name: "World".into() }));
 //! world.settle();
 //! let greeting = world.get::<Greeting>(&Greeting::key("default", "a")).expect("it is there");
