@@ -20,7 +20,7 @@ pub const LISTED_KEYS_MAX: usize = 1000;
 pub struct FeederDefinition {
     /// A DNS label, unique within the controller.
     pub name: Arc<str>,
-    /// What causes the feeder to add keys.
+    /// The cause of its adds.
     pub source: FeederSource,
     /// The keys that the feeder adds.
     pub keys: FeederKeys,
@@ -30,7 +30,7 @@ pub struct FeederDefinition {
     pub priority: Priority,
 }
 
-/// What causes a feeder to add keys.
+/// The cause of the adds of a feeder.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FeederSource {
     /// The passing of a fixed period.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::Serialize;
 
-/// What one declared feeder has done since it was declared. A restart after a failure keeps it.
+/// The counts and times of one feeder since it was declared. A restart after a failure keeps it.
 #[derive(Default)]
 pub(crate) struct FeederTally {
     keys: AtomicU64,

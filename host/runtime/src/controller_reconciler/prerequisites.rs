@@ -1,4 +1,4 @@
-//! What a controller waits for before it runs: the kinds that its manifest names without declaring them.
+//! The prerequisites of a controller: the kinds that its manifest names without declaring them.
 //!
 //! A controller whose prerequisite is missing ends, also if it ran before, and waits. It starts when the prerequisite
 //! is there.

@@ -14,7 +14,7 @@ use crate::feeder_definition::{
     FEEDERS_MAX, FeederDefinition, FeederDelay, FeederKeys, FeederSource, Interval, LISTED_KEYS_MAX, ListedKey,
 };
 
-/// One feeder as written: a name, one source, and what it adds.
+/// One feeder as written: a name, one source, and its keys.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FeederWritten {
