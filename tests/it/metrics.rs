@@ -31,7 +31,11 @@ struct Host {
 impl Host {
     /// Starts a host with the guest `scripted` and a deadline of a second.
     fn start() -> Self {
-        Self::with("scripted", "guest-scripted", "limits: {deadline: 1s}, backoff: {base: 5ms, max: 50ms}")
+        Self::with(
+            "scripted",
+            "guest-scripted",
+            "limits: {deadline: 1s}, backoff: {base: 5ms, max: 50ms}, feeders: [{name: yearly, interval: {every: 365d}, keys: all}]",
+        )
     }
 
     fn with(name: &str, package: &str, more: &str) -> Self {
@@ -190,6 +194,11 @@ fn series_start_at_zero_with_their_controller_and_end_with_it() {
         ("homeostat_limit_hits_total", &["controller", "limit"]),
         ("homeostat_swaps_total", &["controller", "result"]),
         ("homeostat_rollouts_total", &["controller", "result"]),
+        ("homeostat_feeder_keys_total", &["controller", "feeder", "source"]),
+        ("homeostat_feeder_refused_keys_total", &["controller", "feeder", "reason", "source"]),
+        ("homeostat_feeder_failures_total", &["controller", "feeder", "source"]),
+        ("homeostat_feeder_missed_runs_total", &["controller", "feeder", "source"]),
+        ("homeostat_feeder_last_run_timestamp_seconds", &["controller", "feeder", "source"]),
     ] {
         assert_eq!(begun.get(name, &[("controller", "scripted")]), 0.0, "{name}");
         assert_eq!(begun.labels(name), labels.iter().copied().collect(), "{name}");

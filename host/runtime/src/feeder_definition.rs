@@ -9,6 +9,7 @@ use homeostat_workqueue::Priority;
 use jiff::Timestamp;
 
 use crate::Error;
+use crate::cron::{MissedRuns, Schedule};
 
 /// Maximum number of feeders that a manifest may declare for one controller.
 pub const FEEDERS_MAX: usize = 32;
@@ -35,6 +36,8 @@ pub struct FeederDefinition {
 pub enum FeederSource {
     /// The passing of a fixed period.
     Interval(Interval),
+    /// The moments of a schedule.
+    Cron(Box<Cron>),
 }
 
 /// The period of an `interval` feeder.
@@ -54,6 +57,15 @@ impl Interval {
         // A sum beyond the last representable time is centuries away.
         Timestamp::from_millisecond(now.saturating_add(every - passed)).unwrap_or(Timestamp::MAX)
     }
+}
+
+/// The schedule of a `cron` feeder.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Cron {
+    /// When it runs.
+    pub schedule: Schedule,
+    /// What happens to a run that was missed.
+    pub missed: MissedRuns,
 }
 
 /// The keys that a feeder adds.
@@ -88,6 +100,7 @@ impl FeederDefinition {
     pub fn source_name(&self) -> &'static str {
         match self.source {
             FeederSource::Interval(_) => "interval",
+            FeederSource::Cron(_) => "cron",
         }
     }
 

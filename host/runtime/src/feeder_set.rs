@@ -16,8 +16,8 @@ use crate::context::Context;
 use crate::feeder_definition::{FeederDefinition, FeederSource};
 use crate::feeder_tally::{FeederStatus, FeederTally};
 use crate::feeders::{
-    Feeder, FeederId, FollowFeeder, GuestMap, Intake, IntervalFeeder, KeyAdder, KeyMapper, PollFeeder, ResyncFeeder,
-    SlotGuest, SuspendFilter, SyncBarrier, WatchFeeder, supervise,
+    CronFeeder, Feeder, FeederId, FollowFeeder, GuestMap, Intake, IntervalFeeder, KeyAdder, KeyMapper, PollFeeder,
+    ResyncFeeder, RunRecord, SlotGuest, SuspendFilter, SyncBarrier, WatchFeeder, supervise,
 };
 use crate::follows::Follows;
 use crate::mapping::ManagedKind;
@@ -330,10 +330,15 @@ impl FeederSet {
             FeederSpec::Poll(every) => Arc::new(PollFeeder { controller, slot, owner: whose, context, every }),
             FeederSpec::Declared(definition) => {
                 let (source, clock) = (definition.source.clone(), WallClock::system());
-                let adder = KeyAdder { store, definition: *definition };
+                let adder = KeyAdder { store: store.clone(), definition: *definition };
                 match source {
                     FeederSource::Interval(interval) => {
                         Arc::new(IntervalFeeder::new(&controller, interval, adder, clock))
+                    }
+                    FeederSource::Cron(cron) => {
+                        let feeder = adder.definition.name.clone();
+                        let record = RunRecord::new(store, controller, feeder, cron.schedule.as_str());
+                        Arc::new(CronFeeder::new(*cron, adder, record, clock))
                     }
                 }
             }

@@ -13,6 +13,7 @@ pub(crate) struct FeederTally {
     full: AtomicU64,
     rejected: AtomicU64,
     failures: AtomicU64,
+    missed: AtomicU64,
     times: Mutex<Times>,
 }
 
@@ -41,6 +42,8 @@ pub struct FeederStatus {
     pub rejected: u64,
     /// How often it has failed.
     pub failures: u64,
+    /// Runs of a schedule that it missed. At most 100 are counted for one interruption.
+    pub missed: u64,
     /// When it last began to add keys, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_run: Option<String>,
@@ -72,6 +75,11 @@ impl FeederTally {
     pub(crate) fn failed(&self, error: &str) {
         self.failures.fetch_add(1, Ordering::Relaxed);
         self.trouble(error);
+    }
+
+    /// Counts missed runs.
+    pub(crate) fn missed(&self, runs: u64) {
+        self.missed.fetch_add(runs, Ordering::Relaxed);
     }
 
     /// Records an error that is no failure of the feeder.
@@ -112,6 +120,7 @@ impl FeederTally {
             full: count(&self.full),
             rejected: count(&self.rejected),
             failures: count(&self.failures),
+            missed: count(&self.missed),
             last_run: last.map(shown),
             next_run: next.filter(|_| runs).map(shown),
             error,

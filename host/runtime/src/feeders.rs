@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
 
+mod cron;
 mod follow;
 mod guest_map;
 mod intake;
@@ -26,9 +27,11 @@ mod key_adder;
 mod poll;
 mod resync;
 mod room;
+mod run_record;
 mod undelivered;
 mod watch;
 
+pub(crate) use cron::CronFeeder;
 pub(crate) use follow::FollowFeeder;
 pub(crate) use guest_map::{GuestMap, MAPPED_KEYS_MAX, SlotGuest, WAITING_BYTES_MAX};
 use intake::add_answered;
@@ -39,6 +42,7 @@ pub(crate) use key_adder::KeyAdder;
 pub(crate) use poll::PollFeeder;
 pub(crate) use resync::ResyncFeeder;
 pub(crate) use room::{Capacity, RoomWait};
+pub(crate) use run_record::{RunRecord, SCHEDULES, retained as retained_run_records};
 pub(crate) use undelivered::UNDELIVERED_KEYS_MAX;
 pub(crate) use watch::{KeyMapper, WatchFeeder};
 

@@ -21,6 +21,7 @@ mod context;
 mod controller;
 pub mod controller_reconciler;
 mod costs;
+pub mod cron;
 mod declarations;
 mod definition;
 mod definitions;

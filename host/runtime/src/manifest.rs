@@ -22,7 +22,9 @@ mod schema;
 
 pub use crate::host_kinds::{API_VERSION, GROUP, HIDDEN, HOST_KIND, KIND, PLURAL};
 pub use crate::quantity::{Bytes, Span, written};
-pub use feeders::{DelayWritten, FeederWritten, IntervalWritten, KeyWritten, KeysWritten, PriorityWritten};
+pub use feeders::{
+    CronWritten, DelayWritten, FeederWritten, IntervalWritten, KeyWritten, KeysWritten, MissedWritten, PriorityWritten,
+};
 pub use kinds::{KindWritten, WatchWritten, WrittenKinds};
 pub use limits::{LIMIT_BOUNDS, LimitBounds, LimitsWritten};
 pub use placement::{PlacementWritten, ShardsWritten};

@@ -4,7 +4,9 @@ use std::sync::atomic::Ordering;
 
 use homeostat_component::{Capability, CompilationCounts, EffectClass, LimitName};
 use homeostat_runtime::settle::Label;
-use homeostat_runtime::{ControllerState, Counters, HostCapacity, Priority, RolloutResult, ShadowOutcome};
+use homeostat_runtime::{
+    ControllerState, Counters, FeederStatus, HostCapacity, Priority, RolloutResult, ShadowOutcome,
+};
 use homeostat_store::StoreStatus;
 
 use super::reconcile_stats::{RESULTS, ReconcileStats};
@@ -57,7 +59,7 @@ const fn histogram(name: &'static str, help: &'static str, samples: fn(&Scrape, 
 }
 
 /// All metrics, in the order in which they are written.
-pub(super) const FAMILIES: [Family; 51] = [
+pub(super) const FAMILIES: [Family; 56] = [
     gauge("workqueue_depth", "Keys that are ready and wait for a worker, by priority band.", |scrape, text| {
         for one in &scrape.controllers {
             for band in Priority::ALL {
@@ -146,6 +148,34 @@ pub(super) const FAMILIES: [Family; 51] = [
     counter("homeostat_refused_keys", "Adds of keys that were refused at the limit keys.", |scrape, text| {
         controllers(scrape, text, |one| one.measures.counters.refused)
     }),
+    counter("homeostat_feeder_keys", "Keys that a feeder of a manifest added.", |scrape, text| {
+        feeders(scrape, text, |feeder| feeder.keys);
+    }),
+    counter(
+        "homeostat_feeder_refused_keys",
+        "Keys of a feeder of a manifest that a full queue refused, or that were rejected because no grant or no resource fits.",
+        |scrape, text| {
+            each_feeder(scrape, |labels, feeder| {
+                for (reason, count) in [("full", feeder.full), ("rejected", feeder.rejected)] {
+                    text.sample(&[&labels[..], &[("reason", reason)]].concat(), count);
+                }
+            });
+        },
+    ),
+    counter("homeostat_feeder_failures", "Failures of a feeder of a manifest.", |scrape, text| {
+        feeders(scrape, text, |feeder| feeder.failures);
+    }),
+    counter("homeostat_feeder_missed_runs", "Runs of a schedule that its feeder missed.", |scrape, text| {
+        feeders(scrape, text, |feeder| feeder.missed);
+    }),
+    gauge(
+        "homeostat_feeder_last_run_timestamp_seconds",
+        "When a feeder of a manifest last began to add keys, as Unix time; 0 before its first run.",
+        |scrape, text| {
+            let unix = |time: &String| time.parse::<jiff::Timestamp>().map_or(0, jiff::Timestamp::as_second);
+            feeders(scrape, text, |feeder| feeder.last_run.as_ref().map_or(0, unix));
+        },
+    ),
     gauge("homeostat_error_bytes", "Bytes of the errors that are kept for keys.", |scrape, text| {
         controllers(scrape, text, |one| one.measures.keys.error_bytes);
     }),
@@ -379,6 +409,19 @@ fn stores(scrape: &Scrape, text: &mut TextEncoder, number: fn(&StoreStatus) -> O
         let name = (!store.name.is_empty()).then_some(("store", &*store.name));
         if let Some(number) = number(store) {
             text.sample(name.as_slice(), number);
+        }
+    }
+}
+
+/// Writes one sample for each feeder that a manifest declares.
+fn feeders<N: std::fmt::Display>(scrape: &Scrape, text: &mut TextEncoder, value: impl Fn(&FeederStatus) -> N) {
+    each_feeder(scrape, |labels, feeder| text.sample(&labels, value(feeder)));
+}
+
+fn each_feeder(scrape: &Scrape, mut each: impl FnMut([(&str, &str); 3], &FeederStatus)) {
+    for one in &scrape.controllers {
+        for feeder in &one.measures.status.feeders {
+            each([one.name("controller"), ("feeder", &feeder.name), ("source", feeder.source)], feeder);
         }
     }
 }

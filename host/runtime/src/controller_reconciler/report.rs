@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::sync_results::SyncOutcome;
 use crate::conditions::{Condition, dated, known};
+use crate::feeders::{SCHEDULES, retained_run_records};
 use crate::rollout::{RolloutPhase, RolloutStatus, Share};
 use crate::stores::StoresReadiness;
 use crate::{ControllerState, ControllerStatus, SwapRecord};
@@ -56,6 +57,7 @@ pub(super) fn status(before: &Value, facts: &StatusInputs<'_>, now: &str) -> Val
     let swapped = facts.running.as_ref().and_then(|running| running.last_swap.as_ref());
     let known = before.get("lastSwap");
     set("lastSwap", swapped.map(|swap| explained(known, swap, facts.cause)).or_else(|| known.cloned()));
+    set(SCHEDULES, run_records(before, facts));
     set("rollout", facts.rollout.as_ref().map(|record| json!(record)));
     let conditions = conditions(facts).into_iter().chain(stores_ready(facts));
     let conditions = conditions.map(|condition| dated(before, condition, now));
@@ -63,6 +65,14 @@ pub(super) fn status(before: &Value, facts: &StatusInputs<'_>, now: &str) -> Val
         .map(|condition| if condition["type"] == "Ready" { held(before, condition, facts) } else { condition });
     set("conditions", Some(conditions.collect::<Vec<_>>().into()));
     Value::Object(status)
+}
+
+/// Returns the last runs of the schedules, which their feeders write. Those of removed feeders are dropped.
+fn run_records(before: &Value, facts: &StatusInputs<'_>) -> Option<Value> {
+    match &facts.running {
+        None => before.get(SCHEDULES).cloned(),
+        Some(running) => retained_run_records(before, running.feeders.iter().map(|feeder| &*feeder.name)),
+    }
 }
 
 /// Returns a swap with its reason; an already written one stays as it was.

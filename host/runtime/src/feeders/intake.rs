@@ -84,6 +84,11 @@ impl Intake {
         self.count(|tally| tally.scheduled(next));
     }
 
+    /// Counts missed runs of a schedule.
+    pub(super) fn note_missed(&self, runs: u64) {
+        self.count(|tally| tally.missed(runs));
+    }
+
     fn count(&self, what: impl FnOnce(&FeederTally)) {
         if let Some(tally) = &self.tally {
             what(tally);

@@ -10,8 +10,9 @@ use serde::de::{Error, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{OutOfBounds, Problems, Span};
+use crate::cron::{MissedRuns, Schedule};
 use crate::feeder_definition::{
-    FEEDERS_MAX, FeederDefinition, FeederDelay, FeederKeys, FeederSource, Interval, LISTED_KEYS_MAX, ListedKey,
+    Cron, FEEDERS_MAX, FeederDefinition, FeederDelay, FeederKeys, FeederSource, Interval, LISTED_KEYS_MAX, ListedKey,
 };
 
 /// One feeder as written: a name, one source, and its keys.
@@ -23,6 +24,9 @@ pub struct FeederWritten {
     /// Adds the keys once per period.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<IntervalWritten>,
+    /// Adds the keys at the moments of a schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cron: Option<CronWritten>,
     /// The keys that it adds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<KeysWritten>,
@@ -40,6 +44,33 @@ pub struct FeederWritten {
 pub struct IntervalWritten {
     /// The period, 1 s to 365 days.
     pub every: Span,
+}
+
+/// The source `cron` as written.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CronWritten {
+    /// Five fields as in crontab, or a name as `@hourly`.
+    pub schedule: String,
+    /// A name of the IANA time zone database, as `Europe/Berlin`; absent: UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_zone: Option<String>,
+    /// What happens to missed runs; absent: `once`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<MissedWritten>,
+    /// How long after its moment a missed run may start, 1 m to 365 days; absent: at any time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starting_deadline: Option<Span>,
+}
+
+/// What happens to missed runs, as written.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MissedWritten {
+    /// All missed runs together run once.
+    Once,
+    /// They do not run.
+    Skip,
 }
 
 /// The keys of a feeder as written: `all`, or a list.
@@ -88,6 +119,9 @@ pub enum PriorityWritten {
     /// Before all other work.
     Highest,
 }
+
+/// The names of the sources, for errors.
+const SOURCES: &str = "`interval` or `cron`";
 
 /// The word for all keys.
 const ALL: &str = "all";
@@ -181,25 +215,49 @@ pub(super) fn check(written: &[FeederWritten], problems: &mut Problems) -> Vec<F
 }
 
 fn check_one(written: &FeederWritten, problems: &mut FeederProblems<'_>) -> Option<FeederDefinition> {
-    let FeederWritten { name, interval, keys, delay, priority } = written;
-    let sources = [interval.as_ref().map(|interval| check_interval(interval, problems))];
+    let FeederWritten { name, interval, cron, keys, delay, priority } = written;
+    let interval = interval.as_ref().map(|interval| check_interval(interval, problems));
+    let cron = cron.as_ref().map(|cron| check_cron(cron, problems));
+    let sources = [interval.map(Some), cron];
     let named = sources.iter().flatten().count();
     if named != 1 {
-        problems.push("", format!("must have exactly one source, which is `interval`; it has {named}"));
+        problems.push("", format!("must have exactly one source: {SOURCES}; it has {named}"));
     }
-    let source = sources.into_iter().flatten().next()?;
+    let source = sources.into_iter().flatten().flatten().next();
     let keys = check_keys(keys.as_ref(), problems);
     if let Some(DelayWritten { after, hold: _ }) = delay {
         problems.span(".delay.after", *after, Duration::from_millis(1)..=Outcome::DELAY_MAX);
     }
     let delay = delay.as_ref().map(|DelayWritten { after, hold }| FeederDelay { after: after.0, hold: *hold });
     let priority = priority.map_or(Priority::NORMAL, Priority::from);
-    Some(FeederDefinition { name: name.as_str().into(), source, keys: keys?, delay, priority })
+    Some(FeederDefinition { name: name.as_str().into(), source: source?, keys: keys?, delay, priority })
 }
 
 fn check_interval(IntervalWritten { every }: &IntervalWritten, problems: &mut FeederProblems<'_>) -> FeederSource {
     problems.span(".interval.every", *every, Duration::from_secs(1)..=Outcome::DELAY_MAX);
     FeederSource::Interval(Interval { every: every.0 })
+}
+
+fn check_cron(written: &CronWritten, problems: &mut FeederProblems<'_>) -> Option<FeederSource> {
+    let CronWritten { schedule, time_zone, missed, starting_deadline } = written;
+    if let Some(deadline) = starting_deadline {
+        problems.span(".cron.startingDeadline", *deadline, Duration::from_secs(60)..=Outcome::DELAY_MAX);
+    }
+    let missed = match (missed, starting_deadline) {
+        (Some(MissedWritten::Skip), Some(_)) => {
+            problems.push(".cron.startingDeadline", "has no meaning with `missed: skip`: remove one".to_owned());
+            MissedRuns::Skip
+        }
+        (Some(MissedWritten::Skip), None) => MissedRuns::Skip,
+        (Some(MissedWritten::Once) | None, deadline) => MissedRuns::Once { deadline: deadline.map(|span| span.0) },
+    };
+    match Schedule::parse(schedule, time_zone.as_deref()) {
+        Ok(schedule) => Some(FeederSource::Cron(Box::new(Cron { schedule, missed }))),
+        Err(reason) => {
+            problems.push(".cron", reason);
+            None
+        }
+    }
 }
 
 fn check_keys(written: Option<&KeysWritten>, problems: &mut FeederProblems<'_>) -> Option<FeederKeys> {

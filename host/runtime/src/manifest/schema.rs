@@ -146,6 +146,23 @@ fn feeders() -> Value {
                     [("every", span("The period, from 1s to 365d"))],
                 ),
             ),
+            (
+                "cron",
+                object(
+                    "Adds the keys at the moments of a schedule",
+                    [
+                        ("schedule", text("Five fields as in crontab, or a name as @hourly")),
+                        ("timeZone", text("A name of the IANA time zone database, as Europe/Berlin; absent: UTC")),
+                        ("missed", text("What happens to missed runs: once, which is the default, or skip")),
+                        (
+                            "startingDeadline",
+                            span(
+                                "How long after its moment a missed run may start, from 1m to 365d; absent: at any time",
+                            ),
+                        ),
+                    ],
+                ),
+            ),
             ("keys", json!({ "description": keys, "x-kubernetes-preserve-unknown-fields": true })),
             (
                 "delay",
@@ -395,7 +412,8 @@ mod tests {
             },
             "placement": "singleton",
             "feeders": [{
-                "name": "a", "interval": { "every": "1m" }, "keys": "all", "delay": { "after": "1m", "hold": true },
+                "name": "a", "interval": { "every": "1m" },
+                "cron": { "schedule": "@daily", "timeZone": "UTC", "missed": "once", "startingDeadline": "1h" }, "keys": "all", "delay": { "after": "1m", "hold": true },
                 "priority": "low",
             }],
         });
