@@ -150,7 +150,7 @@ fn missed_runs_run_once_or_not_at_all_as_the_definition_says() {
     let schedule = utc("0 * * * *");
     let (done, now, last) = (time("2026-11-24T12:00:00Z"), time("2026-11-24T15:10:00Z"), time("2026-11-24T15:00:00Z"));
     let due = |missed_runs| schedule.due(done, now, missed_runs).unwrap();
-    let within = |minutes| MissedRuns::Once { deadline: Some(Duration::from_secs(minutes * 60)) };
+    let within = |minutes: u64| MissedRuns::Once { deadline: Some(Duration::from_secs(minutes * 60)) };
     assert_eq!(due(MissedRuns::Skip), DueRuns { last, missed: 3, starts: false });
     assert_eq!(due(MissedRuns::Once { deadline: None }), DueRuns { last, missed: 3, starts: true });
     assert_eq!(due(within(10)), DueRuns { last, missed: 3, starts: true });

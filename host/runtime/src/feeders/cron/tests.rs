@@ -125,7 +125,8 @@ async fn another_schedule_has_missed_nothing() {
 /// A new resource of the same name has no runs, and a controller of an embedder has no resource.
 #[tokio::test(start_paused = true)]
 async fn a_controller_without_a_record_runs_from_its_start_on() {
-    let life = Life::hourly(&memory_store(), ONCE, START);
+    let store: Arc<dyn Store> = memory_store();
+    let life = Life::hourly(&store, ONCE, START);
     assert_eq!(next(&life.queue).await, key("a"));
     life.until("the next run", |status| status.next_run.as_deref() == Some("2026-11-24T14:00:00Z")).await;
     assert_eq!(life.status().missed, 0);
