@@ -52,6 +52,7 @@ mod toolchains;
 mod tools;
 mod uptime;
 mod walls;
+mod webhooks;
 mod wire;
 
 /// Every file beside this one is a module, so that all its tests run.

@@ -50,7 +50,7 @@ const SOLE_OWNERS: [(&str, &str); 4] =
     [("wasmtime", "component"), ("async-nats", "nats"), ("kube", "kubernetes"), ("k8s-openapi", "kubernetes")];
 
 /// Pure files: time and randomness are arguments.
-const PURE: [&str; 61] = [
+const PURE: [&str; 63] = [
     "host/workqueue/src/state.rs",
     "host/workqueue/src/state",
     "host/workqueue/src/backoff.rs",
@@ -59,6 +59,8 @@ const PURE: [&str; 61] = [
     "host/workqueue/src/slab.rs",
     "host/workqueue/src/item.rs",
     "host/runtime/src/settle.rs",
+    "host/runtime/src/cron.rs",
+    "host/runtime/src/message_keys.rs",
     "host/runtime/src/rollout/plan.rs",
     "host/runtime/src/rollout/machine.rs",
     "host/runtime/src/rollout/gate.rs",

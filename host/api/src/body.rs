@@ -15,8 +15,8 @@ use hyper::body::Body as _;
 use tokio::time::Instant;
 
 use crate::client::Client;
-use crate::limiter::LimiterPermit;
-use crate::limits::{BYTES_PER_SECOND_MIN, Limits};
+use crate::limiter::{Limiter, LimiterPermit};
+use crate::limits::BYTES_PER_SECOND_MIN;
 use crate::status::Failure;
 
 /// Bytes of a body for which memory is reserved as they arrive.
@@ -25,6 +25,19 @@ const BEGINNING_BYTES: usize = 64 * 1024;
 /// How long a body may arrive at any rate.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// The limits of the bodies of some requests.
+#[derive(Clone)]
+pub(crate) struct BodyLimits {
+    /// In bytes: held by a body, from its first byte until the request is answered.
+    pub(crate) all: Limiter,
+    /// Maximum length of one body, in bytes.
+    pub(crate) bytes_max: usize,
+    /// Bytes of a body for which memory is reserved as they arrive.
+    pub(crate) beginning_bytes_max: usize,
+    /// How long a body may take to arrive.
+    pub(crate) time_max: Duration,
+}
+
 /// Reads a request's body. The caller holds the returned permit until the request is answered.
 ///
 /// # Errors
@@ -32,23 +45,23 @@ const GRACE: Duration = Duration::from_secs(5);
 pub(crate) async fn read(
     body: Body,
     client: &Client,
-    limits: &Limits,
+    limits: &BodyLimits,
 ) -> Result<(Bytes, Option<LimiterPermit>), Failure> {
     if body.is_end_stream() {
         return Ok((Bytes::new(), None));
     }
-    let too_long = || Failure::too_large(format!("the body has more than {} bytes", limits.body_bytes_max));
+    let too_long = || Failure::too_large(format!("the body has more than {} bytes", limits.bytes_max));
     let length = body.size_hint();
-    if length.lower() > limits.body_bytes_max as u64 {
+    if length.lower() > limits.bytes_max as u64 {
         return Err(too_long());
     }
     // A body without a declared length may be as long as the limit allows.
-    let declared = length.upper().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(limits.body_bytes_max);
+    let declared = length.upper().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(limits.bytes_max);
     let mut reader =
         BodyReader { body, read: BytesMut::new(), reserved: 0, permit: None, deadline: BodyDeadline::begin(limits) };
     while let Some(data) = reader.next().await? {
         let bytes = reader.read.len() + data.len();
-        if bytes > limits.body_bytes_max {
+        if bytes > limits.bytes_max {
             return Err(too_long());
         }
         if bytes > reader.reserved {
@@ -89,9 +102,9 @@ impl BodyReader {
     }
 
     /// Reserves so many bytes in total.
-    async fn reserve(&mut self, client: &Client, limits: &Limits, bytes: usize) -> Result<(), Failure> {
+    async fn reserve(&mut self, client: &Client, limits: &BodyLimits, bytes: usize) -> Result<(), Failure> {
         let started = Instant::now();
-        let more = limits.bodies.acquire(client, bytes - self.reserved).await?;
+        let more = limits.all.acquire(client, bytes - self.reserved).await?;
         // While it waits for memory, the server does not read, so the time does not count against the client.
         self.deadline.began += started.elapsed();
         self.reserved = bytes;
@@ -110,8 +123,8 @@ struct BodyDeadline {
 }
 
 impl BodyDeadline {
-    fn begin(limits: &Limits) -> Self {
-        Self { began: Instant::now(), all: limits.request_max }
+    fn begin(limits: &BodyLimits) -> Self {
+        Self { began: Instant::now(), all: limits.time_max }
     }
 
     /// Returns the deadline for the next frame, after so many bytes.

@@ -72,6 +72,7 @@ mod table;
 mod tls;
 mod tokens;
 mod watch;
+mod webhooks;
 
 pub use address::{Address, BadAddress};
 pub use check::Check;

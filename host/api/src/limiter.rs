@@ -278,6 +278,8 @@ impl Limiter {
             LimitKind::Requests => "the limit of concurrent requests is reached",
             LimitKind::Lists => "the limit of concurrent lists is reached",
             LimitKind::Bodies => "the limit of all request bodies is reached",
+            LimitKind::Webhooks => "the limit of concurrent webhooks is reached",
+            LimitKind::WebhookBodies => "the limit of the bodies of all webhooks is reached",
             LimitKind::Connections => "the limit of connections is reached",
         };
         Failure::too_many(RETRY_AFTER_S, format!("{what}, for the server or for one client, please try again later"))

@@ -12,6 +12,7 @@ use futures_util::future::OptionFuture;
 use http_body_util::BodyExt;
 use tokio_util::sync::CancellationToken;
 
+use crate::body::BodyLimits;
 use crate::client::Client;
 use crate::limiter::Limiter;
 use crate::params::parse_bool;
@@ -33,14 +34,12 @@ pub(crate) struct Limits {
     pub(crate) requests: Limiter,
     /// Held by each list, and by the initial events of a watch, until they are sent.
     pub(crate) lists: Limiter,
-    /// In bytes: held by a request's body, from its first byte until the request is answered.
-    pub(crate) bodies: Limiter,
-    /// Maximum length of one body, in bytes.
-    pub(crate) body_bytes_max: usize,
-    /// Bytes of a body for which memory is reserved as they arrive.
-    pub(crate) beginning_bytes_max: usize,
-    /// How long a body may take to arrive.
-    pub(crate) request_max: Duration,
+    /// The limits of the bodies of requests.
+    pub(crate) bodies: BodyLimits,
+    /// Held by each request to a webhook until its response is sent.
+    pub(crate) webhooks: Limiter,
+    /// The limits of the bodies of webhooks.
+    pub(crate) webhook_bodies: BodyLimits,
     /// The longest watch without `timeoutSeconds`. The shortest is half of it.
     pub(crate) watch_max: Duration,
     /// How long a response may take to start.
@@ -157,7 +156,11 @@ pub(crate) fn hold_until_sent(response: Response, held: impl Send + 'static) -> 
 }
 
 /// Waits for a response to start.
-async fn within(answer_max: Duration, request: Request, next: impl AsyncFnOnce(Request) -> Response) -> Response {
+pub(crate) async fn within(
+    answer_max: Duration,
+    request: Request,
+    next: impl AsyncFnOnce(Request) -> Response,
+) -> Response {
     let answer = tokio::time::timeout(answer_max, next(request)).await;
     answer.unwrap_or_else(|_| {
         let reason = format!(

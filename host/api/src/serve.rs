@@ -16,6 +16,7 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use crate::body::BodyLimits;
 use crate::body_drain::UnreadBody;
 use crate::client::Client;
 use crate::connection_timeouts::{CloseReason, ConnectionTimeouts, StallGuardBody, TimeoutOptions};
@@ -97,6 +98,11 @@ impl Handle {
     }
 }
 
+/// Maximum requests to webhooks that are being answered. More requests wait.
+const WEBHOOKS_MAX: usize = 64;
+/// Maximum size of the bodies of webhooks together, in bytes.
+const WEBHOOK_BODIES_BYTES_MAX: usize = 8 << 20;
+
 /// The parts that the server gives access to.
 pub struct ServerBackend {
     /// The host.
@@ -159,11 +165,20 @@ pub async fn serve(options: Options, served: impl Into<ServerBackend>) -> Result
             .with_client_factor(WATCHES_OF_ONE),
         requests: limiter(LimitKind::Requests, requests_max, request_max),
         lists: limiter(LimitKind::Lists, lists_max, request_max),
-        bodies: limiter(LimitKind::Bodies, bodies_bytes_max.max(body_bytes_max), request_max),
-        body_bytes_max,
-        // The first parts of all bodies together fit into half of the limit.
-        beginning_bytes_max: bodies_bytes_max.max(body_bytes_max) / 2 / requests_max.max(1),
-        request_max,
+        bodies: BodyLimits {
+            all: limiter(LimitKind::Bodies, bodies_bytes_max.max(body_bytes_max), request_max),
+            bytes_max: body_bytes_max,
+            // The first parts of all bodies together fit into half of the limit.
+            beginning_bytes_max: bodies_bytes_max.max(body_bytes_max) / 2 / requests_max.max(1),
+            time_max: request_max,
+        },
+        webhooks: limiter(LimitKind::Webhooks, WEBHOOKS_MAX, request_max),
+        webhook_bodies: BodyLimits {
+            all: limiter(LimitKind::WebhookBodies, WEBHOOK_BODIES_BYTES_MAX, request_max),
+            bytes_max: body_bytes_max,
+            beginning_bytes_max: WEBHOOK_BODIES_BYTES_MAX / 2 / WEBHOOKS_MAX,
+            time_max: request_max,
+        },
         watch_max: Duration::from_millis(watch_ms_max),
         answer_max: Duration::from_millis(answer_ms_max),
     };

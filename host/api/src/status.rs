@@ -84,6 +84,14 @@ impl Failure {
         failure
     }
 
+    /// Refuses a request for now.
+    pub(crate) fn unavailable_for(retry_after_s: u32, message: impl Into<String>) -> Self {
+        let mut failure = Self::unavailable(message);
+        failure.details["retryAfterSeconds"] = retry_after_s.into();
+        failure.retry_after_s = Some(retry_after_s);
+        failure
+    }
+
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message)
     }

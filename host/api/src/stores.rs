@@ -46,7 +46,7 @@ pub(crate) async fn accept(
     request: Request,
 ) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
-    let (body, _held) = body::read(body, &Client::of(&parts.extensions), &api.limits).await?;
+    let (body, _held) = body::read(body, &Client::of(&parts.extensions), &api.limits.bodies).await?;
     let AcceptBody { content } = serde_json::from_slice(&body)
         .map_err(|error| Failure::bad_request(format!("the body does not name the content to accept: {error}")))?;
     api.host.stores().accept_replacement(&name, &content).await?;
@@ -86,7 +86,7 @@ pub(crate) async fn prune(
 /// until the step is done.
 async fn step(api: &Api, step: MoveStep, request: Request) -> Result<Json<Value>, Failure> {
     let (parts, body) = request.into_parts();
-    let (body, _held) = body::read(body, &Client::of(&parts.extensions), &api.limits).await?;
+    let (body, _held) = body::read(body, &Client::of(&parts.extensions), &api.limits.bodies).await?;
     let MoveBody { api_version, kind, dry_run } = serde_json::from_slice(&body)
         .map_err(|error| Failure::bad_request(format!("the body does not name the kind to move: {error}")))?;
     let kind = Kind::parse(&api_version, &kind)?;

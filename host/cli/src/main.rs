@@ -31,6 +31,7 @@ mod document;
 mod exit;
 mod failure;
 mod far_stores;
+mod feeder_folder;
 mod file_debouncer;
 mod folder;
 mod global;

@@ -30,6 +30,7 @@ use crate::compile::{self, CompileLimits};
 use crate::components::Components;
 use crate::exit::{self, ExitReason};
 use crate::far_stores;
+use crate::feeder_folder::AllowedFolder;
 use crate::folder::{Folder, FolderStatus};
 use crate::layout::{self, COMPONENTS, DATA};
 use crate::open_files;
@@ -89,12 +90,17 @@ pub(crate) struct HostArgs {
     /// Where other hosts of the fleet reach this API: `https://HOST:PORT` [default: the address of --listen]
     #[arg(long, value_name = "ADDRESS")]
     advertise: Option<String>,
-    /// Folder of secrets for HTTP grants: one file for each secret, under its name, mode 0600
+    /// Folder of secrets for HTTP grants and webhooks: one file for each secret, under its name, mode 0600
     ///
     /// A secret is read at each use, so a replaced file takes effect at once. It is sent in the header that a
     /// grant names, and nowhere else.
     #[arg(long, value_name = "FOLDER", env = "HOMEOSTAT_SECRETS", hide_env_values = true)]
     secrets: Option<PathBuf>,
+    /// Folder whose files the feeders of controllers may follow [default: none]
+    ///
+    /// A feeder `files` of a manifest learns the names of files below it, and when they change. It reads no file.
+    #[arg(long, value_name = "FOLDER", env = "HOMEOSTAT_FEEDER_FILES", hide_env_values = true)]
+    feeder_files: Option<PathBuf>,
     /// File with the signature policy, in YAML: {require: true or false, keys: [{name, file or pem}]}
     ///
     /// The policy is read once, at the start. A component that violates it is refused, wherever it comes
@@ -283,6 +289,7 @@ impl FolderHost {
             fleet_ca: _,
             advertise,
             secrets: _,
+            feeder_files: _,
             signatures,
             data,
             store: _,
@@ -437,6 +444,9 @@ fn host_options(args: &HostArgs, options: Options, metrics: &Metrics, screen: &S
             ));
         }
         options.secrets = Arc::new(SecretFolder(folder.clone()));
+    }
+    if let Some(folder) = &args.feeder_files {
+        options.feeder_folder = Some(Arc::new(AllowedFolder(folder.clone())));
     }
     options
 }

@@ -27,7 +27,8 @@ pub use attempt::Capability;
 pub use check::is_secret_name;
 pub use learn::LearnedGrants;
 pub use needs::{BYTES_MAX as NEEDS_BYTES_MAX, HttpNeed, Needs, NeedsSnapshot, ResourceNeed};
-use pattern::{matches_glob, matches_url};
+pub use pattern::matches_glob;
+use pattern::matches_url;
 pub use watch::Disclosure;
 
 /// All capabilities of one controller. The default grants nothing.

@@ -64,7 +64,7 @@ pub use engine::Engine;
 pub use error::Error;
 pub use grants::{
     AccessRequest, AddressRange, Capability, Disclosure, Grants, HeaderSource, HttpGrant, HttpNeed, LearnedGrants,
-    NEEDS_BYTES_MAX, Needs, NeedsSnapshot, ResourceGrant, ResourceNeed, Verb, is_secret_name,
+    NEEDS_BYTES_MAX, Needs, NeedsSnapshot, ResourceGrant, ResourceNeed, Verb, is_secret_name, matches_glob,
 };
 pub use homeostat_digest::Digest;
 pub use instances::CallSession;

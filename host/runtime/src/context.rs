@@ -11,6 +11,7 @@ use homeostat_workqueue::SharedCapacity;
 use tokio::runtime::Handle;
 
 use crate::declarations::Declarations;
+use crate::feeders::files::FeederFolder;
 use crate::fleet::Fleet;
 use crate::kinds::OwnerKindResolver;
 use crate::scheduler::Scheduler;
@@ -34,6 +35,8 @@ pub(crate) struct Context {
     pub(crate) logs: Arc<LogBook>,
     pub(crate) http: HttpClient,
     pub(crate) secrets: Arc<dyn Secrets>,
+    /// The folder whose files feeders may follow.
+    pub(crate) feeder_folder: Option<Arc<dyn FeederFolder>>,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) scheduler: Arc<Scheduler>,
     pub(crate) fleet: Arc<Fleet>,
@@ -59,6 +62,7 @@ impl Context {
             engine,
             stores,
             secrets,
+            feeder_folder,
             observer,
             drain_deadline,
             queue_keys_max,
@@ -82,6 +86,7 @@ impl Context {
             stores,
             http: HttpClient::new(Limits::default().http_body_bytes_max)?,
             secrets,
+            feeder_folder,
             observer,
             scheduler: Scheduler::new(Handle::current().metrics().num_workers()),
             drain_deadline,

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 
 use crate::Error;
 use crate::cron::{MissedRuns, Schedule};
+use crate::message_keys::MessageKeys;
 
 /// Maximum number of feeders that a manifest may declare for one controller.
 pub const FEEDERS_MAX: usize = 32;
@@ -38,6 +39,22 @@ pub enum FeederSource {
     Interval(Interval),
     /// The moments of a schedule.
     Cron(Box<Cron>),
+    /// Requests of a program to the host.
+    Webhook(Box<Webhook>),
+    /// Changes of files.
+    Files(Files),
+}
+
+impl FeederSource {
+    /// Returns the word for the source, as it appears in manifests and listings.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Interval(_) => "interval",
+            Self::Cron(_) => "cron",
+            Self::Webhook(_) => "webhook",
+            Self::Files(_) => "files",
+        }
+    }
 }
 
 /// The period of an `interval` feeder.
@@ -68,6 +85,58 @@ pub struct Cron {
     pub missed: MissedRuns,
 }
 
+/// The requests of a `webhook` feeder.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Webhook {
+    /// How a request proves that its sender may add keys.
+    pub auth: WebhookAuth,
+    /// Maximum length of a body, in bytes.
+    pub body_bytes_max: usize,
+    /// The header with the id of a delivery, in lower case. A request with the id of an accepted one adds nothing.
+    pub dedupe_header: Option<String>,
+}
+
+/// The files of a `files` feeder.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Files {
+    /// Relative to the folder that the operator allows. `*` stands for any text in the last segment.
+    pub path: String,
+}
+
+/// How a request to a webhook proves that its sender may add keys.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum WebhookAuth {
+    /// By the HMAC-SHA256 of its body.
+    Hmac {
+        /// The name of the secret.
+        secret: String,
+        /// The header with the HMAC, in lower case.
+        header: String,
+        /// The text before the HMAC.
+        prefix: String,
+        /// The form of the HMAC.
+        encoding: SignatureEncoding,
+    },
+    /// By the secret itself.
+    Token {
+        /// The name of the secret.
+        secret: String,
+        /// The header with the token, in lower case.
+        header: String,
+        /// The text before the token.
+        prefix: String,
+    },
+}
+
+/// The form of a signature in a header.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SignatureEncoding {
+    /// Hexadecimal digits.
+    Hex,
+    /// Base64 with padding.
+    Base64,
+}
+
 /// The keys that a feeder adds.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum FeederKeys {
@@ -75,6 +144,8 @@ pub enum FeederKeys {
     Listed(Vec<ListedKey>),
     /// The key of every stored resource of the managed kind.
     All,
+    /// Those that templates make of a message.
+    OfMessage(Box<MessageKeys>),
 }
 
 /// One key of the managed kind.
@@ -96,14 +167,6 @@ pub struct FeederDelay {
 }
 
 impl FeederDefinition {
-    /// Returns the word for its source, as it appears in manifests and listings.
-    pub fn source_name(&self) -> &'static str {
-        match self.source {
-            FeederSource::Interval(_) => "interval",
-            FeederSource::Cron(_) => "cron",
-        }
-    }
-
     /// Checks the keys against the kind that a component manages.
     ///
     /// # Errors
@@ -117,6 +180,11 @@ impl FeederDefinition {
                 refused(format!("`keys: all` needs stored resources, and {kind} has keys only: list the keys"))
             }
             FeederKeys::All => Ok(()),
+            FeederKeys::OfMessage(keys) if manages.namespaced == keys.namespace.is_none() => {
+                let scope = if manages.namespaced { "namespaced: add" } else { "cluster-scoped: remove" };
+                refused(format!("the keys do not fit: {kind} is {scope} the template of the namespace"))
+            }
+            FeederKeys::OfMessage(_) => Ok(()),
             FeederKeys::Listed(keys) => {
                 for ListedKey { namespace, name } in keys {
                     if manages.namespaced == namespace.is_empty() {

@@ -16,8 +16,8 @@ use crate::context::Context;
 use crate::feeder_definition::{FeederDefinition, FeederSource};
 use crate::feeder_tally::{FeederStatus, FeederTally};
 use crate::feeders::{
-    CronFeeder, Feeder, FeederId, FollowFeeder, GuestMap, Intake, IntervalFeeder, KeyAdder, KeyMapper, PollFeeder,
-    ResyncFeeder, RunRecord, SlotGuest, SuspendFilter, SyncBarrier, WatchFeeder, supervise,
+    CronFeeder, Feeder, FeederId, FilesFeeder, FollowFeeder, GuestMap, Intake, IntervalFeeder, KeyAdder, KeyMapper,
+    PollFeeder, ResyncFeeder, RunRecord, SlotGuest, SuspendFilter, SyncBarrier, WatchFeeder, WebhookFeeder, supervise,
 };
 use crate::follows::Follows;
 use crate::mapping::ManagedKind;
@@ -43,6 +43,8 @@ pub(crate) struct FeederSet {
     /// Cancelled when the controller is removed.
     end: CancellationToken,
     current: Mutex<FeederList>,
+    /// The webhooks of the manifest, by name. A feeder that has ended leaves nothing to upgrade.
+    webhooks: Mutex<BTreeMap<Arc<str>, Weak<WebhookFeeder>>>,
 }
 
 #[derive(Default)]
@@ -109,6 +111,7 @@ impl FeederSet {
             tasks,
             end,
             current,
+            webhooks: Mutex::default(),
         }
     }
 
@@ -340,9 +343,25 @@ impl FeederSet {
                         let record = RunRecord::new(store, controller, feeder, cron.schedule.as_str());
                         Arc::new(CronFeeder::new(*cron, adder, record, clock))
                     }
+                    FeederSource::Files(files) => {
+                        Arc::new(FilesFeeder::new(files, adder, context.feeder_folder.clone(), clock))
+                    }
+                    FeederSource::Webhook(webhook) => {
+                        let name = adder.definition.name.clone();
+                        let feeder = Arc::new(WebhookFeeder::new(*webhook, adder, context.secrets.clone(), clock));
+                        let mut webhooks = self.webhooks.lock();
+                        webhooks.retain(|_, feeder| feeder.strong_count() > 0);
+                        webhooks.insert(name, Arc::downgrade(&feeder));
+                        feeder
+                    }
                 }
             }
         }
+    }
+
+    /// Returns a webhook of the manifest.
+    pub(crate) fn webhook(&self, name: &str) -> Option<Arc<WebhookFeeder>> {
+        self.webhooks.lock().get(name)?.upgrade()
     }
 
     /// Returns the status of the declared feeders, in the order of the manifest.
@@ -351,7 +370,7 @@ impl FeederSet {
         let mut current = self.current.lock();
         let runs = current.running.is_some() && !self.end.is_cancelled();
         let one =
-            |feeder: &FeederDefinition| current.tally(&feeder.name).status(&feeder.name, feeder.source_name(), runs);
+            |feeder: &FeederDefinition| current.tally(&feeder.name).status(&feeder.name, feeder.source.name(), runs);
         loaded.definition.feeders.iter().map(one).collect()
     }
 }

@@ -14,6 +14,7 @@ pub(crate) struct FeederTally {
     rejected: AtomicU64,
     failures: AtomicU64,
     missed: AtomicU64,
+    denied: AtomicU64,
     times: Mutex<Times>,
 }
 
@@ -38,12 +39,15 @@ pub struct FeederStatus {
     pub keys: u64,
     /// Refusals of keys because the queue was full. The feeder adds such a key again later.
     pub full: u64,
-    /// Keys that it dropped because no managed resource can have them, or no grant covers them.
+    /// Keys that it dropped because no managed resource can have them, or no grant covers them. Messages that make no
+    /// key.
     pub rejected: u64,
     /// How often it has failed.
     pub failures: u64,
     /// Runs of a schedule that it missed. At most 100 are counted for one interruption.
     pub missed: u64,
+    /// Requests without a valid signature or token.
+    pub denied: u64,
     /// When it last began to add keys, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_run: Option<String>,
@@ -80,6 +84,11 @@ impl FeederTally {
     /// Counts missed runs.
     pub(crate) fn missed(&self, runs: u64) {
         self.missed.fetch_add(runs, Ordering::Relaxed);
+    }
+
+    /// Counts a request without a valid signature or token.
+    pub(crate) fn denied(&self) {
+        self.denied.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Records an error that is no failure of the feeder.
@@ -121,6 +130,7 @@ impl FeederTally {
             rejected: count(&self.rejected),
             failures: count(&self.failures),
             missed: count(&self.missed),
+            denied: count(&self.denied),
             last_run: last.map(shown),
             next_run: next.filter(|_| runs).map(shown),
             error,

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::context::Context;
 
 mod cron;
+pub mod files;
 mod follow;
 mod guest_map;
 mod intake;
@@ -30,8 +31,10 @@ mod room;
 mod run_record;
 mod undelivered;
 mod watch;
+pub mod webhook;
 
 pub(crate) use cron::CronFeeder;
+pub(crate) use files::FilesFeeder;
 pub(crate) use follow::FollowFeeder;
 pub(crate) use guest_map::{GuestMap, MAPPED_KEYS_MAX, SlotGuest, WAITING_BYTES_MAX};
 use intake::add_answered;
@@ -45,6 +48,7 @@ pub(crate) use room::{Capacity, RoomWait};
 pub(crate) use run_record::{RunRecord, SCHEDULES, retained as retained_run_records};
 pub(crate) use undelivered::UNDELIVERED_KEYS_MAX;
 pub(crate) use watch::{KeyMapper, WatchFeeder};
+pub(crate) use webhook::WebhookFeeder;
 
 /// The backoff of failed feeders.
 const RESTART: Backoff =

@@ -48,6 +48,7 @@ mod listing;
 pub mod logs;
 pub mod manifest;
 pub mod mapping;
+pub mod message_keys;
 mod native_controller;
 mod observations;
 mod options;

@@ -23,7 +23,8 @@ mod schema;
 pub use crate::host_kinds::{API_VERSION, GROUP, HIDDEN, HOST_KIND, KIND, PLURAL};
 pub use crate::quantity::{Bytes, Span, written};
 pub use feeders::{
-    CronWritten, DelayWritten, FeederWritten, IntervalWritten, KeyWritten, KeysWritten, MissedWritten, PriorityWritten,
+    CronWritten, DelayWritten, EncodingWritten, FeederWritten, FilesWritten, HmacWritten, IntervalWritten, KeyWritten,
+    KeysWritten, MissedWritten, PriorityWritten, TemplateWritten, TokenWritten, WebhookAuthWritten, WebhookWritten,
 };
 pub use kinds::{KindWritten, WatchWritten, WrittenKinds};
 pub use limits::{LIMIT_BOUNDS, LimitBounds, LimitsWritten};

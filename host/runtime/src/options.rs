@@ -9,6 +9,7 @@ use homeostat_store::Store;
 
 use crate::costs::NoopObserver;
 use crate::events::EVENTS_MAX;
+use crate::feeders::files::FeederFolder;
 use crate::secrets::NoSecrets;
 use crate::{FleetOptions, Observer, Stores};
 
@@ -27,6 +28,8 @@ pub struct Options {
     pub stores: Stores,
     /// Where the secrets of HTTP grants come from. Default: no secrets.
     pub secrets: Arc<dyn Secrets>,
+    /// The folder whose files the feeders of manifests may follow. Default: `None`, which allows none.
+    pub feeder_folder: Option<Arc<dyn FeederFolder>>,
     /// Receives a record of every reconcile. Default: an observer that does nothing.
     pub observer: Arc<dyn Observer>,
     /// How long a removed controller may finish running reconciles. Default: 10 s.
@@ -67,6 +70,7 @@ impl Options {
             engine,
             stores,
             secrets: Arc::new(NoSecrets),
+            feeder_folder: None,
             observer: Arc::new(NoopObserver),
             drain_deadline: Duration::from_secs(10),
             queue_keys_max: QUEUE_KEYS_MAX,

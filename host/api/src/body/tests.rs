@@ -4,24 +4,17 @@ use futures_util::{StreamExt, stream};
 
 use super::*;
 use crate::Metrics;
-use crate::limiter::Limiter;
 use crate::metrics::LimitKind;
 
 const KIB: usize = 1024;
 
 /// Limits with bodies of 2 MiB, and permits for four of them.
-fn limits() -> Limits {
-    let limiter = |kind, size| Limiter::new(kind, size, Duration::from_secs(10), Metrics::default());
-    Limits {
-        watches: limiter(LimitKind::Watches, 1),
-        requests: limiter(LimitKind::Requests, 1),
-        lists: limiter(LimitKind::Lists, 1),
-        bodies: limiter(LimitKind::Bodies, 8192 * KIB),
-        body_bytes_max: 2048 * KIB,
+fn limits() -> BodyLimits {
+    BodyLimits {
+        all: Limiter::new(LimitKind::Bodies, 8192 * KIB, Duration::from_secs(10), Metrics::default()),
+        bytes_max: 2048 * KIB,
         beginning_bytes_max: 64 * KIB,
-        request_max: Duration::from_secs(30),
-        watch_max: Duration::MAX,
-        answer_max: Duration::MAX,
+        time_max: Duration::from_secs(30),
     }
 }
 
@@ -116,8 +109,7 @@ async fn a_body_holds_its_permits_until_it_is_answered() {
     let limits = limits();
     let (bytes, held) = read(unmeasured(7), &client(1), &limits).await.unwrap();
     assert_eq!(bytes, "xxxxxxx");
-    let all =
-        async || limits.bodies.acquire(&client(2), 8192 * KIB).await.map_or_else(|failure| failure.code(), |_| 200);
+    let all = async || limits.all.acquire(&client(2), 8192 * KIB).await.map_or_else(|failure| failure.code(), |_| 200);
     assert_eq!(all().await, 429);
     drop(held);
     assert_eq!(all().await, 200);

@@ -152,11 +152,12 @@ pub(super) const FAMILIES: [Family; 56] = [
         feeders(scrape, text, |feeder| feeder.keys);
     }),
     counter(
-        "homeostat_feeder_refused_keys",
-        "Keys of a feeder of a manifest that a full queue refused, or that were rejected because no grant or no resource fits.",
+        "homeostat_feeder_refusals",
+        "Refusals of a feeder of a manifest: keys at a full queue, rejected keys and messages, denied requests.",
         |scrape, text| {
             each_feeder(scrape, |labels, feeder| {
-                for (reason, count) in [("full", feeder.full), ("rejected", feeder.rejected)] {
+                for (reason, count) in [("full", feeder.full), ("rejected", feeder.rejected), ("denied", feeder.denied)]
+                {
                     text.sample(&[&labels[..], &[("reason", reason)]].concat(), count);
                 }
             });

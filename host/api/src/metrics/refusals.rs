@@ -16,6 +16,10 @@ pub(crate) enum LimitKind {
     Bodies,
     /// Connections.
     Connections,
+    /// Requests to webhooks that are being answered.
+    Webhooks,
+    /// Bytes of the bodies of webhooks.
+    WebhookBodies,
 }
 
 /// A file that is reloaded when it changes.
@@ -28,7 +32,15 @@ pub(crate) enum FileKind {
 }
 
 impl LimitKind {
-    pub(crate) const ALL: [Self; 5] = [Self::Watches, Self::Requests, Self::Lists, Self::Bodies, Self::Connections];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Watches,
+        Self::Requests,
+        Self::Lists,
+        Self::Bodies,
+        Self::Connections,
+        Self::Webhooks,
+        Self::WebhookBodies,
+    ];
 
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -37,6 +49,8 @@ impl LimitKind {
             Self::Lists => "lists",
             Self::Bodies => "bodies",
             Self::Connections => "connections",
+            Self::Webhooks => "webhooks",
+            Self::WebhookBodies => "webhook-bodies",
         }
     }
 }

@@ -184,8 +184,9 @@ fn leases(document: &Value) -> Table {
 
 /// Returns the feeders of a controller's manifest.
 fn feeders(document: &Value, now: Timestamp) -> Table {
-    let mut table =
-        Table::new(["NAME", "SOURCE", "STATE", "KEYS", "FULL", "REJECTED", "MISSED", "LAST", "NEXT", "ERROR"]);
+    let mut table = Table::new([
+        "NAME", "SOURCE", "STATE", "KEYS", "FULL", "REJECTED", "DENIED", "MISSED", "LAST", "NEXT", "ERROR",
+    ]);
     let feeders = document.pointer("/status/feeders").and_then(Value::as_array);
     // A host that does not run the controller shows what the stored status has.
     for feeder in feeders.into_iter().flatten().filter(|_| has_table(document, "feeders")) {
@@ -200,6 +201,7 @@ fn feeders(document: &Value, now: Timestamp) -> Table {
             number("keys"),
             number("full"),
             number("rejected"),
+            number("denied"),
             number("missed"),
             last,
             cell("/nextRun"),

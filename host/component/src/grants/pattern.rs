@@ -6,7 +6,7 @@ use std::net::IpAddr;
 /// for itself.
 ///
 /// The worst-case time is proportional to the product of both lengths, for any pattern.
-pub(super) fn matches_glob(pattern: &str, text: &str) -> bool {
+pub fn matches_glob(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut p, mut t) = (0, 0);
     let mut star: Option<(usize, usize)> = None;

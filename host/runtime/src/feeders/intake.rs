@@ -89,6 +89,16 @@ impl Intake {
         self.count(|tally| tally.missed(runs));
     }
 
+    /// Counts a request without a valid signature or token.
+    pub(super) fn note_denied(&self) {
+        self.count(FeederTally::denied);
+    }
+
+    /// Counts a message that makes no key.
+    pub(super) fn note_rejected(&self) {
+        self.count(FeederTally::rejected);
+    }
+
     fn count(&self, what: impl FnOnce(&FeederTally)) {
         if let Some(tally) = &self.tally {
             what(tally);
@@ -98,6 +108,11 @@ impl Intake {
     /// Returns the managed kind.
     pub fn manages(&self) -> &Kind {
         &self.manages.kind
+    }
+
+    /// Returns whether this host may queue a key. It drops the keys of which another host has the lease.
+    pub fn has(&self, key: &Key) -> bool {
+        self.audience.has(key)
     }
 
     /// Adds one key. While the controller is suspended except for deletions, the highest priority is reserved

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use homeostat_component::Severity;
-use homeostat_store::{Key, Store};
+use homeostat_store::{Key, Store, check_key};
 
+use super::webhook::WebhookError;
 use super::{FeederError, Intake, IntakeError};
 use crate::feeder_definition::{FeederDefinition, FeederDelay, FeederKeys, ListedKey};
 use crate::listing::for_each_listed;
@@ -31,6 +32,8 @@ impl KeyAdder {
                 Ok(())
             }
             FeederKeys::All => self.add_stored(intake).await,
+            // Its feeder adds each key by itself.
+            FeederKeys::OfMessage(_) => Ok(()),
         }
     }
 
@@ -63,6 +66,35 @@ impl KeyAdder {
             intake.emit_event(Severity::Warning, "KeyRefused", &message);
         }
         added
+    }
+
+    /// Adds the keys of a message. Waits for nothing.
+    ///
+    /// # Errors
+    /// [`WebhookError`]. The keys before the refused one stay.
+    pub(crate) fn add_message(&self, intake: &Intake, keys: &[ListedKey]) -> Result<(), WebhookError> {
+        let key = |ListedKey { namespace, name }: &ListedKey| Key::new(intake.manages().clone(), namespace, name);
+        let keys: Vec<Key> = keys.iter().map(key).collect();
+        for key in &keys {
+            if let Err(error) = check_key(key) {
+                intake.note_rejected();
+                return Err(WebhookError::BadRequest(error.to_string()));
+            }
+        }
+        let has_all = || if keys.iter().all(|key| intake.has(key)) { Ok(()) } else { Err(WebhookError::NotHolder) };
+        has_all()?;
+        for key in &keys {
+            self.try_add(intake, key).map_err(|refused| match refused {
+                IntakeError::OtherKind => WebhookError::BadRequest("no managed resource can have the key".to_owned()),
+                IntakeError::Closed => WebhookError::NotHolder,
+                IntakeError::Full => {
+                    intake.report_full();
+                    WebhookError::Full
+                }
+            })?;
+        }
+        // A host that lost the lease meanwhile has dropped the keys.
+        has_all()
     }
 
     /// Adds the key of every stored resource. Remembers one key: the last one that the queue had room for.

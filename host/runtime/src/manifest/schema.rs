@@ -134,7 +134,7 @@ fn spec() -> Value {
 }
 
 fn feeders() -> Value {
-    let keys = "The keys to add: all, which is every stored resource of the managed kind, or a list of 1 to 1000 keys, each with name and, for a namespaced kind, namespace";
+    let keys = "The keys to add: all, which is every stored resource of the managed kind, a list of 1 to 1000 keys, each with name and, for a namespaced kind, namespace, or templates for the keys of a message: each, namespace, name";
     let feeder = object(
         "A source of keys: a name, exactly one source, and what it adds",
         [
@@ -163,6 +163,27 @@ fn feeders() -> Value {
                     ],
                 ),
             ),
+            (
+                "webhook",
+                object(
+                    "Adds the keys of requests to /webhooks/CONTROLLER/FEEDER",
+                    [
+                        ("auth", webhook_auth()),
+                        (
+                            "bodyMax",
+                            json!({ "description": "Maximum length of a body, from 1 to 2Mi; absent: 1Mi", "x-kubernetes-int-or-string": true }),
+                        ),
+                        ("dedupeHeader", text("The header with the id of a delivery, as X-GitHub-Delivery")),
+                    ],
+                ),
+            ),
+            (
+                "files",
+                object(
+                    "Adds the keys of files that change",
+                    [("path", text("Relative to the folder of --feeder-files, as orders/*.json"))],
+                ),
+            ),
             ("keys", json!({ "description": keys, "x-kubernetes-preserve-unknown-fields": true })),
             (
                 "delay",
@@ -178,6 +199,38 @@ fn feeders() -> Value {
         ],
     );
     list("Sources of keys beside the watches, at most 32", feeder)
+}
+
+fn webhook_auth() -> Value {
+    let secret = "The name of a secret of the host";
+    object(
+        "How a request proves that its sender may add keys: exactly one of both",
+        [
+            (
+                "hmac",
+                object(
+                    "By the HMAC-SHA256 of the body; the defaults are those of GitHub",
+                    [
+                        ("secret", text(secret)),
+                        ("header", text("The header; absent: X-Hub-Signature-256")),
+                        ("prefix", text("The text before the HMAC; absent: sha256=")),
+                        ("encoding", text("hex, which is the default, or base64")),
+                    ],
+                ),
+            ),
+            (
+                "token",
+                object(
+                    "By the secret itself",
+                    [
+                        ("secret", text(secret)),
+                        ("header", text("The header; absent: Authorization, with the prefix Bearer")),
+                        ("prefix", text("The text before the token; absent: none, except for the default header")),
+                    ],
+                ),
+            ),
+        ],
+    )
 }
 
 fn kind(words: &str) -> Value {
@@ -413,7 +466,14 @@ mod tests {
             "placement": "singleton",
             "feeders": [{
                 "name": "a", "interval": { "every": "1m" },
-                "cron": { "schedule": "@daily", "timeZone": "UTC", "missed": "once", "startingDeadline": "1h" }, "keys": "all", "delay": { "after": "1m", "hold": true },
+                "cron": { "schedule": "@daily", "timeZone": "UTC", "missed": "once", "startingDeadline": "1h" },
+                "webhook": {
+                    "auth": {
+                        "hmac": { "secret": "a", "header": "a", "prefix": "a", "encoding": "hex" },
+                        "token": { "secret": "a", "header": "a", "prefix": "a" },
+                    },
+                    "bodyMax": "1Mi", "dedupeHeader": "a",
+                }, "files": { "path": "a" }, "keys": "all", "delay": { "after": "1m", "hold": true },
                 "priority": "low",
             }],
         });
