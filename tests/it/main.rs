@@ -20,6 +20,7 @@ mod effects;
 mod exposure;
 mod fairness;
 mod feeders;
+mod file_feeder;
 mod files;
 mod fleet;
 mod flood;

@@ -203,14 +203,13 @@ async fn malformed_and_oversized_bodies_and_duplicates_add_nothing() {
 /// A sender repeats a request that the host did not answer with success, and all of its keys are reconciled.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_a_stopping_host_refuses_is_accepted_by_the_next_one() {
-    let store = memory_store();
-    let world = World::start(store.clone(), 100_000).await;
+    let world = World::start(memory_store(), 100_000).await;
     world.post_until_accepted(&batch(0, 500)).await;
     eventually("the keys to be reconciled", async || (world.names.0.lock().len() == 500).then_some(())).await;
     world.test.host.shutdown(std::time::Duration::from_secs(10)).await;
     let refused = world.post(&batch(1, 500)).await;
     assert!(!refused.status().is_success(), "{refused:?}");
-    let world = World::start(store, 100_000).await;
+    let world = World::start(memory_store(), 100_000).await;
     world.post_until_accepted(&batch(1, 500)).await;
     eventually("the keys to be reconciled", async || (world.names.0.lock().len() == 500).then_some(())).await;
 }

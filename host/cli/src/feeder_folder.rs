@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use homeostat_runtime::feeders::files::{FeederFolder, FolderWatch, NameFilter};
+use homeostat_runtime::feeder_sources::{FeederFolder, FolderWatch, NameFilter};
 
 use crate::watcher::Watcher;
 

@@ -11,7 +11,7 @@ use homeostat_workqueue::SharedCapacity;
 use tokio::runtime::Handle;
 
 use crate::declarations::Declarations;
-use crate::feeders::files::FeederFolder;
+use crate::feeder_sources::FeederFolder;
 use crate::fleet::Fleet;
 use crate::kinds::OwnerKindResolver;
 use crate::scheduler::Scheduler;

@@ -32,6 +32,7 @@ mod failures;
 mod far_garbage;
 pub mod feeder_definition;
 mod feeder_set;
+pub mod feeder_sources;
 mod feeder_tally;
 pub mod feeders;
 pub mod fields;

@@ -9,7 +9,7 @@ use homeostat_store::Store;
 
 use crate::costs::NoopObserver;
 use crate::events::EVENTS_MAX;
-use crate::feeders::files::FeederFolder;
+use crate::feeder_sources::FeederFolder;
 use crate::secrets::NoSecrets;
 use crate::{FleetOptions, Observer, Stores};
 

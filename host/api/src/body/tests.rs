@@ -52,7 +52,7 @@ fn unmeasured(bytes: usize) -> Body {
     Body::from_stream(stream::iter([Ok::<_, Infallible>(vec![b'x'; bytes])]))
 }
 
-async fn code(body: Body, by: u32, limits: &Limits) -> u16 {
+async fn code(body: Body, by: u32, limits: &BodyLimits) -> u16 {
     read(body, &client(by), limits).await.map_or_else(|failure| failure.code(), |_| 200)
 }
 

@@ -1,6 +1,6 @@
 //! The feeder `files`: adds keys when files of a folder appear, change or vanish.
 //!
-//! A manifest names files below one folder of the machine, which the operator of the host allows ([`FeederFolder`]). The
+//! A manifest names files below one folder of the machine, which the operator of the host allows. The
 //! feeder reads no file: a key comes from the name of its file. It compares the folder with the last look, so changes
 //! that nothing reported are found, and a restarted host adds the keys of all files again.
 
@@ -16,38 +16,10 @@ use super::key_adder::KeyAdder;
 use super::{Feeder, FeederError, Intake};
 use crate::clock::WallClock;
 use crate::feeder_definition::{FeederKeys, Files, ListedKey};
+use crate::feeder_sources::{FeederFolder, NameFilter};
 
 /// Maximum number of files that one feeder follows.
 pub const FILES_MAX: usize = 100_000;
-
-/// The folder of the machine whose files feeders may follow.
-#[async_trait]
-pub trait FeederFolder: Send + Sync + 'static {
-    /// Opens a folder below it. `path` has plain segments only, separated by `/`; empty for the folder itself.
-    ///
-    /// # Errors
-    /// The reason, for a person: it is missing, or lies outside, as through a symbolic link.
-    async fn open(&self, path: &str) -> Result<Box<dyn FolderWatch>, String>;
-}
-
-/// One folder, followed.
-#[async_trait]
-pub trait FolderWatch: Send + Sync {
-    /// Returns the regular files whose names `accepts` takes, at most `most`, and a stamp of each. A changed file has
-    /// another stamp.
-    ///
-    /// # Errors
-    /// The reason, for a person. Also for more than `most` files.
-    async fn list(&mut self, accepts: NameFilter, most: usize) -> Result<BTreeMap<String, u64>, String>;
-
-    /// Waits until a file may have changed, or for a while.
-    ///
-    /// *Cancel safety*: no change is lost: the next list has it.
-    async fn changed(&mut self);
-}
-
-/// Tells the names of wanted files.
-pub type NameFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 pub(crate) struct FilesFeeder {
     /// For events and logs.

@@ -94,6 +94,11 @@ impl Intake {
         self.count(FeederTally::denied);
     }
 
+    /// Counts a message for whose keys the queue has no room.
+    pub(super) fn note_full(&self) {
+        self.count(FeederTally::full);
+    }
+
     /// Counts a message that makes no key.
     pub(super) fn note_rejected(&self) {
         self.count(FeederTally::rejected);

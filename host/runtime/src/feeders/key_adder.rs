@@ -6,7 +6,7 @@ use homeostat_component::Severity;
 use homeostat_store::{Key, Store, check_key};
 
 use super::webhook::WebhookError;
-use super::{FeederError, Intake, IntakeError};
+use super::{Capacity, FeederError, Intake, IntakeError};
 use crate::feeder_definition::{FeederDefinition, FeederDelay, FeederKeys, ListedKey};
 use crate::listing::for_each_listed;
 
@@ -83,14 +83,23 @@ impl KeyAdder {
         }
         let has_all = || if keys.iter().all(|key| intake.has(key)) { Ok(()) } else { Err(WebhookError::NotHolder) };
         has_all()?;
+        let full = || {
+            intake.report_full();
+            WebhookError::Full
+        };
+        let Capacity { room, used } = intake.place();
+        // A repeated request starts over with its first key, so it begins only if all of its keys find room. A request
+        // of more keys than the queue can hold fits only while others are reconciled.
+        let count = keys.len() as u64;
+        if count > room && count <= room.saturating_add(used) {
+            intake.note_full();
+            return Err(full());
+        }
         for key in &keys {
             self.try_add(intake, key).map_err(|refused| match refused {
                 IntakeError::OtherKind => WebhookError::BadRequest("no managed resource can have the key".to_owned()),
                 IntakeError::Closed => WebhookError::NotHolder,
-                IntakeError::Full => {
-                    intake.report_full();
-                    WebhookError::Full
-                }
+                IntakeError::Full => full(),
             })?;
         }
         // A host that lost the lease meanwhile has dropped the keys.

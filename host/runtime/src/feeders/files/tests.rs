@@ -6,6 +6,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::feeder_definition::{FeederDefinition, FeederSource};
+use crate::feeder_sources::FolderWatch;
 use crate::feeder_tally::{FeederStatus, FeederTally};
 use crate::feeders::SyncBarrier;
 use crate::feeders::tests::{intake_of, key, next};
