@@ -34,6 +34,7 @@ mod kubectl;
 mod limits;
 mod metrics;
 mod modules;
+mod nats_feeder;
 mod neighbours;
 mod outlived;
 mod private;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::http::Method;
 use axum::response::{IntoResponse, Response};
-use homeostat_runtime::{KeyVerb, Priority, manifest};
+use homeostat_runtime::{Delay, KeyVerb, Priority, manifest};
 use homeostat_store::{Key, Kind};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -77,9 +77,8 @@ impl KeyBody {
         match (part, after, priority) {
             ("queue/enqueue", None, _) if self.hold => Err(Failure::bad_request("afterMs: `hold` needs a delay")),
             ("queue/enqueue", after, priority) => Ok(KeyVerb::Enqueue {
-                after: after.unwrap_or_default(),
+                delay: Delay { after: after.unwrap_or_default(), hold: self.hold },
                 priority: priority.unwrap_or_default(),
-                hold: self.hold,
             }),
             _ if self.hold => Err(Failure::bad_request("hold is only for `enqueue`")),
             ("queue/postpone", Some(delay), None) => Ok(KeyVerb::Postpone(delay)),

@@ -11,7 +11,7 @@
 use axum::extract::Request;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use homeostat_runtime::feeders::webhook::{Delivered, WebhookError, WebhookRequest};
+use homeostat_runtime::feeders::webhook::{Delivery, WebhookError, WebhookRequest};
 use serde_json::json;
 
 use crate::body::{self, BodyLimits};
@@ -62,7 +62,7 @@ async fn deliver(api: &Api, client: &Client, request: Request) -> Result<Respons
     let (body, _held) = body::read(body, client, &limits).await?;
     let header = |name: &str| single(&parts.headers, name);
     let delivered = endpoint.deliver(&WebhookRequest { header: &header, body: &body }).await.map_err(refusal)?;
-    let Delivered { keys, is_duplicate } = delivered;
+    let Delivery { keys, is_duplicate } = delivered;
     Ok(axum::Json(json!({ "keys": keys, "isDuplicate": is_duplicate })).into_response())
 }
 

@@ -39,6 +39,8 @@ mod inspect;
 mod layout;
 mod manifest;
 mod memory;
+#[cfg(feature = "nats")]
+mod message_stores;
 mod offline_store;
 mod open_files;
 mod output;

@@ -16,6 +16,7 @@ use homeostat_api::{Address, Certificate, Check, Metrics, SelfSignedCertificate,
 use homeostat_component::{Engine, EngineOptions, INSTANCES_BOUNDS};
 use homeostat_registry::Policy;
 use homeostat_runtime::events::EVENTS_MAX;
+use homeostat_runtime::feeder_sources::MessageStores;
 use homeostat_runtime::manifest::{Bytes, Span};
 use homeostat_runtime::{
     CONTROLLERS_MAX, FleetOptions, Host, LEASE_LENGTH_MAX, Options, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX,
@@ -317,10 +318,10 @@ impl FolderHost {
         let policy = signatures.as_deref().map(Policy::read).transpose().context("cannot read the signature policy")?;
         let registry = registry::registry(Some(data.join(layout::PULLED)))?;
         let fleet = FleetOptions::new(args.host_name.as_deref(), args.lease_duration.0);
-        let OpenStores { stores, backups, skipped } = open_stores(args, &fleet, &data).await?;
+        let OpenStores { stores, backups, skipped, messages } = open_stores(args, &fleet, &data).await?;
         let engine = Engine::new(args.engine_options(&data)?).context("cannot start the WebAssembly engine")?;
         let metrics = Metrics::default();
-        let options = Options { fleet, ..Options::with_stores(engine, stores) };
+        let options = Options { fleet, message_stores: messages, ..Options::with_stores(engine, stores) };
         let options = host_options(args, options, &metrics, screen);
         let host = Host::start(options).await.context("cannot start the host")?;
         let code = Components::new(data.join(COMPONENTS), folder.clone(), registry, policy);
@@ -403,6 +404,8 @@ struct OpenStores {
     backups: Option<Arc<EmbeddedStore>>,
     /// The file in the folder that is no manifest.
     skipped: Option<PathBuf>,
+    /// The stores whose servers have messages for feeders.
+    messages: Option<Arc<dyn MessageStores>>,
 }
 
 /// Opens the host's own store and all others, and waits for them if that was asked for.
@@ -412,12 +415,21 @@ async fn open_stores(args: &HostArgs, fleet: &FleetOptions, data: &Path) -> Resu
         file.limit_writes(fleet.times.in_flight_max);
     }
     let skipped = stores_config.as_ref().map(|file| file.path().to_owned());
+    let messages = stores_config.as_ref().and_then(|file| message_stores(file));
     let (home, backups) = store::open(args.store, data).await?;
     let stores = far_stores::open(home, stores_config, data).await?;
     if let Some(Span(most)) = args.wait_for_stores {
         far_stores::wait(&stores, most).await?;
     }
-    Ok(OpenStores { stores, backups, skipped })
+    Ok(OpenStores { stores, backups, skipped, messages })
+}
+
+/// Returns the stores of a file whose servers have messages.
+fn message_stores(file: &StoresConfig) -> Option<Arc<dyn MessageStores>> {
+    #[cfg(feature = "nats")]
+    return crate::message_stores::NatsServers::of(&file.stores);
+    #[cfg(not(feature = "nats"))]
+    None
 }
 
 /// Returns the options of a host with the limits and the secrets of the command line.

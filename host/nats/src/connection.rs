@@ -70,7 +70,7 @@ pub(crate) struct BatchMessage {
 
 /// The news about the connection, from the client's callbacks.
 #[derive(Debug, Default)]
-struct News {
+pub(crate) struct News {
     /// Grows each time a connection is lost.
     losses: watch::Sender<u64>,
     /// The last error that the server told, which is about some request.
@@ -284,7 +284,7 @@ fn bounded(text: &str) -> String {
     text[..text.floor_char_boundary(TEXT_BYTES_MAX)].to_owned()
 }
 
-fn options(settings: &BucketSettings, news: Arc<News>) -> ConnectOptions {
+pub(crate) fn options(settings: &BucketSettings, news: Arc<News>) -> ConnectOptions {
     let BucketSettings { name, credentials, tls, timings, .. } = settings;
     let attempts = Arc::clone(&news);
     let mut options = match credentials.clone() {

@@ -1,4 +1,4 @@
-//! Resources that live in a bucket of NATS JetStream.
+//! Resources that live in a bucket of NATS JetStream, and messages of other programs for feeders.
 //!
 //! [`Bucket`] is the bucket without a cache; [`NatsStore`] is the store of a host. Any number of hosts can
 //! share a bucket: each write is decided by `homeostat_store::semantics` on the state that the host knows,
@@ -19,6 +19,7 @@ mod errors;
 mod follow;
 mod foreign;
 mod lease;
+mod messages;
 mod pattern;
 mod protocol;
 mod read;
@@ -37,6 +38,9 @@ use homeostat_store::schema::Schemas;
 
 pub use self::bucket::Bucket;
 pub use self::checks::{SettingProblem, Severity};
+pub use self::messages::{
+    Acknowledgement, MessageClient, MessageOrigin, MessageReceipt, MessageStream, ReceivedMessage,
+};
 pub use self::settings::BucketSettings;
 
 /// The store of a host: a [`Bucket`] behind a cache.

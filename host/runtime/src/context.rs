@@ -11,7 +11,7 @@ use homeostat_workqueue::SharedCapacity;
 use tokio::runtime::Handle;
 
 use crate::declarations::Declarations;
-use crate::feeder_sources::FeederFolder;
+use crate::feeder_sources::{FeederFolder, MessageStores};
 use crate::fleet::Fleet;
 use crate::kinds::OwnerKindResolver;
 use crate::scheduler::Scheduler;
@@ -37,6 +37,8 @@ pub(crate) struct Context {
     pub(crate) secrets: Arc<dyn Secrets>,
     /// The folder whose files feeders may follow.
     pub(crate) feeder_folder: Option<Arc<dyn FeederFolder>>,
+    /// The stores whose servers have messages for feeders.
+    pub(crate) message_stores: Option<Arc<dyn MessageStores>>,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) scheduler: Arc<Scheduler>,
     pub(crate) fleet: Arc<Fleet>,
@@ -63,6 +65,7 @@ impl Context {
             stores,
             secrets,
             feeder_folder,
+            message_stores,
             observer,
             drain_deadline,
             queue_keys_max,
@@ -87,6 +90,7 @@ impl Context {
             http: HttpClient::new(Limits::default().http_body_bytes_max)?,
             secrets,
             feeder_folder,
+            message_stores,
             observer,
             scheduler: Scheduler::new(Handle::current().metrics().num_workers()),
             drain_deadline,

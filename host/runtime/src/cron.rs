@@ -5,8 +5,8 @@
 //! and a field that starts with `*` restricts nothing.
 //!
 //! A change of the clock: an hour field that starts with `*` follows the clock. Its runs in a skipped hour do not exist,
-//! and those in a repeated hour run twice. A schedule of named hours runs neither less nor more than once: its runs in a
-//! skipped hour run once, at the end of the gap, and those in a repeated hour run the first time.
+//! and those in a repeated hour run twice. A schedule of named hours runs once. Its runs in a skipped hour run together, at
+//! the end of the gap. Those in a repeated hour run the first time.
 //!
 //! Deliberately absent: seconds, years, `L`, `W` and `#`, `@reboot`, and a time zone within the text.
 
@@ -83,7 +83,7 @@ const NICKNAMES: [(&str, &str); 7] = [
     ("@hourly", "0 * * * *"),
 ];
 
-/// What happens to a run whose minute passed while no host ran the feeder.
+/// The fate of a run whose minute passed while no host ran the feeder.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum MissedRuns {
     /// All missed runs together run once.

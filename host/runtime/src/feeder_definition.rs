@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use homeostat_component::KindDeclaration;
 use homeostat_store::{Key, check_key};
-use homeostat_workqueue::Priority;
+use homeostat_workqueue::{Delay, Priority};
 use jiff::Timestamp;
 
 use crate::Error;
@@ -27,7 +27,7 @@ pub struct FeederDefinition {
     /// The keys that the feeder adds.
     pub keys: FeederKeys,
     /// When an added key becomes due; `None`: at once.
-    pub delay: Option<FeederDelay>,
+    pub delay: Option<Delay>,
     /// The band of an added key.
     pub priority: Priority,
 }
@@ -41,6 +41,8 @@ pub enum FeederSource {
     Cron(Box<Cron>),
     /// Requests of a program to the host.
     Webhook(Box<Webhook>),
+    /// Messages of a NATS server.
+    Nats(Box<Nats>),
     /// Changes of files.
     Files(Files),
 }
@@ -53,6 +55,7 @@ impl FeederSource {
             Self::Cron(_) => "cron",
             Self::Webhook(_) => "webhook",
             Self::Files(_) => "files",
+            Self::Nats(_) => "nats",
         }
     }
 }
@@ -81,7 +84,7 @@ impl Interval {
 pub struct Cron {
     /// When it runs.
     pub schedule: Schedule,
-    /// What happens to a run that was missed.
+    /// The fate of a run that was missed.
     pub missed: MissedRuns,
 }
 
@@ -94,6 +97,42 @@ pub struct Webhook {
     pub body_bytes_max: usize,
     /// The header with the id of a delivery, in lower case. A request with the id of an accepted one adds nothing.
     pub dedupe_header: Option<String>,
+}
+
+/// The messages of a `nats` feeder.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Nats {
+    /// The name of the store whose server has the messages.
+    pub store: String,
+    /// Where the messages come from.
+    pub origin: MessageOrigin,
+    /// When a message is acknowledged.
+    pub acknowledged: AcknowledgedWhen,
+}
+
+/// Where messages come from.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum MessageOrigin {
+    /// A subject, which may have wildcards. Messages are lost while no host runs the feeder.
+    Subject(String),
+    /// A durable consumer of a stream. It is created if there is none.
+    Consumer {
+        /// The name of the stream.
+        stream: String,
+        /// The name of the consumer.
+        consumer: String,
+        /// The subject that a new consumer filters by; `None` for all.
+        subject: Option<String>,
+    },
+}
+
+/// When a message of a consumer is acknowledged.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum AcknowledgedWhen {
+    /// When its keys are queued.
+    Queued,
+    /// When each of its keys was reconciled without a failure.
+    Settled,
 }
 
 /// The files of a `files` feeder.
@@ -155,15 +194,6 @@ pub struct ListedKey {
     pub namespace: String,
     /// The name of the resource.
     pub name: String,
-}
-
-/// The delay of the keys that a feeder adds.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct FeederDelay {
-    /// How long after the add a key becomes due.
-    pub after: Duration,
-    /// Whether no event makes the key due earlier.
-    pub hold: bool,
 }
 
 impl FeederDefinition {

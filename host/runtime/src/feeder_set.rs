@@ -17,12 +17,14 @@ use crate::feeder_definition::{FeederDefinition, FeederSource};
 use crate::feeder_tally::{FeederStatus, FeederTally};
 use crate::feeders::{
     CronFeeder, Feeder, FeederId, FilesFeeder, FollowFeeder, GuestMap, Intake, IntervalFeeder, KeyAdder, KeyMapper,
-    PollFeeder, ResyncFeeder, RunRecord, SlotGuest, SuspendFilter, SyncBarrier, WatchFeeder, WebhookFeeder, supervise,
+    NatsFeeder, PollFeeder, ResyncFeeder, RunRecord, SlotGuest, SuspendFilter, SyncBarrier, WatchFeeder, WebhookFeeder,
+    supervise,
 };
 use crate::follows::Follows;
 use crate::mapping::ManagedKind;
 use crate::rollout::{CanaryStep, Track};
 use crate::scheduler::Tenant;
+use crate::settle_waiters::SettleWaiters;
 use crate::slot::LoadedVersion;
 use crate::slot::Slot;
 
@@ -34,6 +36,8 @@ pub(crate) struct FeederSet {
     /// reconciles.
     account: Tenant,
     deletions: Arc<SuspendFilter>,
+    /// The messages that wait for a reconcile of their keys.
+    pub(crate) settled: Arc<SettleWaiters>,
     manages: ManagedKind,
     /// The sync barrier of the stable version's feeders.
     pub(crate) barrier: SyncBarrier,
@@ -105,6 +109,7 @@ impl FeederSet {
             slot,
             account,
             deletions,
+            settled: Arc::default(),
             manages,
             barrier: gate,
             canary_barrier: tried,
@@ -345,6 +350,10 @@ impl FeederSet {
                     }
                     FeederSource::Files(files) => {
                         Arc::new(FilesFeeder::new(files, adder, context.feeder_folder.clone(), clock))
+                    }
+                    FeederSource::Nats(nats) => {
+                        let (stores, settled) = (context.message_stores.clone(), self.settled.clone());
+                        Arc::new(NatsFeeder::new(*nats, adder, stores, settled, clock))
                     }
                     FeederSource::Webhook(webhook) => {
                         let name = adder.definition.name.clone();

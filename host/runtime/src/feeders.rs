@@ -25,6 +25,7 @@ mod guest_map;
 mod intake;
 mod interval;
 mod key_adder;
+mod nats;
 mod poll;
 mod resync;
 mod room;
@@ -42,6 +43,7 @@ pub(crate) use intake::{DELETIONS_BAND, DeletionState, FeederId, SuspendFilter, 
 pub use intake::{Intake, IntakeError};
 pub(crate) use interval::IntervalFeeder;
 pub(crate) use key_adder::KeyAdder;
+pub(crate) use nats::NatsFeeder;
 pub(crate) use poll::PollFeeder;
 pub(crate) use resync::ResyncFeeder;
 pub(crate) use room::{Capacity, RoomWait};

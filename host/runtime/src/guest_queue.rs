@@ -5,11 +5,12 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
+use homeostat_component::StoreError;
 use homeostat_component::layers::EnqueuedKey;
-use homeostat_component::{QueuePriority, StoreError};
 use homeostat_store::Key;
-use homeostat_workqueue::{AddError, Priority, Queue};
+use homeostat_workqueue::{AddError, Delay, Queue};
 
+use crate::bands::band;
 use crate::feeder_set::FeederSet;
 use crate::feeders::SuspendFilter;
 use crate::mapping::ManagedKind;
@@ -60,23 +61,11 @@ impl GuestQueue {
             return Err(unavailable("another host holds the lease of this key"));
         }
         let key = Key::new(connected.manages.kind.clone(), key.namespace(), key.name());
-        let add = |queue: &Queue<Key>, key, priority| match hold {
-            true => queue.add_held(key, after, priority),
-            false => queue.add_after(key, after, priority),
-        };
+        let delay = Delay { after, hold };
+        let add = |queue: &Queue<Key>, key, band| queue.add_delayed(key, delay, band);
         connected.filter.add(key, band(priority), add).map(drop).map_err(|refused| match refused {
             AddError::Closed => unavailable("the queue is closed"),
             AddError::Full => unavailable("limit keys: the queue is full"),
         })
-    }
-}
-
-fn band(priority: QueuePriority) -> Priority {
-    match priority {
-        QueuePriority::Lowest => Priority::LOWEST,
-        QueuePriority::Low => Priority::LOW,
-        QueuePriority::Normal => Priority::NORMAL,
-        QueuePriority::High => Priority::HIGH,
-        QueuePriority::Highest => Priority::HIGHEST,
     }
 }

@@ -13,6 +13,7 @@
 //! embedder adds its own event sources by implementing [`Feeder`].
 
 mod admission;
+mod bands;
 pub mod bounds;
 mod clock;
 mod code;
@@ -60,6 +61,7 @@ mod scheduler;
 mod secrets;
 mod settings;
 pub mod settle;
+mod settle_waiters;
 mod sharded_sum;
 mod shared_watches;
 mod slot;
@@ -81,7 +83,7 @@ pub use fleet::{
     FleetOptions, HostDescription, HostStatus, LEASE_LENGTH_MAX, LeaseClock, LeaseStatus, OtherHost, PlacementSpec,
     TimeOfDay, is_host_name,
 };
-pub use homeostat_workqueue::{Ages, Counters, KeyCounts, Priority};
+pub use homeostat_workqueue::{Ages, Counters, Delay, KeyCounts, Priority};
 pub use host::{Host, KeyVerb, Put, ShutdownReport};
 pub use kinds::{KindInfo, Kinds, ScalePaths, ScaleSource};
 pub use logs::LogBook;

@@ -13,6 +13,7 @@ use crate::feeder_definition::FeederDefinition;
 use crate::rollout::Plan;
 use crate::{Overrides, PlacementSpec, Suspend};
 
+mod feeder_sources;
 mod feeders;
 mod kinds;
 mod limits;
@@ -22,10 +23,11 @@ mod schema;
 
 pub use crate::host_kinds::{API_VERSION, GROUP, HIDDEN, HOST_KIND, KIND, PLURAL};
 pub use crate::quantity::{Bytes, Span, written};
-pub use feeders::{
-    CronWritten, DelayWritten, EncodingWritten, FeederWritten, FilesWritten, HmacWritten, IntervalWritten, KeyWritten,
-    KeysWritten, MissedWritten, PriorityWritten, TemplateWritten, TokenWritten, WebhookAuthWritten, WebhookWritten,
+pub use feeder_sources::{
+    AckWritten, CronWritten, EncodingWritten, FilesWritten, HmacWritten, IntervalWritten, MissedWritten, NatsWritten,
+    TokenWritten, WebhookAuthWritten, WebhookWritten,
 };
+pub use feeders::{DelayWritten, FeederWritten, KeyWritten, KeysWritten, TemplateWritten};
 pub use kinds::{KindWritten, WatchWritten, WrittenKinds};
 pub use limits::{LIMIT_BOUNDS, LimitBounds, LimitsWritten};
 pub use placement::{PlacementWritten, ShardsWritten};

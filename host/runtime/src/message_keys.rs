@@ -170,6 +170,25 @@ fn plain(text: &str) -> Result<Option<Part>, String> {
     Ok((!text.is_empty()).then(|| Part::Text(text.to_owned())))
 }
 
+/// Returns the value of a word of a template: the subject, or one of its tokens, which count from 1.
+pub(crate) fn subject_word(subject: &str, word: &str) -> Option<String> {
+    match word.strip_prefix("subject")? {
+        "" => Some(subject.to_owned()),
+        token => {
+            let at: usize = token.strip_prefix('.')?.parse().ok()?;
+            subject.split('.').nth(at.checked_sub(1)?).map(str::to_owned)
+        }
+    }
+}
+
+/// Returns whether a word of a template is one of those of a subject.
+pub(crate) fn is_subject_word(word: &str) -> bool {
+    /// Maximum number of tokens that a template can name.
+    const TOKENS_MAX: usize = 32;
+    let token = word.strip_prefix("subject.").and_then(|token| token.parse::<usize>().ok());
+    word == "subject" || token.is_some_and(|token| (1..=TOKENS_MAX).contains(&token))
+}
+
 impl Pointer {
     /// Parses a JSON pointer. The empty pointer names the whole message.
     ///

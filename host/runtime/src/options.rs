@@ -9,7 +9,7 @@ use homeostat_store::Store;
 
 use crate::costs::NoopObserver;
 use crate::events::EVENTS_MAX;
-use crate::feeder_sources::FeederFolder;
+use crate::feeder_sources::{FeederFolder, MessageStores};
 use crate::secrets::NoSecrets;
 use crate::{FleetOptions, Observer, Stores};
 
@@ -30,6 +30,8 @@ pub struct Options {
     pub secrets: Arc<dyn Secrets>,
     /// The folder whose files the feeders of manifests may follow. Default: `None`, which allows none.
     pub feeder_folder: Option<Arc<dyn FeederFolder>>,
+    /// The stores whose servers have messages for the feeders of manifests. Default: `None`, which has none.
+    pub message_stores: Option<Arc<dyn MessageStores>>,
     /// Receives a record of every reconcile. Default: an observer that does nothing.
     pub observer: Arc<dyn Observer>,
     /// How long a removed controller may finish running reconciles. Default: 10 s.
@@ -71,6 +73,7 @@ impl Options {
             stores,
             secrets: Arc::new(NoSecrets),
             feeder_folder: None,
+            message_stores: None,
             observer: Arc::new(NoopObserver),
             drain_deadline: Duration::from_secs(10),
             queue_keys_max: QUEUE_KEYS_MAX,

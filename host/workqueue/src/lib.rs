@@ -65,4 +65,4 @@ pub use options::{AGEING_CLAIMS, DuringDelay, Options};
 pub use priority::Priority;
 pub use queue::{Claim, Queue};
 pub use report::{Ages, CloseReport, Counters, Entry, Finishes, KeyCounts};
-pub use verbs::{AddError, AddOutcome, ChangeOutcome, FinishOutcome, Key, KeyState, Next, ShutdownPhase};
+pub use verbs::{AddError, AddOutcome, ChangeOutcome, Delay, FinishOutcome, Key, KeyState, Next, ShutdownPhase};

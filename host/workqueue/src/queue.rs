@@ -17,6 +17,7 @@ use std::{
 
 use tokio::{sync::watch, time::Instant};
 
+use crate::verbs::Delay;
 use crate::{
     AddError, AddOutcome, ChangeOutcome, FinishOutcome, Key, Moment, Next, Options, Priority, SharedCapacity,
     ShutdownPhase,
@@ -121,6 +122,20 @@ impl<K: Key> Queue<K> {
     /// As [`Queue::add_after`].
     pub fn add_held(&self, key: K, delay: Duration, priority: Priority) -> Result<AddOutcome, AddError> {
         self.with(|state, now| state.add_held(now, key, delay, priority))
+    }
+
+    /// Adds a key that runs after a delay: as [`Queue::add_held`] if the delay is a floor, else as
+    /// [`Queue::add_after`].
+    ///
+    /// # Errors
+    /// As [`Queue::add_after`].
+    pub fn add_delayed(
+        &self,
+        key: K,
+        Delay { after, hold }: Delay,
+        priority: Priority,
+    ) -> Result<AddOutcome, AddError> {
+        if hold { self.add_held(key, after, priority) } else { self.add_after(key, after, priority) }
     }
 
     /// Adds a key that runs now, without an event: a waiting key keeps its due time. A parked key stays

@@ -9,6 +9,15 @@ pub trait Key: Clone + Eq + Hash + Send + Sync + 'static {}
 
 impl<K: Clone + Eq + Hash + Send + Sync + 'static> Key for K {}
 
+/// When an added key becomes due. The default is now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delay {
+    /// How long after the add.
+    pub after: Duration,
+    /// Whether the delay is a floor: no later add makes the key due earlier.
+    pub hold: bool,
+}
+
 /// Why the queue refused a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddError {

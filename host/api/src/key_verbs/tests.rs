@@ -13,12 +13,15 @@ fn verb(part: &str, more: &Value) -> Result<KeyVerb, u16> {
 fn verb_accepts_only_its_own_arguments() {
     let day = Duration::from_secs(24 * 3600);
     let after = json!({ "afterMs": day.as_millis() as u64 });
-    let now = KeyVerb::Enqueue { after: Duration::ZERO, priority: Priority::NORMAL, hold: false };
+    let now = KeyVerb::Enqueue { delay: Delay::default(), priority: Priority::NORMAL };
     assert_eq!(verb("queue/enqueue", &json!({})), Ok(now));
     let both = json!({ "afterMs": 250, "priority": "highest" });
-    let soon = KeyVerb::Enqueue { after: Duration::from_millis(250), priority: Priority::HIGHEST, hold: false };
+    let soon = KeyVerb::Enqueue {
+        delay: Delay { after: Duration::from_millis(250), hold: false },
+        priority: Priority::HIGHEST,
+    };
     assert_eq!(verb("queue/enqueue", &both), Ok(soon));
-    let held = KeyVerb::Enqueue { after: day, priority: Priority::NORMAL, hold: true };
+    let held = KeyVerb::Enqueue { delay: Delay { after: day, hold: true }, priority: Priority::NORMAL };
     assert_eq!(verb("queue/enqueue", &json!({ "afterMs": day.as_millis() as u64, "hold": true })), Ok(held));
     assert_eq!(verb("queue/enqueue", &json!({ "hold": true })), Err(400), "it must say how long");
     assert_eq!(verb("queue/retry", &json!({ "hold": true })), Err(400));

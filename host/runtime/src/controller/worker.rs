@@ -112,6 +112,7 @@ async fn run_one(
         claim.finish(Next::Done);
         return None;
     }
+    let waiters = controller.feeders.settled.begin_run(&key);
     let reconciled = tokio::select! {
         biased;
         reconciled = reconcile(controller, &key, hands) => Some(reconciled),
@@ -143,11 +144,16 @@ async fn run_one(
         let again = |queue: &Queue<Key>, key, priority| queue.add(key, priority);
         let _ = controller.feeders.deletions().add(key.clone(), claim.priority(), again);
     }
+    // Before the key is released: its next run must find the waits that this one leaves.
+    let waiters = waiters.filter(|_| result.is_ok());
     let (queued_for, ended) = (claim.queued_for(), Instant::now());
     let pauses = turn.is_over(ended)
         || controller.lifecycle.workers.are_surplus(controller.slot.concurrency())
         || !controller.feeders.barrier.has_synced();
     let (finished, claimed) = if pauses { (claim.finish(next), None) } else { claim.finish_and_claim(next) };
+    if let Some(waiters) = waiters {
+        waiters.settle();
+    }
     if let Some(seat) = seat {
         seat.settled(&key, &result);
     }

@@ -91,7 +91,10 @@ impl FilesFeeder {
                 for ListedKey { namespace, name } in keys {
                     let key = Key::new(intake.manages().clone(), &namespace, &name);
                     match check_key(&key) {
-                        Ok(()) => self.adder.add(intake, &key).await,
+                        // A dropped key is reported, and a closed queue takes none.
+                        Ok(()) => {
+                            let _ = self.adder.add(intake, &key).await;
+                        }
                         Err(error) => refused(error.to_string()),
                     }
                 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use homeostat_component::{Disclosure, Severity};
 use homeostat_store::{Key, Kind, Revision};
-use homeostat_workqueue::{AddError, AddOutcome, KeyState, Priority, Queue};
+use homeostat_workqueue::{AddError, AddOutcome, Delay, KeyState, Priority, Queue};
 use parking_lot::RwLock;
 use tokio::sync::watch;
 
@@ -140,13 +140,13 @@ impl Intake {
         self.put(key, priority, |queue, key, priority| queue.add_after(key, delay, priority))
     }
 
-    /// Adds one key that becomes due after `delay`, and not earlier: no event shortens the delay. Otherwise as
+    /// Adds one key that becomes due after `delay`. If the delay is a floor, no event shortens it. Otherwise as
     /// [`Intake::add`].
     ///
     /// # Errors
     /// As [`Intake::add`].
-    pub fn add_held(&self, key: Key, delay: Duration, priority: Priority) -> Result<(), IntakeError> {
-        self.put(key, priority, |queue, key, priority| queue.add_held(key, delay, priority))
+    pub fn add_delayed(&self, key: Key, delay: Delay, priority: Priority) -> Result<(), IntakeError> {
+        self.put(key, priority, |queue, key, priority| queue.add_delayed(key, delay, priority))
     }
 
     /// Requeues a key without an event: a waiting or parked key stays as it is. Otherwise as [`Intake::add`].

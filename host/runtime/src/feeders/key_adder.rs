@@ -7,7 +7,7 @@ use homeostat_store::{Key, Store, check_key};
 
 use super::webhook::WebhookError;
 use super::{Capacity, FeederError, Intake, IntakeError};
-use crate::feeder_definition::{FeederDefinition, FeederDelay, FeederKeys, ListedKey};
+use crate::feeder_definition::{FeederDefinition, FeederKeys, ListedKey};
 use crate::listing::for_each_listed;
 
 /// Adds the keys of one declared feeder.
@@ -27,7 +27,8 @@ impl KeyAdder {
         match &self.definition.keys {
             FeederKeys::Listed(keys) => {
                 for ListedKey { namespace, name } in keys {
-                    self.add(intake, &Key::new(intake.manages().clone(), namespace, name)).await;
+                    // A dropped key is reported, and a closed queue takes none.
+                    let _ = self.add(intake, &Key::new(intake.manages().clone(), namespace, name)).await;
                 }
                 Ok(())
             }
@@ -40,10 +41,18 @@ impl KeyAdder {
     /// Adds one key. While the queue is full, waits.
     ///
     /// *Cancel safety*: the key is added or not.
-    pub(crate) async fn add(&self, intake: &Intake, key: &Key) {
-        while self.try_add(intake, key) == Err(IntakeError::Full) {
-            intake.report_full();
-            intake.wait_for_room().await;
+    ///
+    /// # Errors
+    /// Those of [`Intake::add`], without [`IntakeError::Full`].
+    pub(crate) async fn add(&self, intake: &Intake, key: &Key) -> Result<(), IntakeError> {
+        loop {
+            match self.try_add(intake, key) {
+                Err(IntakeError::Full) => {
+                    intake.report_full();
+                    intake.wait_for_room().await;
+                }
+                added => return added,
+            }
         }
     }
 
@@ -56,8 +65,7 @@ impl KeyAdder {
         let priority = self.definition.priority;
         let added = match self.definition.delay {
             None => intake.add(key.clone(), priority),
-            Some(FeederDelay { after, hold: false }) => intake.add_after(key.clone(), after, priority),
-            Some(FeederDelay { after, hold: true }) => intake.add_held(key.clone(), after, priority),
+            Some(delay) => intake.add_delayed(key.clone(), delay, priority),
         };
         if added == Err(IntakeError::OtherKind)
             && let Some(refusal) = intake.refusal(key)

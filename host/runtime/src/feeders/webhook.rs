@@ -37,7 +37,7 @@ pub struct WebhookRequest<'r> {
 
 /// A believed request whose keys are queued.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Delivered {
+pub struct Delivery {
     /// The number of its keys; `None` for all stored resources.
     pub keys: Option<usize>,
     /// Whether the feeder had a request of the same id before, so that nothing was added.
@@ -56,7 +56,7 @@ pub enum WebhookError {
     /// For now: the queue is full.
     #[error("limit keys: the queue is full")]
     Full,
-    /// For now: another host has the lease of a key, or nobody has.
+    /// For now: this host has no lease of a key.
     #[error("this host holds no lease of the key")]
     NotHolder,
     /// For now: the secret or the store cannot be read.
@@ -80,7 +80,7 @@ impl WebhookEndpoint {
     ///
     /// # Errors
     /// [`WebhookError`]. Keys of a refused request may be queued already.
-    pub async fn deliver(&self, request: &WebhookRequest<'_>) -> Result<Delivered, WebhookError> {
+    pub async fn deliver(&self, request: &WebhookRequest<'_>) -> Result<Delivery, WebhookError> {
         self.0.deliver(request).await
     }
 }
@@ -103,20 +103,20 @@ impl WebhookFeeder {
         Self { name, webhook, adder, secrets, clock, intake: Mutex::default(), seen: Mutex::default() }
     }
 
-    async fn deliver(&self, request: &WebhookRequest<'_>) -> Result<Delivered, WebhookError> {
+    async fn deliver(&self, request: &WebhookRequest<'_>) -> Result<Delivery, WebhookError> {
         let intake = self.intake.lock().clone().ok_or(WebhookError::NotHolder)?;
         self.authenticate(&intake, request).await?;
         let id = self.webhook.dedupe_header.as_deref().and_then(|header| (request.header)(header));
         let id = id.map(|id| xxh3_128(id.as_bytes()));
         if id.is_some_and(|id| self.seen.lock().has(id)) {
-            return Ok(Delivered { keys: Some(0), is_duplicate: true });
+            return Ok(Delivery { keys: Some(0), is_duplicate: true });
         }
         intake.note_run(self.clock.now());
         let keys = self.add(&intake, request.body).await?;
         intake.mark_healthy();
         // Not before: a refused request is repeated under its id.
         id.into_iter().for_each(|id| self.seen.lock().insert(id));
-        Ok(Delivered { keys, is_duplicate: false })
+        Ok(Delivery { keys, is_duplicate: false })
     }
 
     /// Checks the signature or the token of a request.

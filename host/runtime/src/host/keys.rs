@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use homeostat_store::Key;
-use homeostat_workqueue::{AddError, ChangeOutcome, KeyState, Priority, Queue};
+use homeostat_workqueue::{AddError, ChangeOutcome, Delay, KeyState, Priority, Queue};
 
 use super::Host;
 use crate::controller::Controller;
@@ -21,12 +21,10 @@ pub enum KeyVerb {
     /// Adds the key like an event. It merges with a queued entry, and under `hold` does not cut a delay
     /// short.
     Enqueue {
-        /// The delay until the key is due. Zero is now.
-        after: Duration,
+        /// When the key is due.
+        delay: Delay,
         /// The priority band.
         priority: Priority,
-        /// Whether the delay is a floor: no event makes the key due earlier.
-        hold: bool,
     },
     /// Resets the failures of a waiting or parked key and makes it ready.
     Retry,
@@ -52,7 +50,7 @@ impl Host {
         let controller = self.controller(name)?;
         let (key, queue) = (own(&controller, key)?, &controller.queue);
         let verdict = match verb {
-            KeyVerb::Enqueue { after, priority, hold } => self.enqueue(&controller, &key, (after, hold), priority)?,
+            KeyVerb::Enqueue { delay, priority } => self.enqueue(&controller, &key, delay, priority)?,
             KeyVerb::Retry => queue.retry(&key),
             KeyVerb::Cancel => queue.cancel(&key),
             KeyVerb::Postpone(delay) => queue.postpone(&key, delay),
@@ -74,7 +72,7 @@ impl Host {
         &self,
         controller: &Controller,
         key: &Key,
-        (after, hold): (Duration, bool),
+        delay: Delay,
         priority: Priority,
     ) -> Result<ChangeOutcome, Error> {
         self.check_name(key)?;
@@ -85,10 +83,7 @@ impl Host {
             let holder = controller.slot.placement.status().into_iter().find_map(|lease| lease.holder);
             return Err(Error::NotHolder { key: key.clone(), holder });
         }
-        let add = |queue: &Queue<Key>, key, priority| match hold {
-            true => queue.add_held(key, after, priority),
-            false => queue.add_after(key, after, priority),
-        };
+        let add = |queue: &Queue<Key>, key, priority| queue.add_delayed(key, delay, priority);
         match controller.feeders.deletions().add(key.clone(), priority, add) {
             Ok(_) => Ok(ChangeOutcome::Done),
             // The queue closes when its controller is removed.

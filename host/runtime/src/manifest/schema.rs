@@ -184,6 +184,24 @@ fn feeders() -> Value {
                     [("path", text("Relative to the folder of --feeder-files, as orders/*.json"))],
                 ),
             ),
+            (
+                "nats",
+                object(
+                    "Adds the keys of messages of a NATS server",
+                    [
+                        ("store", text("The name of a store in NATS")),
+                        ("subject", text("A subject; with a stream, what a new consumer filters by")),
+                        ("stream", text("The name of a stream")),
+                        ("consumer", text("The name of a durable consumer of the stream")),
+                        (
+                            "ack",
+                            text(
+                                "When a message of a stream is acknowledged: settled, which is the default, or queued",
+                            ),
+                        ),
+                    ],
+                ),
+            ),
             ("keys", json!({ "description": keys, "x-kubernetes-preserve-unknown-fields": true })),
             (
                 "delay",
@@ -473,7 +491,8 @@ mod tests {
                         "token": { "secret": "a", "header": "a", "prefix": "a" },
                     },
                     "bodyMax": "1Mi", "dedupeHeader": "a",
-                }, "files": { "path": "a" }, "keys": "all", "delay": { "after": "1m", "hold": true },
+                }, "files": { "path": "a" },
+                "nats": { "store": "a", "subject": "a", "stream": "a", "consumer": "a", "ack": "queued" }, "keys": "all", "delay": { "after": "1m", "hold": true },
                 "priority": "low",
             }],
         });

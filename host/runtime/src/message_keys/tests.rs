@@ -103,3 +103,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_word_names_a_token_of_the_subject() {
+    assert_eq!(subject_word("a.b.c", "subject").as_deref(), Some("a.b.c"));
+    assert_eq!(subject_word("a.b.c", "subject.1").as_deref(), Some("a"));
+    assert_eq!(subject_word("a.b.c", "subject.3").as_deref(), Some("c"));
+    assert_eq!(subject_word("a.b.c", "subject.4"), None);
+    for (word, is_one) in
+        [("subject", true), ("subject.32", true), ("subject.0", false), ("subject.33", false), ("stem", false)]
+    {
+        assert_eq!(is_subject_word(word), is_one, "{word}");
+    }
+}

@@ -2,12 +2,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use homeostat_fixtures::{Fault, FaultyStore, On, memory_store};
-use homeostat_workqueue::Priority;
+use homeostat_workqueue::{Delay, Priority};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::*;
-use crate::feeder_definition::{FeederDefinition, FeederDelay, FeederKeys, FeederSource, ListedKey};
+use crate::feeder_definition::{FeederDefinition, FeederKeys, FeederSource, ListedKey};
 use crate::feeder_tally::FeederTally;
 use crate::feeders::SyncBarrier;
 use crate::feeders::tests::{apply, intake, intake_of, key, next};
@@ -29,7 +29,7 @@ fn feeder(store: Arc<dyn homeostat_store::Store>, keys: FeederKeys, delay: Optio
         name: "tick".into(),
         source: FeederSource::Interval(interval),
         keys,
-        delay: delay.map(|after| FeederDelay { after, hold: false }),
+        delay: delay.map(|after| Delay { after, hold: false }),
         priority: Priority::HIGH,
     };
     let clock = WallClock::beginning(time("2026-11-24T12:00:00Z"));
@@ -97,7 +97,7 @@ async fn an_event_shortens_the_delay_of_a_feeder_unless_it_holds() {
     for hold in [false, true] {
         let (queue, intake) = intake(&SyncBarrier::new());
         let mut feeder = feeder(memory_store(), listed(&["a"]), None);
-        feeder.adder.definition.delay = Some(FeederDelay { after: Duration::from_secs(10), hold });
+        feeder.adder.definition.delay = Some(Delay { after: Duration::from_secs(10), hold });
         feeder.adder.try_add(&intake, &key("a")).unwrap();
         let began = Instant::now();
         intake.add(key("a"), Priority::NORMAL).unwrap();

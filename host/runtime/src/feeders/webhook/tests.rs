@@ -88,14 +88,14 @@ impl Running {
         Self::start(by_hmac("github", SignatureEncoding::Hex), keys, keys_max).await
     }
 
-    async fn send(&self, body: &str, headers: &[(&str, &str)]) -> Result<Delivered, WebhookError> {
+    async fn send(&self, body: &str, headers: &[(&str, &str)]) -> Result<Delivery, WebhookError> {
         let headers: BTreeMap<String, String> =
             headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let header = |name: &str| headers.get(name).cloned();
         self.endpoint.deliver(&WebhookRequest { header: &header, body: body.as_bytes() }).await
     }
 
-    async fn send_signed(&self, body: &Value) -> Result<Delivered, WebhookError> {
+    async fn send_signed(&self, body: &Value) -> Result<Delivery, WebhookError> {
         let body = body.to_string();
         self.send(&body, &[("x-hub-signature-256", &signature(&body))]).await
     }
@@ -105,8 +105,8 @@ impl Running {
     }
 }
 
-fn added(keys: usize) -> Result<Delivered, WebhookError> {
-    Ok(Delivered { keys: Some(keys), is_duplicate: false })
+fn added(keys: usize) -> Result<Delivery, WebhookError> {
+    Ok(Delivery { keys: Some(keys), is_duplicate: false })
 }
 
 /// Source: the example of GitHub's manual, "Validating webhook deliveries".
@@ -155,7 +155,7 @@ async fn a_base64_signature_and_a_token_are_believed_as_defined() {
     }
 }
 
-/// An empty secret would be one that everybody knows.
+/// Every sender knows an empty secret.
 #[tokio::test(start_paused = true)]
 async fn a_missing_or_empty_secret_believes_nothing() {
     for name in ["empty", "missing"] {
@@ -172,7 +172,7 @@ async fn each_item_of_a_list_adds_one_key() {
     assert_eq!(webhook.send_signed(&json!({"apps": [{"name": "a"}, {"name": "b"}]})).await, added(2));
     assert_eq!((next(&webhook.queue).await, next(&webhook.queue).await), (key("a"), key("b")));
     let all = Running::github(FeederKeys::All, None).await;
-    assert_eq!(all.send_signed(&json!({})).await, Ok(Delivered { keys: None, is_duplicate: false }));
+    assert_eq!(all.send_signed(&json!({})).await, Ok(Delivery { keys: None, is_duplicate: false }));
     assert_eq!((next(&all.queue).await, next(&all.queue).await), (key("a"), key("b")));
 }
 
@@ -201,7 +201,7 @@ async fn a_repeated_delivery_adds_nothing_unless_the_first_was_refused() {
     assert_eq!(deliver("a", "1").await, added(1));
     assert_eq!(deliver("b", "2").await, Err(WebhookError::Full));
     assert_eq!(next(&webhook.queue).await, key("a"));
-    assert_eq!(deliver("a", "1").await, Ok(Delivered { keys: Some(0), is_duplicate: true }));
+    assert_eq!(deliver("a", "1").await, Ok(Delivery { keys: Some(0), is_duplicate: true }));
     assert!(webhook.queue.is_empty());
     assert_eq!(deliver("b", "2").await, added(1), "it was not accepted before");
     assert_eq!(next(&webhook.queue).await, key("b"));

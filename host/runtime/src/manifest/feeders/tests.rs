@@ -1,6 +1,8 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::cron::MissedRuns;
+use crate::feeder_definition::{SignatureEncoding, WebhookAuth};
 use crate::manifest::Spec;
 
 fn feeders(feeders: &Value) -> Result<Vec<FeederDefinition>, Vec<String>> {
