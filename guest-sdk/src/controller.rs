@@ -4,6 +4,8 @@ use serde_json::Value;
 
 use crate::bindings::imports::homeostat::reconciler::types as wit;
 use crate::bindings::{lifecycle, mapper, poller, reconciler};
+#[cfg(all(target_family = "wasm", target_os = "unknown"))]
+use crate::freestanding::report_panics;
 use crate::{Error, Failure, Key, Kind, Outcome, Resource, Spec};
 
 /// The trait that every controller implements.
@@ -102,10 +104,12 @@ impl ChangedResource {
 
 impl<T: Reconciler> reconciler::exports::homeostat::reconciler::reconciler::Guest for T {
     fn describe() -> reconciler::exports::homeostat::reconciler::reconciler::ControllerSpec {
+        report_panics();
         T::describe().into_wit()
     }
 
     fn reconcile(key: wit::Key) -> Result<wit::Outcome, wit::Failure> {
+        report_panics();
         match T::reconcile(key) {
             Ok(outcome) => Ok(outcome.into_wit()),
             Err(failure) => Err(failure.into_wit()),
@@ -115,6 +119,7 @@ impl<T: Reconciler> reconciler::exports::homeostat::reconciler::reconciler::Gues
 
 impl<T: Mapper> mapper::exports::homeostat::reconciler::mapper::Guest for T {
     fn map(watch: String, changed: wit::Resource) -> Result<Vec<wit::Key>, wit::Failure> {
+        report_panics();
         let wit::Resource { key, json, .. } = changed;
         T::map(&watch, ChangedResource { key, json }).map_err(Failure::into_wit)
     }
@@ -122,16 +127,23 @@ impl<T: Mapper> mapper::exports::homeostat::reconciler::mapper::Guest for T {
 
 impl<T: Poller> poller::exports::homeostat::reconciler::poller::Guest for T {
     fn poll() -> Result<Vec<wit::Key>, wit::Failure> {
+        report_panics();
         T::poll().map_err(Failure::into_wit)
     }
 }
 
 impl<T: Lifecycle> lifecycle::exports::homeostat::reconciler::lifecycle::Guest for T {
     fn start() -> Result<(), wit::Failure> {
+        report_panics();
         T::start().map_err(Failure::into_wit)
     }
 
     fn stop() {
+        report_panics();
         T::stop();
     }
 }
+
+/// The standard library writes the message of a panic to standard error.
+#[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+fn report_panics() {}

@@ -1,5 +1,7 @@
 //! The host as this crate calls it: the imports of the component, or in a native test the [`Host`] of the test.
 
+#[cfg(all(target_family = "wasm", target_os = "unknown"))]
+pub(crate) use crate::bindings::imports::homeostat::reconciler::stderr;
 #[cfg(target_family = "wasm")]
 pub(crate) use crate::bindings::imports::{
     homeostat::reconciler::{events, log, queue, store, watches},

@@ -83,7 +83,7 @@
 //! | parts of a parent, by a selector | [`adopt()`] |
 //! | cleaning up outside of the store | [`finalizer()`] |
 //! | keys that the guest enqueues itself | [`queue`] |
-//! | settings, time, the network | [`config`], [`Time`], [`http`] |
+//! | settings, time, random numbers, the network | [`config`], [`Time`], [`random`], [`http`] |
 //! | all that has no typed form here | [`raw`], the contract itself |
 //!
 //! Deliberately absent: threads, async, caches and informers. The host has all of them, so guests need none.
@@ -103,6 +103,8 @@ mod controller;
 mod describe;
 pub mod events;
 pub mod finalizer;
+#[cfg(all(target_family = "wasm", target_os = "unknown"))]
+mod freestanding;
 mod host;
 pub mod http;
 mod kind;
@@ -111,6 +113,7 @@ mod merge;
 mod metadata;
 mod outcome;
 pub mod queue;
+pub mod random;
 mod resource;
 mod selector;
 mod store_error;

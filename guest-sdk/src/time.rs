@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -38,8 +38,7 @@ impl Time {
         if let Some(now) = crate::host::now() {
             return Self::from_unix_milliseconds(now);
         }
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self::from_unix_milliseconds(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+        Self::from_unix_milliseconds(i64::try_from(since_1970().as_millis()).unwrap_or(i64::MAX))
     }
 
     /// Creates the moment this many milliseconds after the start of 1970, clamped to the years 0 to 9999.
@@ -65,6 +64,18 @@ impl Time {
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.milliseconds.saturating_sub(earlier.milliseconds)).unwrap_or(0))
     }
+}
+
+/// The clock of the standard library panics where there is no system.
+#[cfg(target_family = "wasm")]
+fn since_1970() -> Duration {
+    let now = wasip2::clocks::wall_clock::now();
+    Duration::new(now.seconds, now.nanoseconds)
+}
+
+#[cfg(not(target_family = "wasm"))]
+fn since_1970() -> Duration {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
 }
 
 impl std::ops::Add<Duration> for Time {

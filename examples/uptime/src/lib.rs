@@ -6,8 +6,6 @@
 
 mod check;
 
-use std::time::Instant;
-
 use check::{Due, Monitor, MonitorStatus, State};
 use homeostat_sdk::http;
 use homeostat_sdk::prelude::*;
@@ -34,9 +32,9 @@ impl Reconciler for Uptime {
             Due::Never(error) => return Err(Failure::never(error)),
         }
 
-        let started = Instant::now();
+        let started = Time::now();
         let answer = http::get(&monitor.spec.url).timeout(monitor.spec.timeout.0).without_body().send();
-        let answer = answer.map(|answer| (answer.status, started.elapsed()));
+        let answer = answer.map(|answer| (answer.status, Time::now().since(started)));
         let last = monitor.status.take();
         let status = monitor.spec.judge(generation, last.as_ref(), &answer, Time::now());
         emit_event(last.as_ref(), &status, &monitor.spec.url);

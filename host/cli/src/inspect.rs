@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use homeostat_component::{
-    Component, ControllerSpec, Engine, EngineOptions, Exports, Grants, HttpGrant, KindDeclaration, Limits,
+    Component, ControllerSpec, Cost, Engine, EngineOptions, Exports, Grants, HttpGrant, KindDeclaration, Limits,
     ResourceGrant, ResourceNeed, Role, Verb,
 };
 use homeostat_registry::{Origin, key_ids};
@@ -85,6 +85,7 @@ pub(crate) fn ample() -> Limits {
 
 fn inspection(file: &str, bytes: &[u8], component: &Component) -> Result<Value> {
     let facts = component.info();
+    let Cost { memory_bytes_max, pages_grown, .. } = *component.describe_cost();
     let Origin { producers, dependencies, imports: _, exports: _ } = Origin::of(bytes)?;
     Ok(json!({
         "apiVersion": "homeostat.dev/v1alpha1",
@@ -98,6 +99,7 @@ fn inspection(file: &str, bytes: &[u8], component: &Component) -> Result<Value> 
         "optionalExports": optional_exports(component.exports()),
         "pooled": facts.pooled,
         "unpooled": facts.unpooled,
+        "memory": {"bytesMax": memory_bytes_max, "pagesGrown": pages_grown},
         "exports": facts.exports,
         "imports": facts.imports,
         "describe": serde_json::to_value(component.describe()).context("the description cannot be shown")?,
@@ -196,12 +198,16 @@ fn text(inspection: &Value) -> Result<String> {
     let below = "\n           ";
     let lines = |lines: Vec<String>| if lines.is_empty() { "none".to_owned() } else { lines.join(below) };
     let word = |name: &str| inspection[name].as_str().unwrap_or_default();
-    let memory = match inspection["unpooled"].as_str() {
+    let grown = match &inspection["memory"]["pagesGrown"] {
+        pages if pages == 0 => "not grown by describe".to_owned(),
+        pages => format!("of which describe grew {pages} pages; each call of the system for it slows all calls"),
+    };
+    let instances = match inspection["unpooled"].as_str() {
         None => "pooled".to_owned(),
         Some(bound) => format!("on demand, which starts slower: {bound}"),
     };
     let mut text = format!(
-        "File:      {}\nDigest:    {}\nSize:      {} bytes\nSigned by: {}\nProducers: {}\nPackages:  {}\nOptional:  {}\nInstances: {memory}\nExports:   {}\nImports:   {}\n",
+        "File:      {}\nDigest:    {}\nSize:      {} bytes\nSigned by: {}\nProducers: {}\nPackages:  {}\nOptional:  {}\nInstances: {instances}\nMemory:    {} KiB, {grown}\nExports:   {}\nImports:   {}\n",
         word("file"),
         word("digest"),
         inspection["sizeBytes"],
@@ -209,6 +215,7 @@ fn text(inspection: &Value) -> Result<String> {
         lines(producers(&inspection["producers"])),
         lines(packages(&inspection["dependencies"])),
         list("optionalExports", ", "),
+        inspection["memory"]["bytesMax"].as_u64().unwrap_or(0) >> 10,
         list("exports", below),
         list("imports", below),
     );

@@ -10,5 +10,5 @@ wasmtime::component::bindgen!({
 });
 
 pub(crate) use exports::homeostat::reconciler::{lifecycle, mapper, poller, reconciler};
-pub(crate) use homeostat::reconciler::{events, log, queue, store, types, watches};
+pub(crate) use homeostat::reconciler::{events, log, queue, stderr, store, types, watches};
 pub(crate) use wasi::config::store as config;

@@ -18,7 +18,7 @@ use crate::effect::{Answer, Call, Effect, Effects, Level};
 use crate::imports::HttpHooks;
 use crate::layers::{EffectTotals, LimitHit, Limited};
 use crate::limits::LimitName;
-use crate::limits::{Limits, contract};
+use crate::limits::{Limits, WASM_PAGE_BYTES, contract};
 use crate::options::POOLED_TABLE_ELEMENTS_MAX;
 use crate::outcome::Cost;
 use crate::output::Output;
@@ -31,6 +31,7 @@ pub(crate) struct CallContext {
     /// The layer of this call, around those of its controller.
     effects: Limited<Arc<dyn Effects>>,
     memory_bytes_max: AtomicU64,
+    pages_grown: AtomicU64,
     hit: OnceLock<LimitHit>,
     output: Mutex<Output>,
 }
@@ -43,6 +44,7 @@ impl CallContext {
             meter: Meter::new(),
             effects: Limited::new(limits.clone(), effects),
             memory_bytes_max: AtomicU64::new(0),
+            pages_grown: AtomicU64::new(0),
             hit: OnceLock::new(),
             output: Mutex::new(Output::default()),
         }
@@ -110,6 +112,11 @@ impl CallContext {
         self.memory_bytes_max.fetch_max(bytes, Ordering::Relaxed);
     }
 
+    /// Records that the guest has grown a memory by this many pages.
+    pub(crate) fn record_growth(&self, pages: u64) {
+        self.pages_grown.fetch_add(pages, Ordering::Relaxed);
+    }
+
     /// Records that a limit was hit, and returns the trap that ends the guest.
     pub(crate) fn hit(&self, limit: LimitName, message: String) -> wasmtime::Error {
         let error = format_err!("limit {limit}: {message}");
@@ -130,6 +137,7 @@ impl CallContext {
             cpu: self.meter.spent(),
             wall: self.meter.wall(),
             memory_bytes_max: self.memory_bytes_max.load(Ordering::Relaxed),
+            pages_grown: self.pages_grown.load(Ordering::Relaxed),
             effects,
             bytes_out,
             bytes_in,
@@ -207,6 +215,10 @@ impl ResourceLimiter for State {
         }
         self.memory_bytes = bytes;
         self.context.record_memory(bytes);
+        // The first call for a memory creates it.
+        if current > 0 {
+            self.context.record_growth(desired.saturating_sub(current) as u64 / WASM_PAGE_BYTES);
+        }
         Ok(true)
     }
 

@@ -10,6 +10,7 @@ use crate::code::Code;
 use crate::engine::Engine;
 use crate::grants::{Grants, Verb};
 use crate::missing;
+use crate::outcome::Cost;
 use crate::spec::ControllerSpec;
 
 /// A compiled component whose imports, exports and description were checked. Cheap to clone.
@@ -59,6 +60,12 @@ impl Component {
         self.1.as_deref().unwrap_or(&self.0.spec)
     }
 
+    /// Returns the cost of the description. Its memory is that of a call that does nothing: the memory of a new instance,
+    /// and the growth by the runtime of the guest's language.
+    pub fn describe_cost(&self) -> &Cost {
+        &self.0.describe_cost
+    }
+
     /// Describes the verbs that the component uses and no line of `grants` covers, with the lines that would
     /// grant them. Returns `None` if none is missing. Every call with these verbs will be denied.
     pub fn missing_grants(&self, grants: &Grants) -> Option<String> {
@@ -75,6 +82,7 @@ pub(crate) struct LoadedComponent {
     /// The verbs that it is known to use on the store, derived from its imports.
     pub(crate) verbs: Vec<Verb>,
     pub(crate) spec: ControllerSpec,
+    pub(crate) describe_cost: Cost,
 }
 
 /// Facts about a component that are known without running it.

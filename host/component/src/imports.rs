@@ -23,6 +23,7 @@ mod log;
 mod queue;
 mod random;
 mod sockets;
+mod stderr;
 pub(crate) mod store;
 mod watches;
 
@@ -30,13 +31,14 @@ pub(crate) use http::HttpHooks;
 
 /// Every interface that a component can import. The patch number of a version does not matter, except for
 /// drafts.
-pub(crate) const OFFERED: [&str; 36] = [
+pub(crate) const OFFERED: [&str; 37] = [
     "homeostat:reconciler/types@0.1.0",
     "homeostat:reconciler/store@0.1.0",
     "homeostat:reconciler/watches@0.1.0",
     "homeostat:reconciler/queue@0.1.0",
     "homeostat:reconciler/events@0.1.0",
     "homeostat:reconciler/log@0.1.0",
+    "homeostat:reconciler/stderr@0.1.0",
     "wasi:config/store@0.2.0-rc.1",
     "wasi:io/error@0.2.0",
     "wasi:io/poll@0.2.0",
@@ -85,6 +87,7 @@ pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     bindings::queue::add_to_linker::<State, Own>(linker, |state| state)?;
     bindings::events::add_to_linker::<State, Own>(linker, |state| state)?;
     bindings::log::add_to_linker::<State, Own>(linker, |state| state)?;
+    bindings::stderr::add_to_linker::<State, Own>(linker, |state| state)?;
     bindings::config::add_to_linker::<State, Own>(linker, |state| state)?;
     io::error::add_to_linker::<State, Handles>(linker, |state| &mut state.table)?;
     io::poll::add_to_linker::<State, Handles>(linker, |state| &mut state.table)?;

@@ -148,7 +148,7 @@ impl Limits {
 }
 
 const DEADLINE_MAX: Duration = Duration::from_secs(3600);
-const WASM_PAGE_BYTES: u64 = 64 << 10;
+pub(crate) const WASM_PAGE_BYTES: u64 = 64 << 10;
 const MEMORY_BYTES_MAX: u64 = 4 << 30;
 
 /// Bytes of a guest's native stack, as opposed to a stack that a compiler keeps in linear memory. Limit

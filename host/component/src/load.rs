@@ -110,7 +110,7 @@ async fn check(engine: &Engine, code: Arc<Code>, digest: Digest, limits: &Limits
         lifecycle: optional(contract::LIFECYCLE),
     };
     let linked = ready.linked(|component| link(&code.machine, component, exports))?;
-    let spec = describe::describe(engine, &code.machine, linked, limits).await?;
+    let (spec, describe_cost) = describe::describe(engine, &code.machine, linked, limits).await?;
     let verbs = missing::verbs(&ready.component, &code.machine.engine);
     let facts = ComponentInfo {
         digest,
@@ -120,7 +120,10 @@ async fn check(engine: &Engine, code: Arc<Code>, digest: Digest, limits: &Limits
         pooled: code.unpooled.is_none(),
         unpooled: code.unpooled.clone(),
     };
-    Ok(Component(Arc::new(LoadedComponent { engine: engine.clone(), code, exports, facts, verbs, spec }), None))
+    Ok(Component(
+        Arc::new(LoadedComponent { engine: engine.clone(), code, exports, facts, verbs, spec, describe_cost }),
+        None,
+    ))
 }
 
 /// Computes the digest of a component, and compares it.

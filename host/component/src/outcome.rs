@@ -99,6 +99,10 @@ pub struct Cost {
     pub wall: Duration,
     /// The peak linear memory of the guest.
     pub memory_bytes_max: u64,
+    /// Pages of 64 KiB that the guest added to its memories after they were created. The system changes the protection
+    /// of pages for each growth, which concurrent calls wait for.
+    #[serde(default)]
+    pub pages_grown: u64,
     /// Its effects, including refused ones.
     pub effects: EffectCounts,
     /// Bytes that its effects carried out of the sandbox, as the limit `effect-bytes` counts them.

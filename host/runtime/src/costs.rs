@@ -50,6 +50,8 @@ pub struct Usage {
     pub cpu_max: Duration,
     /// The largest linear memory of a single reconcile.
     pub memory_bytes_max: u64,
+    /// Pages of 64 KiB by which the guests grew their memories.
+    pub pages_grown: u64,
     /// Effects by class.
     pub effects: EffectSums,
     /// Bytes that left the sandboxes in effects.
@@ -141,12 +143,13 @@ impl Costs {
 
 impl Usage {
     fn add(&mut self, cost: &Cost, failed: bool) {
-        let Cost { cpu, wall: _, memory_bytes_max, effects, bytes_out, bytes_in } = cost;
+        let Cost { cpu, wall: _, memory_bytes_max, pages_grown, effects, bytes_out, bytes_in } = cost;
         self.runs += 1;
         self.failures += u64::from(failed);
         self.cpu = self.cpu.saturating_add(*cpu);
         self.cpu_max = self.cpu_max.max(*cpu);
         self.memory_bytes_max = self.memory_bytes_max.max(*memory_bytes_max);
+        self.pages_grown = self.pages_grown.saturating_add(*pages_grown);
         for (sum, class) in self.effects.0.iter_mut().zip(EffectClass::ALL) {
             *sum += u64::from(effects.of(class));
         }
@@ -156,12 +159,13 @@ impl Usage {
 
     /// Adds the usage of others.
     fn merge(&mut self, other: &Self) {
-        let Self { runs, failures, cpu, cpu_max, memory_bytes_max, effects, bytes_out, bytes_in } = other;
+        let Self { runs, failures, cpu, cpu_max, memory_bytes_max, pages_grown, effects, bytes_out, bytes_in } = other;
         self.runs += runs;
         self.failures += failures;
         self.cpu = self.cpu.saturating_add(*cpu);
         self.cpu_max = self.cpu_max.max(*cpu_max);
         self.memory_bytes_max = self.memory_bytes_max.max(*memory_bytes_max);
+        self.pages_grown = self.pages_grown.saturating_add(*pages_grown);
         self.effects.0.iter_mut().zip(effects.0).for_each(|(sum, more)| *sum += more);
         self.bytes_out = self.bytes_out.saturating_add(*bytes_out);
         self.bytes_in = self.bytes_in.saturating_add(*bytes_in);

@@ -59,7 +59,7 @@ const fn histogram(name: &'static str, help: &'static str, samples: fn(&Scrape, 
 }
 
 /// All metrics, in the order in which they are written.
-pub(super) const FAMILIES: [Family; 56] = [
+pub(super) const FAMILIES: [Family; 57] = [
     gauge("workqueue_depth", "Keys that are ready and wait for a worker, by priority band.", |scrape, text| {
         for one in &scrape.controllers {
             for band in Priority::ALL {
@@ -251,6 +251,11 @@ pub(super) const FAMILIES: [Family; 56] = [
         "homeostat_guest_memory_max_bytes",
         "Peak linear memory of one reconcile since the controller was added.",
         |scrape, text| controllers(scrape, text, |one| one.measures.spent.memory_bytes_max),
+    ),
+    counter(
+        "homeostat_guest_memory_grown_pages",
+        "Pages of 64 KiB by which guests grew their memories. Each growth costs calls of the system.",
+        |scrape, text| controllers(scrape, text, |one| one.measures.spent.pages_grown),
     ),
     counter("homeostat_swaps", "Component swaps by result.", |scrape, text| {
         for one in &scrape.controllers {

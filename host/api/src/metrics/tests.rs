@@ -11,7 +11,7 @@ fn record(recorder: &dyn Recorder, label: Label, result: &Result<Outcome, Fault>
     let key = Key::new(Kind::new("apps", "v1", "Deployment"), "default", "web");
     let effects = EffectCounts::new([3, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0]);
     let (cpu, wall) = (Duration::from_millis(2), Duration::from_millis(30));
-    let cost = Cost { cpu, wall, memory_bytes_max: 7, effects, bytes_out: 0, bytes_in: 0 };
+    let cost = Cost { cpu, wall, memory_bytes_max: 7, pages_grown: 3, effects, bytes_out: 0, bytes_in: 0 };
     let (queued_for, worked_for) = (Duration::from_micros(5), Duration::from_millis(40));
     recorder.record(&ReconcileRecord { key: &key, queued_for, worked_for, result, label, cost });
 }

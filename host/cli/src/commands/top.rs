@@ -193,7 +193,7 @@ fn keys<'c>(items: impl Iterator<Item = &'c Value>, args: &Args, is_wide: bool) 
 }
 
 /// The additional columns of the wide table.
-const WIDE: [&str; 5] = ["WRITES", "READS", "HTTP", "BYTES OUT", "BYTES IN"];
+const WIDE: [&str; 6] = ["WRITES", "READS", "HTTP", "BYTES OUT", "BYTES IN", "PAGES/RUN"];
 
 /// Returns the cells with the costs.
 fn measures(spent: &Value, is_wide: bool) -> Vec<String> {
@@ -213,6 +213,8 @@ fn measures(spent: &Value, is_wide: bool) -> Vec<String> {
         let of = |classes: &[&str]| classes.iter().map(|class| number(&spent["effects"], class)).sum::<u64>();
         cells.extend([of(&["write"]), of(&["get", "list"]), of(&["http"])].map(|count| count.to_string()));
         cells.extend([size(bytes_out), size(bytes_in)]);
+        // Pages by which a reconcile grew its memory, on average.
+        cells.push(format!("{:.1}", number(spent, "pagesGrown") as f64 / runs.max(1) as f64));
     }
     cells
 }

@@ -2,19 +2,23 @@ use super::*;
 
 #[test]
 fn an_inspection_is_shown_with_every_fact() {
-    let inspection = json!({
-        "file": "web.wasm", "digest": "sha256:1", "sizeBytes": 7, "optionalExports": ["mapper", "poller"], "pooled": true,
-        "signatures": ["5f"], "producers": {"language": {"Rust": ""}, "processed-by": {"rustc": "1.95.0", "wit-component": "0.2"}},
-        "dependencies": [{"name": "serde", "version": "1.0.0", "source": "crates.io"}],
-        "exports": ["a", "b"], "imports": [], "describe": {"concurrency": 4}, "watched": {"resources": []}, "grants": {"http": []},
-    });
+    let inspection = |pages: u64| {
+        json!({
+            "file": "web.wasm", "digest": "sha256:1", "sizeBytes": 7, "optionalExports": ["mapper", "poller"], "pooled": true,
+            "signatures": ["5f"], "producers": {"language": {"Rust": ""}, "processed-by": {"rustc": "1.95.0", "wit-component": "0.2"}},
+            "dependencies": [{"name": "serde", "version": "1.0.0", "source": "crates.io"}],
+            "exports": ["a", "b"], "imports": [], "memory": {"bytesMax": 1_179_648, "pagesGrown": pages}, "describe": {"concurrency": 4}, "watched": {"resources": []}, "grants": {"http": []},
+        })
+    };
     let expected = "File:      web.wasm\nDigest:    sha256:1\nSize:      7 bytes\nSigned by: 5f\n\
         Producers: language: Rust\n           processed-by: rustc 1.95.0, wit-component 0.2\n\
         Packages:  serde 1.0.0 (crates.io)\nOptional:  mapper, poller\nInstances: pooled\n\
-        Exports:   a\n           b\nImports:   none\n\nDescribe:\n  concurrency: 4\n\n\
+        Memory:    1152 KiB, not grown by describe\nExports:   a\n           b\nImports:   none\n\nDescribe:\n  concurrency: 4\n\n\
         Grants for its watches; required, but may be limited to some namespaces and names:\n  resources: []\n\n\
         Suggested grants for a manifest:\n  http: []\n";
-    assert_eq!(text(&inspection).expect("it is shown"), expected);
+    assert_eq!(text(&inspection(0)).expect("it is shown"), expected);
+    let grown = text(&inspection(1)).expect("it is shown");
+    assert!(grown.contains("1152 KiB, of which describe grew 1 pages; "), "{grown}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::instances::Machine;
 use crate::limits::LimitName;
 use crate::limits::Limits;
 use crate::load_error::{LoadError, Reason};
-use crate::outcome::Fault;
+use crate::outcome::{CallReport, Cost, Fault};
 use crate::spec::{BackoffSpec, Changes, ControllerSpec, DuringDelay, KindDeclaration, Mapping, Role, Watch};
 
 const NAME_BYTES_MAX: usize = 63;
@@ -39,7 +39,7 @@ pub(super) fn limits(controller: &Limits) -> Limits {
 }
 
 /// Runs `describe` in a sandbox where clocks stand still, randomness is deterministic, and everything else is
-/// refused.
+/// refused. Returns the description and the cost of the call.
 ///
 /// # Errors
 /// `Describe` when it returned no answer, otherwise `Description` for every value out of range.
@@ -48,7 +48,7 @@ pub(super) async fn describe(
     machine: &Arc<Machine>,
     LinkedCode { pre, entries }: &LinkedCode,
     limits: &Limits,
-) -> Result<ControllerSpec, LoadError> {
+) -> Result<(ControllerSpec, Cost), LoadError> {
     let sealed = Arc::new(DescribeWorld::default());
     let call = new_call(&Arc::from(""), EntryPoint::Describe, None);
     let effects: Arc<dyn Effects> = sealed.clone();
@@ -59,7 +59,7 @@ pub(super) async fn describe(
         let guest = entries.reconciler.load(&mut store, &instance)?;
         guest.call_describe(&mut store).await.map(Ok)
     });
-    let result = report.await.result;
+    let CallReport { result, cost } = report.await;
     let (refused, told) = sealed.used();
     if told {
         let reason =
@@ -71,7 +71,8 @@ pub(super) async fn describe(
         tracing::warn!(imports = refused.join(", "), "describe used forbidden imports, which returned errors");
     }
     let exports = AvailableExports { mapper: entries.mapper.is_some(), poller: entries.poller.is_some() };
-    check(spec, exports).map_err(|reasons| LoadError { reasons })
+    let spec = check(spec, exports).map_err(|reasons| LoadError { reasons })?;
+    Ok((spec, cost))
 }
 
 /// Returns a hint where the manifest can raise a limit, to follow the message; empty if it cannot.

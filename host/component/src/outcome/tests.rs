@@ -12,7 +12,7 @@ fn call_reports_survive_encoding_and_decoding_as_json() {
     let fault = Fault::Failure { message: "no".into(), retry: Retry::After(Duration::from_millis(5)) };
     let (cpu, wall) = (Duration::from_micros(7), Duration::from_micros(9));
     let effects = EffectCounts::new([2, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-    let cost = Cost { cpu, wall, memory_bytes_max: 1, effects, bytes_out: 3, bytes_in: 4 };
+    let cost = Cost { cpu, wall, memory_bytes_max: 1, pages_grown: 2, effects, bytes_out: 3, bytes_in: 4 };
     let report: CallReport<Outcome> = CallReport { result: Err(fault), cost };
     let value = serde_json::to_value(&report).unwrap();
     assert_eq!(value["result"], json!({"err": {"failure": {"message": "no", "retry": {"afterMs": 5}}}}));

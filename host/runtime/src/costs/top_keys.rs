@@ -126,7 +126,7 @@ impl MergedTopKeys {
 }
 
 fn points(cost: &Cost) -> u64 {
-    let Cost { cpu, wall: _, memory_bytes_max, effects, bytes_out, bytes_in } = cost;
+    let Cost { cpu, wall: _, memory_bytes_max, pages_grown: _, effects, bytes_out, bytes_in } = cost;
     let cpu = u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX);
     let effects = POINTS_AN_EFFECT * u64::from(effects.total());
     let memory = memory_bytes_max / MEMORY_BYTES_A_POINT;

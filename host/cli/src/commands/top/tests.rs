@@ -3,7 +3,7 @@ use super::*;
 fn costs() -> Value {
     let spent = |runs: u64, cpu_us: u64, memory: u64| {
         json!({
-            "runs": runs, "failures": 1, "cpuUs": cpu_us, "cpuUsMax": 90, "memoryBytesMax": memory, "bytesOut": 1024, "bytesIn": 512,
+            "runs": runs, "failures": 1, "cpuUs": cpu_us, "cpuUsMax": 90, "memoryBytesMax": memory, "pagesGrown": 15, "bytesOut": 1024, "bytesIn": 512,
             "effects": { "get": 3, "write": 2, "log": 40 },
         })
     };
@@ -51,7 +51,8 @@ fn a_controller_shows_its_last_minute_and_what_it_used_in_all() {
     assert_eq!(rows[1], ["dear", "2.0", "1.0", "10", "1", "3.0s", "300ms", "90us", "1.0Gi", "5", "1.5Ki"]);
     assert_eq!(rows[2][..3], ["cheap", "-", "-"]);
     let wide = controllers(costs["items"].as_array().unwrap().iter(), true);
-    assert!(wide.lines().next().unwrap().ends_with("BYTES IN"), "{wide}");
+    assert!(wide.lines().next().unwrap().ends_with("PAGES/RUN"), "{wide}");
+    assert!(wide.lines().nth(1).unwrap().trim_end().ends_with(" 1.5"), "15 pages in 10 runs: {wide}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::call::new_call;
 use crate::call_context::CallContext;
 use crate::effect::{Answer, Call, Effect, Effects, EntryPoint};
 use crate::limits::LimitName;
-use crate::limits::Limits;
+use crate::limits::{Limits, WASM_PAGE_BYTES};
 
 struct Silent;
 
@@ -37,6 +37,20 @@ fn all_memories_of_a_component_count_together() {
         assert!(error.to_string().contains("memory"), "{error}");
         assert_eq!(state.context.first_hit().unwrap().limit, LimitName::Memory);
         assert_eq!(state.context.cost().memory_bytes_max, 100);
+    });
+}
+
+#[test]
+fn pages_are_counted_when_a_memory_grows_but_not_when_it_starts() {
+    let page = usize::try_from(WASM_PAGE_BYTES).unwrap();
+    with_state(&Limits::default(), |state| {
+        for pages in [17, 2] {
+            assert!(state.memory_growing(0, pages * page, None).unwrap());
+        }
+        assert_eq!(state.context.cost().pages_grown, 0);
+        assert!(state.memory_growing(17 * page, 18 * page, None).unwrap());
+        assert!(state.memory_growing(2 * page, 5 * page, None).unwrap());
+        assert_eq!(state.context.cost().pages_grown, 4);
     });
 }
 
