@@ -27,9 +27,9 @@ use crate::settings::{BucketSettings, Timings};
 /// Longest text of a server that is kept, in bytes.
 const TEXT_BYTES_MAX: usize = 512;
 /// Wait between two attempts to connect again: at least a quarter of it, so that many attempts in a row are
-/// never without a wait.
+/// never without a wait. At most the two seconds in which hosts work again that hold their lease.
 const RECONNECT_BACKOFF: ExponentialBackoff =
-    ExponentialBackoff { first: Duration::from_millis(200), longest: Duration::from_secs(5), spread: (0.25, 1.0) };
+    ExponentialBackoff { first: Duration::from_millis(200), longest: Duration::from_secs(2), spread: (0.25, 1.0) };
 
 /// The most batches of one host that are on their way at once. A server has 50 open batches of a stream at
 /// most, and hosts share them.

@@ -31,13 +31,16 @@ pub(super) struct LeaseProgress {
     seen: Revision,
     /// When the content was found to be older.
     older_since: Option<Instant>,
+    /// Whether the last request that ended was not answered.
+    is_unanswered: bool,
 }
 
 impl LeaseProgress {
     /// Returns the latest revision that was seen of this content.
     fn seen(&mut self, content: Option<&str>) -> Revision {
         if self.content.as_deref() != content {
-            *self = Self { content: content.map(str::to_owned), ..Self::default() };
+            let is_unanswered = self.is_unanswered;
+            *self = Self { content: content.map(str::to_owned), is_unanswered, ..Self::default() };
         }
         self.seen
     }
@@ -95,6 +98,15 @@ impl SharedState {
         progress.seen = seen.max(Revision(version.0));
     }
 
+    /// Passes the answer of a lease request on. The first one after a request without an answer ends the waits of the
+    /// caches. A request that is dropped counts as one without an answer.
+    async fn answered_lease<T>(&self, request: impl Future<Output = Result<T>>) -> Result<T> {
+        let mut end = LeaseRequestEnd { shared: self, is_answered: false };
+        let answer = request.await;
+        end.is_answered = !matches!(answer, Err(Error::Unavailable { .. }));
+        answer
+    }
+
     /// Returns whether a term may begin.
     ///
     /// # Errors
@@ -106,7 +118,7 @@ impl SharedState {
         if self.lease_progress().seen(content.as_deref()).max(resources) == Revision::ZERO {
             return Ok(());
         }
-        let Some(at) = self.upstream.reached().await? else { return Ok(()) };
+        let Some(at) = self.answered_lease(self.upstream.reached()).await? else { return Ok(()) };
         let verdict = self.lease_progress().compare(at, resources, Instant::now());
         match verdict {
             Verdict::Current => return Ok(()),
@@ -115,6 +127,21 @@ impl SharedState {
         }
         let reason = format!("store {}: its server is at revision {at}, behind its leases", self.upstream.name());
         Err(Error::unavailable(reason))
+    }
+}
+
+/// Records the end of a lease request when it is dropped.
+struct LeaseRequestEnd<'a> {
+    shared: &'a SharedState,
+    is_answered: bool,
+}
+
+impl Drop for LeaseRequestEnd<'_> {
+    fn drop(&mut self) {
+        let was_unanswered = std::mem::replace(&mut self.shared.lease_progress().is_unanswered, !self.is_answered);
+        if was_unanswered && self.is_answered {
+            self.shared.monitor.recovered();
+        }
     }
 }
 
@@ -157,7 +184,7 @@ impl LeaseRequests for CachedLease {
             Request::Renew { .. } | Request::Release { .. } => self.shared.monitor.shows()?,
             Request::Read => {}
         }
-        let answer = self.inner.carry_out(request).await?;
+        let answer = self.shared.answered_lease(self.inner.carry_out(request)).await?;
         if let Answer::Stored { version, .. } | Answer::Found(Observation::Present(Record { version, .. })) = &answer {
             self.shared.note_lease(*version);
         }

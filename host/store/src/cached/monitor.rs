@@ -25,6 +25,9 @@ pub(crate) struct Monitor {
     state: watch::Sender<ServerState>,
     /// Asks [`Monitor::run`] for a look at the server.
     hint: Notify,
+    /// Grows each time the server is ready again, and when it answers a lease request after one that it did not answer.
+    /// A host that holds a lease must not wait out a backoff then.
+    recoveries: watch::Sender<u64>,
     /// The start of the last look at a server that was believed to be ready. Its lock makes looks one after
     /// another.
     looked: Mutex<Instant>,
@@ -42,6 +45,7 @@ impl Monitor {
             recorded: std::sync::Mutex::new(accepted.clone()),
             state,
             hint: Notify::new(),
+            recoveries: watch::Sender::new(0),
             looked: Mutex::new(Instant::now()),
         }
     }
@@ -54,6 +58,7 @@ impl Monitor {
     /// Contacts the server whenever it is not known to be ready. Ends once the store is closed.
     pub(crate) async fn run(&self) {
         let mut state = self.state.subscribe();
+        let mut recoveries = self.recoveries();
         loop {
             if state.borrow_and_update().is_ready() {
                 tokio::select! {
@@ -62,13 +67,16 @@ impl Monitor {
                 }
                 continue;
             }
+            recoveries.mark_unchanged();
             if self.verify().await == Err(Error::Closed) {
                 return;
             }
             let now = self.state();
-            if !now.is_ready() {
-                let delay = if now.is_replaced() { REPLACED_DELAY } else { now.contact_delay(jitter()) };
-                sleep(delay).await;
+            if now.is_replaced() {
+                sleep(REPLACED_DELAY).await;
+            } else if !now.is_ready() {
+                // The sender lives as long as this value.
+                drop(timeout(now.contact_delay(jitter()), recoveries.changed()).await);
             }
         }
     }
@@ -170,6 +178,16 @@ impl Monitor {
         self.hint.notify_one();
     }
 
+    /// Records that the server answers again. Ends the waits of [`Monitor::run`] and of the caches.
+    pub(crate) fn recovered(&self) {
+        self.recoveries.send_modify(|count| *count += 1);
+    }
+
+    /// Returns a receiver that changes with each [`Monitor::recovered`].
+    pub(crate) fn recoveries(&self) -> watch::Receiver<u64> {
+        self.recoveries.subscribe()
+    }
+
     /// Waits until the server can be used. Returns whether that took any time.
     ///
     /// # Errors
@@ -262,7 +280,10 @@ impl Monitor {
             let store = self.upstream.name();
             match state.availability() {
                 now if *now == before => {}
-                Availability::Ready => tracing::info!(store, "the server of the store answers"),
+                Availability::Ready => {
+                    tracing::info!(store, "the server of the store answers");
+                    self.recovered();
+                }
                 Availability::Away { reason, .. } if !matches!(before, Availability::Away { .. }) => {
                     tracing::warn!(store, reason, "the server of the store is away; it is tried again");
                 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::availability::reopen_delay;
@@ -13,9 +14,11 @@ use super::shared_state::SharedState;
 use super::upstream::{Delta, Start};
 use crate::{CacheState, Error, Revision};
 
-/// Wait before a stream is opened again that failed although its server answers.
+/// Wait before a stream is opened again that failed although its server answers. It ends when the server comes back.
 const REOPEN_BACKOFF: ExponentialBackoff =
     ExponentialBackoff { first: Duration::from_millis(500), longest: Duration::from_secs(5), spread: (0.5, 1.5) };
+/// The shortest of these waits, also before a server that comes back again and again.
+const REOPEN_MIN: Duration = Duration::from_secs(1);
 /// The same for a kind that the server refuses.
 const REFUSED_BACKOFF: ExponentialBackoff =
     ExponentialBackoff { first: Duration::from_secs(30), longest: Duration::from_secs(300), spread: (0.5, 1.5) };
@@ -41,6 +44,23 @@ struct Reflector {
     live_since: Option<Instant>,
     /// Whether the last list was older than the cache.
     was_stale: bool,
+    /// Changes when the server comes back.
+    recoveries: watch::Receiver<u64>,
+    /// How often it had come back when the last stream was opened.
+    recoveries_seen: u64,
+}
+
+/// The wait before the next stream.
+struct Pause {
+    delay: Duration,
+    /// Whether it ends when the server comes back, once [`REOPEN_MIN`] is over.
+    ends_with_recovery: bool,
+}
+
+impl Pause {
+    fn of(delay: Duration) -> Self {
+        Self { delay, ends_with_recovery: false }
+    }
 }
 
 /// Why a stream ended.
@@ -83,6 +103,8 @@ pub(super) async fn reflect(shared: Arc<SharedState>, kind: Arc<CachedKind>, fir
         failures: 0,
         live_since: None,
         was_stale: false,
+        recoveries: shared.monitor.recoveries(),
+        recoveries_seen: 0,
     };
     loop {
         tokio::select! {
@@ -126,8 +148,9 @@ impl Reflector {
                 },
             };
             if has_waited {
-                self.pause(reopen_delay(shared.kinds_len(), jitter())).await;
+                self.pause(Pause::of(reopen_delay(shared.kinds_len(), jitter()))).await;
             }
+            self.forgive();
             let end = tokio::select! {
                 biased;
                 () = shared.monitor.replaced() => StreamEnd::Replaced,
@@ -136,19 +159,35 @@ impl Reflector {
             if let StreamEnd::Failed(Error::Closed) = end {
                 return;
             }
-            let delay = self.handle(end).await;
-            self.pause(delay).await;
+            let pause = self.handle(end).await;
+            self.pause(pause).await;
         }
     }
 
     /// Waits before the next stream. A replacement of the content ends the wait, so that the contents of the cache end
     /// before anybody accepts other ones. Cancel safe.
-    async fn pause(&self, delay: Duration) {
+    async fn pause(&mut self, Pause { delay, ends_with_recovery }: Pause) {
         let has_contents = self.kind.lock().synced.is_some();
+        let recoveries = &mut self.recoveries;
+        let recovery = async {
+            sleep(REOPEN_MIN).await;
+            // The sender lives as long as the store.
+            drop(recoveries.changed().await);
+        };
         tokio::select! {
             biased;
             () = self.shared.monitor.replaced(), if has_contents => {}
             () = sleep(delay) => {}
+            () = recovery, if ends_with_recovery => {}
+        }
+    }
+
+    /// Forgets the failures from before the server came back, except for one: a server that has just started may not open
+    /// streams yet, and the waits for it begin with the shortest one.
+    fn forgive(&mut self) {
+        let count = *self.recoveries.borrow_and_update();
+        if std::mem::replace(&mut self.recoveries_seen, count) != count {
+            self.failures = self.failures.min(1);
         }
     }
 
@@ -225,7 +264,7 @@ impl Reflector {
     }
 
     /// Records why a stream ended. Returns the wait before the next one.
-    async fn handle(&mut self, end: StreamEnd) -> Duration {
+    async fn handle(&mut self, end: StreamEnd) -> Pause {
         let was_good = self.live_since.take().is_some_and(|since| since.elapsed() >= LIFE_MIN);
         self.failures = if was_good { 1 } else { self.failures.saturating_add(1) };
         // The server may never have the revision at which the first user wanted to begin.
@@ -239,7 +278,7 @@ impl Reflector {
                     asked: newest,
                     current: Revision::ZERO,
                 });
-                Duration::ZERO
+                Pause::of(Duration::ZERO)
             }
             StreamEnd::Full => {
                 let reason = shared.budget.describe(store, &self.kind.kind);
@@ -247,7 +286,7 @@ impl Reflector {
                 self.needs_list = false;
                 self.kind.end(CacheState::Full, |newest| Error::Expired { oldest: newest });
                 self.kind.failed(Error::unavailable(reason));
-                FULL_BACKOFF.delay(self.failures, jitter())
+                Pause::of(FULL_BACKOFF.delay(self.failures, jitter()))
             }
             StreamEnd::Stale(StaleList { cached, listed }) => {
                 let kind = self.kind.kind.to_string();
@@ -258,18 +297,18 @@ impl Reflector {
                 if std::mem::replace(&mut self.was_stale, true) {
                     shared.monitor.went_back(before, format!("revision {listed}"));
                 }
-                STALE_DELAY
+                Pause::of(STALE_DELAY)
             }
             StreamEnd::Failed(error) => self.handle_error(error).await,
         }
     }
 
-    async fn handle_error(&mut self, error: Error) -> Duration {
+    async fn handle_error(&mut self, error: Error) -> Pause {
         match &error {
             Error::Forbidden { .. } | Error::Unsupported { .. } => {
                 tracing::warn!(store = self.shared.upstream.name(), %error, "a kind is not cached; it is tried again");
                 self.kind.failed(error);
-                return REFUSED_BACKOFF.delay(self.failures, jitter());
+                return Pause::of(REFUSED_BACKOFF.delay(self.failures, jitter()));
             }
             Error::Expired { .. } | Error::FutureRevision { .. } => {
                 self.needs_list = true;
@@ -278,6 +317,9 @@ impl Reflector {
         }
         tracing::debug!(store = self.shared.upstream.name(), %error, "a stream of changes ended");
         self.kind.failed(error);
-        if self.failures == 1 { Duration::ZERO } else { REOPEN_BACKOFF.delay(self.failures - 1, jitter()) }
+        match self.failures {
+            1 => Pause::of(Duration::ZERO),
+            failures => Pause { delay: REOPEN_BACKOFF.delay(failures - 1, jitter()), ends_with_recovery: true },
+        }
     }
 }

@@ -4,6 +4,7 @@ mod away;
 mod backoff;
 mod begin;
 mod full;
+mod leases;
 mod memory;
 mod metadata;
 mod own_writes;

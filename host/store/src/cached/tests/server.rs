@@ -38,6 +38,8 @@ pub(super) struct Faults {
     pub(super) stale: Option<Past>,
     /// Streams deliver lists, and no changes.
     pub(super) holds_changes: bool,
+    /// No stream can be opened, although everything else is answered.
+    pub(super) refuses_streams: bool,
     /// The kind of this name cannot be opened.
     pub(super) forbids: Option<&'static str>,
     /// The document of the widget of this name cannot be read.
@@ -159,6 +161,9 @@ impl Upstream for Server {
     async fn open(&self, kind: &Kind, _: View, start: Start) -> Result<Box<dyn DeltaStream>> {
         let store = self.asked(|counts| &counts.opens)?;
         let faults = self.faults.borrow().clone();
+        if faults.refuses_streams {
+            return Err(Error::unavailable("the server does not open streams yet"));
+        }
         if faults.forbids == Some(&*kind.name) {
             return Err(Error::Forbidden { what: format!("list of {kind}"), reason: "no".to_owned() });
         }
