@@ -8,6 +8,7 @@ mod bombs;
 mod canary;
 mod cases;
 mod cli;
+mod composition;
 mod conformance;
 mod contract;
 mod controllers;

@@ -155,7 +155,7 @@ fn needed(component: &Component) -> Grants {
         addresses: Vec::new(),
         headers: Default::default(),
     };
-    Grants { resources, http: if sends { vec![http] } else { Vec::new() }, limited_to: None }
+    Grants { resources, http: if sends { vec![http] } else { Vec::new() }, ..Grants::default() }
 }
 
 fn grant(declared: &KindDeclaration, verbs: &[Verb]) -> ResourceGrant {

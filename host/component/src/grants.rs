@@ -14,6 +14,8 @@ mod address;
 mod advice;
 mod attempt;
 mod check;
+mod controllers;
+mod inclusion;
 mod learn;
 mod needs;
 mod pattern;
@@ -25,6 +27,7 @@ pub(crate) use advice::{missing_address, missing_http, resource_lines};
 pub(crate) use attempt::Attempt;
 pub use attempt::Capability;
 pub use check::is_secret_name;
+pub use controllers::{CREATED_CONTROLLERS_MAX, ComponentPattern, ControllerGrant};
 pub use learn::LearnedGrants;
 pub use needs::{BYTES_MAX as NEEDS_BYTES_MAX, HttpNeed, Needs, NeedsSnapshot, ResourceNeed};
 pub use pattern::matches_glob;
@@ -39,6 +42,9 @@ pub struct Grants {
     pub resources: Vec<ResourceGrant>,
     /// HTTP grants: one that covers a request is enough.
     pub http: Vec<HttpGrant>,
+    /// Controllers that this controller may create. Each has no more grants than this one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub controllers: Vec<ControllerGrant>,
     /// Further grants that must also cover each request, see [`Grants::limited_to`]. Not a part of manifests.
     #[serde(skip)]
     pub limited_to: Option<Arc<Grants>>,
@@ -181,6 +187,7 @@ impl Grants {
                 addresses: AddressRange::ALL.to_vec(),
                 headers: BTreeMap::new(),
             }],
+            controllers: Vec::new(),
             limited_to: None,
         }
     }
@@ -196,16 +203,30 @@ impl Grants {
     /// replaced.
     #[must_use]
     pub fn limited_to(&self, wanted: &Self) -> Self {
-        let Self { resources, http, limited_to: _ } = self;
+        let Self { resources, http, controllers, limited_to: _ } = self.clone();
         let is_there = resources.iter().all(|grant| wanted.resources.contains(grant))
-            && http.iter().all(|grant| wanted.http.contains(grant));
-        let kept_to = (!is_there).then(|| Arc::new(Self { limited_to: None, ..wanted.clone() }));
-        Self { resources: resources.clone(), http: http.clone(), limited_to: kept_to }
+            && http.iter().all(|grant| wanted.http.contains(grant))
+            && controllers.iter().all(|grant| wanted.controllers.contains(grant));
+        let limited_to = (!is_there).then(|| Arc::new(Self { limited_to: None, ..wanted.clone() }));
+        Self { resources, http, controllers, limited_to }
     }
 
     /// Returns whether other grants have the same lines, regardless of their limits.
     pub fn has_lines_of(&self, other: &Self) -> bool {
-        self.resources == other.resources && self.http == other.http
+        self.resources == other.resources && self.http == other.http && self.controllers == other.controllers
+    }
+
+    /// Returns the grant by which this controller may create controllers of a name, if there is one.
+    pub fn controller_grant(&self, name: &str) -> Option<&ControllerGrant> {
+        let own = self.controllers.iter().find(|grant| grant.covers_name(name))?;
+        let is_kept = self.limited_to.as_deref().is_none_or(|wanted| wanted.controllers.contains(own));
+        is_kept.then_some(own)
+    }
+
+    /// Returns the first line of `other` that these grants do not include, as a path: `resources[0]`. `None` when
+    /// `other` allows nothing that these grants refuse.
+    pub fn first_excess(&self, other: &Self) -> Option<String> {
+        inclusion::first_excess(self, other)
     }
 
     fn all_allow(&self, says: impl Fn(&Self) -> bool) -> bool {

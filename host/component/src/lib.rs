@@ -63,8 +63,9 @@ pub use effect::{
 pub use engine::Engine;
 pub use error::Error;
 pub use grants::{
-    AccessRequest, AddressRange, Capability, Disclosure, Grants, HeaderSource, HttpGrant, HttpNeed, LearnedGrants,
-    NEEDS_BYTES_MAX, Needs, NeedsSnapshot, ResourceGrant, ResourceNeed, Verb, is_secret_name, matches_glob,
+    AccessRequest, AddressRange, CREATED_CONTROLLERS_MAX, Capability, ComponentPattern, ControllerGrant, Disclosure,
+    Grants, HeaderSource, HttpGrant, HttpNeed, LearnedGrants, NEEDS_BYTES_MAX, Needs, NeedsSnapshot, ResourceGrant,
+    ResourceNeed, Verb, is_secret_name, matches_glob,
 };
 pub use homeostat_digest::Digest;
 pub use instances::CallSession;

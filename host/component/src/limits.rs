@@ -130,6 +130,11 @@ impl Limits {
         }
     }
 
+    /// Returns whether no limit of `other` is above the same one of these.
+    pub fn includes(&self, other: &Self) -> bool {
+        self.larger(other) == *self
+    }
+
     /// Returns all problems of these limits: values with which no guest can run, or that limit nothing. Each
     /// message begins with the name of the limit.
     pub fn problems(&self) -> Vec<String> {

@@ -47,6 +47,7 @@ pub use crate::host_kinds::{REVISION_KIND, revisions};
 pub(crate) use desired::{DesiredController, suspension, write};
 pub(crate) use grant_reduction::DesiredGrants;
 pub(crate) use history::REPLACED;
+use prerequisites::Creations;
 pub(crate) use sync::{ControllerSync, LoadedDefinition, SyncError};
 pub(crate) use sync_results::{GONE_BYTES, GONE_MAX, REASON_BYTES_MAX, SyncResults};
 pub use sync_results::{SyncOutcome, SyncResult};
@@ -99,6 +100,8 @@ pub(crate) struct ControllerReconciler {
     desired_grants: Mutex<BTreeMap<String, DesiredGrants>>,
     /// Controllers whose manifest names kinds.
     kind_dependents: Mutex<BTreeSet<String>>,
+    /// Controllers that others have created.
+    creations: Mutex<Creations>,
     /// The origin of times.
     began: Instant,
 }
@@ -116,6 +119,7 @@ impl ControllerReconciler {
             down,
             desired_grants: wanted_grants,
             kind_dependents: Mutex::default(),
+            creations: Mutex::default(),
             began: Instant::now(),
         })
     }
@@ -190,6 +194,7 @@ impl ControllerReconciler {
     fn remove(&self, host: &Host, name: &str, seen: Revision) {
         self.sweep_later();
         self.kind_dependents.lock().remove(name);
+        self.creations.lock().set(name, None);
         match self.detach(host, name) {
             Some(controller) => {
                 let (leaving, name) = (host.clone(), name.to_owned());
@@ -239,7 +244,10 @@ impl NativeReconciler for StoredControllers {
                 self.host.verdicts().see(name, previous.revision(), event.revision);
                 Vec::new()
             }
-            None => vec![Job::Reconcile(name.into())],
+            None => {
+                let created = self.reconciler.creations.lock().by(name);
+                std::iter::once(Arc::from(name)).chain(created).map(Job::Reconcile).collect()
+            }
         }
     }
 

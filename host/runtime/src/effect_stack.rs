@@ -10,6 +10,7 @@ use homeostat_component::{Call, Effects, Needs, StoreError};
 use crate::Definition;
 use crate::clock::now;
 use crate::context::Context;
+use crate::created_controllers::{CreatedControllers, Creator};
 use crate::events::{EventSource, NewEvent};
 use crate::fleet::Placement;
 use crate::follows::{Follows, Target};
@@ -32,7 +33,7 @@ pub(crate) fn build(
     within(context, observations.needs.clone(), witness, definition, world)
 }
 
-/// Puts the checking layers around an inner one: roles, observation, grants, known kinds.
+/// Puts the checking layers around an inner one: roles, observation, created controllers, grants, known kinds.
 pub(crate) fn within(
     context: &Context,
     needs: Arc<Needs>,
@@ -40,8 +41,12 @@ pub(crate) fn within(
     definition: &Definition,
     inner: impl Effects,
 ) -> Arc<dyn Effects> {
-    let granted = Granted::new(Arc::new(definition.grants.clone()), KnownKinds::new(context.kinds.clone(), inner));
-    let observed = Observed::new(needs, witness.clone(), granted);
+    let (grants, inner) = (Arc::new(definition.grants.clone()), Arc::new(inner));
+    let granted = Granted::new(grants, KnownKinds::new(context.kinds.clone(), inner.clone()));
+    let Definition { name, grants, limits, .. } = definition;
+    let creator = Creator { name, grants, limits };
+    let created = CreatedControllers::new(&creator, context.store.clone(), granted, inner);
+    let observed = Observed::new(needs, witness.clone(), created);
     Arc::new(Roles::new(definition.component.describe(), witness, observed))
 }
 
@@ -63,7 +68,8 @@ pub(crate) fn outside(
 pub(crate) fn world(context: &Context, sink: impl Sink, definition: &Definition) -> World {
     let config = Arc::new(definition.config.clone());
     let http = context.http.within(Arc::new(definition.grants.clone()));
-    let store = ValidatingStore { store: context.store.clone(), kinds: context.kinds.clone() };
+    let code = context.code.get().cloned();
+    let store = ValidatingStore { store: context.store.clone(), kinds: context.kinds.clone(), code };
     World::new(Arc::new(store), Arc::new(sink), config, http)
 }
 

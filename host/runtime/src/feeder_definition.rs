@@ -58,6 +58,11 @@ impl FeederSource {
             Self::Nats(_) => "nats",
         }
     }
+
+    /// Returns whether nothing but the clock causes its adds.
+    pub fn is_clock(&self) -> bool {
+        matches!(self, Self::Interval(_) | Self::Cron(_))
+    }
 }
 
 /// The period of an `interval` feeder.

@@ -22,6 +22,7 @@ mod context;
 mod controller;
 pub mod controller_reconciler;
 mod costs;
+mod created_controllers;
 pub mod cron;
 mod declarations;
 mod definition;

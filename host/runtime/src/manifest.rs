@@ -276,11 +276,13 @@ fn check_source(source: &ComponentSource, problems: &mut Problems) -> Option<Dig
 fn check_grants(grants: &Grants, problems: &mut Problems) {
     for problem in grants.problems() {
         let (path, reason) = problem.split_once(": ").unwrap_or(("", &problem));
-        let (field, item) = match (path.strip_prefix("resources"), path.strip_prefix("http")) {
-            (Some(item), _) => ("spec.grants.resources", item),
-            (None, Some(item)) => ("spec.grants.http", item),
-            (None, None) => ("spec.grants", ""),
-        };
+        const LISTS: [(&str, &str); 3] = [
+            ("resources", "spec.grants.resources"),
+            ("http", "spec.grants.http"),
+            ("controllers", "spec.grants.controllers"),
+        ];
+        let in_list = LISTS.iter().find_map(|(list, field)| Some((*field, path.strip_prefix(list)?)));
+        let (field, item) = in_list.unwrap_or(("spec.grants", ""));
         problems.0.push(OutOfBounds { field, item: item.to_owned(), reason: reason.to_owned() });
     }
     for (at, grant) in grants.http.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Finds grants that can never match, and so must be mistakes.
 
-use super::{AddressScope, Grants, HeaderSource, HttpGrant, ResourceGrant, pattern};
+use super::{AddressScope, Grants, HeaderSource, HttpGrant, ResourceGrant, controllers, pattern};
 
 /// Returns whether `name` is a valid name of a secret: see [`HeaderSource::Secret`].
 pub fn is_secret_name(name: &str) -> bool {
@@ -9,10 +9,12 @@ pub fn is_secret_name(name: &str) -> bool {
 }
 
 pub(super) fn problems(grants: &Grants) -> Vec<String> {
-    let Grants { resources, http, limited_to: _ } = grants;
+    let Grants { resources, http, controllers, limited_to: _ } = grants;
     let resources = resources.iter().enumerate().flat_map(|(at, grant)| resource(&format!("resources[{at}]"), grant));
     let http = http.iter().enumerate().flat_map(|(at, grant)| request(&format!("http[{at}]"), grant));
-    resources.chain(http).collect()
+    let controllers = controllers.iter().enumerate();
+    let controllers = controllers.flat_map(|(at, grant)| controllers::problems(&format!("controllers[{at}]"), grant));
+    resources.chain(http).chain(controllers).collect()
 }
 
 fn resource(path: &str, grant: &ResourceGrant) -> Vec<String> {

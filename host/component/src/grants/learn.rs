@@ -56,8 +56,13 @@ pub(super) fn learn(grants: &Grants, seen: &NeedsSnapshot) -> LearnedGrants {
     let (of_lines, of_none) = cells.into_iter().partition(|((line, ..), _)| line.is_some());
     let (http_of_lines, http_of_none) = urls.into_iter().partition(|((line, _), _)| line.is_some());
     LearnedGrants {
-        grants: Grants { resources: resources(grants, of_lines), http: http(grants, http_of_lines), limited_to: None },
-        denied: Grants { resources: resources(grants, of_none), http: http(grants, http_of_none), limited_to: None },
+        grants: Grants {
+            resources: resources(grants, of_lines),
+            http: http(grants, http_of_lines),
+            controllers: grants.controllers.clone(),
+            limited_to: None,
+        },
+        denied: Grants { resources: resources(grants, of_none), http: http(grants, http_of_none), ..Grants::default() },
         unused: unused(grants, seen),
     }
 }

@@ -63,6 +63,24 @@ pub(super) fn matches_url(pattern: &str, url: &str) -> bool {
     same_host(&pattern, &url) && !is_ambiguous(url.path) && matches_glob(pattern.path, url.path)
 }
 
+/// Returns whether `pattern` matches every URL that `other`, a pattern as well, matches.
+///
+/// May answer `false` although it does. In the path, a `*` of `other` is matched by a `*` alone.
+pub(super) fn includes_url(pattern: &str, other: &str) -> bool {
+    if pattern == other {
+        return true;
+    }
+    let (Some(pattern), Some(other)) = (UrlParts::parse(pattern), UrlParts::parse(other)) else {
+        return false;
+    };
+    let is_same_host = pattern.host.eq_ignore_ascii_case(other.host);
+    let includes_host = is_same_host || (!other.host.contains('*') && matches_host(pattern.host, other.host));
+    pattern.scheme.eq_ignore_ascii_case(other.scheme)
+        && (includes_host || pattern.host == "*")
+        && (pattern.port == "*" || pattern.port == other.port)
+        && matches_glob(pattern.path, other.path)
+}
+
 /// Returns whether a pattern can match any URL at all.
 pub(super) fn is_url(pattern: &str) -> bool {
     UrlParts::parse(pattern).is_some()

@@ -68,7 +68,7 @@ impl Grants {
                 }
             }
         }
-        Self { resources, http: Vec::new(), limited_to: kept_to }
+        Self { resources, limited_to: kept_to, ..Self::default() }
     }
 
     /// Checks that these grants cover all watches that a component declares.

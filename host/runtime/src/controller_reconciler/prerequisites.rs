@@ -1,8 +1,10 @@
-//! The prerequisites of a controller: the kinds that its manifest names without declaring them.
+//! The prerequisites of a controller: the kinds that its manifest names without declaring them, and the rights of the
+//! controller that has created it.
 //!
 //! A controller whose prerequisite is missing ends, also if it ran before, and waits. It starts when the prerequisite
 //! is there.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use homeostat_component::Severity;
@@ -13,7 +15,27 @@ use super::desired::DesiredController;
 use super::sync::{ControllerSync, SyncError};
 use super::{ControllerReconciler, Job, SyncOutcome};
 use crate::Kinds;
-use crate::manifest::WrittenKinds;
+use crate::created_controllers::{self, Creator};
+use crate::manifest::{ComponentSource, ValidSpec, WrittenKinds};
+
+/// Which controllers have created which.
+#[derive(Default)]
+pub(super) struct Creations(BTreeMap<String, BTreeSet<String>>);
+
+impl Creations {
+    /// Records the creator of a controller, `None` if there is none.
+    pub(super) fn set(&mut self, name: &str, creator: Option<&str>) {
+        self.0.retain(|other, names| creator == Some(other) || !names.remove(name) || !names.is_empty());
+        if let Some(creator) = creator {
+            self.0.entry(creator.to_owned()).or_default().insert(name.to_owned());
+        }
+    }
+
+    /// Returns the names of the controllers that one has created.
+    pub(super) fn by(&self, creator: &str) -> Vec<Arc<str>> {
+        self.0.get(creator).into_iter().flatten().map(|name| name.as_str().into()).collect()
+    }
+}
 
 impl ControllerReconciler {
     /// Reconciles the controllers whose manifest names kinds after each change of the declared kinds.
@@ -38,16 +60,59 @@ impl ControllerSync<'_> {
     ///
     /// # Errors
     /// [`SyncError::Waiting`] for a missing one; the controller is then detached and stops in the background.
-    pub(super) fn check_prerequisites(&self) -> Result<(), SyncError> {
+    pub(super) async fn check_prerequisites(&self) -> Result<(), SyncError> {
+        // Noted before the look-up, so that a later change of the creator is noticed.
+        self.reconciler.creations.lock().set(self.name(), created_controllers::creator_of(&self.resource));
         // An invalid definition is refused later.
         let Ok(wanted) = DesiredController::read(&self.resource.document()["spec"]) else { return Ok(()) };
-        let missing = self.missing_kind(&wanted.checked.kinds);
-        let Some(reason) = missing else { return Ok(()) };
+        let missing = match self.missing_kind(&wanted.checked.kinds) {
+            Some(reason) => Some(reason),
+            None => self.missing_right(&wanted.spec.component, &wanted.checked).await?,
+        };
+        let Some(reason) = missing else { return self.stop_excessive().await };
+        self.stop_running();
+        Err(SyncError::Waiting(reason))
+    }
+
+    fn stop_running(&self) {
         if let Some(controller) = self.reconciler.detach(self.host, self.name()) {
             let (host, name) = (self.host.clone(), self.name().to_owned());
             self.host.spawn(async move { drop(host.stop_detached(&name, &controller).await) });
         }
-        Err(SyncError::Waiting(reason))
+    }
+
+    /// Stops a running version, as the stable one of a rollout, that has more rights than the creator of its controller
+    /// has now. The desired definition is then installed for all keys.
+    async fn stop_excessive(&self) -> Result<(), SyncError> {
+        let (Some(creator), Some(running)) =
+            (created_controllers::creator_of(&self.resource), self.host.definition(self.name()))
+        else {
+            return Ok(());
+        };
+        let rights = created_controllers::read_creator(&*self.host.store(), creator).await?;
+        let is_excessive = rights.is_ok_and(|ValidSpec { grants, limits, .. }| {
+            let own = Creator { name: creator, grants: &grants, limits: &limits };
+            own.check_rights(&running.grants, &running.limits).is_err()
+        });
+        if is_excessive {
+            self.stop_running();
+        }
+        Ok(())
+    }
+
+    /// Returns the right that a definition of this controller has and its creator lacks; `None` if no controller has
+    /// created it.
+    pub(super) async fn missing_right(
+        &self,
+        source: &ComponentSource,
+        checked: &ValidSpec,
+    ) -> homeostat_store::Result<Option<String>> {
+        let Some(creator) = created_controllers::creator_of(&self.resource) else { return Ok(None) };
+        let rights = created_controllers::read_creator(&*self.host.store(), creator).await?;
+        let allowed = rights.and_then(|ValidSpec { grants, limits, .. }| {
+            Creator { name: creator, grants: &grants, limits: &limits }.check(self.name(), source, checked)
+        });
+        Ok(allowed.err())
     }
 
     fn missing_kind(&self, kinds: &WrittenKinds) -> Option<String> {

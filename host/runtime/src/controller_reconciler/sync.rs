@@ -219,7 +219,7 @@ impl ControllerSync<'_> {
 
     /// Installs the desired definition, unless it is installed or being rolled out.
     async fn sync(&mut self) -> Result<SyncOutcome, SyncError> {
-        self.check_prerequisites()?;
+        self.check_prerequisites().await?;
         let record = RolloutStatus::of(&self.resource);
         let mut cannot_resume = None;
         if let Some(record) = record.clone().filter(|record| record.phase != RolloutPhase::Complete)
@@ -291,6 +291,10 @@ impl ControllerSync<'_> {
     /// Fetches and compiles the code of a definition, unless it already runs.
     pub(crate) async fn load(&self, wanted: DesiredController) -> Result<LoadedDefinition, SyncError> {
         let DesiredController { spec, checked, mut document } = wanted;
+        // An earlier revision may have rights that its creator has lost.
+        if let Some(reason) = self.missing_right(&spec.component, &checked).await? {
+            return Err(SyncError::Refused(reason));
+        }
         let running = self.host.definition(self.name()).filter(|running| {
             checked.digest.as_ref() == Some(running.component.digest()) && checked.grants == running.grants
         });

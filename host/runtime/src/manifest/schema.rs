@@ -374,11 +374,28 @@ fn grants() -> Value {
             ("headers", open("Headers that the host adds, each with a value, and that the guest never sees")),
         ],
     );
+    let component = object(
+        "The source of the code: exactly one of these",
+        [
+            ("file", text("A .wasm file")),
+            ("digest", text("The digest of the code")),
+            ("oci", text("A pattern of artifacts, as ghcr.io/acme/*")),
+        ],
+    );
+    let controller = object(
+        "Permission to create controllers, each with no more grants than this one",
+        [
+            ("names", texts("Patterns of names, as composed-*")),
+            ("components", list("The code that they may run; one that matches is enough", component)),
+            ("max", number("How many of them may exist at once, 1 to 1000")),
+        ],
+    );
     object(
         "The permissions of the guest; everything else is denied",
         [
             ("resources", list("One that covers a call is enough", resource)),
             ("http", list("One that covers a request is enough", http)),
+            ("controllers", list("The controllers that it may create", controller)),
         ],
     )
 }

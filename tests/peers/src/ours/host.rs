@@ -74,7 +74,7 @@ impl BenchHost {
         workers: usize,
         http: Vec<HttpGrant>,
     ) -> Result<Definition> {
-        let grants = Grants { resources: vec![everything()], http, limited_to: None };
+        let grants = Grants { resources: vec![everything()], http, ..Grants::default() };
         let component = self.host.load(guests::read(folder, guest)?).await?;
         let concurrency = Some(u32::try_from(workers).context("there are too many workers")?);
         let overrides = Overrides { concurrency, ..Overrides::default() };

@@ -62,7 +62,7 @@ pub(super) async fn run(args: LearnArgs, global: &Global) -> anyhow::Result<Exit
     used.resources.append(&mut watched);
     let mut learned = granted.learn(&used);
     if include_denied {
-        let Grants { resources, http, limited_to: _ } = std::mem::take(&mut learned.denied);
+        let Grants { resources, http, .. } = std::mem::take(&mut learned.denied);
         learned.grants.resources.extend(resources);
         learned.grants.http.extend(http);
     }
