@@ -42,6 +42,7 @@ mod forwarder;
 mod health;
 mod hosts;
 mod key_verbs;
+mod kind_graph;
 mod limiter;
 mod limits;
 mod list;

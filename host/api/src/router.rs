@@ -20,8 +20,8 @@ use crate::request::RequestContext;
 use crate::state::Api;
 use crate::status::Failure;
 use crate::{
-    access, backup, body, controllers, discovery, health, hosts, limits, negotiate, openapi, record_stream, resources,
-    stores, webhooks,
+    access, backup, body, controllers, discovery, health, hosts, kind_graph, limits, negotiate, openapi, record_stream,
+    resources, stores, webhooks,
 };
 
 /// Answers the requests of all connections. Clones share one state.
@@ -97,6 +97,7 @@ fn router(api: Arc<Api>) -> Router {
         .route("/homeostat/v1/stores/{name}/accept", post(stores::accept).fallback(only_post))
         .route("/homeostat/v1/stores/{name}/copy", post(stores::copy).fallback(only_post))
         .route("/homeostat/v1/stores/{name}/prune", post(stores::prune).fallback(only_post))
+        .route("/homeostat/v1/graph", get(kind_graph::answer))
         .route("/homeostat/v1/hosts", get(hosts::answer))
         .route("/homeostat/v1/drain", post(hosts::drain).fallback(only_post))
         .route("/homeostat/v1/uncordon", post(hosts::uncordon).fallback(only_post))

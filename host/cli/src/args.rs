@@ -5,8 +5,8 @@ use clap::{Parser, Subcommand};
 use crate::bench::BenchArgs;
 use crate::case_files::TestArgs;
 use crate::commands::{
-    apply, backup, control, delete, describe, events, get, grants, hosts, keys, kubeconfig, logs, queue, rollout,
-    stores, top,
+    apply, backup, control, delete, describe, events, get, grants, graph, hosts, keys, kubeconfig, logs, queue,
+    rollout, stores, top,
 };
 use crate::compile::CompileArgs;
 use crate::crd::CrdArgs;
@@ -60,6 +60,7 @@ pub(crate) enum Command {
     Queue(queue::Args),
     Top(top::Args),
     Stores(stores::Args),
+    Graph(graph::Args),
     Hosts(hosts::HostsArgs),
     Drain(hosts::DrainArgs),
     Uncordon(hosts::UncordonArgs),

@@ -11,6 +11,7 @@ pub(crate) mod describe;
 pub(crate) mod events;
 pub(crate) mod get;
 pub(crate) mod grants;
+pub(crate) mod graph;
 pub(crate) mod hosts;
 pub(crate) mod keys;
 pub(crate) mod kubeconfig;

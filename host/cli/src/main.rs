@@ -59,8 +59,8 @@ mod watcher;
 
 use args::{Args, Command};
 use commands::{
-    apply, backup, control, delete, describe, events, get, grants, hosts, keys, kubeconfig, logs, queue, rollout,
-    stores, top,
+    apply, backup, control, delete, describe, events, get, grants, graph, hosts, keys, kubeconfig, logs, queue,
+    rollout, stores, top,
 };
 use serve::LogFormat;
 use terminal::{Log, Screen, Style};
@@ -145,6 +145,7 @@ async fn run(command: Command, global: global::Global) -> anyhow::Result<ExitCod
         Command::Queue(args) => queue::run(args, &global).await,
         Command::Top(args) => top::run(args, &global).await,
         Command::Stores(args) => stores::run(args, &global).await,
+        Command::Graph(args) => graph::run(args, &global).await,
         Command::Hosts(args) => hosts::list(args, &global).await,
         Command::Drain(args) => hosts::drain(args, &global).await,
         Command::Uncordon(args) => hosts::uncordon(args, &global).await,

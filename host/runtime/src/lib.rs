@@ -44,6 +44,7 @@ mod garbage;
 mod guest_queue;
 mod host;
 mod host_kinds;
+mod kind_graph;
 pub mod kinds;
 mod known_kinds;
 mod line_budget;
@@ -86,6 +87,7 @@ pub use fleet::{
 };
 pub use homeostat_workqueue::{Ages, Counters, Delay, KeyCounts, Priority};
 pub use host::{Host, KeyVerb, Put, ShutdownReport};
+pub use kind_graph::{ControllerKinds, KindGraph};
 pub use kinds::{KindInfo, Kinds, ScalePaths, ScaleSource};
 pub use logs::LogBook;
 pub use options::{CONTROLLERS_MAX, Options, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX};

@@ -6,10 +6,12 @@ use homeostat_component::Needs;
 use homeostat_store::{Key, Store};
 
 use super::Host;
+use crate::controller::Controller;
 use crate::costs::ControllerCosts;
+use crate::kind_graph::ControllerKinds;
 use crate::stats::{HostCapacity, Measures};
 use crate::status::{ControllerStatus, QueueEntry};
-use crate::{Definition, Error, EventLog, Kinds, LogBook, OtherHost};
+use crate::{Definition, Error, EventLog, KindGraph, Kinds, LogBook, OtherHost};
 
 impl Host {
     /// Returns this host and those that share stores with it, by identity. Others are known only while the kind of
@@ -76,6 +78,12 @@ impl Host {
     /// Returns the status of every controller, by name.
     pub fn controllers(&self) -> Vec<ControllerStatus> {
         self.running().iter().map(|controller| controller.status()).collect()
+    }
+
+    /// Returns which kinds the running controllers turn into one another.
+    pub fn kind_graph(&self) -> KindGraph {
+        let kinds = |controller: &Arc<Controller>| ControllerKinds::of(&controller.slot.current().definition);
+        KindGraph::new(self.running().iter().map(kinds).collect())
     }
 
     /// Returns the status of a controller, `None` if it does not run.
