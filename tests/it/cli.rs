@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use homeostat_testing::eventually_blocking;
-use homeostat_tests::{HostProcess, copy_of_sources, guest, homeostat, repository, run};
+use homeostat_tests::{HostProcess, copy_of_sources, guest, homeostat, repository, run, run_with};
 use serde_json::json;
 
 use crate::rollout::with_memory;
@@ -32,6 +32,9 @@ fn every_command_says_what_it_does() {
         "",
         "run",
         "dev",
+        "build",
+        "new",
+        "doctor",
         "get",
         "apply",
         "delete",
@@ -80,6 +83,41 @@ fn every_command_says_what_it_does() {
         text.push_str(&format!("$ homeostat {}\n{}\n", arguments.join(" "), output.stdout));
     }
     insta::assert_snapshot!("help", text);
+}
+
+#[test]
+fn doctor_names_each_missing_tool_with_what_to_install() {
+    let healthy = run(&["doctor", "-o", "json"]);
+    let report: serde_json::Value = serde_json::from_str(&healthy.stdout).unwrap();
+    assert_eq!((healthy.code, &report["ok"]), (Some(0), &json!(true)), "it built this test: {report}");
+    let empty = tempfile::tempdir().unwrap();
+    let bare = run_with(&["doctor"], &[("PATH", empty.path().to_str().unwrap())]);
+    assert_eq!(bare.code, Some(1), "no language can be built: {}", bare.stdout);
+    for (language, source) in [
+        ("Rust", "rustup.rs"),
+        ("Python", "python.org"),
+        ("JavaScript", "nodejs.org"),
+        ("Go", "go.dev"),
+        ("C", "WASI_SDK_PATH"),
+    ] {
+        let line = bare.stdout.lines().find(|line| line.starts_with(&format!("missing  {language} ")));
+        assert!(line.is_some_and(|line| line.contains(source)), "{language}: {}", bare.stdout);
+    }
+}
+
+#[test]
+fn a_project_is_made_once_and_a_missing_tool_is_an_error_with_the_way_out() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path().join("hello").display().to_string();
+    assert_eq!(run(&["new", &folder, "--lang", "python"]).code, Some(0));
+    let again = run(&["new", &folder, "--lang", "go"]);
+    assert!(again.code == Some(1) && again.stderr.contains("nothing is overwritten"), "{again:?}");
+    let invalid = run(&["new", &scratch.path().join("Hello").display().to_string(), "--lang", "go"]);
+    assert!(invalid.code == Some(2) && invalid.stderr.contains("lower-case"), "{invalid:?}");
+    let built = run_with(&["build", &folder], &[("PATH", &folder)]);
+    assert!(built.code == Some(1) && built.stderr.contains("add --install"), "{built:?}");
+    let empty = run(&["build", &scratch.path().join("hello/src").display().to_string()]);
+    assert!(empty.code == Some(1) && empty.stderr.contains("homeostat new"), "{empty:?}");
 }
 
 #[test]

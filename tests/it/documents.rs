@@ -19,13 +19,16 @@ const MAP_WORDS_MAX: usize = 4200;
 /// The maximum length of the name of a test.
 const TEST_NAME_CHARS_MAX: usize = 80;
 
-/// Returns the files with this ending below a folder, without what builds and tools leave there.
+/// Returns the files with this ending below a folder, without what builds and tools leave there. Templates are documents
+/// of another folder.
 fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         match path.is_dir() {
-            true if !name.starts_with('.') && !["target", "shared", "node_modules"].contains(&name.as_str()) => {
+            true if !name.starts_with('.')
+                && !["target", "shared", "node_modules", "templates"].contains(&name.as_str()) =>
+            {
                 found.extend(files(&path, ending));
             }
             false if name.ends_with(ending) => found.push(path),

@@ -32,6 +32,7 @@ mod journey;
 mod kinds;
 mod kube;
 mod kubectl;
+mod languages;
 mod limits;
 mod metrics;
 mod modules;

@@ -18,6 +18,9 @@ const CIRCLE_MAX: usize = 3;
 /// The modules that are trees, as crate and module: their files lie on different floors.
 const TREES: [(&str, &str); 1] = [("runtime", "rollout")];
 
+/// The crates of one module, or of modules that import none.
+const WITHOUT_IMPORTS: [&str; 4] = ["componentize", "digest", "files", "text"];
+
 /// The modules of a crate, each with the modules that it imports.
 type Arrows = BTreeMap<String, BTreeSet<String>>;
 
@@ -192,9 +195,7 @@ fn modules_of_a_crate_import_each_other_in_circles_of_three_at_most() {
         let arrows = arrows(&read(&folder.join("src")), &trees);
         let is_missing = |tree: &&str| !arrows.keys().any(|module| module.starts_with(&format!("{tree}::")));
         assert!(!trees.iter().any(is_missing), "{name} has no tree {trees:?}");
-        assert!(
-            !arrows.is_empty() || folder.ends_with("digest") || folder.ends_with("files") || folder.ends_with("text")
-        );
+        assert!(!arrows.is_empty() || WITHOUT_IMPORTS.contains(&name), "{name}: no module imports another one");
         let circle = largest_circle(&arrows);
         assert!(circle.len() <= CIRCLE_MAX, "in {} these import each other: {circle:?}", folder.display());
     }

@@ -20,16 +20,20 @@ struct Tool {
 }
 
 const TOOLS: [Tool; 3] = [
-    Tool { name: "go", reason: "Go 1.26 or newer is not on PATH: https://go.dev/dl", roots: &["go_build", "go_guest"] },
+    Tool {
+        name: "go",
+        reason: "Go 1.26 or newer is not on PATH: https://go.dev/dl",
+        roots: &["go_build", "go_guest", "go_commands", "go_layer"],
+    },
     Tool {
         name: "node",
         reason: "Node 20 or newer with npm is not on PATH: https://nodejs.org",
-        roots: &["node_environment"],
+        roots: &["node_environment", "node_commands"],
     },
     Tool {
         name: "python",
         reason: "Python 3.10 or newer with venv is not on PATH: https://www.python.org/downloads",
-        roots: &["python_environment"],
+        roots: &["python_environment", "python_commands"],
     },
 ];
 

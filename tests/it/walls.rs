@@ -8,12 +8,13 @@ use homeostat_tests::repository;
 use serde_json::Value;
 
 /// The crates that each crate may depend on. The graph has no cycle.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     (
         "homeostat",
         &[
             "homeostat-api",
             "homeostat-component",
+            "homeostat-componentize",
             "homeostat-files",
             "homeostat-kubernetes",
             "homeostat-nats",
@@ -32,6 +33,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("homeostat-simulator", &["homeostat-component", "homeostat-runtime", "homeostat-store", "homeostat-workqueue"]),
     ("homeostat-verify", &["homeostat-component", "homeostat-store"]),
     ("homeostat-component", &["homeostat-digest", "homeostat-files", "homeostat-store", "homeostat-text"]),
+    ("homeostat-componentize", &[]),
     ("homeostat-registry", &["homeostat-digest", "homeostat-files"]),
     ("homeostat-files", &["homeostat-digest"]),
     ("homeostat-fleet", &[]),
@@ -286,8 +288,19 @@ fn impurity_is_detected_in_every_form() {
 
 #[test]
 fn only_the_binary_reads_the_environment() {
-    for room in ["workqueue", "store", "digest", "files", "fleet", "component", "runtime", "verify", "api", "registry"]
-    {
+    for room in [
+        "workqueue",
+        "store",
+        "digest",
+        "files",
+        "fleet",
+        "component",
+        "componentize",
+        "runtime",
+        "verify",
+        "api",
+        "registry",
+    ] {
         let is_test = |path: &PathBuf| path.iter().any(|part| part == "tests");
         for path in sources(&repository().join("host").join(room).join("src")).into_iter().filter(|path| !is_test(path))
         {

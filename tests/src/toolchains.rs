@@ -8,13 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use homeostat_component::Digest;
+use homeostat_componentize::componentize;
 use homeostat_servers::{node_tool, python_tool, repository};
-use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
-use wit_parser::Resolve;
-
-/// The adapter from WASI preview 1, which C and Go compile for, to WASI 0.2.
-const ADAPTER: &[u8] = wasi_preview1_component_adapter_provider::WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER;
-const ADAPTER_NAME: &str = wasi_preview1_component_adapter_provider::WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME;
 /// Digits of the input digest in a file name.
 const DIGITS: usize = 16;
 
@@ -79,16 +74,9 @@ fn place(path: &str) -> PathBuf {
     repository().join("tests/toolchains").join(path)
 }
 
-/// Wraps a core module with the contract's type and the adapter, as `wasm-tools component new` does.
-fn component(mut module: Vec<u8>) -> Vec<u8> {
-    let mut resolve = Resolve::default();
-    let (package, _) = resolve.push_dir(repository().join("wit")).expect("the contract can be read");
-    let world = resolve.select_world(&[package], Some("controller")).expect("there is such a world");
-    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).expect("it is a module");
-    let mut encoder = ComponentEncoder::default();
-    encoder.validate(true).module(&module).expect("the module fits the world");
-    encoder.adapter(ADAPTER_NAME, ADAPTER).expect("the adapter fits the module");
-    encoder.encode().expect("it is a component")
+/// Returns the component of a core module.
+fn component(module: Vec<u8>) -> Vec<u8> {
+    componentize(module, &repository().join("wit"), "controller").expect("the module fits the world")
 }
 
 /// Returns the artifact of `make` for these files and folders, and builds it if it does not exist yet.

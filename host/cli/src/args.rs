@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::bench::BenchArgs;
+use crate::build::BuildArgs;
 use crate::case_files::TestArgs;
 use crate::commands::{
     apply, backup, control, delete, describe, events, get, grants, graph, hosts, keys, kubeconfig, logs, queue,
@@ -11,8 +12,10 @@ use crate::commands::{
 use crate::compile::CompileArgs;
 use crate::crd::CrdArgs;
 use crate::dev::DevArgs;
+use crate::doctor::DoctorArgs;
 use crate::global::Global;
 use crate::inspect::InspectArgs;
+use crate::new::NewArgs;
 use crate::offline_store::{FsckArgs, RestoreArgs};
 use crate::registry::{PullArgs, PushArgs};
 use crate::serve::RunArgs;
@@ -26,7 +29,7 @@ use crate::signatures::{KeygenArgs, SignArgs, VerifyArgs};
 #[derive(Debug, Parser)]
 #[command(name = "homeostat", version, max_term_width = 100, subcommand_required = true, arg_required_else_help = true)]
 #[command(
-    after_help = "Start with `homeostat dev DIR`: it builds the guests in DIR, runs them, and swaps them on every save."
+    after_help = "Start with `homeostat new NAME --lang LANGUAGE`, then `homeostat dev NAME`: it builds the guest in NAME, runs it, and swaps it on every save."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -40,6 +43,9 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     Run(RunArgs),
     Dev(DevArgs),
+    Build(BuildArgs),
+    New(NewArgs),
+    Doctor(DoctorArgs),
     Inspect(InspectArgs),
     Crd(CrdArgs),
     Test(TestArgs),

@@ -107,18 +107,17 @@ pub(crate) async fn run(args: &BenchArgs, global: &Global, screen: &Screen) -> R
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the component at `path`, built if it is a crate.
+/// Returns the component at `path`, built if it is a project.
 async fn component_file(path: &Path, screen: &Screen) -> Result<PathBuf> {
     if !path.is_dir() {
         return Ok(path.to_owned());
     }
-    build::prepare(path, screen).await?;
     let folder = path.canonicalize().with_context(|| format!("{} cannot be read", path.display()))?;
-    let mut guests = build::discover(path).await?;
+    let mut guests = build::prepare(path, false, screen).await?;
     guests.retain(|guest| guest.folder == folder);
     if guests.is_empty() {
         return Err(exit::failed(format!(
-            "{} is not a guest: its crate needs a `crate-type = [\"cdylib\"]`",
+            "{} is not a guest: a crate needs a `crate-type = [\"cdylib\"]`, another project the contract in `wit`",
             path.display()
         )));
     }
@@ -126,7 +125,7 @@ async fn component_file(path: &Path, screen: &Screen) -> Result<PathBuf> {
     screen.status("");
     match built.artifacts.into_iter().next() {
         Some(artifact) if built.failed.is_empty() => Ok(artifact.file),
-        _ => Err(exit::failed(format!("the guest does not build\n{}", built.diagnostics.trim_end()))),
+        _ => Err(exit::failed(format!("the guest does not build\n{}{}", built.diagnostics, built.tool_output))),
     }
 }
 

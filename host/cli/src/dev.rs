@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result};
 use clap::Args;
 
-use crate::build::{self, Guest};
+use crate::build::{self, Guest, InstallArgs};
 use crate::exit::ExitReason;
 use crate::file_debouncer::QUIET;
 use crate::output;
@@ -26,13 +26,15 @@ const TICK: Duration = Duration::from_millis(200);
 
 /// Build the guests of a folder, serve it, and swap each guest when it is saved
 ///
-/// Guests are the crates with a `cdylib` in DIR and directly below it; each becomes DIR/NAME.wasm. The wasm
+/// Guests are the projects in DIR and directly below it, as with `build`; each becomes DIR/NAME.wasm. The wasm
 /// target of Rust is installed if it is missing. Build errors are shown; the running version keeps running.
 /// Everything else is as with `run`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DevArgs {
     #[command(flatten)]
     pub(crate) host: HostArgs,
+    #[command(flatten)]
+    pub(crate) install: InstallArgs,
     /// Exit when every controller is ready and no work is left; print the final table
     ///
     /// The exit code is 0, or 1 if a manifest has a problem or a guest does not build, or 3 if a component is
@@ -93,12 +95,12 @@ async fn start(args: &DevArgs, screen: &Screen) -> Result<(FolderHost, Builder)>
     // The host starts first: a locked store is reported before minutes of building.
     let mut running = FolderHost::prepare(&args.host, screen).await?;
     let prepared = async {
-        build::prepare(folder, screen).await?;
+        build::prepare(folder, args.install.install, screen).await?;
         let mut builder = Builder::new(folder, screen.clone());
         builder.discover().await?;
         if builder.guests.is_empty() {
             screen.line(&format!(
-                "no guest found in {}: neither it nor a direct subfolder has a crate with a `cdylib`; nothing is built, and the manifests are served",
+                "no guest found in {}: neither it nor a direct subfolder has a project; nothing is built, and the manifests are served",
                 folder.display()
             ));
         }
@@ -182,7 +184,7 @@ impl Builder {
 
     /// Finds the guests, and records the current state of their sources.
     async fn discover(&mut self) -> Result<()> {
-        let crates = build::crate_folders(&self.folder)?;
+        let crates = build::guest_folders(&self.folder)?;
         self.guests = build::discover(&self.folder).await?;
         self.sources = Sources::default();
         self.sources.update(&self.guests, Instant::now(), SystemTime::now());
@@ -221,14 +223,14 @@ impl Builder {
         };
         self.screen.status("");
         let built = built?;
-        if !built.diagnostics.is_empty() {
-            self.screen.cargo_output(&built.diagnostics);
-        }
+        build::show_output(&built, &self.screen);
         for artifact in &built.artifacts {
             build::install(artifact, &self.folder)?;
         }
         let took = start.elapsed().as_secs_f32();
-        if built.failed.is_empty() {
+        if built.unchanged.len() == guests.len() {
+            self.screen.line(&format!("{names}: up to date"));
+        } else if built.failed.is_empty() {
             self.screen.line(&format!("built {names} in {took:.1} s"));
         } else {
             self.screen.line(&format!("{} did not build; the running version keeps running", built.failed.join(", ")));
@@ -270,7 +272,7 @@ impl Builder {
     /// Rebuilds the guests whose sources changed.
     async fn rebuild(&mut self, found: SourceChanges) -> Result<()> {
         let mut wanted = found.guests;
-        if found.crates || build::crate_folders(&self.folder)? != self.crates {
+        if found.crates || build::guest_folders(&self.folder)? != self.crates {
             let before = self.guests.clone();
             // Stays empty if the discovery fails, so that it is retried.
             self.crates.clear();

@@ -1,9 +1,9 @@
 //! The binary: parses the command line, runs one command, and maps its result to an exit code.
 //!
-//! There are three kinds of commands. `run`, `dev`, `inspect`, `crd`, `test` and `bench` run a host, or a part of
-//! one, in this process. `push`, `pull`, `keygen`, `sign` and `verify-signature` work with components in registries
-//! and files. All others talk to a running host over its API. This crate is the only one that reads the
-//! environment, manifest files and signals.
+//! There are four kinds of commands. `new`, `build` and `doctor` help authors of guests. `run`, `dev`, `inspect`, `crd`,
+//! `test` and `bench` run a host, or a part of one, in this process. `push`, `pull`, `keygen`, `sign` and
+//! `verify-signature` work with components in registries and files. All others talk to a running host over its API.
+//! This crate is the only one that reads the environment, manifest files and signals.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -27,6 +27,7 @@ mod content_records;
 mod crd;
 mod dev;
 mod dev_table;
+mod doctor;
 mod document;
 mod exit;
 mod failure;
@@ -36,16 +37,19 @@ mod file_debouncer;
 mod folder;
 mod global;
 mod inspect;
+mod language;
 mod layout;
 mod manifest;
 mod memory;
 #[cfg(feature = "nats")]
 mod message_stores;
+mod new;
 mod offline_store;
 mod open_files;
 mod output;
 mod permissions;
 mod progress_reporter;
+mod project_files;
 mod registry;
 mod secrets;
 mod serve;
@@ -121,6 +125,9 @@ async fn run(command: Command, global: global::Global) -> anyhow::Result<ExitCod
     match command {
         Command::Run(args) => serve::run(&args, screen).await,
         Command::Dev(args) => dev::run(&args, screen).await,
+        Command::Build(args) => build::run(&args, &screen).await,
+        Command::New(args) => new::run(&args),
+        Command::Doctor(args) => doctor::run(&args, &global).await,
         Command::Inspect(args) => inspect::run(&args, &global).await,
         Command::Crd(args) => crd::run(&args, &global).await,
         Command::Test(args) => Box::pin(case_files::run(&args, &global)).await,

@@ -1,7 +1,7 @@
 //! Watches the sources of guests and determines which guests must be rebuilt.
 //!
-//! Sources are `Cargo.toml`, `build.rs`, and everything below `src` and `wit`, of the guest and of its path
-//! dependencies. Cargo's output is never scanned.
+//! Sources in Rust are `Cargo.toml`, `build.rs`, and everything below `src` and `wit`, of the guest and of its path
+//! dependencies. Those of other languages are the files of the project. The output of tools is never scanned.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,6 +9,8 @@ use std::time::{Instant, SystemTime};
 
 use crate::build::Guest;
 use crate::file_debouncer::{FileChange, FileDebouncer, FileStamp};
+use crate::language::Language;
+use crate::project_files::ProjectFiles;
 use crate::watcher::Folders;
 
 /// Files of all guests together that are tracked, at most. Changes of further files take effect at the next
@@ -72,19 +74,31 @@ fn roots(guest: &Guest) -> impl Iterator<Item = &Path> {
     std::iter::once(&guest.folder).chain(&guest.dependencies).map(PathBuf::as_path)
 }
 
+fn is_crate(guest: &Guest) -> bool {
+    guest.language == Language::Rust
+}
+
 /// Returns the folders to watch.
 pub(crate) fn folders(guests: &[Guest]) -> Folders {
     let mut folders = Folders::new();
-    for root in guests.iter().flat_map(roots) {
+    let (crates, projects): (Vec<&Guest>, Vec<&Guest>) = guests.iter().partition(|guest| is_crate(guest));
+    for root in crates.into_iter().flat_map(roots) {
         folders.insert(root.to_owned(), false);
         folders.extend(FOLDERS.iter().map(|folder| (root.join(folder), true)));
+    }
+    for guest in projects {
+        folders.extend(ProjectFiles::scan(&guest.folder).folders.into_iter().map(|folder| (folder, false)));
     }
     folders
 }
 
 fn snapshot(guests: &[Guest]) -> BTreeMap<PathBuf, FileStamp> {
-    let roots: BTreeSet<&Path> = guests.iter().flat_map(roots).collect();
+    let (crates, projects): (Vec<&Guest>, Vec<&Guest>) = guests.iter().partition(|guest| is_crate(guest));
+    let roots: BTreeSet<&Path> = crates.into_iter().flat_map(roots).collect();
     let mut seen = BTreeMap::new();
+    for file in projects.into_iter().flat_map(|guest| ProjectFiles::scan(&guest.folder).files) {
+        seen.extend(FileStamp::read(&file).map(|stamp| (file, stamp)));
+    }
     for root in roots {
         for file in FILES.iter().map(|file| root.join(file)) {
             if let Some(look) = FileStamp::read(&file) {

@@ -14,6 +14,9 @@ use crate::clock::VirtualClock;
 /// Events, lines and follows that are kept at most, each. Later ones are dropped.
 const RECORDS_MAX: usize = 10_000;
 
+/// The reading of the monotonic clock at the start. The runtime of Go refuses to start with a clock that reads zero.
+const MONOTONIC_START_NS: u64 = 1_000_000_000;
+
 /// An event that the controller emitted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedEvent {
@@ -200,7 +203,8 @@ impl<E: Effects> Effects for Virtual<E> {
             Effect::Write(write) => write.target().ok().and_then(|target| self.unknown(&target.kind)),
             Effect::WallClock => return Answer::Nanoseconds(self.clock.unix_nanoseconds()),
             Effect::MonotonicClock => {
-                return Answer::Nanoseconds(u64::try_from(self.clock.elapsed().as_nanos()).unwrap_or(u64::MAX));
+                let elapsed = u64::try_from(self.clock.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                return Answer::Nanoseconds(elapsed.saturating_add(MONOTONIC_START_NS));
             }
             Effect::Random { bytes } => return Answer::Bytes(self.clock.fill(*bytes).into()),
             Effect::Http(request) => {

@@ -12,6 +12,8 @@ use crate::watcher::Watcher;
 
 /// Manifests of one folder, at most. Further files are ignored.
 const MANIFESTS_MAX: usize = 10_000;
+/// Files of npm and of editors, which are no manifests although they are JSON.
+const FILES_OF_TOOLS: [&str; 4] = ["jsconfig.json", "package-lock.json", "package.json", "tsconfig.json"];
 /// The subfolder whose manifests are read as well.
 const SUBFOLDER: &str = "manifests";
 
@@ -72,8 +74,9 @@ impl Scanner {
         let hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
         let named =
             path.extension().is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|wanted| extension == *wanted));
+        let of_tool = path.file_name().is_some_and(|name| FILES_OF_TOOLS.iter().any(|file| name == *file));
         let here = path.parent().is_some_and(|parent| self.roots.iter().any(|root| root == parent));
-        named && here && !hidden && !self.is_skipped(path)
+        named && here && !hidden && !of_tool && !self.is_skipped(path)
     }
 
     /// Returns whether this is a file that is no manifest, by whatever path it was named.

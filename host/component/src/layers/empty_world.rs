@@ -25,7 +25,8 @@ impl Effects for EmptyWorld {
             Effect::Emit { .. } | Effect::Log { .. } => Answer::Unit,
             Effect::Config { .. } => Answer::Config(Vec::new()),
             Effect::Http(_) => Answer::Http(Err(HttpError::Unreachable("nothing is here".to_owned()))),
-            Effect::WallClock | Effect::MonotonicClock => Answer::Nanoseconds(0),
+            // The runtime of Go refuses to start with a clock that reads zero.
+            Effect::WallClock | Effect::MonotonicClock => Answer::Nanoseconds(1),
             Effect::Random { bytes } => Answer::Bytes(vec![0; bytes as usize].into()),
         }
     }
