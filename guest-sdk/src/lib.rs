@@ -45,7 +45,30 @@
 //! # fn main() {}
 //! ```
 //!
-//! The crate is a `cdylib`; `cargo build --release --target wasm32-wasip2` compiles it to a component.
+//! The crate is a `cdylib`, which `homeostat build` and `homeostat dev` compile to a component.
+//!
+//! # The target
+//!
+//! Guests are compiled for `wasm32-unknown-unknown`, which has no system. An instance of such a guest costs about two
+//! thirds of one for `wasm32-wasip2`, whose standard library imports WASI. The differences:
+//!
+//! * A panic writes its message and its place to the log at level `warn`, and ends the reconcile as a failure with backoff.
+//! * Memory comes from an arena of 512 KiB that each instance has from its start. A reconcile that needs more grows its
+//!   memory, which takes some microseconds each time. The host counts the pages.
+//! * Time and random numbers come from [`Time::now`] and [`random`]. `std::time::SystemTime::now` and `Instant::now`
+//!   panic.
+//! * `println!` and `eprintln!` write nothing: use [`info!`] and its siblings.
+//! * Crates that need a system do not build, as those that draw random numbers with `getrandom`.
+//!
+//! A guest that needs the whole standard library says so in its `Cargo.toml`:
+//!
+//! ```toml
+//! [package.metadata.homeostat]
+//! target = "wasm32-wasip2"
+//! ```
+//!
+//! Cargo alone compiles such a guest to a component: `cargo build --release --target wasm32-wasip2`. For
+//! `wasm32-unknown-unknown` cargo writes a core module, from which `wasm-tools component new` makes the component.
 //!
 //! # What to rely on
 //!

@@ -33,6 +33,7 @@ mod kinds;
 mod kube;
 mod kubectl;
 mod languages;
+mod lean;
 mod limits;
 mod metrics;
 mod modules;

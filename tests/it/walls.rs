@@ -128,12 +128,13 @@ const PRINTING: [&str; 8] =
 
 /// The files that open other files directly: files of the system, of cargo, and of the host itself.
 /// `homeostat_files` opens the files that people name, and waits for no other process.
-const OPENERS: [&str; 11] = [
+const OPENERS: [&str; 12] = [
     "host/api/src/backup.rs",
     "host/api/src/metrics/resident.rs",
     "host/api/src/tls.rs",
     "host/cli/src/bench.rs",
     "host/cli/src/build.rs",
+    "host/cli/src/build/cargo.rs",
     "host/cli/src/stores_config/kubernetes.rs",
     "host/component/src/cache/seal.rs",
     "host/files/src/blob_folder.rs",

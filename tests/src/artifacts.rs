@@ -1,10 +1,15 @@
 //! Builds the artifacts that tests need: the guests and the binaries.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use homeostat_componentize::componentize_typed;
 use homeostat_servers::repository;
+
+/// The target of guests whose Cargo.toml names no other.
+const TARGET: &str = "wasm32-unknown-unknown";
 
 /// The build profile of `homeostat dev`, so that both share their artifacts.
 const PROFILE: [&str; 4] = [
@@ -19,11 +24,9 @@ const PROFILE: [&str; 4] = [
 /// # Panics
 /// When the guests cannot be built, or there is no such package.
 pub fn guest(name: &str) -> PathBuf {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    let folder = BUILT.get_or_init(build_guests);
-    let path = folder.join(format!("{}.wasm", name.replace('-', "_")));
-    assert!(path.exists(), "no guest builds {}", path.display());
-    path
+    static BUILT: OnceLock<BTreeMap<String, PathBuf>> = OnceLock::new();
+    let components = BUILT.get_or_init(build_guests);
+    components.get(name).unwrap_or_else(|| panic!("no guest is named {name}")).clone()
 }
 
 /// Returns the binary `homeostat`. The first call builds all binaries.
@@ -51,22 +54,52 @@ fn binaries() -> &'static Path {
     })
 }
 
-fn build_guests() -> PathBuf {
-    let names = guest_packages();
-    let mut arguments = vec!["build", "--release", "--target", "wasm32-wasip2"];
+/// Returns the component of each guest.
+fn build_guests() -> BTreeMap<String, PathBuf> {
+    let mut of_targets: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, target) in guest_packages() {
+        of_targets.entry(target).or_default().push(name);
+    }
+    of_targets.iter().flat_map(|(target, names)| build_for(target, names)).collect()
+}
+
+fn build_for(target: &str, names: &[String]) -> Vec<(String, PathBuf)> {
+    let mut arguments = vec!["build", "--release", "--target", target];
     for setting in PROFILE {
         arguments.extend(["--config", setting]);
     }
-    for name in &names {
+    for name in names {
         arguments.extend(["--package", name]);
     }
-    add_target();
+    add_target(target);
     cargo(&arguments);
-    target_folder().join("wasm32-wasip2/release")
+    let folder = target_folder().join(target).join("release");
+    let component = |name: &String| {
+        let built = folder.join(format!("{}.wasm", name.replace('-', "_")));
+        let path = if target == TARGET { componentize(&built) } else { built };
+        (name.clone(), path)
+    };
+    names.iter().map(component).collect()
 }
 
-/// Returns the packages of the workspace that build a component.
-pub(crate) fn guest_packages() -> Vec<String> {
+/// Makes the component of a core module, in a file beside it.
+fn componentize(module: &Path) -> PathBuf {
+    let bytes = std::fs::read(module).unwrap_or_else(|error| panic!("{}: {error}", module.display()));
+    let component = componentize_typed(&bytes).unwrap_or_else(|error| panic!("{}: {error}", module.display()));
+    let path = module.with_extension("component.wasm");
+    // Other processes may read it: an equal file stays.
+    if std::fs::read(&path).is_ok_and(|old| old == component) {
+        return path;
+    }
+    let temporary = module.with_extension(format!("component.{}", std::process::id()));
+    std::fs::write(&temporary, component)
+        .and_then(|()| std::fs::rename(&temporary, &path))
+        .expect("files can be written");
+    path
+}
+
+/// Returns the packages of the workspace that build a component, each with its target.
+pub(crate) fn guest_packages() -> Vec<(String, String)> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["metadata", "--no-deps", "--format-version", "1"]).current_dir(repository());
     let output = command.output().expect("cargo starts");
@@ -76,22 +109,22 @@ pub(crate) fn guest_packages() -> Vec<String> {
         let targets = package["targets"].as_array().expect("there are targets");
         targets.iter().any(|target| target["kind"] == serde_json::json!(["cdylib"]))
     };
-    packages
-        .filter(builds_component)
-        .map(|package| package["name"].as_str().expect("it has a name").to_owned())
-        .collect()
+    let with_target = |package: &serde_json::Value| {
+        let target = package["metadata"]["homeostat"]["target"].as_str().unwrap_or(TARGET);
+        (package["name"].as_str().expect("it has a name").to_owned(), target.to_owned())
+    };
+    packages.filter(builds_component).map(with_target).collect()
 }
 
-/// Installs the wasm target if it is missing.
-fn add_target() {
+/// Installs a wasm target if it is missing.
+fn add_target(target: &str) {
     let installed = Command::new("rustup").args(["target", "list", "--installed"]).current_dir(repository()).output();
-    let has = installed
-        .is_ok_and(|output| String::from_utf8_lossy(&output.stdout).lines().any(|line| line == "wasm32-wasip2"));
+    let has = installed.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).lines().any(|line| line == target));
     if !has {
-        let added = Command::new("rustup").args(["target", "add", "wasm32-wasip2"]).current_dir(repository()).status();
+        let added = Command::new("rustup").args(["target", "add", target]).current_dir(repository()).status();
         assert!(
             added.is_ok_and(|status| status.success()),
-            "the target wasm32-wasip2 is missing: rustup target add wasm32-wasip2"
+            "the target {target} is missing: rustup target add {target}"
         );
     }
 }

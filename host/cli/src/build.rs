@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+pub(crate) use cargo::Target;
+
 use crate::language::Language;
 use crate::terminal::Screen;
 
@@ -32,6 +34,8 @@ pub(crate) struct Guest {
     pub(crate) language: Language,
     /// The folder of its workspace's `Cargo.toml`. In other languages than Rust its own folder.
     workspace: PathBuf,
+    /// The target that it is compiled for, if it is in Rust.
+    target: Target,
     /// The folders of its path dependencies, direct and transitive.
     pub(crate) dependencies: Vec<PathBuf>,
 }
@@ -68,7 +72,7 @@ pub(crate) struct BuildResult {
 /// have one name.
 pub(crate) async fn prepare(folder: &Path, install: bool, screen: &Screen) -> Result<Vec<Guest>> {
     if guest_folders(folder)?.iter().any(|folder| Language::of(folder) == Some(Language::Rust)) {
-        cargo::prepare(folder, screen).await?;
+        cargo::prepare(folder).await?;
     }
     let guests = discover(folder).await?;
     for guest in &guests {
@@ -127,7 +131,14 @@ pub(crate) fn guest_folders(folder: &Path) -> Result<Vec<PathBuf>> {
 impl Guest {
     /// Returns a guest in a workspace of its own.
     pub(crate) fn for_test(name: &str, folder: PathBuf, dependencies: Vec<PathBuf>) -> Self {
-        Self { name: name.to_owned(), language: Language::Rust, workspace: folder.clone(), folder, dependencies }
+        Self {
+            name: name.to_owned(),
+            language: Language::Rust,
+            workspace: folder.clone(),
+            target: Target::default(),
+            folder,
+            dependencies,
+        }
     }
 }
 

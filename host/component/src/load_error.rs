@@ -141,8 +141,8 @@ impl fmt::Display for Reason {
             Self::Empty => f.write_str("the file is empty"),
             Self::NotWasm => f.write_str("this is not WebAssembly: it does not begin with \\0asm"),
             Self::CoreModule => f.write_str(
-                "this is a core module, not a component: build for the target wasm32-wasip2, or wrap it with \
-                 `wasm-tools component new`",
+                "this is a core module, not a component: `homeostat build` makes a component, and so does \
+                 `wasm-tools component new` from a module of the Rust SDK",
             ),
             Self::Truncated => f.write_str("the component is cut off: its end is missing; build or fetch it again"),
             Self::TooLarge { bytes, bytes_max } => {

@@ -1,4 +1,5 @@
-//! Makes components of core modules, for languages whose compilers stop at a core module for WASI preview 1: C and Go.
+//! Makes components of core modules, for languages whose compilers stop at a core module: C and Go with WASI preview 1,
+//! and Rust without WASI.
 //!
 //! Deliberately absent: compilers, and the knowledge of a language.
 
@@ -45,6 +46,12 @@ pub enum Error {
         /// The reason.
         message: String,
     },
+    /// The module does not fit the type in it: it imports what the type does not have, as `env` or `wasi_snapshot_preview1`.
+    #[error("the module does not fit its own component type: {message}")]
+    OwnType {
+        /// The reason.
+        message: String,
+    },
 }
 
 /// Returns the component of a core module for WASI preview 1, with the type `world` of the contract in the folder `wit`.
@@ -68,6 +75,16 @@ pub fn componentize(mut module: Vec<u8>, wit: &Path, world: &str) -> Result<Vec<
         .and_then(|encoder| encoder.adapter(ADAPTER_NAME, ADAPTER))
         .and_then(|encoder| encoder.encode());
     encoded.map_err(|error| unfit(format!("{error:#}")))
+}
+
+/// Returns the component of a core module without WASI that has its component type in custom sections, as the bindings
+/// of the Rust SDK put it there.
+///
+/// # Errors
+/// [`Error::OwnType`].
+pub fn componentize_typed(module: &[u8]) -> Result<Vec<u8>, Error> {
+    let encoded = ComponentEncoder::default().validate(true).module(module).and_then(|encoder| encoder.encode());
+    encoded.map_err(|error| Error::OwnType { message: format!("{error:#}") })
 }
 
 #[cfg(test)]

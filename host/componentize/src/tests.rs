@@ -62,3 +62,20 @@ fn the_contract_is_complete() {
     }
     componentize(module(""), folder.path(), "controller").expect("the contract can be read");
 }
+
+#[test]
+fn a_module_with_its_type_in_it_becomes_a_component_without_wasi() {
+    let mut resolve = Resolve::default();
+    let (package, _) = resolve.push_dir(&wit()).expect("the contract can be read");
+    let world = resolve.select_world(&[package], Some("controller")).expect("there is such a world");
+    let typed = |body: &str| {
+        let mut module = module(body);
+        embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).expect("the type fits");
+        module
+    };
+    let component = componentize_typed(&typed("")).expect("it fits");
+    assert_eq!(&component[..8], COMPONENT);
+    let wasi = r#"(import "wasi_snapshot_preview1" "random_get" (func (param i32 i32) (result i32)))"#;
+    let error = componentize_typed(&typed(wasi)).expect_err("its type has no WASI").to_string();
+    assert!(error.contains("wasi_snapshot_preview1"), "{error}");
+}

@@ -4,9 +4,14 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
+use homeostat_componentize::componentize_typed;
 use tokio::process::Command;
 
-const NAMES: [&str; 5] = ["guest-noop", "guest-status", "guest-hostile", "guest-fetcher", "guest-exclusive"];
+/// The guests of each target.
+const NAMES: [(&str, &[&str]); 2] = [
+    ("wasm32-unknown-unknown", &["guest-noop", "guest-status", "guest-fetcher", "guest-exclusive"]),
+    ("wasm32-wasip2", &["guest-hostile"]),
+];
 const PROFILE: [&str; 4] = [
     "profile.release.strip=true",
     "profile.release.debug=false",
@@ -24,14 +29,25 @@ pub(crate) fn manifest_folder() -> &'static Path {
 /// # Errors
 /// They do not build.
 pub(crate) async fn build(target: &Path) -> Result<PathBuf> {
-    let mut command = Command::new(env!("CARGO"));
-    command.args(["build", "--quiet", "--release", "--target", "wasm32-wasip2"]);
-    command.args(PROFILE.iter().flat_map(|setting| ["--config", setting]));
-    command.args(NAMES.iter().flat_map(|name| ["--package", name]));
-    command.env("CARGO_TARGET_DIR", target).current_dir(manifest_folder()).stdin(Stdio::null());
-    let status = command.status().await.context("cargo does not start")?;
-    ensure!(status.success(), "the guests do not build; `rustup target add wasm32-wasip2` adds their target");
-    Ok(target.join("wasm32-wasip2/release"))
+    let components = target.join("guests");
+    std::fs::create_dir_all(&components).context("the folder of the guests cannot be made")?;
+    for (triple, names) in NAMES {
+        let mut command = Command::new(env!("CARGO"));
+        command.args(["build", "--quiet", "--release", "--target", triple]);
+        command.args(PROFILE.iter().flat_map(|setting| ["--config", setting]));
+        command.args(names.iter().flat_map(|name| ["--package", name]));
+        command.env("CARGO_TARGET_DIR", target).current_dir(manifest_folder()).stdin(Stdio::null());
+        let status = command.status().await.context("cargo does not start")?;
+        ensure!(status.success(), "the guests do not build; `rustup target add {triple}` adds their target");
+        for name in names {
+            let file = format!("{}.wasm", name.replace('-', "_"));
+            let built = target.join(triple).join("release").join(&file);
+            let bytes = std::fs::read(&built).with_context(|| format!("{} cannot be read", built.display()))?;
+            let component = if triple == "wasm32-wasip2" { bytes } else { componentize_typed(&bytes)? };
+            std::fs::write(components.join(&file), component).context("a guest cannot be written")?;
+        }
+    }
+    Ok(components)
 }
 
 /// Reads the component of the guest `name` from `folder`.

@@ -1,4 +1,7 @@
-//! Guests in Rust: finds their crates, installs the wasm target, and builds with cargo.
+//! Guests in Rust: finds their crates, installs the wasm target, builds with cargo, and makes a component of a core
+//! module.
+
+mod target;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -10,13 +13,13 @@ use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::Command;
 
+use homeostat_componentize::componentize_typed;
+
 use super::tools::environment;
 use super::{Artifact, BuildResult, Guest};
 use crate::language::Language;
 use crate::terminal::Screen;
 
-/// The target that guests are compiled for.
-pub(super) const TARGET: &str = "wasm32-wasip2";
 /// Bytes of cargo's diagnostics that are kept. The rest is dropped.
 const DIAGNOSTICS_BYTES_MAX: usize = 256 << 10;
 
@@ -28,44 +31,54 @@ const PROFILE: [&str; 4] = [
     "profile.release.incremental=true",
 ];
 
-/// Checks that guests can be built for `folder`, and installs the wasm target if it is missing.
-///
-/// Uses the toolchain of `folder`, which may differ from that of the current folder.
+use target::PackageMetadata;
+pub(crate) use target::Target;
+
+/// Checks that guests can be built for `folder`.
 ///
 /// # Errors
-/// When cargo is missing or the target cannot be installed. The error says what to install.
-pub(super) async fn prepare(folder: &Path, screen: &Screen) -> Result<()> {
+/// When cargo is missing. The error says what to install.
+pub(super) async fn prepare(folder: &Path) -> Result<()> {
     let version = tool("cargo", folder).arg("--version").stdin(Stdio::null()).output().await;
     if !version.is_ok_and(|output| output.status.success()) {
         bail!("cannot run cargo, which builds the guests: install Rust from https://rustup.rs, then run this again");
     }
-    if has_target(folder).await? {
+    Ok(())
+}
+
+/// Installs a target if it is missing, for the toolchain of `folder`, which may differ from that of the current folder.
+///
+/// # Errors
+/// When the target cannot be installed. The error says what to install.
+async fn add_target(folder: &Path, target: Target, screen: &Screen) -> Result<()> {
+    if has_target(folder, target).await? {
         return Ok(());
     }
-    screen.line(&format!("adding the Rust target {TARGET}"));
-    let added = tool("rustup", folder).args(["target", "add", TARGET]).stdin(Stdio::null()).output().await;
+    let target_name = target.name();
+    screen.line(&format!("adding the Rust target {target_name}"));
+    let added = tool("rustup", folder).args(["target", "add", target_name]).stdin(Stdio::null()).output().await;
     let output = added.with_context(|| {
-        format!("the Rust target {TARGET} is missing and rustup is not installed: install the target with the package manager that Rust came from")
+        format!("the Rust target {target_name} is missing and rustup is not installed: install the target with the package manager that Rust came from")
     })?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         bail!(
-            "the Rust target {TARGET} could not be added; `rustup target add {TARGET}` in {} said:\n{}",
+            "the Rust target {target_name} could not be added; `rustup target add {target_name}` in {} said:\n{}",
             folder.display(),
             said.trim_end()
         );
     }
-    if has_target(folder).await? {
+    if has_target(folder, target).await? {
         Ok(())
     } else {
-        bail!("rustup added {TARGET}, but rustc still does not find it: see `rustup show` in {}", folder.display())
+        bail!("rustup added {target_name}, but rustc still does not find it: see `rustup show` in {}", folder.display())
     }
 }
 
-/// Returns whether the toolchain of `folder` has the target for guests.
-pub(super) async fn has_target(folder: &Path) -> Result<bool> {
+/// Returns whether the toolchain of `folder` has a target.
+pub(super) async fn has_target(folder: &Path, target: Target) -> Result<bool> {
     let output = tool("rustc", folder)
-        .args(["--print", "target-libdir", "--target", TARGET])
+        .args(["--print", "target-libdir", "--target", target.name()])
         .stdin(Stdio::null())
         .output()
         .await;
@@ -103,7 +116,7 @@ pub(super) async fn discover(folder: &Path, crates: &[PathBuf]) -> Result<Vec<Gu
         }
         let metadata = metadata(crate_folder).await?;
         read.extend(metadata.packages.iter().map(|package| package.manifest_path.clone()));
-        guests.extend(metadata.guests(folder));
+        guests.extend(metadata.guests(folder)?);
     }
     Ok(guests)
 }
@@ -135,6 +148,8 @@ struct Package {
     manifest_path: PathBuf,
     targets: Vec<CargoTarget>,
     dependencies: Vec<Dependency>,
+    #[serde(default)]
+    metadata: serde_json::Value,
 }
 
 #[derive(Deserialize)]
@@ -148,19 +163,25 @@ struct Dependency {
 }
 
 impl CargoMetadata {
-    fn guests(&self, folder: &Path) -> Vec<Guest> {
-        let Ok(folder) = folder.canonicalize() else { return Vec::new() };
+    fn guests(&self, folder: &Path) -> Result<Vec<Guest>> {
+        let Ok(folder) = folder.canonicalize() else { return Ok(Vec::new()) };
         let is_guest = |package: &&Package| {
             package.targets.iter().any(|target| target.crate_types.iter().any(|kind| kind == "cdylib"))
         };
         let found = self.packages.iter().filter(is_guest).filter_map(|package| {
             let own = package.manifest_path.parent()?;
-            (own == folder || own.parent() == Some(&folder)).then(|| Guest {
-                name: package.name.clone(),
-                folder: own.to_owned(),
-                language: Language::Rust,
-                workspace: self.workspace_root.clone(),
-                dependencies: self.dependencies(package),
+            (own == folder || own.parent() == Some(&folder)).then(|| {
+                let metadata = PackageMetadata::parse(&package.metadata).with_context(|| {
+                    format!("{}: invalid [package.metadata.homeostat]", package.manifest_path.display())
+                })?;
+                Ok(Guest {
+                    name: package.name.clone(),
+                    folder: own.to_owned(),
+                    language: Language::Rust,
+                    target: metadata.target(),
+                    workspace: self.workspace_root.clone(),
+                    dependencies: self.dependencies(package),
+                })
             })
         });
         found.collect()
@@ -182,22 +203,25 @@ impl CargoMetadata {
     }
 }
 
-/// Builds guests, with one run of cargo for each workspace.
+/// Builds guests, with one run of cargo for each workspace and target. Installs a target that is missing.
 ///
 /// # Errors
-/// When cargo cannot be started.
+/// When a target cannot be installed, or cargo cannot be started.
 pub(super) async fn build(guests: &[&Guest], screen: &Screen, built: &mut BuildResult) -> Result<()> {
-    let mut workspaces: Vec<&Path> = guests.iter().map(|guest| guest.workspace.as_path()).collect();
-    workspaces.sort();
-    workspaces.dedup();
-    for workspace in workspaces {
-        let guests: Vec<&Guest> = guests.iter().copied().filter(|guest| guest.workspace == workspace).collect();
-        build_workspace(&guests, screen, built).await?;
+    let of = |guest: &Guest| (guest.workspace.clone(), guest.target);
+    let mut runs: Vec<(PathBuf, Target)> = guests.iter().map(|guest| of(guest)).collect();
+    runs.sort();
+    runs.dedup();
+    for run in runs {
+        let guests: Vec<&Guest> = guests.iter().copied().filter(|guest| of(guest) == run).collect();
+        build_together(&guests, run.1, screen, built).await?;
     }
     Ok(())
 }
 
-async fn build_workspace(guests: &[&Guest], screen: &Screen, built: &mut BuildResult) -> Result<()> {
+/// Builds guests of one workspace for one target.
+async fn build_together(guests: &[&Guest], target: Target, screen: &Screen, built: &mut BuildResult) -> Result<()> {
+    add_target(&guests[0].folder, target, screen).await?;
     // Runs in the first guest's folder, so that its toolchain and its `.cargo/config.toml` apply.
     let mut command = tool("cargo", &guests[0].folder);
     command.args([
@@ -205,7 +229,7 @@ async fn build_workspace(guests: &[&Guest], screen: &Screen, built: &mut BuildRe
         "--release",
         "--keep-going",
         "--target",
-        TARGET,
+        target.name(),
         "--message-format=json-render-diagnostics",
     ]);
     command.args(PROFILE.iter().flat_map(|setting| ["--config", setting]));
@@ -219,7 +243,7 @@ async fn build_workspace(guests: &[&Guest], screen: &Screen, built: &mut BuildRe
         .spawn()
         .context("cannot run cargo")?;
     let (stdout, stderr) = (child.stdout.take().expect("it is piped"), child.stderr.take().expect("it is piped"));
-    let (artifacts, said, status) =
+    let (artifacts, mut said, status) =
         tokio::join!(read_artifacts(stdout), read_diagnostics(stderr, screen), child.wait());
     let (artifacts, status): (Vec<Artifact>, ExitStatus) = (artifacts?, status.context("cannot wait for cargo")?);
     let missing = |guest: &&&Guest| !artifacts.iter().any(|artifact| artifact.name == guest.name);
@@ -230,12 +254,41 @@ async fn build_workspace(guests: &[&Guest], screen: &Screen, built: &mut BuildRe
             failed.join(", ")
         ));
     }
+    if let Some(hint) = target.hint(&said).filter(|_| !failed.is_empty()) {
+        said.push_str(&hint);
+    }
     built.diagnostics.push_str(&said);
     built.failed.extend(failed);
-    built
-        .artifacts
-        .extend(artifacts.into_iter().filter(|artifact| guests.iter().any(|guest| guest.name == artifact.name)));
+    for artifact in artifacts.into_iter().filter(|artifact| guests.iter().any(|guest| guest.name == artifact.name)) {
+        match target {
+            Target::Wasip2 => built.artifacts.push(artifact),
+            Target::Unknown => match component(&artifact)? {
+                Ok(component) => built.artifacts.push(component),
+                Err(reason) => {
+                    let hint = target.hint(target.name()).unwrap_or_default();
+                    built.diagnostics.push_str(&format!("error: {}: {reason}\n{hint}", artifact.name));
+                    built.failed.push(artifact.name);
+                }
+            },
+        }
+    }
     Ok(())
+}
+
+/// Makes the component of a core module, in a file beside it. The inner error is the module's.
+///
+/// # Errors
+/// When a file cannot be read or written.
+fn component(module: &Artifact) -> Result<Result<Artifact, String>> {
+    let bytes = std::fs::read(&module.file)
+        .with_context(|| format!("the core module {} cannot be read", module.file.display()))?;
+    let component = match componentize_typed(&bytes) {
+        Ok(component) => component,
+        Err(error) => return Ok(Err(error.to_string())),
+    };
+    let file = module.file.with_extension("component.wasm");
+    std::fs::write(&file, component).with_context(|| format!("the component {} cannot be written", file.display()))?;
+    Ok(Ok(Artifact { name: module.name.clone(), file }))
 }
 
 /// The fields of cargo's messages that are used.

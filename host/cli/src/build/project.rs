@@ -9,7 +9,7 @@ use homeostat_componentize::componentize;
 use tokio::process::Command;
 
 use super::tools::{self, Tool};
-use super::{Artifact, BuildResult, Guest};
+use super::{Artifact, BuildResult, Guest, Target};
 use crate::language::Language;
 use crate::project_files::ProjectFiles;
 use crate::terminal::Screen;
@@ -34,7 +34,7 @@ const LIST_BYTES_MAX: u64 = 16 << 20;
 pub(super) fn guest(folder: PathBuf, language: Language) -> Result<Guest> {
     let name = folder.file_name().and_then(|name| name.to_str()).map(str::to_owned);
     let name = name.ok_or_else(|| anyhow!("the folder {} has no name for its component", folder.display()))?;
-    Ok(Guest { name, language, workspace: folder.clone(), folder, dependencies: Vec::new() })
+    Ok(Guest { name, language, workspace: folder.clone(), target: Target::default(), folder, dependencies: Vec::new() })
 }
 
 /// Checks that the tools of a guest are there. With `install`, the packages that it pins are installed first.

@@ -136,14 +136,14 @@ pub(crate) async fn check_tools(language: Language) -> Check {
 /// Checks cargo, and whether its target for guests is there or can be added.
 async fn rust_version() -> Check {
     match version_of("cargo", &["--version"], "cargo 1.", 95, RUST).await {
-        Check::Found(version) => match cargo::has_target(Path::new("/")).await {
-            Ok(true) => Check::Found(format!("{version}, with the target {}", cargo::TARGET)),
+        Check::Found(version) => match cargo::has_target(Path::new("/"), cargo::Target::default()).await {
+            Ok(true) => Check::Found(format!("{version}, with the target {}", cargo::Target::default().name())),
             _ if program("rustup").is_some() => {
-                Check::Found(format!("{version}; `build` adds the target {}", cargo::TARGET))
+                Check::Found(format!("{version}; `build` adds the target {}", cargo::Target::default().name()))
             }
             _ => Check::Missing(format!(
                 "the target {} is not installed: install Rust through https://rustup.rs, or the target with the package manager that Rust came from",
-                cargo::TARGET
+                cargo::Target::default().name()
             )),
         },
         missing => missing,

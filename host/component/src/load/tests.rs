@@ -27,7 +27,7 @@ async fn empty_and_random_bytes_are_refused() {
 async fn a_core_module_is_refused_with_how_to_build_a_component() {
     let found = reasons(component("(module)")).await;
     assert_eq!(found, [Reason::CoreModule]);
-    assert!(found[0].to_string().contains("wasm32-wasip2"));
+    assert!(found[0].to_string().contains("homeostat build"));
 }
 
 #[tokio::test]

@@ -65,12 +65,13 @@ fn a_guest_is_a_cdylib_in_the_folder_or_below_and_has_its_path_dependencies() {
         package("sdk", Path::new("/w/sdk"), "lib", "/w/base"),
     ]}))
     .expect("it has the shape of cargo's answer");
-    let guests = metadata.guests(&root);
+    let guests = metadata.guests(&root).expect("the metadata are valid");
     let expected = Guest {
         name: "web".into(),
         folder: root.join("web"),
         language: Language::Rust,
         workspace: "/w".into(),
+        target: Target::Unknown,
         dependencies: vec!["/w/sdk".into(), "/w/base".into()],
     };
     assert_eq!(guests, [expected]);
