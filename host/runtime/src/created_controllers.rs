@@ -13,12 +13,12 @@ use homeostat_component::{
     Answer, Call, ControllerGrant, Effect, Effects, Grants, Limits, ResourceData, StoreError, WriteData,
 };
 use homeostat_store::{Error, Key, LabelRequirement, Query, Resource, ResourcePages, Selector, Store, View, Write};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use crate::controller_reconciler::DesiredController;
 use crate::host_kinds::{CREATED_BY, controllers};
-use crate::manifest::{ComponentSource, ValidSpec};
+use crate::manifest::{ComponentSource, Spec, ValidSpec};
 
 /// The rights of a controller that creates others.
 pub(crate) struct Creator<'a> {
@@ -89,8 +89,20 @@ pub(crate) async fn read_creator(
     if resource.is_deleting() || creator_of(&resource).is_some() {
         return Ok(Err(format!("controller {creator:?}, which created this one, may create none")));
     }
-    let read = DesiredController::read(&resource.document()["spec"]);
-    Ok(read.map(|wanted| wanted.checked).map_err(|_| format!("the spec of controller {creator:?} is invalid")))
+    let read = read_spec(&resource.document()["spec"]);
+    let invalid = |reason| format!("the spec of controller {creator:?}, which created this one, is invalid: {reason}");
+    Ok(read.map(|(_, checked)| checked).map_err(invalid))
+}
+
+/// Parses and checks a spec.
+///
+/// # Errors
+/// What is wrong, for a person.
+fn read_spec(document: &Value) -> Result<(Spec, ValidSpec), String> {
+    let spec = Spec::deserialize(document).map_err(|error| format!("spec: {error}"))?;
+    let checked =
+        spec.check().map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
+    Ok((spec, checked))
 }
 
 /// Performs the effects of a guest on the controllers that it has created, and passes all others to the layers that
@@ -170,12 +182,9 @@ impl<G: Effects, W: Effects> CreatedControllers<G, W> {
     /// Checks the applied document by itself, and labels it.
     fn check_document(&self, name: &str, document: &mut Value) -> Result<(), StoreError> {
         let invalid = |reason: String| StoreError::Invalid(reason);
-        let wanted = DesiredController::read(&document["spec"]).map_err(|violations| {
-            let violation = |found: &homeostat_store::schema::Violation| format!("{}: {}", found.path, found.detail);
-            invalid(violations.iter().map(violation).collect::<Vec<_>>().join("; "))
-        })?;
+        let (spec, checked) = read_spec(&document["spec"]).map_err(invalid)?;
         let own = Creator { name: &self.name, grants: &self.grants, limits: &self.limits };
-        own.check(name, &wanted.spec.component, &wanted.checked).map_err(StoreError::Forbidden)?;
+        own.check(name, &spec.component, &checked).map_err(StoreError::Forbidden)?;
         let metadata = document["metadata"].as_object_mut().ok_or_else(|| invalid("metadata: must be set".into()))?;
         let labels = metadata.entry("labels").or_insert_with(|| json!({}));
         let labels = labels.as_object_mut().ok_or_else(|| invalid("metadata.labels: must be an object".into()))?;

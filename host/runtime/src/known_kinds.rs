@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::host_kinds::{is_reserved, is_written_by_host_alone};
 use crate::kinds::{kind_of, place};
-use crate::{CodeSource, Kinds, controller_reconciler, definitions, host_kinds};
+use crate::{Kinds, definitions};
 
 /// Admits only known kinds. Guests can name kinds that are declared and not reserved by the host. Namespaced
 /// resources need a namespace, others must have none.
@@ -126,28 +126,20 @@ impl<E: Effects> Effects for KnownKinds<E> {
     }
 }
 
-/// The store as guests write to it: it validates definitions of kinds and of controllers like those of people, and
-/// refuses those that are malformed or contradict a declared kind.
+/// The store as guests write to it: it validates definitions like those of people, and refuses those that are
+/// malformed or contradict a declared kind.
 pub(crate) struct ValidatingStore {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) kinds: Arc<Kinds>,
-    /// Where the code of controllers comes from; `None` in a host that runs no stored controllers.
-    pub(crate) code: Option<Arc<dyn CodeSource>>,
 }
 
 #[async_trait]
 impl Store for ValidatingStore {
     async fn submit(&self, request: Request) -> homeostat_store::Result<WriteResponse> {
-        let is_controller = matches!(&request.write, Write::Apply { .. })
-            && request.write.target()?.kind.same_type(&host_kinds::controllers());
-        let written = if is_controller {
-            controller_reconciler::write(&*self.store, self.code.as_ref(), request).await
-        } else if definitions::declares(&request.write)? {
-            definitions::write(&*self.store, &self.kinds, request).await
-        } else {
+        if !definitions::declares(&request.write)? {
             return self.store.submit(request).await;
-        };
-        written.map_err(|error| match error {
+        }
+        definitions::write(&*self.store, &self.kinds, request).await.map_err(|error| match error {
             crate::Error::Store(error) => error,
             error => Error::Invalid { path: "spec".to_owned(), reason: error.to_string() },
         })

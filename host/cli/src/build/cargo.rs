@@ -1,7 +1,7 @@
 //! Guests in Rust: finds their crates, installs the wasm target, builds with cargo, and makes a component of a core
 //! module.
 
-mod target;
+mod rust_target;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -31,8 +31,8 @@ const PROFILE: [&str; 4] = [
     "profile.release.incremental=true",
 ];
 
-use target::PackageMetadata;
-pub(crate) use target::Target;
+use rust_target::PackageMetadata;
+pub(crate) use rust_target::Target;
 
 /// Checks that guests can be built for `folder`.
 ///
