@@ -76,25 +76,27 @@ fn build_for(target: &str, names: &[String]) -> Vec<(String, PathBuf)> {
     let folder = target_folder().join(target).join("release");
     let component = |name: &String| {
         let built = folder.join(format!("{}.wasm", name.replace('-', "_")));
-        let path = if target == TARGET { componentize(&built) } else { built };
-        (name.clone(), path)
+        (name.clone(), keep_component(&built, target == TARGET))
     };
     names.iter().map(component).collect()
 }
 
-/// Makes the component of a core module, in a file beside it.
-fn componentize(module: &Path) -> PathBuf {
-    let bytes = std::fs::read(module).unwrap_or_else(|error| panic!("{}: {error}", module.display()));
-    let component = componentize_typed(&bytes).unwrap_or_else(|error| panic!("{}: {error}", module.display()));
-    let path = module.with_extension("component.wasm");
+/// Writes the component of a built file into the folder of all guests, under the same name. `is_module` says whether the
+/// file is a core module.
+fn keep_component(built: &Path, is_module: bool) -> PathBuf {
+    let mut bytes = std::fs::read(built).unwrap_or_else(|error| panic!("{}: {error}", built.display()));
+    if is_module {
+        bytes = componentize_typed(&bytes).unwrap_or_else(|error| panic!("{}: {error}", built.display()));
+    }
+    let folder = target_folder().join("components");
+    std::fs::create_dir_all(&folder).expect("folders can be made");
+    let path = folder.join(built.file_name().expect("a file has a name"));
     // Other processes may read it: an equal file stays.
-    if std::fs::read(&path).is_ok_and(|old| old == component) {
+    if std::fs::read(&path).is_ok_and(|old| old == bytes) {
         return path;
     }
-    let temporary = module.with_extension(format!("component.{}", std::process::id()));
-    std::fs::write(&temporary, component)
-        .and_then(|()| std::fs::rename(&temporary, &path))
-        .expect("files can be written");
+    let temporary = path.with_extension(std::process::id().to_string());
+    std::fs::write(&temporary, bytes).and_then(|()| std::fs::rename(&temporary, &path)).expect("files can be written");
     path
 }
 

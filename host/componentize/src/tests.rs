@@ -66,7 +66,7 @@ fn the_contract_is_complete() {
 #[test]
 fn a_module_with_its_type_in_it_becomes_a_component_without_wasi() {
     let mut resolve = Resolve::default();
-    let (package, _) = resolve.push_dir(&wit()).expect("the contract can be read");
+    let (package, _) = resolve.push_dir(wit()).expect("the contract can be read");
     let world = resolve.select_world(&[package], Some("controller")).expect("there is such a world");
     let typed = |body: &str| {
         let mut module = module(body);

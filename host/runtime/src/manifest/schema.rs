@@ -483,6 +483,9 @@ mod tests {
                     "urls": ["https://a.example/*"], "methods": ["GET"], "addresses": ["loopback"],
                     "headers": { "a": { "value": "b" } },
                 }],
+                "controllers": [{
+                    "names": ["a"], "components": [{ "file": "a.wasm", "digest": "sha256:0", "oci": "a" }], "max": 1,
+                }],
             },
             "limits": {
                 "deadline": "1s", "cpu": "1s", "memory": 1, "memories": 1, "tables": 1, "effects": 1, "writes": 1, "events": 1, "effectBytes": 1,
