@@ -95,7 +95,7 @@ async fn host() -> TestHost {
     test
 }
 
-/// W6, G1: A kind of run time has its controller at run time. Its instances are composed, and end with its definition.
+/// W6: A kind of run time has its controller at run time. Its instances are composed, and end with its definition.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kind_of_run_time_gets_a_controller_and_ends_with_its_composition() {
     let test = host().await;
@@ -121,7 +121,7 @@ async fn a_kind_of_run_time_gets_a_controller_and_ends_with_its_composition() {
     .await;
 }
 
-/// G1: A created controller loses the rights that its creator loses, at once, and gets them back.
+/// A created controller loses the rights that its creator loses, at once, and gets them back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_created_controller_ends_when_its_creator_loses_a_right() {
     let test = host().await;
@@ -146,7 +146,7 @@ async fn a_created_controller_ends_when_its_creator_loses_a_right() {
     runs(&test, CREATED).await;
 }
 
-/// G1: A person who widens the grants of a created controller widens nothing, until they make it their own.
+/// A person who widens the grants of a created controller widens nothing, until they make it their own.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_created_controller_that_is_edited_gets_no_more_than_its_creator_has() {
     let test = host().await;
