@@ -72,7 +72,7 @@ pub struct ReceivedMessage {
 /// The way to acknowledge a message.
 pub struct MessageReceipt(jetstream::Message);
 
-/// What becomes of a message.
+/// The end of a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Acknowledgement {
     /// It was handled.

@@ -1,4 +1,4 @@
-//! What the feeders of manifests need of the process around the host: its files, and servers with messages.
+//! The parts of the process around the host that feeders of manifests use: its files, and servers with messages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ pub trait Receipt: Send + Sync {
     async fn acknowledge(&self, acknowledgement: Acknowledgement) -> Result<(), String>;
 }
 
-/// What becomes of a message.
+/// The end of a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Acknowledgement {
     /// It was handled.

@@ -17,8 +17,8 @@ pub const HIDDEN: &str = "***";
 /// The annotation that restarts a controller: any text; each new text is a new restart.
 pub(crate) const RESTARTED: &str = "homeostat.dev/restartedAt";
 
-/// The label of a controller that another one has created: the name of the latter. The host sets it. Whoever removes it
-/// makes the controller one of their own.
+/// The label of a controller that another one has created: the name of the latter. The host sets it. A person who
+/// removes it makes the controller one of their own.
 pub(crate) const CREATED_BY: &str = "homeostat.dev/created-by";
 
 /// The name of the kind of revisions.

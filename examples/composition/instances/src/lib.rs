@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 mod template;
 
-use template::{Missing, Scope};
+use template::{MissingValue, Scope};
 
 /// A resource of each instance.
 #[derive(Deserialize)]
@@ -54,7 +54,7 @@ impl Reconciler for Instances {
         for Template { id, template } in templates {
             match scope.fill(&template) {
                 Ok(document) => scope.add(&id, apply(&instance, document)?),
-                Err(Missing(expression)) => {
+                Err(MissingValue(expression)) => {
                     missing = Some(format!("{id} waits for {expression}"));
                     break;
                 }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 /// The expression that has no value yet.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Missing(pub(crate) String);
+pub(crate) struct MissingValue(pub(crate) String);
 
 /// The values of expressions.
 pub(crate) struct Scope(Value);
@@ -25,19 +25,19 @@ impl Scope {
 
     /// Returns a template with the values of its expressions. A string that is one expression takes the type of its
     /// value.
-    pub(crate) fn fill(&self, template: &Value) -> Result<Value, Missing> {
+    pub(crate) fn fill(&self, template: &Value) -> Result<Value, MissingValue> {
         Ok(match template {
             Value::String(text) => self.fill_text(text)?,
             Value::Array(items) => items.iter().map(|item| self.fill(item)).collect::<Result<Vec<_>, _>>()?.into(),
             Value::Object(fields) => {
                 let filled = fields.iter().map(|(name, field)| Ok((name.clone(), self.fill(field)?)));
-                filled.collect::<Result<Map<_, _>, Missing>>()?.into()
+                filled.collect::<Result<Map<_, _>, MissingValue>>()?.into()
             }
             other => other.clone(),
         })
     }
 
-    fn fill_text(&self, text: &str) -> Result<Value, Missing> {
+    fn fill_text(&self, text: &str) -> Result<Value, MissingValue> {
         let whole = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
         if let Some(expression) = whole.filter(|expression| !expression.contains("${")) {
             return self.value(expression).cloned();
@@ -57,9 +57,9 @@ impl Scope {
         Ok(filled.into())
     }
 
-    fn value(&self, expression: &str) -> Result<&Value, Missing> {
+    fn value(&self, expression: &str) -> Result<&Value, MissingValue> {
         let found = expression.split('.').try_fold(&self.0, |value, field| value.get(field));
-        found.filter(|value| !value.is_null()).ok_or_else(|| Missing(expression.to_owned()))
+        found.filter(|value| !value.is_null()).ok_or_else(|| MissingValue(expression.to_owned()))
     }
 }
 
@@ -81,7 +81,7 @@ mod tests {
     fn an_expression_without_a_value_is_named() {
         let template = json!({"address": "http://${resources.db.status.address}/"});
         let mut scope = scope();
-        assert_eq!(scope.fill(&template), Err(Missing("resources.db.status.address".to_owned())));
+        assert_eq!(scope.fill(&template), Err(MissingValue("resources.db.status.address".to_owned())));
         scope.add("db", json!({"status": {"address": "x"}}));
         assert_eq!(scope.fill(&template), Ok(json!({"address": "http://x/"})));
     }
