@@ -33,17 +33,15 @@ impl Creator<'_> {
     /// # Errors
     /// The right that the creator lacks, for a person.
     pub(crate) fn check(&self, name: &str, source: &ComponentSource, checked: &ValidSpec) -> Result<(), String> {
-        let Self { name: creator, .. } = self;
-        let lacks = |what: String| Err(format!("controller {creator:?} created this one, and {what}"));
         let Some(grant) = self.grants.controller_grant(name) else {
-            return lacks(format!("its grants `controllers` do not cover the name {name:?}"));
+            return self.lacks(&format!("its grants `controllers` do not cover the name {name:?}"));
         };
         let ComponentSource { file, digest, oci } = source;
         if !grant.covers_component(file.as_deref(), digest.as_deref(), oci.as_deref()) {
-            return lacks("its grants `controllers` do not cover the component".to_owned());
+            return self.lacks("its grants `controllers` do not cover the component");
         }
         if let Some(feeder) = checked.feeders.iter().find(|feeder| !feeder.source.is_clock()) {
-            return lacks(format!("the feeder {:?} has a source beside the clock", feeder.name));
+            return self.lacks(&format!("the feeder {:?} has a source beside the clock", feeder.name));
         }
         self.check_rights(&checked.grants, &checked.limits)
     }
@@ -53,16 +51,18 @@ impl Creator<'_> {
     /// # Errors
     /// The right that the creator lacks, for a person.
     pub(crate) fn check_rights(&self, grants: &Grants, limits: &Limits) -> Result<(), String> {
-        let Self { name: creator, grants: own, limits: own_limits } = self;
-        let lacks = |what: String| Err(format!("controller {creator:?} created this one, and {what}"));
         if !grants.controllers.is_empty() {
-            return lacks("a created controller creates no others: remove spec.grants.controllers".to_owned());
+            return self.lacks("a created controller creates no others: remove spec.grants.controllers");
         }
-        match own.first_excess(grants) {
-            Some(line) => lacks(format!("its own grants do not include spec.grants.{line}")),
-            None if !own_limits.includes(limits) => lacks("a limit of spec.limits is above its own".to_owned()),
+        match self.grants.first_excess(grants) {
+            Some(line) => self.lacks(&format!("its own grants do not include spec.grants.{line}")),
+            None if !self.limits.includes(limits) => self.lacks("a limit of spec.limits is above its own"),
             None => Ok(()),
         }
+    }
+
+    fn lacks(&self, what: &str) -> Result<(), String> {
+        Err(format!("controller {:?} created this one, and {what}", self.name))
     }
 }
 

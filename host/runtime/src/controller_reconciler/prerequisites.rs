@@ -18,6 +18,9 @@ use crate::Kinds;
 use crate::created_controllers::{self, Creator};
 use crate::manifest::{ComponentSource, ValidSpec, WrittenKinds};
 
+/// The name of a controller that has created another one, and its definition or the reason for which it gives no rights.
+type CreatorRead = (String, Result<ValidSpec, String>);
+
 /// Which controllers have created which.
 #[derive(Default)]
 pub(super) struct Creations(BTreeMap<String, BTreeSet<String>>);
@@ -65,13 +68,23 @@ impl ControllerSync<'_> {
         self.reconciler.creations.lock().set(self.name(), created_controllers::creator_of(&self.resource));
         // An invalid definition is refused later.
         let Ok(wanted) = DesiredController::read(&self.resource.document()["spec"]) else { return Ok(()) };
-        let missing = match self.missing_kind(&wanted.checked.kinds) {
-            Some(reason) => Some(reason),
-            None => self.missing_right(&wanted.spec.component, &wanted.checked).await?,
-        };
-        let Some(reason) = missing else { return self.stop_excessive().await };
-        self.stop_running();
-        Err(SyncError::Waiting(reason))
+        let creator = self.read_creator().await?;
+        let missing = self.missing_kind(&wanted.checked.kinds);
+        let missing =
+            missing.or_else(|| self.lacking_right(creator.as_ref()?, &wanted.spec.component, &wanted.checked));
+        if let Some(reason) = missing {
+            self.stop_running();
+            return Err(SyncError::Waiting(reason));
+        }
+        // A running version, as the stable one of a rollout, may have more rights than the creator has now. The desired
+        // definition is then installed for all keys.
+        if let (Some((name, Ok(ValidSpec { grants, limits, .. }))), Some(running)) =
+            (&creator, self.host.definition(self.name()))
+            && (Creator { name, grants, limits }).check_rights(&running.grants, &running.limits).is_err()
+        {
+            self.stop_running();
+        }
+        Ok(())
     }
 
     fn stop_running(&self) {
@@ -81,23 +94,25 @@ impl ControllerSync<'_> {
         }
     }
 
-    /// Stops a running version, as the stable one of a rollout, that has more rights than the creator of its controller
-    /// has now. The desired definition is then installed for all keys.
-    async fn stop_excessive(&self) -> Result<(), SyncError> {
-        let (Some(creator), Some(running)) =
-            (created_controllers::creator_of(&self.resource), self.host.definition(self.name()))
-        else {
-            return Ok(());
-        };
-        let rights = created_controllers::read_creator(&*self.host.store(), creator).await?;
-        let is_excessive = rights.is_ok_and(|ValidSpec { grants, limits, .. }| {
-            let own = Creator { name: creator, grants: &grants, limits: &limits };
-            own.check_rights(&running.grants, &running.limits).is_err()
-        });
-        if is_excessive {
-            self.stop_running();
+    /// Returns the name and the definition of the controller that has created this one; `None` if none has.
+    async fn read_creator(&self) -> homeostat_store::Result<Option<CreatorRead>> {
+        let Some(name) = created_controllers::creator_of(&self.resource) else { return Ok(None) };
+        let read = created_controllers::read_creator(&*self.host.store(), name).await?;
+        Ok(Some((name.to_owned(), read)))
+    }
+
+    fn lacking_right(
+        &self,
+        (name, read): &CreatorRead,
+        source: &ComponentSource,
+        checked: &ValidSpec,
+    ) -> Option<String> {
+        match read {
+            Ok(ValidSpec { grants, limits, .. }) => {
+                Creator { name, grants, limits }.check(self.name(), source, checked).err()
+            }
+            Err(reason) => Some(reason.clone()),
         }
-        Ok(())
     }
 
     /// Returns the right that a definition of this controller has and its creator lacks; `None` if no controller has
@@ -107,12 +122,8 @@ impl ControllerSync<'_> {
         source: &ComponentSource,
         checked: &ValidSpec,
     ) -> homeostat_store::Result<Option<String>> {
-        let Some(creator) = created_controllers::creator_of(&self.resource) else { return Ok(None) };
-        let rights = created_controllers::read_creator(&*self.host.store(), creator).await?;
-        let allowed = rights.and_then(|ValidSpec { grants, limits, .. }| {
-            Creator { name: creator, grants: &grants, limits: &limits }.check(self.name(), source, checked)
-        });
-        Ok(allowed.err())
+        let creator = self.read_creator().await?;
+        Ok(creator.and_then(|creator| self.lacking_right(&creator, source, checked)))
     }
 
     fn missing_kind(&self, kinds: &WrittenKinds) -> Option<String> {
