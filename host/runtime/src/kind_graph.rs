@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use homeostat_component::{Grants, Role, Verb};
 use homeostat_store::Kind;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Definition;
 
@@ -17,7 +17,7 @@ use crate::Definition;
 const CYCLES_MAX: usize = 100;
 
 /// The graph of the kinds of all running controllers.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KindGraph {
     /// One line for each controller, in the order of their names.
@@ -27,14 +27,14 @@ pub struct KindGraph {
 }
 
 /// The kinds of one controller, as `GROUP/KIND`, or `KIND` of the core group.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ControllerKinds {
     /// The name of the controller.
     pub name: String,
     /// The managed kind.
     pub manages: String,
-    /// The kinds that it watches beside that, in their order.
+    /// The kinds that it watches beside that.
     pub watches: BTreeSet<String>,
     /// The kinds that it writes beside the managed one.
     pub writes: BTreeSet<String>,

@@ -1,10 +1,9 @@
 //! `homeostat graph`: shows which controllers turn resources of one kind into resources of others.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use serde::Deserialize;
+use homeostat_runtime::{ControllerKinds, KindGraph};
 use serde_json::Value;
 
 use crate::client::Client;
@@ -25,22 +24,6 @@ pub(crate) struct Args {
 
 const PATH: &str = "/homeostat/v1/graph";
 
-/// The graph as the host answers it.
-#[derive(Debug, Deserialize)]
-struct Graph {
-    controllers: Vec<Node>,
-    cycles: Vec<Vec<String>>,
-}
-
-/// One controller.
-#[derive(Debug, Deserialize)]
-struct Node {
-    name: String,
-    manages: String,
-    watches: BTreeSet<String>,
-    writes: BTreeSet<String>,
-}
-
 /// Runs `homeostat graph`.
 ///
 /// # Errors
@@ -53,7 +36,7 @@ pub(crate) async fn run(Args { dot }: Args, global: &Global) -> anyhow::Result<E
         output::print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let graph: Graph = serde_json::from_value(document)?;
+    let graph: KindGraph = serde_json::from_value(document)?;
     output::print(&if dot { dot_text(&graph)? } else { table(&graph).take() })?;
     for cycle in &graph.cycles {
         output::eprint(&format!(
@@ -64,9 +47,9 @@ pub(crate) async fn run(Args { dot }: Args, global: &Global) -> anyhow::Result<E
     Ok(ExitCode::SUCCESS)
 }
 
-fn table(graph: &Graph) -> Table {
+fn table(graph: &KindGraph) -> Table {
     let mut table = Table::new(["CONTROLLER", "MANAGES", "WRITES", "READS"]);
-    for Node { name, manages, watches, writes } in &graph.controllers {
+    for ControllerKinds { name, manages, watches, writes } in &graph.controllers {
         let list = |kinds: &mut dyn Iterator<Item = &String>| {
             let text = kinds.map(String::as_str).collect::<Vec<_>>().join(",");
             output::plain(if text.is_empty() { "-" } else { &text })
@@ -78,9 +61,9 @@ fn table(graph: &Graph) -> Table {
 }
 
 /// Returns the graph in the DOT language: kinds are boxes, controllers are edges. An edge of a cycle is red.
-fn dot_text(graph: &Graph) -> anyhow::Result<String> {
+fn dot_text(graph: &KindGraph) -> anyhow::Result<String> {
     let mut text = String::from("digraph kinds {\n  node [shape=box];\n");
-    for Node { name, manages, watches, writes } in &graph.controllers {
+    for ControllerKinds { name, manages, watches, writes } in &graph.controllers {
         writeln!(text, "  {};", quoted(manages))?;
         for to in writes {
             let is_cycle = graph.cycles.iter().any(|cycle| cycle.contains(manages) && cycle.contains(to));
@@ -106,7 +89,7 @@ mod tests {
 
     use super::*;
 
-    fn graph() -> Graph {
+    fn graph() -> KindGraph {
         serde_json::from_value(json!({
             "controllers": [
                 {"name": "a", "manages": "x/A", "watches": ["x/B", "C"], "writes": ["x/B"]},
