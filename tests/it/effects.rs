@@ -17,7 +17,7 @@ use homeostat_verify::{Trace, TraceDifference, difference, record, replay};
 use serde_json::{Value, json};
 
 /// Drops events, log lines and follows. The trace has them.
-struct Nowhere;
+pub(crate) struct Nowhere;
 
 impl Sink for Nowhere {
     fn event(&self, _: &Call, _: GuestEvent) {}

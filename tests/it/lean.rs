@@ -4,29 +4,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use homeostat_component::layers::{EnqueuedKey, FollowTarget, GuestEvent, GuestLogLine, HttpClient, Sink, World};
-use homeostat_component::{
-    Call, CallSession, Component, Cost, Effect, Effects, Engine, EngineOptions, Fault, Level, Limits, StoreError,
-};
+use homeostat_component::layers::{HttpClient, World};
+use homeostat_component::{CallSession, Component, Cost, Effect, Effects, Engine, EngineOptions, Fault, Level, Limits};
 use homeostat_fixtures::{demo, demo_key, memory_store};
 use homeostat_store::{Key, Store, Write};
 use homeostat_tests::guest;
 use homeostat_verify::record;
 use serde_json::json;
 
-/// Drops events, log lines and follows. The trace has them.
-struct Nowhere;
-
-impl Sink for Nowhere {
-    fn event(&self, _: &Call, _: GuestEvent) {}
-    fn line(&self, _: &Call, _: GuestLogLine) {}
-    fn follow(&self, _: &Call, _: FollowTarget) -> Result<(), StoreError> {
-        Ok(())
-    }
-    fn enqueue(&self, _: &Call, _: EnqueuedKey) -> Result<(), StoreError> {
-        Ok(())
-    }
-}
+use crate::effects::Nowhere;
 
 fn engine() -> Engine {
     Engine::new(EngineOptions { instances_max: 4, ..EngineOptions::default() }).unwrap()

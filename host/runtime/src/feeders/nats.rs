@@ -163,7 +163,7 @@ impl Feeder for NatsFeeder {
     }
 }
 
-/// Tells the server what becomes of a message. What cannot be told is delivered again.
+/// Acknowledges a message. The server delivers a message again whose acknowledgement does not reach it.
 async fn acknowledge(receipt: Option<&dyn Receipt>, acknowledgement: Acknowledgement) {
     if let Some(receipt) = receipt
         && let Err(error) = receipt.acknowledge(acknowledgement).await

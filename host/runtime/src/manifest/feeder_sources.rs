@@ -75,7 +75,7 @@ pub struct FilesWritten {
 pub struct NatsWritten {
     /// The name of a store in NATS.
     pub store: String,
-    /// The subject; with a stream, what a new consumer filters by.
+    /// The subject. With a stream, it is the filter of a new consumer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
     /// The name of a stream.
