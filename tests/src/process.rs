@@ -50,6 +50,9 @@ pub fn run_with_open_umask(arguments: &[&str]) -> Output {
     Process::start(command).wait_for_exit(&format!("homeostat {arguments:?}"))
 }
 
+/// Lines of the log of a host that a test shows when it fails.
+const LOG_LINES_MAX: usize = 200;
+
 /// A host that runs as a process. It is killed when this is dropped.
 pub struct HostProcess {
     process: Process,
@@ -248,6 +251,10 @@ impl Drop for Process {
         // It may have ended already.
         drop(self.child.kill());
         drop(self.child.wait());
+        if std::thread::panicking() {
+            // The harness shows this with the test that failed.
+            eprintln!("process {} said:\n{}", self.child.id(), last_lines(&self.stderr.all(), LOG_LINES_MAX));
+        }
     }
 }
 
@@ -284,9 +291,18 @@ impl PipeReader {
     }
 }
 
+fn last_lines(text: &str, count_max: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(count_max)..].join("\n")
+}
+
+/// The log level of hosts is that of `HOMEOSTAT_TEST_LOG`, in the words of `RUST_LOG`.
 fn command() -> Command {
     let mut command = Command::new(homeostat());
     command.env_remove("HOMEOSTAT_SERVER").env("NO_COLOR", "1").env_remove("RUST_LOG");
+    if let Some(level) = std::env::var_os("HOMEOSTAT_TEST_LOG") {
+        command.env("RUST_LOG", level);
+    }
     // The target folder of `dev`: kept between runs, and separate from the tests' own builds.
     command.env("CARGO_TARGET_DIR", edited_folder());
     command.env("XDG_CACHE_HOME", cache_folder());

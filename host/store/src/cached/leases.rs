@@ -33,14 +33,16 @@ pub(super) struct LeaseProgress {
     older_since: Option<Instant>,
     /// Whether the last request that ended was not answered.
     is_unanswered: bool,
+    /// Whether the server may have been exchanged since its revision was compared.
+    is_doubtful: bool,
 }
 
 impl LeaseProgress {
     /// Returns the latest revision that was seen of this content.
     fn seen(&mut self, content: Option<&str>) -> Revision {
         if self.content.as_deref() != content {
-            let is_unanswered = self.is_unanswered;
-            *self = Self { content: content.map(str::to_owned), is_unanswered, ..Self::default() };
+            let Self { is_unanswered, is_doubtful, .. } = *self;
+            *self = Self { content: content.map(str::to_owned), is_unanswered, is_doubtful, ..Self::default() };
         }
         self.seen
     }
@@ -48,7 +50,7 @@ impl LeaseProgress {
     /// Takes the revision of the content now, and the latest one of a resource that was seen of it.
     fn compare(&mut self, at: Revision, resources: Revision, now: Instant) -> Verdict {
         if at >= self.seen.max(resources) {
-            self.older_since = None;
+            (self.older_since, self.is_doubtful) = (None, false);
             return Verdict::Current;
         }
         let older_for = now.duration_since(*self.older_since.get_or_insert(now));
@@ -58,7 +60,7 @@ impl LeaseProgress {
         if older_for < HOLD {
             return Verdict::Older;
         }
-        (self.seen, self.older_since) = (at, None);
+        (self.seen, self.older_since, self.is_doubtful) = (at, None, false);
         Verdict::Current
     }
 }
@@ -107,11 +109,25 @@ impl SharedState {
         answer
     }
 
-    /// Returns whether a term may begin.
+    /// Records that a stream of the server ended: the server may have been exchanged.
+    pub(super) fn doubt_content(&self) {
+        self.lease_progress().is_doubtful = true;
+    }
+
+    /// Compares the revision of the server if it may have been exchanged.
+    ///
+    /// # Errors
+    /// As [`Self::verify_leases`].
+    async fn verify_doubtful_leases(&self) -> Result<()> {
+        let is_doubtful = self.lease_progress().is_doubtful;
+        if is_doubtful { self.verify_leases().await } else { self.monitor.shows() }
+    }
+
+    /// Compares the revision of the server with what was seen of its content: whether leases may be written.
     ///
     /// # Errors
     /// `Unavailable` for content that was replaced or is older than what was seen of it, and without an answer; `Closed`.
-    async fn may_begin_term(&self) -> Result<()> {
+    async fn verify_leases(&self) -> Result<()> {
         self.monitor.shows()?;
         let content = self.monitor.state().content().map(str::to_owned);
         let resources = self.seen();
@@ -138,7 +154,10 @@ struct LeaseRequestEnd<'a> {
 
 impl Drop for LeaseRequestEnd<'_> {
     fn drop(&mut self) {
-        let was_unanswered = std::mem::replace(&mut self.shared.lease_progress().is_unanswered, !self.is_answered);
+        let mut progress = self.shared.lease_progress();
+        progress.is_doubtful |= !self.is_answered;
+        let was_unanswered = std::mem::replace(&mut progress.is_unanswered, !self.is_answered);
+        drop(progress);
         if was_unanswered && self.is_answered {
             self.shared.monitor.recovered();
         }
@@ -153,12 +172,26 @@ impl LeaseStore for CachedLeases {
     }
 
     async fn raise_fence(&self, term: &OtherTerm) -> Result<Option<Fence>> {
-        self.shared.may_begin_term().await?;
+        self.shared.verify_leases().await?;
         self.inner.raise_fence(term).await
     }
 
     async fn watch_leases(&self) -> Result<Box<dyn LeaseWatch>> {
-        self.inner.watch_leases().await
+        let inner = self.inner.watch_leases().await?;
+        Ok(Box::new(CachedLeaseWatch { inner, shared: Arc::clone(&self.shared) }))
+    }
+}
+
+/// A stream of records whose end puts the content of the server in doubt.
+struct CachedLeaseWatch {
+    inner: Box<dyn LeaseWatch>,
+    shared: Arc<SharedState>,
+}
+
+#[async_trait]
+impl LeaseWatch for CachedLeaseWatch {
+    async fn next(&mut self) -> Result<(LeaseName, Observation)> {
+        self.inner.next().await.inspect_err(|_| self.shared.doubt_content())
     }
 }
 
@@ -179,9 +212,9 @@ impl LeaseRequests for CachedLease {
 
     async fn carry_out(&self, request: &Request) -> Result<Answer> {
         match request {
-            Request::Acquire { .. } => self.shared.may_begin_term().await?,
-            // A record of other content has another version.
-            Request::Renew { .. } | Request::Release { .. } => self.shared.monitor.shows()?,
+            Request::Acquire { .. } => self.shared.verify_leases().await?,
+            // The record of a backup may have the version of the last renewal.
+            Request::Renew { .. } | Request::Release { .. } => self.shared.verify_doubtful_leases().await?,
             Request::Read => {}
         }
         let answer = self.shared.answered_lease(self.inner.carry_out(request)).await?;

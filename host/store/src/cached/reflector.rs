@@ -304,6 +304,7 @@ impl Reflector {
     }
 
     async fn handle_error(&mut self, error: Error) -> Pause {
+        self.shared.doubt_content();
         match &error {
             Error::Forbidden { .. } | Error::Unsupported { .. } => {
                 tracing::warn!(store = self.shared.upstream.name(), %error, "a kind is not cached; it is tried again");

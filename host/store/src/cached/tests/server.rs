@@ -206,6 +206,10 @@ impl Upstream for Server {
         self.asked(|counts| &counts.lists)?.revision(&Scope::Kind(kind.clone())).await
     }
 
+    async fn reached(&self) -> Result<Option<Revision>> {
+        Ok(self.asked(|counts| &counts.lists)?.status()[0].revision)
+    }
+
     async fn submit(&self, request: Request, _: CachedState) -> Result<UpstreamResponse> {
         let response = self.asked(|counts| &counts.submits)?.submit(request).await?;
         self.answer().await;
