@@ -20,7 +20,7 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use tokio::sync::{Notify, watch};
 
-use self::pace::{Pace, Wait};
+use self::pace::{Pace, Refusal, Wait};
 use crate::errors::{RequestError, Status};
 use crate::identity::Identity;
 use crate::settings::ClusterSettings;
@@ -329,8 +329,12 @@ impl Drop for Permit<'_> {
 /// refused again.
 fn retry_wait(status: &Status, retries: u32) -> Option<Duration> {
     let asked = status.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0);
-    let is_refusal = status.code == 429 || (status.code == 503 && asked.is_some());
-    is_refusal.then(|| pace::wait(asked.map(Duration::from_secs), retries, jitter()))
+    let refusal = match (status.code, asked.map(Duration::from_secs)) {
+        (429, retry_after) => Refusal::Busy { retry_after },
+        (503, Some(retry_after)) => Refusal::Unavailable { retry_after },
+        _ => return None,
+    };
+    Some(pace::wait(refusal, retries, jitter()))
 }
 
 async fn error_status(response: http::Response<Body>) -> Status {

@@ -196,8 +196,6 @@ fn hand_over(site: Site) {
         if count >= 100 {
             let bound = match fault {
                 Fault::Drain => Duration::from_secs(1),
-                // In a cluster the first write came up to 6.2 s after the server was ready.
-                Fault::Restart if server == "kubernetes" => LENGTH + Duration::from_secs(10),
                 Fault::Kill | Fault::Freeze | Fault::Cut | Fault::Restart => LENGTH + Duration::from_secs(2),
             };
             assert!(p99 <= bound, "{fault:?}: {p99:?}");

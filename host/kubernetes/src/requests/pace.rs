@@ -93,13 +93,34 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(30);
 const BACKOFF: ExponentialBackoff =
     ExponentialBackoff { first: Duration::from_millis(200), longest: Duration::from_secs(5), spread: (1.0, 1.5) };
 
-/// Returns the wait before the next try of a refused request: the one that the server asked for, else a
-/// doubling one. `retries` is the number of tries before. `jitter` is from 0 to 1, and adds up to a half.
-pub(crate) fn wait(retry_after: Option<Duration>, retries: u32, jitter: f64) -> Duration {
-    match retry_after {
-        Some(asked) => BACKOFF.spread(asked.min(RETRY_AFTER_MAX), jitter),
-        None => BACKOFF.delay(retries.saturating_add(1), jitter),
+/// Returns the wait before the next try of a refused request. `retries` is the number of tries before. `jitter` is from 0
+/// to 1, and adds up to a half.
+///
+/// A busy server knows when it has room, so its wait is honoured. A server that starts asks for five seconds, and is ready
+/// in one or two: its wait is the longest one.
+pub(crate) fn wait(refusal: Refusal, retries: u32, jitter: f64) -> Duration {
+    let doubling = BACKOFF.delay(retries.saturating_add(1), jitter);
+    match refusal {
+        Refusal::Busy { retry_after: Some(asked) } => BACKOFF.spread(asked.min(RETRY_AFTER_MAX), jitter),
+        Refusal::Busy { retry_after: None } => doubling,
+        Refusal::Unavailable { retry_after } => doubling.min(BACKOFF.spread(retry_after, jitter)),
     }
+}
+
+/// Why a server refused a request without doing anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// 429: there are too many requests.
+    Busy {
+        /// The wait that the server asks for.
+        retry_after: Option<Duration>,
+    },
+    /// 503 with a wait: the server, or a part of it, has not started yet. Source: the handler of unknown paths in
+    /// kube-apiserver.
+    Unavailable {
+        /// The wait that the server asks for.
+        retry_after: Duration,
+    },
 }
 
 #[cfg(test)]

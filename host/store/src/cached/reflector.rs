@@ -200,6 +200,7 @@ impl Reflector {
             }
         }
         let start = self.kind.next_start(self.first, self.needs_list);
+        tracing::debug!(store = self.shared.upstream.name(), kind = %self.kind.kind, ?start, "a stream of changes is opened");
         let mut stream = match self.shared.upstream.open(&self.kind.kind, self.kind.view, start).await {
             Ok(stream) => stream,
             Err(error) => return error.into(),
@@ -239,6 +240,7 @@ impl Reflector {
                 if let Some(list) = list.take() {
                     self.kind.end_list(list, at)?;
                 }
+                tracing::debug!(store = self.shared.upstream.name(), kind = %self.kind.kind, %at, "a kind was listed");
                 (self.first, self.needs_list, self.was_stale) = (Start::Now { not_before: None }, false, false);
                 self.live_since = Some(Instant::now());
             }

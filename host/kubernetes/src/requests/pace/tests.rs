@@ -3,7 +3,7 @@ use std::time::Duration;
 use proptest::prelude::{any, prop};
 use proptest::{prop_assert, proptest};
 
-use super::{CLEAN_ANSWERS, LIMIT_MIN, Pace, Wait, wait};
+use super::{CLEAN_ANSWERS, LIMIT_MIN, Pace, Refusal, Wait, wait};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -50,12 +50,21 @@ fn requests_are_spaced_after_a_burst_of_one_second() {
 }
 
 #[test]
-fn a_wait_is_what_the_server_asks_for_within_a_bound() {
-    assert_eq!(wait(Some(SECOND), 0, 0.0), SECOND);
-    assert_eq!(wait(Some(SECOND * 1000), 0, 0.0), SECOND * 30);
-    assert_eq!(wait(None, 0, 0.0), Duration::from_millis(200));
-    assert_eq!(wait(None, 3, 0.0), Duration::from_millis(1600));
-    assert_eq!(wait(None, u32::MAX, 1.0), Duration::from_millis(7500));
+fn a_wait_for_a_busy_server_is_what_it_asks_for_within_a_bound() {
+    let busy = |retry_after| Refusal::Busy { retry_after };
+    assert_eq!(wait(busy(Some(SECOND)), 0, 0.0), SECOND);
+    assert_eq!(wait(busy(Some(SECOND * 1000)), 0, 0.0), SECOND * 30);
+    assert_eq!(wait(busy(None), 0, 0.0), Duration::from_millis(200));
+    assert_eq!(wait(busy(None), 3, 0.0), Duration::from_millis(1600));
+    assert_eq!(wait(busy(None), u32::MAX, 1.0), Duration::from_millis(7500));
+}
+
+#[test]
+fn a_server_that_starts_is_asked_again_before_the_end_of_its_wait() {
+    let starting = |seconds| Refusal::Unavailable { retry_after: SECOND * seconds };
+    let waits = [0, 1, 2, 3].map(|retries| wait(starting(5), retries, 0.0).as_millis());
+    assert_eq!(waits, [200, 400, 800, 1600]);
+    assert_eq!(wait(starting(1), 9, 0.0), SECOND);
 }
 
 proptest! {
