@@ -247,12 +247,12 @@ impl Process {
 }
 
 impl Drop for Process {
+    #[expect(clippy::print_stderr, reason = "the harness shows it with the test that failed")]
     fn drop(&mut self) {
         // It may have ended already.
         drop(self.child.kill());
         drop(self.child.wait());
         if std::thread::panicking() {
-            // The harness shows this with the test that failed.
             eprintln!("process {} said:\n{}", self.child.id(), last_lines(&self.stderr.all(), LOG_LINES_MAX));
         }
     }
@@ -297,6 +297,7 @@ fn last_lines(text: &str, count_max: usize) -> String {
 }
 
 /// The log level of hosts is that of `HOMEOSTAT_TEST_LOG`, in the words of `RUST_LOG`.
+#[expect(clippy::disallowed_methods, reason = "a test has no command line of its own")]
 fn command() -> Command {
     let mut command = Command::new(homeostat());
     command.env_remove("HOMEOSTAT_SERVER").env("NO_COLOR", "1").env_remove("RUST_LOG");
