@@ -108,6 +108,49 @@ async fn a_bad_version_that_a_host_finds_at_its_start_touches_only_its_share() {
     assert_eq!(world.test.host.definition(NAME).unwrap().config["version"], "one");
 }
 
+/// The stable version and the canary run with the placement that the resource has at the start.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_with_another_placement_and_version_rolls_the_version_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("store.redb");
+    World::over(opened(&file).await, 20).await.end().await;
+    let store = opened(&file).await;
+    let mut spec = version(json!({ "version": "two" }), quick())["spec"].clone();
+    let placement = json!({ "sharded": { "shards": 4 } });
+    spec["placement"] = placement.clone();
+    let change = Change::Merge(json!({ "spec": spec }));
+    let (key, precondition) = (of_host("Controller", NAME), Precondition::default());
+    store.write(Write::Patch { key: key.clone(), change, precondition }).await.unwrap();
+    store.close().await;
+    drop(store);
+
+    let world = World::again(opened(&file).await).await;
+    let status = world.until_rollout("/phase", json!("complete")).await;
+    assert_eq!((&status["rollout"]["from"], &status["rollout"]["to"]), (&json!(1), &json!(2)));
+    assert_eq!(world.test.host.undo(NAME, None).await.unwrap(), 1);
+    world.until_rollout("/to", json!(3)).await;
+    world.until_rollout("/phase", json!("complete")).await;
+    let undone = world.test.get(&key).await.unwrap();
+    let spec = &undone.document()["spec"];
+    assert_eq!((&spec["config"]["version"], &spec["placement"]), (&json!("one"), &placement));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_canary_keeps_its_keys_while_its_resource_has_another_placement() {
+    let world = World::start(40).await;
+    world.put(version(json!({ "version": "two" }), watched(json!({})))).await;
+    world.until_rollout("/share", json!("30%")).await;
+    world.patch(json!({ "spec": { "placement": "every-host" } })).await;
+    let status = world.status().await;
+    let loaded = condition(&status, "Loaded");
+    assert_eq!((&loaded["reason"], &status["rollout"]["share"]), (&json!("Refused"), &json!("30%")), "{status}");
+    assert!(loaded["message"].as_str().unwrap().contains("the placement of controller `versioned`"), "{loaded}");
+    world.patch(json!({ "spec": { "placement": null } })).await;
+    let status = world.status().await;
+    assert_eq!((&status["rollout"]["share"], &status["rollout"]["to"]), (&json!("30%"), &json!(2)), "{status}");
+    assert_eq!(condition(&status, "Loaded")["status"], "True", "{status}");
+}
+
 /// The newest revision in the history is not the stable one: it had only some keys, and was replaced.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_with_a_refused_definition_runs_the_stable_version_not_the_candidate() {

@@ -1,7 +1,7 @@
-//! Simulations of a fleet in virtual time: whole hosts with real guests, queues, workers, leases and shards over one
-//! simulated store. A seed determines all changes and faults.
+//! Simulations of a fleet in virtual time: whole hosts with real guests, queues, workers, leases, shards and rollouts
+//! over one simulated store. A seed determines all changes and faults.
 //!
-//! Hosts die, restart, drain, and come back with other shards. Their connections are cut, slow, lose messages, and deliver
+//! Hosts die, restart, drain, and come back with other shards. They roll new versions out together. Their connections are cut, slow, lose messages, and deliver
 //! requests long after their sender has given up. Clocks differ by one percent, and people delete records of leases.
 //! `HOMEOSTAT_FLEET_SEED=N` runs one seed, and `HOMEOSTAT_FLEET_SEEDS=N` the first N instead of the default number.
 //!
@@ -10,23 +10,26 @@
 mod journal;
 mod network;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use homeostat_component::{BackoffSpec, Component, Engine, EngineOptions};
+use async_trait::async_trait;
+use homeostat_component::{Component, Digest, Engine, EngineOptions};
 use homeostat_fixtures::{MemoryLeases, demo, demo_kind, memory_store};
 use homeostat_fleet::{Identity, LeaseName, ShardBy, Shards, Times};
-use homeostat_runtime::{Definition, FleetOptions, Host, Options, Overrides, PlacementSpec, Stores};
+use homeostat_runtime::manifest::ComponentSource;
+use homeostat_runtime::{CodeSource, FleetOptions, Host, Options, Stores};
 use homeostat_store::routes::{Routes, Rule};
 use homeostat_store::{Query, RoutedStore, Store, StorePart, View, Write};
 use homeostat_testing::Dice;
-use homeostat_tests::{all_resources, guest};
-use serde_json::json;
+use homeostat_tests::guest;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use self::journal::{Counts, Journal};
 use self::network::{Faults, Link, LinkedStore};
+use crate::rollout::of_host;
 
 /// The default number of seeds.
 const SEEDS: u64 = 6;
@@ -46,26 +49,95 @@ const HOSTS: [&str; 3] = ["a", "b", "c"];
 const NAMES: u64 = 8;
 const NAME: &str = "tally";
 const KIND: &str = "Tally";
-const BACKOFF_MAX: Duration = Duration::from_secs(5);
 /// How late a request arrives at most.
 const LATE_MAX: Duration = Duration::from_secs(60);
 
-/// An engine and the guest of all hosts.
-fn code() -> &'static (Engine, Component) {
-    static LOADED: OnceLock<(Engine, Component)> = OnceLock::new();
+/// The guest of all hosts, compiled once.
+struct Code {
+    engine: Engine,
+    bytes: Vec<u8>,
+    component: Component,
+}
+
+fn code() -> &'static Code {
+    static LOADED: OnceLock<Code> = OnceLock::new();
     LOADED.get_or_init(|| {
         let bytes = std::fs::read(guest("guest-tally")).unwrap();
         let engine = Engine::new(EngineOptions { preemption: false, ..EngineOptions::default() }).unwrap();
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let component = runtime.block_on(engine.load(bytes)).unwrap();
-        (engine, component)
+        let component = runtime.block_on(engine.load(bytes.clone())).unwrap();
+        Code { engine, bytes, component }
     })
+}
+
+/// Returns the guest for every manifest.
+struct TallyCode;
+
+#[async_trait]
+impl CodeSource for TallyCode {
+    async fn fetch(&self, _: &ComponentSource) -> Result<Vec<u8>, String> {
+        Ok(code().bytes.clone())
+    }
+
+    async fn sweep(&self, _: &BTreeSet<Digest>) {}
 }
 
 /// A host of the fleet that runs.
 struct Member {
     host: Host,
     link: Arc<Link>,
+    /// The connection to its own store.
+    disk: Arc<Link>,
+}
+
+/// The settings in the manifest of the controller.
+#[derive(Clone, Copy)]
+struct Manifest {
+    placement: Placement,
+    version: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Placement {
+    Singleton,
+    Sharded(u32),
+}
+
+impl Placement {
+    fn shards(self) -> Shards {
+        match self {
+            Self::Singleton => Shards::SINGLETON,
+            Self::Sharded(count) => Shards::new(count, ShardBy::Key).unwrap(),
+        }
+    }
+}
+
+impl Manifest {
+    fn document(self) -> Value {
+        let placement = match self.placement {
+            Placement::Singleton => json!("singleton"),
+            Placement::Sharded(shards) => json!({"sharded": {"shards": shards}}),
+        };
+        // No canary fails: keys go back to an earlier version after a rollback alone.
+        let gate = json!({
+            "errors": "100%", "traps": 1_000_000, "limits": 1_000_000, "duration": "1000x", "writes": "1000x",
+            "hotLoops": "1000x", "for": "10s", "reconciles": 1,
+        });
+        json!({
+            "apiVersion": "homeostat.dev/v1alpha1",
+            "kind": "Controller",
+            "metadata": {"name": NAME},
+            "spec": {
+                "component": {"digest": code().component.digest().to_string()},
+                "config": {"version": self.version.to_string()},
+                "placement": placement,
+                "concurrency": 3,
+                "backoff": {"base": "5ms", "max": "5s"},
+                "grants": {"resources": [{"kinds": ["*"], "verbs": ["*"], "namespaces": ["*"]}]},
+                "rollout": {"strategy": "canary", "steps": ["10%", "50%"], "gate": gate},
+            },
+        })
+    }
 }
 
 /// The fleet, its store, and the dice that choose the steps.
@@ -81,15 +153,14 @@ struct World {
     origin: Instant,
     /// By name. A host that is not there has died.
     members: BTreeMap<&'static str, Member>,
+    /// By name, the store that a host keeps over its restarts.
+    disks: BTreeMap<&'static str, Arc<dyn Store>>,
     /// Starts of hosts so far.
     starts: u64,
-    /// What the manifest says now, and may say.
-    placement: PlacementSpec,
-    placements: Vec<PlacementSpec>,
-}
-
-fn sharded(count: u32) -> PlacementSpec {
-    PlacementSpec::Sharded(Shards::new(count, ShardBy::Key).unwrap())
+    /// Changes of resources so far.
+    changes: u64,
+    manifest: Manifest,
+    placements: Vec<Placement>,
 }
 
 impl World {
@@ -99,9 +170,9 @@ impl World {
         let is_fenced = seed.is_multiple_of(2);
         let length = if seed % 4 < 2 { FleetOptions::LENGTH_DEFAULT } else { Duration::from_secs(3) };
         // Without fences nothing tells two absences of a record apart, and shards may change early.
-        let mut placements = vec![PlacementSpec::Singleton, sharded(4)];
+        let mut placements = vec![Placement::Singleton, Placement::Sharded(4)];
         if is_fenced {
-            placements.push(sharded(7));
+            placements.push(Placement::Sharded(7));
         } else {
             placements = vec![placements[dice.index(2)]];
         }
@@ -114,8 +185,10 @@ impl World {
             is_protected,
             origin: Instant::now(),
             members: BTreeMap::new(),
+            disks: HOSTS.map(|name| (name, memory_store() as Arc<dyn Store>)).into(),
             starts: 0,
-            placement: placements[0],
+            changes: 0,
+            manifest: Manifest { placement: placements[0], version: 0 },
             placements,
             dice,
         };
@@ -133,48 +206,56 @@ impl World {
         let link = Link::new(Dice::stream(self.dice.number(), 1), bound);
         let bus = LinkedStore {
             store: Arc::clone(&self.store),
-            leases: Arc::new(self.leases.clone()),
+            leases: Some(Arc::new(self.leases.clone())),
             link: Arc::clone(&link),
+            journal: Arc::clone(&self.journal),
+            host: identity.clone(),
+        };
+        let disk = Link::new(Dice::stream(self.dice.number(), 2), None);
+        let own = LinkedStore {
+            store: Arc::clone(&self.disks[name]),
+            leases: None,
+            link: Arc::clone(&disk),
             journal: Arc::clone(&self.journal),
             host: identity.clone(),
         };
         let rule = Rule { pattern: "demo.homeostat.dev/*".parse().unwrap(), store: "bus".into(), view: View::Whole };
         let part = StorePart { name: "bus".into(), store: Arc::new(bus) };
-        let routed = RoutedStore::new(memory_store(), vec![part], Routes::new(vec![rule]).unwrap()).unwrap();
+        let routed = RoutedStore::new(Arc::new(own), vec![part], Routes::new(vec![rule]).unwrap()).unwrap();
         // The rates of two clocks differ by up to two percent.
         let (rate, origin) = (self.dice.below(21), self.origin);
         let clock = Arc::new(move || origin.elapsed() * u32::try_from(990 + rate).unwrap() / 1000);
         let fleet = FleetOptions { identity, times: self.times, clock, ..FleetOptions::default() };
-        let (engine, component) = code();
         let stores = Stores::Routed(Arc::new(routed));
         let seed = Some(self.dice.number());
-        let host = Host::start(Options { fleet, seed, ..Options::with_stores(engine.clone(), stores) }).await.unwrap();
-        let backoff = Some(BackoffSpec { base: Duration::from_millis(5), max: BACKOFF_MAX, retries_max: None });
-        let overrides = Overrides { concurrency: Some(3), backoff, ..Overrides::default() };
-        let definition = Definition {
-            grants: all_resources(),
-            overrides,
-            placement: self.placement,
-            ..Definition::new(NAME, component.clone())
-        };
-        host.put(definition).await.unwrap();
-        self.members.insert(name, Member { host, link });
+        let options = Options { fleet, seed, ..Options::with_stores(code().engine.clone(), stores) };
+        let host = Host::start(options).await.unwrap();
+        put(&host, self.manifest).await;
+        host.run_controllers(Arc::new(TallyCode)).await.unwrap();
+        self.members.insert(name, Member { host, link, disk });
     }
 
     /// Ends a host in order.
     async fn stop_host(&mut self, name: &'static str) {
-        if let Some(Member { host, link }) = self.members.remove(name) {
+        if let Some(Member { host, link, disk }) = self.members.remove(name) {
             host.shutdown(Duration::from_secs(2)).await;
-            link.set(Faults { is_cut: true, ..Faults::default() });
+            for link in [link, disk] {
+                link.set(Faults { is_cut: true, ..Faults::default() });
+            }
         }
     }
 
     /// Cuts a host off for ever. The requests of its last moment arrive late.
     async fn kill_host(&mut self, name: &'static str) {
-        if let Some(Member { host, link }) = self.members.remove(name) {
+        if let Some(Member { host, link, disk }) = self.members.remove(name) {
             link.set(Faults { late_percent: 100, late_max: LATE_MAX, ..Faults::default() });
-            sleep(Duration::from_secs(1)).await;
-            link.set(Faults { is_cut: true, ..Faults::default() });
+            for _ in 0..4 {
+                self.change().await;
+                sleep(Duration::from_millis(250)).await;
+            }
+            for link in [link, disk] {
+                link.set(Faults { is_cut: true, ..Faults::default() });
+            }
             tokio::spawn(async move { host.shutdown(Duration::ZERO).await });
         }
     }
@@ -187,19 +268,22 @@ impl World {
     async fn step(&mut self) -> String {
         let name = self.one_of(&HOSTS);
         let millis = |dice: &mut Dice, max| Duration::from_millis(dice.below(max));
-        match self.dice.below(20) {
+        match self.dice.below(26) {
             0..4 => {
                 self.kill_host(name).await;
                 format!("kill {name}")
             }
             4..7 => {
+                // Another placement is another definition, which ends a rollout that is under way.
+                if self.unfinished_rollout().await.is_none() {
+                    self.manifest.placement = *self.dice.one(&self.placements).unwrap();
+                }
                 self.stop_host(name).await;
-                self.placement = *self.dice.one(&self.placements).unwrap();
                 self.start_host(name).await;
-                format!("restart {name} with {:?}", self.placement)
+                format!("restart {name} with {:?}", self.manifest.placement)
             }
             7 | 8 => self.set_link(name, Faults { is_cut: true, ..Faults::default() }),
-            9..12 => {
+            9..13 => {
                 let faults = Faults {
                     delay_max: millis(&mut self.dice, 1500),
                     lost_percent: self.dice.below(30),
@@ -209,29 +293,62 @@ impl World {
                 };
                 self.set_link(name, faults)
             }
-            12 => {
+            13 => {
                 let drains = self.dice.below(2) == 0;
                 if let Some(member) = self.members.get(name) {
                     member.host.set_drains(drains);
                 }
                 format!("drain {name} {drains}")
             }
-            13 => {
+            14 => {
                 let away = self.dice.below(2) == 0;
                 self.leases.set_away(away);
                 format!("leases away {away}")
             }
-            14 if self.is_fenced => {
+            15 if self.is_fenced => {
                 let lease = LeaseName::new(NAME, 0, 1).unwrap();
                 self.leases.delete(&lease);
                 format!("delete the record of {lease}")
             }
-            14..17 => self.set_link(name, Faults::default()),
+            15..18 => self.set_link(name, Faults::default()),
+            18..21 => self.roll_out().await,
             _ => {
                 self.heal().await;
                 "heal".to_owned()
             }
         }
+    }
+
+    /// Gives all hosts the next version, if they have the last one. A host that is away while a version gets all keys,
+    /// and comes back with the next one, has an older version beside its canary.
+    async fn roll_out(&mut self) -> String {
+        if let Some(dead) = HOSTS.iter().find(|name| !self.members.contains_key(*name)) {
+            return format!("no rollout: host {dead} is dead");
+        }
+        if let Some(unfinished) = self.unfinished_rollout().await {
+            return format!("no rollout: {unfinished}");
+        }
+        self.manifest.version += 1;
+        for Member { host, .. } in self.members.values() {
+            put(host, self.manifest).await;
+        }
+        format!("roll out version {}", self.manifest.version)
+    }
+
+    /// Returns what the hosts that run lack to have the version of the manifest for all keys.
+    async fn unfinished_rollout(&self) -> Option<String> {
+        let config = &self.manifest.document()["spec"]["config"];
+        for name in self.members.keys() {
+            let controller = self.disks[name].get(&of_host("Controller", NAME)).await.unwrap();
+            let status = controller.status();
+            let phase = &status["rollout"]["phase"];
+            let is_current = controller.document()["spec"]["config"] == *config
+                && status["observedGeneration"] == controller.generation();
+            if !is_current || !phase.is_null() && phase != "complete" {
+                return Some(format!("host {name} is in phase {phase}"));
+            }
+        }
+        None
     }
 
     fn set_link(&self, name: &'static str, faults: Faults) -> String {
@@ -256,10 +373,11 @@ impl World {
     }
 
     /// Changes a resource. The number makes each write a change.
-    async fn change(&mut self, number: u64) {
+    async fn change(&mut self) {
+        self.changes += 1;
         let action = self.one_of(&["settle", "settle", "again", "fail"]);
         let name = self.dice.below(NAMES);
-        self.apply(name, action, number).await;
+        self.apply(name, action, self.changes).await;
     }
 
     async fn apply(&self, name: u64, action: &str, number: u64) {
@@ -270,15 +388,13 @@ impl World {
     /// Does random steps while resources change.
     async fn faults(&mut self) {
         let end = Instant::now() + FAULTS;
-        let mut number = 0;
         while Instant::now() < end {
             let what = self.step().await;
             self.journal.note(&what);
             let next =
                 Instant::now() + Duration::from_millis(self.dice.below(u64::try_from(STEP_MAX.as_millis()).unwrap()));
             while Instant::now() < next {
-                number += 1;
-                self.change(number).await;
+                self.change().await;
                 sleep(Duration::from_millis(200 + self.dice.below(300))).await;
             }
         }
@@ -305,6 +421,7 @@ impl World {
             }
         }
         sleep(QUIET.saturating_sub(healed.elapsed())).await;
+        self.check_versions().await;
         let still = self.journal.now().saturating_sub(self.journal.last_move());
         if still < STILL {
             self.journal.report(&format!("a lease moved {still:?} before the end"));
@@ -312,13 +429,22 @@ impl World {
         self.check_holders();
     }
 
+    /// The last rollout is complete on all hosts, and all keys have its version.
+    async fn check_versions(&self) {
+        if let Some(unfinished) = self.unfinished_rollout().await {
+            self.journal.report(&format!("version {} is not rolled out: {unfinished}", self.manifest.version));
+        }
+        for resource in self.store.list(&Query::all(demo_kind(KIND))).await.unwrap().items {
+            let version = &resource.document()["status"]["version"];
+            if *version != self.manifest.version {
+                self.journal.report(&format!("{} has version {version} at the end", resource.key()));
+            }
+        }
+    }
+
     /// Every lease of the shards in force has one holder.
     fn check_holders(&self) {
-        let shards = match self.placement {
-            PlacementSpec::Sharded(shards) => shards,
-            PlacementSpec::Singleton | PlacementSpec::EveryHost => Shards::SINGLETON,
-        };
-        for lease in shards.leases(NAME) {
+        for lease in self.manifest.placement.shards().leases(NAME) {
             let holders = self.members.values().filter(|member| holds(&member.host, &lease)).count();
             if holders != 1 {
                 self.journal.report(&format!("{holders} hosts hold {lease} at the end"));
@@ -345,6 +471,11 @@ impl World {
             self.stop_host(name).await;
         }
     }
+}
+
+/// Gives a host a manifest.
+async fn put(host: &Host, manifest: Manifest) {
+    host.apply_resource(manifest.document(), "manifests", true).await.unwrap();
 }
 
 fn holds(host: &Host, lease: &LeaseName) -> bool {
@@ -424,6 +555,7 @@ fn no_two_hosts_work_on_a_key_and_no_change_is_lost_under_faults() {
     if seeds.end - seeds.start >= SEEDS {
         // The faults were there, and so was the work.
         assert!(all.terms > 100 && all.writes > 1000 && all.refused > 0 && all.planned > 10, "{all:?}");
+        assert!(all.versions > 20, "{all:?}");
     }
 }
 

@@ -13,8 +13,12 @@ use super::spec_error::locate_spec_error;
 use crate::manifest::{Spec, ValidSpec};
 use crate::{CodeSource, Error, Suspend};
 
-/// Fields about rollout and suspension rather than the definition itself. Revisions do not contain them.
-pub(super) const FIELDS_NOT_IN_REVISIONS: [&str; 4] = ["paused", "revisionHistoryLimit", "rollout", "suspend"];
+/// The field that names the hosts on which all versions of a controller run.
+const PLACEMENT: &str = "placement";
+
+/// Fields about placement, rollout and suspension rather than the version. Revisions do not contain them.
+pub(super) const FIELDS_NOT_IN_REVISIONS: [&str; 5] =
+    ["paused", PLACEMENT, "revisionHistoryLimit", "rollout", "suspend"];
 
 /// The desired state of one controller.
 pub(crate) struct DesiredController {
@@ -45,6 +49,20 @@ impl DesiredController {
             FIELDS_NOT_IN_REVISIONS.iter().for_each(|field| drop(fields.remove(*field)));
         }
         Ok(Self { spec, checked, document })
+    }
+
+    /// Parses the `spec` of a revision, for the placement that the resource has now.
+    ///
+    /// # Errors
+    /// All violations, by field.
+    pub(crate) fn of_revision(recorded: &Value, resource: &Resource) -> Result<Self, Vec<Violation>> {
+        let mut spec = recorded.clone();
+        if let Some(fields) = spec.as_object_mut() {
+            fields.remove(PLACEMENT);
+            let now = resource.document()["spec"].get(PLACEMENT);
+            fields.extend(now.map(|placement| (PLACEMENT.to_owned(), placement.clone())));
+        }
+        Self::read(&spec)
     }
 }
 

@@ -93,7 +93,7 @@ impl ControllerReconciler {
 }
 
 impl ControllerSync<'_> {
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.resource.key().name()
     }
 
@@ -473,7 +473,7 @@ impl ControllerSync<'_> {
 
     /// Installs a revision when nothing runs. Returns whether it loads.
     async fn install_revision(&self, ControllerRevision { number, spec, .. }: &ControllerRevision) -> bool {
-        let Ok(wanted) = read(spec) else { return false };
+        let Ok(wanted) = DesiredController::of_revision(spec, &self.resource) else { return false };
         let Ok(LoadedDefinition { definition, .. }) = self.load(wanted).await else { return false };
         if self.install(self.reduce_grants(definition), desired::suspension(&self.resource)).await.is_err() {
             return false;

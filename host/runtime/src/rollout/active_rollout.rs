@@ -21,7 +21,7 @@ use crate::controller_reconciler::{
 use crate::host_kinds::RESTARTED;
 use crate::reasons::{chain, list};
 use crate::stats::RolloutResult;
-use crate::{Definition, Put, Suspend};
+use crate::{Definition, Error, Put, Suspend};
 
 /// A rollout while its controller is reconciled: the host and the resource in `sync`; the controller, the
 /// record and the machine in `state`.
@@ -96,9 +96,10 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
         let history = sync.history().read().await?;
         let find = |number: u64| history.iter().find(|recorded| recorded.number == number);
         let Some(stable) = find(record.from) else { return Ok(()) };
-        let stable = DesiredController::read(&stable.spec).map_err(|wrong| SyncError::Refused(list(&wrong)))?;
+        let stable = DesiredController::of_revision(&stable.spec, &sync.resource)
+            .map_err(|wrong| SyncError::Refused(list(&wrong)))?;
         let mut base = sync.load(stable).await?.definition;
-        let tried = find(record.to).and_then(|to| DesiredController::read(&to.spec).ok());
+        let tried = find(record.to).and_then(|to| DesiredController::of_revision(&to.spec, &sync.resource).ok());
         if let Some(tried) = tried.and_then(|tried| DesiredGrants::said(tried.checked)) {
             tried.reduce(&mut base);
         }
@@ -106,7 +107,7 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
         sync.install(base, Suspend::Yes).await.map_err(|error| SyncError::Refused(list(&[chain(&error)])))?;
         sync.set_applied(None, record.from);
         let Some(tried) = find(record.to).filter(|_| record.phase.is_tried()) else { return Ok(()) };
-        let Ok(canary) = DesiredController::read(&tried.spec) else { return Ok(()) };
+        let Ok(canary) = DesiredController::of_revision(&tried.spec, &sync.resource) else { return Ok(()) };
         let old_max = canary.checked.old_revisions;
         // Revisions do not contain the rollout settings.
         let now = DesiredController::read(&sync.resource.document()["spec"]).ok();
@@ -200,11 +201,21 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
             self.sync.is_restarted = loaded.document == self.state.document;
             return Ok(None);
         }
+        self.check_placement(&loaded.definition)?;
         step.set_gate(plan.gate.clone());
         self.state.machine.set_plan(plan);
         self.state.record.generation = Some(self.sync.resource.generation());
         self.state.old_max = old_max;
         Ok(Some(false))
+    }
+
+    /// Checks that the spec has the placement with which the controller runs.
+    fn check_placement(&self, wanted: &Definition) -> Result<(), SyncError> {
+        if self.state.canary.controller.slot.current().definition.placement == wanted.placement {
+            return Ok(());
+        }
+        let changed = Error::PlacementChanged(self.sync.name().to_owned());
+        Err(SyncError::Refused(list(&[chain(&changed)])))
     }
 
     async fn advance(&mut self, mut is_paused: bool) -> Result<StepOutcome, SyncError> {

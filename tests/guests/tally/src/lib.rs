@@ -1,5 +1,6 @@
-//! Logs its start, records in its status the generation of the spec that it read, and does what `spec.action`
-//! says. So a test can detect a lost change, and concurrent runs of one key.
+//! Logs its start, records in its status the generation of the spec that it read and the setting `version`, and does
+//! what `spec.action` says. So a test can detect a lost change, concurrent runs of one key, and a key that goes back to
+//! an earlier version.
 //!
 //! | action | does |
 //! |---|---|
@@ -18,6 +19,8 @@ struct Tally {
 #[derive(Serialize, Deserialize)]
 struct TallyStatus {
     generation: u64,
+    #[serde(default)]
+    version: u64,
 }
 
 impl Kind for Tally {
@@ -40,7 +43,8 @@ impl Reconciler for Guest {
             return Ok(Outcome::settled());
         };
         let generation = tally.metadata.generation;
-        tally.set_status(TallyStatus { generation })?;
+        let version = config::get_or("version", 0)?;
+        tally.set_status(TallyStatus { generation, version })?;
         // The run continues after its last write: a change in the meantime must requeue the key.
         let _again = Tally::get_opt(&key)?;
         match tally.spec.action.as_str() {

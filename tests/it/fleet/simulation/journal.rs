@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use homeostat_fleet::{Epoch, Identity, LeaseName};
-use homeostat_store::{Error, Key, Request, Result, Target};
+use homeostat_store::{Error, Key, Request, Resource, Result, Target};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -35,6 +35,8 @@ struct Inner {
     released: BTreeMap<LeaseName, Instant>,
     /// By key, the term of its last write, and those before.
     writers: BTreeMap<Key, (Term, BTreeSet<Term>)>,
+    /// By key, the version that wrote its status last.
+    versions: BTreeMap<Key, u64>,
     /// Whether no fault is on, so that a released lease is taken at once.
     is_calm: bool,
     last_move: Duration,
@@ -51,16 +53,19 @@ pub(super) struct Counts {
     pub(super) planned: u64,
     /// The longest of them.
     pub(super) planned_max: Duration,
+    /// Keys that got a new version.
+    pub(super) versions: u64,
 }
 
 impl Counts {
     pub(super) fn add(&mut self, other: &Self) {
-        let Self { terms, writes, refused, planned, planned_max } = other;
+        let Self { terms, writes, refused, planned, planned_max, versions } = other;
         self.terms += terms;
         self.writes += writes;
         self.refused += refused;
         self.planned += planned;
         self.planned_max = self.planned_max.max(*planned_max);
+        self.versions += versions;
     }
 }
 
@@ -146,6 +151,18 @@ impl Journal {
         let Target { kind, namespace, name } = request.write.target()?;
         self.check_alone(Key::new(kind, &namespace, &name.unwrap_or_default()), term);
         Ok(())
+    }
+
+    /// No key goes back to an earlier version.
+    pub(super) fn check_version(&self, resource: &Resource) {
+        let Some(version) = resource.status()["version"].as_u64() else { return };
+        let mut inner = self.inner.lock();
+        let former = inner.versions.insert(resource.key().clone(), version).unwrap_or_default();
+        inner.counts.versions += u64::from(version > former);
+        drop(inner);
+        if version < former {
+            self.report(&format!("{} goes back from version {former} to {version}", resource.key()));
+        }
     }
 
     /// Terms of one key follow each other: none writes again after another one has written.

@@ -113,10 +113,11 @@ impl Link {
     }
 }
 
-/// The store of the fleet, as one host reaches it.
+/// A store, as one host reaches it. It outlives the host.
 pub(super) struct LinkedStore {
     pub(super) store: Arc<dyn Store>,
-    pub(super) leases: Arc<dyn LeaseStore>,
+    /// `None` for the store that a host has to itself.
+    pub(super) leases: Option<Arc<dyn LeaseStore>>,
     pub(super) link: Arc<Link>,
     pub(super) journal: Arc<Journal>,
     pub(super) host: Identity,
@@ -143,7 +144,9 @@ impl Store for LinkedStore {
                 if let Some(Fence { lease, epoch }) = fence {
                     journal.arrive(&request, Term { host, lease, epoch })?;
                 }
-                store.submit(Request { fence: None, ..request }).await
+                let response = store.submit(Request { fence: None, ..request }).await?;
+                journal.check_version(&response.resource);
+                Ok(response)
             })
             .await
     }
@@ -172,11 +175,11 @@ impl Store for LinkedStore {
     }
 
     fn leases(&self) -> Option<Arc<dyn LeaseStore>> {
-        let (leases, link, journal) = (Arc::clone(&self.leases), Arc::clone(&self.link), Arc::clone(&self.journal));
+        let (leases, link, journal) = (self.leases.clone()?, Arc::clone(&self.link), Arc::clone(&self.journal));
         Some(Arc::new(LinkedLeases { leases, link, journal }))
     }
 
-    /// The store stays for the other hosts.
+    /// The store stays for the other hosts, and for the next start of this one.
     async fn close(&self) {}
 
     async fn kinds(&self) -> Result<Vec<Kind>> {
@@ -245,6 +248,9 @@ impl LeaseRequests for LinkedLease {
     }
 
     fn describe(&self, description: &str) {
+        if self.name.is_of_rollout() {
+            self.journal.note(&format!("{} writes into {}: {description}", self.identity, self.name));
+        }
         self.requests.describe(description);
     }
 
