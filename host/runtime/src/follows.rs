@@ -1,6 +1,8 @@
 //! The resources that keys follow: the set from a key's last successful reconcile, and the set that the
 //! running one gathers.
 
+mod index;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,11 +10,15 @@ use homeostat_component::Disclosure;
 use homeostat_store::{Key, Kind, Resource, Selector};
 use parking_lot::Mutex;
 
+use self::index::FollowerIndex;
+
 /// Maximum bytes of the resources that the keys of one controller follow: names, selectors and overhead. At
 /// the bound, new requests are refused and existing ones stay.
 pub(crate) const BYTES_MAX: u64 = 16 << 20;
-/// Measured bytes of an entry in addition to its texts.
-const ENTRY_BYTES: u64 = 512;
+/// Bytes of an entry in addition to its texts, with its first place in the index.
+const ENTRY_BYTES: u64 = 640;
+/// Bytes of each further place in the index, in addition to the key of the follower.
+const PLACE_BYTES: u64 = 256;
 
 /// One thing that a key follows.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,8 +46,10 @@ impl Target {
         }
     }
 
-    fn bytes(&self) -> u64 {
+    fn bytes(&self, follower: &Key) -> u64 {
+        let places = self.place_count() - 1;
         ENTRY_BYTES
+            + places * (PLACE_BYTES + key_bytes(follower))
             + match self {
                 Self::One(key) => key_bytes(key),
                 Self::All(kind, selector) => kind_bytes(kind) + selector.bytes(),
@@ -65,7 +73,7 @@ fn key_bytes(key: &Key) -> u64 {
 }
 
 fn set_bytes(follower: &Key, targets: &[Target]) -> u64 {
-    ENTRY_BYTES + key_bytes(follower) + targets.iter().map(Target::bytes).sum::<u64>()
+    ENTRY_BYTES + key_bytes(follower) + targets.iter().map(|target| target.bytes(follower)).sum::<u64>()
 }
 
 /// The sets of one controller.
@@ -79,6 +87,8 @@ pub(crate) struct Follows {
 #[derive(Default)]
 struct Sets {
     current: BTreeMap<Key, Vec<Target>>,
+    /// The targets of `current`.
+    index: FollowerIndex,
     gathering: BTreeMap<Key, Vec<Target>>,
     /// Bytes of all sets, including those being gathered.
     bytes: u64,
@@ -87,8 +97,23 @@ struct Sets {
 }
 
 impl Sets {
-    fn kinds(&self) -> impl Iterator<Item = &Kind> {
-        self.current.values().flatten().map(Target::kind)
+    /// Replaces the current set of a key. Returns whether the sets differ.
+    fn replace(&mut self, follower: &Key, targets: Option<Vec<Target>>) -> bool {
+        let last = self.current.get(follower).map_or(&[][..], Vec::as_slice);
+        let now = targets.as_deref().unwrap_or_default();
+        // The order of requests does not matter, and a set has no duplicates.
+        let differ = last.len() != now.len() || !now.iter().all(|target| last.contains(target));
+        if differ {
+            self.index.remove(follower, last);
+            self.index.add(follower, now);
+        }
+        let bytes = |targets: &Vec<Target>| set_bytes(follower, targets);
+        let last = match targets {
+            Some(targets) => self.current.insert(follower.clone(), targets),
+            None => self.current.remove(follower),
+        };
+        self.bytes -= last.as_ref().map_or(0, bytes);
+        differ
     }
 }
 
@@ -103,7 +128,7 @@ impl Follows {
         if known.is_some_and(|known| known.contains(&target)) {
             return true;
         }
-        let bytes = target.bytes() + if known.is_some() { 0 } else { set_bytes(follower, &[]) };
+        let bytes = target.bytes(follower) + if known.is_some() { 0 } else { set_bytes(follower, &[]) };
         if sets.bytes + bytes > BYTES_MAX {
             return false;
         }
@@ -122,20 +147,8 @@ impl Follows {
         if gathered.is_none() && sets.current.is_empty() {
             return false;
         }
-        match gathered {
-            Some(targets) => {
-                let last = sets.current.insert(follower.clone(), targets.clone());
-                sets.bytes -= last.as_ref().map_or(0, |last| set_bytes(follower, last));
-                let last = last.unwrap_or_default();
-                // The order of requests does not matter, and a set has no duplicates.
-                last.len() != targets.len() || !targets.iter().all(|target| last.contains(target))
-            }
-            None => {
-                let last = sets.current.remove(follower);
-                sets.bytes -= last.map_or(0, |last| set_bytes(follower, &last));
-                false
-            }
-        }
+        let is_some = gathered.is_some();
+        sets.replace(follower, gathered) && is_some
     }
 
     /// Drops the gathered set; the current one stays.
@@ -148,8 +161,7 @@ impl Follows {
     /// Returns the kinds that some key follows and no feeder watches yet. The caller starts feeders for them.
     pub(crate) fn take_unwatched(&self) -> Vec<Kind> {
         let mut sets = self.sets.lock();
-        let kinds: BTreeSet<Kind> = sets.kinds().cloned().collect();
-        let unwatched: Vec<Kind> = kinds.difference(&sets.watched).cloned().collect();
+        let unwatched: Vec<Kind> = sets.index.kinds().filter(|kind| !sets.watched.contains(*kind)).cloned().collect();
         sets.watched.extend(unwatched.iter().cloned());
         unwatched
     }
@@ -158,7 +170,7 @@ impl Follows {
     /// one.
     pub(crate) fn let_go(&self, kind: &Kind) -> bool {
         let mut sets = self.sets.lock();
-        let unused = !sets.kinds().any(|followed| followed == kind);
+        let unused = !sets.index.has_kind(kind);
         if unused {
             sets.watched.remove(kind);
         }
@@ -167,19 +179,18 @@ impl Follows {
 
     /// Returns the keys that follow anything of this kind.
     pub(crate) fn followers_of_kind(&self, kind: &Kind) -> Vec<Key> {
-        self.followers(|_, target| target.kind().same_type(kind))
+        self.sets.lock().index.of_kind(kind).into_iter().collect()
     }
 
     /// Returns the keys that follow this resource, if `may` allows what its change reveals.
     pub(crate) fn followers_of(&self, resource: &Resource, may: impl Fn(&Key, Disclosure) -> bool) -> Vec<Key> {
-        self.followers(|follower, target| target.means(resource) && may(follower, target.reveals()))
-    }
-
-    fn followers(&self, is_meant: impl Fn(&Key, &Target) -> bool) -> Vec<Key> {
         let sets = self.sets.lock();
-        let followers =
-            sets.current.iter().filter(|(follower, targets)| targets.iter().any(|target| is_meant(follower, target)));
-        followers.map(|(follower, _)| follower.clone()).collect()
+        let is_meant = |follower: &&&Key| {
+            let targets = sets.current.get(**follower);
+            let mut targets = targets.into_iter().flatten();
+            targets.any(|target| target.means(resource) && may(follower, target.reveals()))
+        };
+        sets.index.candidates(resource).iter().filter(is_meant).map(|follower| (**follower).clone()).collect()
     }
 }
 
