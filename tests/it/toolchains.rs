@@ -1,10 +1,10 @@
 //! Guests from the toolchains of other languages, built with the default flags. They load and run, print, and
 //! read clock, settings and randomness. The host reports their use of files, sockets and missing grants.
 
-use homeostat_component::{Engine, EngineOptions, Severity};
+use homeostat_component::{Engine, EngineOptions, Severity, Tier, TierPolicy};
 use homeostat_fixtures::memory_store;
 use homeostat_runtime::events::{Event, EventFilter};
-use homeostat_runtime::{Definition, Options};
+use homeostat_runtime::{CodeStatus, Definition, Options};
 use homeostat_store::{Key, Kind};
 use homeostat_testing::eventually;
 use homeostat_tests::{TestHost, all_resources, c_guest, compiled_folder, go_guest, javascript_guest, python_guest};
@@ -121,4 +121,32 @@ async fn a_guest_from_go_runs_through_the_adapter() {
     check_common_behaviour(&test, &statuses, "Go").await;
     assert_eq!(statuses[0]["file"], "open /etc/hosts: No such file or directory");
     assert!(event(&test, "NoFiles").await.message.contains("no file \"/etc/hosts\""), "the event names the path");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+async fn a_large_guest_answers_on_baseline_code_and_is_optimised_behind_its_keys() {
+    let bytes = spawn_blocking(go_guest).await.unwrap();
+    let engine = Engine::new(EngineOptions { tiers: TierPolicy::BaselineFirst, ..EngineOptions::default() }).unwrap();
+    // No host runs yet which would optimise it.
+    let component = engine.load(bytes).await.unwrap();
+    assert_eq!(component.tier(), Tier::Baseline);
+    let test = TestHost::with(memory_store(), |options| Options { engine, ..options }).await;
+    let config = [("greeting".to_owned(), "hello".to_owned())].into();
+    let definition = Definition { grants: all_resources(), config, ..Definition::new("foreign", component.clone()) };
+    test.host.put(definition).await.unwrap();
+    let settled = async |name: &str| {
+        apply(&test, name, name).await;
+        test.until(&key(name), "has a status", |document| document["status"]["by"] == "Go").await;
+    };
+    settled("one").await;
+    eventually("optimised code", async || {
+        let status = test.status("foreign");
+        assert_eq!((status.code.error, status.generation, status.failures), (None, 1, 0));
+        (status.code.tier == Tier::Optimised).then_some(())
+    })
+    .await;
+    settled("two").await;
+    let status = test.status("foreign");
+    assert_eq!((status.code, status.digest), (CodeStatus::default(), component.digest().to_string()));
 }

@@ -64,6 +64,7 @@ struct Scrape {
     instances_free: usize,
     room: HostCapacity,
     compiled: CompilationCounts,
+    baseline: usize,
     events: u64,
     refusals: Refusals,
     certificate_until: Option<Timestamp>,
@@ -123,7 +124,7 @@ impl Metrics {
     }
 
     fn scrape(&self, host: &Host) -> Scrape {
-        let Measures { controllers, instances_running, instances_free, room, compiled } = host.measure();
+        let Measures { controllers, instances_running, instances_free, room, compiled, baseline } = host.measure();
         let recorders = self.0.recorders.lock();
         let tally = |name: &str| recorders.get(name).and_then(Weak::upgrade).map(|recorder| recorder.tally());
         let one = |measures: ControllerMeasures| ControllerSample { tally: tally(&measures.status.name), measures };
@@ -135,6 +136,7 @@ impl Metrics {
             room,
             instances_free,
             compiled,
+            baseline,
             events: self.events(host),
             refusals: self.0.refusals.clone(),
             certificate_until: *self.0.certificate_until.lock(),

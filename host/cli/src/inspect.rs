@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use homeostat_component::{
     Component, ControllerSpec, Cost, Engine, EngineOptions, Exports, Grants, HttpGrant, KindDeclaration, Limits,
-    ResourceGrant, ResourceNeed, Role, Verb,
+    ResourceGrant, ResourceNeed, Role, TierPolicy, Verb,
 };
 use homeostat_registry::{Origin, key_ids};
 use serde_json::{Value, json};
@@ -64,6 +64,7 @@ pub(crate) async fn load(component: &str, limits: CompileLimits) -> Result<Compo
 async fn load_bytes(name: &str, bytes: Vec<u8>, limits: CompileLimits) -> Result<Component> {
     let engine = Engine::new(EngineOptions {
         instances_max: 1,
+        tiers: TierPolicy::Baseline,
         ..compile::engine_options(compile::user_cache(layout::COMPILED), limits)?
     })
     .context("cannot start the WebAssembly engine")?;

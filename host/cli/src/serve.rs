@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use clap::builder::RangedI64ValueParser;
 use clap::{Args, ValueEnum};
 use homeostat_api::{Address, Certificate, Check, Metrics, SelfSignedCertificate, ServerBackend};
-use homeostat_component::{Engine, EngineOptions, INSTANCES_BOUNDS};
+use homeostat_component::{Engine, EngineOptions, INSTANCES_BOUNDS, TierPolicy};
 use homeostat_registry::Policy;
 use homeostat_runtime::events::EVENTS_MAX;
 use homeostat_runtime::feeder_sources::MessageStores;
@@ -181,7 +181,7 @@ impl HostArgs {
     /// When the path of this binary, which compiles in child processes, cannot be determined.
     pub(crate) fn engine_options(&self, data: &Path) -> Result<EngineOptions> {
         let options = compile::engine_options(Some(data.join(layout::COMPILED)), self.compile)?;
-        Ok(EngineOptions { instances_max: self.instances, ..options })
+        Ok(EngineOptions { instances_max: self.instances, tiers: TierPolicy::BaselineFirst, ..options })
     }
 }
 

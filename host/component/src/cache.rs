@@ -15,6 +15,8 @@ use std::sync::Arc;
 use homeostat_digest::Digest;
 use homeostat_files::{BlobFolder, make_private_folder};
 
+use crate::tier::Tier;
+
 mod restore;
 mod seal;
 
@@ -42,14 +44,15 @@ pub(crate) struct Entry {
     bytes_max: u64,
 }
 
-/// The name of an entry: a hash of the format, the component, the engine that compiled it, and the allocator.
+/// The name of an entry: a hash of the format, the component, the engine that compiled it, the allocator and the
+/// tier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EntryName(Digest);
 
 impl EntryName {
-    pub(crate) fn of(digest: &Digest, engine: &wasmtime::Engine, pooled: bool) -> Self {
+    pub(crate) fn of(digest: &Digest, engine: &wasmtime::Engine, pooled: bool, tier: Tier) -> Self {
         let mut parts = HashedBytes::default();
-        (FORMAT, digest, pooled).hash(&mut parts);
+        (FORMAT, digest, pooled, tier).hash(&mut parts);
         engine.precompile_compatibility_hash().hash(&mut parts);
         Self(Digest::of(&parts.0))
     }
@@ -103,6 +106,13 @@ impl Cache {
             tracing::debug!(%error, "cannot record the use of a compiled component");
         }
         Some(Entry { file, name: name.clone(), key: Arc::clone(&self.key), bytes_max: self.bytes_max })
+    }
+
+    /// Removes an entry. A reader that has it open still reads it.
+    pub(crate) fn remove(&self, name: &EntryName) {
+        if let Err(error) = fs::remove_file(self.blobs.path(&name.0)) {
+            tracing::debug!(%error, "cannot remove a compiled component that is not needed any more");
+        }
     }
 
     /// Stores an entry, replacing one with the same name, and evicts the least recently used entries beyond

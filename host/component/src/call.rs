@@ -16,7 +16,7 @@ use wasmtime::{Store, Trap, format_err};
 
 use crate::bindings::types;
 use crate::call_context::{CallContext, State};
-use crate::code::{LinkedCode, ReloadError, ResidentCode};
+use crate::code::{Code, LinkedCode, ReloadError, ResidentCode};
 use crate::component::{Component, LoadedComponent};
 use crate::effect::{Call, Effects, EntryPoint, ResourceData};
 use crate::imports::store::{from_key, to_key, to_resource};
@@ -48,13 +48,13 @@ impl Component {
     ) -> CallReport<Outcome> {
         let call = new_call(caller.controller(), EntryPoint::Reconcile, Some(key.clone()));
         let report = {
-            let (leave, hand) = caller.acquire(&self.0.code.machine, &self.0.engine.0.instances).await;
+            let (leave, hand) = caller.acquire(&self.0.code, &self.0.engine.0.instances).await;
             let sandbox = Sandbox::new(leave, call, limits, effects);
             let key = to_key(key);
             // Pinned here: the future is large, and this call must be fast.
             let guest = pin!(async {
-                let ready = hand.ready(&self.0.code, self.0.engine.codes())?;
-                let LinkedCode { pre, entries } = self.0.linked(ready)?;
+                let (code, ready) = hand.ready(self.0.engine.codes())?;
+                let LinkedCode { pre, entries } = self.0.linked(code, ready)?;
                 let (mut store, instance) = sandbox.open(pre).await?;
                 let guest = entries.reconciler.load(&mut store, &instance)?;
                 guest.call_reconcile(&mut store, &key).await
@@ -82,12 +82,13 @@ impl Component {
             return CallReport::empty(Vec::new());
         }
         let call = new_call(controller, EntryPoint::Map, None);
-        let leave = self.0.permit(controller).await;
+        let code = self.0.code.current();
+        let leave = self.0.permit(&code, controller).await;
         let sandbox = Sandbox::new(&leave, call, limits, effects);
         let changed = to_resource(ResourceData::new(changed, View::Whole));
         let report = sandbox.run(async {
-            let ready = self.0.ready()?;
-            let LinkedCode { pre, entries } = self.0.linked(&ready)?;
+            let ready = code.ready(self.0.engine.codes())?;
+            let LinkedCode { pre, entries } = self.0.linked(&code, &ready)?;
             let (mut store, instance) = sandbox.open(pre).await?;
             let mapper = entries.mapper.as_ref().ok_or(ReloadError)?;
             let guest = mapper.load(&mut store, &instance)?;
@@ -111,11 +112,12 @@ impl Component {
             return CallReport::empty(Vec::new());
         }
         let call = new_call(controller, EntryPoint::Poll, None);
-        let leave = self.0.permit(controller).await;
+        let code = self.0.code.current();
+        let leave = self.0.permit(&code, controller).await;
         let sandbox = Sandbox::new(&leave, call, limits, effects);
         let report = sandbox.run(async {
-            let ready = self.0.ready()?;
-            let LinkedCode { pre, entries } = self.0.linked(&ready)?;
+            let ready = code.ready(self.0.engine.codes())?;
+            let LinkedCode { pre, entries } = self.0.linked(&code, &ready)?;
             let (mut store, instance) = sandbox.open(pre).await?;
             let poller = entries.poller.as_ref().ok_or(ReloadError)?;
             let guest = poller.load(&mut store, &instance)?;
@@ -134,11 +136,12 @@ impl Component {
             return CallReport::empty(());
         }
         let call = new_call(controller, EntryPoint::Start, None);
-        let leave = self.0.permit(controller).await;
+        let code = self.0.code.current();
+        let leave = self.0.permit(&code, controller).await;
         let sandbox = Sandbox::new(&leave, call, limits, effects);
         let report = sandbox.run(async {
-            let ready = self.0.ready()?;
-            let LinkedCode { pre, entries } = self.0.linked(&ready)?;
+            let ready = code.ready(self.0.engine.codes())?;
+            let LinkedCode { pre, entries } = self.0.linked(&code, &ready)?;
             let (mut store, instance) = sandbox.open(pre).await?;
             let lifecycle = entries.lifecycle.as_ref().ok_or(ReloadError)?;
             let guest = lifecycle.load(&mut store, &instance)?;
@@ -156,11 +159,12 @@ impl Component {
             return CallReport::empty(());
         }
         let call = new_call(controller, EntryPoint::Stop, None);
-        let leave = self.0.permit(controller).await;
+        let code = self.0.code.current();
+        let leave = self.0.permit(&code, controller).await;
         let sandbox = Sandbox::new(&leave, call, limits, effects);
         let report = sandbox.run(async {
-            let ready = self.0.ready()?;
-            let LinkedCode { pre, entries } = self.0.linked(&ready)?;
+            let ready = code.ready(self.0.engine.codes())?;
+            let LinkedCode { pre, entries } = self.0.linked(&code, &ready)?;
             let (mut store, instance) = sandbox.open(pre).await?;
             let lifecycle = entries.lifecycle.as_ref().ok_or(ReloadError)?;
             let guest = lifecycle.load(&mut store, &instance)?;
@@ -171,19 +175,14 @@ impl Component {
 }
 
 impl LoadedComponent {
-    /// Waits for a permit to call the component once.
-    async fn permit(&self, controller: &Arc<str>) -> ExecutionPermit {
-        ExecutionPermit::acquire(&self.code.machine, &self.engine.0.instances, controller).await
+    /// Waits for a permit to call the component once, on this code.
+    async fn permit(&self, code: &Code, controller: &Arc<str>) -> ExecutionPermit {
+        ExecutionPermit::acquire(&code.machine, &self.engine.0.instances, controller).await
     }
 
-    /// Returns the code for one call. The code stays in memory while the result is held.
-    fn ready(&self) -> Result<Arc<ResidentCode>, ReloadError> {
-        self.code.ready(self.engine.codes())
-    }
-
-    fn linked<'a>(&self, ready: &'a ResidentCode) -> Result<&'a LinkedCode, ReloadError> {
-        // The same code was linked before, so linking it again cannot fail for another reason.
-        ready.linked(|component| link(&self.code.machine, component, self.exports).map_err(|_| ReloadError))
+    fn linked<'a>(&self, code: &Code, ready: &'a ResidentCode) -> Result<&'a LinkedCode, ReloadError> {
+        // The component was linked when it was loaded, so linking it again cannot fail for another reason.
+        ready.linked(|component| link(&code.machine, component, self.exports).map_err(|_| ReloadError))
     }
 }
 

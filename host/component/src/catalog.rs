@@ -91,9 +91,15 @@ pub fn fixed() -> Vec<FixedBound> {
     let bytes = |bytes: usize| Bytes(bytes as u64);
     let count = |count: usize| Count(count as u64);
     let follows = u64::from(contract::FOLLOWS_MAX);
-    let all: [(&'static str, Amount, &'static str); 19] = [
+    let all: [(&'static str, Amount, &'static str); 21] = [
         ("bytes of a component", Bytes(EngineOptions::default().component_bytes_max), "refused before it is compiled"),
         ("components compiled at once", count(crate::compiler::AT_ONCE), "wait for one another"),
+        ("components compiled at once behind their baseline code", Count(1), "wait for one another"),
+        (
+            "bytes of all components that run baseline code until they are optimised",
+            bytes(crate::optimiser::WAITING_BYTES_MAX),
+            "a load waits for optimised code",
+        ),
         ("elements of one table of the pool", count(POOLED_TABLE_ELEMENTS_MAX), "limit `tables`"),
         ("wall time of `describe`", Time(DESCRIBE_DEADLINE), "limit `deadline`; the component is refused"),
         ("keys that `map` returns", count(contract::MAP_KEYS_MAX), "limit `result`"),

@@ -15,6 +15,8 @@ use crate::bindings::{lifecycle, mapper, poller, reconciler};
 use crate::cache::{self, Entry, TrustedBytes};
 use crate::call_context::State;
 use crate::instances::Machine;
+use crate::tier::Tier;
+use crate::tiered_code::TieredCode;
 
 /// Machine code, and the machine that runs it.
 pub(crate) struct Code {
@@ -22,6 +24,7 @@ pub(crate) struct Code {
     /// The reason why its instances do not come from the pool; `None` if they do.
     pub(crate) unpooled: Option<String>,
     pub(crate) origin: Origin,
+    pub(crate) tier: Tier,
     /// The size of the component that it was compiled from.
     pub(crate) size_bytes: u64,
     /// The cache entry to reload it from; without one it stays in memory.
@@ -90,12 +93,13 @@ impl ResidentCode {
 impl Code {
     pub(crate) fn new(
         origin: Origin,
+        tier: Tier,
         size_bytes: u64,
         (machine, unpooled): (Arc<Machine>, Option<String>),
         component: Component,
     ) -> Self {
         let memory = Mutex::new(Memory { ready: Some(ResidentCode::new(component)), used: true });
-        Self { machine, unpooled, origin, size_bytes, entry: None, memory }
+        Self { machine, unpooled, origin, tier, size_bytes, entry: None, memory }
     }
 
     /// Sets the cache entry to reload it from; `None` keeps it in memory.
@@ -150,7 +154,7 @@ impl Code {
 
 /// The slot for the code of one digest, while it is in use. The load that compiles it holds the lock;
 /// concurrent loads of the digest wait.
-pub(crate) type CodeSlot = Arc<tokio::sync::Mutex<Weak<Code>>>;
+pub(crate) type CodeSlot = Arc<tokio::sync::Mutex<Weak<TieredCode>>>;
 
 /// The code of all loaded components.
 #[derive(Default)]
@@ -172,7 +176,7 @@ impl CodeTable {
     }
 
     /// Returns the code of a loaded component.
-    pub(crate) fn find(&self, digest: &Digest) -> Option<Arc<Code>> {
+    pub(crate) fn find(&self, digest: &Digest) -> Option<Arc<TieredCode>> {
         let place = self.places.lock().get(digest).cloned()?;
         place.try_lock().ok()?.upgrade()
     }
@@ -195,6 +199,11 @@ impl CodeTable {
         self.each().filter(|code| code.evict_if_idle()).count() > 0
     }
 
+    /// Returns the number of components that run baseline code.
+    pub(crate) fn baseline(&self) -> usize {
+        self.each().filter(|code| code.tier == Tier::Baseline).count()
+    }
+
     /// Returns the number of components with code in memory.
     pub(crate) fn in_memory(&self) -> usize {
         self.each().filter(|code| code.is_in_memory()).count()
@@ -203,7 +212,8 @@ impl CodeTable {
     /// Returns all code except for running compilations.
     fn each(&self) -> impl Iterator<Item = Arc<Code>> {
         let places: Vec<CodeSlot> = self.places.lock().values().cloned().collect();
-        places.into_iter().filter_map(|place| place.try_lock().ok().and_then(|code| code.upgrade()))
+        let code = |place: CodeSlot| place.try_lock().ok().and_then(|code| code.upgrade());
+        places.into_iter().filter_map(move |place| code(place).map(|code| code.current()))
     }
 }
 

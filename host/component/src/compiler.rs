@@ -1,4 +1,5 @@
-//! Compilation: in separate, bounded processes if a compiler program is configured; two at once at most.
+//! Compilation: in separate, bounded processes if a compiler program is configured; two at once at most, and one
+//! in the background.
 //!
 //! A component is untrusted input, and it determines the time and memory of its compilation. A separate
 //! process enforces the bounds of a [`CompileTask`], and a compiler that crashes takes nothing else down. The
@@ -16,7 +17,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::limits::LimitName;
 use crate::load_error::Reason;
-use crate::options::EngineOptions;
 
 mod child;
 mod process;
@@ -111,19 +111,34 @@ impl Compilations {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Compiles a component, and counts the result. Blocks: call it on a thread for blocking work, with a
-    /// permit.
+    /// Compiles a component for `own`, an engine of the task's tier, and counts the result. Blocks: call it on a
+    /// thread for blocking work, with a permit.
     ///
     /// # Errors
     /// `Malformed`, `Unsupported`, `Limit`, `Compiler`.
     pub(crate) fn compile(
         &self,
-        options: &EngineOptions,
+        compiler: Option<&Compiler>,
+        task: &CompileTask,
         own: &wasmtime::Engine,
         bytes: &[u8],
     ) -> Result<CompiledCode, Reason> {
-        let made = match &options.compiler {
-            Some(compiler) => process::run(compiler, &CompileTask::of(options), bytes),
+        let made = self.compile_while_used(compiler, task, own, bytes, std::future::pending());
+        made.expect("only a compilation without users ends early")
+    }
+
+    /// As [`Compilations::compile`]. Returns `None` if `unused` ended before the compilation; a compilation in
+    /// this process runs to its end nevertheless.
+    pub(crate) fn compile_while_used(
+        &self,
+        compiler: Option<&Compiler>,
+        task: &CompileTask,
+        own: &wasmtime::Engine,
+        bytes: &[u8],
+        unused: impl Future<Output = ()>,
+    ) -> Option<Result<CompiledCode, Reason>> {
+        let made = match compiler {
+            Some(compiler) => process::run(compiler, task, bytes, unused).transpose()?,
             None => child::precompile(own, bytes).map_err(|failed| match failed {
                 child::PrecompileError::Refused(error) => Reason::Malformed { reason: format!("{error:#}") },
                 child::PrecompileError::GaveUp(reason) => Reason::Unsupported { needs: reason },
@@ -134,7 +149,7 @@ impl Compilations {
             other => other,
         });
         self.count(&made);
-        made
+        Some(made)
     }
 }
 

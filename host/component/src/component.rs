@@ -6,12 +6,13 @@ use std::sync::Arc;
 use homeostat_digest::Digest;
 use serde::Serialize;
 
-use crate::code::Code;
 use crate::engine::Engine;
 use crate::grants::{Grants, Verb};
 use crate::missing;
 use crate::outcome::Cost;
 use crate::spec::ControllerSpec;
+use crate::tier::Tier;
+use crate::tiered_code::TieredCode;
 
 /// A compiled component whose imports, exports and description were checked. Cheap to clone.
 ///
@@ -54,6 +55,17 @@ impl Component {
         &self.0.facts
     }
 
+    /// Returns the quality of the code that the next call runs.
+    pub fn tier(&self) -> Tier {
+        self.0.code.tier()
+    }
+
+    /// Returns why the component keeps its baseline code; `None` if it does not, or if optimised code will
+    /// replace it.
+    pub fn optimisation_error(&self) -> Option<&str> {
+        self.0.code.failed()
+    }
+
     /// Returns the description that the component returned when it was loaded, with the kinds that a manifest
     /// assigned.
     pub fn describe(&self) -> &ControllerSpec {
@@ -76,7 +88,7 @@ impl Component {
 /// The parts of a loaded component.
 pub(crate) struct LoadedComponent {
     pub(crate) engine: Engine,
-    pub(crate) code: Arc<Code>,
+    pub(crate) code: Arc<TieredCode>,
     pub(crate) exports: Exports,
     pub(crate) facts: ComponentInfo,
     /// The verbs that it is known to use on the store, derived from its imports.

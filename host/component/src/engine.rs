@@ -1,7 +1,8 @@
 //! The engine: its wasmtime machines, their shared state, and the bound on concurrent guests.
 //!
-//! There are two machines with one common bound on concurrent guests. The pooled machine runs components that
-//! fit its slots. The on-demand machine runs larger components, and starts when it is first needed.
+//! There are two machines for each tier of code, with one common bound on concurrent guests. The pooled machine runs
+//! components that fit its slots. The on-demand machine runs larger components. All but the pooled machine of
+//! optimised code start when they are first needed.
 
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
@@ -14,7 +15,9 @@ use crate::code::CodeTable;
 use crate::compiler::{CompilationCounts, Compilations};
 use crate::error::Error;
 use crate::instances::{Instances, Machine};
+use crate::optimiser::Optimiser;
 use crate::options::{EngineOptions, INSTANCES_BOUNDS, config, pool};
+use crate::tier::Tier;
 
 /// The lower bound of [`EngineOptions::rest_after`].
 const REST_AFTER_MIN: Duration = Duration::from_millis(1);
@@ -29,9 +32,12 @@ pub(crate) struct Inner {
     options: EngineOptions,
     pooled: Arc<Machine>,
     on_demand: OnceLock<Arc<Machine>>,
+    baseline_pooled: OnceLock<Arc<Machine>>,
+    baseline_on_demand: OnceLock<Arc<Machine>>,
     cache: Option<Cache>,
     codes: CodeTable,
     compilations: Compilations,
+    optimiser: Optimiser,
     pub(crate) instances: Arc<Instances>,
 }
 
@@ -58,13 +64,21 @@ impl Engine {
             let reason = format!("must be at least {REST_AFTER_MIN:?}");
             return Err(Error::Option { option: "restAfterMs", reason });
         }
-        let mut config = config(options.parallel_compilation);
-        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(instances_max)));
-        let pooled = Arc::new(Machine::start(&config, options.preemption)?);
+        let pooled = start(&options, Tier::Optimised, true)?;
         let instances = Instances::new(instances_max);
         let cache = cache(&options);
-        let (on_demand, codes, compilations) = (OnceLock::new(), CodeTable::default(), Compilations::default());
-        Ok(Self(Arc::new(Inner { options, pooled, on_demand, cache, codes, compilations, instances })))
+        Ok(Self(Arc::new(Inner {
+            options,
+            pooled,
+            on_demand: OnceLock::new(),
+            baseline_pooled: OnceLock::new(),
+            baseline_on_demand: OnceLock::new(),
+            cache,
+            codes: CodeTable::default(),
+            compilations: Compilations::default(),
+            optimiser: Optimiser::default(),
+            instances,
+        })))
     }
 
     /// Evicts the code of components that were idle for [`EngineOptions::rest_after`], as long as it is
@@ -105,6 +119,11 @@ impl Engine {
         self.0.codes.in_memory()
     }
 
+    /// Returns the number of components that run baseline code, counting identical components once.
+    pub fn components_with_baseline_code(&self) -> usize {
+        self.0.codes.baseline()
+    }
+
     /// Returns the numbers of compilations so far, by result.
     pub fn compilation_counts(&self) -> CompilationCounts {
         self.0.compilations.counts()
@@ -112,6 +131,10 @@ impl Engine {
 
     pub(crate) fn compilations(&self) -> &Compilations {
         &self.0.compilations
+    }
+
+    pub(crate) fn optimiser(&self) -> &Optimiser {
+        &self.0.optimiser
     }
 
     pub(crate) fn pooled(&self) -> &Arc<Machine> {
@@ -127,16 +150,46 @@ impl Engine {
         &self.0.codes
     }
 
+    /// Returns the machine for components whose code of a tier fits the pool, and starts it if necessary.
+    ///
+    /// # Errors
+    /// As [`Engine::new`].
+    pub(crate) fn pooled_of(&self, tier: Tier) -> Result<Arc<Machine>, Error> {
+        match tier {
+            Tier::Optimised => Ok(Arc::clone(&self.0.pooled)),
+            Tier::Baseline => self.started(&self.0.baseline_pooled, tier, true),
+        }
+    }
+
     /// Returns the machine for components that do not fit the pool, and starts it if necessary.
-    pub(crate) fn on_demand(&self) -> Result<Arc<Machine>, Error> {
-        if let Some(machine) = self.0.on_demand.get() {
+    ///
+    /// # Errors
+    /// As [`Engine::new`].
+    pub(crate) fn on_demand_of(&self, tier: Tier) -> Result<Arc<Machine>, Error> {
+        let place = match tier {
+            Tier::Optimised => &self.0.on_demand,
+            Tier::Baseline => &self.0.baseline_on_demand,
+        };
+        self.started(place, tier, false)
+    }
+
+    fn started(&self, place: &OnceLock<Arc<Machine>>, tier: Tier, is_pooled: bool) -> Result<Arc<Machine>, Error> {
+        if let Some(machine) = place.get() {
             return Ok(Arc::clone(machine));
         }
-        let machine =
-            Arc::new(Machine::start(&config(self.0.options.parallel_compilation), self.0.options.preemption)?);
+        let machine = start(&self.0.options, tier, is_pooled)?;
         // Two concurrent loads may both start a machine: one of them is kept.
-        Ok(Arc::clone(self.0.on_demand.get_or_init(|| machine)))
+        Ok(Arc::clone(place.get_or_init(|| machine)))
     }
+}
+
+/// Starts a machine.
+fn start(options: &EngineOptions, tier: Tier, is_pooled: bool) -> Result<Arc<Machine>, Error> {
+    let mut config = config(tier, options.parallel_compilation);
+    if is_pooled {
+        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(options.instances_max)));
+    }
+    Ok(Arc::new(Machine::start(&config, options.preemption)?))
 }
 
 /// Opens the cache of compiled components. An unusable folder only costs time at every start.

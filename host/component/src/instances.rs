@@ -24,6 +24,7 @@ use crate::code::{Code, CodeTable, ReloadError, ResidentCode};
 use crate::epoch_clock::{EpochClock, TickGuard};
 use crate::error::Error;
 use crate::imports;
+use crate::tiered_code::TieredCode;
 
 /// A session that calls guests on behalf of one controller, one at a time.
 ///
@@ -43,9 +44,9 @@ pub(crate) struct ExecutionPermit {
     _ticking: Option<TickGuard>,
 }
 
-/// The code of the last call.
+/// The code of the last call, and what of it is in memory. The latter is `None` until the code is called.
 #[derive(Default)]
-pub(crate) struct CachedCode(Option<(Arc<Code>, Arc<ResidentCode>)>);
+pub(crate) struct CachedCode(Option<(Arc<Code>, Option<Arc<ResidentCode>>)>);
 
 impl std::fmt::Debug for CallSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -63,14 +64,15 @@ impl CallSession {
         &self.controller
     }
 
-    /// Returns a permit to call a component, and the code of the last call. Waits only if it holds no permit,
-    /// or if others wait for the one it holds.
+    /// Returns a permit to call a component, and its code. Waits only if it holds no permit, or if others wait
+    /// for the one it holds.
     pub(crate) async fn acquire(
         &mut self,
-        machine: &Arc<Machine>,
+        code: &TieredCode,
         instances: &Arc<Instances>,
     ) -> (&ExecutionPermit, &mut CachedCode) {
         let Self { controller, permit: leave, code: hand } = self;
+        let machine = &hand.choose(code).machine;
         let kept = leave.take().filter(|kept| Arc::ptr_eq(&kept.machine, machine) && !kept.permit.has_waiters());
         let kept = match kept {
             Some(kept) => kept,
@@ -98,17 +100,30 @@ impl ExecutionPermit {
 }
 
 impl CachedCode {
-    /// Returns the code of a component, and replaces the cached code.
+    /// Keeps the code for the next call of a component, in place of any other code.
+    fn choose(&mut self, code: &TieredCode) -> &Code {
+        let kept = {
+            let current = code.peek();
+            match self.0.take().filter(|(kept, _)| Arc::ptr_eq(kept, &current)) {
+                Some(kept) => kept,
+                None => (Arc::clone(&current), None),
+            }
+        };
+        let (code, _) = self.0.insert(kept);
+        code
+    }
+
+    /// Returns the chosen code and its machine code.
     ///
     /// # Errors
     /// [`ReloadError`].
-    pub(crate) fn ready(&mut self, code: &Arc<Code>, codes: &CodeTable) -> Result<&ResidentCode, ReloadError> {
-        let kept = match self.0.take().filter(|(kept, _)| Arc::ptr_eq(kept, code)) {
-            Some(kept) => kept,
-            None => (Arc::clone(code), code.ready(codes)?),
+    pub(crate) fn ready(&mut self, codes: &CodeTable) -> Result<(&Code, &ResidentCode), ReloadError> {
+        let (code, ready) = self.0.as_mut().ok_or(ReloadError)?;
+        let ready = match ready {
+            Some(ready) => ready,
+            None => ready.insert(code.ready(codes)?),
         };
-        let (_, ready) = self.0.insert(kept);
-        Ok(ready)
+        Ok((code, ready))
     }
 }
 

@@ -5,21 +5,24 @@ use std::sync::Arc;
 
 use homeostat_digest::Digest;
 
-use crate::code::Code;
 use crate::component::{Component, ComponentInfo, Exports, LoadedComponent};
 use crate::contract;
 use crate::engine::Engine;
 use crate::limits::Limits;
 use crate::link::link;
 use crate::load_error::{LoadError, Reason};
-
 use crate::missing;
+use crate::optimiser::Room;
+use crate::options::EngineOptions;
+use crate::tier::{Tier, TierPolicy};
+use crate::tiered_code::TieredCode;
 
 mod assigned_kinds;
 mod bytes;
 pub(crate) mod compile;
 mod describe;
 mod members;
+mod optimise;
 mod precheck;
 mod world;
 
@@ -29,7 +32,8 @@ pub(crate) use describe::DEADLINE as DESCRIBE_DEADLINE;
 impl Engine {
     /// Compiles and checks a component, and calls its `describe`, within the default limits of one call.
     ///
-    /// Takes about 50 ms for an ordinary guest, and a few milliseconds if its code is cached. Compilation
+    /// Takes about 50 ms for an ordinary guest, and a few milliseconds if its code is cached. The code of a large
+    /// component is of the quality that [`EngineOptions::tiers`](crate::EngineOptions::tiers) says. Compilation
     /// runs in separate processes ([`EngineOptions::compiler`](crate::EngineOptions::compiler)), otherwise on threads for blocking work.
     /// Bytes that are already loaded are not compiled again.
     ///
@@ -88,14 +92,21 @@ async fn load(
 async fn load_known(engine: &Engine, digest: &Digest, limits: &Limits) -> Option<Result<Component, LoadError>> {
     let code = engine.codes().find(digest)?;
     // Evicted code that cannot be reloaded has to be loaded from bytes.
-    let ready = code.ready(engine.codes()).ok()?;
+    let ready = code.current().ready(engine.codes()).ok()?;
     let checked = check(engine, code, digest.clone(), &describe::limits(limits)).await;
     drop(ready);
     Some(checked)
 }
 
 /// Checks and describes code.
-async fn check(engine: &Engine, code: Arc<Code>, digest: Digest, limits: &Limits) -> Result<Component, LoadError> {
+async fn check(
+    engine: &Engine,
+    tiered: Arc<TieredCode>,
+    digest: Digest,
+    limits: &Limits,
+) -> Result<Component, LoadError> {
+    // Optimised code that replaces this one has the same types and description.
+    let code = tiered.current();
     let ready = code.ready(engine.codes()).map_err(|lost| Reason::Malformed { reason: lost.to_string() })?;
 
     let names = world::InterfaceNames::of(&ready.component, &code.machine.engine);
@@ -121,7 +132,7 @@ async fn check(engine: &Engine, code: Arc<Code>, digest: Digest, limits: &Limits
         unpooled: code.unpooled.clone(),
     };
     Ok(Component(
-        Arc::new(LoadedComponent { engine: engine.clone(), code, exports, facts, verbs, spec, describe_cost }),
+        Arc::new(LoadedComponent { engine: engine.clone(), code: tiered, exports, facts, verbs, spec, describe_cost }),
         None,
     ))
 }
@@ -155,16 +166,39 @@ async fn survey(engine: &Engine, digest: &Digest, bytes: &Arc<Vec<u8>>, limits: 
 ///
 /// # Errors
 /// Those of compilation.
-async fn code(engine: &Engine, digest: &Digest, bytes: Arc<Vec<u8>>) -> Result<Arc<Code>, LoadError> {
+async fn code(engine: &Engine, digest: &Digest, bytes: Arc<Vec<u8>>) -> Result<Arc<TieredCode>, LoadError> {
     let place = engine.codes().slot(digest);
     let mut known = place.lock().await;
     if let Some(code) = known.upgrade() {
         return Ok(code);
     }
-    let code = Arc::new(compile::compile_or_restore(engine, digest, bytes).await?);
+    let (tier, room) = choose_tier(engine, &bytes).await?;
+    let code = compile::compile_or_restore(engine, digest, Arc::clone(&bytes), tier).await?;
+    let code = match room {
+        Some(room) if code.tier == Tier::Baseline => engine.optimiser().add(digest, bytes, code, room),
+        _ => Arc::new(TieredCode::new(code).0),
+    };
     *known = Arc::downgrade(&code);
     engine.codes().notify_loaded();
     Ok(code)
+}
+
+/// Chooses the quality of the code that a load waits for, and reserves room if optimised code is to follow.
+async fn choose_tier(engine: &Engine, bytes: &Arc<Vec<u8>>) -> Result<(Tier, Option<Room>), LoadError> {
+    let EngineOptions { tiers, baseline_function_bytes_min, .. } = *engine.options();
+    if tiers == TierPolicy::Optimised || (bytes.len() as u64) < baseline_function_bytes_min {
+        return Ok((Tier::Optimised, None));
+    }
+    let counted = Arc::clone(bytes);
+    if compile::blocking(move || bytes::function_bytes(&counted)).await? < baseline_function_bytes_min {
+        return Ok((Tier::Optimised, None));
+    }
+    if tiers == TierPolicy::Baseline {
+        return Ok((Tier::Baseline, None));
+    }
+    let room = engine.optimiser().reserve(bytes.len());
+    let tier = if room.is_some() { Tier::Baseline } else { Tier::Optimised };
+    Ok((tier, room))
 }
 
 #[cfg(test)]

@@ -8,11 +8,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use wasmtime::{Config, Enabled, PoolingAllocationConfig};
+use wasmtime::{Config, Enabled, PoolingAllocationConfig, Strategy};
 
 use crate::compiler::Compiler;
 use crate::limits::STACK_BYTES_MAX;
 use crate::millis;
+use crate::tier::{Tier, TierPolicy};
 
 /// The maximum parts of a component in the pool.
 const CORE_INSTANCES_MAX: u32 = 32;
@@ -24,6 +25,12 @@ pub(crate) const POOLED_TABLE_ELEMENTS_MAX: usize = 20_000;
 /// touches.
 const MEMORY_KEEP_RESIDENT_BYTES: usize = 1 << 20;
 const TABLE_KEEP_RESIDENT_BYTES: usize = 64 << 10;
+
+/// Bytes of a guest's native stack in baseline code, whose frames are larger: a guest that stays within
+/// [`STACK_BYTES_MAX`] in optimised code stays within this.
+const BASELINE_STACK_BYTES_MAX: usize = 4 * STACK_BYTES_MAX;
+/// Bytes of the whole native stack of a call in baseline code, with room for the host's own frames.
+const BASELINE_STACK_BYTES: usize = 2 * BASELINE_STACK_BYTES_MAX;
 
 /// Frames that a trap walks. The innermost frames of a panic are its own machinery.
 const BACKTRACE_FRAMES_MAX: usize = 16;
@@ -57,6 +64,12 @@ pub struct EngineOptions {
     /// Memory of one compilation in bytes, including the resulting code. Default: 2 GiB. Limit
     /// `compile-memory`.
     pub compile_memory_bytes_max: u64,
+    /// The order in which code of different quality is compiled. Default: optimised code only.
+    pub tiers: TierPolicy,
+    /// Bytes of the core functions of a component, from which on [`EngineOptions::tiers`] applies; smaller
+    /// components are compiled to optimised code only. Default: 1 MiB, whose optimised code takes about two
+    /// seconds of processor time.
+    pub baseline_function_bytes_min: u64,
     /// Whether the host interrupts guests every millisecond, so that they share the processors and end at
     /// their limit. Default: true. Without it, a guest in an endless loop is never stopped. Only for
     /// simulations, whose results must not depend on the speed of the machine.
@@ -83,6 +96,8 @@ impl Default for EngineOptions {
             compiler: None,
             compile_time: Duration::from_secs(120),
             compile_memory_bytes_max: 2 << 30,
+            tiers: TierPolicy::Optimised,
+            baseline_function_bytes_min: 1 << 20,
             preemption: true,
             compiled: None,
             compiled_bytes_max: 512 << 20,
@@ -91,15 +106,22 @@ impl Default for EngineOptions {
     }
 }
 
-/// Returns the settings of every machine. Settings that affect code are the same for all machines and for the
-/// compiler process.
-pub(crate) fn config(parallel_compilation: bool) -> Config {
+/// Returns the settings of every machine that runs code of a tier. Settings that affect code are the same for
+/// all machines of the tier, and for the compiler process.
+pub(crate) fn config(tier: Tier, parallel_compilation: bool) -> Config {
     let mut config = Config::new();
+    if tier == Tier::Baseline {
+        config.strategy(Strategy::Winch);
+        config.async_stack_size(BASELINE_STACK_BYTES);
+    }
     config.concurrency_support(false);
     config.epoch_interruption(true);
     config.parallel_compilation(parallel_compilation);
     config.wasm_backtrace_max_frames(std::num::NonZeroUsize::new(BACKTRACE_FRAMES_MAX));
-    config.max_wasm_stack(STACK_BYTES_MAX);
+    config.max_wasm_stack(match tier {
+        Tier::Baseline => BASELINE_STACK_BYTES_MAX,
+        Tier::Optimised => STACK_BYTES_MAX,
+    });
     // The same inputs must give the same outputs: traces are replayed bit by bit.
     config.cranelift_nan_canonicalization(true);
     config.relaxed_simd_deterministic(true);

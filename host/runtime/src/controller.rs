@@ -306,6 +306,7 @@ impl Controller {
             state,
             message,
             digest: loaded.component().digest().to_string(),
+            code: crate::CodeStatus::of(loaded.component()),
             generation: loaded.generation,
             answered: self.slot.answered(),
             manages: spec.manages.kind.clone(),

@@ -95,6 +95,6 @@ pub use rollout::shadow;
 pub use settings::Settings;
 pub use sharded_sum::ShardedSum;
 pub use stats::{ControllerMeasures, HostCapacity, Measures, RolloutResult, ShadowOutcome};
-pub use status::{ControllerState, ControllerStatus, QueueCounts, QueueEntry, SwapRecord, VersionInfo};
+pub use status::{CodeStatus, ControllerState, ControllerStatus, QueueCounts, QueueEntry, SwapRecord, VersionInfo};
 pub use stores::Stores;
 pub use suspend::Suspend;

@@ -22,6 +22,8 @@ pub struct Measures {
     pub room: HostCapacity,
     /// Compilations since the start of the host, by result. Includes components of no controller.
     pub compiled: CompilationCounts,
+    /// Components that run baseline code.
+    pub baseline: usize,
 }
 
 /// Usage and bounds of the capacity that all controllers share.

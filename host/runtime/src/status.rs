@@ -1,5 +1,6 @@
 //! The status of a controller as plain data, computed on request.
 
+use homeostat_component::{Component, Tier};
 use homeostat_store::{Key, Kind};
 use serde::Serialize;
 
@@ -37,6 +38,8 @@ pub struct ControllerStatus {
     pub message: Option<String>,
     /// Digest of the component that the next key runs on.
     pub digest: String,
+    /// The code of that component.
+    pub code: CodeStatus,
     /// Number of components that this controller has had; 1 is the first.
     pub generation: u64,
     /// The version that the last reconcile ran on.
@@ -63,6 +66,23 @@ pub struct ControllerStatus {
     /// The feeders of its manifest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub feeders: Vec<FeederStatus>,
+}
+
+/// The code that a component runs on.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CodeStatus {
+    /// The quality of the code: `baseline` until the optimised code of a large component is compiled.
+    pub tier: Tier,
+    /// Why no optimised code will replace baseline code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl CodeStatus {
+    pub(crate) fn of(component: &Component) -> Self {
+        Self { tier: component.tier(), error: component.optimisation_error().map(str::to_owned) }
+    }
 }
 
 /// The version that a reconcile ran on: the current one, a canary, or the one before a swap.

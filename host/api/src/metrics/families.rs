@@ -59,7 +59,7 @@ const fn histogram(name: &'static str, help: &'static str, samples: fn(&Scrape, 
 }
 
 /// All metrics, in the order in which they are written.
-pub(super) const FAMILIES: [Family; 57] = [
+pub(super) const FAMILIES: [Family; 58] = [
     gauge("workqueue_depth", "Keys that are ready and wait for a worker, by priority band.", |scrape, text| {
         for one in &scrape.controllers {
             for band in Priority::ALL {
@@ -323,6 +323,11 @@ pub(super) const FAMILIES: [Family; 57] = [
                 text.sample(&[("result", result)], count);
             }
         },
+    ),
+    gauge(
+        "homeostat_components_baseline",
+        "Components that run baseline code, which is slower, until their optimised code is compiled.",
+        |scrape, text| text.sample(&[], scrape.baseline),
     ),
     counter("homeostat_events", "Recorded events, repeated ones included.", |scrape, text| {
         text.sample(&[], scrape.events);

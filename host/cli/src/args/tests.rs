@@ -1,4 +1,5 @@
 use clap::CommandFactory;
+use homeostat_component::TierPolicy;
 
 use super::*;
 
@@ -58,10 +59,10 @@ fn every_command_says_what_it_is_for() {
 }
 
 #[test]
-fn the_instances_option_sets_the_instances_of_the_engine() {
+fn a_host_has_the_instances_that_it_is_told_and_compiles_baseline_code_first() {
     for (line, wanted) in [("homeostat run x --instances 8", 8), ("homeostat run x", 256)] {
         let Command::Run(run) = Args::try_parse_from(line.split(' ')).unwrap().command else { panic!("{line}") };
         let options = run.host.engine_options(std::path::Path::new("data")).unwrap();
-        assert_eq!(options.instances_max, wanted);
+        assert_eq!((options.instances_max, options.tiers), (wanted, TierPolicy::BaselineFirst));
     }
 }

@@ -9,6 +9,7 @@ fn status(name: &str, state: ControllerState) -> ControllerStatus {
         state,
         message: None,
         digest: "sha256:0".into(),
+        code: homeostat_runtime::CodeStatus::default(),
         generation: 2,
         answered: None,
         manages: Kind::new("apps", "v1", "Deployment"),

@@ -12,6 +12,7 @@ use crate::engine::Engine;
 use crate::fixture;
 use crate::load::compile;
 use crate::options::EngineOptions;
+use crate::tier::Tier;
 
 /// A cache folder that several hosts use in turn.
 struct Disk(tempfile::TempDir);
@@ -50,7 +51,7 @@ fn make(engine: &Engine) -> Origin {
 fn make_of(engine: &Engine, bytes: &[u8]) -> Origin {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime
-        .block_on(compile::compile_or_restore(engine, &Digest::of(bytes), Arc::new(bytes.to_owned())))
+        .block_on(compile::compile_or_restore(engine, &Digest::of(bytes), Arc::new(bytes.to_owned()), Tier::Optimised))
         .unwrap()
         .origin
 }
@@ -86,7 +87,7 @@ async fn code_from_the_cache_runs() {
     let disk = Disk::new();
     let describe = async || {
         let component = disk.engine().load(fixture::good()).await.unwrap();
-        (component.describe().clone(), component.0.code.origin)
+        (component.describe().clone(), component.0.code.current().origin)
     };
     let (compiled, restored) = (describe().await, describe().await);
     assert_eq!((compiled.1, restored.1), (Origin::Compiled, Origin::Cache));
@@ -158,8 +159,9 @@ fn code_compiled_for_another_engine_is_neither_found_nor_loaded() {
     let cache = disk.cache(1 << 20);
     let own = wasmtime::Engine::new(&wasmtime::Config::new()).unwrap();
     let other = wasmtime::Engine::new(wasmtime::Config::new().epoch_interruption(true)).unwrap();
-    let (own, again) = (EntryName::of(&digest, &own, true), EntryName::of(&digest, &own, true));
-    let other = EntryName::of(&digest, &other, true);
+    let (own, again) =
+        (EntryName::of(&digest, &own, true, Tier::Optimised), EntryName::of(&digest, &own, true, Tier::Optimised));
+    let other = EntryName::of(&digest, &other, true, Tier::Optimised);
     assert_eq!(own, again);
     cache.put(&other, b"code").unwrap();
     assert!(read(&cache, &own).is_none());

@@ -13,6 +13,7 @@ use crate::limits::Limits;
 use crate::load::compile::compile_or_restore;
 use crate::options::EngineOptions;
 use crate::outcome::{CallReport, Fault, Outcome, Retry};
+use crate::tier::Tier;
 use crate::{CallSession, Component, Error};
 
 #[tokio::test]
@@ -62,7 +63,7 @@ async fn a_component_too_large_for_the_pool_stays_unpooled_from_the_cache() {
     let made = async || -> Code {
         let compiled = Some(folder.path().join("compiled"));
         let engine = Engine::new(EngineOptions { instances_max: 2, compiled, ..EngineOptions::default() }).unwrap();
-        compile_or_restore(&engine, &Digest::of(&bytes), Arc::new(bytes.clone())).await.unwrap()
+        compile_or_restore(&engine, &Digest::of(&bytes), Arc::new(bytes.clone()), Tier::Optimised).await.unwrap()
     };
     let (first, second) = (made().await, made().await);
     assert_eq!((first.origin, second.origin), (Origin::Compiled, Origin::Cache));
@@ -80,7 +81,7 @@ fn resting_engine(folder: &Path) -> Engine {
 }
 
 fn is_in_memory(component: &Component) -> bool {
-    component.0.code.memory.lock().ready.is_some()
+    component.0.code.current().memory.lock().ready.is_some()
 }
 
 async fn call(component: &Component) -> CallReport<Outcome> {
@@ -106,7 +107,7 @@ async fn beside_rest(engine: &Engine, test: impl Future<Output = ()>) {
 /// Loads the ordinary fixture, and alternates between eviction and calls.
 async fn rests_and_answers(engine: &Engine, origin: Origin) {
     let component = engine.load(fixture::good()).await.unwrap();
-    assert_eq!((component.0.code.origin, engine.components_in_memory()), (origin, 1));
+    assert_eq!((component.0.code.current().origin, engine.components_in_memory()), (origin, 1));
     beside_rest(engine, async {
         for _ in 0..3 {
             let_rest(&component).await;
@@ -142,7 +143,7 @@ async fn code_that_runs_or_is_called_now_and_then_is_not_evicted() {
             assert!(is_in_memory(&component));
             call(&component).await.result.unwrap();
         }
-        let running = component.0.code.ready(engine.codes()).unwrap();
+        let running = component.0.code.current().ready(engine.codes()).unwrap();
         tokio::time::sleep(REST_AFTER * 5).await;
         assert!(is_in_memory(&component));
         drop(running);
@@ -166,7 +167,10 @@ async fn names_that_share_code_share_it_after_an_eviction() {
     let other = engine.load(fixture::good()).await.unwrap();
     beside_rest(&engine, async {
         let_rest(&one).await;
-        let (ready, same) = (one.0.code.ready(engine.codes()).unwrap(), other.0.code.ready(engine.codes()).unwrap());
+        let (ready, same) = (
+            one.0.code.current().ready(engine.codes()).unwrap(),
+            other.0.code.current().ready(engine.codes()).unwrap(),
+        );
         assert!(Arc::ptr_eq(&ready, &same));
     })
     .await;

@@ -14,9 +14,12 @@ use wasmtime::OutOfMemory;
 use crate::limits::cut;
 use crate::millis;
 use crate::options::{EngineOptions, config};
+use crate::tier::Tier;
 
 /// The nice value of compiler processes: guests and their host come first.
 const NICENESS: i32 = 10;
+/// The nice value of those for which nobody waits.
+const BACKGROUND_NICENESS: i32 = 19;
 /// The OOM score: when memory runs out, the kernel kills this process first.
 #[cfg(target_os = "linux")]
 const FIRST_TO_GO: &str = "1000";
@@ -34,6 +37,12 @@ pub struct CompileTask {
     pub memory_bytes_max: u64,
     /// Whether to use all processors.
     pub parallel: bool,
+    /// The quality of the code.
+    #[serde(default)]
+    pub tier: Tier,
+    /// Whether every other process comes first.
+    #[serde(default)]
+    pub background: bool,
 }
 
 /// The result of a task. The process exits with [`CompilerExit::code`].
@@ -68,10 +77,16 @@ impl CompilerExit {
 }
 
 impl CompileTask {
-    /// Returns the task for a compilation with these engine options.
-    pub(super) fn of(options: &EngineOptions) -> Self {
+    /// Returns the task for a compilation with these engine options, for which a caller waits.
+    pub(crate) fn of(options: &EngineOptions, tier: Tier) -> Self {
         let EngineOptions { compile_time, compile_memory_bytes_max, parallel_compilation, .. } = options;
-        Self { time: *compile_time, memory_bytes_max: *compile_memory_bytes_max, parallel: *parallel_compilation }
+        let (time, memory_bytes_max, parallel) = (*compile_time, *compile_memory_bytes_max, *parallel_compilation);
+        Self { time, memory_bytes_max, parallel, tier, background: false }
+    }
+
+    /// Returns the task for optimised code for which nobody waits. It uses one processor.
+    pub(crate) fn in_background(options: &EngineOptions) -> Self {
+        Self { parallel: false, background: true, ..Self::of(options, Tier::Optimised) }
     }
 
     /// Limits the resources of this process, and compiles all of `input` into `output`.
@@ -83,7 +98,7 @@ impl CompileTask {
     /// The limits cannot be set, or a stream breaks.
     pub fn run(&self, input: &mut dyn Read, output: &mut dyn Write) -> io::Result<CompilerExit> {
         self.set_limits()?;
-        let engine = wasmtime::Engine::new(&config(self.parallel)).map_err(io::Error::other)?;
+        let engine = wasmtime::Engine::new(&config(self.tier, self.parallel)).map_err(io::Error::other)?;
         let mut bytes = Vec::new();
         input.read_to_end(&mut bytes)?;
         // The panic message is part of the answer, and must not reach the log of the parent process.
@@ -109,7 +124,7 @@ impl CompileTask {
             // If the system refuses the score, the kernel chooses its victim as usual.
             drop(std::fs::write("/proc/self/oom_score_adj", FIRST_TO_GO));
         }
-        rustix::process::nice(NICENESS)?;
+        rustix::process::nice(if self.background { BACKGROUND_NICENESS } else { NICENESS })?;
         let seconds = self.time.as_secs() + u64::from(self.time.subsec_nanos() > 0);
         let bounds = [
             (Resource::Data, self.memory_bytes_max, self.memory_bytes_max),

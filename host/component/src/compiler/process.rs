@@ -14,6 +14,8 @@ use crate::load_error::Reason;
 
 /// The wall-time bound as a multiple of the processor time: the machine may be busy.
 const WALL_FACTOR: u32 = 4;
+/// The same of a compilation in the background, which gets only idle processors.
+const WALL_FACTOR_IN_BACKGROUND: u32 = 40;
 /// Bytes of standard error that are kept.
 const SAID_BYTES_MAX: u64 = 4096;
 /// The message of a Rust program that runs out of memory, before it aborts.
@@ -27,20 +29,30 @@ struct ProcessOutput {
 }
 
 /// Compiles in a separate process, and blocks this thread until it ends: the process dies with the thread.
+/// Returns `None` if `unused` ended before it.
 ///
 /// # Errors
 /// `Malformed`, `Limit`, `Compiler`.
-pub(super) fn run(compiler: &Compiler, task: &CompileTask, bytes: &[u8]) -> Result<Vec<u8>, Reason> {
+pub(super) fn run(
+    compiler: &Compiler,
+    task: &CompileTask,
+    bytes: &[u8],
+    unused: impl Future<Output = ()>,
+) -> Result<Option<Vec<u8>>, Reason> {
     let failed = |error: io::Error| Reason::Compiler { reason: format!("{}: {error}", compiler.program.display()) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     runtime.block_on(async {
         let mut child = start(compiler, task).map_err(failed)?;
-        let wall = task.time.saturating_mul(WALL_FACTOR);
-        let answered = tokio::time::timeout(wall, talk(&mut child, task, bytes)).await;
+        let wall = task.time.saturating_mul(if task.background { WALL_FACTOR_IN_BACKGROUND } else { WALL_FACTOR });
+        let answered = tokio::select! {
+            answered = tokio::time::timeout(wall, talk(&mut child, task, bytes)) => Some(answered),
+            () = unused => None,
+        };
         // Kills the process if it still runs. If waiting for it fails, it is reaped later, when `child` is
         // dropped.
         drop(child.kill().await);
-        answered.map_err(|_| time(wall, "did not end within"))?.map_err(failed)?.into_result(task)
+        let Some(answered) = answered else { return Ok(None) };
+        answered.map_err(|_| time(wall, "did not end within"))?.map_err(failed)?.into_result(task).map(Some)
     })
 }
 

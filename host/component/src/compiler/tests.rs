@@ -7,6 +7,7 @@ use crate::fixture;
 use crate::limits::LimitName;
 use crate::load_error::Reason;
 use crate::options::EngineOptions;
+use crate::tier::Tier;
 
 /// Creates an engine whose compiler is a shell script. `$0` is its task.
 fn engine(script: &str, options: EngineOptions) -> Engine {
@@ -157,8 +158,15 @@ async fn compilations_run_one_after_another_and_cached_code_does_not_wait() {
 
 #[test]
 fn a_compiler_task_survives_encoding_and_decoding() {
-    let task = CompileTask { time: Duration::from_millis(1500), memory_bytes_max: 7, parallel: false };
-    assert_eq!(task.to_string(), r#"{"timeMs":1500,"memoryBytesMax":7,"parallel":false}"#);
+    let task = CompileTask {
+        time: Duration::from_millis(1500),
+        memory_bytes_max: 7,
+        parallel: false,
+        tier: Tier::Baseline,
+        background: true,
+    };
+    let text = r#"{"timeMs":1500,"memoryBytesMax":7,"parallel":false,"tier":"baseline","background":true}"#;
+    assert_eq!(task.to_string(), text);
     assert_eq!(task.to_string().parse::<CompileTask>().unwrap(), task);
     assert!("{}".parse::<CompileTask>().is_err());
     for ended in [CompilerExit::Compiled, CompilerExit::Malformed, CompilerExit::GaveUp, CompilerExit::NoMemory] {

@@ -1,5 +1,7 @@
 //! Checks on the raw bytes.
 
+use wasmparser::{Parser, Payload};
+
 use crate::load_error::Reason;
 
 const MAGIC: &[u8; 4] = b"\0asm";
@@ -33,6 +35,13 @@ pub(super) fn check(bytes: &[u8], bytes_max: u64) -> Result<(), Reason> {
         return Err(Reason::Truncated);
     }
     Ok(())
+}
+
+/// Returns the bytes of all functions in the core modules of a valid component, which determine how long it compiles.
+/// Data, of which the components of some languages have as much, takes no time.
+pub(super) fn function_bytes(bytes: &[u8]) -> u64 {
+    let payloads = Parser::new(0).parse_all(bytes).map_while(Result::ok);
+    payloads.map(|payload| if let Payload::CodeSectionStart { size, .. } = payload { u64::from(size) } else { 0 }).sum()
 }
 
 /// Returns whether the last section extends beyond the end. Each section has a number, its length, and that

@@ -105,10 +105,10 @@ async fn a_component_too_large_for_the_pool_is_compiled_for_the_other_machine() 
     let memories = "(core module $m (memory 1)) (core instance (instantiate $m))";
     let code = async |bytes: Vec<u8>| super::code(&engine(2), &Digest::of(&bytes), Arc::new(bytes)).await.unwrap();
     let one = code(component(&format!("(component {memories})"))).await;
-    assert_eq!(one.unpooled, None);
+    assert_eq!(one.current().unpooled, None);
     let module = "(core module $m (memory 1))";
     let many = format!("(component {module} {})", "(core instance (instantiate $m))".repeat(5));
-    let many = code(component(&many)).await;
+    let many = code(component(&many)).await.current();
     let reason = many.unpooled.as_deref().unwrap();
     assert!(reason.contains("5") && reason.contains("maximum of 2"), "it says which bound: {reason}");
 }

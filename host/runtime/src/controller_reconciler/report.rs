@@ -321,6 +321,7 @@ mod tests {
             state,
             message: None,
             digest: String::new(),
+            code: crate::CodeStatus::default(),
             generation: 1,
             answered: None,
             manages: homeostat_store::Kind::new("apps", "v1", "Deployment"),

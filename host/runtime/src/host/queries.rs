@@ -105,6 +105,7 @@ impl Host {
                 self.inner.controllers_max,
             ),
             compiled: engine.compilation_counts(),
+            baseline: engine.components_with_baseline_code(),
         }
     }
 

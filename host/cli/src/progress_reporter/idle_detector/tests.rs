@@ -9,6 +9,7 @@ fn status(state: ControllerState, counts: QueueCounts, reconciles: u64) -> Contr
         state,
         message: None,
         digest: String::new(),
+        code: homeostat_runtime::CodeStatus::default(),
         generation: 1,
         answered: None,
         manages: Kind::new("apps", "v1", "Deployment"),

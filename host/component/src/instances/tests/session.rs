@@ -105,12 +105,12 @@ async fn a_session_moves_to_another_machine_and_back_with_one_permit() {
     let parts = format!("(core module $m (memory 1)) {}", "(core instance (instantiate $m))".repeat(5));
     let large = engine.load(Guest { parts: &parts, ..Guest::default() }.build()).await.unwrap();
     assert!(fits.info().pooled && !large.info().pooled);
-    assert!(!Arc::ptr_eq(&fits.0.code.machine, &large.0.code.machine), "it does not fit the pool");
+    assert!(!Arc::ptr_eq(&fits.0.code.current().machine, &large.0.code.current().machine), "it does not fit the pool");
     let mut caller = CallSession::new("test");
     for (component, other) in [(&fits, &large), (&large, &fits), (&fits, &large)] {
         assert_eq!(call(component, &mut caller).await, Ok(Outcome::Settled));
         let leave = caller.permit.as_ref().unwrap();
-        let is_for = |component: &Component| std::ptr::eq(leave.machine(), &*component.0.code.machine);
+        let is_for = |component: &Component| std::ptr::eq(leave.machine(), &*component.0.code.current().machine);
         assert!(is_for(component) && !is_for(other), "it is kept for calls on its own machine");
         assert_eq!(engine.instances_free(), 1);
     }
