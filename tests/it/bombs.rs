@@ -66,9 +66,11 @@ fn bomb(functions: usize, loops: usize, locals: usize) -> Vec<u8> {
     component(&[types, declared, bodies].concat())
 }
 
-/// Returns a component of a megabyte that compiles for minutes.
+/// Returns a component that compiles for minutes. It is below the size from which a host has baseline code first.
 fn time_bomb() -> Vec<u8> {
-    bomb(100, 1000, 1000)
+    let bytes = bomb(35, 1000, 1000);
+    assert!((bytes.len() as u64) < EngineOptions::default().baseline_function_bytes_min);
+    bytes
 }
 
 async fn host(options: EngineOptions) -> TestHost {
