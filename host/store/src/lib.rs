@@ -62,7 +62,7 @@ pub use model::{FarOwner, Key, Kind, OwnerReference, Resource, Revision, Target,
 pub use patch::Change;
 pub use routed::{OwnerKinds, RoutedStore, STORES_MAX, StorePart};
 pub use scale::ScaleRequest;
-pub use selector::{LabelRequirement, Selector};
+pub use selector::{LabelRequirement, Selector, field_text};
 pub use status::{Availability, CacheState, CacheStatus, Obstacle, RequestCounts, StoreStatus, Subscription};
 pub use store::{Options, Page, Query, Store};
 pub use validate::key as check_key;

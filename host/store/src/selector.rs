@@ -4,6 +4,7 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -48,15 +49,15 @@ const REQUIREMENTS_MAX: usize = 64;
 const VALUES_MAX: usize = 64;
 const FIELDS_MAX: usize = 16;
 
-/// Returns whether a field equals a text. A number or boolean is compared by its JSON text; a missing field
-/// counts as empty.
-fn equals_text(field: Option<&Value>, wanted: &str) -> bool {
+/// Returns the text that a selector compares with a field: that of a string, and the JSON text of a number or boolean. A
+/// missing field counts as empty. `None` for an array or an object, which no selector selects.
+pub fn field_text(field: Option<&Value>) -> Option<Cow<'_, str>> {
     match field {
-        None | Some(Value::Null) => wanted.is_empty(),
-        Some(Value::String(text)) => text == wanted,
-        Some(Value::Bool(switch)) => *wanted == switch.to_string(),
-        Some(Value::Number(number)) => *wanted == number.to_string(),
-        Some(Value::Array(_) | Value::Object(_)) => false,
+        None | Some(Value::Null) => Some(Cow::Borrowed("")),
+        Some(Value::String(text)) => Some(Cow::Borrowed(text)),
+        Some(Value::Bool(switch)) => Some(Cow::Borrowed(if *switch { "true" } else { "false" })),
+        Some(Value::Number(number)) => Some(Cow::Owned(number.to_string())),
+        Some(Value::Array(_) | Value::Object(_)) => None,
     }
 }
 
@@ -85,7 +86,9 @@ impl Selector {
         let Self { namespace, labels, fields, owner } = self;
         namespace.as_ref().is_none_or(|namespace| namespace == resource.key().namespace())
             && labels.iter().all(|requirement| requirement.matches(resource.label(requirement.name())))
-            && fields.iter().all(|(pointer, wanted)| equals_text(resource.document().pointer(pointer), wanted))
+            && fields.iter().all(|(pointer, wanted)| {
+                field_text(resource.document().pointer(pointer)).is_some_and(|text| text == wanted.as_str())
+            })
             && owner.as_ref().is_none_or(|uid| resource.owners().iter().any(|owner| owner.uid == *uid))
     }
 

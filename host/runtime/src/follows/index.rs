@@ -6,8 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use homeostat_store::{Key, Kind, LabelRequirement, Resource, Selector};
-use serde_json::Value;
+use homeostat_store::{Key, Kind, LabelRequirement, Resource, Selector, field_text};
 
 use super::Target;
 
@@ -28,12 +27,7 @@ impl Term {
     fn value_of(&self, resource: &Resource) -> Option<String> {
         match self {
             Self::Label(name) => resource.label(name).map(distinguished),
-            Self::Field(pointer) => match resource.document().pointer(pointer)? {
-                Value::String(text) => Some(distinguished(text)),
-                Value::Bool(switch) => Some(switch.to_string()),
-                Value::Number(number) => Some(distinguished(&number.to_string())),
-                Value::Null | Value::Array(_) | Value::Object(_) => None,
-            },
+            Self::Field(pointer) => field_text(resource.document().pointer(pointer)).map(|text| distinguished(&text)),
         }
     }
 }

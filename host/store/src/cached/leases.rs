@@ -123,8 +123,8 @@ impl SharedState {
         if is_doubtful { self.verify_leases().await } else { self.monitor.shows() }
     }
 
-    /// Compares the revision of the server with the revisions of this content that the host has seen. Leases may be written
-    /// if the server's is no older.
+    /// Compares the revision of the server with the revisions of this content that the host has seen. Leases may be
+    /// written if the server's is no older.
     ///
     /// # Errors
     /// `Unavailable` for content that was replaced or is older than what was seen of it, and without an answer; `Closed`.
