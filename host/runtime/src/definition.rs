@@ -7,7 +7,7 @@ use homeostat_component::{BackoffSpec, Component, Disclosure, DuringDelay, Grant
 use homeostat_store::{Key, Kind};
 
 use crate::feeder_definition::FeederDefinition;
-use crate::{PlacementSpec, Suspend};
+use crate::{Error, PlacementSpec, Suspend};
 
 /// One controller: its code, its grants and limits, and its settings.
 #[derive(Clone)]
@@ -49,6 +49,14 @@ impl Definition {
             feeders: Vec::new(),
             required_kinds: Vec::new(),
         }
+    }
+
+    /// Checks that this definition can replace one that runs, as far as the placement goes.
+    ///
+    /// # Errors
+    /// [`Error::PlacementChanged`].
+    pub(crate) fn keeps_placement(&self, running: &Self) -> Result<(), Error> {
+        if running.placement == self.placement { Ok(()) } else { Err(Error::PlacementChanged(self.name.clone())) }
     }
 
     /// Returns whether the guest may receive this key. Keys of kinds without stored resources reveal nothing.

@@ -128,9 +128,10 @@ impl Host {
         let monitor = StoreMonitor::new(host.store());
         host.spawn(host.clone().report_stores(monitor, end.clone()));
         let (engine, end) = (host.inner.context.engine.clone(), host.inner.end.clone());
-        let (optimised, optimiser_end) = (engine.clone(), end.clone());
-        host.inner.tasks.spawn(async move { end.run_until_cancelled(engine.evict_idle()).await });
-        host.inner.tasks.spawn(async move { optimiser_end.run_until_cancelled(optimised.optimise()).await });
+        host.inner.tasks.spawn(async move {
+            let keep_code = async { tokio::join!(engine.evict_idle(), engine.optimise()) };
+            end.run_until_cancelled(keep_code).await
+        });
         Ok(host)
     }
 

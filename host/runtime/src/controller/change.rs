@@ -144,9 +144,7 @@ impl Controller {
     /// Checks that a definition can replace the current one and that its grants cover its required watches,
     /// and declares its kinds.
     pub(crate) async fn fits(&self, before: &LoadedVersion, definition: &Definition) -> Result<(), Error> {
-        if before.definition.placement != definition.placement {
-            return Err(Error::PlacementChanged(definition.name.clone()));
-        }
+        definition.keeps_placement(&before.definition)?;
         let (old, new) = (before.component().describe(), definition.component.describe());
         if !old.manages.kind.same_type(&new.manages.kind) || old.manages.kind.version != new.manages.kind.version {
             let (old, new) = (old.manages.kind.to_string(), new.manages.kind.to_string());

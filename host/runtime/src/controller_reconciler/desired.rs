@@ -56,13 +56,7 @@ impl DesiredController {
     /// # Errors
     /// All violations, by field.
     pub(crate) fn of_revision(recorded: &Value, resource: &Resource) -> Result<Self, Vec<Violation>> {
-        let mut spec = recorded.clone();
-        if let Some(fields) = spec.as_object_mut() {
-            fields.remove(PLACEMENT);
-            let now = resource.document()["spec"].get(PLACEMENT);
-            fields.extend(now.map(|placement| (PLACEMENT.to_owned(), placement.clone())));
-        }
-        Self::read(&spec)
+        Self::read(&with_fields_of(recorded, resource, &[PLACEMENT]))
     }
 }
 
@@ -99,6 +93,19 @@ impl DesiredController {
     pub(super) fn is_to_be_resolved(&self) -> bool {
         self.spec.component.oci.is_some() && self.checked.digest.is_none()
     }
+}
+
+/// Returns the `spec` of a revision with these fields as the resource has them now.
+pub(super) fn with_fields_of(recorded: &Value, resource: &Resource, names: &[&str]) -> Value {
+    let mut spec = recorded.clone();
+    if let Some(fields) = spec.as_object_mut() {
+        for name in names {
+            fields.remove(*name);
+            let now = resource.document()["spec"].get(*name);
+            fields.extend(now.map(|value| ((*name).to_owned(), value.clone())));
+        }
+    }
+    spec
 }
 
 /// Returns the suspension: the stricter of the operator's annotation and the spec. It applies at once, even

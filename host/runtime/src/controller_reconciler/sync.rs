@@ -93,7 +93,7 @@ impl ControllerReconciler {
 }
 
 impl ControllerSync<'_> {
-    pub(crate) fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         self.resource.key().name()
     }
 

@@ -41,12 +41,7 @@ pub(crate) async fn undo(host: &Host, name: &str, to: Option<u64>) -> Result<u64
     let chosen = select_revision(&history, current.filter(|_| !is_refused(&resource)), to);
     let ControllerRevision { number, spec: older, .. } =
         chosen.ok_or_else(|| Error::NoRevision { controller: name.to_owned(), number: to })?;
-    let mut next = older.clone();
-    for field in desired::FIELDS_NOT_IN_REVISIONS {
-        if let Some(value) = spec.get(field) {
-            next[field] = value.clone();
-        }
-    }
+    let next = desired::with_fields_of(older, &resource, &desired::FIELDS_NOT_IN_REVISIONS);
     host.write(request(&resource, next, *number)).await?;
     Ok(*number)
 }

@@ -21,7 +21,7 @@ use crate::controller_reconciler::{
 use crate::host_kinds::RESTARTED;
 use crate::reasons::{chain, list};
 use crate::stats::RolloutResult;
-use crate::{Definition, Error, Put, Suspend};
+use crate::{Definition, Put, Suspend};
 
 /// A rollout while its controller is reconciled: the host and the resource in `sync`; the controller, the
 /// record and the machine in `state`.
@@ -201,21 +201,14 @@ impl<'s, 'r> ActiveRollout<'s, 'r> {
             self.sync.is_restarted = loaded.document == self.state.document;
             return Ok(None);
         }
-        self.check_placement(&loaded.definition)?;
+        let running = self.state.canary.controller.slot.current();
+        let kept = loaded.definition.keeps_placement(&running.definition);
+        kept.map_err(|changed| SyncError::Refused(list(&[chain(&changed)])))?;
         step.set_gate(plan.gate.clone());
         self.state.machine.set_plan(plan);
         self.state.record.generation = Some(self.sync.resource.generation());
         self.state.old_max = old_max;
         Ok(Some(false))
-    }
-
-    /// Checks that the spec has the placement with which the controller runs.
-    fn check_placement(&self, wanted: &Definition) -> Result<(), SyncError> {
-        if self.state.canary.controller.slot.current().definition.placement == wanted.placement {
-            return Ok(());
-        }
-        let changed = Error::PlacementChanged(self.sync.name().to_owned());
-        Err(SyncError::Refused(list(&[chain(&changed)])))
     }
 
     async fn advance(&mut self, mut is_paused: bool) -> Result<StepOutcome, SyncError> {
