@@ -108,9 +108,11 @@ impl Cache {
         Some(Entry { file, name: name.clone(), key: Arc::clone(&self.key), bytes_max: self.bytes_max })
     }
 
-    /// Removes an entry. A reader that has it open still reads it.
+    /// Removes an entry, if there is one. A reader that has it open still reads it.
     pub(crate) fn remove(&self, name: &EntryName) {
-        if let Err(error) = fs::remove_file(self.blobs.path(&name.0)) {
+        if let Err(error) = fs::remove_file(self.blobs.path(&name.0))
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
             tracing::debug!(%error, "cannot remove a compiled component that is not needed any more");
         }
     }

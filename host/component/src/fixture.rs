@@ -1,5 +1,9 @@
 //! Minimal guests, written by hand, for tests of behaviour that no ordinary guest shows, and engines for them.
 
+use async_trait::async_trait;
+use tokio::sync::Semaphore;
+
+use crate::effect::{Answer, Call, Effect, Effects};
 use crate::{Engine, EngineOptions};
 
 /// A guest with optional defects. `$now` reads the monotonic clock; `$spec` and `$settled` are the addresses
@@ -44,6 +48,17 @@ impl Guest<'_> {
         let text = TEMPLATE.replace("PARTS", parts).replace("IMPORTS", imports).replace("LINKED", linked);
         let text = text.replace("ITEMS", items).replace("REALLOC", realloc);
         text.replace("DESCRIBE", describe).replace("RECONCILE", reconcile).replace("ENCODING", encoding)
+    }
+}
+
+/// Answers one effect for each semaphore permit.
+pub(crate) struct Slow(pub(crate) Semaphore);
+
+#[async_trait]
+impl Effects for Slow {
+    async fn perform(&self, _: &Call, _: Effect) -> Answer {
+        self.0.acquire().await.expect("nobody closes it").forget();
+        Answer::Nanoseconds(1)
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct ExecutionPermit {
     _ticking: Option<TickGuard>,
 }
 
-/// The code of the last call, and what of it is in memory. The latter is `None` until the code is called.
+/// The code of the last call, and its machine code, which is `None` until the code is called.
 #[derive(Default)]
 pub(crate) struct CachedCode(Option<(Arc<Code>, Option<Arc<ResidentCode>>)>);
 

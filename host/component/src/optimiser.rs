@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::code::Code;
-use crate::tiered_code::{TieredCode, Unused};
+use crate::tiered_code::{TieredCode, UseEnd};
 
 /// Bytes of all components that wait for their optimised code. Beyond it, a load waits for optimised code itself.
 pub(crate) const WAITING_BYTES_MAX: usize = 256 << 20;
@@ -28,7 +28,7 @@ pub(crate) struct Job {
     pub(crate) digest: Digest,
     pub(crate) bytes: Arc<Vec<u8>>,
     pub(crate) code: Weak<TieredCode>,
-    pub(crate) unused: Unused,
+    pub(crate) use_end: UseEnd,
     _room: Room,
 }
 
@@ -47,9 +47,9 @@ impl Optimiser {
 
     /// Adds baseline code, which waits until it is replaced or unused. Returns the code for all loads.
     pub(crate) fn add(&self, digest: &Digest, bytes: Arc<Vec<u8>>, code: Code, room: Room) -> Arc<TieredCode> {
-        let (code, unused) = TieredCode::new(code);
+        let (code, use_end) = TieredCode::new(code);
         let code = Arc::new(code);
-        let job = Job { digest: digest.clone(), bytes, code: Arc::downgrade(&code), unused, _room: room };
+        let job = Job { digest: digest.clone(), bytes, code: Arc::downgrade(&code), use_end, _room: room };
         let mut waiting = self.waiting.lock();
         waiting.retain(|job| job.code.strong_count() > 0);
         waiting.push_back(job);

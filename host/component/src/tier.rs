@@ -1,8 +1,7 @@
 //! The tiers of code: the same component, compiled fast or compiled well.
 //!
-//! A large component, as one with the runtime of a language in it, compiles for half a minute of processor time. Its
-//! *baseline* code is ready in a tenth of that, and runs several times slower. It has the same results, traps and
-//! limits. So a host calls the baseline code first, and replaces it when the *optimised* code is ready.
+//! A large component, as one with the runtime of a language in it, compiles for some 15 s of processor time. Its
+//! *baseline* code is ready in a seventh of that, and runs slower. It has the same results, traps and limits. So a host calls the baseline code first, and replaces it when the *optimised* code is ready.
 
 use serde::{Deserialize, Serialize};
 

@@ -18,13 +18,13 @@ pub(crate) struct TieredCode {
     _used: oneshot::Sender<()>,
 }
 
-/// Resolves when nobody uses the code of a component any more.
-pub(crate) struct Unused(oneshot::Receiver<()>);
+/// The end of the use of a component: it resolves when nobody has the code any more.
+pub(crate) struct UseEnd(oneshot::Receiver<()>);
 
 impl TieredCode {
-    pub(crate) fn new(code: Code) -> (Self, Unused) {
-        let (used, unused) = oneshot::channel();
-        (Self { current: ArcSwap::from_pointee(code), failed: OnceLock::new(), _used: used }, Unused(unused))
+    pub(crate) fn new(code: Code) -> (Self, UseEnd) {
+        let (used, end) = oneshot::channel();
+        (Self { current: ArcSwap::from_pointee(code), failed: OnceLock::new(), _used: used }, UseEnd(end))
     }
 
     /// Returns the code for the next call. The guard is cheaper than a reference, and must not be kept.
@@ -57,7 +57,7 @@ impl TieredCode {
     }
 }
 
-impl Unused {
+impl UseEnd {
     /// Waits until nobody uses the code.
     pub(crate) async fn wait(self) {
         // Nothing is sent; the sender is dropped with the code.

@@ -26,7 +26,7 @@ impl Engine {
 }
 
 async fn optimise(engine: &Engine, job: Job) {
-    let Job { digest, bytes, code, unused, .. } = job;
+    let Job { digest, bytes, code, use_end, .. } = job;
     let start = Instant::now();
     // Dropped with this future, which ends the compilation.
     let (polled, stopped) = oneshot::channel::<()>();
@@ -34,7 +34,7 @@ async fn optimise(engine: &Engine, job: Job) {
     let compiled = blocking(move || {
         let unneeded = async {
             tokio::select! {
-                () = unused.wait() => {}
+                () = use_end.wait() => {}
                 _ = stopped => {}
             }
         };

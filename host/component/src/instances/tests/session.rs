@@ -3,32 +3,19 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use homeostat_fixtures::demo_key;
 use homeostat_testing::soon;
 use tokio::sync::Semaphore;
 
 use super::CallSession;
 use crate::component::Component;
-use crate::effect::{Answer, Call, Effect, Effects};
-use crate::fixture::{self, Guest, engine};
+use crate::fixture::{self, Guest, Slow, engine};
 use crate::layers::EmptyWorld;
 use crate::limits::Limits;
 use crate::outcome::{Fault, Outcome};
 
 async fn call(component: &Component, caller: &mut CallSession) -> Result<Outcome, Fault> {
     component.reconcile(caller, &demo_key("Thing", "a"), &Limits::default(), Arc::new(EmptyWorld)).await.result
-}
-
-/// Answers one effect for each semaphore permit.
-struct Slow(Semaphore);
-
-#[async_trait]
-impl Effects for Slow {
-    async fn perform(&self, _: &Call, _: Effect) -> Answer {
-        self.0.acquire().await.unwrap().forget();
-        Answer::Nanoseconds(1)
-    }
 }
 
 #[tokio::test]

@@ -1,16 +1,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use homeostat_fixtures::demo_key;
 use homeostat_testing::{eventually, soon};
 use tokio::sync::Semaphore;
 
 use crate::code::Origin;
 use crate::compiler::Compiler;
-use crate::effect::{Answer, Call, Effect, Effects};
 use crate::engine::Engine;
-use crate::fixture::{self, Guest};
+use crate::fixture::{self, Guest, Slow};
 use crate::layers::EmptyWorld;
 use crate::limits::Limits;
 use crate::optimiser::WAITING_BYTES_MAX;
@@ -43,17 +41,6 @@ async fn optimised(engine: &Engine, component: &Component) {
     tokio::select! {
         _ = engine.optimise() => {}
         () = replaced => {}
-    }
-}
-
-/// Answers one effect for each semaphore permit.
-struct Slow(Semaphore);
-
-#[async_trait]
-impl Effects for Slow {
-    async fn perform(&self, _: &Call, _: Effect) -> Answer {
-        self.0.acquire().await.unwrap().forget();
-        Answer::Nanoseconds(1)
     }
 }
 
