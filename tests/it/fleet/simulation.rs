@@ -8,26 +8,24 @@
 //! Deliberately absent: processes that stop between two instructions, which `homeostat_fleet::simulation` has.
 
 mod journal;
+mod manifest;
 mod network;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, OnceLock};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use homeostat_component::{Component, Digest, Engine, EngineOptions};
 use homeostat_fixtures::{MemoryLeases, demo, demo_kind, memory_store};
-use homeostat_fleet::{Identity, LeaseName, ShardBy, Shards, Times};
-use homeostat_runtime::manifest::ComponentSource;
-use homeostat_runtime::{CodeSource, FleetOptions, Host, Options, Stores};
+use homeostat_fleet::{Identity, LeaseName, Times};
+use homeostat_runtime::{FleetOptions, Host, Options, Stores};
 use homeostat_store::routes::{Routes, Rule};
 use homeostat_store::{Query, RoutedStore, Store, StorePart, View, Write};
 use homeostat_testing::Dice;
-use homeostat_tests::guest;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use self::journal::{Counts, Journal};
+use self::manifest::{Manifest, Placement, TallyCode, code};
 use self::network::{Faults, Link, LinkedStore};
 use crate::rollout::of_host;
 
@@ -52,92 +50,12 @@ const KIND: &str = "Tally";
 /// How late a request arrives at most.
 const LATE_MAX: Duration = Duration::from_secs(60);
 
-/// The guest of all hosts, compiled once.
-struct Code {
-    engine: Engine,
-    bytes: Vec<u8>,
-    component: Component,
-}
-
-fn code() -> &'static Code {
-    static LOADED: OnceLock<Code> = OnceLock::new();
-    LOADED.get_or_init(|| {
-        let bytes = std::fs::read(guest("guest-tally")).unwrap();
-        let engine = Engine::new(EngineOptions { preemption: false, ..EngineOptions::default() }).unwrap();
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        let component = runtime.block_on(engine.load(bytes.clone())).unwrap();
-        Code { engine, bytes, component }
-    })
-}
-
-/// Returns the guest for every manifest.
-struct TallyCode;
-
-#[async_trait]
-impl CodeSource for TallyCode {
-    async fn fetch(&self, _: &ComponentSource) -> Result<Vec<u8>, String> {
-        Ok(code().bytes.clone())
-    }
-
-    async fn sweep(&self, _: &BTreeSet<Digest>) {}
-}
-
 /// A host of the fleet that runs.
 struct Member {
     host: Host,
     link: Arc<Link>,
     /// The connection to its own store.
     disk: Arc<Link>,
-}
-
-/// The settings in the manifest of the controller.
-#[derive(Clone, Copy)]
-struct Manifest {
-    placement: Placement,
-    version: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Placement {
-    Singleton,
-    Sharded(u32),
-}
-
-impl Placement {
-    fn shards(self) -> Shards {
-        match self {
-            Self::Singleton => Shards::SINGLETON,
-            Self::Sharded(count) => Shards::new(count, ShardBy::Key).unwrap(),
-        }
-    }
-}
-
-impl Manifest {
-    fn document(self) -> Value {
-        let placement = match self.placement {
-            Placement::Singleton => json!("singleton"),
-            Placement::Sharded(shards) => json!({"sharded": {"shards": shards}}),
-        };
-        // No canary fails: keys go back to an earlier version after a rollback alone.
-        let gate = json!({
-            "errors": "100%", "traps": 1_000_000, "limits": 1_000_000, "duration": "1000x", "writes": "1000x",
-            "hotLoops": "1000x", "for": "10s", "reconciles": 1,
-        });
-        json!({
-            "apiVersion": "homeostat.dev/v1alpha1",
-            "kind": "Controller",
-            "metadata": {"name": NAME},
-            "spec": {
-                "component": {"digest": code().component.digest().to_string()},
-                "config": {"version": self.version.to_string()},
-                "placement": placement,
-                "concurrency": 3,
-                "backoff": {"base": "5ms", "max": "5s"},
-                "grants": {"resources": [{"kinds": ["*"], "verbs": ["*"], "namespaces": ["*"]}]},
-                "rollout": {"strategy": "canary", "steps": ["10%", "50%"], "gate": gate},
-            },
-        })
-    }
 }
 
 /// The fleet, its store, and the dice that choose the steps.
@@ -274,11 +192,8 @@ impl World {
                 format!("kill {name}")
             }
             4..7 => {
-                // Another placement is another definition, which ends a rollout that is under way.
-                if self.unfinished_rollout().await.is_none() {
-                    self.manifest.placement = *self.dice.one(&self.placements).unwrap();
-                }
                 self.stop_host(name).await;
+                self.manifest.placement = *self.dice.one(&self.placements).unwrap();
                 self.start_host(name).await;
                 format!("restart {name} with {:?}", self.manifest.placement)
             }
