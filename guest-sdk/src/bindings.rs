@@ -12,7 +12,7 @@
 /// The imports. A component imports only the functions that it calls.
 pub mod imports {
     wit_bindgen::generate!({
-        path: "../wit",
+        path: "wit",
         world: "imports",
         generate_all,
         generate_unused_types: true,
@@ -25,7 +25,7 @@ macro_rules! part {
         $(#[$doc])*
         pub mod $name {
             wit_bindgen::generate!({
-                path: "../wit",
+                path: "wit",
                 world: $world,
                 with: { "homeostat:reconciler/types@0.1.0": crate::bindings::imports::homeostat::reconciler::types },
                 pub_export_macro: true,

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::time::Time;
 
 /// Whether a condition holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Status {
     /// It holds.
     True,
@@ -30,7 +31,7 @@ impl From<bool> for Status {
 ///
 /// let ready = Condition::new("Ready", true).because("AllUp", "3 of 3 replicas are up").observed(7);
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
     /// The type of the condition, as one CamelCase word: `Ready`. Unique in its list.

@@ -18,6 +18,8 @@ pub use crate::bindings::imports::homeostat::reconciler::types::Key;
 
 /// A type of resource, named by the Rust type of its `spec`.
 ///
+/// [`#[derive(Resource)]`](derive@crate::Resource) implements it, with a schema. This is the same by hand:
+///
 /// ```
 /// use homeostat_sdk::prelude::*;
 ///
@@ -61,7 +63,8 @@ pub trait Kind: Serialize + DeserializeOwned {
     type Status: Serialize + DeserializeOwned;
 
     /// Returns a structural schema of the document (OpenAPI v3), as text. The host fills in its defaults,
-    /// drops unknown fields and rejects invalid documents. Without a schema, a document that does not fit the
+    /// drops unknown fields and rejects invalid documents. [`schema::document`](crate::schema::document) makes it from
+    /// the Rust types. Without a schema, a document that does not fit the
     /// Rust type is [`Error::Malformed`] when it is read.
     #[must_use]
     fn schema() -> Option<String> {

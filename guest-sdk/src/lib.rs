@@ -7,21 +7,17 @@
 //! ```
 //! use homeostat_sdk::prelude::*;
 //!
-//! #[derive(Serialize, Deserialize)]
+//! /// Asks for a greeting.
+//! #[derive(Resource, Serialize, Deserialize, JsonSchema)]
+//! #[resource(group = "demo.homeostat.dev", version = "v1", status = GreetingStatus)]
+//! #[resource(printcolumn(name = "Message", json_path = ".status.message"))]
 //! struct Greeting {
 //!     name: String,
 //! }
 //!
-//! #[derive(Serialize, Deserialize)]
+//! #[derive(Serialize, Deserialize, JsonSchema)]
 //! struct GreetingStatus {
 //!     message: String,
-//! }
-//!
-//! impl Kind for Greeting {
-//!     const API_VERSION: &str = "demo.homeostat.dev/v1";
-//!     const NAME: &str = "Greeting";
-//!     const PLURAL: &str = "greetings";
-//!     type Status = GreetingStatus;
 //! }
 //!
 //! struct Greeter;
@@ -45,7 +41,9 @@
 //! # fn main() {}
 //! ```
 //!
-//! The crate is a `cdylib`, which `homeostat build` and `homeostat dev` compile to a component.
+//! The crate is a `cdylib`, which `homeostat build` and `homeostat dev` compile to a component. Beside this crate it
+//! depends on `serde` (with its feature `derive`) and `schemars` 1, whose macros the derives call.
+//! `homeostat crd FILE.wasm` prints the `CustomResourceDefinition` of its kind.
 //!
 //! # The target
 //!
@@ -100,8 +98,8 @@
 //! | for | see |
 //! |---|---|
 //! | saying what the controller is | [`Spec`], [`Reconciler`], and the optional [`Mapper`], [`Poller`] and [`Lifecycle`] |
-//! | naming a type of resource | [`Kind`] |
-//! | reading and writing | the methods of [`Kind`] and [`Resource`]; [`Selector`] |
+//! | naming a type of resource | [`#[derive(Resource)]`](derive@Resource), or the trait [`Kind`] by hand; [`schema`] |
+//! | reading and writing | the methods of [`Kind`] and [`Resource`](struct@Resource); [`Selector`] |
 //! | telling people | [`Conditions`], [`events`], [`info!`] and its siblings |
 //! | parts of a parent, by a selector | [`adopt()`] |
 //! | cleaning up outside of the store | [`finalizer()`] |
@@ -116,6 +114,9 @@
 //! All code compiles natively. In a native test, a `World` of the crate `homeostat-sdk-testing` is the host: it has the
 //! store, the queue and the mappings of Homeostat in memory, with time and faults that the test sets. Without one, a
 //! call to the host panics. HTTP requests are the exception: they panic in any native test.
+
+// The derive macro names this crate as its users do, and this crate's tests use it too.
+extern crate self as homeostat_sdk;
 
 mod adopt;
 #[doc(hidden)]
@@ -138,6 +139,7 @@ mod outcome;
 pub mod queue;
 pub mod random;
 mod resource;
+pub mod schema;
 mod selector;
 mod store_error;
 mod time;
@@ -148,6 +150,35 @@ pub use condition::{Condition, Conditions};
 pub use controller::{ChangedResource, Lifecycle, Mapper, Poller, Reconciler};
 pub use describe::{Mapping, Spec, Watch};
 pub use finalizer::finalizer;
+/// Implements [`Kind`] for the type of a `spec`, with the schema of its documents.
+///
+/// ```
+/// use homeostat_sdk::prelude::*;
+///
+/// /// A website to watch.
+/// #[derive(Resource, Serialize, Deserialize, JsonSchema)]
+/// #[resource(group = "demo.homeostat.dev", version = "v1", shortname = "mon", status = MonitorStatus)]
+/// #[resource(printcolumn(name = "State", type = "string", json_path = ".status.state"))]
+/// struct Monitor {
+///     url: String,
+///     #[serde(default = "thirty_seconds")]
+///     every: Span,
+/// }
+///
+/// #[derive(Serialize, Deserialize, JsonSchema)]
+/// struct MonitorStatus {
+///     state: String,
+/// }
+///
+/// fn thirty_seconds() -> Span {
+///     Span(Duration::from_secs(30))
+/// }
+/// # assert_eq!((Monitor::NAME, Monitor::PLURAL), ("Monitor", "monitors"));
+/// # assert!(Monitor::schema().is_some_and(|schema| schema.contains(r#""default":"30s""#)));
+/// ```
+///
+/// The host enforces the schema on each write of any client: [`schema`] has the rules.
+pub use homeostat_sdk_derive::Resource;
 pub use kind::{Key, Kind};
 pub use metadata::{Metadata, OwnerReference};
 pub use outcome::{Failure, Outcome, Result};
@@ -171,13 +202,15 @@ pub mod raw {
 
 /// The items that most controllers need: `use homeostat_sdk::prelude::*`.
 ///
-/// It includes `serde`'s two derives; a crate that uses them must also depend on `serde`.
+/// It includes `serde`'s two derives and that of `schemars`; a crate that uses them must also depend on `serde` and
+/// `schemars`.
 pub mod prelude {
     pub use crate::{
         Condition, Conditions, Error, Failure, Key, Kind, Lifecycle, Mapper, Mapping, Metadata, Outcome, Patch, Poller,
         Reconciler, Resource, Result, Selector, Span, Spec, Time, Watch, config, events, queue, watches,
     };
     pub use crate::{debug, error, finalizer, info, trace, warn};
+    pub use schemars::JsonSchema;
     pub use serde::{Deserialize, Serialize};
     pub use std::time::Duration;
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::bindings::imports::homeostat::reconciler::types::{self as wit, LabelRequirement};
@@ -106,7 +107,7 @@ impl Selector {
 }
 
 /// A label selector of a document, like `spec.selector` of a Deployment.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
     /// Labels and their values.
@@ -118,7 +119,7 @@ pub struct LabelSelector {
 }
 
 /// One condition of a [`LabelSelector`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Expression {
     /// The label.
     pub key: String,
@@ -130,7 +131,7 @@ pub struct Expression {
 }
 
 /// The comparison of an [`Expression`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Operator {
     /// The label has one of the values.
     In,

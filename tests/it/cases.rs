@@ -32,10 +32,15 @@ fn a_failed_case_names_each_difference_and_ends_with_an_error() {
 }
 
 #[test]
-fn the_definition_of_a_component_names_its_kind() {
+fn the_definition_of_a_component_has_its_names_schema_and_columns() {
     let output = run(&["crd", &greeter(), "-o", "json"]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     let definition: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(definition["metadata"]["name"], "greetings.demo.homeostat.dev");
     assert_eq!(definition["spec"]["names"]["kind"], "Greeting");
+    let version = &definition["spec"]["versions"][0];
+    let schema = &version["schema"]["openAPIV3Schema"];
+    assert_eq!(schema["description"], "Asks for a greeting.");
+    assert_eq!(schema["properties"]["spec"]["required"], serde_json::json!(["name"]));
+    assert_eq!(version["additionalPrinterColumns"][0]["jsonPath"], ".status.message");
 }

@@ -145,7 +145,8 @@ fn a_host_runs_a_folder_and_answers_every_command() {
     for form in ["greeting/world", "greetings", "Greeting", "greetings.demo.homeostat.dev"] {
         assert_eq!(host.ask(&["get", form, "-o", "name"]).stdout, "greeting.demo.homeostat.dev/world\n", "{form}");
     }
-    assert!(host.ask(&["get", "greetings"]).stdout.starts_with("NAME"));
+    let table = host.ask(&["get", "greetings"]).stdout;
+    assert!(table.starts_with("NAME") && table.contains("MESSAGE") && table.contains("Hello, world!"), "{table}");
     assert!(host.ask(&["get", "greetings", "-o", "yaml"]).stdout.contains("message: Hello, world!"));
     assert!(host.ask(&["describe", "greeting", "world"]).stdout.contains("Hello, world!"));
     assert_eq!(host.json(&["get", "controllers", "greeter"])["status"]["generation"], 1);

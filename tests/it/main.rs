@@ -40,6 +40,7 @@ mod modules;
 mod nats_feeder;
 mod neighbours;
 mod outlived;
+mod packages;
 mod private;
 mod python;
 mod queue;

@@ -43,7 +43,8 @@ const ARROWS: [(&str, &[&str]); 18] = [
     ("homeostat-store", &["homeostat-files", "homeostat-fleet", "homeostat-text"]),
     ("homeostat-text", &[]),
     ("homeostat-workqueue", &[]),
-    ("homeostat-sdk", &[]),
+    ("homeostat-sdk", &["homeostat-sdk-derive"]),
+    ("homeostat-sdk-derive", &[]),
     ("homeostat-sdk-testing", &["homeostat-component", "homeostat-sdk", "homeostat-simulator", "homeostat-store"]),
 ];
 

@@ -15,17 +15,24 @@ use homeostat_servers::repository;
 pub fn copy_of_sources(crates: &[&str], into: &Path) -> PathBuf {
     let guests = into.join("guests");
     for path in crates {
-        let name = Path::new(path).file_name().expect("a crate has a folder");
-        copy(&repository().join(path), &guests.join(name));
+        let folder = guests.join(Path::new(path).file_name().expect("a crate has a folder"));
+        copy(&repository().join(path), &folder);
+        drop_tests(&folder.join("Cargo.toml"));
     }
-    for folder in ["guest-sdk", "wit"] {
-        copy(&repository().join(folder), &into.join(folder));
-    }
+    copy(&repository().join("guest-sdk"), &into.join("guest-sdk"));
     for file in ["Cargo.lock", "rust-toolchain.toml"] {
         std::fs::copy(repository().join(file), into.join(file)).expect("the file can be copied");
     }
     std::fs::write(into.join("Cargo.toml"), workspace()).expect("the workspace can be written");
     guests
+}
+
+/// Removes the crate for native tests from a manifest: it depends on the whole host.
+fn drop_tests(manifest: &Path) {
+    let Ok(text) = std::fs::read_to_string(manifest) else { return };
+    let kept = text.lines().filter(|line| !line.starts_with("homeostat-sdk-testing"));
+    let kept: String = kept.map(|line| format!("{line}\n")).collect();
+    std::fs::write(manifest, kept).expect("the manifest can be written");
 }
 
 /// The manifest of the repository's workspace, with other members.

@@ -2,24 +2,21 @@
 
 use homeostat_sdk::prelude::*;
 
-#[derive(Serialize, Deserialize)]
-pub(crate) struct Greeting {
-    pub(crate) name: String,
+/// Asks for a greeting.
+#[derive(Resource, Serialize, Deserialize, JsonSchema)]
+#[resource(group = "demo.homeostat.dev", version = "v1", status = GreetingStatus)]
+#[resource(printcolumn(name = "Message", type = "string", json_path = ".status.message"))]
+#[resource(printcolumn(name = "Age", type = "date", json_path = ".metadata.creationTimestamp"))]
+struct Greeting {
+    name: String,
 }
 
-#[derive(Serialize, Deserialize)]
-pub(crate) struct GreetingStatus {
-    pub(crate) message: String,
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct GreetingStatus {
+    message: String,
 }
 
-impl Kind for Greeting {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Greeting";
-    const PLURAL: &str = "greetings";
-    type Status = GreetingStatus;
-}
-
-pub(crate) struct Greeter;
+struct Greeter;
 
 impl Reconciler for Greeter {
     fn describe() -> Spec {
@@ -37,3 +34,6 @@ impl Reconciler for Greeter {
 }
 
 homeostat_sdk::export!(Greeter);
+
+#[cfg(test)]
+mod tests;

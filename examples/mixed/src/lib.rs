@@ -15,7 +15,11 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 const CHECK_EVERY: Duration = Duration::from_secs(30);
 
 /// The primary kind: what people want.
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize, JsonSchema)]
+#[resource(group = "demo.homeostat.dev", version = "v1", status = SiteStatus)]
+#[resource(printcolumn(name = "Ready", type = "integer", json_path = ".status.ready"))]
+#[resource(printcolumn(name = "Healthy", type = "boolean", json_path = ".status.healthy"))]
+#[resource(printcolumn(name = "Age", type = "date", json_path = ".metadata.creationTimestamp"))]
 struct Site {
     image: String,
     replicas: u32,
@@ -23,7 +27,7 @@ struct Site {
     health: Option<String>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 struct SiteStatus {
     #[serde(default)]
     ready: u32,
@@ -33,15 +37,9 @@ struct SiteStatus {
     healthy: Option<bool>,
 }
 
-impl Kind for Site {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Site";
-    const PLURAL: &str = "sites";
-    type Status = SiteStatus;
-}
-
-/// The secondary kind, with the fields that this controller decides.
-#[derive(Serialize, Deserialize)]
+/// The secondary kind, with the fields that this controller decides. Its schema is that of Kubernetes.
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "apps", version = "v1", status = DeploymentStatus, schema = "disabled")]
 struct Deployment {
     replicas: u32,
     selector: Value,
@@ -54,24 +52,10 @@ struct DeploymentStatus {
     ready_replicas: u32,
 }
 
-impl Kind for Deployment {
-    const API_VERSION: &str = "apps/v1";
-    const NAME: &str = "Deployment";
-    const PLURAL: &str = "deployments";
-    type Status = DeploymentStatus;
-}
-
 /// The tertiary kind, which is only read.
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "", version = "v1", kind = "ConfigMap", field = "data", schema = "disabled")]
 struct Settings(BTreeMap<String, String>);
-
-impl Kind for Settings {
-    const API_VERSION: &str = "v1";
-    const NAME: &str = "ConfigMap";
-    const PLURAL: &str = "configmaps";
-    const FIELD: &str = "data";
-    type Status = ();
-}
 
 struct Sites;
 
@@ -114,3 +98,6 @@ fn is_healthy(address: &str) -> bool {
 }
 
 homeostat_sdk::export!(Sites);
+
+#[cfg(test)]
+mod tests;

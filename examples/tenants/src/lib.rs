@@ -6,7 +6,10 @@
 use homeostat_sdk::prelude::*;
 
 /// A team that shares the machines with others.
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize, JsonSchema)]
+#[resource(group = "demo.homeostat.dev", version = "v1", scope = "Cluster", status = TenantStatus)]
+#[resource(printcolumn(name = "Quotas", type = "integer", json_path = ".status.quotas"))]
+#[resource(printcolumn(name = "Age", type = "date", json_path = ".metadata.creationTimestamp"))]
 struct Tenant {
     /// The namespaces of the tenant.
     namespaces: Vec<String>,
@@ -14,31 +17,17 @@ struct Tenant {
     pods: u64,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 struct TenantStatus {
     /// The number of quotas.
     quotas: usize,
 }
 
-impl Kind for Tenant {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Tenant";
-    const PLURAL: &str = "tenants";
-    const NAMESPACED: bool = false;
-    type Status = TenantStatus;
-}
-
 /// The allowance of a tenant in one namespace.
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize, JsonSchema)]
+#[resource(group = "demo.homeostat.dev", version = "v1")]
 struct Quota {
     pods: u64,
-}
-
-impl Kind for Quota {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Quota";
-    const PLURAL: &str = "quotas";
-    type Status = ();
 }
 
 struct Tenants;
@@ -68,3 +57,6 @@ impl Reconciler for Tenants {
 }
 
 homeostat_sdk::export!(Tenants);
+
+#[cfg(test)]
+mod tests;

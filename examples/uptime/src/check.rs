@@ -6,7 +6,11 @@ use homeostat_sdk::prelude::*;
 const UP: &str = "Up";
 const INVALID: &str = "InvalidAddress";
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Resource, Serialize, Deserialize, JsonSchema)]
+#[resource(group = "demo.homeostat.dev", version = "v1", status = MonitorStatus)]
+#[resource(shortname = "mon", printcolumn(name = "State", type = "string", json_path = ".status.state"))]
+#[resource(printcolumn(name = "Since", type = "date", json_path = ".status.since"))]
+#[resource(printcolumn(name = "Code", type = "integer", json_path = ".status.lastCode", priority = 1))]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Monitor {
     pub(crate) url: String,
@@ -19,7 +23,7 @@ pub(crate) struct Monitor {
     pub(crate) expect_status: Option<u16>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct MonitorStatus {
     pub(crate) observed_generation: u64,
@@ -41,18 +45,11 @@ pub(crate) struct MonitorStatus {
     pub(crate) conditions: Conditions,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum State {
     Up,
     Down,
-}
-
-impl Kind for Monitor {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Monitor";
-    const PLURAL: &str = "monitors";
-    type Status = MonitorStatus;
 }
 
 /// The result of a check: a status code and the latency, or an error.

@@ -58,3 +58,6 @@ fn emit_event(last: Option<&MonitorStatus>, now: &MonitorStatus, url: &str) {
 }
 
 homeostat_sdk::export!(Uptime);
+
+#[cfg(test)]
+mod tests;

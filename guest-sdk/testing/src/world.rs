@@ -7,6 +7,7 @@ use futures_util::FutureExt;
 use homeostat_component::{Fault as HostFault, Grants, Outcome as HostOutcome, Retry, StoreError};
 use homeostat_sdk::{Failure, Key, Kind, Mapper, Outcome, Reconciler, Resource};
 use homeostat_simulator::{Error, InjectedFault, Operation, RecordedEvent, RecordedLine, Run, Simulator};
+use homeostat_store::{Query, ResourcePages};
 use serde_json::{Map, Value};
 
 use crate::convert;
@@ -84,21 +85,25 @@ impl<T: Reconciler> World<T> {
     pub fn get<K: Kind>(&self, key: &Key) -> Option<Resource<K>> {
         let found = self.simulator.get(&convert::key(key)).now_or_never().expect("a store in memory never waits");
         match found {
-            Ok(found) => {
-                let document = found.document();
-                let part = |name: &str| document.get(name).cloned().unwrap_or(Value::Null);
-                let fits = "the document fits the type";
-                let spec = serde_json::from_value(part(K::FIELD)).expect(fits);
-                let mut resource = Resource::new(key.namespace.as_str(), key.name.as_str(), spec);
-                resource.metadata = serde_json::from_value(part("metadata")).expect(fits);
-                resource.status = Some(part("status"))
-                    .filter(|status| !status.is_null())
-                    .map(|status| serde_json::from_value(status).expect(fits));
-                Some(resource)
-            }
+            Ok(found) => Some(typed(&found)),
             Err(Error::Store(homeostat_store::Error::NotFound { .. })) => None,
             Err(error) => panic!("{error}"),
         }
+    }
+
+    /// Returns all resources of a kind as they are now, ordered by namespace and name.
+    ///
+    /// # Panics
+    ///
+    /// When a document does not fit the type.
+    pub fn list<K: Kind>(&self) -> Vec<Resource<K>> {
+        let Key { kind, .. } = K::key("", "");
+        let mut pages = ResourcePages::new(self.simulator.store(), Query::all(convert::kind(&kind)));
+        let mut found = Vec::new();
+        while let Some(page) = done(async { Ok(pages.next_page().await?) }) {
+            found.extend(page.iter().map(|resource| typed(resource)));
+        }
+        found
     }
 
     /// Reconciles one key once, whether it is queued or not.
@@ -179,6 +184,24 @@ impl<T: Reconciler + Mapper> World<T> {
     pub fn with_mapper() -> Self {
         Self::new(NativeReconciler::with_mapper(), &[])
     }
+}
+
+/// Returns a stored resource with its Rust types.
+fn typed<K: Kind>(stored: &homeostat_store::Resource) -> Resource<K> {
+    let document = stored.document();
+    let part = |name: &str| document.get(name).cloned().unwrap_or(Value::Null);
+    let fits = "the document fits the type";
+    let spec = match part(K::FIELD) {
+        Value::Null => Value::Object(Map::new()),
+        spec => spec,
+    };
+    let spec = serde_json::from_value(spec).expect(fits);
+    let mut resource = Resource::new(stored.key().namespace(), stored.key().name(), spec);
+    resource.metadata = serde_json::from_value(part("metadata")).expect(fits);
+    resource.status = Some(part("status"))
+        .filter(|status| !status.is_null())
+        .map(|status| serde_json::from_value(status).expect(fits));
+    resource
 }
 
 /// Waits for a step of the simulator, which never waits.

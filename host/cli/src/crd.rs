@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use homeostat_component::KindDeclaration;
-use homeostat_store::definition::Definition;
+use homeostat_store::definition::{Definition, PRESENTATION};
 use serde_json::{Value, json};
 
 use crate::compile::CompileLimits;
@@ -16,8 +16,8 @@ use crate::output;
 
 /// Print the CustomResourceDefinition of the kind that a component manages
 ///
-/// The schema is that of the component's description. A component without a schema gets one that keeps every
-/// field.
+/// The schema, the short names and the columns are those of the component's description. A component without a
+/// schema gets one that keeps every field.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CrdArgs {
     /// The component: a file, or a reference to a registry
@@ -49,17 +49,24 @@ fn definition(declared: &KindDeclaration) -> Result<Value> {
         let reason = if *keys_only { "its resources are not stored" } else { "the core group has no definitions" };
         return Err(exit::refused(format!("the kind {kind} has no CustomResourceDefinition: {reason}")));
     }
-    let schema = schema.clone().unwrap_or_else(|| {
+    let mut schema = schema.clone().unwrap_or_else(|| {
         let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         json!({"type": "object", "properties": {"spec": anything, "status": anything}, "x-kubernetes-preserve-unknown-fields": true})
     });
-    let definition = json!({
+    let stated = schema.as_object_mut().and_then(|schema| schema.remove(PRESENTATION)).unwrap_or_default();
+    let mut names = json!({"kind": kind.name, "plural": plural, "singular": kind.name.to_lowercase()});
+    for name in ["singular", "shortNames", "categories"] {
+        if let Some(stated) = stated.pointer(&format!("/names/{name}")) {
+            names[name] = stated.clone();
+        }
+    }
+    let mut definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("{plural}.{}", kind.group)},
         "spec": {
             "group": kind.group,
-            "names": {"kind": kind.name, "plural": plural, "singular": kind.name.to_lowercase()},
+            "names": names,
             "scope": if *namespaced { "Namespaced" } else { "Cluster" },
             "versions": [{
                 "name": kind.version, "served": true, "storage": true,
@@ -67,6 +74,9 @@ fn definition(declared: &KindDeclaration) -> Result<Value> {
             }],
         },
     });
+    if let Some(columns) = stated.get("additionalPrinterColumns") {
+        definition["spec"]["versions"][0]["additionalPrinterColumns"] = columns.clone();
+    }
     Definition::parse(&definition).map_err(|error| exit::refused(format!("the kind {kind}: {error}")))?;
     Ok(definition)
 }

@@ -110,6 +110,37 @@ pub enum ColumnType {
     Date,
 }
 
+/// The keyword of a schema that has a [`Presentation`].
+pub const PRESENTATION: &str = "x-homeostat-definition";
+
+/// How clients name and show a kind: the parts of a definition that the schema of a component can have in its keyword
+/// [`PRESENTATION`], in the form of a `CustomResourceDefinition`.
+///
+/// ```json
+/// {"names": {"singular": "widget", "shortNames": ["wd"], "categories": ["all"]}, "additionalPrinterColumns": []}
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Presentation {
+    /// The singular for command lines; `None` for the default.
+    pub singular: Option<String>,
+    /// Shorter names, as `wd`.
+    pub short_names: Vec<String>,
+    /// Categories of kinds that it is listed in, as `all`.
+    pub categories: Vec<String>,
+    /// The columns of tables beside name and age.
+    pub columns: Vec<PrinterColumn>,
+}
+
+impl Presentation {
+    /// Parses the presentation in a schema. Without the keyword, all of it is empty.
+    ///
+    /// # Errors
+    /// `Invalid` with the path of the invalid field.
+    pub fn of_schema(schema: &Value) -> Result<Self> {
+        parse::presentation(schema)
+    }
+}
+
 impl Definition {
     /// Parses a definition.
     ///

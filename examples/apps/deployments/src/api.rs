@@ -5,7 +5,8 @@ use homeostat_sdk::prelude::*;
 use serde_json::Value;
 
 /// `spec` of a Deployment. Only read.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Resource, Serialize, Deserialize)]
+#[resource(group = "apps", version = "v1", status = DeploymentStatus, schema = "disabled")]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Deployment {
     #[serde(default = "one")]
@@ -95,15 +96,9 @@ pub(crate) struct DeploymentStatus {
     pub(crate) conditions: Conditions,
 }
 
-impl Kind for Deployment {
-    const API_VERSION: &str = "apps/v1";
-    const NAME: &str = "Deployment";
-    const PLURAL: &str = "deployments";
-    type Status = DeploymentStatus;
-}
-
 /// `spec` of a ReplicaSet.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Resource, Serialize, Deserialize)]
+#[resource(group = "apps", version = "v1", status = ReplicaSetStatus, schema = "disabled")]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ReplicaSet {
     #[serde(default = "one")]
@@ -123,13 +118,6 @@ pub(crate) struct ReplicaSetStatus {
     pub(crate) available_replicas: u32,
     /// Pods that are being deleted. They are not among `replicas`.
     pub(crate) terminating_replicas: u32,
-}
-
-impl Kind for ReplicaSet {
-    const API_VERSION: &str = "apps/v1";
-    const NAME: &str = "ReplicaSet";
-    const PLURAL: &str = "replicasets";
-    type Status = ReplicaSetStatus;
 }
 
 fn one() -> u32 {

@@ -281,3 +281,6 @@ fn annotations(of: &[(&str, &String)]) -> Patch {
 }
 
 homeostat_sdk::export!(Deployments);
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,8 @@
 use homeostat_sdk::prelude::*;
 
 /// `spec` of a Pod. Only read.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Resource, Serialize, Deserialize)]
+#[resource(group = "", version = "v1", status = PodStatus, schema = "disabled")]
 #[serde(default)]
 pub(crate) struct Pod {
     pub(crate) containers: Vec<Container>,
@@ -62,11 +63,4 @@ pub(crate) enum State {
     },
     #[serde(rename_all = "camelCase")]
     Running { started_at: Time },
-}
-
-impl Kind for Pod {
-    const API_VERSION: &str = "v1";
-    const NAME: &str = "Pod";
-    const PLURAL: &str = "pods";
-    type Status = PodStatus;
 }

@@ -83,3 +83,6 @@ impl News {
 }
 
 homeostat_sdk::export!(Kubelet);
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,8 @@ use homeostat_sdk::prelude::*;
 use serde_json::Value;
 
 /// `spec` of a ReplicaSet. Only read.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Resource, Serialize, Deserialize)]
+#[resource(group = "apps", version = "v1", status = ReplicaSetStatus, schema = "disabled")]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ReplicaSet {
     #[serde(default = "one")]
@@ -37,15 +38,9 @@ pub(crate) struct ReplicaSetStatus {
     pub(crate) terminating_replicas: u32,
 }
 
-impl Kind for ReplicaSet {
-    const API_VERSION: &str = "apps/v1";
-    const NAME: &str = "ReplicaSet";
-    const PLURAL: &str = "replicasets";
-    type Status = ReplicaSetStatus;
-}
-
 /// `spec` of a Pod, copied from the template.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Resource, Serialize, Deserialize)]
+#[resource(group = "", version = "v1", status = PodStatus, schema = "disabled")]
 #[serde(transparent)]
 pub(crate) struct Pod(pub(crate) Value);
 
@@ -54,13 +49,6 @@ pub(crate) struct Pod(pub(crate) Value);
 pub(crate) struct PodStatus {
     pub(crate) phase: String,
     pub(crate) conditions: Conditions,
-}
-
-impl Kind for Pod {
-    const API_VERSION: &str = "v1";
-    const NAME: &str = "Pod";
-    const PLURAL: &str = "pods";
-    type Status = PodStatus;
 }
 
 fn one() -> u32 {

@@ -103,3 +103,6 @@ fn pod(set: &Resource<ReplicaSet>, name: &str) -> Resource<Pod> {
 }
 
 homeostat_sdk::export!(ReplicaSets);
+
+#[cfg(test)]
+mod tests;

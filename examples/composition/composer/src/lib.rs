@@ -14,7 +14,10 @@ const GROUP: &str = "composed.homeostat.dev";
 const TEMPLATES_MAX: usize = 32;
 
 /// A kind that is made of other resources.
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize, JsonSchema)]
+#[resource(group = "compose.homeostat.dev", version = "v1", scope = "Cluster", status = CompositionStatus)]
+#[resource(printcolumn(name = "Kind", type = "string", json_path = ".spec.kind"))]
+#[resource(printcolumn(name = "Age", type = "date", json_path = ".metadata.creationTimestamp"))]
 struct Composition {
     /// The name of the kind, in CamelCase.
     kind: String,
@@ -29,7 +32,7 @@ struct Composition {
 }
 
 /// A resource of each instance.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 struct Template {
     /// The name by which later templates refer to the resource.
     id: String,
@@ -37,42 +40,20 @@ struct Template {
     template: Value,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 struct CompositionStatus {
     conditions: Conditions,
 }
 
-impl Kind for Composition {
-    const API_VERSION: &str = "compose.homeostat.dev/v1";
-    const NAME: &str = "Composition";
-    const PLURAL: &str = "compositions";
-    const NAMESPACED: bool = false;
-    type Status = CompositionStatus;
-}
-
 /// The definition of a kind.
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "apiextensions.k8s.io", version = "v1", scope = "Cluster", status = Value, schema = "disabled")]
 struct CustomResourceDefinition(Value);
 
-impl Kind for CustomResourceDefinition {
-    const API_VERSION: &str = "apiextensions.k8s.io/v1";
-    const NAME: &str = "CustomResourceDefinition";
-    const PLURAL: &str = "customresourcedefinitions";
-    const NAMESPACED: bool = false;
-    type Status = Value;
-}
-
 /// A controller of the host.
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "homeostat.dev", version = "v1alpha1", scope = "Cluster", status = Value, schema = "disabled")]
 struct Controller(Value);
-
-impl Kind for Controller {
-    const API_VERSION: &str = "homeostat.dev/v1alpha1";
-    const NAME: &str = "Controller";
-    const PLURAL: &str = "controllers";
-    const NAMESPACED: bool = false;
-    type Status = Value;
-}
 
 impl Composition {
     /// Returns what is wrong, for the author.
@@ -166,3 +147,6 @@ fn runs(status: &Value) -> bool {
 }
 
 homeostat_sdk::export!(Composer);
+
+#[cfg(test)]
+mod tests;

@@ -19,15 +19,9 @@ struct Template {
 }
 
 /// The managed kind is that of the manifest. This one takes its place in `describe`.
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "composed.homeostat.dev", version = "v1", status = Value, schema = "disabled")]
 struct Instance {}
-
-impl Kind for Instance {
-    const API_VERSION: &str = "composed.homeostat.dev/v1";
-    const NAME: &str = "Instance";
-    const PLURAL: &str = "instances";
-    type Status = Value;
-}
 
 struct Instances;
 

@@ -160,6 +160,9 @@ struct CargoTarget {
 #[derive(Deserialize)]
 struct Dependency {
     path: Option<PathBuf>,
+    /// `dev` or `build`; `None` for a usual dependency.
+    #[serde(default)]
+    kind: Option<String>,
 }
 
 impl CargoMetadata {
@@ -187,12 +190,13 @@ impl CargoMetadata {
         found.collect()
     }
 
-    /// Returns the folders of the direct and transitive path dependencies of `package`.
+    /// Returns the folders of the direct and transitive path dependencies of `package`, without those of its tests.
     fn dependencies(&self, package: &Package) -> Vec<PathBuf> {
         let mut found: Vec<PathBuf> = Vec::new();
         let mut left = vec![package];
         while let Some(package) = left.pop() {
-            for path in package.dependencies.iter().filter_map(|dependency| dependency.path.clone()) {
+            let built = package.dependencies.iter().filter(|dependency| dependency.kind.as_deref() != Some("dev"));
+            for path in built.filter_map(|dependency| dependency.path.clone()) {
                 if !found.contains(&path) {
                     left.extend(self.packages.iter().find(|package| package.manifest_path.parent() == Some(&path)));
                     found.push(path);

@@ -17,6 +17,19 @@ fn a_definition_has_the_names_and_the_schema_of_the_component() {
 }
 
 #[test]
+fn a_definition_has_the_short_names_and_columns_that_the_schema_carries() {
+    let column = json!({"name": "Name", "type": "string", "jsonPath": ".spec.name"});
+    let stated = json!({"names": {"shortNames": ["gr"]}, "additionalPrinterColumns": [column]});
+    let schema = json!({"type": "object", "x-homeostat-definition": stated});
+    let found = definition(&declared("demo.dev", Some(schema))).expect("it has a definition");
+    let names = json!({"kind": "Greeting", "plural": "greetings", "singular": "greeting", "shortNames": ["gr"]});
+    assert_eq!(found["spec"]["names"], names);
+    let version = &found["spec"]["versions"][0];
+    assert_eq!(version["additionalPrinterColumns"], json!([column]));
+    assert_eq!(version["schema"]["openAPIV3Schema"], json!({"type": "object"}), "a server does not know the keyword");
+}
+
+#[test]
 fn a_kind_without_a_schema_keeps_every_field() {
     let found = Definition::parse(&definition(&declared("demo.dev", None)).expect("it has a definition"));
     let found = found.expect("the host accepts it");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use homeostat_component::KindDeclaration;
 use homeostat_store::catalog::ServedKind;
-use homeostat_store::definition::{Definition, PrinterColumn, Scale, Version};
+use homeostat_store::definition::{Definition, Presentation, PrinterColumn, Scale, Version};
 use homeostat_store::jsonpath::JsonPath;
 use homeostat_store::schema::Schema;
 use homeostat_store::{Kind, Revision};
@@ -149,20 +149,29 @@ impl ScalePaths {
 }
 
 impl KindInfo {
-    /// Returns the kind of a component's declaration, with default names for missing ones.
+    /// Returns the kind of a component's declaration, with default names for missing ones. Invalid names in its schema
+    /// count as missing here; [`Kinds::declare`] refuses them.
     pub fn declared(declaration: &KindDeclaration, source: &str) -> Self {
         let kind = declaration.kind.clone();
-        let short_names = SHORT_NAMES.iter().filter(|(group, name, _)| *group == kind.group && *name == kind.name);
+        let presentation = declaration.schema.as_ref().and_then(|schema| Presentation::of_schema(schema).ok());
+        let Presentation { singular, mut short_names, mut categories, columns } = presentation.unwrap_or_default();
+        if short_names.is_empty() {
+            let known = SHORT_NAMES.iter().filter(|(group, name, _)| *group == kind.group && *name == kind.name);
+            short_names.extend(known.map(|(_, _, short)| (*short).to_owned()));
+        }
+        if categories.is_empty() {
+            categories.extend(ALL.contains(&kind.name.as_str()).then(|| "all".to_owned()));
+        }
         Self {
             plural: declaration.plural.clone(),
-            singular: kind.name.to_lowercase(),
-            short_names: short_names.map(|(_, _, short)| (*short).to_owned()).collect(),
-            categories: ALL.contains(&kind.name.as_str()).then(|| "all".to_owned()).into_iter().collect(),
+            singular: singular.unwrap_or_else(|| kind.name.to_lowercase()),
+            short_names,
+            categories,
             namespaced: declaration.namespaced,
             keys_only: declaration.keys_only,
             schema: declaration.schema.clone(),
             scale: ScalePaths::well_known(&kind).map(ScaleSource::Fields),
-            columns: Vec::new(),
+            columns,
             deprecation: None,
             is_served: true,
             others: Vec::new(),
@@ -297,6 +306,10 @@ impl KindInfo {
             let wrong = |error| Error::BadDocument(format!("schema of {}: {error}", self.kind));
             parsed.map(|schema| (version.to_owned(), schema)).map_err(wrong)
         };
+        if let Some(schema) = self.schema.as_ref().filter(|_| !self.is_of_definition()) {
+            let wrong = |error| Error::BadDocument(format!("schema of {}: {error}", self.kind));
+            Presentation::of_schema(schema).map_err(wrong)?;
+        }
         let others = self.others.iter().map(|other| parse(&other.version, &other.schema));
         std::iter::once(parse(&self.kind.version, &self.schema)).chain(others).collect()
     }

@@ -25,6 +25,34 @@ fn a_kind_is_found_by_every_name_that_people_use() {
     assert_eq!(kinds.find("deployments.batch"), None);
 }
 
+/// A kind whose component states this in its schema.
+fn presented(definition: serde_json::Value) -> KindInfo {
+    let schema = json!({"type": "object", "x-homeostat-definition": definition});
+    let kind = Kind::new("demo.dev", "v1", "Widget");
+    let declaration =
+        KindDeclaration { kind, plural: "widgets".into(), namespaced: true, keys_only: false, schema: Some(schema) };
+    KindInfo::declared(&declaration, "controller web")
+}
+
+#[test]
+fn a_component_names_its_kind_for_people() {
+    let kinds = Kinds::with_built_in(Schemas::default());
+    let column = json!({"name": "Size", "type": "integer", "jsonPath": ".spec.size"});
+    let names = json!({"singular": "gadget", "shortNames": ["wd"], "categories": ["all"]});
+    kinds.declare(presented(json!({"names": names, "additionalPrinterColumns": [column]}))).unwrap();
+    for name in ["wd", "gadget", "widgets"] {
+        let found = kinds.find(name).expect("it is known by this name");
+        assert_eq!((found.columns.len(), found.categories), (1, vec!["all".to_owned()]), "{name}");
+    }
+}
+
+#[test]
+fn wrong_names_in_the_schema_of_a_component_are_refused() {
+    let kinds = Kinds::with_built_in(Schemas::default());
+    let error = kinds.declare(presented(json!({"names": {"shortNames": ["W D"]}}))).expect_err("it is no name");
+    assert!(error.to_string().contains("shortNames[0]"), "{error}");
+}
+
 #[test]
 fn a_misspelt_kind_gets_suggestions() {
     let kinds = Kinds::with_built_in(Schemas::default());

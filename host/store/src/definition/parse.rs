@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{ColumnType, Definition, Names, PrinterColumn, Scale, Version};
+use super::{ColumnType, Definition, Names, PRESENTATION, Presentation, PrinterColumn, Scale, Version};
 use crate::fields::FieldReader;
 use crate::jsonpath::JsonPath;
 use crate::path::Path;
@@ -50,6 +50,22 @@ pub(super) fn definition(document: &Value) -> Result<Definition> {
     conversion(&spec)?;
     let versions = versions(&spec, group, &names.kind)?;
     Ok(Definition { group: group.to_owned(), names, namespaced, versions })
+}
+
+/// Parses the presentation in a schema.
+pub(super) fn presentation(schema: &Value) -> Result<Presentation> {
+    let root = Path::ROOT;
+    let fields = FieldReader::of(schema, root.field("openAPIV3Schema"))?;
+    let Some(stated) = fields.object(PRESENTATION)? else { return Ok(Presentation::default()) };
+    let columns = columns(&stated)?;
+    let Some(names) = stated.object("names")? else { return Ok(Presentation { columns, ..Presentation::default() }) };
+    let singular = names.text("singular")?.filter(|text| !text.is_empty());
+    Ok(Presentation {
+        singular: singular.map(|text| label(&names, "singular", text)).transpose()?,
+        short_names: labels(&names, "shortNames")?,
+        categories: labels(&names, "categories")?,
+        columns,
+    })
 }
 
 fn names(fields: &FieldReader<'_>) -> Result<Names> {

@@ -2,7 +2,7 @@ mod wild;
 
 use serde_json::{Value, json};
 
-use super::{ColumnType, Definition};
+use super::{ColumnType, Definition, Presentation};
 use crate::Error;
 
 fn widgets() -> Value {
@@ -47,6 +47,31 @@ fn omitted_fields_of_a_definition_get_their_defaults() {
     assert_eq!((column.column_type.name(), column.priority, column.format.as_str()), ("integer", 0, ""));
     assert_eq!(stored.selectable_fields[0].to_string(), ".spec.color");
     assert_eq!(column.column_type, ColumnType::Integer);
+}
+
+#[test]
+fn a_schema_may_carry_the_names_and_columns_of_its_kind() {
+    let column = json!({"name": "Size", "type": "integer", "jsonPath": ".spec.size"});
+    let stated = json!({"names": {"shortNames": ["wd"], "categories": ["all"]}, "additionalPrinterColumns": [column]});
+    let found = Presentation::of_schema(&json!({"type": "object", "x-homeostat-definition": stated}));
+    let found = found.expect("it is well formed");
+    assert_eq!((found.short_names, found.categories, found.singular), (vec!["wd".into()], vec!["all".into()], None));
+    assert_eq!(found.columns[0].path.to_string(), ".spec.size");
+    assert_eq!(Presentation::of_schema(&json!({"type": "object"})).ok(), Some(Presentation::default()));
+}
+
+#[test]
+fn wrong_names_in_a_schema_are_refused_with_their_path() {
+    let cases = [
+        (json!({"names": {"shortNames": ["W D"]}}), "names.shortNames[0]"),
+        (json!({"names": {"singular": "Widget"}}), "names.singular"),
+        (json!({"additionalPrinterColumns": [{"name": "A", "type": "text", "jsonPath": ".a"}]}), "Columns[0].type"),
+        (json!([]), "x-homeostat-definition"),
+    ];
+    for (stated, expected) in cases {
+        let error = Presentation::of_schema(&json!({"x-homeostat-definition": stated})).expect_err("it is wrong");
+        assert!(error.to_string().contains(expected), "{expected} is not in {error}");
+    }
 }
 
 #[test]

@@ -4,7 +4,8 @@
 
 use homeostat_sdk::prelude::*;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", status = ExclusiveStatus, schema = "disabled")]
 struct Exclusive {
     value: u64,
 }
@@ -14,22 +15,9 @@ struct ExclusiveStatus {
     value: u64,
 }
 
-impl Kind for Exclusive {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Exclusive";
-    const PLURAL: &str = "exclusives";
-    type Status = ExclusiveStatus;
-}
-
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", schema = "disabled")]
 struct Lock {}
-
-impl Kind for Lock {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Lock";
-    const PLURAL: &str = "locks";
-    type Status = ();
-}
 
 struct Guest;
 

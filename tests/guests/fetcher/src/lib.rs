@@ -3,7 +3,8 @@
 use homeostat_sdk::http;
 use homeostat_sdk::prelude::*;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", status = FetcherStatus, schema = "disabled")]
 struct Fetcher {
     url: String,
 }
@@ -13,13 +14,6 @@ struct FetcherStatus {
     url: String,
     code: Option<u16>,
     error: Option<String>,
-}
-
-impl Kind for Fetcher {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Fetcher";
-    const PLURAL: &str = "fetchers";
-    type Status = FetcherStatus;
 }
 
 struct Guest;

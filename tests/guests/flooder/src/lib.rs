@@ -9,16 +9,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use homeostat_sdk::prelude::*;
 use homeostat_sdk::{events, raw};
 
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", keys_only)]
 struct Flood {}
-
-impl Kind for Flood {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Flood";
-    const PLURAL: &str = "floods";
-    const KEYS_ONLY: bool = true;
-    type Status = ();
-}
 
 /// A kind name that closes the list around it, grants everything, and starts a comment.
 const INJECTED: &str = r#""*"], verbs: ["*"], namespaces: ["*"]} #"#;

@@ -4,7 +4,8 @@
 use homeostat_sdk::prelude::*;
 use homeostat_sdk::watches;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", status = FollowerStatus, schema = "disabled")]
 struct Follower {
     target: String,
 }
@@ -14,23 +15,10 @@ struct FollowerStatus {
     text: String,
 }
 
-impl Kind for Follower {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Follower";
-    const PLURAL: &str = "followers";
-    type Status = FollowerStatus;
-}
-
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", schema = "disabled")]
 struct Note {
     text: String,
-}
-
-impl Kind for Note {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Note";
-    const PLURAL: &str = "notes";
-    type Status = ();
 }
 
 struct Guest;

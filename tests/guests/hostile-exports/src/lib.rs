@@ -12,25 +12,13 @@ use std::hint::black_box;
 use homeostat_sdk::ChangedResource;
 use homeostat_sdk::prelude::*;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", plural = "hostileexports", schema = "disabled")]
 struct HostileExports {}
 
-impl Kind for HostileExports {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "HostileExports";
-    const PLURAL: &str = "hostileexports";
-    type Status = ();
-}
-
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", schema = "disabled")]
 struct Bait {}
-
-impl Kind for Bait {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Bait";
-    const PLURAL: &str = "baits";
-    type Status = ();
-}
 
 /// Together more than the limit of a result, and less than one call may transfer.
 const KEYS: usize = 200;

@@ -41,19 +41,13 @@ use homeostat_sdk::raw;
 use wasip2::clocks::monotonic_clock;
 use wasip2::random::random;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", status = HostileStatus, schema = "disabled")]
 struct Hostile {}
 
 #[derive(Serialize, Deserialize)]
 struct HostileStatus {
     message: String,
-}
-
-impl Kind for Hostile {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Hostile";
-    const PLURAL: &str = "hostiles";
-    type Status = HostileStatus;
 }
 
 const HUGE_BYTES: usize = 10_000_000;

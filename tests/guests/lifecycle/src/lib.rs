@@ -6,7 +6,8 @@
 use homeostat_sdk::prelude::*;
 use serde_json::json;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", status = PhaseStatus, schema = "disabled")]
 struct Phase {
     /// The number of starts that fail.
     #[serde(default)]
@@ -16,13 +17,6 @@ struct Phase {
 #[derive(Serialize, Deserialize)]
 struct PhaseStatus {
     starts: u32,
-}
-
-impl Kind for Phase {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Phase";
-    const PLURAL: &str = "phases";
-    type Status = PhaseStatus;
 }
 
 const STARTS: &str = "demo.homeostat.dev/starts";

@@ -7,39 +7,21 @@
 use homeostat_sdk::prelude::*;
 use homeostat_sdk::{ChangedResource, info, watches};
 
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", schema = "disabled")]
 struct Logging {
     #[serde(default)]
     follows: String,
 }
 
-impl Kind for Logging {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Logging";
-    const PLURAL: &str = "loggings";
-    type Status = ();
-}
-
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", schema = "disabled")]
 struct Note {}
 
-impl Kind for Note {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Note";
-    const PLURAL: &str = "notes";
-    type Status = ();
-}
-
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", schema = "disabled")]
 struct Vault {
     password: String,
-}
-
-impl Kind for Vault {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Vault";
-    const PLURAL: &str = "vaults";
-    type Status = ();
 }
 
 struct Guest;

@@ -8,7 +8,8 @@
 use homeostat_sdk::ChangedResource;
 use homeostat_sdk::prelude::*;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", kind = "Mapped", status = Sources, schema = "disabled")]
 struct MappedSpec {}
 
 #[derive(Serialize, Deserialize)]
@@ -17,14 +18,8 @@ struct Sources {
     sources: Vec<String>,
 }
 
-impl Kind for MappedSpec {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Mapped";
-    const PLURAL: &str = "mappeds";
-    type Status = Sources;
-}
-
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", schema = "disabled")]
 struct Source {
     #[serde(default)]
     mapped: OneOrMany,
@@ -43,13 +38,6 @@ impl Default for OneOrMany {
     fn default() -> Self {
         Self::Many(Vec::new())
     }
-}
-
-impl Kind for Source {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Source";
-    const PLURAL: &str = "sources";
-    type Status = ();
 }
 
 struct Guest;

@@ -2,15 +2,9 @@
 
 use homeostat_sdk::prelude::*;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", schema = "disabled")]
 struct Noop {}
-
-impl Kind for Noop {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Noop";
-    const PLURAL: &str = "noops";
-    type Status = ();
-}
 
 struct Guest;
 

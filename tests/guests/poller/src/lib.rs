@@ -5,28 +5,15 @@
 
 use homeostat_sdk::prelude::*;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", keys_only)]
 struct Item {}
 
-impl Kind for Item {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Item";
-    const PLURAL: &str = "items";
-    const KEYS_ONLY: bool = true;
-    type Status = ();
-}
-
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", schema = "disabled")]
 struct Tally {
     /// The number of reconciles of the item.
     count: u64,
-}
-
-impl Kind for Tally {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Tally";
-    const PLURAL: &str = "tallies";
-    type Status = ();
 }
 
 struct Guest;

@@ -8,7 +8,8 @@
 use homeostat_sdk::ChangedResource;
 use homeostat_sdk::prelude::*;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", kind = "Mapped", status = Sources, schema = "disabled")]
 struct MappedSpec {}
 
 #[derive(Serialize, Deserialize)]
@@ -17,36 +18,17 @@ struct Sources {
     sources: Vec<String>,
 }
 
-impl Kind for MappedSpec {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Mapped";
-    const PLURAL: &str = "mappeds";
-    type Status = Sources;
-}
-
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", schema = "disabled")]
 struct Origin {
     names: Vec<String>,
 }
 
-impl Kind for Origin {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Origin";
-    const PLURAL: &str = "origins";
-    type Status = ();
-}
-
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", schema = "disabled")]
 struct Tally {
     /// The number of reconciles of the resource.
     count: u64,
-}
-
-impl Kind for Tally {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Tally";
-    const PLURAL: &str = "tallies";
-    type Status = ();
 }
 
 struct Guest;

@@ -7,7 +7,8 @@
 
 use homeostat_sdk::prelude::*;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", scope = "Cluster", status = Land, schema = "disabled")]
 struct Realm {
     /// The river that it tries to write; empty for none.
     #[serde(default)]
@@ -22,37 +23,16 @@ struct Land {
     rivers: Vec<String>,
 }
 
-impl Kind for Realm {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Realm";
-    const PLURAL: &str = "realms";
-    const NAMESPACED: bool = false;
-    type Status = Land;
-}
-
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", schema = "disabled")]
 struct Plot {
     #[serde(default)]
     realm: String,
 }
 
-impl Kind for Plot {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Plot";
-    const PLURAL: &str = "plots";
-    type Status = ();
-}
-
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", scope = "Cluster", schema = "disabled")]
 struct River {}
-
-impl Kind for River {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "River";
-    const PLURAL: &str = "rivers";
-    const NAMESPACED: bool = false;
-    type Status = ();
-}
 
 struct Guest;
 

@@ -19,20 +19,14 @@ use homeostat_sdk::info;
 use homeostat_sdk::prelude::*;
 
 /// One action for a reconcile, as a resource of kind `Scripted`.
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", kind = "Scripted", schema = "disabled")]
 struct Script {
     action: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     keys: Vec<String>,
     #[serde(default, rename = "afterMs", skip_serializing_if = "Option::is_none")]
     after_ms: Option<u64>,
-}
-
-impl Kind for Script {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Scripted";
-    const PLURAL: &str = "scripteds";
-    type Status = ();
 }
 
 struct Guest;

@@ -20,7 +20,9 @@ use homeostat_sdk::prelude::*;
 use wasip2::random::random;
 
 /// An assembly of parts, as a resource of kind `Shadowed`.
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", kind = "Shadowed", status = AssemblyStatus)]
+#[resource(schema = "disabled")]
 struct Assembly {
     size: u64,
 }
@@ -30,25 +32,12 @@ struct AssemblyStatus {
     count: u64,
 }
 
-impl Kind for Assembly {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Shadowed";
-    const PLURAL: &str = "shadoweds";
-    type Status = AssemblyStatus;
-}
-
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", schema = "disabled")]
 struct Part {
     size: u64,
     made_at: String,
     number: u64,
-}
-
-impl Kind for Part {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Part";
-    const PLURAL: &str = "parts";
-    type Status = ();
 }
 
 struct Guest;

@@ -3,7 +3,8 @@
 
 use homeostat_sdk::prelude::*;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", kind = "Measured", status = Length, schema = "disabled")]
 struct MeasuredText {
     text: String,
 }
@@ -11,13 +12,6 @@ struct MeasuredText {
 #[derive(Serialize, Deserialize)]
 struct Length {
     characters: usize,
-}
-
-impl Kind for MeasuredText {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Measured";
-    const PLURAL: &str = "measureds";
-    type Status = Length;
 }
 
 struct Guest;

@@ -11,7 +11,8 @@
 
 use homeostat_sdk::prelude::*;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", status = TallyStatus, schema = "disabled")]
 struct Tally {
     action: String,
 }
@@ -21,13 +22,6 @@ struct TallyStatus {
     generation: u64,
     #[serde(default)]
     version: u64,
-}
-
-impl Kind for Tally {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Tally";
-    const PLURAL: &str = "tallies";
-    type Status = TallyStatus;
 }
 
 struct Guest;

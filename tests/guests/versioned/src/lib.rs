@@ -22,7 +22,9 @@ use std::hint::black_box;
 use homeostat_sdk::prelude::*;
 
 /// A resource of kind `Versioned`, whose status is the log.
-#[derive(Serialize, Deserialize)]
+#[derive(Resource, Serialize, Deserialize)]
+#[resource(group = "demo.homeostat.dev", version = "v1", kind = "Versioned", status = VersionLogStatus)]
+#[resource(schema = "disabled")]
 struct VersionLog {}
 
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -34,13 +36,6 @@ struct VersionLogStatus {
     /// The annotation that was recorded last.
     #[serde(default)]
     noted: Option<String>,
-}
-
-impl Kind for VersionLog {
-    const API_VERSION: &str = "demo.homeostat.dev/v1";
-    const NAME: &str = "Versioned";
-    const PLURAL: &str = "versioneds";
-    type Status = VersionLogStatus;
 }
 
 struct Guest;

@@ -2,23 +2,22 @@
 
 use homeostat_sdk::prelude::*;
 
-/// The spec of a `Greeting`.
-#[derive(Serialize, Deserialize)]
+/// Asks for a greeting.
+///
+/// The comments become descriptions in the schema of the kind: `homeostat crd` prints it.
+#[derive(Resource, Serialize, Deserialize, JsonSchema)]
+#[resource(group = "{{name}}.example.dev", version = "v1", status = GreetingStatus)]
+#[resource(printcolumn(name = "Message", type = "string", json_path = ".status.message"))]
+#[resource(printcolumn(name = "Age", type = "date", json_path = ".metadata.creationTimestamp"))]
 struct Greeting {
+    /// The name of the person to greet.
     name: String,
 }
 
 /// The status of a `Greeting`.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 struct GreetingStatus {
     message: String,
-}
-
-impl Kind for Greeting {
-    const API_VERSION: &str = "{{name}}.example.dev/v1";
-    const NAME: &str = "Greeting";
-    const PLURAL: &str = "greetings";
-    type Status = GreetingStatus;
 }
 
 struct Greeter;

@@ -1,13 +1,8 @@
-//! The greeter of the examples, natively.
+//! A [`World`] has the store and the queue of a host. Its time moves only when a test moves it.
 
-#[path = "../../../examples/greeter/src/lib.rs"]
-mod greeter;
-
-use std::time::Duration;
-
-use greeter::{Greeter, Greeting};
-use homeostat_sdk::{Kind, Resource};
 use homeostat_sdk_testing::{Operation, World};
+
+use super::*;
 
 fn world() -> World<Greeter> {
     let mut world = World::of();
