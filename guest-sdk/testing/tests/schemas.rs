@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use homeostat_sdk::prelude::*;
-use homeostat_sdk::{Error, LabelSelector, OwnerReference};
+use homeostat_sdk::{LabelSelector, OwnerReference};
 use homeostat_sdk_testing::World;
 use homeostat_store::definition::Presentation;
 use homeostat_store::schema::Schema;

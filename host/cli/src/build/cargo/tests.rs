@@ -56,7 +56,7 @@ fn a_guest_is_a_cdylib_in_the_folder_or_below_and_has_its_path_dependencies() {
     let root = folder.path().canonicalize().expect("it is there");
     let package = |name: &str, at: &Path, kind: &str, path: &str| {
         serde_json::json!({"name": name, "manifest_path": at.join("Cargo.toml"), "targets": [{"crate_types": [kind]}],
-            "dependencies": [{"path": null}, {"path": path}]})
+            "dependencies": [{"path": null}, {"path": path, "kind": null}, {"path": "/w/tests", "kind": "dev"}]})
     };
     let metadata: CargoMetadata = serde_json::from_value(serde_json::json!({"workspace_root": "/w", "packages": [
         package("web", &root.join("web"), "cdylib", "/w/sdk"),
