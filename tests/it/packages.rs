@@ -1,4 +1,4 @@
-//! The packages that the SDK is published as: what a registry, docs.rs and an author of a guest get.
+//! The packages of the SDK, as a registry gets them.
 
 use std::collections::BTreeSet;
 use std::path::Path;

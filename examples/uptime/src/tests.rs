@@ -2,8 +2,8 @@ use homeostat_sdk_testing::World;
 
 use super::*;
 
-/// The request itself needs a network, which no world has. Everything before it is tested here, and what follows from
-/// its answer in `check`.
+/// The request itself needs a network, which no world has. These tests cover the steps before it, and those of `check`
+/// the steps after it.
 #[test]
 fn an_address_that_is_known_to_be_wrong_is_not_checked_again() {
     let mut world = World::<Uptime>::of();

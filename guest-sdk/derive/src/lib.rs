@@ -38,7 +38,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `status = GreetingStatus` | the type of `status`, also as text; default: no status |
 /// | `printcolumn(name = "Message", type = "string", json_path = ".status.message")` | a column of tables; also with `description = "..."` and `priority = 1`; repeatable |
 /// | `schema = "derived"` | the default: from the `JsonSchema` of both types |
-/// | `schema = "disabled"` | no schema: for a kind that somebody else defines |
+/// | `schema = "disabled"` | no schema: for a kind of another program |
 /// | `keys_only` | no resources are stored: the keys come from a poller or another feeder; it has no schema |
 /// | `field = "data"` | the field of the document that the type describes; default: `spec` |
 #[proc_macro_derive(Resource, attributes(resource))]
