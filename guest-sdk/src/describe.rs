@@ -65,10 +65,6 @@ impl Spec {
     /// For a controller that does everything possible in one run, and returns
     /// [`Outcome::again_after`](crate::Outcome::again_after) when there is more to do. Not for a controller
     /// that proceeds in steps driven by its own status changes.
-    ///
-    /// For a controller that does all it can in one go, and says
-    /// [`Outcome::again_after`](crate::Outcome::again_after) where there is more to do. Not for one that
-    /// moves on by the changes of status that it makes.
     #[must_use]
     pub fn ignore_status(mut self) -> Self {
         self.spec.changes = wit::Changes::ButStatus;

@@ -3,7 +3,7 @@
 #[cfg(all(target_family = "wasm", target_os = "unknown"))]
 pub(crate) use crate::bindings::imports::homeostat::reconciler::stderr;
 #[cfg(target_family = "wasm")]
-pub(crate) use crate::bindings::imports::{
+pub use crate::bindings::imports::{
     homeostat::reconciler::{events, log, queue, store, watches},
     wasi::config::store as config,
 };
@@ -12,6 +12,6 @@ pub(crate) use crate::bindings::imports::{
 mod native;
 
 #[cfg(not(target_family = "wasm"))]
-pub use native::{Host, with_host};
+pub(crate) use native::now;
 #[cfg(not(target_family = "wasm"))]
-pub(crate) use native::{config, events, log, now, queue, store, watches};
+pub use native::{Host, config, events, log, queue, store, watches, with_host};

@@ -191,13 +191,34 @@ pub use time::{Span, Time};
 #[cfg(not(target_family = "wasm"))]
 pub mod testing {
     pub use crate::host::{Host, with_host};
+
+    use crate::{Error, Key, Kind, Resource};
+
+    /// Returns the document that a write of the resource sends, with its status.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Malformed`] when a part has no form in JSON.
+    pub fn document<K: Kind>(resource: &Resource<K>) -> Result<serde_json::Value, Error> {
+        resource.whole_document()
+    }
+
+    /// Reads a document as a read of the controller does. A status that does not fit its type is left out.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Malformed`] when the metadata or the spec does not fit its type.
+    pub fn resource<K: Kind>(key: &Key, document: serde_json::Value) -> Result<Resource<K>, Error> {
+        Resource::from_value(key, document)
+    }
 }
 
-/// The contract as generated from `wit/`, for everything that has no typed form in this crate.
+/// The contract as generated from `wit/`, for everything that has no typed form in this crate. In a native test, its
+/// functions call the host of the test.
 pub mod raw {
-    pub use crate::bindings::imports::homeostat::reconciler::{events, log, queue, store, types, watches};
-    pub use crate::bindings::imports::wasi::config::store as config;
+    pub use crate::bindings::imports::homeostat::reconciler::types;
     pub use crate::bindings::reconciler::exports::homeostat::reconciler::reconciler as describe;
+    pub use crate::host::{config, events, log, queue, store, watches};
 }
 
 /// The items that most controllers need: `use homeostat_sdk::prelude::*`.

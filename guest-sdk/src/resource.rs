@@ -297,6 +297,16 @@ impl<K: Kind> Resource<K> {
         Ok(merge::without_nulls(Value::Object(document)))
     }
 
+    /// Returns the document with its status.
+    #[cfg(not(target_family = "wasm"))]
+    pub(crate) fn whole_document(&self) -> Result<Value, Error> {
+        let mut document = self.document(&self.metadata)?;
+        if let Some(status) = &self.status {
+            document["status"] = merge::without_nulls(self.to_value(status)?);
+        }
+        Ok(document)
+    }
+
     fn to_value(&self, part: &impl serde::Serialize) -> Result<Value, Error> {
         serde_json::to_value(part).map_err(|error| Error::malformed(&self.key(), &error))
     }
@@ -310,7 +320,7 @@ impl<K: Kind> Resource<K> {
         Self::from_value(key, document)
     }
 
-    fn from_value(key: &Key, stored: Value) -> Result<Self, Error> {
+    pub(crate) fn from_value(key: &Key, stored: Value) -> Result<Self, Error> {
         let part = |name: &str| stored.get(name).cloned().unwrap_or(Value::Null);
         let metadata = match merge::without_nulls(part("metadata")) {
             Value::Null => Metadata::default(),

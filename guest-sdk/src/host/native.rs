@@ -1,7 +1,11 @@
 //! The host of a native test.
 
+mod imports;
+
 use std::cell::RefCell;
 use std::rc::Rc;
+
+pub use imports::{config, events, log, queue, store, watches};
 
 use crate::bindings::imports::homeostat::reconciler::events::Severity;
 use crate::bindings::imports::homeostat::reconciler::log::Level;
@@ -138,111 +142,4 @@ fn host() -> Rc<dyn Host> {
 /// Returns the time of the test, in milliseconds since 1970; `None` outside of a test with a host.
 pub(crate) fn now() -> Option<i64> {
     HOST.with_borrow(|host| host.as_ref().map(|host| host.now()))
-}
-
-pub(crate) mod store {
-    use super::{Key, Kind, Page, Precondition, Resource, Selector, StoreError, View, host};
-    pub(crate) use crate::bindings::imports::homeostat::reconciler::store::{Change, Propagation};
-
-    pub(crate) fn get(key: &Key, view: View) -> Result<Resource, StoreError> {
-        host().get(key, view, false)
-    }
-
-    pub(crate) fn get_live(key: &Key, view: View) -> Result<Resource, StoreError> {
-        host().get(key, view, true)
-    }
-
-    pub(crate) fn list(
-        kind: &Kind,
-        selector: &Selector,
-        view: View,
-        limit: Option<u32>,
-        from: Option<&str>,
-    ) -> Result<Page, StoreError> {
-        host().list(kind, selector, view, limit, from, false)
-    }
-
-    pub(crate) fn list_live(
-        kind: &Kind,
-        selector: &Selector,
-        view: View,
-        limit: Option<u32>,
-        from: Option<&str>,
-    ) -> Result<Page, StoreError> {
-        host().list(kind, selector, view, limit, from, true)
-    }
-
-    pub(crate) fn create(json: &str) -> Result<Resource, StoreError> {
-        host().create(json)
-    }
-
-    pub(crate) fn update(json: &str, precondition: &Precondition) -> Result<Resource, StoreError> {
-        host().update(json, precondition)
-    }
-
-    pub(crate) fn update_status(key: &Key, status: &str, precondition: &Precondition) -> Result<Resource, StoreError> {
-        host().update_status(key, status, precondition)
-    }
-
-    pub(crate) fn patch(key: &Key, change: &Change, precondition: &Precondition) -> Result<Resource, StoreError> {
-        host().patch(key, change, precondition)
-    }
-
-    pub(crate) fn apply(json: &str, force: bool) -> Result<Resource, StoreError> {
-        host().apply(json, force)
-    }
-
-    pub(crate) fn delete(key: &Key, precondition: &Precondition, propagation: Propagation) -> Result<(), StoreError> {
-        host().delete(key, precondition, propagation)
-    }
-}
-
-pub(crate) mod watches {
-    use super::{Key, Kind, Selector, StoreError, host};
-
-    pub(crate) fn follow(target: &Key) -> Result<(), StoreError> {
-        host().follow(target)
-    }
-
-    pub(crate) fn follow_all(kind: &Kind, selector: &Selector) -> Result<(), StoreError> {
-        host().follow_all(kind, selector)
-    }
-}
-
-pub(crate) mod queue {
-    use super::{Key, StoreError, host};
-
-    pub(crate) use crate::bindings::imports::homeostat::reconciler::queue::EnqueueOptions;
-
-    pub(crate) fn enqueue(key: &Key, options: EnqueueOptions) -> Result<(), StoreError> {
-        host().enqueue(key, options)
-    }
-}
-
-pub(crate) mod events {
-    use super::{Key, host};
-
-    pub(crate) use crate::bindings::imports::homeostat::reconciler::events::Severity;
-
-    pub(crate) fn emit(severity: Severity, reason: &str, message: &str, regarding: Option<&Key>) {
-        host().emit(severity, reason, message, regarding);
-    }
-}
-
-pub(crate) mod log {
-    use super::{Level, host};
-
-    pub(crate) fn write(level: Level, message: &str, fields: &[(String, String)]) {
-        host().write(level, message, fields);
-    }
-}
-
-pub(crate) mod config {
-    use super::host;
-    pub(crate) use crate::bindings::imports::wasi::config::store::Error;
-
-    #[allow(clippy::unnecessary_wraps, reason = "the signature of the import")]
-    pub(crate) fn get(key: &str) -> Result<Option<String>, Error> {
-        Ok(host().config(key))
-    }
 }

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use homeostat_component::{Fault as HostFault, Grants, Outcome as HostOutcome, Retry, StoreError};
-use homeostat_sdk::{Failure, Key, Kind, Mapper, Outcome, Reconciler, Resource};
+use homeostat_sdk::{Failure, Key, Kind, Mapper, Outcome, Reconciler, Resource, testing};
 use homeostat_simulator::{Error, InjectedFault, Operation, RecordedEvent, RecordedLine, Run, Simulator};
 use homeostat_store::{Query, ResourcePages};
-use serde_json::{Map, Value};
 
 use crate::convert;
 use crate::native_reconciler::NativeReconciler;
@@ -56,16 +55,8 @@ impl<T: Reconciler> World<T> {
     ///
     /// When the store refuses it.
     pub fn put<K: Kind>(&mut self, resource: &Resource<K>) {
-        let value = |part: Result<Value, serde_json::Error>| without_nulls(part.expect("a resource is JSON"));
-        let mut document = Map::new();
-        document.insert("apiVersion".to_owned(), K::API_VERSION.into());
-        document.insert("kind".to_owned(), K::NAME.into());
-        document.insert("metadata".to_owned(), value(serde_json::to_value(&resource.metadata)));
-        document.insert(K::FIELD.to_owned(), value(serde_json::to_value(&resource.spec)));
-        if let Some(status) = &resource.status {
-            document.insert("status".to_owned(), value(serde_json::to_value(status)));
-        }
-        done(self.simulator.put(Value::Object(document)));
+        let document = testing::document(resource).unwrap_or_else(|error| panic!("{error}"));
+        done(self.simulator.put(document));
     }
 
     /// Deletes a resource, as another client.
@@ -188,19 +179,11 @@ impl<T: Reconciler + Mapper> World<T> {
 
 /// Returns a stored resource with its Rust types.
 fn typed<K: Kind>(stored: &homeostat_store::Resource) -> Resource<K> {
-    let document = stored.document();
-    let part = |name: &str| document.get(name).cloned().unwrap_or(Value::Null);
-    let fits = "the document fits the type";
-    let spec = match part(K::FIELD) {
-        Value::Null => Value::Object(Map::new()),
-        spec => spec,
-    };
-    let spec = serde_json::from_value(spec).expect(fits);
-    let mut resource = Resource::new(stored.key().namespace(), stored.key().name(), spec);
-    resource.metadata = serde_json::from_value(part("metadata")).expect(fits);
-    resource.status = Some(part("status"))
-        .filter(|status| !status.is_null())
-        .map(|status| serde_json::from_value(status).expect(fits));
+    let key = K::key(stored.key().namespace(), stored.key().name());
+    let resource = testing::resource::<K>(&key, stored.document().clone());
+    let resource = resource.unwrap_or_else(|error| panic!("{error}"));
+    let status = stored.document().get("status").filter(|status| !status.is_null());
+    assert_eq!(resource.status.is_some(), status.is_some(), "the status does not fit its type: {status:?}");
     resource
 }
 
@@ -220,17 +203,5 @@ fn result(run: Run) -> Result<Outcome, Failure> {
             Retry::Never => Failure::never(message),
         }),
         Err(other) => Err(Failure::new(other)),
-    }
-}
-
-/// Removes the fields that are `null`, as the SDK does before a write.
-fn without_nulls(value: Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
-            Value::Object(fields.map(|(name, value)| (name, without_nulls(value))).collect())
-        }
-        Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
-        other => other,
     }
 }

@@ -208,6 +208,7 @@ fn create(
         .annotation(MAX, rollout.max().to_string())
         .owned_by(deployment);
     set.metadata.annotations.extend(copied_annotations(deployment));
+    // Not `apply`: a set of another owner that has this name must stay as it is.
     match set.create() {
         Ok(created) => {
             emit_scaled_event(&name, 0, replicas);

@@ -62,6 +62,7 @@ fn create(set: &Resource<ReplicaSet>, pods: &mut Pods, count: usize) -> Result<(
     let mut created = Vec::new();
     while created.len() < count {
         let Some(name) = names.next() else { break };
+        // Not `apply`: a pod of another owner that has this name must stay as it is.
         match pod(set, &name).create() {
             Ok(pod) => {
                 events::normal("SuccessfulCreate", format_args!("Created pod: {name}"));

@@ -90,3 +90,6 @@ fn read(json: &str) -> Result<Value, Failure> {
 }
 
 homeostat_sdk::export!(Instances);
+
+#[cfg(test)]
+mod tests;
