@@ -137,7 +137,9 @@ fn set_parts(schema: &mut Schema, source: &Schema) {
         let properties: Schema = properties.iter().map(|(name, part)| (name.clone(), of(part).into())).collect();
         schema.insert("properties".to_owned(), properties.into());
     }
-    let mut additional = match source.get("additionalProperties") {
+    // A type with several flattened parts has the second word.
+    let further = source.get("additionalProperties").or_else(|| source.get("unevaluatedProperties"));
+    let mut additional = match further {
         None | Some(Value::Bool(false)) => None,
         Some(part) => Some(of(part)),
     };
