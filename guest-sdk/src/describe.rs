@@ -216,7 +216,7 @@ impl Mapping {
     }
 }
 
-fn declaration<K: Kind>() -> wit::KindDeclaration {
+pub(crate) fn declaration<K: Kind>() -> wit::KindDeclaration {
     wit::KindDeclaration {
         kind: kind_of::<K>(),
         plural: K::PLURAL.to_owned(),

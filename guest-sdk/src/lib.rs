@@ -203,6 +203,11 @@ pub mod testing {
         resource.whole_document()
     }
 
+    /// Returns the declaration of a kind, as a description has it.
+    pub fn declaration<K: Kind>() -> crate::raw::describe::KindDeclaration {
+        crate::describe::declaration::<K>()
+    }
+
     /// Reads a document as a read of the controller does. A status that does not fit its type is left out.
     ///
     /// # Errors

@@ -146,7 +146,7 @@ fn changes(changes: described::Changes) -> host::Changes {
     }
 }
 
-fn declaration(declared: described::KindDeclaration) -> host::KindDeclaration {
+pub(crate) fn declaration(declared: described::KindDeclaration) -> host::KindDeclaration {
     let schema = declared.schema.map(|text| serde_json::from_str(&text).expect("the schema of a kind is JSON"));
     host::KindDeclaration {
         kind: kind(&declared.kind),

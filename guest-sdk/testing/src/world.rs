@@ -46,7 +46,16 @@ impl<T: Reconciler> World<T> {
     fn new(reconciler: NativeReconciler<T>, settings: &[(&str, &str)]) -> Self {
         let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let settings: BTreeMap<String, String> = settings.collect();
-        Self { simulator: done(Simulator::new(reconciler, Grants::everything(), settings, &[])) }
+        Self { simulator: done(Simulator::new(reconciler, Grants::everything(), settings)) }
+    }
+
+    /// Declares a kind that the controller uses and does not describe, as a definition does.
+    ///
+    /// # Panics
+    ///
+    /// When the schema of the kind is not structural.
+    pub fn declare<K: Kind>(&mut self) {
+        done(async { self.simulator.declare(&convert::declaration(testing::declaration::<K>())) });
     }
 
     /// Creates or replaces a resource, as another client.

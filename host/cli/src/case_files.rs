@@ -111,11 +111,12 @@ async fn run_case(case: &Case, component: &Component, kinds: &[KindDeclaration])
     let limits = Limits { cpu: Duration::from_secs(10), ..inspect::ample() };
     let reconciler = ComponentReconciler::new(component.clone(), CONTROLLER, limits);
     let grants = case.grants.clone().unwrap_or_else(Grants::everything);
-    let simulator = match Simulator::new(reconciler, grants, case.config.clone(), kinds).await {
-        Ok(simulator) => simulator,
-        Err(error) => return vec![error.to_string()],
+    let outcome = async {
+        let mut simulator = Simulator::new(reconciler, grants, case.config.clone()).await?;
+        kinds.iter().try_for_each(|kind| simulator.declare(kind))?;
+        homeostat_simulator::run(case, simulator).await
     };
-    homeostat_simulator::run(case, simulator).await.unwrap_or_else(|error| vec![error.to_string()])
+    outcome.await.unwrap_or_else(|error| vec![error.to_string()])
 }
 
 fn read(path: &Path) -> Result<CaseFile> {

@@ -172,13 +172,13 @@ pub(crate) struct Virtual<E> {
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) records: Arc<Records>,
     /// The declared kinds: a guest cannot use another one.
-    pub(crate) kinds: Vec<Kind>,
+    pub(crate) kinds: Arc<Mutex<Vec<Kind>>>,
     pub(crate) inner: E,
 }
 
 impl<E> Virtual<E> {
     fn unknown(&self, kind: &Kind) -> Option<StoreError> {
-        let known = self.kinds.iter().any(|known| known.same_type(kind));
+        let known = self.kinds.lock().iter().any(|known| known.same_type(kind));
         (!known).then(|| StoreError::NotFound(format!("the kind {kind}")))
     }
 }

@@ -17,10 +17,12 @@ use homeostat_store::garbage::{GarbageCollector, checks};
 use homeostat_store::memory::MemoryStore;
 use homeostat_store::schema::Schema;
 use homeostat_store::{
-    Error as StoreError, Event, EventType, Key, Options, Propagation, Resource, Revision, Scope, Store, Watch, Write,
+    Error as StoreError, Event, EventType, Key, Kind, Options, Propagation, Resource, Revision, Scope, Store, Watch,
+    Write,
 };
 use homeostat_workqueue::state::{ClaimToken, State};
 use homeostat_workqueue::{Backoff, Priority};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::clock::VirtualClock;
@@ -80,6 +82,7 @@ pub struct Simulator<R> {
     store: Arc<MemoryStore>,
     clock: Arc<VirtualClock>,
     records: Arc<Records>,
+    kinds: Arc<Mutex<Vec<Kind>>>,
     effects: Arc<dyn Effects>,
     garbage: GarbageCollector,
     queue: State<Key>,
@@ -98,50 +101,59 @@ impl DenialObserver for Nobody {
 
 impl<R: Reconciler> Simulator<R> {
     /// Creates an empty world for a controller with these grants and settings. The kinds of its description are
-    /// declared, and those of `kinds`, which other clients use.
+    /// declared.
     ///
     /// # Errors
     /// [`Error::Store`] for a schema that is not structural; [`Error::Start`].
-    pub async fn new(
-        reconciler: R,
-        grants: Grants,
-        config: BTreeMap<String, String>,
-        kinds: &[KindDeclaration],
-    ) -> Result<Self, Error> {
+    pub async fn new(reconciler: R, grants: Grants, config: BTreeMap<String, String>) -> Result<Self, Error> {
         let (clock, records) = (Arc::new(VirtualClock::default()), Arc::new(Records::default()));
         let store = Arc::new(MemoryStore::new(Options { clock: clock.clone(), ..Options::default() }));
         let spec = reconciler.describe();
-        let described = std::iter::once(&spec.manages).chain(spec.watches.iter().map(|watch| &watch.of));
-        let declared: Vec<&KindDeclaration> = described.chain(kinds).collect();
-        for declaration in &declared {
-            let schema = declaration.schema.as_ref().map(Schema::parse).transpose()?;
-            if let Some(schemas) = store.schemas().filter(|_| schema.is_some()) {
-                schemas.set(&declaration.kind, [(declaration.kind.version.clone(), schema)]);
-            }
-        }
-        let kinds = declared.iter().map(|declaration| declaration.kind.clone()).collect();
+        let kinds = Arc::<Mutex<Vec<Kind>>>::default();
         let http = HttpClient::new(1 << 20).map_err(|error| Error::Start(error.to_string()))?;
         let world = World::new(store.clone(), Arc::new(RecordingSink(records.clone())), Arc::new(config), http);
-        let world = Virtual { clock: clock.clone(), records: records.clone(), kinds, inner: world };
+        let world = Virtual { clock: clock.clone(), records: records.clone(), kinds: kinds.clone(), inner: world };
         let grants = Arc::new(grants);
         let effects = Arc::new(Roles::new(spec, Arc::new(Nobody), Granted::new(grants.clone(), world)));
         let watch = store.watch(Scope::Everything, Revision::ZERO).await?;
         let (managed, queue) = (ManagedKind::of(&spec.manages), State::new(queue_options(spec)));
         let garbage = GarbageCollector::new(store.clone());
-        Ok(Self {
+        let described: Vec<KindDeclaration> =
+            std::iter::once(&spec.manages).chain(spec.watches.iter().map(|watch| &watch.of)).cloned().collect();
+        let mut simulator = Self {
             reconciler,
             grants,
             managed,
             store,
             clock,
             records,
+            kinds,
             effects,
             garbage,
             queue,
             watch,
             seen: Revision::ZERO,
             follows: BTreeMap::new(),
-        })
+        };
+        for declaration in &described {
+            simulator.declare(declaration)?;
+        }
+        Ok(simulator)
+    }
+
+    /// Declares a kind that the description does not name, as a definition does. The controller cannot use an undeclared
+    /// kind.
+    ///
+    /// # Errors
+    /// [`Error::Store`] for a schema that is not structural.
+    pub fn declare(&mut self, declaration: &KindDeclaration) -> Result<(), Error> {
+        let KindDeclaration { kind, schema, .. } = declaration;
+        let schema = schema.as_ref().map(Schema::parse).transpose()?;
+        if let Some(schemas) = self.store.schemas().filter(|_| schema.is_some()) {
+            schemas.set(kind, [(kind.version.clone(), schema)]);
+        }
+        self.kinds.lock().push(kind.clone());
+        Ok(())
     }
 
     /// Creates or replaces a resource, as another client. A `status` in the document is written, too.

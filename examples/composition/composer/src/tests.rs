@@ -17,6 +17,8 @@ fn ready(world: &World<Composer>) -> String {
 #[test]
 fn a_composition_makes_a_kind_and_a_controller_for_it() {
     let mut world = World::of();
+    world.declare::<CustomResourceDefinition>();
+    world.declare::<Controller>();
     world.put(&composition("string"));
     world.settle();
     let definition = CustomResourceDefinition::key("", "welcomes.composed.homeostat.dev");

@@ -21,6 +21,7 @@ fn world() -> World<Instances> {
         {"id": "second", "template": greeting("${name}-second", "told: ${resources.first.status.message}")},
     ]);
     let mut world = World::with_config(&[("resources", &resources.to_string())]);
+    world.declare::<Greeting>();
     world.put(&instance());
     world.settle();
     world

@@ -99,7 +99,7 @@ async fn simulator(behaviour: Behaviour, outcome: fn(&Document) -> Outcome) -> S
         during_delay: Holding::RunNow,
     };
     let reconciler = Scripted { spec, behaviour, outcome };
-    Simulator::new(reconciler, Grants::everything(), BTreeMap::new(), &[]).await.unwrap()
+    Simulator::new(reconciler, Grants::everything(), BTreeMap::new()).await.unwrap()
 }
 
 fn settled(_: &Document) -> Outcome {

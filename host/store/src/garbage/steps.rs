@@ -1,10 +1,11 @@
 //! The steps of garbage collection, each against the current state of the store.
 
 use std::collections::HashSet;
+use std::future::ready;
 use std::sync::Arc;
 
+use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
 
 use super::{Check, is_foreground};
 use crate::{
@@ -283,29 +284,14 @@ impl GarbageCollector {
     /// Runs a step for many resources, some of them concurrently. A failed step does not stop the others.
     async fn each<F>(&self, resources: Vec<Arc<Resource>>, step: impl Fn(Self, Arc<Resource>) -> F) -> Result<()>
     where
-        F: Future<Output = Result<()>> + Send + 'static,
+        F: Future<Output = Result<()>> + Send,
     {
-        let mut under_way = JoinSet::new();
-        let mut outcome = Ok(());
-        let mut note = |done: std::result::Result<Result<()>, tokio::task::JoinError>| {
-            let done = done.map_err(Error::unavailable).and_then(|done| done);
-            if done.is_err() && outcome.is_ok() {
-                outcome = done;
-            }
-        };
-        for resource in resources {
-            if under_way.len() >= WRITES_MAX
-                && let Some(done) = under_way.join_next().await
-            {
-                note(done);
-            }
+        let steps = resources.into_iter().map(|resource| {
             let steps = Self { store: Arc::clone(&self.store), all: Arc::clone(&self.all), has: self.has.clone() };
-            under_way.spawn(step(steps, resource));
-        }
-        while let Some(done) = under_way.join_next().await {
-            note(done);
-        }
-        outcome
+            step(steps, resource)
+        });
+        let ended = stream::iter(steps).buffer_unordered(WRITES_MAX);
+        ended.fold(Ok(()), |first: Result<()>, ended| ready(first.and(ended))).await
     }
 }
 
