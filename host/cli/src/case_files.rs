@@ -111,12 +111,17 @@ async fn run_case(case: &Case, component: &Component, kinds: &[KindDeclaration])
     let limits = Limits { cpu: Duration::from_secs(10), ..inspect::ample() };
     let reconciler = ComponentReconciler::new(component.clone(), CONTROLLER, limits);
     let grants = case.grants.clone().unwrap_or_else(Grants::everything);
-    let outcome = async {
+    let simulator = async {
         let mut simulator = Simulator::new(reconciler, grants, case.config.clone()).await?;
         kinds.iter().try_for_each(|kind| simulator.declare(kind))?;
-        homeostat_simulator::run(case, simulator).await
+        Ok::<_, homeostat_simulator::Error>(simulator)
     };
-    outcome.await.unwrap_or_else(|error| vec![error.to_string()])
+    match simulator.await {
+        Ok(simulator) => {
+            homeostat_simulator::run(case, simulator).await.unwrap_or_else(|error| vec![error.to_string()])
+        }
+        Err(error) => vec![error.to_string()],
+    }
 }
 
 fn read(path: &Path) -> Result<CaseFile> {
