@@ -280,6 +280,10 @@ impl Kinds {
         } else {
             self.schemas.forget(&info.kind);
         }
+        // Components declare no indexes, and may come before the definition: meanwhile a store keeps those that it has.
+        if info.is_of_definition() {
+            self.schemas.set_indexes(&info.kind, &info.indexes);
+        }
     }
 
     /// Returns whether a kind ends with this definition, because nothing else declares it.

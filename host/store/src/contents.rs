@@ -1,9 +1,10 @@
-//! Resources in memory, in the order of their keys, with an index by owner and the recent history.
+//! Resources in memory, in the order of their keys, with indexes by owner, label and field, and the recent
+//! history.
 //!
 //! [`Contents`] is the state alone. [`SharedContents`] shares it between a store and its watches. A store in
 //! memory has one for all kinds; a store that is far away has one for each kind that it keeps a cache of.
 
-mod label_index;
+mod term_indexes;
 #[cfg(test)]
 mod tests;
 
@@ -14,13 +15,16 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 
-use self::label_index::LabelIndex;
+use self::term_indexes::TermIndexes;
 use crate::history::{Bounds, History, check_start};
+use crate::index::{self, ExaminedResources};
 use crate::listing::changes_since::ChangesSinceCache;
 use crate::listing::{self, PastRow, Start};
 use crate::model::{Path, owner_prefix};
 use crate::watch::{ChangeLog, LogBatch, RevisionNotifier, WatchCursor};
-use crate::{ClockAndIds, Error, Event, EventType, Key, Kind, Page, Query, Resource, Result, Revision, Scope, Watch};
+use crate::{
+    ClockAndIds, Error, Event, EventType, IndexTerm, Key, Kind, Page, Query, Resource, Result, Revision, Scope, Watch,
+};
 
 /// Whether callers share the parsed documents of resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,8 +42,8 @@ pub(crate) enum Documents {
 pub(crate) struct Contents {
     resources: BTreeMap<Path, Arc<Resource>>,
     owners: BTreeSet<(Vec<u8>, Path)>,
-    /// Used only where documents are copied: elsewhere their labels are parsed once.
-    labels: LabelIndex,
+    terms: TermIndexes,
+    examined: ExaminedResources,
     history: History,
     /// Cache for the later pages of lists.
     changes_since: ChangesSinceCache,
@@ -52,7 +56,8 @@ impl Contents {
         Self {
             resources: BTreeMap::new(),
             owners: BTreeSet::new(),
-            labels: LabelIndex::default(),
+            terms: TermIndexes::default(),
+            examined: ExaminedResources::default(),
             history: History::new(at, bounds),
             changes_since: ChangesSinceCache::default(),
             documents,
@@ -106,10 +111,8 @@ impl Contents {
                 self.owners.remove(&entry);
             }
         }
-        if self.documents == Documents::Copied {
-            let after = (event.kind != EventType::Deleted).then_some(&*event.resource);
-            self.labels.change(&path, event.previous.as_deref(), after);
-        }
+        let after = (event.kind != EventType::Deleted).then_some(&*event.resource);
+        self.terms.change(&path, event.resource.key().kind(), event.previous.as_deref(), after);
         let bytes = event.resource.bytes() + event.previous.as_ref().map_or(0, |previous| previous.bytes());
         if event.kind == EventType::Deleted {
             self.resources.remove(&path);
@@ -126,8 +129,9 @@ impl Contents {
         self.history.advance(through);
     }
 
-    /// Lists resources. `newer` replaces stored rows of the same paths on the first page.
-    pub(crate) fn list(&self, query: &Query, id: &str, newer: Vec<PastRow>) -> Result<Page> {
+    /// Lists resources. `newer` replaces stored rows of the same paths on the first page. `declared` are the terms of
+    /// the kind that keep their index.
+    pub(crate) fn list(&self, query: &Query, id: &str, declared: &[IndexTerm], newer: Vec<PastRow>) -> Result<Page> {
         let start = Start::of(query, id, self.history.oldest())?;
         let now = self.history.newest();
         let revision = start.revision.unwrap_or(now);
@@ -138,26 +142,35 @@ impl Contents {
         };
         let newer = newer.into_iter().filter(|(path, _)| start.covers(path)).map(Ok);
         let past = newer.chain(past.into_iter().flatten());
-        let labelled = match self.documents {
-            Documents::Shared => None,
-            Documents::Copied => self.labels.candidates(&query.selector.labels, &self.resources),
-        };
-        let page = match (&query.selector.owner, labelled) {
-            (Some(uid), _) => {
-                let rows = self.owned(uid).filter(|(path, _)| start.covers(path));
-                listing::page(query, id, revision, rows.map(Ok), past)
+        let by = (id, &self.examined);
+        let page = if let Some(uid) = &query.selector.owner {
+            let rows = self.owned(uid).filter(|(path, _)| start.covers(path));
+            listing::page(query, by, revision, rows.map(Ok), past)
+        } else {
+            let mut indexes = self.terms.lock();
+            match indexes.find(&query.kind, index::lookups(&query.selector), declared, &self.resources) {
+                Some((index, values)) => {
+                    let row = |path: &Path| Some((path.clone(), self.give(self.resources.get(path)?)));
+                    let rows = index.paths(&values, &start).filter_map(|path| path.map(row).transpose());
+                    listing::page(query, by, revision, rows, past)
+                }
+                None => listing::page(query, by, revision, self.rows(&start).map(Ok), past),
             }
-            (None, Some(paths)) => {
-                let paths = paths.into_iter().filter(|path| start.covers(path));
-                let rows = paths.filter_map(|path| Some((path.clone(), self.give(self.resources.get(&path)?))));
-                listing::page(query, id, revision, rows.map(Ok), past)
-            }
-            (None, None) => listing::page(query, id, revision, self.rows(&start).map(Ok), past),
         }?;
         if page.next.is_none() {
             self.changes_since.end(&start, revision);
         }
         Ok(page)
+    }
+
+    /// Returns the number of resources that lists have compared with their selectors.
+    pub(crate) fn examined(&self) -> u64 {
+        self.examined.get()
+    }
+
+    /// Returns the indexes by label and field.
+    pub(crate) fn terms(&self) -> &TermIndexes {
+        &self.terms
     }
 
     /// Returns the kinds that have resources, each once, with the version of its first resource.
@@ -209,8 +222,8 @@ impl Contents {
 
     /// Returns the present rows of a list.
     fn rows(&self, start: &Start) -> impl Iterator<Item = (Path, Arc<Resource>)> {
-        let (first, end) = (start.after.as_ref().unwrap_or(&start.prefix).clone(), start.prefix.end());
-        let range = self.resources.range((Bound::Excluded(first), Bound::Excluded(end)));
+        let (first, end) = start.range();
+        let range = self.resources.range::<Path, _>((Bound::Excluded(first), Bound::Excluded(&end)));
         range.map(|(path, resource)| (path.clone(), self.give(resource)))
     }
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::jsonpath::JsonPath;
 use crate::schema::Schema;
-use crate::{Kind, Result};
+use crate::{IndexTerm, Kind, Result};
 
 /// A validated definition.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +25,13 @@ pub struct Definition {
     pub namespaced: bool,
     /// One or more; exactly one is the storage version.
     pub versions: Vec<Version>,
+    /// The labels with an index, which [`INDEXED_LABELS`] names: at most 8, each once.
+    pub indexed_labels: Vec<String>,
 }
+
+/// The annotation of a definition that names labels of its resources, separated by commas: stores keep an index of each,
+/// so that a list by one of them costs as much as it returns. Selectable fields have an index without an annotation.
+pub const INDEXED_LABELS: &str = "homeostat.dev/indexed-labels";
 
 /// The names of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +69,7 @@ pub struct Version {
     pub scale: Option<Scale>,
     /// The columns of tables beside name and age.
     pub columns: Vec<PrinterColumn>,
-    /// Fields that field selectors can use.
+    /// Fields that field selectors can use. In the storage version, stores keep an index of each.
     pub selectable_fields: Vec<JsonPath>,
 }
 
@@ -156,6 +162,13 @@ impl Definition {
     /// When a caller has removed the storage version from [`Definition::versions`].
     pub fn stored(&self) -> &Version {
         self.versions.iter().find(|version| version.storage).expect("one version is stored, as was checked")
+    }
+
+    /// Returns the labels and fields with an index.
+    pub fn indexes(&self) -> Vec<IndexTerm> {
+        let labels = self.indexed_labels.iter().cloned().map(IndexTerm::Label);
+        let fields = self.stored().selectable_fields.iter().filter_map(JsonPath::pointer).map(IndexTerm::Field);
+        labels.chain(fields).collect()
     }
 
     /// Returns a version by its name.

@@ -38,6 +38,7 @@ mod codec;
 mod defragment;
 mod files;
 mod fsck;
+mod indexes;
 mod io_failure;
 mod layout;
 mod location;
@@ -67,12 +68,13 @@ use redb::{Database, StorageBackend};
 use tokio::sync::{self, OwnedRwLockReadGuard, mpsc, oneshot, watch};
 
 use crate::history::{Bounds, History, check_start};
+use crate::index::ExaminedResources;
 use crate::listing::changes_since::ChangesSinceCache;
 use crate::schema::Schemas;
 use crate::watch::{RevisionNotifier, WatchCursor};
 use crate::{
-    Availability, ClockAndIds, Error, Key, Kind, Options, Page, Query, Request, Resource, Result, Revision, Scope,
-    Store, StoreStatus, Watch, WriteResponse,
+    Availability, ClockAndIds, Error, IndexTerm, Key, Kind, Options, Page, Query, Request, Resource, Result, Revision,
+    Scope, Store, StoreStatus, Watch, WriteResponse,
 };
 pub use backup::{BackupError, BackupReport, RestoreOptions, RestoreReport, backup, restore};
 pub use fsck::{CutOff, Fsck, PROBLEMS_MAX, Problem, fsck};
@@ -116,6 +118,7 @@ struct SharedStore {
     recent: RwLock<History>,
     /// Cache for the later pages of lists.
     changes_since: ChangesSinceCache,
+    examined: ExaminedResources,
     /// The last acknowledged revision, which reads and watches can see. Advanced after the events are in
     /// `recent`; the remaining watches are notified after the acknowledgements.
     tip: RevisionNotifier,
@@ -248,6 +251,7 @@ impl EmbeddedStore {
                 },
             )),
             changes_since: ChangesSinceCache::default(),
+            examined: ExaminedResources::default(),
             tip: RevisionNotifier::at(meta.revision),
             checkpoint: watch::Sender::new(CheckpointState {
                 revision: meta.revision,
@@ -276,6 +280,20 @@ impl EmbeddedStore {
     /// Returns the id of the file, which a backup keeps and a restore changes.
     pub fn id(&self) -> &str {
         &self.shared.id
+    }
+
+    /// Returns the number of resources that lists have compared with their selectors so far.
+    pub fn examined(&self) -> u64 {
+        self.shared.examined.get()
+    }
+
+    /// Returns the terms of a kind whose index is complete, in order. A declared index is built beside the writes.
+    ///
+    /// # Errors
+    /// `Unavailable`, `Closed`. Cancel safe.
+    pub async fn complete_indexes(&self, kind: &Kind) -> Result<Vec<IndexTerm>> {
+        let kind = kind.clone();
+        self.shared.read(move |snapshot| snapshot.complete_indexes(&kind)).await
     }
 
     fn jobs(&self) -> Option<mpsc::Sender<WriteJob>> {
@@ -398,7 +416,9 @@ impl Store for EmbeddedStore {
 
     async fn list(&self, query: &Query) -> Result<Page> {
         let (query, shared) = (query.clone(), Arc::clone(&self.shared));
-        self.shared.read(move |snapshot| snapshot.list(&query, &shared.id, &shared.changes_since)).await
+        let list =
+            move |snapshot: &Snapshot| snapshot.list(&query, (&shared.id, &shared.examined), &shared.changes_since);
+        self.shared.read(list).await
     }
 
     fn schemas(&self) -> Option<&Schemas> {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 pub use self::pages::ResourcePages;
 pub(crate) use self::server_token::{ServerToken, ServerTokens};
+use crate::index::ExaminedResources;
 use crate::model::Path;
 use crate::{Error, Key, PAGE_BYTES_MAX, Page, Query, Resource, Result, Revision};
 
@@ -49,6 +50,11 @@ impl Start {
         Ok(Self { revision: Some(revision), prefix, after: Some(after) })
     }
 
+    /// Returns the last path before the page, which is no path of the list, and the first one after the list.
+    pub(crate) fn range(&self) -> (&Path, Path) {
+        (self.after.as_ref().unwrap_or(&self.prefix), self.prefix.end())
+    }
+
     /// Returns whether a path belongs to this list and comes after the pages so far.
     pub(crate) fn covers(&self, path: &Path) -> bool {
         path.0.starts_with(&self.prefix.0) && self.after.as_ref().is_none_or(|after| path > after)
@@ -62,10 +68,10 @@ pub(crate) type PastRow = (Path, Option<Arc<Resource>>);
 ///
 /// `now` has the rows that [`Start::covers`]; it may omit rows that the selector does not match. `past` has
 /// the rows that differed at the revision of the list. A page with a limit ends before it exceeds
-/// [`PAGE_BYTES_MAX`], so that memory stays bounded for large documents.
+/// [`PAGE_BYTES_MAX`], so that memory stays bounded for large documents. `examined` counts the rows.
 pub(crate) fn page(
     query: &Query,
-    store: &str,
+    (store, examined): (&str, &ExaminedResources),
     revision: Revision,
     now: impl Iterator<Item = Result<(Path, Arc<Resource>)>>,
     past: impl Iterator<Item = Result<PastRow>>,
@@ -76,6 +82,7 @@ pub(crate) fn page(
     let rows = MergedRows { now: now.peekable(), past: past.peekable() };
     for row in rows {
         let (path, resource) = row?;
+        examined.count();
         if !query.selector.matches(&resource) {
             continue;
         }

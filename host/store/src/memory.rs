@@ -43,6 +43,14 @@ impl MemoryStore {
         let contents = SharedContents::new(contents, Arc::clone(&clock));
         Self { id: clock.uid(), schemas, contents, clock, terms: Mutex::default() }
     }
+
+    /// Returns the number of resources that lists have compared with their selectors so far.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn examined(&self) -> Result<u64> {
+        Ok(self.contents.lock()?.examined())
+    }
 }
 
 #[async_trait]
@@ -52,7 +60,8 @@ impl Store for MemoryStore {
     }
 
     async fn list(&self, query: &Query) -> Result<Page> {
-        self.contents.lock_expired()?.list(query, &self.id, Vec::new())
+        let declared = self.schemas.indexes_of(&query.kind);
+        self.contents.lock_expired()?.list(query, &self.id, &declared, Vec::new())
     }
 
     fn schemas(&self) -> Option<&Schemas> {

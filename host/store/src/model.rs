@@ -13,7 +13,7 @@ mod target;
 mod tests;
 
 pub use key::Key;
-pub(crate) use key::{Path, owner_prefix};
+pub(crate) use key::{Path, decode, encode, owner_prefix};
 pub use kind::Kind;
 pub(crate) use owner::OwnerNote;
 pub use owner::{FarOwner, OWNER_ANNOTATION, OWNER_KEY, OWNER_KIND, OWNER_LABEL, OwnerReference};

@@ -25,6 +25,7 @@ use crate::path::Path;
 use limits::Constraints;
 
 pub use crate::violation::{Reason, VIOLATIONS_MAX, Violation};
+pub(crate) use schemas::DeclaredIndexes;
 pub use schemas::{Schemas, VersionSchema};
 
 /// The schema of a value and of all values below it.

@@ -7,7 +7,7 @@ use homeostat_store::catalog::ServedKind;
 use homeostat_store::definition::{Definition, Presentation, PrinterColumn, Scale, Version};
 use homeostat_store::jsonpath::JsonPath;
 use homeostat_store::schema::Schema;
-use homeostat_store::{Kind, Revision};
+use homeostat_store::{IndexTerm, Kind, Revision};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -69,6 +69,9 @@ pub struct KindInfo {
     /// The other served versions, in the order of the definition. `kind` has the storage version.
     #[serde(skip)]
     pub(super) others: Vec<OtherVersion>,
+    /// The labels and fields of which stores keep an index. Only a definition declares them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub indexes: Vec<IndexTerm>,
     /// The source of the declaration: a controller, a `CustomResourceDefinition` or a store.
     pub source: String,
     /// The name of the store that has its resources; `None` if the host has one store.
@@ -174,6 +177,7 @@ impl KindInfo {
             columns,
             deprecation: None,
             is_served: true,
+            indexes: Vec::new(),
             others: Vec::new(),
             source: source.to_owned(),
             kind,
@@ -208,6 +212,7 @@ impl KindInfo {
             columns: Vec::new(),
             deprecation: None,
             is_served: true,
+            indexes: Vec::new(),
             others: others.map(other).collect(),
             source: format!("store {store}"),
             kind: kind.clone(),
@@ -232,6 +237,7 @@ impl KindInfo {
         let written = written.and_then(|revision| revision.parse().ok());
         Ok(Self {
             kind: definition.kind(stored),
+            indexes: definition.indexes(),
             plural: names.plural.clone(),
             singular: names.singular.clone(),
             short_names: names.short_names.clone(),

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use homeostat_fixtures::memory_store;
+use homeostat_store::IndexTerm;
 use homeostat_store::catalog::{Catalog, ServedKind};
 use serde_json::json;
 
@@ -92,6 +93,25 @@ fn a_definition_declares_its_kind_and_reports_missing_fields() {
     document["spec"]["names"]["plural"] = json!(3);
     let error = KindInfo::from_definition(&document).unwrap_err().to_string();
     assert!(error.starts_with("spec.names.plural: "), "{error}");
+}
+
+#[test]
+fn a_definition_declares_the_labels_and_fields_of_indexes() {
+    let document = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "crons.demo.dev", "annotations": {"homeostat.dev/indexed-labels": "app"}},
+        "spec": {"group": "demo.dev", "scope": "Namespaced", "names": {"kind": "Cron", "plural": "crons"},
+            "versions": [
+                {"name": "v1beta1", "served": true, "storage": false, "selectableFields": [{"jsonPath": ".spec.old"}]},
+                {"name": "v1", "served": true, "storage": true, "selectableFields": [{"jsonPath": ".spec.node"}]}]}
+    });
+    let info = KindInfo::from_definition(&document).unwrap();
+    let wanted = vec![IndexTerm::Label("app".into()), IndexTerm::Field("/spec/node".into())];
+    assert_eq!(info.indexes, wanted);
+    let schemas = Schemas::default();
+    let kinds = Kinds::with_built_in(schemas.clone());
+    kinds.declare(info.clone()).unwrap();
+    assert_eq!(schemas.indexes_of(&info.kind)[..], wanted);
 }
 
 #[test]

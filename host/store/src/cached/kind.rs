@@ -41,6 +41,8 @@ pub(super) struct KindState {
     /// `None` before the first list.
     pub(super) synced: Option<SyncedContents>,
     charge: Charge,
+    /// The memory of the indexes of the contents.
+    index_charge: Charge,
     /// A text of this kind, with which the texts of its resources are compressed.
     dictionary: Option<Arc<[u8]>>,
     pub(super) own: OwnWrites,
@@ -81,6 +83,7 @@ impl CachedKind {
         let state = KindState {
             synced: None,
             charge: budget.charge(),
+            index_charge: budget.charge(),
             dictionary: None,
             own: OwnWrites::default(),
             unreadable: UnreadableDocuments::default(),
@@ -253,6 +256,7 @@ impl CachedKind {
         state.shown = state.shown_so_far();
         state.end_contents(error);
         state.charge = self.budget.charge();
+        state.index_charge = self.budget.charge();
         state.own = OwnWrites::default();
         state.state = state_now;
         drop(state);
@@ -355,7 +359,7 @@ impl CachedKind {
             users: *self.users.borrow(),
             resources: contents.as_ref().map_or(0, |contents| contents.all_stored().len()),
             unreadable: state.unreadable.len(),
-            bytes: state.charge.bytes(),
+            bytes: state.charge.bytes() + state.index_charge.bytes(),
             revision: contents.map(|contents| contents.newest()),
             stale_lists: state.stale_lists,
             reason: state.problem.as_ref().map(ToString::to_string),
@@ -377,6 +381,15 @@ impl CachedKind {
         change(&mut state, &mut contents)?;
         self.heard(&mut state, &contents);
         Ok(())
+    }
+
+    /// Charges the memory of the indexes, after a list that may have built one.
+    pub(super) fn charge_indexes(&self) {
+        let mut state = self.lock();
+        let Some(SyncedContents { contents, .. }) = state.synced.clone() else { return };
+        if let Ok(contents) = contents.lock() {
+            state.charge_indexes(&contents);
+        }
     }
 
     /// Records that the contents follow the server.
@@ -406,7 +419,17 @@ impl KindState {
         let new = if event.kind == EventType::Deleted { 0 } else { bytes_of(&event.resource) };
         self.charge.replace(old, new)?;
         contents.commit(event);
+        self.charge_indexes(contents);
         Ok(())
+    }
+
+    /// Charges the memory of the indexes. If the budget has no room for it, the contents go on without indexes.
+    fn charge_indexes(&mut self, contents: &Contents) {
+        let (before, now) = (self.index_charge.bytes(), contents.terms().bytes());
+        if before != now && self.index_charge.replace(before, now).is_err() {
+            contents.terms().refuse();
+            self.index_charge.release(before);
+        }
     }
 
     /// Adds a resource that no delta has shown, because its deletion at `gone_at` overwrote it: reads may have shown

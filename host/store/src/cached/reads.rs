@@ -12,7 +12,8 @@ use super::shared_state::{SharedState, User};
 use crate::listing::{self, ServerToken};
 use crate::model::Path;
 use crate::{
-    CacheState, Changes, Error, Event, Key, Kind, Page, Query, Resource, Result, Revision, Scope, View, Watch,
+    CacheState, Changes, Error, Event, IndexTerm, Key, Kind, Page, Query, Resource, Result, Revision, Scope, View,
+    Watch,
 };
 
 /// How long a list in one piece waits for own writes to arrive in the cache, before it shows them on top of
@@ -235,12 +236,22 @@ impl SharedState {
             }
             let newer = if query.from.is_none() { self.own_rows(kind, query).await? } else { Vec::new() };
             match contents.lock_expired() {
-                Ok(contents) => return contents.list(query, &id, newer),
+                Ok(contents) => {
+                    let page = contents.list(query, &id, &self.declared_indexes(kind), newer);
+                    drop(contents);
+                    kind.charge_indexes();
+                    return page;
+                }
                 Err(Error::Closed) => return Err(Error::Closed),
                 // There are other contents now, or none yet.
                 Err(_) => {}
             }
         }
+    }
+
+    /// Returns the terms of a kind that keep their index.
+    fn declared_indexes(&self, kind: &CachedKind) -> Arc<[IndexTerm]> {
+        self.upstream.schemas().map_or_else(|| Arc::from([]), |schemas| schemas.indexes_of(&kind.kind))
     }
 
     /// Waits for own writes to arrive in the cache. Returns those that did not.
@@ -376,7 +387,8 @@ fn fence_missing(kind: &CachedKind, query: &Query, page: &Page) {
     let synced = kind.lock().synced.clone();
     let Some(synced) = synced.filter(|_| page.next.is_none()) else { return };
     let rest = Query { limit: None, from: None, ..query.clone() };
-    let Ok(cached) = synced.contents.lock_expired().and_then(|contents| contents.list(&rest, &synced.id, Vec::new()))
+    let Ok(cached) =
+        synced.contents.lock_expired().and_then(|contents| contents.list(&rest, &synced.id, &[], Vec::new()))
     else {
         return;
     };

@@ -54,7 +54,7 @@ fn the_index_by_owner_follows_changes_over_gaps_of_revisions() {
     assert_eq!((owned(&contents, "x"), owned(&contents, "y")), (String::new(), "a".into()));
     assert_eq!((contents.oldest(), contents.newest()), (Revision(9), Revision(40)));
     let selector = Selector { owner: Some("y".into()), ..Selector::default() };
-    let page = contents.list(&Query { selector, ..query() }, "id", Vec::new()).expect("a valid query");
+    let page = contents.list(&Query { selector, ..query() }, "id", &[], Vec::new()).expect("a valid query");
     assert_eq!((names(&page.items), page.revision), (vec!["a"], Revision(40)));
 }
 
@@ -63,7 +63,7 @@ fn newer_rows_replace_stored_ones_on_the_first_page() {
     let contents = Contents::of(rows(&[pod("a", "x", 3), pod("b", "x", 4)]), Revision(9), BOUNDS, Documents::Shared);
     let row = |name: &str, newer: Option<Arc<Resource>>| (Path::of(&Key::new(query().kind, "", name)), newer);
     let newer = vec![row("a", None), row("b", Some(pod("b", "x", 11))), row("c", Some(pod("c", "x", 12)))];
-    let page = contents.list(&query(), "id", newer).expect("a valid query");
+    let page = contents.list(&query(), "id", &[], newer).expect("a valid query");
     let found: Vec<_> = page.items.iter().map(|pod| (pod.key().name(), pod.revision().0)).collect();
     assert_eq!((found, page.revision), (vec![("b", 11), ("c", 12)], Revision(9)));
 }
@@ -82,7 +82,7 @@ async fn contents_that_give_copies_keep_no_parsed_document() {
     let contents = shared.lock_expired().expect("it is open");
     let labels = vec![LabelRequirement::Equals("of".into(), "x".into())];
     let selector = Selector { labels, ..Selector::default() };
-    let page = contents.list(&Query { selector, ..query() }, "id", Vec::new()).expect("a valid query");
+    let page = contents.list(&Query { selector, ..query() }, "id", &[], Vec::new()).expect("a valid query");
     assert_eq!(page.items.len(), 49);
     assert!(contents.get(pods[0].key()).expect("it is there").document().is_object());
     assert!(contents.all_stored().values().chain(&pods).chain([&changed]).all(|stored| !stored.has_document()));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{ColumnType, Definition, Names, PRESENTATION, Presentation, PrinterColumn, Scale, Version};
+use super::{ColumnType, Definition, INDEXED_LABELS, Names, PRESENTATION, Presentation, PrinterColumn, Scale, Version};
 use crate::fields::FieldReader;
 use crate::jsonpath::JsonPath;
 use crate::path::Path;
@@ -13,6 +13,8 @@ const VERSIONS_MAX: usize = 100;
 const COLUMNS_MAX: usize = 100;
 /// Source: Kubernetes.
 const SELECTABLE_FIELDS_MAX: usize = 8;
+/// Together with the selectable fields, as many as a kind may have indexes.
+const INDEXED_LABELS_MAX: usize = crate::INDEX_TERMS_MAX - SELECTABLE_FIELDS_MAX;
 /// In bytes. Source: Kubernetes.
 const DEPRECATION_BYTES_MAX: usize = 256;
 
@@ -49,7 +51,25 @@ pub(super) fn definition(document: &Value) -> Result<Definition> {
     }
     conversion(&spec)?;
     let versions = versions(&spec, group, &names.kind)?;
-    Ok(Definition { group: group.to_owned(), names, namespaced, versions })
+    let indexed_labels = indexed_labels(&metadata)?;
+    Ok(Definition { group: group.to_owned(), names, namespaced, versions, indexed_labels })
+}
+
+fn indexed_labels(metadata: &FieldReader<'_>) -> Result<Vec<String>> {
+    let Some(annotations) = metadata.object("annotations")? else { return Ok(Vec::new()) };
+    let Some(text) = annotations.text(INDEXED_LABELS)? else { return Ok(Vec::new()) };
+    let path = annotations.path().field(INDEXED_LABELS).to_string();
+    let mut labels: Vec<String> = Vec::new();
+    for label in text.split(',').map(str::trim).filter(|label| !label.is_empty()) {
+        validate::label_name(&path, label)?;
+        if !labels.iter().any(|known| known == label) {
+            labels.push(label.to_owned());
+        }
+    }
+    if labels.len() > INDEXED_LABELS_MAX {
+        return Err(Error::invalid(path, format!("must name at most {INDEXED_LABELS_MAX} labels")));
+    }
+    Ok(labels)
 }
 
 /// Parses the presentation in a schema.

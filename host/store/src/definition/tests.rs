@@ -2,8 +2,8 @@ mod wild;
 
 use serde_json::{Value, json};
 
-use super::{ColumnType, Definition, Presentation};
-use crate::Error;
+use super::{ColumnType, Definition, INDEXED_LABELS, Presentation};
+use crate::{Error, IndexTerm};
 
 fn widgets() -> Value {
     json!({
@@ -72,6 +72,28 @@ fn wrong_names_in_a_schema_are_refused_with_their_path() {
         let error = Presentation::of_schema(&json!({"x-homeostat-definition": stated})).expect_err("it is wrong");
         assert!(error.to_string().contains(expected), "{expected} is not in {error}");
     }
+}
+
+#[test]
+fn selectable_fields_and_the_labels_of_the_annotation_are_indexed() {
+    let definition = with("/metadata/annotations", json!({INDEXED_LABELS: " app, example.dev/tier,,app"}));
+    let definition = Definition::parse(&definition).expect("well formed");
+    let label = |name: &str| IndexTerm::Label(name.to_owned());
+    let wanted = [label("app"), label("example.dev/tier"), IndexTerm::Field("/spec/color".into())];
+    assert_eq!(definition.indexes(), wanted);
+}
+
+#[test]
+fn malformed_and_too_many_indexed_labels_are_refused() {
+    let many: Vec<String> = (0..9).map(|number| format!("n{number}")).collect();
+    for labels in ["a b".to_owned(), "/x".to_owned(), many.join(",")] {
+        let definition = with("/metadata/annotations", json!({INDEXED_LABELS: labels}));
+        let refused = Definition::parse(&definition).expect_err("it cannot be indexed");
+        let Error::Invalid { path, .. } = &refused else { panic!("{refused:?}") };
+        assert!(path.starts_with("metadata.annotations"), "{path}");
+    }
+    let eight = with("/metadata/annotations", json!({INDEXED_LABELS: many[1..].join(",")}));
+    assert_eq!(Definition::parse(&eight).expect("eight are allowed").indexes().len(), 9);
 }
 
 #[test]

@@ -5,6 +5,8 @@
 //! until the pages have all changes that were acknowledged before it; so it sees the content of the
 //! write-ahead log, and nothing newer.
 //!
+//! Beside this, it builds the declared indexes, one piece per transaction, while no batch waits.
+//!
 //! If this work is lost, no data is lost: opening the file replays the write-ahead log.
 
 use std::io;
@@ -14,9 +16,10 @@ use std::time::Duration;
 
 use redb::{Database, Durability, WriteTransaction};
 use tokio::runtime::Runtime;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::codec::Meta;
+use super::indexes;
 use super::read::Snapshot;
 use super::reopen::{recover_after_failure, reopen};
 use super::retention::{self, CUT_EXTRA_MAX, CUT_IDLE_MAX, SLEEP_MAX, SLEEP_MIN, milliseconds};
@@ -25,10 +28,13 @@ use super::unapplied::{ChangeBatch, UnappliedChange};
 use super::writer::{CloseOnDrop, EngineResult, engine_error, read_meta};
 use super::{CommitDurability, SharedStore};
 use crate::history::Bounds;
+use crate::schema::DeclaredIndexes;
 use crate::{Options, Revision};
 
 /// Queued batches at most, and batches per transaction at most. Their changes have a bound of their own.
 const BATCHES_MAX: usize = 256;
+/// Pieces of indexes after which the pages go to disk, unless the write-ahead log has newer changes.
+const PIECES_IN_MEMORY_MAX: u32 = 16;
 /// File size from which every commit to disk also saves redb's allocator state, for a quick repair after a
 /// crash: 256 MiB.
 const QUICK_REPAIR_BYTES: u64 = 256 << 20;
@@ -79,35 +85,129 @@ pub(super) fn spawn(shared: Arc<SharedStore>, options: Options) -> io::Result<Ch
 fn run(shared: &SharedStore, clock: &Runtime, mut queue: mpsc::Receiver<ChangeBatch>, options: &Options) {
     let mut batches = Vec::with_capacity(BATCHES_MAX);
     let mut sleep = next_compaction(shared, options);
+    let mut indexes = IndexWork::new(shared);
     loop {
-        let received = queue.recv_many(&mut batches, BATCHES_MAX);
-        let received = clock.block_on(async {
-            match sleep {
-                Some(sleep) => tokio::time::timeout(sleep, received).await.ok(),
-                None => Some(received.await),
+        let wake = clock.block_on(async {
+            let slept = async {
+                match sleep {
+                    Some(sleep) => tokio::time::sleep(sleep).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                count = queue.recv_many(&mut batches, BATCHES_MAX) => Wake::Batches(count),
+                () = indexes.is_due() => Wake::Indexes,
+                () = slept => Wake::Compaction,
             }
         });
-        if received == Some(0) {
-            return;
+        match wake {
+            Wake::Batches(0) => return,
+            Wake::Indexes => {
+                indexes.work(shared);
+                continue;
+            }
+            Wake::Batches(_) | Wake::Compaction => {}
         }
         let before = shared.checkpoint.borrow().compacted;
         let limit = batches.iter().map(|batch| batch.compacted).max().unwrap_or_default();
         let changes: Vec<_> = batches.drain(..).flat_map(|batch| batch.changes).collect();
         if !changes.is_empty() {
             apply_changes(shared, &changes, limit, options);
+            indexes.retry();
             // The remaining compaction waits for the next change, if that comes soon: a transaction of its
             // own costs syncs.
             sleep = next_compaction(shared, options).map(|sleep| sleep.max(SLEEP_MIN));
             continue;
         }
-        if received.is_none() {
+        if wake == Wake::Compaction {
             compact_idle(shared, options);
         }
         sleep = next_compaction(shared, options);
-        if received.is_none() && shared.checkpoint.borrow().compacted == before {
+        if wake == Wake::Compaction && shared.checkpoint.borrow().compacted == before {
             // The compaction had no effect: do not retry at once.
             sleep = sleep.map(|_| SLEEP_MAX);
         }
+    }
+}
+
+/// Why the thread wakes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wake {
+    /// So many batches were received: zero once the store is being closed.
+    Batches(usize),
+    /// There is work on indexes.
+    Indexes,
+    /// A compaction is due.
+    Compaction,
+}
+
+/// The work that the declared indexes need.
+struct IndexWork {
+    declared: watch::Receiver<DeclaredIndexes>,
+    is_due: bool,
+    has_failed: bool,
+    /// Pieces that are in memory alone.
+    pieces: u32,
+}
+
+impl IndexWork {
+    fn new(shared: &SharedStore) -> Self {
+        let declared = shared.schemas.indexes();
+        // A file can have indexes that were being built or dropped.
+        Self { declared, is_due: true, has_failed: false, pieces: 0 }
+    }
+
+    /// Waits until there is work. Cancel safe.
+    async fn is_due(&mut self) {
+        // The sender lives as long as the store.
+        if !self.is_due && self.declared.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        self.is_due = true;
+    }
+
+    /// Tries again after a failure.
+    fn retry(&mut self) {
+        self.is_due |= std::mem::take(&mut self.has_failed);
+    }
+
+    /// Builds or drops one piece of an index. The pages on disk follow after some pieces, and with the last one.
+    fn work(&mut self, shared: &SharedStore) {
+        let declared = self.declared.borrow_and_update().clone();
+        let worked = {
+            let database = shared.database.blocking_read();
+            match database.as_ref().filter(|_| shared.write_refusal().is_none()) {
+                Some(database) => self.piece(shared, database, &declared),
+                None => {
+                    self.has_failed = true;
+                    Ok(false)
+                }
+            }
+        };
+        self.is_due = *worked.as_ref().unwrap_or(&false);
+        if let Err(error) = worked {
+            self.has_failed = true;
+            recover_after_failure(shared, &error, Revision::ZERO);
+        }
+    }
+
+    fn piece(&mut self, shared: &SharedStore, database: &Database, declared: &DeclaredIndexes) -> EngineResult<bool> {
+        let snapshot = Snapshot::begin(database)?;
+        let worked = !indexes::is_settled(&snapshot.indexes(snapshot.facts()?.revision)?, declared);
+        drop(snapshot);
+        if worked {
+            let mut transaction = database.begin_write().map_err(engine_error)?;
+            indexes::work(&transaction, declared, read_meta(database)?.revision)?;
+            transaction.set_durability(Durability::None).map_err(engine_error)?;
+            transaction.commit().map_err(engine_error)?;
+            self.pieces += 1;
+        }
+        if self.pieces >= PIECES_IN_MEMORY_MAX || (!worked && self.pieces > 0) {
+            self.pieces = 0;
+            checkpoint(shared, database)?;
+        }
+        Ok(worked)
     }
 }
 

@@ -17,6 +17,11 @@ pub(super) const OWNERS: TableDefinition<'_, &[u8], ()> = TableDefinition::new("
 /// one row a minute. Programs that do not know this table leave it unchanged: then a change counts as younger
 /// than it is.
 pub(super) const TIMES: TableDefinition<'_, u64, u64> = TableDefinition::new("times");
+/// Group and name of a kind and a term → the state of its index, see
+/// [`IndexState`](super::indexes::IndexState).
+pub(super) const INDEXES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("indexes");
+/// Group and name of a kind, a term and a value, then the path of the resource within its kind → nothing.
+pub(super) const INDEX_ENTRIES: TableDefinition<'_, &[u8], ()> = TableDefinition::new("index entries");
 /// Metadata of the store, by name, as text.
 pub(super) const META: TableDefinition<'_, &str, &str> = TableDefinition::new("meta");
 
@@ -61,6 +66,9 @@ pub(super) const META_FORMAT: &str = "format";
 pub(super) const META_ID: &str = "id";
 pub(super) const META_REVISION: &str = "revision";
 pub(super) const META_COMPACTED: &str = "compacted";
+/// The revision of the indexes. Absent without indexes. Another one than that of the store was left by a program that
+/// does not know indexes: then they are of no use.
+pub(super) const META_INDEXED: &str = "indexed";
 /// See [`Measure`].
 pub(super) const META_MEASURE: &str = "log";
 

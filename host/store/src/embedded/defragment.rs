@@ -8,9 +8,10 @@
 
 use std::path::Path;
 
-use redb::{Database, ReadableDatabase, ReadableTableMetadata, TableError, TableStats};
+use redb::{Database, ReadableDatabase, ReadableTableMetadata, TableStats};
 
-use super::codec::{LOG, META, OWNERS, RESOURCES, TIMES};
+use super::codec::{INDEX_ENTRIES, LOG, META, OWNERS, RESOURCES, TIMES};
+use super::indexes::existing;
 use super::writer::{EngineResult, engine_error};
 
 /// Smaller files are read quickly and stay as they are.
@@ -49,9 +50,11 @@ fn used_bytes(database: &Database) -> EngineResult<u64> {
     for stats in stats {
         used += bytes(stats.map_err(engine_error)?);
     }
-    match transaction.open_table(TIMES) {
-        Err(TableError::TableDoesNotExist(_)) => {}
-        times => used += bytes(times.map_err(engine_error)?.stats().map_err(engine_error)?),
+    if let Some(times) = existing(transaction.open_table(TIMES))? {
+        used += bytes(times.stats().map_err(engine_error)?);
+    }
+    if let Some(entries) = existing(transaction.open_table(INDEX_ENTRIES))? {
+        used += bytes(entries.stats().map_err(engine_error)?);
     }
     Ok(used)
 }

@@ -11,10 +11,12 @@ mod tests;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use redb::{ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, TableError};
+use redb::{ReadOnlyTable, ReadableTable, TableError};
 
-use super::codec::{self, LOG, META, META_FORMAT, Meta, OWNERS, RESOURCES, TIMES};
+use super::codec::{self, INDEX_ENTRIES, LOG, META, META_FORMAT, Meta, OWNERS, RESOURCES, TIMES};
+use super::indexes::{FileIndex, IndexState, existing};
 use super::location::Location;
 use super::open::{self, OpenError, OpenResult};
 use super::read::Snapshot;
@@ -70,7 +72,8 @@ impl Fsck {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// The table: `file`, `journal` (the write-ahead log), `meta`, `resources`, `log`, `owners` or `times`.
+    /// The table: `file`, `journal` (the write-ahead log), `meta`, `resources`, `log`, `owners`,
+    /// `indexes` or `times`.
     pub table: &'static str,
     /// The row, for display; empty for the whole table.
     pub row: String,
@@ -89,7 +92,8 @@ impl fmt::Display for Problem {
 }
 
 /// Reads a whole file and checks it: redb's structure with its checksums, the write-ahead log, the metadata,
-/// every document, every change in the log and its consistency with the documents, and the owner index.
+/// every document, every change in the log and its consistency with the documents, the owner index, and the
+/// indexes by label and field.
 ///
 /// The file is never changed, and no other process can have it open meanwhile; to check a running store,
 /// check a backup. Blocks for as long as the disk takes. Needs memory for the keys that changed within the
@@ -119,8 +123,7 @@ pub fn fsck(path: &Path) -> Result<Fsck, OpenError> {
         let database = &open.database;
         let snapshot = Snapshot::of(database).map_err(|error| open::damaged(path, error))?;
         let meta = snapshot.meta().map_err(|error| open::damaged(path, error))?;
-        let transaction = database.begin_read().map_err(|error| open::damaged(path, error))?;
-        Ok(Fsck { journaled, cut_off, ..Checker::new(path, &transaction, meta, findings)?.run()? })
+        Ok(Fsck { journaled, cut_off, ..Checker::new(path, &snapshot, meta, findings)?.run()? })
     })
 }
 
@@ -150,6 +153,9 @@ struct Checker<'a> {
     resources: Documents,
     log: ReadOnlyTable<u64, &'static [u8]>,
     owners: ReadOnlyTable<&'static [u8], ()>,
+    /// Without indexes that are dropping, whose entries need not be right.
+    indexes: Vec<FileIndex>,
+    index_entries: Option<ReadOnlyTable<&'static [u8], ()>>,
     times: Option<ReadOnlyTable<u64, u64>>,
     findings: Findings,
     /// The last change in the log, by path.
@@ -157,7 +163,11 @@ struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    fn new(path: &'a Path, transaction: &ReadTransaction, meta: Meta, findings: Findings) -> OpenResult<Self> {
+    fn new(path: &'a Path, snapshot: &Snapshot, meta: Meta, findings: Findings) -> OpenResult<Self> {
+        let transaction = snapshot.transaction();
+        let mut indexes = snapshot.indexes(meta.revision).map_err(|error| open::damaged(path, error))?;
+        indexes.retain(|index| index.state != IndexState::Dropping);
+        let index_entries = existing(transaction.open_table(INDEX_ENTRIES));
         let damaged = |error: TableError| open::damaged(path, error);
         let facts = transaction.open_table(META).map_err(damaged)?;
         let format = facts.get(META_FORMAT).map_err(|error| open::damaged(path, error))?;
@@ -173,6 +183,8 @@ impl<'a> Checker<'a> {
             resources: transaction.open_table(RESOURCES).map_err(damaged)?,
             log: transaction.open_table(LOG).map_err(damaged)?,
             owners: transaction.open_table(OWNERS).map_err(damaged)?,
+            indexes,
+            index_entries: index_entries.map_err(|error| open::damaged(path, error))?,
             times,
             findings,
             latest: HashMap::new(),
@@ -184,6 +196,7 @@ impl<'a> Checker<'a> {
         let changes = self.check_log().map_err(|error| open::damaged(self.path, error))?;
         let resources = self.check_documents().map_err(|error| open::damaged(self.path, error))?;
         let owners = self.check_owners().map_err(|error| open::damaged(self.path, error))?;
+        self.check_indexes().map_err(|error| open::damaged(self.path, error))?;
         self.check_times().map_err(|error| open::damaged(self.path, error))?;
         let Self { path, meta, format, findings, .. } = self;
         Ok(Fsck {
@@ -239,6 +252,7 @@ impl<'a> Checker<'a> {
                             self.findings.add("owners", readable(&entry), "is missing");
                         }
                     }
+                    self.check_indexed(path, &resource)?;
                 }
             }
         }
@@ -282,6 +296,46 @@ impl<'a> Checker<'a> {
             }
         }
         Ok(count)
+    }
+
+    /// Checks that a resource is in every index that has its term.
+    fn check_indexed(&mut self, path: &[u8], resource: &Resource) -> Result<(), redb::Error> {
+        let Some(entries) = &self.index_entries else { return Ok(()) };
+        let followed = self.indexes.iter().filter(|index| index.follows(path));
+        for entry in followed.filter_map(|index| index.entry(path, resource)) {
+            if entries.get(entry.as_slice())?.is_none() {
+                self.findings.add("indexes", readable(&entry), "is missing");
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that every entry of an index is that of a resource.
+    fn check_indexes(&mut self) -> Result<(), redb::Error> {
+        let Some(entries) = &self.index_entries else { return Ok(()) };
+        for index in &self.indexes {
+            let id = index.id();
+            for entry in entries.range::<&[u8]>(id.0.as_slice()..id.end().0.as_slice())? {
+                let (entry, _) = entry?;
+                let Some(path) = index.path_of(entry.value()) else {
+                    self.findings.add("indexes", readable(entry.value()), "is malformed");
+                    continue;
+                };
+                match self.resources.get(path.0.as_slice())? {
+                    None => self.findings.add("indexes", readable(entry.value()), "names a missing resource"),
+                    Some(document) => {
+                        // A document that cannot be parsed was already reported.
+                        let is_its =
+                            |resource: Arc<Resource>| index.entry(&path.0, &resource).as_deref() == Some(entry.value());
+                        if codec::resource(document.value()).is_ok_and(|resource| !is_its(resource)) {
+                            let what = "has a value that is not in the resource";
+                            self.findings.add("indexes", readable(entry.value()), what);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Checks that times increase with revisions, up to the revision of the store.

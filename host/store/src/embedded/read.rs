@@ -9,16 +9,18 @@ use redb::{Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableT
 
 use super::SharedStore;
 use super::codec::{
-    self, LOG, LogRow, META, META_COMPACTED, META_ID, META_MEASURE, META_REVISION, Measure, Meta, OWNERS, RESOURCES,
-    TIMES,
+    self, INDEX_ENTRIES, INDEXES, LOG, LogRow, META, META_COMPACTED, META_ID, META_INDEXED, META_MEASURE,
+    META_REVISION, Measure, Meta, OWNERS, RESOURCES, TIMES,
 };
+use super::indexes::{FileIndex, IndexState, existing, read_indexes};
 use super::writer::{EngineResult, engine_error};
 use crate::history::check_start;
+use crate::index::{self, ExaminedResources, IndexLookup, SortedMerge};
 use crate::listing::changes_since::ChangesSinceCache;
 use crate::listing::{self, PastRow, Start};
 use crate::model::{Path, owner_prefix};
 use crate::watch::{ChangeLog, LogBatch, RevisionNotifier};
-use crate::{Error, Event, Key, Kind, Page, Query, Resource, Result, Revision, Scope};
+use crate::{Error, Event, IndexTerm, Key, Kind, Page, Query, Resource, Result, Revision, Scope};
 
 /// Log rows that one read of a watch scans at most.
 const LOG_ROWS_MAX: usize = 1024;
@@ -84,9 +86,15 @@ impl Snapshot {
         found.map(|document| codec::resource(document.value())).transpose()
     }
 
-    pub(super) fn list(&self, query: &Query, id: &str, pasts: &ChangesSinceCache) -> Result<Page> {
+    /// Lists resources. `by` has the id of the store and the counter of examined resources.
+    pub(super) fn list(
+        &self,
+        query: &Query,
+        by: (&str, &ExaminedResources),
+        pasts: &ChangesSinceCache,
+    ) -> Result<Page> {
         let meta = self.meta()?;
-        let start = Start::of(query, id, meta.compacted)?;
+        let start = Start::of(query, by.0, meta.compacted)?;
         let revision = start.revision.unwrap_or(meta.revision);
         check_start(revision, meta.compacted, meta.revision)?;
         let past = match start.revision {
@@ -94,12 +102,13 @@ impl Snapshot {
             None => None,
         };
         let past = past.into_iter().flatten();
-        let page = match &query.selector.owner {
-            Some(owner) => {
-                let rows = self.owned(owner)?.filter(|row| row.as_ref().map_or(true, |(path, _)| start.covers(path)));
-                listing::page(query, id, revision, rows, past)
-            }
-            None => listing::page(query, id, revision, self.rows(&start)?, past),
+        let page = if let Some(owner) = &query.selector.owner {
+            let rows = self.owned(owner)?.filter(|row| row.as_ref().map_or(true, |(path, _)| start.covers(path)));
+            listing::page(query, by, revision, rows, past)
+        } else if let Some((index, IndexLookup { values, .. })) = self.index_for(query, meta.revision)? {
+            listing::page(query, by, revision, self.indexed_rows(&index, &values, &start)?, past)
+        } else {
+            listing::page(query, by, revision, self.rows(&start)?, past)
         }?;
         if page.next.is_none() {
             pasts.end(&start, revision);
@@ -191,6 +200,75 @@ impl Snapshot {
         Ok(rows.map(|row| {
             let (path, document) = row.map_err(unreadable)?;
             Ok((Path(path.value().to_vec()), codec::resource(document.value())?))
+        }))
+    }
+
+    /// Returns the indexes of the file at a revision of the store; empty if they are those of another one.
+    ///
+    /// # Errors
+    /// Errors of redb; `Corrupted` for a malformed row.
+    pub(super) fn indexes(&self, revision: Revision) -> EngineResult<Vec<FileIndex>> {
+        let meta = self.0.open_table(META).map_err(engine_error)?;
+        let indexed = meta.get(META_INDEXED).map_err(engine_error)?;
+        if indexed.is_none_or(|indexed| indexed.value() != revision.to_string()) {
+            return Ok(Vec::new());
+        }
+        let states = existing(self.0.open_table(INDEXES))?;
+        states.map_or(Ok(Vec::new()), |states| read_indexes(&states))
+    }
+
+    /// Returns the terms of a kind whose index is complete.
+    pub(super) fn complete_indexes(&self, kind: &Kind) -> Result<Vec<IndexTerm>> {
+        let (prefix, revision) = (Path::prefix(kind, None), self.meta()?.revision);
+        let indexes = self.indexes(revision).map_err(|error| unreadable(*error))?;
+        let is_complete = |index: &FileIndex| index.prefix == prefix && index.state == IndexState::Complete;
+        Ok(indexes.into_iter().filter(is_complete).map(|index| index.term).collect())
+    }
+
+    /// Returns a complete index that answers a condition of a query, and that condition.
+    fn index_for<'q>(&self, query: &'q Query, revision: Revision) -> Result<Option<(FileIndex, IndexLookup<'q>)>> {
+        let lookups = index::lookups(&query.selector);
+        if lookups.is_empty() {
+            return Ok(None);
+        }
+        let prefix = Path::prefix(&query.kind, None);
+        let mut indexes = self.indexes(revision).map_err(|error| unreadable(*error))?;
+        indexes.retain(|index| index.prefix == prefix && index.state == IndexState::Complete);
+        Ok(lookups.into_iter().find_map(|lookup| {
+            let at = indexes.iter().position(|index| index.term == lookup.term)?;
+            Some((indexes.swap_remove(at), lookup))
+        }))
+    }
+
+    /// Returns the rows of a list that an index has under one of the values, in order.
+    fn indexed_rows(
+        &self,
+        index: &FileIndex,
+        values: &[&str],
+        start: &Start,
+    ) -> Result<impl Iterator<Item = Result<Row>> + use<>> {
+        let documents = self.documents()?;
+        let entries = self.0.open_table(INDEX_ENTRIES).map_err(unreadable)?;
+        let within_kind = |path: &Path| path.0[index.prefix.0.len()..].to_vec();
+        let (after, first) = (start.range().0, within_kind(&start.prefix));
+        let mut ranges = Vec::with_capacity(values.len());
+        for value in values {
+            let value = index.value_prefix(value);
+            let end = Path([value.as_slice(), &first].concat()).end();
+            let after = [value.as_slice(), &within_kind(after)].concat();
+            let range = (Bound::Excluded(after.as_slice()), Bound::Excluded(end.0.as_slice()));
+            let (cut, prefix) = (value.len(), index.prefix.clone());
+            ranges.push(entries.range::<&[u8]>(range).map_err(unreadable)?.map(move |entry| {
+                let (entry, _) = entry.map_err(unreadable)?;
+                Ok(Path([prefix.0.as_slice(), &entry.value()[cut..]].concat()))
+            }));
+        }
+        Ok(SortedMerge::of(ranges).map(move |path| {
+            let path = path?;
+            let document = documents.get(path.0.as_slice()).map_err(unreadable)?;
+            let document = document.ok_or_else(|| codec::damaged("its indexes", "one names a missing resource"))?;
+            let resource = codec::resource(document.value())?;
+            Ok((path, resource))
         }))
     }
 

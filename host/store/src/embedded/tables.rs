@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use redb::{ReadableTable, Table, WriteTransaction};
 
 use super::codec::{
-    LOG, LogRow, META, META_COMPACTED, META_FORMAT, META_MEASURE, META_REVISION, Measure, Meta, OWNERS, RESOURCES,
-    TIMES,
+    LOG, LogRow, META, META_COMPACTED, META_FORMAT, META_INDEXED, META_MEASURE, META_REVISION, Measure, Meta, OWNERS,
+    RESOURCES, TIMES,
 };
+use super::indexes::IndexTables;
 use super::retention::{Compaction, LogTables};
 use super::writer::{EngineResult, engine_error};
 use super::{CheckpointState, FORMAT};
@@ -20,13 +21,17 @@ pub(super) struct Tables<'a> {
     resources: Table<'a, &'static [u8], &'static [u8]>,
     log: Table<'a, u64, &'static [u8]>,
     owners: Table<'a, &'static [u8], ()>,
+    /// `None` for a file that has no declared indexes.
+    indexes: Option<IndexTables<'a>>,
     times: Table<'a, u64, u64>,
     meta: Table<'a, &'static str, &'static str>,
 }
 
 impl<'a> Tables<'a> {
     pub(super) fn open(transaction: &'a WriteTransaction) -> EngineResult<Self> {
+        let indexes = IndexTables::open(transaction)?;
         Ok(Self {
+            indexes,
             resources: transaction.open_table(RESOURCES).map_err(engine_error)?,
             log: transaction.open_table(LOG).map_err(engine_error)?,
             owners: transaction.open_table(OWNERS).map_err(engine_error)?,
@@ -54,6 +59,9 @@ impl<'a> Tables<'a> {
             for entry in owner_entries(&event.resource, &path) {
                 self.owners.insert(entry.as_slice(), ()).map_err(engine_error)?;
             }
+        }
+        if let Some(indexes) = &mut self.indexes {
+            indexes.apply(row.path, event)?;
         }
         self.log.insert(event.revision.0, bytes.as_slice()).map_err(engine_error)?;
         Ok(bytes.len() as u64)
@@ -91,6 +99,9 @@ impl<'a> Tables<'a> {
         // Older programs cannot read the added rows.
         self.meta.insert(META_FORMAT, FORMAT.to_string().as_str()).map_err(engine_error)?;
         self.meta.insert(META_REVISION, revision.to_string().as_str()).map_err(engine_error)?;
+        if self.indexes.is_some() {
+            self.meta.insert(META_INDEXED, revision.to_string().as_str()).map_err(engine_error)?;
+        }
         self.meta.insert(META_COMPACTED, compacted.to_string().as_str()).map_err(engine_error)?;
         self.meta.insert(META_MEASURE, measure.encode(revision).as_str()).map_err(engine_error)?;
         Ok(Some((CheckpointState { revision, compacted, compact_target: wanted }, measure)))

@@ -102,7 +102,8 @@ pub(crate) fn owner_prefix(uid: &str) -> Vec<u8> {
     encode(&[uid])
 }
 
-fn encode(parts: &[&str]) -> Vec<u8> {
+/// Encodes texts so that byte order equals the order of the texts: see [`Path`].
+pub(crate) fn encode(parts: &[&str]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(parts.iter().map(|part| part.len() + 2).sum());
     for part in parts {
         for byte in part.bytes() {
@@ -114,4 +115,19 @@ fn encode(parts: &[&str]) -> Vec<u8> {
         bytes.extend([0, 1]);
     }
     bytes
+}
+
+/// Returns the texts of [`encode`]; `None` for other bytes.
+pub(crate) fn decode(bytes: &[u8]) -> Option<Vec<String>> {
+    let (mut parts, mut part) = (Vec::new(), Vec::new());
+    let mut bytes = bytes.iter();
+    while let Some(byte) = bytes.next() {
+        match (byte, if *byte == 0 { bytes.next() } else { None }) {
+            (0, Some(1)) => parts.push(String::from_utf8(std::mem::take(&mut part)).ok()?),
+            (0, Some(0xFF)) => part.push(0),
+            (0, _) => return None,
+            (byte, _) => part.push(*byte),
+        }
+    }
+    part.is_empty().then_some(parts)
 }

@@ -7,6 +7,7 @@ mod alike;
 mod backups;
 mod cuts;
 mod files;
+mod indexes;
 mod model;
 mod upstream;
 

@@ -133,6 +133,7 @@ impl CachedKind {
         // Resources that the former contents had were not charged to the list.
         drop(charge);
         (state.charge, state.unreadable) = (self.budget.charge(), unreadable);
+        state.index_charge = self.budget.charge();
         state.charge.replace(0, rows.values().map(|resource| bytes_of(resource)).sum())?;
         let contents = Contents::of(rows, at, self.bounds, Documents::Copied);
         let contents = SharedContents::new(contents, Arc::clone(&self.clock));

@@ -11,7 +11,10 @@ use crate::cached::budget::{Budget, BudgetExceeded, bytes_of};
 use crate::cached::kind::CachedKind;
 use crate::cached::read_watermark::ReadWatermark;
 use crate::cached::{CachedStore, Options, Start};
-use crate::{CacheState, Error, Kind, Obstacle, Query, Resource, Revision, Store, SystemClockAndIds, View};
+use crate::{
+    CacheState, Error, Kind, LabelRequirement, Obstacle, Query, Resource, Revision, Selector, Store, SystemClockAndIds,
+    View,
+};
 
 fn small() -> Options {
     Options { bytes_max: 50 << 10, ..Options::default() }
@@ -58,6 +61,30 @@ async fn a_kind_that_exceeds_the_cache_says_so_and_is_tried_again() {
     }
     sleep(Duration::from_secs(451)).await;
     assert_eq!(sizes(&store).await.map(|sizes| sizes.len()), Ok(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_without_room_is_dropped_and_lists_go_on() {
+    let server = Server::new();
+    for number in 0..50 {
+        create(&*server.store(), &format!("n{number}")).await.expect("a free name");
+    }
+    let bytes = {
+        let (store, _user) = subscribed(&server).await;
+        cache(&store).bytes
+    };
+    let labels = vec![LabelRequirement::Equals("size".to_owned(), "0".to_owned())];
+    let selector = Selector { labels, ..Selector::default() };
+    let query = Query { selector, ..Query::all(kind("Widget")) };
+    for (bytes_max, has_index) in [(1 << 20, true), (bytes * 16 / 15 + 2048, false)] {
+        let store = open_with(&server, Options { bytes_max, ..Options::default() });
+        let _user = store.subscribe(&kind("Widget"), View::Whole);
+        wait_for(|| cache(&store).state == CacheState::Synced).await;
+        for _ in 0..2 {
+            assert_eq!(store.list(&query).await.map(|page| page.items.len()), Ok(50));
+        }
+        assert_eq!((cache(&store).state, cache(&store).bytes > bytes), (CacheState::Synced, has_index));
+    }
 }
 
 #[tokio::test(start_paused = true)]

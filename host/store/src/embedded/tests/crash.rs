@@ -10,10 +10,12 @@ use redb::StorageBackend;
 use redb::backends::FileBackend;
 use serde_json::json;
 
-use super::{key, pod};
+use super::key;
 use crate::embedded::location::{Location, OpenFile};
 use crate::embedded::{EmbeddedStore, fsck, open};
-use crate::{Change, Options, Precondition, Query, Revision, Scope, Store, Write};
+use crate::{
+    Change, IndexTerm, LabelRequirement, Options, Precondition, Query, Revision, Scope, Selector, Store, Write,
+};
 
 /// The operations on a disk, in order.
 #[derive(Debug, Clone)]
@@ -97,9 +99,15 @@ async fn recorded(path: &Path, options: &Options) -> (Vec<u8>, Vec<Act>) {
     let open = OpenFile::over(Arc::new(recorder), 1 << 20).expect("it is a store");
     let store = EmbeddedStore::start(Location::File(path.to_owned()), open, options.clone()).expect("it is a store");
     for round in 0..12_u64 {
+        // The index is built, dropped and built again beside the writes.
+        match round {
+            0 | 9 => store.shared.schemas.set_indexes(key("a").kind(), &[IndexTerm::Label("app".to_owned())]),
+            6 => store.shared.schemas.set_indexes(key("a").kind(), &[]),
+            _ => {}
+        }
         let name = format!("n{}", round % 3);
         let write = match round / 3 {
-            0 | 3 => pod(&name),
+            0 | 3 => labelled(&name),
             1 => {
                 let change = Change::Merge(json!({"spec": "x".repeat(5000)}));
                 Write::Patch { key: key(&name), change, precondition: Precondition::default() }
@@ -115,6 +123,11 @@ async fn recorded(path: &Path, options: &Options) -> (Vec<u8>, Vec<Act>) {
     let acts = acts.lock().expect("nobody panics while holding it").clone();
     drop(store);
     (start, acts)
+}
+
+fn labelled(name: &str) -> Write {
+    let metadata = json!({"name": name, "labels": {"app": name}});
+    Write::Create { document: json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata}) }
 }
 
 /// Opens the file after a crash, and checks that no acknowledged write is lost and none is half done.
@@ -135,6 +148,12 @@ async fn survives(path: &Path, options: &Options, acts: &[Act]) {
         count => count - 9,
     };
     assert_eq!((listed.revision, listed.items.len() as u64), (revision, expected));
+    for pod in &listed.items {
+        let labels = vec![LabelRequirement::Equals("app".to_owned(), pod.key().name().to_owned())];
+        let selector = Selector { labels, ..Selector::default() };
+        let found = store.list(&Query { selector, ..Query::all(pod.key().kind().clone()) }).await;
+        assert_eq!(found.expect("it can be read").items, std::slice::from_ref(pod));
+    }
     let mut watch = store.watch(Scope::Everything, found.oldest).await.expect("from the oldest");
     for next in found.oldest.0 + 1..=revision.0 {
         assert_eq!(watch.next().await.expect("it is in the log").revision, Revision(next));
