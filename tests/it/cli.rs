@@ -478,6 +478,10 @@ fn inspect_describes_a_component_that_does_not_run() {
     for expected in ["sha256:", "wasi:http/outgoing-handler", "homeostat:reconciler/reconciler@0.1.0", "Monitor"] {
         assert!(text.contains(expected), "{expected} is not in {text}");
     }
+    for call in ["describe", "reconcile"] {
+        assert!(found["calls"][call]["memoryBytesMax"].as_u64().unwrap() >= 1 << 16, "{call} was measured: {found}");
+    }
+    assert_eq!(found["limits"], serde_json::json!({}), "the defaults are enough");
     let refused = run(&["inspect", &guest("guest-wrong-world").display().to_string()]);
     assert_eq!(refused.code, Some(3), "{}", refused.stderr);
     assert!(refused.stderr.contains("homeostat:reconciler/reconciler@0.1.0"), "{}", refused.stderr);

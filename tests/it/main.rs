@@ -58,6 +58,7 @@ mod toolchains;
 mod tools;
 mod uptime;
 mod walls;
+mod warm;
 mod webhooks;
 mod wire;
 

@@ -20,12 +20,17 @@ use crate::layout;
 use crate::output;
 use crate::registry;
 
+mod measured_calls;
+
+use measured_calls::MeasuredCalls;
+
 /// Show what a component is, what it does, and which grants it needs
 ///
 /// A component that a host would refuse is refused here too, with every reason and exit code 3.
 ///
-/// The component may use up to 1 GiB of memory to describe itself here; on a host, its manifest sets the
-/// limit.
+/// It calls the component twice: to describe itself, and to reconcile a resource that does not exist, in a
+/// world without content. Each call may use up to 1 GiB of memory here; on a host, the manifest sets the limit.
+/// The limits that it suggests have room for ten times the processor time and twice the memory of these calls.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InspectArgs {
     /// The component: a file, or a reference to a registry
@@ -43,7 +48,8 @@ pub(crate) async fn run(args: &InspectArgs, global: &Global) -> Result<ExitCode>
     let format = global.format(&[Format::Table, Format::Json, Format::Yaml])?;
     let (name, bytes) = registry::component(&args.component).await?;
     let component = load_bytes(&name, bytes.clone(), args.compile).await?;
-    let inspection = inspection(&name, &bytes, &component)?;
+    let calls = MeasuredCalls::of(&component).await;
+    let inspection = inspection(&name, &bytes, &component, &calls)?;
     match format {
         Format::Json => output::print(&output::json(&inspection))?,
         Format::Yaml => output::print(&output::yaml(&inspection)?)?,
@@ -84,9 +90,9 @@ pub(crate) fn ample() -> Limits {
     }
 }
 
-fn inspection(file: &str, bytes: &[u8], component: &Component) -> Result<Value> {
+fn inspection(file: &str, bytes: &[u8], component: &Component, calls: &MeasuredCalls) -> Result<Value> {
     let facts = component.info();
-    let Cost { memory_bytes_max, pages_grown, .. } = *component.describe_cost();
+    let Cost { memory_bytes_max, pages_grown, .. } = calls.describe;
     let Origin { producers, dependencies, imports: _, exports: _ } = Origin::of(bytes)?;
     Ok(json!({
         "apiVersion": "homeostat.dev/v1alpha1",
@@ -101,11 +107,13 @@ fn inspection(file: &str, bytes: &[u8], component: &Component) -> Result<Value> 
         "pooled": facts.pooled,
         "unpooled": facts.unpooled,
         "memory": {"bytesMax": memory_bytes_max, "pagesGrown": pages_grown},
+        "calls": calls.facts(),
         "exports": facts.exports,
         "imports": facts.imports,
         "describe": serde_json::to_value(component.describe()).context("the description cannot be shown")?,
         "watched": serde_json::to_value(watched(component)).context("the watches cannot be shown")?,
         "grants": serde_json::to_value(needed(component)).context("the grants cannot be shown")?,
+        "limits": calls.suggested_limits(),
     }))
 }
 
@@ -208,7 +216,7 @@ fn text(inspection: &Value) -> Result<String> {
         Some(bound) => format!("on demand, which starts slower: {bound}"),
     };
     let mut text = format!(
-        "File:      {}\nDigest:    {}\nSize:      {} bytes\nSigned by: {}\nProducers: {}\nPackages:  {}\nOptional:  {}\nInstances: {instances}\nMemory:    {} KiB, {grown}\nExports:   {}\nImports:   {}\n",
+        "File:      {}\nDigest:    {}\nSize:      {} bytes\nSigned by: {}\nProducers: {}\nPackages:  {}\nOptional:  {}\nInstances: {instances}\nMemory:    {} KiB, {grown}\nCalls:     {}\nExports:   {}\nImports:   {}\n",
         word("file"),
         word("digest"),
         inspection["sizeBytes"],
@@ -217,6 +225,7 @@ fn text(inspection: &Value) -> Result<String> {
         lines(packages(&inspection["dependencies"])),
         list("optionalExports", ", "),
         inspection["memory"]["bytesMax"].as_u64().unwrap_or(0) >> 10,
+        lines(measured_calls::lines(&inspection["calls"])),
         list("exports", below),
         list("imports", below),
     );
@@ -224,6 +233,7 @@ fn text(inspection: &Value) -> Result<String> {
         ("Describe", "describe"),
         ("Grants for its watches; required, but may be limited to some namespaces and names", "watched"),
         ("Suggested grants for a manifest", "grants"),
+        ("Suggested limits for a manifest; the other defaults are enough for the measured calls", "limits"),
     ];
     for (title, name) in parts {
         text.push_str(&format!("\n{title}:\n"));

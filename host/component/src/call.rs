@@ -27,6 +27,7 @@ use crate::limits::{Limits, STACK_BYTES_MAX, contract, cut};
 use crate::link::link;
 use crate::millis;
 use crate::outcome::{CallReport, Cost, Fault, Outcome, Retry};
+use crate::warm_instances::{WarmInstance, WarmInstances};
 
 mod trap;
 
@@ -36,12 +37,27 @@ const TOO_MANY_MEMORIES: &str = "memory count too high";
 const LAST_LINES_WAIT_MAX: Duration = Duration::from_millis(100);
 
 impl Component {
-    /// Brings the world one step closer to the desired state of the resource `key`.
+    /// Brings the world one step closer to the desired state of the resource `key`, in a fresh instance.
     ///
     /// *Cancel safety*: dropping the future stops the guest at once. Effects performed so far remain.
     pub async fn reconcile(
         &self,
         caller: &mut CallSession,
+        key: &Key,
+        limits: &Limits,
+        effects: Arc<dyn Effects>,
+    ) -> CallReport<Outcome> {
+        self.reconcile_with(caller, None, key, limits, effects).await
+    }
+
+    /// As [`Component::reconcile`], in one of the kept instances if there are some, and keeps the instance of a call that
+    /// succeeds.
+    ///
+    /// *Cancel safety*: as `reconcile`; the instance ends.
+    pub async fn reconcile_with(
+        &self,
+        caller: &mut CallSession,
+        warm: Option<&WarmInstances>,
         key: &Key,
         limits: &Limits,
         effects: Arc<dyn Effects>,
@@ -54,10 +70,17 @@ impl Component {
             // Pinned here: the future is large, and this call must be fast.
             let guest = pin!(async {
                 let (code, ready) = hand.ready(self.0.engine.codes())?;
+                if let Some(mut kept) = warm.and_then(|warm| warm.take(code, &sandbox.context)) {
+                    let result = kept.guest.call_reconcile(&mut kept.store, &key).await?;
+                    keep(warm, &result, || kept);
+                    return Ok(result);
+                }
                 let LinkedCode { pre, entries } = self.0.linked(code, ready)?;
                 let (mut store, instance) = sandbox.open(pre).await?;
                 let guest = entries.reconciler.load(&mut store, &instance)?;
-                guest.call_reconcile(&mut store, &key).await
+                let result = guest.call_reconcile(&mut store, &key).await?;
+                keep(warm, &result, || WarmInstance::new(code, store, guest));
+                Ok(result)
             });
             sandbox.run(guest).await
         };
@@ -183,6 +206,13 @@ impl LoadedComponent {
     fn linked<'a>(&self, code: &Code, ready: &'a ResidentCode) -> Result<&'a LinkedCode, ReloadError> {
         // The component was linked when it was loaded, so linking it again cannot fail for another reason.
         ready.linked(|component| link(&code.machine, component, self.exports).map_err(|_| ReloadError))
+    }
+}
+
+/// Keeps the instance of a successful call.
+fn keep<T>(warm: Option<&WarmInstances>, result: &Result<T, types::Failure>, instance: impl FnOnce() -> WarmInstance) {
+    if let (Some(warm), Ok(_)) = (warm, result) {
+        warm.keep(instance());
     }
 }
 

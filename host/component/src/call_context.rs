@@ -189,6 +189,22 @@ impl State {
         store
     }
 
+    /// Prepares the instance of an ended call for another one, with the limits of that call in place.
+    pub(crate) fn begin(store: &mut Store<Self>, context: &Arc<CallContext>) {
+        let transfer_bytes_max = usize::try_from(context.limits.transfer_bytes_max).unwrap_or(usize::MAX);
+        let state = store.data_mut();
+        context.record_memory(state.memory_bytes);
+        state.hooks = HttpHooks::new(Arc::clone(context));
+        state.context = Arc::clone(context);
+        store.set_hostcall_fuel(transfer_bytes_max);
+        store.set_epoch_deadline(1);
+    }
+
+    /// Returns whether the instance has more than half of the memory that its limit allows.
+    pub(crate) fn is_memory_half_used(&self) -> bool {
+        self.memory_bytes > self.context.limits.memory_bytes_max / 2
+    }
+
     /// Called at each tick of the epoch clock: yields to other tasks, or stops the guest at its processor
     /// limit.
     fn tick(mut store: StoreContextMut<'_, Self>) -> wasmtime::Result<UpdateDeadline> {

@@ -6,6 +6,7 @@ use crate::limits::LimitName;
 use crate::limits::{Limits, STACK_BYTES_MAX, contract};
 use crate::load::DESCRIBE_DEADLINE;
 use crate::options::{EngineOptions, POOLED_TABLE_ELEMENTS_MAX};
+use crate::warm_instances::{CALLS_MAX, KEPT_MAX};
 
 /// The amount that a limit allows, with its unit. Amounts with the same unit can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
@@ -91,7 +92,7 @@ pub fn fixed() -> Vec<FixedBound> {
     let bytes = |bytes: usize| Bytes(bytes as u64);
     let count = |count: usize| Count(count as u64);
     let follows = u64::from(contract::FOLLOWS_MAX);
-    let all: [(&'static str, Amount, &'static str); 21] = [
+    let all: [(&'static str, Amount, &'static str); 23] = [
         ("bytes of a component", Bytes(EngineOptions::default().component_bytes_max), "refused before it is compiled"),
         ("components compiled at once", count(crate::compiler::AT_ONCE), "wait for one another"),
         ("components compiled at once behind their baseline code", Count(1), "wait for one another"),
@@ -100,6 +101,8 @@ pub fn fixed() -> Vec<FixedBound> {
             bytes(crate::optimiser::WAITING_BYTES_MAX),
             "a load waits for optimised code",
         ),
+        ("instances that a host keeps between calls", count(KEPT_MAX), "an instance ends with its call"),
+        ("calls of one instance", Count(CALLS_MAX.into()), "the next call begins another one"),
         ("elements of one table of the pool", count(POOLED_TABLE_ELEMENTS_MAX), "limit `tables`"),
         ("wall time of `describe`", Time(DESCRIBE_DEADLINE), "limit `deadline`; the component is refused"),
         ("keys that `map` returns", count(contract::MAP_KEYS_MAX), "limit `result`"),

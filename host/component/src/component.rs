@@ -13,11 +13,12 @@ use crate::outcome::Cost;
 use crate::spec::ControllerSpec;
 use crate::tier::Tier;
 use crate::tiered_code::TieredCode;
+use crate::warm_instances::WarmInstances;
 
 /// A compiled component whose imports, exports and description were checked. Cheap to clone.
 ///
-/// Every call runs in a fresh instance, without state from earlier calls; calls may run concurrently. A call
-/// waits while the engine runs its maximum of guests. The deadline starts after that wait.
+/// Every call runs in a fresh instance, without state from earlier calls, unless its caller keeps instances
+/// ([`Component::reconcile_with`]); calls may run concurrently. A call waits while the engine runs its maximum of guests. The deadline starts after that wait.
 ///
 /// The second field has the description with the kinds that a manifest assigned; `None` if it assigned none.
 #[derive(Clone)]
@@ -70,6 +71,11 @@ impl Component {
     /// assigned.
     pub fn describe(&self) -> &ControllerSpec {
         self.1.as_deref().unwrap_or(&self.0.spec)
+    }
+
+    /// Creates the instances that one version of a controller keeps between its calls: none yet.
+    pub fn warm_instances(&self) -> WarmInstances {
+        WarmInstances::new(&self.0.engine)
     }
 
     /// Returns the cost of the description. Its memory is that of a call that does nothing: the memory of a new instance,

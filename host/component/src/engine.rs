@@ -18,6 +18,7 @@ use crate::instances::{Instances, Machine};
 use crate::optimiser::Optimiser;
 use crate::options::{EngineOptions, INSTANCES_BOUNDS, config, pool};
 use crate::tier::Tier;
+use crate::warm_instances::WarmTable;
 
 /// The lower bound of [`EngineOptions::rest_after`].
 const REST_AFTER_MIN: Duration = Duration::from_millis(1);
@@ -38,6 +39,7 @@ pub(crate) struct Inner {
     codes: CodeTable,
     compilations: Compilations,
     optimiser: Optimiser,
+    warm: WarmTable,
     pub(crate) instances: Arc<Instances>,
 }
 
@@ -77,12 +79,13 @@ impl Engine {
             codes: CodeTable::default(),
             compilations: Compilations::default(),
             optimiser: Optimiser::default(),
+            warm: WarmTable::default(),
             instances,
         })))
     }
 
-    /// Evicts the code of components that were idle for [`EngineOptions::rest_after`], as long as it is
-    /// polled; it never returns. One poller is enough for an engine; two pollers evict earlier.
+    /// Evicts the code of components and the kept instances that were idle for [`EngineOptions::rest_after`], as long
+    /// as it is polled; it never returns. One poller is enough for an engine; two pollers evict earlier.
     ///
     /// An evicted component keeps its description, its digest and an open file in
     /// [`EngineOptions::compiled`]; without that folder no code is evicted. The next call reloads the code,
@@ -96,7 +99,8 @@ impl Engine {
             self.codes().loaded().await;
             loop {
                 tokio::time::sleep(rest_after).await;
-                if !self.codes().evict_idle() {
+                let (keeps_instances, keeps_code) = (self.0.warm.evict_idle(), self.codes().evict_idle());
+                if !keeps_instances && !keeps_code {
                     break;
                 }
             }
@@ -111,6 +115,11 @@ impl Engine {
     /// Returns the number of guests that could be started now without waiting.
     pub fn instances_free(&self) -> usize {
         self.0.instances.free()
+    }
+
+    /// Returns the number of instances that are kept between calls.
+    pub fn instances_kept(&self) -> usize {
+        self.0.warm.count()
     }
 
     /// Returns the number of components whose code is in memory, counting identical components once. The code
@@ -135,6 +144,10 @@ impl Engine {
 
     pub(crate) fn optimiser(&self) -> &Optimiser {
         &self.0.optimiser
+    }
+
+    pub(crate) fn warm(&self) -> &WarmTable {
+        &self.0.warm
     }
 
     pub(crate) fn pooled(&self) -> &Arc<Machine> {

@@ -117,7 +117,7 @@ impl CachedCode {
     ///
     /// # Errors
     /// [`ReloadError`].
-    pub(crate) fn ready(&mut self, codes: &CodeTable) -> Result<(&Code, &ResidentCode), ReloadError> {
+    pub(crate) fn ready(&mut self, codes: &CodeTable) -> Result<(&Arc<Code>, &ResidentCode), ReloadError> {
         let (code, ready) = self.0.as_mut().ok_or(ReloadError)?;
         let ready = match ready {
             Some(ready) => ready,

@@ -55,6 +55,7 @@ mod result_serde;
 mod spec;
 mod tier;
 mod tiered_code;
+mod warm_instances;
 
 pub use catalog::{Amount, FixedBound, fixed as fixed_bounds};
 pub use compiler::{CompilationCounts, CompileTask, Compiler, CompilerExit};
@@ -79,3 +80,4 @@ pub use options::{COMPILE_MEMORY_BYTES_BOUNDS, COMPILE_TIME_BOUNDS, EngineOption
 pub use outcome::{CallReport, Cost, EffectCounts, Fault, Outcome, Retry};
 pub use spec::{BackoffSpec, Changes, ControllerSpec, DuringDelay, KindDeclaration, Mapping, Role, Watch};
 pub use tier::{Tier, TierPolicy};
+pub use warm_instances::WarmInstances;

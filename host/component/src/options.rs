@@ -14,6 +14,7 @@ use crate::compiler::Compiler;
 use crate::limits::STACK_BYTES_MAX;
 use crate::millis;
 use crate::tier::{Tier, TierPolicy};
+use crate::warm_instances;
 
 /// The maximum parts of a component in the pool.
 const CORE_INSTANCES_MAX: u32 = 32;
@@ -134,8 +135,9 @@ pub(crate) fn config(tier: Tier, parallel_compilation: bool) -> Config {
 
 pub(crate) fn pool(instances_max: u32) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
-    // Every bound is the number of guests times the maximum of one guest, so a guest with a permit never
-    // finds the pool empty.
+    // Every bound is the number of guests, running or kept, times the maximum of one guest, so a guest with a permit
+    // never finds the pool empty.
+    let instances_max = instances_max + warm_instances::KEPT_MAX as u32;
     pool.total_component_instances(instances_max)
         .total_stacks(instances_max)
         .total_core_instances(instances_max * CORE_INSTANCES_MAX)

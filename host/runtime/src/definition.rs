@@ -95,4 +95,6 @@ pub struct Overrides {
     pub poll: Option<Duration>,
     /// The effect of an event on a key that is waiting.
     pub during_delay: Option<DuringDelay>,
+    /// Whether an instance serves further calls after one that succeeded. No component asks for it.
+    pub reuse_instances: bool,
 }

@@ -105,6 +105,10 @@ pub struct Spec {
     /// The effect of an event on a waiting key: `runNow` or `hold`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub during_delay: Option<DuringDelay>,
+    /// Keeps the instance of a reconcile that succeeded for further ones. The guest's memory then lasts over several
+    /// keys. Worth it for languages whose runtime is slow to start.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reuse_instances: bool,
     /// Suspends the controller, which keeps its keys: `true`, `false`, or `exceptDeletes`. The last one still
     /// runs keys of resources that are being deleted or gone, so that finalizers are removed and dependents
     /// are cleaned up.
@@ -208,7 +212,18 @@ impl Spec {
     /// All values out of bounds, and all grants that can never match.
     pub fn check(&self) -> Result<ValidSpec, Vec<OutOfBounds>> {
         let Self {
-            component, config, grants, limits, concurrency, backoff, resync, poll, during_delay, suspend, ..
+            component,
+            config,
+            grants,
+            limits,
+            concurrency,
+            backoff,
+            resync,
+            poll,
+            during_delay,
+            reuse_instances,
+            suspend,
+            ..
         } = self;
         let mut problems = Problems::default();
         let digest = check_source(component, &mut problems);
@@ -233,6 +248,7 @@ impl Spec {
             resync: resync.map(|span| span.0),
             poll: poll.map(|span| span.0),
             during_delay: *during_delay,
+            reuse_instances: *reuse_instances,
         };
         let (grants, config) = (grants.clone(), config.clone());
         let old_revisions = self.revision_history_limit.unwrap_or(OLD_REVISIONS);

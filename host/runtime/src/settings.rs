@@ -32,12 +32,14 @@ pub struct Settings {
     pub poll: Option<Duration>,
     /// The effect of an event on a key that is waiting.
     pub during_delay: DuringDelay,
+    /// Whether an instance serves further calls after one that succeeded.
+    pub reuse_instances: bool,
 }
 
 impl Settings {
     /// Merges the settings of the component with those of its manifest. The manifest wins.
     pub fn merge(spec: &ControllerSpec, overrides: &Overrides) -> Self {
-        let Overrides { concurrency, backoff, resync, poll, during_delay } = overrides;
+        let Overrides { concurrency, backoff, resync, poll, during_delay, reuse_instances } = overrides;
         let default = BackoffSpec { base: BACKOFF_BASE, max: BACKOFF_MAX, retries_max: None };
         Self {
             concurrency: concurrency.or(spec.concurrency).unwrap_or(CONCURRENCY),
@@ -45,6 +47,7 @@ impl Settings {
             resync: resync.or(spec.resync_every).unwrap_or(RESYNC).max(RESYNC_MIN),
             poll: spec.poll_every.map(|asked| poll.unwrap_or(asked).max(POLL_MIN)),
             during_delay: during_delay.unwrap_or(spec.during_delay),
+            reuse_instances: *reuse_instances,
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use homeostat_component::{Component, Disclosure, Effects};
+use homeostat_component::{Component, Disclosure, Effects, WarmInstances};
 use homeostat_store::Key;
 
 use crate::fleet::Placement;
@@ -168,12 +168,15 @@ pub(crate) struct LoadedVersion {
     owes_hook: AtomicBool,
     /// Totals of its reconciles.
     totals: ShardedSum<RunTotals>,
+    /// The instances that it keeps between reconciles; `None` if each has a fresh one.
+    pub(crate) warm: Option<WarmInstances>,
 }
 
 impl LoadedVersion {
     pub(crate) fn new(definition: Definition, settings: Settings, effects: Arc<dyn Effects>, generation: u64) -> Self {
         let (revision, owes_hook, totals) = Default::default();
-        Self { definition, settings, effects, generation, revision, owes_hook, totals }
+        let warm = settings.reuse_instances.then(|| definition.component.warm_instances());
+        Self { definition, settings, effects, generation, revision, owes_hook, totals, warm }
     }
 
     /// Returns its revision number in the controller's history; `None` if it has none or it is not known yet.

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use homeostat_component::CompileTask;
 
 mod contender;
 
@@ -46,6 +47,12 @@ pub(crate) enum Command {
         /// Folder of the guests' components
         #[arg(long, default_value = ".", value_name = "FOLDER")]
         guests: PathBuf,
+    },
+    /// Compile one component from standard input to standard output
+    #[command(hide = true)]
+    Compile {
+        /// The compile task with its limits, as JSON
+        task: CompileTask,
     },
     /// Print the time repeatedly, as events for a contender
     #[command(hide = true)]

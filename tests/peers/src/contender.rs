@@ -40,6 +40,7 @@ async fn values(contender: &Contender, guests: &Path) -> Result<Values> {
         ("homeostat", Suite::Density) => ours::density::run(work, size, guests).await,
         ("homeostat", Suite::Swap) => ours::swap::run(work, size, guests).await,
         ("homeostat", Suite::Fleet) => ours::fleet::run(contender, guests).await,
+        ("homeostat", Suite::Languages) => ours::languages::run(work, size, guests).await,
         ("homeostat-component", Suite::Tax) => ours::tax::sandbox(work, size, guests).await,
         ("wasmtime", Suite::Tax) => bare::run(work, size, guests).await,
         _ => bail!("{system} has nothing to do with {}", suite.name()),

@@ -11,7 +11,7 @@ use crate::plan::{self, OURS, Program, System, Work};
 use crate::process::{self, Programs};
 use crate::report::{self, Row};
 use crate::values::Values;
-use crate::{backends, go, guests, kube};
+use crate::{backends, go, guests, kube, projects};
 
 /// The figures of each contender of one work, by its name, round by round.
 pub(crate) type Samples = BTreeMap<&'static str, Vec<Values>>;
@@ -59,6 +59,8 @@ fn works(suite: Suite, arguments: &Arguments) -> Result<Vec<Work>> {
 async fn prepare(target: &Path, folder: &Path, works: &[Work], arguments: &Arguments) -> Result<Programs> {
     let needs = |program| works.iter().flat_map(|work| &work.peers).any(|system| system.program == program);
     let needs_guests = works.iter().any(|work| !matches!(work.suite, Suite::Queue | Suite::Store));
+    let languages: Vec<&str> =
+        works.iter().filter(|work| work.suite == Suite::Languages).map(|work| work.name).collect();
     tell("building");
     Ok(Programs {
         this: std::env::current_exe().context("the path of this program cannot be determined")?,
@@ -67,6 +69,7 @@ async fn prepare(target: &Path, folder: &Path, works: &[Work], arguments: &Argum
         go: if needs(Program::Go) { go::build(folder).await? } else { PathBuf::new() },
         guests: match &arguments.guests {
             Some(guests) => guests.clone(),
+            None if !languages.is_empty() => projects::build(target, &languages).await?,
             None if needs_guests => guests::build(target).await?,
             None => PathBuf::new(),
         },

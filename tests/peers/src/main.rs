@@ -35,6 +35,7 @@ mod ours;
 mod plan;
 mod process;
 mod progress;
+mod projects;
 mod report;
 mod threads;
 mod ticker;
@@ -54,11 +55,16 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
     memory::keep_little();
-    let tokio = threads::tokio()?;
     match arguments.command {
-        Some(Command::Contender { contender, guests }) => tokio.block_on(contender::run(&contender, &guests))?,
+        // It limits the memory of this process, which has no other threads yet.
+        Some(Command::Compile { task }) => {
+            return Ok(task.run(&mut std::io::stdin().lock(), &mut std::io::stdout().lock())?.code().into());
+        }
+        Some(Command::Contender { contender, guests }) => {
+            threads::tokio()?.block_on(contender::run(&contender, &guests))?;
+        }
         Some(Command::Ticker) => ticker::print()?,
-        None => tokio.block_on(driver::run(&arguments))?,
+        None => threads::tokio()?.block_on(driver::run(&arguments))?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -11,6 +11,7 @@ pub(crate) mod fleet_host;
 pub(crate) mod flight;
 pub(crate) mod host;
 pub(crate) mod idle;
+pub(crate) mod languages;
 pub(crate) mod loops;
 pub(crate) mod neighbours;
 pub(crate) mod queue;

@@ -9,6 +9,7 @@ use crate::arguments::{Size, Suite};
 
 mod density;
 mod fleet;
+mod languages;
 mod queue;
 mod runs;
 mod store;
@@ -136,6 +137,7 @@ pub(crate) fn works(suite: Suite) -> Vec<Work> {
         Suite::Density => density::works(),
         Suite::Swap => swap::works(),
         Suite::Fleet => fleet::works(),
+        Suite::Languages => languages::works(),
     }
 }
 

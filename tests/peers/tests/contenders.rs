@@ -7,11 +7,16 @@ use serde_json::Value;
 
 /// Runs a suite in tiny sizes, and returns its results.
 fn results(suite: &str) -> Vec<Value> {
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("peers-{suite}"));
     let guests = homeostat_tests::guest("guest-noop");
+    results_with(suite, guests.parent().expect("the guest lies in a folder"))
+}
+
+/// The same with the guests of a folder.
+fn results_with(suite: &str, guests: &Path) -> Vec<Value> {
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("peers-{suite}"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_homeostat-peers"));
     command.args([suite, "--tiny", "--rounds", "1"]).arg("--out").arg(&out);
-    command.arg("--guests").arg(guests.parent().expect("the guest lies in a folder"));
+    command.arg("--guests").arg(guests);
     let output = command.output().expect("the driver starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && !said.contains("failed at"), "{said}");
@@ -124,5 +129,22 @@ fn the_hosts_of_a_fleet_do_every_loop() {
     for figure in ["no-op loop, 1 host", "status loop, 1 host", "no-op loop, 4 hosts", "status loop, 4 hosts"] {
         assert_measured(&rows, figure, &[]);
         assert_measured(&rows, &format!("processor time per key, {figure}"), &[]);
+    }
+}
+
+/// One guest stands for the projects of all languages, which their toolchains build.
+#[test]
+fn a_controller_of_each_language_is_measured_from_its_first_answer() {
+    let guests = tempfile::tempdir().expect("folders can be made");
+    let languages = ["rust", "c", "go", "js", "python"];
+    for language in languages {
+        let copy = guests.path().join(format!("guest_{language}.wasm"));
+        std::fs::copy(homeostat_tests::guest("greeter"), copy).expect("files can be copied");
+    }
+    let rows = results_with("languages", guests.path());
+    for language in languages {
+        for figure in ["first answer without a cache", "processor time of a reconcile", "memory of an instance"] {
+            assert_measured(&rows, &format!("{figure}, {language}"), &[]);
+        }
     }
 }

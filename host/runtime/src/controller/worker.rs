@@ -181,7 +181,9 @@ async fn reconcile<'a>(
     let CachedVersion { loaded, effects } = taken.cached;
     let seat = controller.shadow.capture(controller, loaded);
     let effects = seat.as_ref().map_or_else(|| effects.clone(), Capture::effects);
-    let report = loaded.component().reconcile(caller, key, &loaded.definition.limits, effects).await;
+    // A captured run is compared with one in a fresh instance.
+    let warm = loaded.warm.as_ref().filter(|_| seat.is_none());
+    let report = loaded.component().reconcile_with(caller, warm, key, &loaded.definition.limits, effects).await;
     Some((taken, report, seat))
 }
 

@@ -117,6 +117,12 @@ fn spec() -> Value {
             ("resync", span("The period in which every key is requeued, at least 1s")),
             ("poll", span("The period of the guest's poller, at least 100ms")),
             ("duringDelay", text("The effect of an event on a waiting key: runNow or hold")),
+            (
+                "reuseInstances",
+                flag(
+                    "Keep the instance of a reconcile that succeeded for further ones, so that the guest's memory lasts",
+                ),
+            ),
             ("suspend", json!({ "description": words, "x-kubernetes-preserve-unknown-fields": true })),
             ("paused", flag("Ignore changes of this definition until this is false again")),
             ("revisionHistoryLimit", number("Old revisions to keep, 0 to 100; absent: 10")),
@@ -492,7 +498,7 @@ mod tests {
                 "log": 1, "logLines": 1, "transfer": 1, "handles": 1, "result": 1, "keys": 1, "errorBytes": 1,
             },
             "concurrency": 1, "backoff": { "base": "1s", "max": "1s", "maxRetries": 1 }, "resync": "1s", "poll": "1s",
-            "duringDelay": "hold", "suspend": true, "paused": true, "revisionHistoryLimit": 1,
+            "duringDelay": "hold", "reuseInstances": true, "suspend": true, "paused": true, "revisionHistoryLimit": 1,
             "rollout": {
                 "strategy": "canary", "share": "10%", "steps": ["10%"], "selector": { "matchLabels": { "a": "b" } },
                 "gate": {
@@ -530,6 +536,7 @@ mod tests {
             resync: _,
             poll: _,
             during_delay: _,
+            reuse_instances: _,
             suspend: _,
             paused: _,
             revision_history_limit: _,

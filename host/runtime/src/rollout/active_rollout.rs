@@ -48,6 +48,7 @@ pub(crate) fn needs_rollout(running: &Definition, wanted: &Definition) -> bool {
         || !running.grants.has_lines_of(&wanted.grants)
         || running.limits != wanted.limits
         || running.config != wanted.config
+        || running.overrides.reuse_instances != wanted.overrides.reuse_instances
 }
 
 impl<'s, 'r> ActiveRollout<'s, 'r> {

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `settle` | settles |
 //! | `log` | logs its name, and asks to be requeued in an hour |
+//! | `count` | logs how often this instance has counted, and settles |
 //! | `again`, `later` | asks to be requeued in a millisecond, in an hour |
 //! | `at-once` | asks to be requeued at once |
 //! | `fail`, `fail-never` | fails with backoff, permanently |
@@ -13,6 +14,7 @@
 //! | `enqueue` | enqueues the keys in `spec.keys` with the delay `spec.afterMs`, held, and settles |
 //! | `wait` | waits on the clock until its deadline |
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 use homeostat_sdk::info;
@@ -28,6 +30,9 @@ struct Script {
     #[serde(default, rename = "afterMs", skip_serializing_if = "Option::is_none")]
     after_ms: Option<u64>,
 }
+
+/// Reconciles of this instance that counted.
+static COUNT: AtomicU32 = AtomicU32::new(0);
 
 struct Guest;
 
@@ -45,6 +50,10 @@ impl Reconciler for Guest {
             "log" => {
                 info!("{}", key.name);
                 Ok(Outcome::again_after(Duration::from_secs(3600)))
+            }
+            "count" => {
+                info!("{}", COUNT.fetch_add(1, Ordering::Relaxed) + 1);
+                Ok(Outcome::settled())
             }
             "again" => Ok(Outcome::again_after(Duration::from_millis(1))),
             "later" => Ok(Outcome::again_after(Duration::from_secs(3600))),

@@ -21,6 +21,8 @@ pub(crate) enum Suite {
     Swap,
     /// One host and several over one bucket of NATS, each with one processor
     Fleet,
+    /// The same controller in each language, as `homeostat new` writes it: its compilation and its reconciles
+    Languages,
 }
 
 impl Suite {
@@ -35,6 +37,7 @@ impl Suite {
             Suite::Density => "density",
             Suite::Swap => "swap",
             Suite::Fleet => "fleet",
+            Suite::Languages => "languages",
         }
     }
 }
