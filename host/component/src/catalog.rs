@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::limits::LimitName;
 use crate::limits::{Limits, STACK_BYTES_MAX, contract};
 use crate::load::DESCRIBE_DEADLINE;
-use crate::options::{EngineOptions, POOLED_TABLE_ELEMENTS_MAX};
-use crate::warm_instances::{CALLS_MAX, KEPT_MAX};
+use crate::options::{EngineOptions, INSTANCES_KEPT_MAX, POOLED_TABLE_ELEMENTS_MAX};
+use crate::warm_instances::CALLS_MAX;
 
 /// The amount that a limit allows, with its unit. Amounts with the same unit can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
@@ -101,7 +101,7 @@ pub fn fixed() -> Vec<FixedBound> {
             bytes(crate::optimiser::WAITING_BYTES_MAX),
             "a load waits for optimised code",
         ),
-        ("instances that a host keeps between calls", count(KEPT_MAX), "an instance ends with its call"),
+        ("instances that a host keeps between calls", count(INSTANCES_KEPT_MAX), "an instance ends with its call"),
         ("calls of one instance", Count(CALLS_MAX.into()), "the next call begins another one"),
         ("elements of one table of the pool", count(POOLED_TABLE_ELEMENTS_MAX), "limit `tables`"),
         ("wall time of `describe`", Time(DESCRIBE_DEADLINE), "limit `deadline`; the component is refused"),

@@ -75,7 +75,7 @@ impl Component {
 
     /// Creates the instances that one version of a controller keeps between its calls: none yet.
     pub fn warm_instances(&self) -> WarmInstances {
-        WarmInstances::new(&self.0.engine)
+        WarmInstances::new(self.0.engine.warm())
     }
 
     /// Returns the cost of the description. Its memory is that of a call that does nothing: the memory of a new instance,

@@ -39,7 +39,7 @@ pub(crate) struct Inner {
     codes: CodeTable,
     compilations: Compilations,
     optimiser: Optimiser,
-    warm: WarmTable,
+    warm: Arc<WarmTable>,
     pub(crate) instances: Arc<Instances>,
 }
 
@@ -79,7 +79,7 @@ impl Engine {
             codes: CodeTable::default(),
             compilations: Compilations::default(),
             optimiser: Optimiser::default(),
-            warm: WarmTable::default(),
+            warm: Arc::default(),
             instances,
         })))
     }
@@ -96,7 +96,10 @@ impl Engine {
     pub async fn evict_idle(&self) -> Infallible {
         let Some(rest_after) = self.0.options.rest_after else { return std::future::pending().await };
         loop {
-            self.codes().loaded().await;
+            tokio::select! {
+                () = self.codes().loaded() => {}
+                () = self.0.warm.kept() => {}
+            }
             loop {
                 tokio::time::sleep(rest_after).await;
                 let (keeps_instances, keeps_code) = (self.0.warm.evict_idle(), self.codes().evict_idle());
@@ -146,7 +149,7 @@ impl Engine {
         &self.0.optimiser
     }
 
-    pub(crate) fn warm(&self) -> &WarmTable {
+    pub(crate) fn warm(&self) -> &Arc<WarmTable> {
         &self.0.warm
     }
 

@@ -14,7 +14,6 @@ use crate::compiler::Compiler;
 use crate::limits::STACK_BYTES_MAX;
 use crate::millis;
 use crate::tier::{Tier, TierPolicy};
-use crate::warm_instances;
 
 /// The maximum parts of a component in the pool.
 const CORE_INSTANCES_MAX: u32 = 32;
@@ -32,6 +31,9 @@ const TABLE_KEEP_RESIDENT_BYTES: usize = 64 << 10;
 const BASELINE_STACK_BYTES_MAX: usize = 4 * STACK_BYTES_MAX;
 /// Bytes of the whole native stack of a call in baseline code, with room for the host's own frames.
 const BASELINE_STACK_BYTES: usize = 2 * BASELINE_STACK_BYTES_MAX;
+
+/// Instances that an engine keeps between calls. Beyond it, an instance ends with its call.
+pub(crate) const INSTANCES_KEPT_MAX: usize = 64;
 
 /// Frames that a trap walks. The innermost frames of a panic are its own machinery.
 const BACKTRACE_FRAMES_MAX: usize = 16;
@@ -137,7 +139,7 @@ pub(crate) fn pool(instances_max: u32) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     // Every bound is the number of guests, running or kept, times the maximum of one guest, so a guest with a permit
     // never finds the pool empty.
-    let instances_max = instances_max + warm_instances::KEPT_MAX as u32;
+    let instances_max = instances_max + INSTANCES_KEPT_MAX as u32;
     pool.total_component_instances(instances_max)
         .total_stacks(instances_max)
         .total_core_instances(instances_max * CORE_INSTANCES_MAX)

@@ -15,21 +15,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use wasmtime::Store;
 
 use crate::bindings::reconciler;
 use crate::call_context::{CallContext, State};
 use crate::code::Code;
-use crate::engine::Engine;
+use crate::options::INSTANCES_KEPT_MAX;
 
-/// Instances that an engine keeps between calls. Beyond it, an instance ends with its call.
-pub(crate) const KEPT_MAX: usize = 64;
 /// Calls of one instance. Then a new one begins, so that no guest depends on a memory that lasts.
 pub(crate) const CALLS_MAX: u32 = 1000;
 
 /// The kept instances of one version of a controller. They end with it.
 pub struct WarmInstances {
-    engine: Engine,
+    table: Arc<WarmTable>,
     kept: Arc<KeptInstances>,
 }
 
@@ -56,6 +55,8 @@ pub(crate) struct WarmInstance {
 pub(crate) struct WarmTable {
     count: AtomicUsize,
     versions: Mutex<Vec<Weak<KeptInstances>>>,
+    /// Wakes the eviction.
+    woken: Notify,
 }
 
 impl std::fmt::Debug for WarmInstances {
@@ -66,13 +67,13 @@ impl std::fmt::Debug for WarmInstances {
 
 impl WarmInstances {
     /// Creates the instances of a version of a controller: none yet.
-    pub(crate) fn new(engine: &Engine) -> Self {
+    pub(crate) fn new(table: &Arc<WarmTable>) -> Self {
         let kept = Arc::default();
-        let mut versions = engine.warm().versions.lock();
+        let mut versions = table.versions.lock();
         versions.retain(|version| version.strong_count() > 0);
         versions.push(Arc::downgrade(&kept));
         drop(versions);
-        Self { engine: engine.clone(), kept }
+        Self { table: Arc::clone(table), kept }
     }
 
     /// Takes an instance that runs this code, for a call with this context. Instances of replaced code end.
@@ -80,7 +81,7 @@ impl WarmInstances {
         loop {
             // The last one that was put back: its memory is the likeliest to be in the processor's cache.
             let KeptInstance { mut instance, .. } = self.kept.0.lock().pop_back()?;
-            self.engine.warm().count.fetch_sub(1, Ordering::Relaxed);
+            self.table.count.fetch_sub(1, Ordering::Relaxed);
             if Arc::ptr_eq(&instance.code, code) {
                 State::begin(&mut instance.store, context);
                 return Some(instance);
@@ -91,21 +92,19 @@ impl WarmInstances {
     /// Keeps the instance of a call that succeeded, unless it is used up or the engine keeps enough.
     pub(crate) fn keep(&self, mut instance: WarmInstance) {
         instance.calls += 1;
-        let table = self.engine.warm();
         let is_worn = instance.calls >= CALLS_MAX || instance.store.data().is_memory_half_used();
-        if is_worn || !table.reserve() {
+        if is_worn || !self.table.reserve() {
             return;
         }
         self.kept.0.lock().push_back(KeptInstance { instance, was_idle: false });
-        // The eviction may have nothing else to do.
-        self.engine.codes().notify_loaded();
+        self.table.woken.notify_one();
     }
 }
 
 impl Drop for WarmInstances {
     fn drop(&mut self) {
         let ended = std::mem::take(&mut *self.kept.0.lock());
-        self.engine.warm().count.fetch_sub(ended.len(), Ordering::Relaxed);
+        self.table.count.fetch_sub(ended.len(), Ordering::Relaxed);
     }
 }
 
@@ -119,8 +118,13 @@ impl WarmInstance {
 impl WarmTable {
     /// Counts one more instance, if there is room for it.
     fn reserve(&self) -> bool {
-        let more = |count| (count < KEPT_MAX).then_some(count + 1);
+        let more = |count| (count < INSTANCES_KEPT_MAX).then_some(count + 1);
         self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    /// Waits until an instance was kept since the last wait.
+    pub(crate) async fn kept(&self) {
+        self.woken.notified().await;
     }
 
     /// Returns the number of kept instances.

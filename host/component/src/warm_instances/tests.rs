@@ -4,6 +4,7 @@ use std::time::Duration;
 use homeostat_fixtures::demo_key;
 
 use super::*;
+use crate::Engine;
 use crate::component::Component;
 use crate::fixture::{self, Guest, engine};
 use crate::instances::CallSession;
@@ -45,7 +46,7 @@ async fn calls(component: &Component, warm: Option<&WarmInstances>) -> Result<u1
 async fn a_kept_instance_serves_the_next_call_of_its_version_alone() {
     let engine = engine(2);
     let component = counter(&engine, "").await;
-    let [first, second] = [WarmInstances::new(&engine), WarmInstances::new(&engine)];
+    let [first, second] = [WarmInstances::new(engine.warm()), WarmInstances::new(engine.warm())];
     for expected in 1..=3 {
         assert_eq!(calls(&component, Some(&first)).await, Ok(expected));
     }
@@ -60,7 +61,7 @@ async fn a_kept_instance_serves_the_next_call_of_its_version_alone() {
 async fn an_instance_that_traps_is_never_called_again() {
     let engine = engine(2);
     let traps = "(if (i64.eq (global.get $count) (i64.const 2)) (then unreachable))";
-    let (component, warm) = (counter(&engine, traps).await, WarmInstances::new(&engine));
+    let (component, warm) = (counter(&engine, traps).await, WarmInstances::new(engine.warm()));
     for _ in 0..3 {
         assert_eq!(calls(&component, Some(&warm)).await, Ok(1));
         assert!(matches!(calls(&component, Some(&warm)).await, Err(Fault::Trap { .. })));
@@ -72,7 +73,7 @@ async fn an_instance_that_traps_is_never_called_again() {
 async fn an_instance_that_hits_a_limit_is_never_called_again() {
     let engine = engine(2);
     let loops = "(if (i64.eq (global.get $count) (i64.const 2)) (then (loop (br 0))))";
-    let (component, warm) = (counter(&engine, loops).await, WarmInstances::new(&engine));
+    let (component, warm) = (counter(&engine, loops).await, WarmInstances::new(engine.warm()));
     let limits = Limits { cpu: Duration::from_millis(5), ..Limits::default() };
     assert_eq!(calls(&component, Some(&warm)).await, Ok(1));
     let stopped = report(&component, Some(&warm), &limits).await;
@@ -83,7 +84,7 @@ async fn an_instance_that_hits_a_limit_is_never_called_again() {
 #[tokio::test]
 async fn each_call_of_an_instance_has_a_cost_of_its_own() {
     let engine = engine(2);
-    let (component, warm) = (counter(&engine, "(drop (call $now))").await, WarmInstances::new(&engine));
+    let (component, warm) = (counter(&engine, "(drop (call $now))").await, WarmInstances::new(engine.warm()));
     let first = report(&component, Some(&warm), &Limits::default()).await.cost;
     let second = report(&component, Some(&warm), &Limits::default()).await.cost;
     assert_eq!(second.effects, first.effects);
@@ -94,7 +95,7 @@ async fn each_call_of_an_instance_has_a_cost_of_its_own() {
 #[tokio::test]
 async fn an_instance_has_a_bounded_number_of_calls() {
     let engine = engine(2);
-    let (component, warm) = (counter(&engine, "").await, WarmInstances::new(&engine));
+    let (component, warm) = (counter(&engine, "").await, WarmInstances::new(engine.warm()));
     for call in 1..=u128::from(CALLS_MAX) {
         assert_eq!(calls(&component, Some(&warm)).await, Ok(call));
     }
@@ -105,7 +106,7 @@ async fn an_instance_has_a_bounded_number_of_calls() {
 async fn an_instance_with_much_of_its_memory_ends_with_its_call() {
     let engine = engine(2);
     let grows = "(drop (memory.grow (i32.const 8)))";
-    let (component, warm) = (counter(&engine, grows).await, WarmInstances::new(&engine));
+    let (component, warm) = (counter(&engine, grows).await, WarmInstances::new(engine.warm()));
     let limits = Limits { memory_bytes_max: 16 << 16, ..Limits::default() };
     report(&component, Some(&warm), &limits).await.result.unwrap();
     assert_eq!(engine.instances_kept(), 0, "9 of 16 pages");
@@ -115,11 +116,11 @@ async fn an_instance_with_much_of_its_memory_ends_with_its_call() {
 async fn an_engine_keeps_a_bounded_number_of_instances() {
     let engine = engine(2);
     let component = counter(&engine, "").await;
-    let versions: Vec<WarmInstances> = (0..=KEPT_MAX).map(|_| WarmInstances::new(&engine)).collect();
+    let versions: Vec<WarmInstances> = (0..=INSTANCES_KEPT_MAX).map(|_| WarmInstances::new(engine.warm())).collect();
     for warm in &versions {
         assert_eq!(calls(&component, Some(warm)).await, Ok(1));
     }
-    assert_eq!(engine.instances_kept(), KEPT_MAX);
+    assert_eq!(engine.instances_kept(), INSTANCES_KEPT_MAX);
     assert_eq!(calls(&component, versions.last()).await, Ok(1), "there was no room for its instance");
     assert_eq!(calls(&component, versions.first()).await, Ok(2));
 }
@@ -127,7 +128,7 @@ async fn an_engine_keeps_a_bounded_number_of_instances() {
 #[tokio::test]
 async fn idle_instances_are_evicted_at_the_second_run() {
     let engine = engine(2);
-    let (component, warm) = (counter(&engine, "").await, WarmInstances::new(&engine));
+    let (component, warm) = (counter(&engine, "").await, WarmInstances::new(engine.warm()));
     calls(&component, Some(&warm)).await.unwrap();
     assert!(engine.warm().evict_idle());
     assert_eq!(calls(&component, Some(&warm)).await, Ok(2), "it was used in the meantime");
@@ -140,7 +141,7 @@ async fn idle_instances_are_evicted_at_the_second_run() {
 async fn kept_instances_of_replaced_code_end() {
     let engine = engine(2);
     let (before, after) = (counter(&engine, "").await, counter(&engine, "nop").await);
-    let warm = WarmInstances::new(&engine);
+    let warm = WarmInstances::new(engine.warm());
     calls(&before, Some(&warm)).await.unwrap();
     assert_eq!(calls(&after, Some(&warm)).await, Ok(1));
     assert_eq!(calls(&before, Some(&warm)).await, Ok(1));
@@ -149,7 +150,7 @@ async fn kept_instances_of_replaced_code_end() {
 #[tokio::test]
 async fn kept_instances_need_no_permit() {
     let engine = engine(1);
-    let (component, warm) = (counter(&engine, "").await, WarmInstances::new(&engine));
+    let (component, warm) = (counter(&engine, "").await, WarmInstances::new(engine.warm()));
     calls(&component, Some(&warm)).await.unwrap();
     assert_eq!(engine.instances_free(), 1);
     let other = engine.load(fixture::good()).await.unwrap();
