@@ -14,6 +14,8 @@ use crate::language::Language;
 use crate::project_files::ProjectFiles;
 use crate::terminal::Screen;
 
+/// The stack of a component in C: 128 KiB of its memory. Some compilers would reserve 16 MiB in each instance.
+const C_STACK: &str = "-Wl,-z,stack-size=131072";
 /// The folder for the output of a build, inside the project.
 const BUILD: &str = "build";
 /// The world of the contract that a guest implements.
@@ -164,7 +166,7 @@ async fn compile(guest: &Guest, compiler: &Tool, folder: &Path) -> Result<Result
             command.env("GOOS", "wasip1").env("GOARCH", "wasm");
         }
         Language::C => {
-            command.args(["-mexec-model=reactor", "-std=c17", "-O2", "-Wall", "-Wextra", "-s"]);
+            command.args(["-mexec-model=reactor", "-std=c17", "-O2", "-Wall", "-Wextra", "-s", C_STACK]);
             let sources = ProjectFiles::scan(&guest.folder.join("src")).files;
             command.args(sources.iter().filter(|file| file.extension().is_some_and(|ending| ending == "c")));
         }
