@@ -1,9 +1,9 @@
 //! The bounds of the memory that a host keeps between calls, as data for the table in `docs/limits.md`.
 
 use homeostat_component::{Amount, FixedBound, NEEDS_BYTES_MAX};
-use homeostat_store::STORES_MAX;
 use homeostat_store::embedded::Memory;
 use homeostat_store::routes::RULES_MAX;
+use homeostat_store::{INDEX_TERMS_MAX, STORES_MAX, UNDECLARED_INDEX_TERMS_MAX};
 
 use crate::controller_reconciler::{GONE_BYTES, GONE_MAX, REASON_BYTES_MAX};
 use crate::costs::{self, top_keys};
@@ -54,7 +54,7 @@ pub fn kept() -> Vec<Kept> {
     of_controllers.into_iter().chain(others).collect()
 }
 
-fn of_stores() -> [Kept; 4] {
+fn of_stores() -> [Kept; 6] {
     let counted = |kept: Kept, why| (kept.0, Memory::Counted(why));
     let written = "the operator writes them in one file";
     [
@@ -67,6 +67,22 @@ fn of_stores() -> [Kept; 4] {
                 "the garbage of the others stays, which a warning says",
             ),
             "each has one watch, and the queue of a native controller",
+        ),
+        counted(
+            count(
+                "declared indexes of a kind, labels and fields together",
+                INDEX_TERMS_MAX,
+                "the definition is refused",
+            ),
+            "those of a file are on the disk, those of a cache are in its `bytesMax`",
+        ),
+        counted(
+            count(
+                "labels and fields of a kind with an index in memory that nothing declares",
+                UNDECLARED_INDEX_TERMS_MAX,
+                "the one that was used least recently goes",
+            ),
+            "those of a cache are in its `bytesMax`",
         ),
         counted(
             count(

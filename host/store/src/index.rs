@@ -24,6 +24,9 @@ use crate::{Error, LabelRequirement, Resource, Result, Selector, field_text, val
 
 /// Declared terms of one kind at most.
 pub const TERMS_MAX: usize = 16;
+/// Undeclared terms of one kind with an index in memory at most. The one that was used least recently is dropped for
+/// another.
+pub const UNDECLARED_TERMS_MAX: usize = 8;
 
 /// Bytes of a value that an index distinguishes. Longer values with the same beginning share an entry, and the
 /// selector tells them apart.

@@ -57,7 +57,7 @@ pub use clock::{ClockAndIds, SystemClockAndIds};
 pub use error::{Error, FieldConflict, Result};
 pub use event_sink::{EventRecord, EventSink};
 pub use fence::Fence;
-pub use index::{IndexTerm, TERMS_MAX as INDEX_TERMS_MAX};
+pub use index::{IndexTerm, TERMS_MAX as INDEX_TERMS_MAX, UNDECLARED_TERMS_MAX as UNDECLARED_INDEX_TERMS_MAX};
 pub use leases::{LeaseRequests, LeaseStore, LeaseWatch, OtherTerm};
 pub use listing::{ResourcePages, continue_after};
 pub use model::{FarOwner, Key, Kind, OwnerReference, Resource, Revision, Target, View};

@@ -10,13 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::index::{IndexLookup, SortedMerge};
+use crate::index::{IndexLookup, SortedMerge, UNDECLARED_TERMS_MAX};
 use crate::listing::Start;
 use crate::model::Path;
 use crate::{IndexTerm, Kind, Resource, Result};
-
-/// Undeclared terms of a kind with an index at most. The one that was used least recently is dropped for another.
-pub(crate) const UNDECLARED_MAX: usize = 8;
 
 /// Memory of an entry beside its texts, in bytes.
 const ENTRY_BYTES: u64 = 112;
@@ -112,7 +109,7 @@ impl KindIndexes {
         let mut undeclared = 0;
         indexes.retain(|index| {
             undeclared += usize::from(!declared.contains(&index.term));
-            let stays = undeclared <= UNDECLARED_MAX || declared.contains(&index.term);
+            let stays = undeclared <= UNDECLARED_TERMS_MAX || declared.contains(&index.term);
             *bytes -= if stays { 0 } else { index.bytes };
             stays
         });

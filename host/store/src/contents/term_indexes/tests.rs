@@ -4,7 +4,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{TermIndexes, UNDECLARED_MAX};
+use super::{TermIndexes, UNDECLARED_TERMS_MAX};
 use crate::index::lookups;
 use crate::listing::Start;
 use crate::model::Path;
@@ -106,7 +106,7 @@ fn a_requirement_without_a_value_has_no_index() {
 fn the_least_recently_used_term_loses_its_index_unless_it_is_declared() {
     let indexes = TermIndexes::default();
     let declared = [IndexTerm::Label("declared".into())];
-    for number in 0..UNDECLARED_MAX + 5 {
+    for number in 0..UNDECLARED_TERMS_MAX + 5 {
         for name in [format!("n{number}"), "often".into()] {
             offered(&indexes, &of_labels(vec![equals(&name, 1)]), &declared, &Rows::new()).expect("it names a value");
         }
@@ -115,7 +115,7 @@ fn the_least_recently_used_term_loses_its_index_unless_it_is_declared() {
         }
     }
     let terms: Vec<IndexTerm> = indexes.lock().by_kind.values().flatten().map(|index| index.term.clone()).collect();
-    assert_eq!(terms.len(), UNDECLARED_MAX + 1);
+    assert_eq!(terms.len(), UNDECLARED_TERMS_MAX + 1);
     assert_eq!(terms[0], IndexTerm::Label("often".into()));
     assert!(terms.contains(&declared[0]) && !terms.contains(&IndexTerm::Label("n0".into())), "{terms:?}");
 }
