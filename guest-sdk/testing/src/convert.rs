@@ -42,7 +42,8 @@ pub(crate) fn selector(selector: &wit::Selector) -> Selector {
     };
     let wit::Selector { namespace, labels, fields, owner } = selector;
     let labels = labels.iter().map(label).collect();
-    Selector { namespace: namespace.clone(), labels, fields: fields.clone(), owner: owner.clone() }
+    let (namespace, fields, owner) = (namespace.clone(), fields.clone(), owner.clone());
+    Selector { namespace, labels, fields, unequal_fields: Vec::new(), owner }
 }
 
 pub(crate) fn precondition(of: &wit::Precondition) -> Result<Precondition, wit::StoreError> {

@@ -68,7 +68,7 @@ pub(crate) async fn list(cluster: &Cluster, query: &Query) -> Result<Page> {
 /// answer of the server.
 fn needed(view: View, selector: &Selector) -> View {
     let is_of_metadata = |(pointer, _): &(String, String)| pointer.starts_with("/metadata/");
-    if selector.fields.iter().all(is_of_metadata) { view } else { View::Whole }
+    if selector.all_fields().all(is_of_metadata) { view } else { View::Whole }
 }
 
 /// Reads the page of so many resources after a token.

@@ -18,7 +18,7 @@ pub use kind::Kind;
 pub(crate) use owner::OwnerNote;
 pub use owner::{FarOwner, OWNER_ANNOTATION, OWNER_KEY, OWNER_KIND, OWNER_LABEL, OwnerReference};
 pub(crate) use packed_text::PackedText;
-pub(crate) use resource::finalizers;
 pub use resource::{Resource, View};
+pub(crate) use resource::{finalizers, holds_content};
 pub use revision::Revision;
 pub use target::Target;

@@ -6,13 +6,16 @@
 //! Deliberately absent: the rules of `x-kubernetes-validations`, which need an evaluator for CEL. They are
 //! ignored, and [`Schema::has_rules`] reports that there are some.
 
+mod built_in;
 mod check;
 mod defaults;
 mod format;
 mod limits;
+mod normal_form;
 mod parse;
 mod pattern;
 mod prune;
+mod quantity;
 mod schemas;
 
 use std::collections::BTreeMap;
@@ -25,6 +28,8 @@ use crate::path::Path;
 use limits::Constraints;
 
 pub use crate::violation::{Reason, VIOLATIONS_MAX, Violation};
+pub use built_in::KindRules;
+use built_in::Rules;
 pub(crate) use schemas::DeclaredIndexes;
 pub use schemas::{Schemas, VersionSchema};
 
@@ -49,8 +54,23 @@ pub struct Schema {
     limits: Option<Box<Constraints>>,
     /// Whether there are ignored CEL rules, here or below.
     has_rules: bool,
+    /// What only schemas of built-in kinds have.
+    typed: Option<Box<TypedField>>,
+    /// The rules of a built-in kind; only the root has them.
+    rules: Option<Rules>,
     /// The source of the schema; only the root has it.
     source: Option<Arc<Value>>,
+}
+
+/// What a type of Go says of a field, beside its schema.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct TypedField {
+    /// Whether an empty value is dropped.
+    omit_empty: bool,
+    /// The field that identifies the items of a list in a strategic merge patch.
+    merge_key: Option<String>,
+    /// Whether a strategic merge patch adds to a list of scalars.
+    merges: bool,
 }
 
 /// The type of a value.
@@ -64,6 +84,8 @@ enum ValueType {
     Boolean,
     /// Source: `x-kubernetes-int-or-string`.
     IntegerOrString,
+    /// An amount of a resource, as `500m` or `1Gi`. Only built-in kinds have it.
+    Quantity,
 }
 
 /// The identity of the items of a list. Source: `x-kubernetes-list-type`.
@@ -90,6 +112,18 @@ impl Schema {
     /// malformed or not structural; `TooLarge`.
     pub fn parse(source: &Value) -> Result<Self> {
         parse::parse(source)
+    }
+
+    /// Parses the schema of a built-in kind, and adds its rules. Its documents are brought into the form in which
+    /// Kubernetes stores them: without empty fields that its types omit, with canonical quantities and times.
+    ///
+    /// The schema is trusted: neither its size nor its defaults are checked. Two keywords are not those of OpenAPI:
+    /// `x-homeostat-omit-empty` and `x-homeostat-quantity`.
+    ///
+    /// # Errors
+    /// As [`Schema::parse`].
+    pub fn parse_built_in(source: &Value, rules: &'static dyn KindRules) -> Result<Self> {
+        Ok(Self { rules: Some(Rules(rules)), ..parse::parse_built_in(source)? })
     }
 
     /// Returns the source of the schema; `None` for the schema of a part.
@@ -127,7 +161,9 @@ impl Schema {
     /// The value is a whole resource, not nested deeper than a document may be. `apiVersion`, `kind` and
     /// `metadata` stay, also in embedded resources.
     pub fn prune(&self, resource: &mut Value) -> Vec<String> {
-        prune::prune(self, resource, &Path::ROOT, true)
+        let unknown = prune::prune(self, resource, &Path::ROOT, true);
+        normal_form::normalize(self, resource, true);
+        unknown
     }
 
     /// Validates a value, and returns the first [`VIOLATIONS_MAX`] violations; none for a valid value.
@@ -142,11 +178,48 @@ impl Schema {
         Self { nullable: true, open: true, ..Self::default() }
     }
 
-    /// Prunes, defaults and validates a part of a resource at `path`.
-    pub(crate) fn admit(&self, value: &mut Value, path: &Path<'_>, is_resource: bool) -> Result<Vec<Violation>> {
+    /// Prunes, defaults and validates a part of a resource at `path`. The rules of a built-in kind see the resource
+    /// before the write, `None` for one that is created.
+    pub(crate) fn admit(
+        &self,
+        value: &mut Value,
+        path: &Path<'_>,
+        is_resource: bool,
+        old: Option<&Value>,
+    ) -> Result<Vec<Violation>> {
         prune::prune(self, value, path, is_resource);
+        normal_form::normalize(self, value, is_resource);
         defaults::set(self, value, is_resource)?;
-        Ok(check::check(self, value, path))
+        let Some(Rules(rules)) = self.rules else { return Ok(check::check(self, value, path)) };
+        rules.set_defaults(value, old);
+        defaults::set(self, value, is_resource)?;
+        let by_schema = check::check(self, value, path);
+        let by_rules = rules.check(value, old).into_iter().filter(|found| !by_schema.contains(found));
+        let violations = by_schema.iter().cloned().chain(by_rules).take(VIOLATIONS_MAX);
+        Ok(violations.collect())
+    }
+
+    /// Returns the status of a new resource of a built-in kind; `None` for other kinds, and for kinds without status.
+    pub(crate) fn first_status(&self, resource: &Value) -> Result<Option<Value>> {
+        let (Some(Rules(rules)), Some(schema)) = (self.rules, self.field("status")) else { return Ok(None) };
+        let mut status = rules.first_status(resource);
+        defaults::set(schema, &mut status, false)?;
+        Ok(Some(status))
+    }
+
+    /// Returns whether the schema is that of a built-in kind, or of a part of one.
+    pub(crate) fn is_typed(&self) -> bool {
+        self.typed.is_some()
+    }
+
+    /// Returns the field that identifies the items of a list in a strategic merge patch of a built-in kind.
+    pub(crate) fn merge_key(&self) -> Option<&str> {
+        self.typed.as_ref()?.merge_key.as_deref()
+    }
+
+    /// Returns whether a strategic merge patch of a built-in kind adds to a list of scalars.
+    pub(crate) fn merges(&self) -> bool {
+        self.typed.as_ref().is_some_and(|typed| typed.merges)
     }
 
     /// Returns whether unknown fields are kept.
@@ -173,6 +246,11 @@ impl Schema {
     pub fn is_atomic_map(&self) -> bool {
         self.atomic_map
     }
+}
+
+/// Returns an amount of a resource, as `500m`, `0.5` or `1Gi`, in billionths; `None` if a value is none.
+pub fn quantity_in_nanos(value: &Value) -> Option<i128> {
+    quantity::in_nanos(value)
 }
 
 #[cfg(test)]

@@ -41,6 +41,9 @@ pub struct Selector {
     /// JSON pointer (RFC 6901) and the expected string, as `("/spec/nodeName", "a")`. A number or boolean is
     /// compared by its JSON text; a missing field counts as empty. At most 16.
     pub fields: Vec<(String, String)>,
+    /// As `fields`, for fields that must not have the string. At most 16.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unequal_fields: Vec<(String, String)>,
     /// Only resources that have an owner reference to this uid. Stores keep an index for it.
     pub owner: Option<String>,
 }
@@ -64,7 +67,7 @@ pub fn field_text(field: Option<&Value>) -> Option<Cow<'_, str>> {
 impl Selector {
     /// Returns the total size of its texts, in bytes.
     pub fn bytes(&self) -> u64 {
-        let Self { namespace, labels, fields, owner } = self;
+        let Self { namespace, labels, fields: _, unequal_fields: _, owner } = self;
         let all = |texts: &[String]| texts.iter().map(String::len).sum::<usize>();
         let label = |requirement: &LabelRequirement| match requirement {
             LabelRequirement::Equals(label, value) | LabelRequirement::NotEquals(label, value) => {
@@ -76,18 +79,26 @@ impl Selector {
             LabelRequirement::Exists(label) | LabelRequirement::Absent(label) => label.len(),
         };
         let labels: usize = labels.iter().map(label).sum();
-        let fields: usize = fields.iter().map(|(pointer, value)| pointer.len() + value.len()).sum();
+        let fields: usize = self.all_fields().map(|(pointer, value)| pointer.len() + value.len()).sum();
         let others = namespace.as_ref().map_or(0, String::len) + owner.as_ref().map_or(0, String::len);
         (labels + fields + others) as u64
     }
 
+    /// Returns the fields that the conditions name, with the strings that they must or must not have.
+    pub fn all_fields(&self) -> impl Iterator<Item = &(String, String)> {
+        self.fields.iter().chain(&self.unequal_fields)
+    }
+
     /// Returns whether every condition holds for the resource.
     pub fn matches(&self, resource: &Resource) -> bool {
-        let Self { namespace, labels, fields, owner } = self;
+        let Self { namespace, labels, fields, unequal_fields, owner } = self;
         namespace.as_ref().is_none_or(|namespace| namespace == resource.key().namespace())
             && labels.iter().all(|requirement| requirement.matches(resource.label(requirement.name())))
             && fields.iter().all(|(pointer, wanted)| {
                 field_text(resource.document().pointer(pointer)).is_some_and(|text| text == wanted.as_str())
+            })
+            && unequal_fields.iter().all(|(pointer, unwanted)| {
+                field_text(resource.document().pointer(pointer)).is_none_or(|text| text != unwanted.as_str())
             })
             && owner.as_ref().is_none_or(|uid| resource.owners().iter().any(|owner| owner.uid == *uid))
     }
@@ -108,10 +119,11 @@ impl Selector {
     pub fn validate(&self) -> Result<()> {
         bounded("labels", self.labels.len(), REQUIREMENTS_MAX)?;
         bounded("fields", self.fields.len(), FIELDS_MAX)?;
+        bounded("unequalFields", self.unequal_fields.len(), FIELDS_MAX)?;
         for (at, requirement) in self.labels.iter().enumerate() {
             requirement.validate(&format!("labels[{at}]"))?;
         }
-        for (at, (pointer, _)) in self.fields.iter().enumerate() {
+        for (at, (pointer, _)) in self.all_fields().enumerate() {
             if !pointer.starts_with('/') {
                 return Err(Error::invalid(format!("fields[{at}]"), "must be a JSON pointer that begins with /"));
             }

@@ -20,7 +20,7 @@
 //! * The module `ownership` defines who owns which field, and the effect of an apply.
 //! * A write that changes nothing makes no revision. The generation grows with every change outside
 //!   `metadata`, `status` and the version.
-//! * A deletion with finalizers marks the resource, and the write that removes the last finalizer removes it.
+//! * A deletion with finalizers, or of a namespace with `spec.finalizers`, marks the resource, and the write that removes the last finalizer removes it.
 //!   No write can add finalizers to a marked resource, and deleting it again changes nothing.
 //!
 //! Deliberately absent: clock, randomness, I/O and locks.
@@ -46,7 +46,7 @@ use self::document::{
     fields, in_version_of, into_stored_version, metadata, metadata_text, normalize_metadata, set, strip_host_owned,
     timestamp,
 };
-use crate::model::finalizers;
+use crate::model::{finalizers, holds_content};
 use crate::ownership::{self, Operation, Writer};
 use crate::schema::{Schema, Schemas, VersionSchema};
 use crate::{
@@ -140,6 +140,11 @@ pub fn plan_write(
     let Request { mut write, manager, dry_run: _, field_validation: unknown, is_move: _, fence: _ } = request;
     if let Some(value) = write.value_mut() {
         numbers::normalize(value);
+    }
+    if let (Write::Create { document }, Err(error)) = (&write, write.target())
+        && let Some(schema) = admit::built_in_schema(schemas, document)
+    {
+        return Err(admit::with_violations(Some(&schema), document.clone(), error));
     }
     let generates = matches!(&write, Write::Create { document } if metadata_text(document, "name").is_empty());
     let mut tries = if generates { GENERATE_TRIES } else { 1 };
@@ -271,22 +276,28 @@ pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: Write, context:
 }
 
 fn create(mut document: Value, writer: Writer<'_>, context: &WriteContext) -> Result<Decision> {
-    validate::document(&document)?;
+    if let Err(error) = validate::document(&document) {
+        return Err(admit::with_violations(writer.schema, document, error));
+    }
     if !metadata_text(&document, "resourceVersion").is_empty() {
         return Err(Error::invalid("metadata.resourceVersion", "must not be set on a resource that is to be created"));
     }
     strip_host_owned(&mut document);
+    // Some defaults of built-in kinds contain the uid.
+    set(metadata(&mut document), "uid", Some(json!(context.uid)));
     // A create owns the defaults, too; an apply owns only the fields that it names.
     if writer.operation == Operation::Update {
-        admit::admit(writer.schema, &mut document, DocumentPart::Specification)?;
+        admit::admit(writer.schema, &mut document, DocumentPart::Specification, None)?;
+        // The first status is not the work of the client.
+        let status = fields(&mut document).remove("status");
         ownership::create_owners(&mut document, writer)?;
+        set(fields(&mut document), "status", status);
     } else {
         prune(writer.schema, &mut document);
         ownership::create_owners(&mut document, writer)?;
-        admit::admit(writer.schema, &mut document, DocumentPart::Specification)?;
+        admit::admit(writer.schema, &mut document, DocumentPart::Specification, None)?;
     }
     let metadata = metadata(&mut document);
-    set(metadata, "uid", Some(json!(context.uid)));
     set(metadata, "creationTimestamp", Some(json!(timestamp(context.now))));
     set(metadata, "resourceVersion", Some(json!(context.revision.to_string())));
     set(metadata, "generation", Some(json!(1)));
@@ -325,7 +336,7 @@ fn write_status(
     validate::size("status", &status)?;
     let mut document = in_version_of(key, current);
     set(fields(&mut document), "status", Some(status).filter(|status| !status.is_null()));
-    admit::admit(writer.schema, &mut document, DocumentPart::Status)?;
+    admit::admit(writer.schema, &mut document, DocumentPart::Status, Some(current.document()))?;
     update(current, document, Writer { subresource: "status", ..writer }, context)
 }
 
@@ -350,7 +361,7 @@ fn replace(
     normalize_metadata(metadata);
     owners.write(&mut document)?;
     if specification(&document).ne(specification(old)) {
-        admit::admit(context.version.schema.as_deref(), &mut document, DocumentPart::Specification)?;
+        admit::admit(context.version.schema.as_deref(), &mut document, DocumentPart::Specification, Some(old))?;
     }
     update(current, document, writer, context)
 }
@@ -388,7 +399,7 @@ fn store(current: &Arc<Resource>, mut document: Value, context: &WriteContext) -
         let reason = format!("cannot add `{new}` to a resource that is being deleted");
         return Err(Error::invalid("metadata.finalizers", reason));
     }
-    let held = finalizers(&document).next().is_some();
+    let held = finalizers(&document).next().is_some() || holds_content(&document);
     Ok(if held { Decision::Put(resource) } else { Decision::Remove(resource) })
 }
 

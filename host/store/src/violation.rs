@@ -40,6 +40,10 @@ pub enum Reason {
     TooLong,
     /// It has too many items.
     TooMany,
+    /// It must not be set or changed.
+    Forbidden,
+    /// It names something that does not exist.
+    NotFound,
 }
 
 impl Reason {
@@ -53,6 +57,8 @@ impl Reason {
             Self::Duplicate => "FieldValueDuplicate",
             Self::TooLong => "FieldValueTooLong",
             Self::TooMany => "FieldValueTooMany",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::NotFound => "FieldValueNotFound",
         }
     }
 }
@@ -66,6 +72,8 @@ impl fmt::Display for Reason {
             Self::Duplicate => "Duplicate value",
             Self::TooLong => "Too long",
             Self::TooMany => "Too many",
+            Self::Forbidden => "Forbidden",
+            Self::NotFound => "Not found",
         })
     }
 }

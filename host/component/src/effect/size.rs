@@ -68,7 +68,7 @@ fn of_headers(headers: &[(String, Blob)]) -> usize {
 }
 
 fn of_selector(selector: &Selector) -> usize {
-    (selector.labels.len() + selector.fields.len()) * FLAT_BYTES
+    (selector.labels.len() + selector.all_fields().count()) * FLAT_BYTES
 }
 
 fn of_write(write: &Write) -> usize {

@@ -28,8 +28,9 @@ const READ: [Verb; 2] = [Verb::Get, Verb::List];
 impl Disclosure {
     /// Returns what the set of matching resources discloses about their documents.
     pub fn of(selector: &Selector) -> Self {
-        let Selector { namespace: _, labels, fields, owner } = selector;
-        if labels.is_empty() && fields.is_empty() && owner.is_none() { Self::Key } else { Self::Content }
+        let Selector { namespace: _, labels, fields: _, unequal_fields: _, owner } = selector;
+        let has_fields = selector.all_fields().next().is_some();
+        if labels.is_empty() && !has_fields && owner.is_none() { Self::Key } else { Self::Content }
     }
 }
 

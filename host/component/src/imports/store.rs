@@ -189,7 +189,7 @@ pub(crate) fn from_view(view: types::View) -> View {
 pub(crate) fn from_selector(selector: types::Selector) -> Result<Selector, StoreError> {
     let types::Selector { namespace, labels, fields, owner } = selector;
     let labels = labels.into_iter().map(label).collect();
-    let selector = Selector { namespace, labels, fields, owner };
+    let selector = Selector { namespace, labels, fields, unequal_fields: Vec::new(), owner };
     selector.validate()?;
     Ok(selector)
 }

@@ -111,7 +111,7 @@ impl CachedKind {
     /// Returns whether a list can be answered here.
     pub(super) fn answers(&self, query: &Query) -> bool {
         let is_of_metadata = |(pointer, _): &(String, String)| pointer.starts_with("/metadata/");
-        self.view == View::Whole || (query.view != View::Whole && query.selector.fields.iter().all(is_of_metadata))
+        self.view == View::Whole || (query.view != View::Whole && query.selector.all_fields().all(is_of_metadata))
     }
 
     /// Returns the part of a resource that is kept.

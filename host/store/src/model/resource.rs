@@ -436,6 +436,13 @@ pub(crate) fn finalizers(document: &Value) -> impl Iterator<Item = &str> {
     names.into_iter().flatten().filter_map(Value::as_str)
 }
 
+/// Returns whether the deletion of a namespace has to wait for its content.
+pub(crate) fn holds_content(document: &Value) -> bool {
+    let is_namespace = || document["kind"] == "Namespace" && document["apiVersion"] == "v1";
+    let finalizers = document.pointer("/spec/finalizers").and_then(Value::as_array);
+    finalizers.is_some_and(|names| !names.is_empty()) && is_namespace()
+}
+
 fn strings(map: Option<&Value>) -> impl Iterator<Item = (&str, &str)> {
     let map = map.and_then(Value::as_object).into_iter();
     map.flat_map(Map::iter).filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)))

@@ -138,7 +138,11 @@ fn list<'p>(
     let replaces = patch.iter().any(is_replacing);
     bounded(target.as_array().map_or(0, Vec::len), patch.len(), place)?;
     let keys = keys(name, schema, patch, place)?;
-    let is_set = SETS.contains(&name) || schema.is_some_and(|schema| *schema.list_type() == ListType::Set);
+    let is_set =
+        SETS.contains(&name)
+            || schema.is_some_and(|schema| {
+                if schema.is_typed() { schema.merges() } else { *schema.list_type() == ListType::Set }
+            });
     if replaces || !target.is_array() || (keys.is_empty() && !is_set) {
         let items = patch.iter().filter(|item| item.get(PATCH).is_none());
         *target = Value::Array(items.map(without_directives_below).collect());
@@ -170,11 +174,14 @@ fn list<'p>(
 }
 
 /// Returns the merge keys of a list; none if the list is replaced as a whole. A schema takes precedence over
-/// the well-known lists.
+/// the well-known lists; that of a built-in kind has merge keys of its own.
 ///
 /// # Errors
 /// `Invalid` when the list is well-known and its items have none of its keys.
 fn keys(name: &str, schema: Option<&Schema>, items: &[Value], place: &PatchPath<'_>) -> Result<Vec<String>> {
+    if let Some(schema) = schema.filter(|schema| schema.is_typed()) {
+        return Ok(schema.merge_key().map(str::to_owned).into_iter().collect());
+    }
     if let Some(schema) = schema {
         return Ok(if let ListType::Map(keys) = schema.list_type() { keys.clone() } else { Vec::new() });
     }

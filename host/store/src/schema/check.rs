@@ -6,7 +6,7 @@ use serde_json::{Map, Number, Value};
 
 use super::format::Format;
 use super::limits::{Bound, Constraints, compare, is_multiple, same};
-use super::{ListType, Reason, Schema, ValueType, Violation};
+use super::{ListType, Reason, Schema, ValueType, Violation, quantity};
 use crate::violation::{VIOLATIONS_MAX, shown, type_name};
 use crate::{numbers, path::Path};
 
@@ -61,6 +61,9 @@ impl SchemaChecker {
         if let Some(limits) = &schema.limits {
             self.limits(limits, value, path);
         }
+        if schema.is_typed() {
+            self.required_texts(schema, value, path);
+        }
         match value {
             Value::Object(fields) => self.fields(schema, fields, path),
             Value::Array(items) => self.items(schema, items, path),
@@ -78,6 +81,14 @@ impl SchemaChecker {
             } else if let Some(additional) = &schema.additional {
                 self.value(additional, value, &path.key(name));
             }
+        }
+    }
+
+    /// Checks that the required texts of a built-in kind are not empty: its types cannot tell an empty text from none.
+    fn required_texts(&mut self, schema: &Schema, value: &Value, path: &Path<'_>) {
+        let required = schema.limits.iter().flat_map(|limits| &limits.required);
+        for name in required.filter(|name| value.get(name.as_str()).is_some_and(|text| *text == "")) {
+            self.add(&path.field(name), Reason::Required, "");
         }
     }
 
@@ -102,6 +113,8 @@ impl SchemaChecker {
 
     fn items(&mut self, schema: &Schema, items: &[Value], path: &Path<'_>) {
         match &schema.list {
+            // The rules of built-in kinds find their duplicates.
+            _ if schema.is_typed() => {}
             ListType::Atomic => {}
             ListType::Set => self.duplicates(items, path, Value::to_string, shown),
             ListType::Map(keys) => {
@@ -242,6 +255,7 @@ impl ValueType {
             Self::Number => "number",
             Self::Boolean => "boolean",
             Self::IntegerOrString => "integer or string",
+            Self::Quantity => "quantity",
         }
     }
 
@@ -257,6 +271,7 @@ impl ValueType {
             Self::Number => value.is_number(),
             Self::Boolean => value.is_boolean(),
             Self::IntegerOrString => value.is_string() || Self::Integer.holds(value),
+            Self::Quantity => quantity::canonical(value).is_some(),
         }
     }
 }

@@ -11,6 +11,8 @@ pub(super) enum Format {
     Int64,
     Date,
     DateTime,
+    /// A time with microseconds. Only built-in kinds have it.
+    MicroTime,
     Byte,
     Duration,
     Ipv4,
@@ -23,12 +25,13 @@ pub(super) enum Format {
     Password,
 }
 
-const NAMES: [(Format, &str); 14] = [
+const NAMES: [(Format, &str); 15] = [
     (Format::Int32, "int32"),
     (Format::Int64, "int64"),
     (Format::Date, "date"),
     (Format::DateTime, "date-time"),
     (Format::DateTime, "datetime"),
+    (Format::MicroTime, "x-homeostat-micro-time"),
     (Format::Byte, "byte"),
     (Format::Duration, "duration"),
     (Format::Ipv4, "ipv4"),
@@ -72,7 +75,7 @@ impl Format {
         match self {
             Self::Int32 | Self::Int64 | Self::Password => true,
             Self::Date => is_date(text),
-            Self::DateTime => is_date_time(text),
+            Self::DateTime | Self::MicroTime => is_date_time(text),
             Self::Byte => is_base64(text),
             Self::Duration => is_duration(text),
             Self::Ipv4 => text.parse::<Ipv4Addr>().is_ok(),

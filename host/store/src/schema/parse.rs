@@ -15,7 +15,7 @@ use super::format::Format;
 use super::limits::{Bound, Constraints};
 use super::pattern::Pattern;
 use super::prune::prune;
-use super::{ListType, Schema, ValueType};
+use super::{ListType, Schema, TypedField, ValueType};
 use crate::fields::FieldReader;
 use crate::path::Path;
 use crate::{DOCUMENT_BYTES_MAX, Error, Result, numbers, validate};
@@ -52,11 +52,18 @@ pub(super) fn parse(source: &Value) -> Result<Schema> {
     Ok(schema)
 }
 
+/// Parses the schema of a built-in kind.
+pub(super) fn parse_built_in(source: &Value) -> Result<Schema> {
+    Parser { is_built_in: true, ..Parser::default() }.schema(source, &Path::ROOT, true)
+}
+
 /// State shared by all parts of one schema. The number of parts is bounded by the size of the source.
 #[derive(Default)]
 struct Parser {
     patterns: BTreeMap<String, Pattern>,
     defaults_bytes: u64,
+    /// Whether the schema is that of a built-in kind: it is trusted, and has further keywords.
+    is_built_in: bool,
 }
 
 impl Parser {
@@ -73,6 +80,12 @@ impl Parser {
             has_rules: !fields.list("x-kubernetes-validations")?.is_empty(),
             ..Schema::default()
         };
+        if self.is_built_in {
+            schema.typed = Some(Box::new(typed_field(&fields)?));
+            if fields.flag("x-homeostat-quantity")? {
+                schema.value_type = Some(ValueType::Quantity);
+            }
+        }
         types_agree(&schema, &fields, is_root)?;
         self.parts(&mut schema, &fields, is_root)?;
         let parts = schema.properties.values().chain(schema.additional.as_deref()).chain(schema.items.as_deref());
@@ -186,6 +199,10 @@ impl Parser {
             schema.default = Some(Value::Null);
             return Ok(());
         }
+        if self.is_built_in {
+            schema.default = Some(default.clone());
+            return Ok(());
+        }
         let path = fields.path().field("default");
         let mut filled = default.clone();
         if let Some(unknown) = prune(schema, &mut filled, &path, schema.embedded).first() {
@@ -218,6 +235,15 @@ impl Parser {
         self.patterns.insert(text.to_owned(), pattern.clone());
         Ok(pattern)
     }
+}
+
+/// Reads what the type of Go says of a field.
+fn typed_field(fields: &FieldReader<'_>) -> Result<TypedField> {
+    let strategy = fields.text("x-kubernetes-patch-strategy")?.unwrap_or_default();
+    let merges = strategy.split(',').any(|word| word == "merge");
+    let merge_key = fields.text("x-kubernetes-patch-merge-key")?.filter(|_| merges).map(str::to_owned);
+    let omit_empty = fields.flag("x-homeostat-omit-empty")?;
+    Ok(TypedField { omit_empty, merges: merges && merge_key.is_none(), merge_key })
 }
 
 fn refuse(fields: &FieldReader<'_>, names: &[&str], reason: &str) -> Result<()> {

@@ -1,7 +1,7 @@
 //! The kinds that a store knows: the storage version of each, the schemas of its versions, and its indexes.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use tokio::sync::watch;
 
@@ -32,7 +32,33 @@ type ByType = BTreeMap<(String, String), Versions>;
 struct Versions {
     stored: String,
     /// By version; versions without a schema included.
-    schemas: BTreeMap<String, Option<Arc<Schema>>>,
+    schemas: BTreeMap<String, SchemaSource>,
+}
+
+/// The schema of one version.
+#[derive(Debug, Clone)]
+enum SchemaSource {
+    /// It is here; `None` if there is none.
+    Declared(Option<Arc<Schema>>),
+    /// It is parsed when it is used first.
+    BuiltIn(Arc<BuiltInSchema>),
+}
+
+/// The schema of a built-in kind. Most hosts use few of them.
+#[derive(Debug)]
+struct BuiltInSchema {
+    kind: Kind,
+    load: fn(&Kind) -> Option<Schema>,
+    loaded: OnceLock<Option<Arc<Schema>>>,
+}
+
+impl SchemaSource {
+    fn schema(&self) -> Option<Arc<Schema>> {
+        match self {
+            Self::Declared(schema) => schema.clone(),
+            Self::BuiltIn(schema) => schema.loaded.get_or_init(|| (schema.load)(&schema.kind).map(Arc::new)).clone(),
+        }
+    }
 }
 
 /// The storage version of a kind, and the schema of one of its versions.
@@ -48,9 +74,20 @@ impl Schemas {
     /// Registers a kind. The version of `stored` is the storage version. `versions` has every version, each
     /// with its optional schema.
     pub fn set(&self, stored: &Kind, versions: impl IntoIterator<Item = (String, Option<Schema>)>) {
-        let schemas = versions.into_iter().map(|(version, schema)| (version, schema.map(Arc::new))).collect();
-        let versions = Versions { stored: stored.version.clone(), schemas };
-        self.0.by_type.write().unwrap_or_else(PoisonError::into_inner).insert(by_type(stored), versions);
+        let declared = |schema: Option<Schema>| SchemaSource::Declared(schema.map(Arc::new));
+        let schemas = versions.into_iter().map(|(version, schema)| (version, declared(schema))).collect();
+        self.insert(stored, Versions { stored: stored.version.clone(), schemas });
+    }
+
+    /// Registers a built-in kind, with the function that returns its schema when a write needs it first.
+    pub fn set_built_in(&self, kind: &Kind, load: fn(&Kind) -> Option<Schema>) {
+        let schema = BuiltInSchema { kind: kind.clone(), load, loaded: OnceLock::new() };
+        let schemas = BTreeMap::from([(kind.version.clone(), SchemaSource::BuiltIn(Arc::new(schema)))]);
+        self.insert(kind, Versions { stored: kind.version.clone(), schemas });
+    }
+
+    fn insert(&self, kind: &Kind, versions: Versions) {
+        self.0.by_type.write().unwrap_or_else(PoisonError::into_inner).insert(by_type(kind), versions);
     }
 
     /// Declares the indexes of a kind, in place of those declared before. A store keeps the first
@@ -88,8 +125,11 @@ impl Schemas {
     pub fn of(&self, kind: &Kind) -> VersionSchema {
         let kinds = self.0.by_type.read().unwrap_or_else(PoisonError::into_inner);
         let Some(Versions { stored, schemas }) = kinds.get(&by_type(kind)) else { return VersionSchema::default() };
-        let schema = schemas.get(&kind.version).or_else(|| schemas.get(stored));
-        VersionSchema { stored: Some(stored.clone()), schema: schema.cloned().flatten() }
+        let schema = schemas.get(&kind.version).or_else(|| schemas.get(stored)).cloned();
+        let stored = Some(stored.clone());
+        // A schema is parsed without the lock.
+        drop(kinds);
+        VersionSchema { stored, schema: schema.and_then(|schema| schema.schema()) }
     }
 }
 

@@ -1,11 +1,13 @@
 //! Admission: applies the schema of a kind to a written document.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::{fields, set};
 use crate::path::Path;
-use crate::schema::{Reason, Schema, Violation};
-use crate::{Error, Result};
+use crate::schema::{Reason, Schema, Schemas, VIOLATIONS_MAX, Violation};
+use crate::{Error, Kind, Result, validate};
 
 /// The written part of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,19 +21,26 @@ pub(super) enum DocumentPart {
 /// Prunes, defaults and validates a part of a document, which is an object. Without a schema the document
 /// stays unchanged.
 ///
-/// `metadata` and the other part stay unchanged.
+/// `metadata` and the other part stay unchanged, except that a new resource of a built-in kind gets its first status.
+/// `old` is the document before the write, `None` for one that is created.
 ///
 /// # Errors
 /// `InvalidFields`; `TooLarge` when the defaults are too large.
-pub(super) fn admit(schema: Option<&Schema>, document: &mut Value, part: DocumentPart) -> Result<()> {
+pub(super) fn admit(
+    schema: Option<&Schema>,
+    document: &mut Value,
+    part: DocumentPart,
+    old: Option<&Value>,
+) -> Result<()> {
     let Some(schema) = schema else { return Ok(()) };
     let status = fields(document).remove("status");
     let (violations, status) = match part {
         DocumentPart::Specification => {
-            let mut violations = schema.admit(document, &Path::ROOT, true)?;
-            // This write cannot set a status, so a required status does not apply.
+            let mut violations = schema.admit(document, &Path::ROOT, true, old)?;
+            // This write cannot set a status, so a required status does not apply, and a default of it neither.
             violations.retain(|violation| !(violation.path == "status" && violation.reason == Reason::Required));
-            (violations, status)
+            let first = if old.is_none() { schema.first_status(document)? } else { None };
+            (violations, status.or(first))
         }
         DocumentPart::Status => admit_status(schema, status)?,
     };
@@ -42,12 +51,44 @@ pub(super) fn admit(schema: Option<&Schema>, document: &mut Value, part: Documen
     Err(Error::InvalidFields { what: what(document), violations })
 }
 
+/// Returns the schema of the built-in kind that a document names; `None` for another kind.
+pub(super) fn built_in_schema(schemas: &Schemas, document: &Value) -> Option<Arc<Schema>> {
+    let text = |name: &str| document.get(name).and_then(Value::as_str);
+    let kind = Kind::parse(text("apiVersion")?, text("kind")?).ok()?;
+    schemas.of(&kind).schema.filter(|schema| schema.is_typed())
+}
+
+/// Returns an error of the metadata of a new resource, with the violations of the rest of the document if the kind is
+/// built in.
+pub(super) fn with_violations(schema: Option<&Schema>, mut document: Value, error: Error) -> Error {
+    let Some(schema) = schema.filter(|schema| schema.is_typed()) else { return error };
+    let Error::Invalid { path, reason } = error else { return error };
+    let name = "name or generateName is required".to_owned();
+    let (reason, detail) = match reason.starts_with("must not be empty") {
+        true if path == "metadata.name" => (Reason::Required, name),
+        true => (Reason::Required, String::new()),
+        false => (Reason::Invalid, reason),
+    };
+    // Kubernetes names the labels, and not the one that is wrong.
+    let path = if path.starts_with("metadata.labels[") { "metadata.labels".to_owned() } else { path };
+    let mut violations = vec![Violation { path, reason, detail }];
+    if validate::size("document", &document).is_ok()
+        && document.get("metadata").is_some_and(Value::is_object)
+        && let Err(Error::InvalidFields { violations: others, .. }) =
+            admit(Some(schema), &mut document, DocumentPart::Specification, None)
+    {
+        violations.extend(others);
+    }
+    violations.truncate(VIOLATIONS_MAX);
+    Error::InvalidFields { what: what(&document), violations }
+}
+
 /// Admits a status; drops one that the schema does not know.
 fn admit_status(schema: &Schema, status: Option<Value>) -> Result<(Vec<Violation>, Option<Value>)> {
     let Some(mut status) = status else { return Ok((Vec::new(), None)) };
     match schema.field("status") {
         Some(schema) => {
-            let violations = schema.admit(&mut status, &Path::ROOT.field("status"), false)?;
+            let violations = schema.admit(&mut status, &Path::ROOT.field("status"), false, None)?;
             Ok((violations, Some(status)))
         }
         None => Ok((Vec::new(), Some(status).filter(|_| schema.keeps_unknown()))),

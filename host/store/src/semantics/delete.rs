@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::{Decision, WriteContext, build_resource_of_any_size, metadata, set, timestamp};
+use crate::model::holds_content;
 use crate::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Propagation, Resource, Result, ownership};
 
 /// Decides a deletion whose preconditions hold.
@@ -28,10 +29,10 @@ pub(super) fn decide(current: &Arc<Resource>, propagation: Propagation, context:
     let mut document = current.document().clone();
     let metadata = metadata(&mut document);
     set(metadata, "resourceVersion", Some(json!(context.revision.to_string())));
-    if finalizers.is_empty() {
+    if finalizers.is_empty() && !holds_content(current.document()) {
         return build_resource_of_any_size(&document, Some(current)).map(Decision::Remove);
     }
-    set(metadata, "finalizers", Some(json!(finalizers)));
+    set(metadata, "finalizers", Some(json!(finalizers)).filter(|_| !finalizers.is_empty()));
     if !current.is_deleting() {
         set(metadata, "deletionTimestamp", Some(json!(timestamp(context.now))));
         set(metadata, "generation", Some(json!(current.generation() + 1)));

@@ -1,0 +1,194 @@
+//! The JSON types of the fields of built-in kinds: whether a document can be decoded into the types of Kubernetes.
+//!
+//! Pure. The words are those of Go's JSON decoder, in which clients and people know them.
+
+use homeostat_store::Kind;
+use homeostat_store::schema::quantity_in_nanos;
+use serde_json::{Map, Value};
+
+use crate::kind::definition_of;
+use crate::message::{self, FieldType, Message};
+
+/// Messages inside of messages.
+const DEPTH_MAX: usize = 100;
+
+/// Checks the JSON types of a document of a built-in kind. Unknown fields have any type.
+///
+/// # Errors
+/// The first field of a wrong type, in words for people.
+pub fn check(kind: &Kind, document: &Value) -> Result<(), String> {
+    let Some(name) = definition_of(kind) else { return Ok(()) };
+    let Some(message) = message::find(name) else { return Ok(()) };
+    let whole = |reason| {
+        format!("{} in version {:?} cannot be handled as a {}: {reason}", kind.name, kind.api_version(), kind.name)
+    };
+    let Value::Object(fields) = document else {
+        return Err(whole(format!(
+            "json: cannot unmarshal {} into Go value of type v1.{}",
+            type_name(document),
+            kind.name
+        )));
+    };
+    Place { holder: short(name), path: Vec::new() }.fields(&message, fields).map_err(whole)
+}
+
+/// A field, as Go names it: the struct that has it, and its path.
+struct Place<'h, 'd> {
+    holder: &'h str,
+    path: Vec<&'d str>,
+}
+
+impl<'d> Place<'_, 'd> {
+    fn fields(&mut self, message: &Message, fields: &'d Map<String, Value>) -> Result<(), String> {
+        if self.path.len() > DEPTH_MAX {
+            return Ok(());
+        }
+        for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
+            self.path.push(name);
+            if let Some(field) = message.fields.iter().find(|field| field.name == *name) {
+                self.value(&field.value, value)?;
+            }
+            for (_, inlined) in &message.inlined {
+                let inlined = message::find(inlined);
+                let field =
+                    inlined.as_ref().and_then(|inlined| inlined.fields.iter().find(|field| field.name == *name));
+                if let Some(field) = field {
+                    self.value(&field.value, value)?;
+                }
+            }
+            self.path.pop();
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, of: &FieldType, value: &'d Value) -> Result<(), String> {
+        match (of, value) {
+            (_, Value::Null)
+            | (FieldType::Raw, _)
+            | (FieldType::Boolean, Value::Bool(_))
+            | (FieldType::Double, Value::Number(_))
+            | (FieldType::Text, Value::String(_)) => Ok(()),
+            (FieldType::Integer(bits), Value::Number(number)) => {
+                let fits = |number: i64| *bits == 64 || i32::try_from(number).is_ok();
+                if number.as_i64().is_some_and(fits) {
+                    return Ok(());
+                }
+                Err(self.wrong(&format!("number {number}"), of))
+            }
+            (FieldType::Bytes, Value::String(text)) => base64(text),
+            (FieldType::Time | FieldType::MicroTime, Value::String(text)) => time(text),
+            (FieldType::Quantity, Value::String(_) | Value::Number(_)) => {
+                if quantity_in_nanos(value).is_some() {
+                    return Ok(());
+                }
+                Err("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+                    .to_owned())
+            }
+            (FieldType::IntegerOrText, Value::String(_)) => Ok(()),
+            (FieldType::IntegerOrText, Value::Number(number)) => {
+                if number.as_i64().is_some_and(|number| i32::try_from(number).is_ok()) {
+                    return Ok(());
+                }
+                Err(format!("json: cannot unmarshal number {number} into Go value of type int32"))
+            }
+            (FieldType::Message(name), Value::Object(fields)) => {
+                let Some(message) = message::find(name) else { return Ok(()) };
+                Place { holder: short(name), path: self.path.clone() }.fields(&message, fields)
+            }
+            (FieldType::List(item), Value::Array(items)) => items.iter().try_for_each(|value| self.value(item, value)),
+            (FieldType::Map(entry), Value::Object(entries)) => {
+                entries.values().try_for_each(|value| self.value(entry, value))
+            }
+            _ => Err(self.wrong(type_name(value), of)),
+        }
+    }
+
+    fn wrong(&self, found: &str, wanted: &FieldType) -> String {
+        let (holder, path) = (self.holder, self.path.join("."));
+        format!("json: cannot unmarshal {found} into Go struct field {holder}.{path} of type {}", go_type(wanted))
+    }
+}
+
+/// Returns the last part of the name of a definition.
+fn short(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
+}
+
+/// Returns the name of a JSON type in Go's words.
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// Returns the type of Go. Named types of texts are not known here, and are plain texts.
+fn go_type(of: &FieldType) -> String {
+    match of {
+        FieldType::Boolean => "bool".to_owned(),
+        FieldType::Integer(bits) => format!("int{bits}"),
+        FieldType::Double => "float64".to_owned(),
+        FieldType::Text | FieldType::Quantity | FieldType::IntegerOrText => "string".to_owned(),
+        FieldType::Bytes => "[]uint8".to_owned(),
+        FieldType::Time => "v1.Time".to_owned(),
+        FieldType::MicroTime => "v1.MicroTime".to_owned(),
+        FieldType::Raw => "runtime.RawExtension".to_owned(),
+        FieldType::Message(name) => format!("v1.{}", short(name)),
+        FieldType::List(item) => format!("[]{}", go_type(item)),
+        FieldType::Map(entry) => format!("map[string]{}", go_type(entry)),
+    }
+}
+
+fn base64(text: &str) -> Result<(), String> {
+    use base64::Engine;
+    let plain: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
+    let decoded = base64::engine::general_purpose::STANDARD.decode(&plain);
+    decoded.map(drop).map_err(|error| {
+        let at = if let base64::DecodeError::InvalidByte(at, _) = error { at } else { plain.len() };
+        format!("illegal base64 data at input byte {at}")
+    })
+}
+
+fn time(text: &str) -> Result<(), String> {
+    let is_time = text.parse::<jiff::Timestamp>().is_ok();
+    if is_time { Ok(()) } else { Err(format!("parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\"")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use homeostat_store::Kind;
+    use serde_json::{Value, json};
+
+    use super::check;
+
+    fn error(document: &Value) -> String {
+        check(&Kind::new("apps", "v1", "Deployment"), document).expect_err("it has a wrong type")
+    }
+
+    #[test]
+    fn wrong_types_are_named_as_go_names_them() {
+        assert_eq!(
+            error(&json!({ "spec": { "replicas": "3" } })),
+            "Deployment in version \"apps/v1\" cannot be handled as a Deployment: json: cannot unmarshal string into Go \
+             struct field DeploymentSpec.spec.replicas of type int32"
+        );
+        let container = |field: Value| json!({ "spec": { "template": { "spec": { "containers": [field] } } } });
+        assert!(
+            error(&container(json!({ "name": 1 })))
+                .ends_with("Container.spec.template.spec.containers.name of type string")
+        );
+        assert!(
+            error(&container(json!({ "resources": { "limits": { "cpu": "x" } } }))).contains("quantities must match")
+        );
+        assert!(
+            error(&json!({ "metadata": { "labels": { "a": 1 } } }))
+                .contains("ObjectMeta.metadata.labels of type string")
+        );
+        assert!(error(&json!({ "spec": { "replicas": 3_000_000_000_u64 } })).contains("number 3000000000"));
+        assert_eq!(check(&Kind::new("", "v1", "ConfigMap"), &json!({ "data": null, "unknown": 1 })), Ok(()));
+    }
+}

@@ -1,0 +1,18 @@
+//! Kubernetes' built-in kinds: names, schemas, defaults, rules, and their protobuf encoding.
+//!
+//! [`json_types`] checks documents as Kubernetes decodes them. [`kinds`] lists the kinds, [`schema`] gives the store the schema of one, and [`protobuf`] converts between their JSON and
+//! their protobuf form. `data` has what Kubernetes publishes; `tests/tools/kinds` writes it. The definitions are
+//! inflated when the first kind is used.
+//!
+//! Deliberately absent: I/O, clocks and randomness.
+
+mod data;
+pub mod json_types;
+mod kind;
+mod message;
+pub mod protobuf;
+mod rules;
+mod structural;
+
+pub use kind::{BuiltInKind, find, kinds};
+pub use structural::{published, schema};

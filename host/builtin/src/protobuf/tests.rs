@@ -1,0 +1,85 @@
+//! Tests of the protobuf encoding.
+
+use serde_json::{Value, json};
+
+use super::{Error, decode, encode, encode_event};
+
+fn deployment() -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {
+            "name": "web", "namespace": "default", "labels": { "app": "web" },
+            "creationTimestamp": "2026-01-02T03:04:05Z", "generation": 3,
+            "managedFields": [{
+                "apiVersion": "apps/v1", "fieldsType": "FieldsV1", "fieldsV1": { "f:spec": { "f:replicas": {} } },
+                "manager": "kubectl", "operation": "Update", "time": "2026-01-02T03:04:05Z",
+            }],
+        },
+        "spec": {
+            "replicas": 0,
+            "selector": { "matchLabels": { "app": "web" } },
+            "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": "25%", "maxUnavailable": 1 } },
+            "template": {
+                "metadata": { "labels": { "app": "web" } },
+                "spec": {
+                    "containers": [{
+                        "name": "web", "image": "nginx:1",
+                        "resources": { "limits": { "cpu": "500m" } },
+                        "env": [{ "name": "A", "valueFrom": { "configMapKeyRef": { "name": "c", "key": "k" } } }],
+                        "livenessProbe": { "httpGet": { "path": "/", "port": 80, "scheme": "HTTP" } },
+                    }],
+                    "securityContext": { "supplementalGroups": [1, 2] },
+                    "volumes": [{ "name": "v", "emptyDir": {} }],
+                },
+            },
+        },
+        "status": {},
+    })
+}
+
+#[test]
+fn a_deployment_survives_the_way_to_protobuf_and_back() {
+    let document = deployment();
+    let encoded = encode(&document).expect("it is a deployment");
+    assert_eq!(decode(&encoded), Ok(document));
+}
+
+#[test]
+fn bytes_times_and_leases_survive() {
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s" }, "data": { "a": "AAEC" }, "type": "Opaque",
+    });
+    assert_eq!(decode(&encode(&secret).expect("it is a secret")), Ok(secret));
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "name": "l" },
+        "spec": { "holderIdentity": "me", "renewTime": "2026-01-02T03:04:05.000006Z" },
+    });
+    assert_eq!(decode(&encode(&lease).expect("it is a lease")), Ok(lease));
+}
+
+#[test]
+fn lists_and_events_have_their_messages() {
+    let item = json!({ "metadata": { "name": "c" }, "data": { "a": "b" } });
+    let list = json!({
+        "apiVersion": "v1", "kind": "ConfigMapList", "metadata": { "resourceVersion": "7" }, "items": [item],
+    });
+    let encoded = encode(&list).expect("it is a list of config maps");
+    assert!(encoded.starts_with(b"k8s\0"));
+    let document = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "c" } });
+    let event = encode_event("ADDED", &document).expect("it is a config map");
+    let length = u32::from_be_bytes(event[..4].try_into().expect("it has four bytes"));
+    assert_eq!(usize::try_from(length).ok(), Some(event.len() - 4));
+}
+
+#[test]
+fn other_kinds_and_malformed_bodies_are_refused() {
+    let custom = json!({ "apiVersion": "demo.dev/v1", "kind": "Widget", "metadata": { "name": "w" } });
+    assert!(matches!(encode(&custom), Err(Error::UnknownKind(_))));
+    let encoded = encode(&deployment()).expect("it is a deployment");
+    assert!(matches!(decode(b"{}"), Err(Error::Malformed(_))));
+    for end in 4..encoded.len() {
+        // A truncated body is malformed, or a shorter document.
+        drop(decode(&encoded[..end]));
+    }
+    assert!(matches!(decode(&encoded[..encoded.len() - 5]), Err(Error::Malformed(_))));
+}

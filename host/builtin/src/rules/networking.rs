@@ -1,0 +1,197 @@
+//! Ingresses, network policies, endpoints and their slices.
+
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
+
+use super::defaults::{default, object_at};
+use super::names::is_network;
+use super::report::Report;
+
+pub(super) fn network_policy_defaults(policy: &mut Value, _old: Option<&Value>) {
+    let Some(spec) = object_at(policy, "/spec") else { return };
+    let has_egress = spec.get("egress").and_then(Value::as_array).is_some_and(|rules| !rules.is_empty());
+    let types = if has_egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
+    default(spec, "policyTypes", types);
+}
+
+pub(super) fn check_network_policy(report: &mut Report<'_>) {
+    for (list, peers) in [("ingress", "from"), ("egress", "to")] {
+        for (at, rule) in report.at(&format!("/spec/{list}")).as_array().into_iter().flatten().enumerate() {
+            let path = format!("spec.{list}[{at}]");
+            for (at, port) in rule["ports"].as_array().into_iter().flatten().enumerate() {
+                if !port["port"].is_null() {
+                    report.port_or_name(format!("{path}.ports[{at}].port"), &port["port"]);
+                }
+            }
+            for (at, peer) in rule[peers].as_array().into_iter().flatten().enumerate() {
+                check_peer(report, peer, &format!("{path}.{peers}[{at}]"));
+            }
+        }
+    }
+}
+
+fn check_peer(report: &mut Report<'_>, peer: &Value, path: &str) {
+    let has = |name: &str| peer[name].is_object();
+    if !has("podSelector") && !has("namespaceSelector") && !has("ipBlock") {
+        return report.required(path, "must specify a peer");
+    }
+    if !has("ipBlock") {
+        return;
+    }
+    if has("podSelector") || has("namespaceSelector") {
+        report.forbidden(path, "may not specify both ipBlock and another peer");
+    }
+    let block = &peer["ipBlock"];
+    let detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+    match block["cidr"].as_str().unwrap_or_default() {
+        "" => report.required(format!("{path}.ipBlock.cidr"), ""),
+        text if !is_network(text) => report.invalid(format!("{path}.ipBlock.cidr"), &block["cidr"], detail),
+        _ => {}
+    }
+    for (at, range) in block["except"].as_array().into_iter().flatten().enumerate() {
+        if !range.as_str().is_some_and(is_network) {
+            report.invalid(format!("{path}.ipBlock.except[{at}]"), range, detail);
+        }
+    }
+}
+
+pub(super) fn check_ingress(report: &mut Report<'_>) {
+    let spec = report.at("/spec");
+    if spec["rules"].as_array().is_none_or(Vec::is_empty) && spec["defaultBackend"].is_null() {
+        let detail = "either `defaultBackend` or `rules` must be specified";
+        report.invalid("spec", &spec["rules"], detail);
+    }
+    if spec["defaultBackend"].is_object() {
+        check_backend(report, &spec["defaultBackend"], "spec.defaultBackend");
+    }
+    for (at, rule) in spec["rules"].as_array().into_iter().flatten().enumerate() {
+        let path = format!("spec.rules[{at}]");
+        let host = rule["host"].as_str().unwrap_or_default();
+        if host.parse::<IpAddr>().is_ok() {
+            report.invalid(format!("{path}.host"), &rule["host"], "must be a DNS name, not an IP address");
+        }
+        if !host.is_empty() {
+            let plain = host.strip_prefix("*.").unwrap_or(host);
+            report.subdomain(format!("{path}.host"), &plain.into());
+        }
+        if !rule["http"].is_object() {
+            continue;
+        }
+        let paths = rule["http"]["paths"].as_array();
+        if paths.is_none_or(Vec::is_empty) {
+            report.required(format!("{path}.http.paths"), "");
+        }
+        for (at, route) in paths.into_iter().flatten().enumerate() {
+            check_path(report, route, &format!("{path}.http.paths[{at}]"));
+        }
+    }
+    if spec["ingressClassName"].is_string() {
+        report.subdomain("spec.ingressClassName".to_owned(), &spec["ingressClassName"]);
+    }
+}
+
+fn check_path(report: &mut Report<'_>, route: &Value, path: &str) {
+    let text = route["path"].as_str().unwrap_or_default();
+    match route["pathType"].as_str() {
+        None => return report.required(format!("{path}.pathType"), "pathType must be specified"),
+        Some("Exact" | "Prefix") if !text.starts_with('/') => {
+            report.invalid(format!("{path}.path"), &text.into(), "must be an absolute path");
+        }
+        Some("ImplementationSpecific") if !text.is_empty() && !text.starts_with('/') => {
+            report.invalid(format!("{path}.path"), &text.into(), "must be an absolute path");
+        }
+        Some("Exact" | "Prefix" | "ImplementationSpecific") => {}
+        Some(_) => {
+            let supported = ["Exact", "ImplementationSpecific", "Prefix"];
+            report.unsupported(format!("{path}.pathType"), &route["pathType"], &supported);
+        }
+    }
+    check_backend(report, &route["backend"], &format!("{path}.backend"));
+}
+
+fn check_backend(report: &mut Report<'_>, backend: &Value, path: &str) {
+    let service = &backend["service"];
+    match (backend["resource"].is_object(), service.is_object()) {
+        (true, true) => report.invalid(path, &"".into(), "cannot set both resource and service backends"),
+        (true, false) => {}
+        (false, false) => report.invalid(path, &"".into(), "resource or service backend is required"),
+        (false, true) => {
+            match service["name"].as_str().unwrap_or_default() {
+                "" => report.required(format!("{path}.service.name"), ""),
+                _ => report.label(format!("{path}.service.name"), &service["name"]),
+            }
+            let (name, number) = (&service["port"]["name"], &service["port"]["number"]);
+            let has_name = name.as_str().is_some_and(|name| !name.is_empty());
+            let has_number = number.as_i64().is_some_and(|number| number != 0);
+            match (has_name, has_number) {
+                (true, true) => report.invalid(path, &"".into(), "cannot set both port name & port number"),
+                (true, false) => report.port_or_name(format!("{path}.service.port.name"), name),
+                (false, true) => report.port(format!("{path}.service.port.number"), number),
+                (false, false) => report.required(path, "port name or number is required"),
+            }
+        }
+    }
+}
+
+pub(super) fn check_endpoints(report: &mut Report<'_>) {
+    for (at, subset) in report.at("/subsets").as_array().into_iter().flatten().enumerate() {
+        let path = format!("subsets[{at}]");
+        let is_empty = |name: &str| subset[name].as_array().is_none_or(Vec::is_empty);
+        if is_empty("addresses") && is_empty("notReadyAddresses") {
+            report.required(path.clone(), "must specify `addresses` or `notReadyAddresses`");
+        }
+        for list in ["addresses", "notReadyAddresses"] {
+            for (at, address) in subset[list].as_array().into_iter().flatten().enumerate() {
+                check_address(report, &address["ip"], format!("{path}.{list}[{at}].ip"), true);
+            }
+        }
+        let ports: Vec<&Value> = subset["ports"].as_array().into_iter().flatten().collect();
+        for (at, port) in ports.iter().enumerate() {
+            let path = format!("{path}.ports[{at}]");
+            let name = &port["name"];
+            if name.as_str().is_some_and(|name| !name.is_empty()) {
+                report.label(format!("{path}.name"), name);
+            } else if ports.len() > 1 {
+                report.required(format!("{path}.name"), "");
+            }
+            report.port(format!("{path}.port"), &port["port"]);
+        }
+    }
+}
+
+/// Checks an address. Kubernetes reports those of endpoints twice.
+fn check_address(report: &mut Report<'_>, address: &Value, path: String, twice: bool) {
+    if address.as_str().is_none_or(|address| address.parse::<IpAddr>().is_err()) {
+        let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+        if twice {
+            report.invalid(path.clone(), &address.as_str().unwrap_or_default().into(), detail);
+        }
+        report.invalid(path, &address.as_str().unwrap_or_default().into(), detail);
+    }
+}
+
+pub(super) fn check_endpoint_slice(report: &mut Report<'_>) {
+    let kind = report.at("/addressType");
+    for (at, endpoint) in report.at("/endpoints").as_array().into_iter().flatten().enumerate() {
+        let path = format!("endpoints[{at}].addresses");
+        let addresses = endpoint["addresses"].as_array();
+        if addresses.is_none_or(Vec::is_empty) {
+            report.required(path.clone(), "must contain at least 1 address");
+        }
+        for (at, address) in addresses.into_iter().flatten().enumerate() {
+            let path = format!("{path}[{at}]");
+            match kind.as_str().unwrap_or_default() {
+                "IPv4" | "IPv6" => check_address(report, address, path, false),
+                "FQDN" => report.subdomain(path, address),
+                _ => {}
+            }
+        }
+    }
+    for (at, port) in report.at("/ports").as_array().into_iter().flatten().enumerate() {
+        if port["name"].as_str().is_some_and(|name| !name.is_empty()) {
+            report.label(format!("ports[{at}].name"), &port["name"]);
+        }
+    }
+    report.immutable("/addressType");
+}

@@ -1,0 +1,56 @@
+//! Nodes.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::defaults::default;
+use super::names::{is_label_value, is_network};
+use super::report::Report;
+
+/// Sets the defaults of a node. A new one is not ready.
+pub(super) fn node_defaults(node: &mut Value, old: Option<&Value>) {
+    let fields = node.as_object_mut().map(|fields| fields.entry("spec").or_insert_with(|| json!({})));
+    let Some(spec) = fields.and_then(Value::as_object_mut) else { return };
+    if let Some(range) = spec.get("podCIDR").cloned() {
+        default(spec, "podCIDRs", json!([range]));
+    }
+    let taint = json!({ "key": "node.kubernetes.io/not-ready", "effect": "NoSchedule" });
+    let taints = spec.entry("taints").or_insert_with(|| json!([]));
+    if let Some(taints) = taints.as_array_mut().filter(|taints| old.is_none() && !taints.contains(&taint)) {
+        taints.push(taint);
+    }
+    if spec["taints"] == json!([]) {
+        spec.remove("taints");
+    }
+}
+
+pub(super) fn check_node(report: &mut Report<'_>) {
+    for (at, range) in report.at("/spec/podCIDRs").as_array().into_iter().flatten().enumerate() {
+        if !range.as_str().is_some_and(is_network) {
+            let detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+            report.invalid(format!("spec.podCIDRs[{at}]"), range, detail);
+        }
+    }
+    let mut known = BTreeSet::new();
+    for (at, taint) in report.at("/spec/taints").as_array().into_iter().flatten().enumerate() {
+        // The path is that of Kubernetes.
+        let path = format!("metadata.taints[{at}]");
+        let text = |name: &str| taint[name].as_str().unwrap_or_default();
+        report.qualified(format!("{path}.key"), &text("key").into());
+        if !is_label_value(text("value")) {
+            report.invalid(format!("{path}.value"), &taint["value"], "is no value of a label");
+        }
+        match text("effect") {
+            "" => report.required(format!("{path}.effect"), ""),
+            "NoSchedule" | "PreferNoSchedule" | "NoExecute" => {}
+            _ => {
+                let supported = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+                report.unsupported(format!("{path}.effect"), &taint["effect"], &supported);
+            }
+        }
+        if !known.insert((text("effect"), text("key"))) {
+            report.duplicate(path, taint);
+        }
+    }
+}

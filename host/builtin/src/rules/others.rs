@@ -1,0 +1,367 @@
+//! The rules of kinds with few rules.
+
+use homeostat_store::schema::quantity_in_nanos;
+use serde_json::{Map, Value, json};
+
+use super::defaults::{default, object_at};
+use super::names::is_qualified;
+use super::report::Report;
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+pub(super) fn namespace_defaults(namespace: &mut Value, old: Option<&Value>) {
+    let name = namespace["metadata"]["name"].clone();
+    if let Some(metadata) = object_at(namespace, "/metadata") {
+        let labels = metadata.entry("labels").or_insert_with(|| json!({}));
+        if let Some(labels) = labels.as_object_mut() {
+            labels.insert("kubernetes.io/metadata.name".to_owned(), name);
+        }
+    }
+    let before = old.map(|old| old["spec"]["finalizers"].clone()).filter(Value::is_array);
+    let spec = object_at(namespace, "").map(|fields| fields.entry("spec").or_insert_with(|| json!({})));
+    let Some(spec) = spec.and_then(Value::as_object_mut) else { return };
+    let finalizers = spec.entry("finalizers").or_insert_with(|| before.unwrap_or_else(|| json!([])));
+    // A new namespace has one of the host's own; later, only the API removes it.
+    if let Some(finalizers) =
+        finalizers.as_array_mut().filter(|names| old.is_none() && !names.contains(&json!("kubernetes")))
+    {
+        finalizers.push(json!("kubernetes"));
+    }
+}
+
+pub(super) fn persistent_volume_defaults(volume: &mut Value, _old: Option<&Value>) {
+    if let Some(spec) = object_at(volume, "/spec") {
+        default(spec, "persistentVolumeReclaimPolicy", "Retain");
+        default(spec, "volumeMode", "Filesystem");
+    }
+}
+
+pub(super) fn limit_range_defaults(range: &mut Value, _old: Option<&Value>) {
+    for item in range.pointer_mut("/spec/limits").and_then(Value::as_array_mut).into_iter().flatten() {
+        let Some(item) = item.as_object_mut().filter(|item| item.get("type").is_some_and(|name| name == "Container"))
+        else {
+            continue;
+        };
+        for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
+            let Some(amounts) = item.get(from).and_then(Value::as_object).cloned() else { continue };
+            let given = item.entry(to).or_insert_with(|| json!({}));
+            if let Some(given) = given.as_object_mut() {
+                amounts.into_iter().for_each(|(name, amount)| default(given, &name, amount));
+            }
+        }
+    }
+}
+
+pub(super) fn binding_defaults(binding: &mut Value, _old: Option<&Value>) {
+    for subject in binding.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten() {
+        let Some(subject) = subject.as_object_mut() else { continue };
+        if matches!(subject.get("kind").and_then(Value::as_str), Some("User" | "Group")) {
+            default(subject, "apiGroup", RBAC);
+        }
+    }
+}
+
+pub(super) fn check_binding(report: &mut Report<'_>) {
+    let role = report.at("/roleRef");
+    let is_local = report.at("/kind") == "RoleBinding";
+    match role["kind"].as_str().unwrap_or_default() {
+        "ClusterRole" => {}
+        "Role" if is_local => {}
+        _ => {
+            let supported: &[&str] = if is_local { &["ClusterRole", "Role"] } else { &["ClusterRole"] };
+            report.unsupported("roleRef.kind", &role["kind"], supported);
+        }
+    }
+    if role["apiGroup"] != RBAC {
+        report.unsupported("roleRef.apiGroup", &role["apiGroup"], &[RBAC]);
+    }
+    for (at, subject) in report.at("/subjects").as_array().into_iter().flatten().enumerate() {
+        let path = format!("subjects[{at}]");
+        match subject["kind"].as_str().unwrap_or_default() {
+            "ServiceAccount" if !is_local && subject["namespace"].as_str().is_none_or(str::is_empty) => {
+                report.required(format!("{path}.namespace"), "");
+            }
+            "ServiceAccount" | "User" | "Group" => {}
+            _ => report.unsupported(format!("{path}.kind"), &subject["kind"], &["Group", "ServiceAccount", "User"]),
+        }
+        if subject["name"].as_str().is_none_or(str::is_empty) {
+            report.required(format!("{path}.name"), "");
+        }
+    }
+    if report.old.is_some_and(|old| old["roleRef"] != *role) {
+        report.invalid("roleRef", role, "cannot change roleRef");
+    }
+}
+
+pub(super) fn check_role(report: &mut Report<'_>) {
+    let is_local = report.at("/kind") == "Role";
+    let is_empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
+    for (at, rule) in report.at("/rules").as_array().into_iter().flatten().enumerate() {
+        let path = format!("rules[{at}]");
+        if is_empty(&rule["verbs"]) {
+            report.required(format!("{path}.verbs"), "verbs must contain at least one value");
+        }
+        if !is_empty(&rule["nonResourceURLs"]) {
+            if is_local {
+                let detail = "namespaced rules cannot apply to non-resource URLs";
+                report.invalid(format!("{path}.nonResourceURLs"), &rule["nonResourceURLs"], detail);
+            }
+            continue;
+        }
+        if is_empty(&rule["apiGroups"]) {
+            report.required(format!("{path}.apiGroups"), "resource rules must supply at least one api group");
+        }
+        if is_empty(&rule["resources"]) {
+            report.required(format!("{path}.resources"), "resource rules must supply at least one resource");
+        }
+    }
+}
+
+pub(super) fn check_lease(report: &mut Report<'_>) {
+    let seconds = report.at("/spec/leaseDurationSeconds");
+    if seconds.as_i64().is_some_and(|seconds| seconds <= 0) {
+        report.invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0");
+    }
+    report.not_negative("/spec", &["leaseTransitions"]);
+}
+
+pub(super) fn check_storage_class(report: &mut Report<'_>) {
+    for name in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
+        let Some(old) = report.old else { break };
+        if old[name] != report.resource[name] {
+            report.forbidden(name, &format!("updates to {name} are forbidden."));
+        }
+    }
+}
+
+pub(super) fn check_priority_class(report: &mut Report<'_>) {
+    if report.old.is_some_and(|old| old["value"] != report.resource["value"]) {
+        report.forbidden("value", "may not be changed in an update.");
+    }
+}
+
+pub(super) fn check_namespace(report: &mut Report<'_>) {
+    for finalizer in report.at("/spec/finalizers").as_array().into_iter().flatten() {
+        if !finalizer.as_str().is_some_and(is_qualified) {
+            report.qualified("spec.finalizers".to_owned(), finalizer);
+        }
+        if finalizer != "kubernetes" && !finalizer.as_str().is_some_and(|name| name.contains('/')) {
+            let detail = "name is neither a standard finalizer name nor is it fully qualified";
+            report.invalid("spec.finalizers", finalizer, detail);
+        }
+    }
+}
+
+pub(super) fn check_event(report: &mut Report<'_>) {
+    let namespace = report.at("/metadata/namespace").as_str().unwrap_or_default();
+    let object = report.at("/involvedObject/namespace");
+    let named = object.as_str().unwrap_or_default();
+    let is_of_cluster = named.is_empty() && namespace == "default";
+    if named != namespace && !is_of_cluster {
+        report.invalid("involvedObject.namespace", &named.into(), "does not match event.namespace");
+    }
+}
+
+const SCOPES: [&str; 8] = [
+    "BestEffort",
+    "CrossNamespacePodAffinity",
+    "NotBestEffort",
+    "NotTerminating",
+    "PriorityClass",
+    "Terminating",
+    "VolumeAttributesClass",
+    "",
+];
+
+pub(super) fn check_resource_quota(report: &mut Report<'_>) {
+    for (name, amount) in report.at("/spec/hard").as_object().into_iter().flatten() {
+        let path = format!("spec.hard[{name}]");
+        let short = name.strip_prefix("requests.").or_else(|| name.strip_prefix("limits.")).unwrap_or(name);
+        let is_count = COUNTED.contains(&name.as_str()) || name.starts_with("count/");
+        let is_known = is_count || ["cpu", "memory", "storage", "ephemeral-storage"].contains(&short);
+        if !is_known && !name.contains('/') {
+            let shown = name.as_str().into();
+            report.invalid(path.clone(), &shown, "must be a standard resource type or fully qualified");
+            report.invalid(path.clone(), &shown, "must be a standard resource for quota");
+        }
+        let nanos = quantity_in_nanos(amount).unwrap_or(0);
+        if nanos < 0 {
+            report.invalid(path.clone(), amount, "must be greater than or equal to 0");
+        }
+        if is_count && nanos % 1_000_000_000 != 0 {
+            report.invalid(path, amount, "must be an integer");
+        }
+    }
+    let scopes = report.at("/spec/scopes");
+    let is_unknown = |scope: &Value| scope.as_str().is_none_or(|scope| scope.is_empty() || !SCOPES.contains(&scope));
+    if scopes.as_array().is_some_and(|scopes| scopes.iter().any(is_unknown)) {
+        report.invalid("spec.scopes", scopes, "unsupported scope");
+    }
+    if report.old.is_some() {
+        report.immutable("/spec/scopes");
+    }
+}
+
+/// Resources of a quota that are counted.
+const COUNTED: [&str; 9] = [
+    "configmaps",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "resourcequotas",
+    "secrets",
+    "services",
+    "services.loadbalancers",
+    "services.nodeports",
+];
+
+pub(super) fn check_limit_range(report: &mut Report<'_>) {
+    let mut kinds = std::collections::BTreeSet::new();
+    for (at, item) in report.at("/spec/limits").as_array().into_iter().flatten().enumerate() {
+        let path = format!("spec.limits[{at}]");
+        let kind = item["type"].as_str().unwrap_or_default();
+        if !is_qualified(kind) {
+            report.qualified(format!("{path}.type"), &kind.into());
+        }
+        if is_qualified(kind) && !kind.contains('/') && !["Container", "Pod", "PersistentVolumeClaim"].contains(&kind) {
+            let detail = "must be a standard limit type or fully qualified";
+            report.invalid(format!("{path}.type"), &kind.into(), detail);
+        }
+        if !kinds.insert(kind) {
+            report.duplicate(format!("{path}.type"), &item["type"]);
+        }
+        let names: std::collections::BTreeSet<&String> = ["min", "max", "default", "defaultRequest"]
+            .iter()
+            .flat_map(|list| item[*list].as_object().into_iter().flatten().map(|(name, _)| name))
+            .collect();
+        for name in names {
+            let amount = |list: &str| item[list].get(name).and_then(quantity_in_nanos);
+            let shown = |list: &str| item[list][name.as_str()].as_str().unwrap_or_default().to_owned();
+            if amount("min").zip(amount("max")).is_some_and(|(min, max)| min > max) {
+                let detail = format!("min value {} is greater than max value {}", shown("min"), shown("max"));
+                report.invalid(format!("{path}.min[{name}]"), &item["min"][name.as_str()], &detail);
+            }
+            if amount("default").zip(amount("max")).is_some_and(|(default, max)| default > max) {
+                let detail = format!("default value {} is greater than max value {}", shown("default"), shown("max"));
+                report.invalid(format!("{path}.default[{name}]"), &item["default"][name.as_str()], &detail);
+            }
+        }
+    }
+}
+
+pub(super) fn check_persistent_volume(report: &mut Report<'_>) {
+    if report.at("/spec/accessModes").as_array().is_none_or(Vec::is_empty) {
+        report.required("spec.accessModes", "");
+    }
+    check_modes(report, report.at("/spec/accessModes"), "spec.accessModes");
+    let capacity = report.at("/spec/capacity");
+    if capacity.as_object().is_none_or(Map::is_empty) {
+        report.required("spec.capacity", "");
+    }
+    if capacity.get("storage").is_none() || capacity.as_object().is_some_and(|amounts| amounts.len() > 1) {
+        report.unsupported("spec.capacity", capacity, &["storage"]);
+    }
+    for (name, amount) in capacity.as_object().into_iter().flatten() {
+        if quantity_in_nanos(amount).is_some_and(|amount| amount <= 0) {
+            report.invalid(format!("spec.capacity[{name}]"), amount, "must be greater than zero");
+        }
+    }
+    let spec = report.at("/spec").as_object().into_iter().flatten();
+    let source = spec.map(|(name, _)| name.as_str()).find(|name| !PLAIN_FIELDS.contains(name));
+    match source {
+        None => report.required("spec", "must specify a volume type"),
+        Some("hostPath") if report.at("/spec/hostPath/path").as_str().is_none_or(str::is_empty) => {
+            report.required("spec.hostPath.path", "");
+        }
+        Some(_) => {}
+    }
+}
+
+/// The fields of a volume that name no source.
+const PLAIN_FIELDS: [&str; 9] = [
+    "accessModes",
+    "capacity",
+    "claimRef",
+    "mountOptions",
+    "nodeAffinity",
+    "persistentVolumeReclaimPolicy",
+    "storageClassName",
+    "volumeAttributesClassName",
+    "volumeMode",
+];
+
+fn check_modes(report: &mut Report<'_>, modes: &Value, path: &str) {
+    const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+    for mode in modes.as_array().into_iter().flatten().filter(|mode| !MODES.iter().any(|known| mode == known)) {
+        report.unsupported(path, mode, &MODES);
+    }
+}
+
+/// Checks the specification of a claim at a JSON pointer to the claim.
+pub(super) fn check_claim(report: &mut Report<'_>, pointer: &str, path: &str) {
+    let spec = report.at(&format!("{pointer}/spec"));
+    if spec["accessModes"].as_array().is_none_or(Vec::is_empty) {
+        report.required(format!("{path}.accessModes"), "at least 1 access mode is required");
+    }
+    check_modes(report, &spec["accessModes"], &format!("{path}.accessModes"));
+    let storage = &spec["resources"]["requests"]["storage"];
+    if storage.is_null() {
+        report.required(format!("{path}.resources[storage]"), "");
+    } else if quantity_in_nanos(storage).is_some_and(|amount| amount <= 0) {
+        report.invalid(format!("{path}.resources[storage]"), storage, "must be greater than zero");
+    }
+    if spec["storageClassName"].as_str().is_some_and(|name| !name.is_empty()) {
+        report.subdomain(format!("{path}.storageClassName"), &spec["storageClassName"]);
+    }
+}
+
+pub(super) fn check_persistent_volume_claim(report: &mut Report<'_>) {
+    check_claim(report, "", "spec");
+    let Some(old) = report.old else { return };
+    let fixed = |spec: &Value| {
+        let mut spec = spec.clone();
+        if let Some(fields) = spec.as_object_mut() {
+            fields.remove("volumeName");
+            fields.remove("resources");
+            fields.remove("volumeAttributesClassName");
+        }
+        spec
+    };
+    if fixed(report.at("/spec")) != fixed(&old["spec"]) {
+        let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound \
+            claims";
+        report.forbidden("spec", detail);
+    }
+}
+
+pub(super) fn check_webhooks(report: &mut Report<'_>) {
+    const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+    for (at, webhook) in report.at("/webhooks").as_array().into_iter().flatten().enumerate() {
+        let path = format!("webhooks[{at}]");
+        if webhook["name"].as_str().is_none_or(|name| name.split('.').count() < 3) {
+            let detail = "should be a domain with at least three segments separated by dots";
+            report.invalid(format!("{path}.name"), &webhook["name"], detail);
+        }
+        let client = &webhook["clientConfig"];
+        if client["url"].is_string() == client["service"].is_object() {
+            report.required(format!("{path}.clientConfig"), "exactly one of url or service is required");
+        }
+        if webhook["admissionReviewVersions"].as_array().is_none_or(Vec::is_empty) {
+            let detail = "must specify one of v1, v1beta1";
+            report.required(format!("{path}.admissionReviewVersions"), detail);
+        }
+        for (at, rule) in webhook["rules"].as_array().into_iter().flatten().enumerate() {
+            let path = format!("{path}.rules[{at}]");
+            for name in ["operations", "apiGroups", "apiVersions", "resources"] {
+                if rule[name].as_array().is_none_or(Vec::is_empty) {
+                    report.required(format!("{path}.{name}"), "");
+                }
+            }
+            for (at, operation) in rule["operations"].as_array().into_iter().flatten().enumerate() {
+                if !OPERATIONS.iter().any(|known| operation == known) {
+                    report.unsupported(format!("{path}.operations[{at}]"), operation, &OPERATIONS);
+                }
+            }
+        }
+    }
+}

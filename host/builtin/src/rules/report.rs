@@ -1,0 +1,91 @@
+//! The violations of a resource, collected field by field, in the words of Kubernetes.
+
+use homeostat_store::schema::{Reason, Violation};
+use serde_json::Value;
+
+/// A resource under validation.
+pub(super) struct Report<'r> {
+    pub(super) resource: &'r Value,
+    /// The resource before the write; `None` when it is created.
+    pub(super) old: Option<&'r Value>,
+    pub(super) found: Vec<Violation>,
+}
+
+impl<'r> Report<'r> {
+    pub(super) fn new(resource: &'r Value, old: Option<&'r Value>) -> Self {
+        Self { resource, old, found: Vec::new() }
+    }
+
+    /// Returns the value at a JSON pointer; null if there is none.
+    pub(super) fn at(&self, pointer: &str) -> &'r Value {
+        self.resource.pointer(pointer).unwrap_or(&Value::Null)
+    }
+
+    fn add(&mut self, path: impl Into<String>, reason: Reason, detail: impl Into<String>) {
+        self.found.push(Violation { path: path.into(), reason, detail: detail.into() });
+    }
+
+    pub(super) fn required(&mut self, path: impl Into<String>, detail: &str) {
+        self.add(path, Reason::Required, detail);
+    }
+
+    pub(super) fn invalid(&mut self, path: impl Into<String>, value: &Value, detail: &str) {
+        self.add(path, Reason::Invalid, format!("{}: {detail}", shown(value)));
+    }
+
+    pub(super) fn forbidden(&mut self, path: impl Into<String>, detail: &str) {
+        self.add(path, Reason::Forbidden, detail);
+    }
+
+    pub(super) fn duplicate(&mut self, path: impl Into<String>, value: &Value) {
+        self.add(path, Reason::Duplicate, shown(value));
+    }
+
+    pub(super) fn not_found(&mut self, path: impl Into<String>, value: &Value) {
+        self.add(path, Reason::NotFound, shown(value));
+    }
+
+    pub(super) fn unsupported(&mut self, path: impl Into<String>, value: &Value, supported: &[&str]) {
+        let listed: Vec<String> = supported.iter().map(|name| format!("{name:?}")).collect();
+        self.add(path, Reason::Unsupported, format!("{}: supported values: {}", shown(value), listed.join(", ")));
+    }
+
+    pub(super) fn too_long(&mut self, path: impl Into<String>, bytes_max: usize) {
+        self.add(path, Reason::TooLong, format!("may not be more than {bytes_max} bytes"));
+    }
+
+    /// Checks that numbers, if they are present, are not negative. A name is that of a field of the object at `pointer`.
+    pub(super) fn not_negative(&mut self, pointer: &str, names: &[&str]) {
+        for name in names {
+            let value = self.at(&format!("{pointer}/{name}"));
+            if value.as_i64().is_some_and(|number| number < 0) {
+                let path = format!("{}.{name}", path(pointer));
+                self.invalid(path.trim_start_matches('.'), value, "must be greater than or equal to 0");
+            }
+        }
+    }
+
+    /// Checks that a field has the value that it had before.
+    pub(super) fn immutable(&mut self, pointer: &str) {
+        let Some(old) = self.old else { return };
+        let now = self.at(pointer);
+        if old.pointer(pointer).unwrap_or(&Value::Null) != now {
+            self.invalid(path(pointer), now, "field is immutable");
+        }
+    }
+}
+
+/// Returns a pointer as the path of a field.
+fn path(pointer: &str) -> String {
+    pointer.trim_start_matches('/').replace('/', ".")
+}
+
+/// Returns a value for display. Objects and lists are shown as their JSON text, up to a bound.
+fn shown(value: &Value) -> String {
+    const CHARS_MAX: usize = 200;
+    let text = value.to_string();
+    match text.char_indices().nth(CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}

@@ -1,0 +1,106 @@
+//! Services. No address is allocated: a service has the cluster address that its author gives it, or none.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use super::defaults::{default, object_at};
+use super::names::{PORT, is_label};
+use super::report::Report;
+
+/// Seconds for which a client stays with one pod.
+const AFFINITY_SECONDS: u64 = 10_800;
+
+pub(super) fn set_defaults(service: &mut Value, _old: Option<&Value>) {
+    let Some(spec) = object_at(service, "/spec") else { return };
+    let text =
+        |spec: &Map<String, Value>, name: &str| spec.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    match text(spec, "sessionAffinity").as_str() {
+        "None" => drop(spec.remove("sessionAffinityConfig")),
+        "ClientIP"
+            if spec
+                .get("sessionAffinityConfig")
+                .and_then(|config| config.pointer("/clientIP/timeoutSeconds"))
+                .is_none() =>
+        {
+            let config = json!({ "clientIP": { "timeoutSeconds": AFFINITY_SECONDS } });
+            spec.insert("sessionAffinityConfig".to_owned(), config);
+        }
+        _ => {}
+    }
+    for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+        let Some(port) = port.as_object_mut() else { continue };
+        let is_unset = port.get("targetPort").is_none_or(|target| *target == 0 || *target == "");
+        if let Some(number) = port.get("port").cloned().filter(|_| is_unset) {
+            port.insert("targetPort".to_owned(), number);
+        }
+    }
+    let kind = text(spec, "type");
+    let external = spec.get("externalIPs").and_then(Value::as_array).is_some_and(|addresses| !addresses.is_empty());
+    if matches!(kind.as_str(), "NodePort" | "LoadBalancer") || (kind == "ClusterIP" && external) {
+        default(spec, "externalTrafficPolicy", "Cluster");
+    }
+    if matches!(kind.as_str(), "NodePort" | "LoadBalancer" | "ClusterIP") {
+        default(spec, "internalTrafficPolicy", "Cluster");
+        default(spec, "ipFamilyPolicy", "SingleStack");
+        default(spec, "ipFamilies", json!(["IPv4"]));
+        let address = text(spec, "clusterIP");
+        if !address.is_empty() {
+            default(spec, "clusterIPs", json!([address]));
+        }
+    }
+    if kind == "LoadBalancer" {
+        default(spec, "allocateLoadBalancerNodePorts", true);
+    }
+}
+
+pub(super) fn check(report: &mut Report<'_>) {
+    let spec = report.at("/spec");
+    let kind = spec["type"].as_str().unwrap_or_default();
+    let headless = spec["clusterIP"] == "None";
+    let ports: Vec<&Value> = spec["ports"].as_array().into_iter().flatten().collect();
+    if ports.is_empty() && !headless && kind != "ExternalName" {
+        report.required("spec.ports", "");
+    }
+    if kind == "ExternalName" && spec["externalName"].as_str().is_none_or(str::is_empty) {
+        report.required("spec.externalName", "");
+    }
+    if headless && matches!(kind, "LoadBalancer" | "NodePort") {
+        let detail = format!("may not be set to 'None' for {kind} services");
+        report.invalid("spec.clusterIPs[0]", &"None".into(), &detail);
+    }
+    let (mut names, mut used) = (BTreeSet::new(), BTreeSet::new());
+    for (at, port) in ports.iter().enumerate() {
+        let path = format!("spec.ports[{at}]");
+        let name = port["name"].as_str().unwrap_or_default();
+        if name.is_empty() {
+            if ports.len() > 1 {
+                report.required(format!("{path}.name"), "");
+            }
+        } else if !is_label(name) {
+            report.label(format!("{path}.name"), &port["name"]);
+        } else if !names.insert(name) {
+            report.duplicate(format!("{path}.name"), &port["name"]);
+        }
+        let number = &port["port"];
+        if !number.as_i64().is_some_and(|number| (1..=65535).contains(&number)) {
+            report.invalid(format!("{path}.port"), &number.as_i64().unwrap_or(0).into(), PORT);
+        }
+        if !port["targetPort"].is_null() {
+            report.port_or_name(format!("{path}.targetPort"), &port["targetPort"]);
+        }
+        if !used.insert((number.to_string(), port["protocol"].to_string())) {
+            report.duplicate(path, &json!({ "port": number, "protocol": port["protocol"] }));
+        }
+    }
+    report.labels("spec.selector", &spec["selector"]);
+    let old = report.old.map_or(&Value::Null, |old| &old["spec"]);
+    let both = kind != "ExternalName" && old["type"] != "ExternalName";
+    if both
+        && old["clusterIP"].as_str().is_some_and(|address| !address.is_empty())
+        && spec["clusterIP"] != old["clusterIP"]
+    {
+        let shown = json!([spec["clusterIP"]]);
+        report.invalid("spec.clusterIPs[0]", &shown, "may not change once set");
+    }
+}

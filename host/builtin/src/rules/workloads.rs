@@ -1,0 +1,219 @@
+//! The kinds of the group `apps`, and replication controllers.
+
+use serde_json::{Map, Value, json};
+
+use super::defaults::{default, labels_of_template, object_at};
+use super::others::check_claim;
+use super::pods::{check_spec, template_defaults};
+use super::report::Report;
+
+const ALWAYS: &[&str] = &["Always"];
+const MISMATCH: &str = "`selector` does not match template `labels`";
+
+fn template_of(resource: &mut Value) {
+    if let Some(template) = resource.pointer_mut("/spec/template") {
+        template_defaults(template);
+    }
+}
+
+/// Sets the parameters of a rolling update, where the strategy is one.
+fn rolling_update(resource: &mut Value, pointer: &str, parameters: Value) {
+    let Some(strategy) = object_at(resource, pointer) else { return };
+    if strategy.get("type").is_some_and(|name| name == "RollingUpdate") {
+        let given = strategy.entry("rollingUpdate").or_insert_with(|| json!({}));
+        if let (Some(given), Value::Object(parameters)) = (given.as_object_mut(), parameters) {
+            parameters.into_iter().for_each(|(name, value)| default(given, &name, value));
+        }
+    }
+}
+
+pub(super) fn deployment_defaults(deployment: &mut Value, _old: Option<&Value>) {
+    template_of(deployment);
+    rolling_update(deployment, "/spec/strategy", json!({ "maxSurge": "25%", "maxUnavailable": "25%" }));
+}
+
+pub(super) fn replica_set_defaults(replica_set: &mut Value, _old: Option<&Value>) {
+    template_of(replica_set);
+    labels_of_template(replica_set);
+}
+
+pub(super) fn replication_controller_defaults(controller: &mut Value, _old: Option<&Value>) {
+    template_of(controller);
+    labels_of_template(controller);
+    let labels = controller.pointer("/spec/template/metadata/labels").cloned();
+    if let (Some(labels), Some(spec)) = (labels, object_at(controller, "/spec")) {
+        default(spec, "selector", labels);
+    }
+}
+
+pub(super) fn stateful_set_defaults(stateful_set: &mut Value, _old: Option<&Value>) {
+    template_of(stateful_set);
+    rolling_update(stateful_set, "/spec/updateStrategy", json!({ "partition": 0 }));
+    let claims = stateful_set.pointer_mut("/spec/volumeClaimTemplates").and_then(Value::as_array_mut);
+    for claim in claims.into_iter().flatten().filter_map(Value::as_object_mut) {
+        default(claim, "apiVersion", "v1");
+        default(claim, "kind", "PersistentVolumeClaim");
+    }
+}
+
+pub(super) fn daemon_set_defaults(daemon_set: &mut Value, old: Option<&Value>) {
+    template_of(daemon_set);
+    count_templates(daemon_set, old);
+    rolling_update(daemon_set, "/spec/updateStrategy", json!({ "maxSurge": 0, "maxUnavailable": 1 }));
+}
+
+/// Counts the templates of a daemon set, in an annotation that old clients read.
+fn count_templates(daemon_set: &mut Value, old: Option<&Value>) {
+    const GENERATION: &str = "deprecated.daemonset.template.generation";
+    let before = old.and_then(|old| old["metadata"]["annotations"][GENERATION].as_str()?.parse::<u64>().ok());
+    let is_new = old.is_none_or(|old| old["spec"]["template"] != daemon_set["spec"]["template"]);
+    let count = before.unwrap_or(0) + u64::from(is_new);
+    let Some(metadata) = object_at(daemon_set, "/metadata") else { return };
+    let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+    if let Some(annotations) = annotations.as_object_mut().filter(|_| count > 0) {
+        annotations.insert(GENERATION.to_owned(), count.to_string().into());
+    }
+}
+
+pub(super) fn check_deployment(report: &mut Report<'_>) {
+    report.not_negative("/spec", &["replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"]);
+    check_selector(report, "deployment");
+    check_spec(report, "/spec/template/spec", "spec.template.spec", Some(ALWAYS));
+    let (deadline, ready) = (report.at("/spec/progressDeadlineSeconds"), report.at("/spec/minReadySeconds"));
+    if deadline.as_i64().is_some_and(|deadline| deadline <= ready.as_i64().unwrap_or(0)) {
+        report.invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds");
+    }
+    let strategy = report.at("/spec/strategy");
+    if strategy["type"] == "Recreate" && strategy.get("rollingUpdate").is_some() {
+        let detail = "may not be specified when strategy `type` is 'Recreate'";
+        report.forbidden("spec.strategy.rollingUpdate", detail);
+    }
+    let is_zero = |name: &str| {
+        matches!(&strategy["rollingUpdate"][name], Value::Number(number) if number.as_i64() == Some(0))
+            || strategy["rollingUpdate"][name] == "0%"
+    };
+    if is_zero("maxSurge") && is_zero("maxUnavailable") {
+        let shown = &strategy["rollingUpdate"]["maxUnavailable"];
+        report.invalid("spec.strategy.rollingUpdate.maxUnavailable", shown, "may not be 0 when `maxSurge` is 0");
+    }
+    report.immutable("/spec/selector");
+}
+
+pub(super) fn check_replica_set(report: &mut Report<'_>) {
+    report.not_negative("/spec", &["replicas", "minReadySeconds"]);
+    check_selector(report, "deployment");
+    check_spec(report, "/spec/template/spec", "spec.template.spec", Some(ALWAYS));
+    report.immutable("/spec/selector");
+}
+
+pub(super) fn check_replication_controller(report: &mut Report<'_>) {
+    report.not_negative("/spec", &["replicas", "minReadySeconds"]);
+    let selector = report.at("/spec/selector");
+    if selector.as_object().is_none_or(Map::is_empty) {
+        report.required("spec.selector", "");
+    }
+    if report.at("/spec/template").is_null() {
+        report.required("spec.template", "");
+        return;
+    }
+    check_labels(report, &json!({ "matchLabels": selector }));
+    check_spec(report, "/spec/template/spec", "spec.template.spec", Some(ALWAYS));
+}
+
+pub(super) fn check_stateful_set(report: &mut Report<'_>) {
+    report.not_negative("/spec", &["replicas", "minReadySeconds", "revisionHistoryLimit"]);
+    check_selector(report, "statefulset");
+    check_spec(report, "/spec/template/spec", "spec.template.spec", Some(ALWAYS));
+    for at in 0..report.at("/spec/volumeClaimTemplates").as_array().map_or(0, Vec::len) {
+        let (pointer, path) = (format!("/spec/volumeClaimTemplates/{at}"), format!("spec.volumeClaimTemplates[{at}]"));
+        check_claim(report, &pointer, &format!("{path}.spec"));
+    }
+    let Some(old) = report.old else { return };
+    let fixed = |spec: &Value| {
+        let mut spec = spec.clone();
+        if let Some(fields) = spec.as_object_mut() {
+            for name in [
+                "replicas",
+                "template",
+                "updateStrategy",
+                "revisionHistoryLimit",
+                "persistentVolumeClaimRetentionPolicy",
+                "minReadySeconds",
+                "ordinals",
+            ] {
+                fields.remove(name);
+            }
+        }
+        spec
+    };
+    if fixed(report.at("/spec")) != fixed(&old["spec"]) {
+        let detail = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
+            'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are \
+            forbidden";
+        report.forbidden("spec", detail);
+    }
+}
+
+pub(super) fn check_controller_revision(report: &mut Report<'_>) {
+    match report.at("/data") {
+        Value::Null => report.required("data", "data is mandatory"),
+        Value::Object(_) => {}
+        _ => report.required("data", "data must be a valid JSON object"),
+    }
+    report.not_negative("", &["revision"]);
+    report.immutable("/data");
+}
+
+pub(super) fn check_daemon_set(report: &mut Report<'_>) {
+    report.not_negative("/spec", &["minReadySeconds", "revisionHistoryLimit"]);
+    check_selector(report, "daemonset");
+    check_spec(report, "/spec/template/spec", "spec.template.spec", Some(ALWAYS));
+    report.immutable("/spec/selector");
+}
+
+/// Checks that a selector is not empty, and matches the labels of the template.
+fn check_selector(report: &mut Report<'_>, kind: &str) {
+    let selector = report.at("/spec/selector");
+    let is_empty = |name: &str| match &selector[name] {
+        Value::Object(fields) => fields.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => true,
+    };
+    if selector.is_null() {
+        report.required("spec.selector", "");
+        // No selector matches nothing.
+        let labels = report.at("/spec/template/metadata/labels");
+        return report.invalid("spec.template.metadata.labels", labels, MISMATCH);
+    }
+    if is_empty("matchLabels") && is_empty("matchExpressions") {
+        let shown = json!({});
+        return report.invalid("spec.selector", &shown, &format!("empty selector is invalid for {kind}"));
+    }
+    check_labels(report, selector);
+}
+
+pub(super) fn check_labels(report: &mut Report<'_>, selector: &Value) {
+    let labels = report.at("/spec/template/metadata/labels");
+    if !matches(selector, labels) {
+        report.invalid("spec.template.metadata.labels", labels, MISMATCH);
+    }
+}
+
+/// Returns whether a label selector matches labels.
+fn matches(selector: &Value, labels: &Value) -> bool {
+    let mut wanted = selector["matchLabels"].as_object().into_iter().flatten();
+    let mut conditions = selector["matchExpressions"].as_array().into_iter().flatten();
+    let holds = |condition: &Value| {
+        let label = labels.get(condition["key"].as_str().unwrap_or_default());
+        let is_listed =
+            label.is_some_and(|label| condition["values"].as_array().is_some_and(|values| values.contains(label)));
+        match condition["operator"].as_str().unwrap_or_default() {
+            "In" => is_listed,
+            "NotIn" => !is_listed,
+            "Exists" => label.is_some(),
+            "DoesNotExist" => label.is_none(),
+            _ => false,
+        }
+    };
+    wanted.all(|(name, value)| labels.get(name) == Some(value)) && conditions.all(holds)
+}

@@ -1,0 +1,36 @@
+//! The rules of built-in kinds, which no schema expresses.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::Violation;
+
+/// The rules of one built-in kind. Pure.
+pub trait KindRules: Send + Sync {
+    /// Sets the defaults that depend on other fields. `old` is the resource before the write, `None` for one that is
+    /// created. The constant defaults are set before and after.
+    fn set_defaults(&self, resource: &mut Value, old: Option<&Value>);
+
+    /// Returns the violations of a resource, which may violate its schema too.
+    fn check(&self, resource: &Value, old: Option<&Value>) -> Vec<Violation>;
+
+    /// Returns the status of a new resource, without the constant defaults.
+    fn first_status(&self, resource: &Value) -> Value;
+}
+
+/// A reference to the rules of a kind. The rules of one kind are one object.
+#[derive(Clone, Copy)]
+pub(super) struct Rules(pub(super) &'static dyn KindRules);
+
+impl fmt::Debug for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Rules")
+    }
+}
+
+impl PartialEq for Rules {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::addr_eq(self.0, other.0)
+    }
+}
