@@ -44,8 +44,8 @@ fn a_running_host_is_backed_up_and_restored_elsewhere() {
 
     let checked = run(&["fsck", text(&saved)]);
     assert_eq!(checked.code, Some(0), "{checked:?}");
-    // The namespace, and the host itself.
-    assert!(checked.stdout.contains("2 resources"), "{checked:?}");
+    // The namespaces, four of which always exist, and the host itself.
+    assert!(checked.stdout.contains("6 resources"), "{checked:?}");
     let second = scratch.path().join("second");
     std::fs::create_dir(&second).unwrap();
     let store = second.join("data/store.redb");
@@ -59,7 +59,7 @@ fn a_running_host_is_backed_up_and_restored_elsewhere() {
     let found = host.json(&["get", "namespaces"]);
     let names: Vec<&str> =
         found["items"].as_array().unwrap().iter().filter_map(|item| item["metadata"]["name"].as_str()).collect();
-    assert_eq!(names, ["before"]);
+    assert_eq!(names, ["before", "default", "kube-node-lease", "kube-public", "kube-system"]);
     // The host that the backup shows is another one.
     host.until("hosts", "two", "/status/isThis", &json!(true));
     host.until("hosts", "one", "/status/state", &json!("Gone"));

@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use crate::client::Client;
 use crate::path::HEALTH;
 use crate::path::{self, Route, Target};
+use crate::reviews;
 use crate::state::Api;
 use crate::status::Failure;
 use crate::tokens::{Access, AuthenticatedCaller, Caller, Tokens};
@@ -82,7 +83,11 @@ fn may(caller: &Caller, method: &Method, uri: &Uri) -> Result<(), Failure> {
     if reads || caller.access == Access::Write {
         return Ok(());
     }
-    let Some(Route::Resources(target)) = path::parse(uri.path()) else {
+    let route = path::parse(uri.path());
+    if matches!(&route, Some(Route::Resources(target)) if reviews::is_of_self(target.group, target.plural)) {
+        return Ok(());
+    }
+    let Some(Route::Resources(target)) = route else {
         let verb = method.as_str().to_ascii_lowercase();
         let (name, path) = (&caller.name, uri.path());
         return Err(Failure::forbidden(format!(

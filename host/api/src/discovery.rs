@@ -10,8 +10,8 @@ use homeostat_runtime::KindInfo;
 use homeostat_store::Kind;
 use serde_json::{Value, json};
 
-use crate::events;
 use crate::status::Failure;
+use crate::{events, reviews};
 
 /// The verbs of every stored kind.
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
@@ -60,7 +60,13 @@ pub(crate) fn group(kinds: &[KindInfo], name: &str) -> Result<Response, Failure>
 
 pub(crate) fn resources(kinds: &[KindInfo], group: &str, version: &str) -> Result<Response, Failure> {
     let served = kinds.iter().filter(|info| info.kind.group == group && info.kind.version == version);
-    let resources: Vec<Value> = served.flat_map(resource_documents).collect();
+    let reviews = reviews::of_group(group).filter(|_| version == "v1").map(|(plural, kind, namespaced)| {
+        json!({
+            "name": plural, "singularName": kind.to_lowercase(), "namespaced": namespaced, "kind": kind,
+            "verbs": ["create"],
+        })
+    });
+    let resources: Vec<Value> = served.flat_map(resource_documents).chain(reviews).collect();
     if resources.is_empty() && !(group.is_empty() && version == "v1") {
         return Err(Failure::not_found(format!("there is no {group}/{version}")));
     }
@@ -118,6 +124,9 @@ fn versions_by_group(kinds: &[KindInfo]) -> BTreeMap<&str, BTreeSet<VersionRank<
             groups.entry(&kind.group).or_default().insert(VersionRank::of(&kind.version));
         }
     }
+    for group in reviews::groups() {
+        groups.entry(group).or_default().insert(VersionRank::of("v1"));
+    }
     groups
 }
 
@@ -132,7 +141,7 @@ fn group_document(name: &str, versions: BTreeSet<VersionRank<'_>>) -> Value {
 pub(crate) fn verbs(info: &KindInfo) -> &'static [&'static str] {
     let group = info.kind.group.as_str();
     match info.plural.as_str() {
-        events::PLURAL if group.is_empty() => &READ_VERBS,
+        events::PLURAL if group.is_empty() && info.built_in().is_none() => &READ_VERBS,
         _ if info.is_read_only() => &READ_VERBS,
         _ => &VERBS,
     }
@@ -159,7 +168,9 @@ fn discovery_entries(info: &KindInfo) -> Vec<DiscoveryEntry<'_>> {
     if !verbs(info).contains(&"update") {
         return entries;
     }
-    entries.push(DiscoveryEntry { info, subresource: "status", kind: own, verbs: &PART_VERBS });
+    if info.has_status {
+        entries.push(DiscoveryEntry { info, subresource: "status", kind: own, verbs: &PART_VERBS });
+    }
     if info.scale.is_some() {
         entries.push(DiscoveryEntry {
             info,
@@ -196,6 +207,16 @@ pub(crate) fn aggregated(kinds: &[KindInfo], core: bool) -> Response {
     for info in kinds.iter().filter(|info| info.kind.group.is_empty() == core && !info.keys_only) {
         let versions = groups.entry(&info.kind.group).or_default();
         versions.entry(VersionRank::of(&info.kind.version)).or_default().push(discovered(info));
+    }
+    for group in reviews::groups().into_iter().filter(|_| !core) {
+        let reviews = reviews::of_group(group).map(|(plural, kind, namespaced)| {
+            json!({
+                "resource": plural, "responseKind": { "group": group, "version": "v1", "kind": kind },
+                "scope": if namespaced { "Namespaced" } else { "Cluster" },
+                "singularResource": kind.to_lowercase(), "verbs": ["create"],
+            })
+        });
+        groups.entry(group).or_default().entry(VersionRank::of("v1")).or_default().extend(reviews);
     }
     let version = |(version, resources): (VersionRank<'_>, Vec<Value>)| json!({ "version": version.name, "freshness": "Current", "resources": resources });
     let group = |(name, versions): (&str, BTreeMap<VersionRank<'_>, Vec<Value>>)| {

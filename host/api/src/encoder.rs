@@ -2,13 +2,16 @@
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use homeostat_builtin::protobuf;
 use homeostat_store::{Kind, Resource, Revision};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::event_versions;
 use crate::negotiate::{ResponseFormat, response_format};
 use crate::presentation::{Presentation, only_metadata};
 use crate::request::ResourceRequest;
+use crate::status::Failure;
 use crate::table::Table;
 
 /// The initial capacity for the text of a list, in bytes.
@@ -29,12 +32,17 @@ impl ResourceEncoder {
     /// Returns an encoder for the requested format.
     pub(crate) fn of(request: &ResourceRequest<'_>) -> Self {
         let ResourceRequest { http, info, params } = request;
-        let format = response_format(http.headers, || Table::of(info, params.included()));
+        let has_protobuf = info.built_in().is_some();
+        let format = response_format(http.headers, has_protobuf, || Table::of(info, params.included()));
         Self { format, ..Self::of_documents(request) }
     }
 
     /// Returns an encoder of whole documents. It ignores the format that the client requested.
     pub(crate) fn of_documents(request: &ResourceRequest<'_>) -> Self {
+        if request.http.has_event_version() {
+            let (presentation, kind) = (Presentation::Events, event_versions::kind());
+            return Self { format: ResponseFormat::Document, presentation, kind };
+        }
         let presentation = Presentation::of(request.info, &request.http.api.host);
         Self { format: ResponseFormat::Document, presentation, kind: request.info.kind.clone() }
     }
@@ -47,9 +55,32 @@ impl ResourceEncoder {
 
     /// Responds with one resource.
     pub(crate) fn response(&self, resource: &Resource) -> Response {
+        if matches!(self.format, ResponseFormat::Protobuf) {
+            let document = self.presentation.render(resource.document(), &self.kind);
+            return protobuf_response(protobuf::encode(&document));
+        }
         let mut text = Vec::new();
         self.append(resource, false, &mut text);
         json_response(text)
+    }
+
+    /// Responds with a list of resources in protobuf.
+    pub(crate) fn protobuf_list_response<'r>(
+        &self,
+        metadata: &Value,
+        resources: impl Iterator<Item = &'r Resource>,
+    ) -> Response {
+        let items = resources.map(|resource| self.presentation.render(resource.document(), &self.kind).into_owned());
+        let list = json!({
+            "kind": format!("{}List", self.kind.name), "apiVersion": self.kind.api_version(), "metadata": metadata,
+            "items": items.collect::<Vec<Value>>(),
+        });
+        protobuf_response(protobuf::encode(&list))
+    }
+
+    /// Returns an encoder for JSON in place of protobuf.
+    pub(crate) fn in_json(self) -> Self {
+        Self { format: ResponseFormat::Document, ..self }
     }
 
     /// Responds with a list of resources that are already in memory.
@@ -80,7 +111,7 @@ impl ResourceEncoder {
     pub(crate) fn append_document(&self, document: &Value, knows_columns: bool, text: &mut Vec<u8>) {
         let document = &*self.presentation.render(document, &self.kind);
         match &self.format {
-            ResponseFormat::Document => append_json(document, text),
+            ResponseFormat::Document | ResponseFormat::Protobuf => append_json(document, text),
             ResponseFormat::Metadata => append_json(&only_metadata(document), text),
             ResponseFormat::Table(table) => append_json(&table.of_one(document, knows_columns), text),
         }
@@ -90,7 +121,9 @@ impl ResourceEncoder {
     pub(crate) fn list_head(&self, metadata: &Value) -> Vec<u8> {
         let list = |kind, api_version| json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata });
         let (name, facts) = match &self.format {
-            ResponseFormat::Document => ("items", list(format!("{}List", self.kind.name), self.kind.api_version())),
+            ResponseFormat::Document | ResponseFormat::Protobuf => {
+                ("items", list(format!("{}List", self.kind.name), self.kind.api_version()))
+            }
             ResponseFormat::Metadata => ("items", list("PartialObjectMetadataList".into(), "meta.k8s.io/v1".into())),
             ResponseFormat::Table(table) => ("rows", json!(table.document(metadata, []).without_rows())),
         };
@@ -116,10 +149,15 @@ impl ResourceEncoder {
         }
     }
 
+    /// Returns the object of a bookmark.
+    pub(crate) fn bookmark(&self, revision: Revision, annotations: &Value) -> Value {
+        let metadata = json!({ "resourceVersion": revision.to_string(), "annotations": annotations });
+        json!({ "apiVersion": self.kind.api_version(), "kind": self.kind.name, "metadata": metadata })
+    }
+
     /// Appends the object of a bookmark, which has only a revision and annotations.
     pub(crate) fn append_bookmark(&self, revision: Revision, annotations: &Value, text: &mut Vec<u8>) {
-        let metadata = json!({ "resourceVersion": revision.to_string(), "annotations": annotations });
-        let mark = json!({ "apiVersion": self.kind.api_version(), "kind": self.kind.name, "metadata": metadata });
+        let mark = self.bookmark(revision, annotations);
         match &self.format {
             ResponseFormat::Table(table) => {
                 // The annotations are in the object, so every policy includes it.
@@ -135,6 +173,14 @@ impl ResourceEncoder {
 /// Appends a value as JSON.
 pub(crate) fn append_json(value: &impl Serialize, text: &mut Vec<u8>) {
     serde_json::to_writer(text, value).expect("documents have texts as keys, and memory takes them");
+}
+
+/// Responds with protobuf. A stored document that does not fit its kind is the fault of the host.
+fn protobuf_response(encoded: Result<Vec<u8>, protobuf::Error>) -> Response {
+    match encoded {
+        Ok(body) => ([(header::CONTENT_TYPE, protobuf::CONTENT_TYPE)], body).into_response(),
+        Err(error) => Failure::internal(format!("the answer cannot be encoded as protobuf: {error}")).into_response(),
+    }
 }
 
 /// Responds with JSON.

@@ -29,10 +29,20 @@ pub(crate) struct EventCacheKey {
     pub(crate) revision: Revision,
     /// `ADDED`, `MODIFIED` or `DELETED`, which depends on the selector of the watch.
     pub(crate) event_type: &'static str,
-    /// The event has only the metadata of the resource.
-    pub(crate) metadata: bool,
+    pub(crate) format: EventFormat,
     /// The version of the kind.
     pub(crate) version: Arc<str>,
+}
+
+/// The form of a cached event.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum EventFormat {
+    /// The whole document.
+    Document,
+    /// Only the metadata of the resource.
+    Metadata,
+    /// The whole document, in protobuf.
+    Protobuf,
 }
 
 impl EncodedEventCache {

@@ -1,5 +1,5 @@
-//! Events as resources of the core group, where clients look for the events of a resource. Read-only: the
-//! host and its guests write them.
+//! Events of the log as resources of the core group, for hosts where `Event` is no built-in kind. Read-only: the
+//! host and its guests write them. Elsewhere they are in the store (`event_resources.rs` of the runtime).
 //!
 //! Events are kept in memory, bounded, and are lost at a restart. A repeated event keeps its name and uid.
 //! Its revision is one number made of the log's start in microseconds and the event's sequence. So revisions
@@ -12,11 +12,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use axum::http::Method;
 use axum::response::Response;
-use homeostat_component::Severity;
-use homeostat_runtime::events::{Event, EventFilter, EventSource};
-use homeostat_runtime::{EventLog, KindInfo, manifest};
+use homeostat_runtime::events::{Event, EventFilter};
+use homeostat_runtime::{EventLog, KindInfo};
 use homeostat_store::{Changes, Error, EventType, Resource, Revision, Selector, Watch};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::encoder::ResourceEncoder;
 use crate::request::{RequestContext, ResourceRequest};
@@ -24,9 +23,6 @@ use crate::status::Failure;
 use crate::watch::{self, InitialEvents, WatchStream};
 
 pub(crate) const PLURAL: &str = "events";
-
-/// The namespace for events of cluster-scoped objects.
-const DEFAULT_NAMESPACE: &str = "default";
 
 /// Answers one request about events.
 pub(crate) async fn answer(http: &RequestContext<'_>, info: &KindInfo) -> Result<Response, Failure> {
@@ -69,7 +65,7 @@ fn read(log: &EventLog, after: u64) -> Result<(Vec<homeostat_store::Event>, u64)
     // The newest event is never evicted, so its sequence is the newest of the log.
     let through = events.last().map_or(after, |event| event.sequence);
     let change = |event: Event| {
-        let resource = Arc::new(Resource::from_document(document(log, &event))?);
+        let resource = Arc::new(Resource::from_document(log.document(&event))?);
         let is_new = event.first_sequence > after;
         Ok(homeostat_store::Event {
             kind: if is_new { EventType::Added } else { EventType::Modified },
@@ -83,53 +79,7 @@ fn read(log: &EventLog, after: u64) -> Result<(Vec<homeostat_store::Event>, u64)
 
 /// Returns the revision of a sequence.
 fn revision(log: &EventLog, sequence: u64) -> Revision {
-    Revision(log.began() + sequence)
-}
-
-/// Returns an event as a resource.
-fn document(log: &EventLog, event: &Event) -> Value {
-    let Event { sequence, first_sequence, first_seen, last_seen, count, controller, source, key, .. } = event;
-    let Event { severity, reason, message, .. } = event;
-    let (namespace, name, object) = match key {
-        Some(key) => {
-            let namespace = Some(key.namespace()).filter(|namespace| !namespace.is_empty());
-            let object = json!({
-                "apiVersion": key.kind().api_version(), "kind": key.kind().name, "namespace": namespace, "name": key.name(),
-            });
-            (namespace.unwrap_or(DEFAULT_NAMESPACE), key.name(), object)
-        }
-        None => {
-            let object =
-                json!({ "apiVersion": manifest::API_VERSION, "kind": manifest::KIND, "name": controller.as_ref() });
-            (DEFAULT_NAMESPACE, controller.as_ref(), object)
-        }
-    };
-    let kind = match severity {
-        Severity::Normal => "Normal",
-        Severity::Warning => "Warning",
-    };
-    // An event of a guest must not look like an event of the host.
-    let (component, instance) = match source {
-        EventSource::Host => ("homeostat", controller.as_ref()),
-        EventSource::Guest => (controller.as_ref(), ""),
-    };
-    json!({
-        "kind": "Event", "apiVersion": "v1",
-        "metadata": {
-            "name": format!("{name}.{:x}", revision(log, *first_sequence).0), "namespace": namespace,
-            "uid": uid(log, *first_sequence),
-            "resourceVersion": revision(log, *sequence).to_string(), "creationTimestamp": first_seen,
-        },
-        "involvedObject": object, "reason": reason, "message": message, "type": kind,
-        "source": { "component": component }, "reportingComponent": component, "reportingInstance": instance,
-        "firstTimestamp": first_seen, "lastTimestamp": last_seen, "count": count,
-    })
-}
-
-/// Returns a uid that no other event has, in this process or an earlier one.
-fn uid(log: &EventLog, first_sequence: u64) -> String {
-    let digits = format!("{:016x}{first_sequence:016x}", log.began());
-    [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
+    Revision(log.revision(sequence))
 }
 
 /// Responds with a watch, from the requested revision or from all current events.

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use crate::client::Client;
 use crate::encoder::{LIST_END, ResourceEncoder, json_response};
 use crate::limiter::{Limiter, LimiterPermit};
+use crate::negotiate::{ResponseFormat, accepts_json};
 use crate::request::ResourceRequest;
 use crate::status::Failure;
 
@@ -27,6 +28,9 @@ const ITEMS_MAX: usize = 500;
 /// Text is sent once it has so many bytes. A chunk ends with a whole resource.
 const CHUNK_BYTES: usize = 64 << 10;
 
+/// The maximum size of a list that is sent as a whole, in bytes.
+const BUFFERED_BYTES_MAX: u64 = 64 << 20;
+
 /// Responds with a list in the requested format.
 pub(crate) async fn answer(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
     let api = request.http.api;
@@ -35,7 +39,19 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>) -> Result<Response, Fa
     let (list, first) = PagedList::open((&api.limits.lists, request.http.client), api.host.store(), query).await?;
     request.params.check_revision(list.revision())?;
     let metadata = list.metadata();
-    Ok(send(ResourceEncoder::of(request), &metadata, list, first))
+    let encoder = ResourceEncoder::of(request);
+    if !matches!(encoder.format, ResponseFormat::Protobuf) {
+        return Ok(send(encoder, &metadata, list, first));
+    }
+    // A list in protobuf has its length before it, so it cannot be streamed.
+    if !list.has_more() {
+        return Ok(encoder.protobuf_list_response(&metadata, first.iter().map(|resource| &**resource)));
+    }
+    if accepts_json(request.http.headers) {
+        return Ok(send(encoder.in_json(), &metadata, list, first));
+    }
+    let all = list.rest(first).await?;
+    Ok(encoder.protobuf_list_response(&metadata, all.iter().map(|resource| &**resource)))
 }
 
 /// Streams a list while it is read.
@@ -111,6 +127,29 @@ impl PagedList {
         self.revision
     }
 
+    /// Returns whether there is a page after this one that the client does not request itself.
+    fn has_more(&self) -> bool {
+        !self.is_one && self.next.is_some()
+    }
+
+    /// Returns all resources, after those of the first page.
+    ///
+    /// # Errors
+    /// Those of [`Store::list`]; 413 if they have more than [`BUFFERED_BYTES_MAX`].
+    async fn rest(mut self, first: PageItems) -> Result<PageItems, Failure> {
+        let mut all = first;
+        let mut bytes: u64 = all.iter().map(|resource| resource.bytes()).sum();
+        while let Some(page) = self.next_page().await? {
+            bytes += page.iter().map(|resource| resource.bytes()).sum::<u64>();
+            if bytes > BUFFERED_BYTES_MAX {
+                let reason = format!("the list has more than {BUFFERED_BYTES_MAX} bytes: set a limit, or accept JSON");
+                return Err(Failure::too_large(reason));
+            }
+            all.extend(page);
+        }
+        Ok(all)
+    }
+
     /// Returns the metadata of the list.
     pub(crate) fn metadata(&self) -> Value {
         let next = self.next.as_deref().filter(|_| self.is_one);
@@ -128,7 +167,7 @@ impl PageSource for PagedList {
     /// # Errors
     /// Those of [`Store::list`], mostly `Expired`.
     async fn next_page(&mut self) -> Result<Option<PageItems>, Error> {
-        if self.is_one || self.next.is_none() {
+        if !self.has_more() {
             return Ok(None);
         }
         self.query.from.clone_from(&self.next);

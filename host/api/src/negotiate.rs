@@ -1,6 +1,7 @@
 //! Chooses the format of a response from the `Accept` header. Pure.
 
 use axum::http::HeaderMap;
+use homeostat_builtin::protobuf;
 
 use crate::media_range::MediaRange;
 use crate::table::Table;
@@ -9,6 +10,8 @@ use crate::table::Table;
 pub(crate) enum ResponseFormat {
     /// The whole document.
     Document,
+    /// The whole document of a built-in kind, in protobuf.
+    Protobuf,
     /// Only `metadata`.
     Metadata,
     /// The rows of a table, for people.
@@ -16,13 +19,31 @@ pub(crate) enum ResponseFormat {
 }
 
 /// Returns the first format in the `Accept` header that the server supports; by default, the whole document.
-/// The order of the ranges counts, and their weights do not. `table` is called only for a table.
-pub(crate) fn response_format(headers: &HeaderMap, table: impl FnOnce() -> Table) -> ResponseFormat {
-    match MediaRange::all(headers).find(is_supported).and_then(|range| range.parameter("as")) {
+/// The order of the ranges counts, and their weights do not. `has_protobuf` tells whether the kind has a protobuf form;
+/// `table` is called only for a table.
+pub(crate) fn response_format(
+    headers: &HeaderMap,
+    has_protobuf: bool,
+    table: impl FnOnce() -> Table,
+) -> ResponseFormat {
+    let range = MediaRange::all(headers).find(|range| is_supported(range) || (has_protobuf && is_protobuf(range)));
+    if range.is_some_and(|range| is_protobuf(&range)) {
+        return ResponseFormat::Protobuf;
+    }
+    match range.and_then(|range| range.parameter("as")) {
         None => ResponseFormat::Document,
         Some("Table") => ResponseFormat::Table(table()),
         Some(_) => ResponseFormat::Metadata,
     }
+}
+
+/// Returns whether the client accepts whole documents as JSON.
+pub(crate) fn accepts_json(headers: &HeaderMap) -> bool {
+    MediaRange::all(headers).any(|range| is_supported(&range) && range.parameter("as").is_none())
+}
+
+fn is_protobuf(range: &MediaRange<'_>) -> bool {
+    range.media == protobuf::CONTENT_TYPE && range.parameter("as").is_none()
 }
 
 /// Returns whether the client accepts aggregated discovery (`APIGroupDiscoveryList`, v2).

@@ -41,8 +41,13 @@ pub(crate) fn document(kinds: &[KindInfo], path: &str) -> Result<Response, Failu
     }
     let (mut paths, mut schemas) = (Map::new(), Map::new());
     schemas.insert(OBJECT_META.to_owned(), object_meta());
+    let built_in = kinds.iter().filter(|info| info.built_in().is_some()).map(|info| &info.kind);
+    schemas.extend(homeostat_builtin::published(built_in));
     for info in kinds {
-        schemas.insert(schema_name(info), schema(info));
+        match schemas.get_mut(&schema_name(info)) {
+            Some(published) => published["x-kubernetes-group-version-kind"] = json!([group_version_kind(info)]),
+            None => drop(schemas.insert(schema_name(info), schema(info))),
+        }
         let all = format!("/{path}/{}", info.plural);
         // Only the served verbs, by their OpenAPI methods.
         let served = discovery::verbs(info);
@@ -74,8 +79,11 @@ fn group_version_path(info: &KindInfo) -> String {
     }
 }
 
-/// Returns the name of a kind's schema: its group reversed, version and name.
+/// Returns the name of a kind's schema: its group reversed, version and name. Built-in kinds have their published names.
 fn schema_name(info: &KindInfo) -> String {
+    if let Some(known) = info.built_in() {
+        return known.definition.clone();
+    }
     let mut words: Vec<&str> = info.kind.group.split('.').rev().filter(|word| !word.is_empty()).collect();
     words.extend([info.kind.version.as_str(), info.kind.name.as_str()]);
     words.join(".")
@@ -115,10 +123,11 @@ fn operation(info: &KindInfo, verb: &str) -> Value {
         operation["requestBody"] = json!({ "content": content });
     }
     if verb == "patch" {
-        // Strategic merge patches are left out: clients would look for merge keys, which the schemas do not
-        // have.
-        let types = ["apply-patch+yaml", "json-patch+json", "merge-patch+json"];
-        let content = types.map(|name| (format!("application/{name}"), json!({ "schema": { "type": "object" } })));
+        // Only the schemas of built-in kinds have the merge keys that clients look for.
+        let mut types = vec!["apply-patch+yaml", "json-patch+json", "merge-patch+json"];
+        types.extend(info.built_in().map(|_| "strategic-merge-patch+json"));
+        let content =
+            types.into_iter().map(|name| (format!("application/{name}"), json!({ "schema": { "type": "object" } })));
         operation["requestBody"] = json!({ "content": Map::from_iter(content) });
     }
     operation

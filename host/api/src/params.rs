@@ -79,8 +79,8 @@ impl Params {
     }
 
     /// Returns the terms of the field selector: JSON pointers and the required values.
-    pub(crate) fn fields(&self) -> Result<Vec<(String, String)>, Failure> {
-        self.field_selector.as_deref().map_or(Ok(Vec::new()), fields)
+    pub(crate) fn fields(&self) -> Result<(FieldTerms, FieldTerms), Failure> {
+        self.field_selector.as_deref().map_or(Ok((Vec::new(), Vec::new())), fields)
     }
 
     /// Checks the combination of parameters of a list.
@@ -146,8 +146,9 @@ impl Params {
                 Selector::parse_labels(text).map_err(|error| Failure::bad_request(format!("labelSelector: {error}")))?
             }
         };
-        let fields = self.fields()?;
-        let selector = Selector { namespace: namespace.map(str::to_owned), labels, fields, owner: None };
+        let (fields, unequal_fields) = self.fields()?;
+        let namespace = namespace.map(str::to_owned);
+        let selector = Selector { namespace, labels, fields, unequal_fields, owner: None };
         selector.validate().map_err(|error| Failure::bad_request(error.to_string()))?;
         Ok(selector)
     }
@@ -269,20 +270,24 @@ fn no_dry_run(other: &str) -> Failure {
     Failure::bad_request(format!("dryRun: `{other}` is not All: nothing was changed"))
 }
 
-fn fields(text: &str) -> Result<Vec<(String, String)>, Failure> {
-    let terms = text.split(',').map(str::trim).filter(|term| !term.is_empty());
-    terms.map(field).collect()
-}
+/// Fields as JSON pointers, each with a string.
+pub(crate) type FieldTerms = Vec<(String, String)>;
 
-fn field(term: &str) -> Result<(String, String), Failure> {
-    let (path, value) =
-        term.split_once('=').ok_or_else(|| Failure::bad_request(format!("fieldSelector: `{term}` has no `=`")))?;
-    if path.ends_with('!') {
-        return Err(Failure::bad_request(format!("fieldSelector: `{term}`: only `=` is supported")));
+/// Parses a field selector: the fields that must have a string, and those that must not.
+fn fields(text: &str) -> Result<(FieldTerms, FieldTerms), Failure> {
+    let (mut equal, mut unequal) = (Vec::new(), Vec::new());
+    for term in text.split(',').map(str::trim).filter(|term| !term.is_empty()) {
+        let (path, value) =
+            term.split_once('=').ok_or_else(|| Failure::bad_request(format!("fieldSelector: `{term}` has no `=`")))?;
+        let (path, terms) = match path.strip_suffix('!') {
+            Some(path) => (path, &mut unequal),
+            None => (path, &mut equal),
+        };
+        // The store expects a JSON pointer. A Kubernetes field path has dots and needs no escapes.
+        let pointer = format!("/{}", path.trim().replace('.', "/"));
+        terms.push((pointer, value.strip_prefix('=').unwrap_or(value).trim().to_owned()));
     }
-    // The store expects a JSON pointer. A Kubernetes field path has dots and needs no escapes.
-    let pointer = format!("/{}", path.trim().replace('.', "/"));
-    Ok((pointer, value.strip_prefix('=').unwrap_or(value).trim().to_owned()))
+    Ok((equal, unequal))
 }
 
 /// A boolean parameter. A parameter without a value is true, and a missing parameter is false.

@@ -9,6 +9,8 @@ use homeostat_store::Kind;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::event_versions;
+
 /// The annotation in which `kubectl apply` keeps the whole document.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -20,6 +22,8 @@ pub(crate) enum Presentation {
     Controllers(Host),
     /// As controller revisions: header values redacted.
     Revisions,
+    /// As events of the group `events.k8s.io`.
+    Events,
 }
 
 impl Presentation {
@@ -34,7 +38,8 @@ impl Presentation {
 
     /// Returns whether the same stored document may look different a moment later.
     pub(crate) fn is_volatile(&self) -> bool {
-        matches!(self, Self::Controllers(_))
+        // Encoded events of a watch are shared by version, and both groups of events have the same versions.
+        matches!(self, Self::Controllers(_) | Self::Events)
     }
 
     /// Returns a document as it is presented, in the version of `kind`.
@@ -42,6 +47,7 @@ impl Presentation {
         let document = in_version(document, kind);
         match self {
             Self::Plain => document,
+            Self::Events => Cow::Owned(event_versions::from_core(document.into_owned())),
             Self::Revisions => Cow::Owned(redact(document.into_owned())),
             Self::Controllers(host) => {
                 let mut document = redact(document.into_owned());

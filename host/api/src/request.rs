@@ -1,7 +1,10 @@
 //! One request for resources: its target, parameters and body.
 
+use std::sync::Arc;
+
 use axum::http::{HeaderMap, Method, Uri, header};
 use bytes::Bytes;
+use homeostat_builtin::protobuf;
 use homeostat_runtime::KindInfo;
 use homeostat_store::{Change, FieldValidation, Key, Precondition, Query, Request, ScaleRequest, Selector, Write};
 use serde::de::DeserializeOwned;
@@ -9,14 +12,12 @@ use serde_json::Value;
 
 use crate::client::Client;
 use crate::duplicates::duplicates;
+use crate::event_versions;
 use crate::params::{self, DeleteOptions, Params};
 use crate::path::Target;
-use crate::protobuf;
 use crate::state::Api;
 use crate::status::Failure;
-
-/// The encoding in which clients send built-in kinds.
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+use crate::tokens::Caller;
 
 /// Maximum length of a field manager's name, in characters. Longer names are cut.
 const MANAGER_CHARS_MAX: usize = 128;
@@ -31,6 +32,8 @@ pub(crate) struct RequestContext<'r> {
     pub(crate) body: Bytes,
     /// The client, for the limits.
     pub(crate) client: &'r Client,
+    /// The owner of the request's token; `None` on a host without tokens.
+    pub(crate) caller: Option<Arc<Caller>>,
 }
 
 impl RequestContext<'_> {
@@ -38,16 +41,33 @@ impl RequestContext<'_> {
         params::parse(self.uri)
     }
 
-    /// Parses the body as JSON or YAML, or as protobuf for a Namespace.
+    /// Returns whether the request is about events in the group `events.k8s.io`.
+    pub(crate) fn has_event_version(&self) -> bool {
+        self.target.group == event_versions::GROUP
+    }
+
+    /// Parses the body as JSON or YAML, or, for a built-in kind, as protobuf. An event has the fields of the core group.
     pub(crate) fn document(&self) -> Result<Value, Failure> {
-        if self.content_type() == PROTOBUF && self.target.group.is_empty() && self.target.plural == "namespaces" {
-            let wrong = |error| Failure::bad_request(format!("the body is not a Namespace in protobuf: {error}"));
-            return protobuf::namespace(&self.body).map_err(wrong);
-        }
-        if matches!(self.content_type(), PROTOBUF | "application/cbor") {
+        let document = self.parse_body()?;
+        let is_event = self.has_event_version() && document.is_object() && *self.method != Method::DELETE;
+        Ok(if is_event { event_versions::to_core(document) } else { document })
+    }
+
+    fn parse_body(&self) -> Result<Value, Failure> {
+        let unsupported = || {
             let reason =
                 format!("a body of the type {} is not supported here: use application/json", self.content_type());
-            return Err(Failure::unsupported_media_type(reason));
+            Failure::unsupported_media_type(reason)
+        };
+        match self.content_type() {
+            protobuf::CONTENT_TYPE => {
+                return protobuf::decode(&self.body).map_err(|error| match error {
+                    protobuf::Error::UnknownKind(_) => unsupported(),
+                    protobuf::Error::Malformed(_) => Failure::bad_request(format!("the body is not protobuf: {error}")),
+                });
+            }
+            "application/cbor" => return Err(unsupported()),
+            _ => {}
         }
         let is_yaml = self.content_type().ends_with("yaml");
         let read = serde_json::from_slice(&self.body).map_err(|error| error.to_string());
@@ -103,23 +123,33 @@ impl<'r> ResourceRequest<'r> {
 
     /// Returns the selector of the resources that the request asks for.
     pub(crate) fn selector(&self) -> Result<Selector, Failure> {
-        self.params.selector(self.http.target.namespace)
+        Ok(self.of_events(self.params.selector(self.http.target.namespace)?))
+    }
+
+    /// Returns a selector of events with the fields of the core group. Events of the host name their resource, and may
+    /// have no uid of it, so each event matches a uid.
+    fn of_events(&self, mut selector: Selector) -> Selector {
+        if self.info.kind != event_versions::stored_kind() {
+            return selector;
+        }
+        if self.http.has_event_version() {
+            for (pointer, _) in selector.fields.iter_mut().chain(&mut selector.unequal_fields) {
+                *pointer = event_versions::pointer_to_core(pointer);
+            }
+        }
+        selector.fields.retain(|(pointer, _)| pointer != "/involvedObject/uid");
+        selector
     }
 
     /// Returns the query of a list.
     pub(crate) fn query(&self) -> Result<Query, Failure> {
-        self.params.query(self.info.kind.clone(), self.http.target.namespace)
+        let query = self.params.query(self.info.kind.clone(), self.http.target.namespace)?;
+        Ok(Query { selector: self.of_events(query.selector), ..query })
     }
 
     /// Parses the options of a deletion, from the body, which may be protobuf, or from the query.
     pub(crate) fn deletion(&self) -> Result<DeleteOptions, Failure> {
-        let body = match self.http.content_type() {
-            _ if self.http.body.is_empty() => None,
-            PROTOBUF => Some(protobuf::delete_options(&self.http.body).map_err(|error| {
-                Failure::bad_request(format!("the body is not DeleteOptions in protobuf: {error}"))
-            })?),
-            _ => Some(self.http.document()?),
-        };
+        let body = if self.http.body.is_empty() { None } else { Some(self.http.document()?) };
         DeleteOptions::read(body, &self.params)
     }
 
@@ -144,7 +174,9 @@ impl<'r> ResourceRequest<'r> {
     /// 400 if field validation is `Strict` and the body has duplicate fields.
     pub(crate) fn duplicates(&self) -> Result<Vec<String>, Failure> {
         let unknown = self.params.unknown()?;
-        let found = if unknown == FieldValidation::Ignore { Vec::new() } else { duplicates(&self.http.body) };
+        let is_json = self.http.content_type() != protobuf::CONTENT_TYPE;
+        let found =
+            if unknown == FieldValidation::Ignore || !is_json { Vec::new() } else { duplicates(&self.http.body) };
         if unknown == FieldValidation::Strict && !found.is_empty() {
             let fields: Vec<String> = found.iter().map(|path| format!("duplicate field {path:?}")).collect();
             return Err(Failure::bad_request(format!("strict decoding error: {}", fields.join(", "))));

@@ -3,7 +3,7 @@
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use homeostat_runtime::KindInfo;
-use homeostat_store::{EventType, Key, Precondition, Write, WriteResponse};
+use homeostat_store::{Change, EventType, Key, Precondition, Write, WriteResponse};
 use serde_json::{Map, Value, json};
 
 use crate::encoder::ResourceEncoder;
@@ -11,7 +11,7 @@ use crate::path::Target;
 use crate::request::{RequestContext, ResourceRequest};
 use crate::state::Api;
 use crate::status::{Failure, success};
-use crate::{collection, events, health, list, scale, watch};
+use crate::{collection, event_versions, events, health, list, scale, watch};
 
 /// Reports the result of a write, which Kubernetes does not: `created`, `configured` or `unchanged`.
 const CHANGE: HeaderName = HeaderName::from_static("homeostat-change");
@@ -22,7 +22,7 @@ const WARNING_BYTES_MAX: usize = 4096;
 /// Answers one request.
 pub(crate) async fn answer(http: &RequestContext<'_>) -> Result<Response, Failure> {
     let info = kind(http.api, &http.target)?;
-    if info.kind.group.is_empty() && info.plural == events::PLURAL {
+    if info.kind.group.is_empty() && info.plural == events::PLURAL && info.built_in().is_none() {
         return events::answer(http, &info).await;
     }
     let mut answer = answer_of(&ResourceRequest::new(http, &info)?).await?;
@@ -46,6 +46,9 @@ async fn answer_of(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
     if info.namespaced && target.namespace.is_none() {
         return Err(Failure::not_found(format!("{} are namespaced: add a namespace to the path", info.plural)));
     }
+    if target.subresource == Some("status") && !info.has_status {
+        return Err(Failure::not_found("the server could not find the requested resource"));
+    }
     let key = Key::new(info.kind.clone(), target.namespace.unwrap_or_default(), name);
     match (http.method, target.subresource) {
         (&Method::GET, None | Some("status")) => {
@@ -58,6 +61,7 @@ async fn answer_of(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
         (&Method::PATCH, None) => patch(request, key).await,
         (&Method::PATCH, Some("status")) => patch_status(request, key).await,
         (&Method::DELETE, None) => delete(request, key).await,
+        (&Method::PUT, Some("finalize")) if is_namespace(info) => finalize(request, key).await,
         (_, Some("scale")) => scale::answer(request, key).await,
         (_, None | Some("status")) => Err(http.not_allowed()),
         (_, Some(part)) => Err(Failure::not_found(format!("resources have no subresource {part}"))),
@@ -67,6 +71,8 @@ async fn answer_of(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
 fn kind(api: &Api, target: &Target<'_>) -> Result<KindInfo, Failure> {
     let Target { group, version, namespace, plural, .. } = target;
     let kinds = api.host.kinds();
+    // Both groups have the same events.
+    let group = if *group == event_versions::GROUP && *plural == events::PLURAL { "" } else { group };
     let found = kinds.by_plural(group, version, plural).filter(|info| !info.keys_only);
     let info = found.ok_or_else(|| match health::why_unknown(api) {
         // Not 404: clients would take existing resources for deleted.
@@ -109,6 +115,21 @@ async fn update_status(request: &ResourceRequest<'_>, key: Key) -> Result<Respon
     let precondition = Precondition { uid: text("/metadata/uid").map(str::to_owned), revision };
     let status = document.get("status").cloned().unwrap_or(Value::Null);
     write(request, Write::UpdateStatus { key, status, precondition }).await
+}
+
+fn is_namespace(info: &KindInfo) -> bool {
+    info.kind.group.is_empty() && info.kind.name == "Namespace"
+}
+
+/// Replaces the finalizers of the content of a namespace.
+async fn finalize(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Failure> {
+    let document = request.http.document()?;
+    let text = |pointer| document.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let revision = text("/metadata/resourceVersion").map(str::parse).transpose()?;
+    let precondition = Precondition { uid: text("/metadata/uid").map(str::to_owned), revision };
+    let finalizers = document.pointer("/spec/finalizers").filter(|names| names.is_array());
+    let change = json!({ "spec": { "finalizers": finalizers.cloned().unwrap_or_else(|| json!([])) } });
+    write(request, Write::Patch { key, change: Change::Merge(change), precondition }).await
 }
 
 /// Patches or applies a status. The rest of the body is ignored.
@@ -200,6 +221,10 @@ fn fill_in(
     name: Option<&str>,
 ) -> Result<(), Failure> {
     let info = request.info;
+    if info.built_in().is_some() {
+        without_nulls(document);
+        homeostat_builtin::json_types::check(&info.kind, document).map_err(Failure::bad_request)?;
+    }
     let fields = document.as_object_mut().ok_or_else(|| Failure::bad_request("the body is not an object"))?;
     let (api_version, kind) = (info.kind.api_version(), &info.kind.name);
     if request.http.applies() || !is_compiled_in(&info.kind.group) {
@@ -215,6 +240,19 @@ fn fill_in(
     }
     set_or_match(metadata.entry("namespace"), "metadata.namespace", namespace)?;
     set_or_match(metadata.entry("name"), "metadata.name", name)
+}
+
+/// Replaces nulls in the metadata as the types of Kubernetes do.
+fn without_nulls(document: &mut Value) {
+    let Some(fields) = document.as_object_mut() else { return };
+    let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
+    if metadata.is_null() {
+        *metadata = json!({});
+    }
+    for list in ["labels", "annotations"] {
+        let entries = metadata.get_mut(list).and_then(Value::as_object_mut).into_iter().flatten();
+        entries.filter(|(_, value)| value.is_null()).for_each(|(_, value)| *value = "".into());
+    }
 }
 
 /// Returns whether clients of Kubernetes have the kinds of a group built in. An API server accepts a document

@@ -19,9 +19,10 @@ use crate::path::{self, BACKUP, HEALTH, METRICS, Route};
 use crate::request::RequestContext;
 use crate::state::Api;
 use crate::status::Failure;
+use crate::tokens::AuthenticatedCaller;
 use crate::{
     access, backup, body, controllers, discovery, health, hosts, kind_graph, limits, negotiate, openapi, record_stream,
-    resources, stores, webhooks,
+    resources, reviews, stores, webhooks,
 };
 
 /// Answers the requests of all connections. Clones share one state.
@@ -135,8 +136,12 @@ async fn kubernetes_api(api: &Api, request: Request) -> Result<Response, Failure
         let (body, _held) =
             if is_bare { (Bytes::new(), None) } else { body::read(body, client, &api.limits.bodies).await? };
         let (method, uri, headers) = (&parts.method, &parts.uri, &parts.headers);
-        let ask = RequestContext { api, method, target, uri, headers, body, client };
+        let caller = parts.extensions.get::<AuthenticatedCaller>().map(|pass| Arc::clone(&pass.caller));
+        let ask = RequestContext { api, method, target, uri, headers, body, client, caller };
         let is_controllers = target.group == manifest::GROUP && target.plural == manifest::PLURAL;
+        if let Some(answer) = reviews::answer(&ask).await {
+            return answer;
+        }
         let answer = if is_controllers { controllers::answer(&ask).await } else { resources::answer(&ask).await };
         return answer.map_err(|failure| failure.about(&target));
     }

@@ -173,8 +173,11 @@ impl From<homeostat_store::Error> for Failure {
             },
             Error::Invalid { path, reason } => {
                 let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
+                let word = if reason.starts_with("must not be empty") { "Required" } else { "Invalid" };
+                // Kubernetes names the labels, and not the one that is wrong.
+                let field = if path.starts_with("metadata.labels[") { "metadata.labels" } else { &path };
                 failure.details["causes"] =
-                    json!([{ "reason": "FieldValueInvalid", "message": reason, "field": path }]);
+                    json!([{ "reason": format!("FieldValue{word}"), "message": reason, "field": field }]);
                 failure
             }
             Error::InvalidFields { violations, .. } => {
@@ -220,6 +223,18 @@ impl From<homeostat_runtime::Error> for Failure {
             Error::NoRoom(_) | Error::TooManyControllers(_) => Self::too_many(1, message),
             Error::Stopping => Self::unavailable(message),
             Error::NoRevision { .. } => Self::not_found(message),
+            Error::MissingNamespace(name) => {
+                let mut failure = Self::not_found(message);
+                failure.details = json!({ "name": name, "kind": "namespaces" });
+                failure
+            }
+            Error::TerminatingNamespace(name) => {
+                let mut failure = Self::forbidden(message);
+                let cause = format!("namespace {name} is being terminated");
+                failure.details["causes"] =
+                    json!([{ "reason": "NamespaceTerminating", "message": cause, "field": "metadata.namespace" }]);
+                failure
+            }
             Error::ReservedKind(_) | Error::ReadOnlyKind(_) => Self::forbidden(message),
             Error::ManagedKindChanged { .. }
             | Error::PlacementChanged(_)

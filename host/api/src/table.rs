@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::age;
 use crate::presentation::{PartialObjectMetadata, only_metadata};
 
+mod built_in;
 mod cells;
 mod columns;
 

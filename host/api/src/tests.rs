@@ -445,8 +445,10 @@ async fn unsupported_request_is_refused_and_changes_nothing() {
     let server = Server::start().await;
     let dry = server.ask("POST", &format!("{DEPLOYMENTS}?dryRun=Some"), &deployment("web", "web", 1)).await;
     assert_eq!(dry.code, 400);
-    let body = server.send("POST", DEPLOYMENTS, "application/vnd.kubernetes.protobuf", "k8s").await;
+    let body = server.send("POST", DEPLOYMENTS, "application/cbor", "k8s").await;
     assert_eq!(answer(body).await.code, 415);
+    let body = server.send("POST", DEPLOYMENTS, "application/vnd.kubernetes.protobuf", "k8s").await;
+    assert_eq!(answer(body).await.code, 400);
     assert_eq!(server.get(DEPLOYMENTS).await["items"], json!([]));
     assert_eq!(server.ask("POST", "/livez", &Value::Null).await.body["reason"], "MethodNotAllowed");
     assert_eq!(server.ask("GET", "/nothing", &Value::Null).await.body["reason"], "NotFound");

@@ -93,6 +93,18 @@ impl Tokens {
     }
 }
 
+impl Tokens {
+    /// Returns the owner of a token; `None` for an unknown one.
+    pub(crate) async fn owner(&self, token: &str) -> Option<Arc<Caller>> {
+        self.0.current().await.get(&sha256(token.as_bytes())).cloned()
+    }
+
+    /// Returns the owner of this name; `None` if no token has it.
+    pub(crate) async fn find(&self, name: &str) -> Option<Arc<Caller>> {
+        self.0.current().await.values().find(|caller| caller.name == name).cloned()
+    }
+}
+
 /// Returns the digest by which memory knows a token.
 fn sha256(token: &[u8]) -> [u8; 32] {
     let mut bytes = [0; 32];

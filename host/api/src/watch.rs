@@ -6,16 +6,18 @@ use std::time::Duration;
 use std::vec::IntoIter;
 
 use axum::body::Body;
-use axum::response::Response;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::future::OptionFuture;
 use futures_util::stream;
+use homeostat_builtin::protobuf;
 use homeostat_store::{Error, Event, EventType, Query, Resource, Revision, Scope, Selector, View, Watch};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
 use crate::encoder::{ResourceEncoder, append_json, json_response};
-use crate::event_cache::{EncodedEventCache, EventCacheKey};
+use crate::event_cache::{EncodedEventCache, EventCacheKey, EventFormat};
 use crate::list::{PageItems, PageSource, PagedList};
 use crate::negotiate::ResponseFormat;
 use crate::params::Params;
@@ -135,16 +137,26 @@ impl WatchStream {
         }
     }
 
-    /// Responds with the lines of the watch. An error ends it, and is its last line.
+    /// Responds with the lines of the watch, or with frames in protobuf. An error ends it, and is its last line.
     pub(crate) fn response(self) -> Response {
+        let is_protobuf = self.is_protobuf();
         let lines = stream::unfold(Some(self), async |watch| {
             let mut watch = watch?;
             Some(match watch.next().await {
                 Ok(line) => (Ok::<_, Infallible>(line), Some(watch)),
+                Err(error) if watch.is_protobuf() => (Ok(frame("ERROR", &Failure::from(error).document())), None),
                 Err(error) => (Ok(error_line(&error.into())), None),
             })
         });
-        json_response(Body::from_stream(lines))
+        let body = Body::from_stream(lines);
+        if is_protobuf {
+            return ([(header::CONTENT_TYPE, protobuf::WATCH_CONTENT_TYPE)], body).into_response();
+        }
+        json_response(body)
+    }
+
+    fn is_protobuf(&self) -> bool {
+        matches!(self.encoder.format, ResponseFormat::Protobuf)
     }
 
     /// Returns the next line.
@@ -184,8 +196,12 @@ impl WatchStream {
         let Event { revision, resource, .. } = event;
         match self.shared.clone().filter(|_| self.encoder.is_deterministic()) {
             Some((cache, version)) => {
-                let metadata = matches!(self.encoder.format, ResponseFormat::Metadata);
-                let key = EventCacheKey { revision: *revision, event_type, metadata, version };
+                let format = match self.encoder.format {
+                    ResponseFormat::Metadata => EventFormat::Metadata,
+                    ResponseFormat::Protobuf => EventFormat::Protobuf,
+                    ResponseFormat::Document | ResponseFormat::Table(_) => EventFormat::Document,
+                };
+                let key = EventCacheKey { revision: *revision, event_type, format, version };
                 cache.get_or_encode(key, || self.event_line(event_type, resource, *revision))
             }
             None => self.event_line(event_type, resource, *revision),
@@ -195,6 +211,13 @@ impl WatchStream {
     /// Returns the line of an event. Its resource has the revision of the event, so that a client can resume
     /// from there. The first table has the columns, further ones do not.
     fn event_line(&mut self, event_type: &str, resource: &Resource, revision: Revision) -> Bytes {
+        if self.is_protobuf() {
+            let mut document = self.encoder.presentation.render(resource.document(), &self.encoder.kind);
+            if resource.revision() != revision {
+                document.to_mut()["metadata"]["resourceVersion"] = revision.to_string().into();
+            }
+            return frame(event_type, &document);
+        }
         let knows_columns = std::mem::replace(&mut self.knows_columns, true);
         line(event_type, |text| {
             if resource.revision() == revision {
@@ -207,6 +230,9 @@ impl WatchStream {
     }
 
     fn bookmark_line(&self, annotations: &Value) -> Bytes {
+        if self.is_protobuf() {
+            return frame("BOOKMARK", &self.encoder.bookmark(self.seen, annotations));
+        }
         line("BOOKMARK", |text| self.encoder.append_bookmark(self.seen, annotations, text))
     }
 }
@@ -232,6 +258,15 @@ fn line(event_type: &str, append_object: impl FnOnce(&mut Vec<u8>)) -> Bytes {
     append_object(&mut line);
     line.extend_from_slice(b"}\n");
     line.into()
+}
+
+/// Returns one event of a watch in protobuf. A stored document that does not fit its kind becomes an error event.
+fn frame(event_type: &str, document: &Value) -> Bytes {
+    let encoded = protobuf::encode_event(event_type, document).or_else(|error| {
+        let failure = Failure::internal(format!("an event cannot be encoded as protobuf: {error}"));
+        protobuf::encode_event("ERROR", &failure.document())
+    });
+    encoded.unwrap_or_default().into()
 }
 
 fn error_line(failure: &Failure) -> Bytes {

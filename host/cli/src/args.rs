@@ -20,6 +20,7 @@ use crate::offline_store::{FsckArgs, RestoreArgs};
 use crate::registry::{PullArgs, PushArgs};
 use crate::serve::RunArgs;
 use crate::signatures::{KeygenArgs, SignArgs, VerifyArgs};
+use crate::testenv::TestenvArgs;
 
 /// Run controllers that are WebAssembly components
 ///
@@ -49,6 +50,7 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     Crd(CrdArgs),
     Test(TestArgs),
+    Testenv(TestenvArgs),
     Bench(BenchArgs),
     Push(PushArgs),
     Pull(PullArgs),

@@ -1,7 +1,7 @@
 //! The binary: parses the command line, runs one command, and maps its result to an exit code.
 //!
-//! There are four kinds of commands. `new`, `build` and `doctor` help authors of guests. `run`, `dev`, `inspect`, `crd`,
-//! `test` and `bench` run a host, or a part of one, in this process. `push`, `pull`, `keygen`, `sign` and
+//! There are four kinds of commands. `new`, `build` and `doctor` help authors of guests. `run`, `dev`, `testenv`, `inspect`,
+//! `crd`, `test` and `bench` run a host, or a part of one, in this process. `push`, `pull`, `keygen`, `sign` and
 //! `verify-signature` work with components in registries and files. All others talk to a running host over its API.
 //! This crate is the only one that reads the environment, manifest files and signals.
 
@@ -59,6 +59,7 @@ mod sources;
 mod store;
 mod stores_config;
 mod terminal;
+mod testenv;
 mod watcher;
 
 use args::{Args, Command};
@@ -130,6 +131,7 @@ async fn run(command: Command, global: global::Global) -> anyhow::Result<ExitCod
         Command::Doctor(args) => doctor::run(&args, &global).await,
         Command::Inspect(args) => inspect::run(&args, &global).await,
         Command::Crd(args) => crd::run(&args, &global).await,
+        Command::Testenv(args) => testenv::run(&args, screen).await,
         Command::Test(args) => Box::pin(case_files::run(&args, &global)).await,
         Command::Bench(args) => bench::run(&args, &global, &screen).await,
         Command::Push(args) => registry::push(args, &global).await,

@@ -19,8 +19,8 @@ use homeostat_runtime::events::EVENTS_MAX;
 use homeostat_runtime::feeder_sources::MessageStores;
 use homeostat_runtime::manifest::{Bytes, Span};
 use homeostat_runtime::{
-    CONTROLLERS_MAX, FleetOptions, Host, LEASE_LENGTH_MAX, Options, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX,
-    STOP_HOOK_MAX, Stores, is_host_name,
+    BuiltInGroups, CONTROLLERS_MAX, FleetOptions, Host, LEASE_LENGTH_MAX, NamespacePolicy, Options,
+    QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX, STOP_HOOK_MAX, Stores, is_host_name,
 };
 use homeostat_store::embedded::EmbeddedStore;
 use tokio::sync::watch;
@@ -114,6 +114,18 @@ pub(crate) struct HostArgs {
     /// The kind of store
     #[arg(long, value_enum, default_value_t = StoreChoice::Embedded, value_name = "STORE")]
     store: StoreChoice,
+    /// API groups of Kubernetes whose built-in kinds are served: `all`, `none`, or names as `core,apps,batch`
+    ///
+    /// Their resources have the schemas, the defaults and the rules that Kubernetes has. Without them, a component or a
+    /// `CustomResourceDefinition` may declare kinds with these names. Kinds that live in a cluster are always its own.
+    #[arg(long, value_name = "GROUPS", default_value = "all", env = "HOMEOSTAT_KINDS", hide_env_values = true)]
+    kinds: BuiltInGroups,
+    /// Whether a namespace must exist before something is created in it: `existing` or `any`
+    ///
+    /// The namespaces `default`, `kube-node-lease`, `kube-public` and `kube-system` always exist. With `any`, or without the
+    /// built-in kinds of the group `core`, each name is a namespace.
+    #[arg(long, value_name = "WHICH", default_value_t = NamespacePolicy::Existing, env = "HOMEOSTAT_NAMESPACES", hide_env_values = true)]
+    namespaces: NamespacePolicy,
     /// File of further stores, in YAML, `kind: Stores`, and of the kinds that live in them [default:
     /// DIR/stores.yaml, if it exists]
     ///
@@ -302,6 +314,8 @@ impl FolderHost {
             shared: _,
             instances: _,
             compile: _,
+            kinds: _,
+            namespaces: _,
         } = args;
         if !folder.is_dir() {
             return Err(exit::failed(format!(
@@ -351,6 +365,18 @@ impl FolderHost {
             shutdown_timeout: shutdown_timeout.0,
             screen: screen.clone(),
         })
+    }
+
+    /// Waits until every document of the folder has been tried. Returns the number of problems.
+    pub(crate) async fn settled(&mut self) -> usize {
+        // The folder lives as long as the host.
+        let settled = self.folder_status.wait_for(|status| status.settled).await;
+        settled.map_or(0, |status| status.problems + status.refused)
+    }
+
+    /// Returns the address of the API.
+    pub(crate) fn address(&self) -> String {
+        self.api.address().to_string()
     }
 
     /// Starts to follow the folder. A second call does nothing.
@@ -446,6 +472,8 @@ fn host_options(args: &HostArgs, options: Options, metrics: &Metrics, screen: &S
         events_max: events as usize,
         collects_across_stores: true,
         mirrors_hosts: true,
+        built_in: args.kinds.clone(),
+        namespaces: args.namespaces,
         ..options
     };
     if let Some(folder) = &args.secrets {

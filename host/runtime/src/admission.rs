@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use homeostat_component::Severity;
-use homeostat_store::{Request, Resource, Write, WriteResponse};
+use homeostat_store::{Request, Resource, Target, Write, WriteResponse};
 use serde_json::Value;
 
 use crate::context::Context;
@@ -87,10 +87,14 @@ impl Context {
     /// status. A `Controller` is validated first. Only the host writes `KindDeclaration`s and `Host`s.
     pub(crate) async fn submit(&self, request: Request) -> Result<WriteResponse, Error> {
         let write = &request.write;
-        let kind = write.target()?.kind;
+        let Ok(Target { kind, .. }) = write.target() else {
+            // The store says what else is wrong with a document that does not name its resource.
+            return Ok(self.store.submit(request).await?);
+        };
         if host_kinds::is_written_by_host_alone(&kind) {
             return Err(Error::ReadOnlyKind(kind.to_string()));
         }
+        self.namespaces.check(&*self.store, &self.kinds, write).await?;
         if definitions::declares(write)? {
             return definitions::write(&*self.store, &self.kinds, request).await;
         }

@@ -14,6 +14,7 @@ use crate::declarations::Declarations;
 use crate::feeder_sources::{FeederFolder, MessageStores};
 use crate::fleet::Fleet;
 use crate::kinds::OwnerKindResolver;
+use crate::namespaces::Namespaces;
 use crate::scheduler::Scheduler;
 use crate::shared_watches::SharedWatches;
 use crate::{CodeSource, Error, EventLog, Kinds, LogBook, Observer, Options, Stores};
@@ -29,6 +30,7 @@ pub(crate) struct Context {
     /// The watches that the feeders of all controllers share.
     pub(crate) watches: Arc<SharedWatches>,
     pub(crate) kinds: Arc<Kinds>,
+    pub(crate) namespaces: Arc<Namespaces>,
     /// The stored declarations of the components' kinds.
     pub(crate) declarations: Declarations,
     pub(crate) events: Arc<EventLog>,
@@ -63,6 +65,8 @@ impl Context {
         let Options {
             engine,
             stores,
+            built_in,
+            namespaces,
             secrets,
             feeder_folder,
             message_stores,
@@ -71,17 +75,19 @@ impl Context {
             queue_keys_max,
             queue_error_bytes_max,
             events_max,
+            event_ttl: _,
             controllers_max: _,
             collects_across_stores: _,
             mirrors_hosts: _,
             fleet,
             seed,
         } = options;
-        let kinds = Arc::new(Kinds::of_stores(&stores));
+        let kinds = Arc::new(Kinds::of_stores(&stores, &built_in));
         if let Stores::Routed(stores) = &stores {
             stores.set_owner_kinds(Arc::new(OwnerKindResolver(Arc::downgrade(&kinds))));
         }
         let store = stores.whole();
+        let namespaces = Arc::new(Namespaces::new(namespaces, stores.clone()));
         Ok(Self {
             engine,
             watches: SharedWatches::of(store.clone()),
@@ -99,6 +105,7 @@ impl Context {
             room: SharedCapacity::new(queue_keys_max, queue_error_bytes_max),
             seed,
             kinds,
+            namespaces,
             declarations: Declarations::default(),
             events: Arc::new(EventLog::new(events_max)),
             logs: Arc::default(),

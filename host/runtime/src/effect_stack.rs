@@ -68,7 +68,11 @@ pub(crate) fn outside(
 pub(crate) fn world(context: &Context, sink: impl Sink, definition: &Definition) -> World {
     let config = Arc::new(definition.config.clone());
     let http = context.http.within(Arc::new(definition.grants.clone()));
-    let store = ValidatingStore { store: context.store.clone(), kinds: context.kinds.clone() };
+    let store = ValidatingStore {
+        store: context.store.clone(),
+        kinds: context.kinds.clone(),
+        namespaces: context.namespaces.clone(),
+    };
     World::new(Arc::new(store), Arc::new(sink), config, http)
 }
 

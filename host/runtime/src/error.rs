@@ -68,6 +68,12 @@ pub enum Error {
         /// Declared kinds with similar names.
         similar: Vec<String>,
     },
+    /// A resource of a namespace that does not exist.
+    #[error("namespaces {0:?} not found")]
+    MissingNamespace(String),
+    /// A new resource of a namespace that is being deleted.
+    #[error("unable to create new content in namespace {0} because it is being terminated")]
+    TerminatingNamespace(String),
     /// A document whose namespace does not fit its kind, or that lacks required metadata.
     #[error("{0}")]
     BadDocument(String),

@@ -6,17 +6,26 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use homeostat_component::Severity;
 use homeostat_store::Key;
 use parking_lot::Mutex;
 use serde::Serialize;
+use serde_json::{Value, json};
 use tokio::sync::watch;
+
+use crate::host_kinds;
+
+/// The namespace for events of cluster-scoped objects.
+const DEFAULT_NAMESPACE: &str = "default";
 
 /// Default maximum number of events of all controllers. At the bound, the controller with the most events loses
 /// the one that occurred longest ago.
 pub const EVENTS_MAX: usize = 4096;
+
+/// How long an event is kept as a resource after its last occurrence, by default.
+pub const EVENT_TTL: Duration = Duration::from_secs(3600);
 
 /// Maximum bytes of an event's message. Longer messages are cut.
 pub const MESSAGE_BYTES_MAX: usize = 8 << 10;
@@ -184,6 +193,61 @@ impl EventLog {
         let mut receiver = self.changed.subscribe();
         // The sender lives as long as `self`, so the wait cannot fail.
         drop(receiver.wait_for(|latest| *latest > sequence).await);
+    }
+}
+
+impl EventLog {
+    /// Returns the revision of a sequence: a number that no earlier process has given.
+    pub fn revision(&self, sequence: u64) -> u64 {
+        self.began + sequence
+    }
+
+    /// Returns an event as a resource of the core group.
+    pub fn document(&self, event: &Event) -> Value {
+        let Event { sequence, first_sequence, first_seen, last_seen, count, controller, source, key, .. } = event;
+        let Event { severity, reason, message, .. } = event;
+        let (namespace, name, object) = match key {
+            Some(key) => {
+                let namespace = Some(key.namespace()).filter(|namespace| !namespace.is_empty());
+                let object = json!({
+                    "apiVersion": key.kind().api_version(), "kind": key.kind().name, "namespace": namespace,
+                    "name": key.name(),
+                });
+                (namespace.unwrap_or(DEFAULT_NAMESPACE), key.name(), object)
+            }
+            None => {
+                let object = json!({
+                    "apiVersion": host_kinds::API_VERSION, "kind": host_kinds::KIND, "name": controller.as_ref(),
+                });
+                (DEFAULT_NAMESPACE, controller.as_ref(), object)
+            }
+        };
+        let kind = match severity {
+            Severity::Normal => "Normal",
+            Severity::Warning => "Warning",
+        };
+        // An event of a guest must not look like an event of the host.
+        let (component, instance) = match source {
+            EventSource::Host => ("homeostat", controller.as_ref()),
+            EventSource::Guest => (controller.as_ref(), ""),
+        };
+        json!({
+            "kind": "Event", "apiVersion": "v1",
+            "metadata": {
+                "name": format!("{name}.{:x}", self.revision(*first_sequence)), "namespace": namespace,
+                "uid": self.uid(*first_sequence),
+                "resourceVersion": self.revision(*sequence).to_string(), "creationTimestamp": first_seen,
+            },
+            "involvedObject": object, "reason": reason, "message": message, "type": kind,
+            "source": { "component": component }, "reportingComponent": component, "reportingInstance": instance,
+            "firstTimestamp": first_seen, "lastTimestamp": last_seen, "count": count,
+        })
+    }
+
+    /// Returns a uid that no other event has, in this process or an earlier one.
+    fn uid(&self, first_sequence: u64) -> String {
+        let digits = format!("{:016x}{first_sequence:016x}", self.began);
+        [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
     }
 }
 

@@ -19,7 +19,10 @@ use crate::feeder_definition::{FeederDefinition, FeederSource};
 use crate::feeders::Feeder;
 use crate::feeders::webhook::{WebhookEndpoint, WebhookError};
 use crate::store_monitor::StoreMonitor;
-use crate::{Definition, Error, Options, Stores, Suspend, declarations, definitions, far_garbage, fleet, garbage};
+use crate::{
+    Definition, Error, Options, Stores, Suspend, declarations, definitions, event_resources, far_garbage, fleet,
+    garbage, namespace_content,
+};
 
 mod keys;
 mod queries;
@@ -86,9 +89,10 @@ impl Host {
     /// [`Error::Store`] when the definitions cannot be read, [`Error::Component`] when the HTTP client cannot
     /// be built.
     pub async fn start(options: Options) -> Result<Self, Error> {
-        let Options { controllers_max, collects_across_stores, mirrors_hosts, .. } = options;
+        let Options { controllers_max, collects_across_stores, mirrors_hosts, events_max, event_ttl, .. } = options;
         let context = Arc::new(Context::new(options)?);
         context.declare_stored().await?;
+        namespace_content::create_initial(&context).await?;
         let inner = Inner {
             context,
             controllers_max,
@@ -117,6 +121,8 @@ impl Host {
         if mirrors_hosts {
             host.spawn(fleet::mirror(Arc::clone(&context.fleet), context.store.clone(), end.clone()));
         }
+        host.spawn(namespace_content::run(context.clone(), end.clone()));
+        host.spawn(event_resources::run(context.clone(), events_max, event_ttl, end.clone()));
         host.spawn(definitions::run(context.clone(), end.clone()));
         host.spawn(declarations::run(context.clone(), end.clone()));
         for StorePart { name, store } in context.stores.parts() {

@@ -13,7 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::{Error, Stores, host_kinds, manifest};
+use crate::{BuiltInGroups, Error, Stores, host_kinds, manifest};
 
 mod info;
 mod lookup;
@@ -136,9 +136,23 @@ impl Kinds {
         kinds
     }
 
-    /// As [`Kinds::with_built_in`], for the kinds of these stores.
-    pub(crate) fn of_stores(stores: &Stores) -> Self {
+    /// Adds built-in kinds of Kubernetes. Kinds that the server of a store defines are left to it.
+    fn add_built_in(&mut self, groups: &BuiltInGroups) {
+        for known in groups.kinds() {
+            let kind = known.kind();
+            if self.stores.as_ref().is_some_and(|stores| stores.defines(&kind)) {
+                continue;
+            }
+            self.schemas.set_built_in(&kind, homeostat_builtin::schema);
+            self.built_in.insert(id_of(&kind));
+            self.by_type.get_mut().insert(id_of(&kind), KindInfo::of_built_in(known));
+        }
+    }
+
+    /// As [`Kinds::with_built_in`], for the kinds of these stores, and with built-in kinds of Kubernetes.
+    pub(crate) fn of_stores(stores: &Stores, groups: &BuiltInGroups) -> Self {
         let mut kinds = Self { stores: Some(stores.clone()), ..Self::with_built_in(stores.schemas()) };
+        kinds.add_built_in(groups);
         for info in kinds.by_type.get_mut().values_mut() {
             info.store = stores.name_of(&info.kind);
         }
@@ -207,7 +221,8 @@ impl Kinds {
             by_type.retain(|known, info| *known != id || info.is_of_definition());
         }
         if !info.is_of_definition() {
-            let is_known_better = |known: &KindInfo| known.is_of_definition() || info.schema.is_none();
+            let is_known_better =
+                |known: &KindInfo| known.is_of_definition() || known.built_in().is_some() || info.schema.is_none();
             match without_definition.get_mut(&id) {
                 Some(known) if info.schema.is_some() || known.info.schema.is_none() => known.info = info.clone(),
                 Some(_) => {}
@@ -336,6 +351,11 @@ impl Kinds {
         self.built_in.contains(&id_of(kind))
     }
 
+    /// Returns whether a kind is one of Kubernetes' built-in kinds, with its schema.
+    pub(crate) fn has_built_in_schema(&self, kind: &Kind) -> bool {
+        self.by_type.read().get(&id_of(kind)).is_some_and(|known| known.built_in().is_some())
+    }
+
     /// Returns whether a running controller declares a kind.
     pub(crate) fn is_claimed(&self, id: &KindId) -> bool {
         self.without_definition.read().get(id).is_some_and(|known| !known.claimants.is_empty())
@@ -357,7 +377,7 @@ impl Kinds {
         if !known.claimants.is_empty() {
             return Review::Stays;
         }
-        let is_defined = by_type.get(id).is_some_and(KindInfo::is_of_definition);
+        let is_defined = self.built_in.contains(id) || by_type.get(id).is_some_and(KindInfo::is_of_definition);
         if !is_defined && has_resources {
             known.claim = Claim::Given;
             return Review::Stays;

@@ -8,10 +8,10 @@ use homeostat_component::layers::Secrets;
 use homeostat_store::Store;
 
 use crate::costs::NoopObserver;
-use crate::events::EVENTS_MAX;
+use crate::events::{EVENT_TTL, EVENTS_MAX};
 use crate::feeder_sources::{FeederFolder, MessageStores};
 use crate::secrets::NoSecrets;
-use crate::{FleetOptions, Observer, Stores};
+use crate::{BuiltInGroups, FleetOptions, NamespacePolicy, Observer, Stores};
 
 /// Default bound on the keys of all queues together.
 pub const QUEUE_KEYS_MAX: u64 = 500_000;
@@ -26,6 +26,10 @@ pub struct Options {
     pub engine: Engine,
     /// Keep resources.
     pub stores: Stores,
+    /// Which of Kubernetes' built-in kinds are served. Default: none.
+    pub built_in: BuiltInGroups,
+    /// Whether a namespace must exist before something is created in it. Only if `Namespace` is built in. Default: no.
+    pub namespaces: NamespacePolicy,
     /// Where the secrets of HTTP grants come from. Default: no secrets.
     pub secrets: Arc<dyn Secrets>,
     /// The folder whose files the feeders of manifests may follow. Default: `None`, which allows none.
@@ -42,8 +46,10 @@ pub struct Options {
     pub queue_keys_max: u64,
     /// Maximum bytes of error texts kept for those keys. Default: 64 MiB. Shared like `queue_keys_max`.
     pub queue_error_bytes_max: u64,
-    /// Maximum number of events kept, of all controllers together. Default: 4096.
+    /// Maximum number of events kept, of all controllers together, and of events as resources. Default: 4096.
     pub events_max: usize,
+    /// How long events are kept as resources after their last occurrence. Default: [`EVENT_TTL`], an hour.
+    pub event_ttl: Duration,
     /// Maximum number of controllers, including those that are ending. Default: 10 000.
     pub controllers_max: usize,
     /// Deletes the dependents of owners that lived in another store and are gone. Only the store in which an owner
@@ -71,6 +77,8 @@ impl Options {
         Self {
             engine,
             stores,
+            built_in: BuiltInGroups::default(),
+            namespaces: NamespacePolicy::default(),
             secrets: Arc::new(NoSecrets),
             feeder_folder: None,
             message_stores: None,
@@ -79,6 +87,7 @@ impl Options {
             queue_keys_max: QUEUE_KEYS_MAX,
             queue_error_bytes_max: QUEUE_ERROR_BYTES_MAX,
             events_max: EVENTS_MAX,
+            event_ttl: EVENT_TTL,
             controllers_max: CONTROLLERS_MAX,
             collects_across_stores: false,
             mirrors_hosts: false,

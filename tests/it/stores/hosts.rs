@@ -62,7 +62,7 @@ impl LiveHost {
             // JSON is valid YAML.
             fs::write(folder.path().join("stores.yaml"), stores.to_string()).unwrap();
         }
-        let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
+        let host = HostProcess::start("run", folder.path(), scratch.path(), &["--namespaces", "any"]);
         Self { folder, scratch, host, namespace: namespace.to_owned() }
     }
 
@@ -70,7 +70,7 @@ impl LiveHost {
     pub(super) fn restart(self) -> Self {
         let Self { folder, scratch, host, namespace } = self;
         host.terminate();
-        let host = HostProcess::start("run", folder.path(), scratch.path(), &[]);
+        let host = HostProcess::start("run", folder.path(), scratch.path(), &["--namespaces", "any"]);
         Self { folder, scratch, host, namespace }
     }
 

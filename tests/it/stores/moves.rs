@@ -48,7 +48,9 @@ impl Folders {
 
     fn start(&self, kind: &str, lives: &str) -> HostProcess {
         self.route(kind, lives);
-        let host = HostProcess::start("run", self.manifests.path(), self.scratch.path(), &[]);
+        // The tenants of a test have namespaces that nobody makes.
+        let any = ["--namespaces", "any"];
+        let host = HostProcess::start("run", self.manifests.path(), self.scratch.path(), &any);
         eventually_blocking("the bus to be ready", || {
             let stores = host.json(&["stores"]);
             stores["items"].as_array()?.iter().all(|store| store["state"] == "Ready").then_some(())

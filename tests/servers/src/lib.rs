@@ -25,12 +25,15 @@ use parking_lot::{Condvar, Mutex};
 pub use certificates::{Authority, CertificatePair};
 pub use cluster::{ApiServer, CLUSTER_USERS, Cluster, ClusterOptions};
 pub use etcd::{Etcd, Flush};
-pub use http::Answer;
+pub use http::{Answer, ask_plain};
 pub use http_proxy::{HttpProxy, HttpReply, HttpRule};
 pub use nats::{Nats, NatsAccess, NatsCluster, NatsOptions, NatsUser};
 pub use proxy::{NetworkFault, Proxy, Traffic};
 pub use server::Server;
-pub use tools::{crane, distribution_registry, elector, informer, kube, kubectl, node_tool, oras, python, python_tool};
+pub use tools::{
+    crane, distribution_registry, elector, go_test, helm, informer, kube, kube_controller_manager, kubectl, manager,
+    node_tool, oras, python, python_tool,
+};
 
 /// The most private clusters at a time in one test process. A cluster takes half a GiB of memory.
 const CLUSTERS_MAX: usize = 2;

@@ -22,6 +22,12 @@ const NATS: &str = "tests/tools/nats";
 /// The module of the registry tools.
 const REGISTRY: &str = "tests/tools/registry";
 
+/// The module of helm.
+const HELM: &str = "tests/tools/helm";
+
+/// The module of an operator on a current controller-runtime.
+const MANAGER: &str = "tests/tools/manager";
+
 /// Returns the `kubectl` of a current release. The first call on a machine builds it.
 ///
 /// # Panics
@@ -44,7 +50,7 @@ pub(crate) fn kube_apiserver() -> PathBuf {
 ///
 /// # Panics
 /// When they cannot be built: they need Go 1.26 or newer.
-pub(crate) fn kube_controller_manager() -> PathBuf {
+pub fn kube_controller_manager() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| kubernetes("kube-controller-manager")).clone()
 }
@@ -102,6 +108,36 @@ pub fn informer() -> PathBuf {
 pub fn elector() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| go_build(KUBERNETES, "homeostat.dev/tests/tools/elector", "elector", "-s -w")).clone()
+}
+
+/// Returns an operator with the default settings of controller-runtime (`tests/tools/manager`).
+///
+/// # Panics
+/// When it cannot be built: it needs Go 1.26 or newer.
+pub fn manager() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| go_build(MANAGER, "homeostat.dev/tests/tools/manager", "manager", "-s -w")).clone()
+}
+
+/// Returns `helm`. The first call on a machine builds it.
+///
+/// # Panics
+/// When it cannot be built: it needs Go 1.26 or newer.
+pub fn helm() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| go_build(HELM, "helm.sh/helm/v3/cmd/helm", "helm", "-s -w")).clone()
+}
+
+/// Runs the tests of a Go module of the repository. They find the binary `homeostat` in the variable `HOMEOSTAT`.
+///
+/// # Panics
+/// When one fails, or they cannot be built: they need Go 1.26 or newer.
+pub fn go_test(module: &str, homeostat: &Path) {
+    let mut command = Command::new("go");
+    command.args(["test", "-count=1", "./..."]).current_dir(repository().join(module)).env("HOMEOSTAT", homeostat);
+    let output = command.output().expect("go starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{module}: {}{}", text(&output.stdout), text(&output.stderr));
 }
 
 /// Returns a program that watches and applies resources with kube-rs (`tests/tools/kube`). The first call on

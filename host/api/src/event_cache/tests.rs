@@ -1,7 +1,8 @@
 use super::*;
 
 fn key(revision: u64, event_type: &'static str, metadata: bool, version: &str) -> EventCacheKey {
-    EventCacheKey { revision: Revision(revision), event_type, metadata, version: version.into() }
+    let format = if metadata { EventFormat::Metadata } else { EventFormat::Document };
+    EventCacheKey { revision: Revision(revision), event_type, format, version: version.into() }
 }
 
 #[test]

@@ -15,8 +15,9 @@ fn format(headers: &HeaderMap) -> &'static str {
     let declaration =
         KindDeclaration { kind, plural: "pods".to_owned(), namespaced: true, keys_only: false, schema: None };
     let info = KindInfo::declared(&declaration, "controller web");
-    match response_format(headers, || Table::of(&info, IncludeObjectPolicy::Metadata)) {
+    match response_format(headers, false, || Table::of(&info, IncludeObjectPolicy::Metadata)) {
         ResponseFormat::Document => "Document",
+        ResponseFormat::Protobuf => "Protobuf",
         ResponseFormat::Metadata => "Metadata",
         ResponseFormat::Table(_) => "Table",
     }

@@ -56,7 +56,12 @@ fn each_container(document: &Value, field: &str) -> Value {
 
 /// Returns the labels of a selector: `a=b,c=d`.
 pub(super) fn selector(document: &Value) -> Value {
-    let labels = document.pointer("/spec/selector/matchLabels").and_then(Value::as_object).into_iter().flatten();
+    labels(document, "/spec/selector/matchLabels")
+}
+
+/// Returns the labels at a JSON pointer: `a=b,c=d`.
+pub(super) fn labels(document: &Value, pointer: &str) -> Value {
+    let labels = document.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
     let texts: Vec<String> =
         labels.map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or_default())).collect();
     or_none(&texts.join(","))

@@ -6,7 +6,7 @@ use homeostat_runtime::{KindInfo, manifest};
 use homeostat_store::definition;
 use serde_json::Value;
 
-use super::{Cell, TableColumn, cells};
+use super::{Cell, TableColumn, built_in, cells};
 
 /// Returns the columns of a kind: those of its definition, else those of a well-known kind, else the general
 /// ones.
@@ -24,6 +24,7 @@ pub(super) fn of(info: &KindInfo) -> Vec<TableColumn> {
         (manifest::GROUP, "ControllerRevision") => controller_revision(),
         (manifest::GROUP, manifest::HOST_KIND) => host(),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(),
+        _ if info.built_in().is_some() => built_in::of(&info.kind),
         _ => general(info),
     };
     std::iter::once(name(0)).chain(columns).collect()
@@ -177,24 +178,24 @@ fn name(priority: i64) -> TableColumn {
     }
 }
 
-fn age() -> TableColumn {
+pub(super) fn age() -> TableColumn {
     column("Age", "date", at("/metadata/creationTimestamp"))
 }
 
-fn column(name: &str, kind: &'static str, cell: Cell) -> TableColumn {
+pub(super) fn column(name: &str, kind: &'static str, cell: Cell) -> TableColumn {
     TableColumn { name: name.to_owned(), kind, format: String::new(), description: name.to_owned(), priority: 0, cell }
 }
 
 /// Returns a column of the wide table only.
-fn wide(name: &str, kind: &'static str, cell: Cell) -> TableColumn {
+pub(super) fn wide(name: &str, kind: &'static str, cell: Cell) -> TableColumn {
     TableColumn { priority: 1, ..column(name, kind, cell) }
 }
 
-fn at(pointer: &'static str) -> Cell {
+pub(super) fn at(pointer: &'static str) -> Cell {
     Box::new(move |document| document.pointer(pointer).map_or(Cow::Owned(Value::Null), Cow::Borrowed))
 }
 
-fn text_or_none(pointer: &'static str) -> Cell {
+pub(super) fn text_or_none(pointer: &'static str) -> Cell {
     computed(move |document| cells::or_none(cells::text(document, pointer)))
 }
 
@@ -202,11 +203,11 @@ fn text_or_dash(pointer: &'static str) -> Cell {
     computed(move |document| cells::or_dash(cells::text(document, pointer)))
 }
 
-fn count(pointer: &'static str) -> Cell {
+pub(super) fn count(pointer: &'static str) -> Cell {
     computed(move |document| cells::number(document, pointer).into())
 }
 
 /// Returns a cell that is computed from the document.
-fn computed(cell: impl Fn(&Value) -> Value + Send + Sync + 'static) -> Cell {
+pub(super) fn computed(cell: impl Fn(&Value) -> Value + Send + Sync + 'static) -> Cell {
     Box::new(move |document| Cow::Owned(cell(document)))
 }

@@ -273,3 +273,34 @@ async fn unknown_metadata_is_refused_and_numbers_are_stored_as_in_kubernetes() {
     let created = String::from_utf8_lossy(&created);
     assert!(created.contains(r#""spec":{"replicas":7,"share":2.5}"#), "{created}");
 }
+
+#[tokio::test]
+async fn a_caller_learns_who_it_is_and_what_it_may_do() {
+    let server = Server::start().await;
+    let who = server.ask("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", &json!({})).await;
+    assert_eq!((who.code, &who.body["kind"]), (201, &json!("SelfSubjectReview")));
+    assert_eq!(who.body["status"]["userInfo"]["username"], "local");
+    let attributes = json!({ "spec": { "resourceAttributes": { "verb": "create", "resource": "pods" } } });
+    let may = server.ask("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", &attributes).await;
+    assert_eq!((may.code, &may.body["status"]["allowed"]), (201, &json!(true)));
+    let token = json!({ "spec": { "token": "none" } });
+    let review = server.ask("POST", "/apis/authentication.k8s.io/v1/tokenreviews", &token).await;
+    assert_eq!((review.code, &review.body["status"]["authenticated"]), (201, &json!(false)));
+    assert_eq!(server.ask("GET", "/apis/authentication.k8s.io/v1/tokenreviews", &Value::Null).await.code, 405);
+    let group = server.get("/apis/authorization.k8s.io/v1").await;
+    let names: Vec<&str> =
+        group["resources"].as_array().unwrap().iter().filter_map(|review| review["name"].as_str()).collect();
+    assert!(names.contains(&"selfsubjectaccessreviews"), "{names:?}");
+}
+
+#[tokio::test]
+async fn a_field_selector_excludes_values() {
+    let server = Server::start().await;
+    for name in ["a", "b"] {
+        server.ask("POST", DEPLOYMENTS, &deployment(name, "web", 1)).await;
+    }
+    let list = server.get(&format!("{DEPLOYMENTS}?fieldSelector=metadata.name!%3Da,spec.replicas%3D1")).await;
+    let names: Vec<&str> =
+        list["items"].as_array().unwrap().iter().filter_map(|item| item["metadata"]["name"].as_str()).collect();
+    assert_eq!(names, ["b"]);
+}

@@ -1,5 +1,6 @@
 //! The kinds that a host serves, and the names that people use for them.
 
+use homeostat_runtime::manifest;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -109,10 +110,15 @@ impl Kinds {
 
     /// Finds a kind by its plural, singular or short name, with or without `.group`.
     ///
+    /// The host's own kinds come before others of the same name.
+    ///
     /// # Errors
     /// A failure that suggests similar names.
     pub(crate) fn find(&self, word: &str) -> anyhow::Result<&ApiResource> {
-        self.items.iter().find(|known| known.is_named(word)).ok_or_else(|| exit::failed(self.unknown(word)))
+        let mut named = self.items.iter().filter(|known| known.is_named(word));
+        let first = named.next().ok_or_else(|| exit::failed(self.unknown(word)))?;
+        // Kubernetes has a `ControllerRevision`, too.
+        Ok(named.find(|known| known.group() == manifest::GROUP).unwrap_or(first))
     }
 
     /// Returns the kind of a document.

@@ -290,8 +290,11 @@ async fn a_definition_written_by_a_guest_is_checked_like_any_other() {
     let store = memory_store();
     let context = context(store.clone());
     context.declare("web", &managing(sites("v1")), &[]).await.unwrap();
-    let checked =
-        crate::known_kinds::ValidatingStore { store: store.clone(), kinds: Arc::<Kinds>::clone(&context.kinds) };
+    let checked = crate::known_kinds::ValidatingStore {
+        store: store.clone(),
+        kinds: Arc::<Kinds>::clone(&context.kinds),
+        namespaces: context.namespaces.clone(),
+    };
     for bad in [
         definition("example.com", "Cluster", &["v1"]),
         definition("example.com", "Namespaced", &["v2"]),

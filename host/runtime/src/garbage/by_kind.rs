@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Place;
 use crate::kinds::{KindId, id_of};
-use crate::{Kinds, Stores};
+use crate::{KindInfo, Kinds, Stores};
 
 /// How often the kinds of the store are read. A kind that comes between two reads is listed by the later one.
 const KINDS_EVERY: Duration = Duration::from_secs(5);
@@ -44,11 +44,13 @@ struct KindCollectors {
 }
 
 impl KindCollectors {
-    /// Returns the kinds that have resources in the store, and those that this host knows and that live there.
+    /// Returns the kinds that have resources in the store, and those that somebody declares here and that live there.
     async fn kinds(&self, stores: &Stores, kinds: &Kinds) -> homeostat_store::Result<HashMap<KindId, Kind>> {
         let stored = self.place.store.kinds().await?;
         let is_here = |kind: &Kind| stores.name_of(kind).is_none_or(|name| name == self.place.name);
-        let known = kinds.list().into_iter().filter(|info| !info.keys_only).map(|info| info.kind);
+        // Most built-in kinds are never used. One that comes into use has resources in the store.
+        let is_used = |info: &KindInfo| info.built_in().is_none() || kinds.is_claimed(&id_of(&info.kind));
+        let known = kinds.list().into_iter().filter(|info| !info.keys_only && is_used(info)).map(|info| info.kind);
         Ok(stored.into_iter().chain(known.filter(is_here)).map(|kind| (id_of(&kind), kind)).collect())
     }
 

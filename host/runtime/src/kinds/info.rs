@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use homeostat_builtin::BuiltInKind;
 use homeostat_component::KindDeclaration;
 use homeostat_store::catalog::ServedKind;
 use homeostat_store::definition::{Definition, Presentation, PrinterColumn, Scale, Version};
@@ -61,6 +62,12 @@ pub struct KindInfo {
     /// Additional columns of tables; empty if none were declared.
     #[serde(skip)]
     pub columns: Vec<PrinterColumn>,
+    /// Whether its resources have the subresource `status`.
+    #[serde(skip)]
+    pub has_status: bool,
+    /// The built-in kind of Kubernetes; `None` for a kind that a component, a definition or a server declares.
+    #[serde(skip)]
+    pub(super) built_in: Option<&'static BuiltInKind>,
     /// The deprecation warning of this version; `None` if it is not deprecated.
     pub deprecation: Option<String>,
     /// Whether clients can request this version. Controllers name the storage version, served or not.
@@ -175,6 +182,8 @@ impl KindInfo {
             schema: declaration.schema.clone(),
             scale: ScalePaths::well_known(&kind).map(ScaleSource::Fields),
             columns,
+            has_status: true,
+            built_in: None,
             deprecation: None,
             is_served: true,
             indexes: Vec::new(),
@@ -185,6 +194,34 @@ impl KindInfo {
             ending: false,
             written: Revision::ZERO,
         }
+    }
+
+    /// Returns a built-in kind of Kubernetes. Its schema is not here: the store parses it when a write needs it first.
+    pub(super) fn of_built_in(known: &'static BuiltInKind) -> Self {
+        let declaration = KindDeclaration {
+            kind: known.kind(),
+            plural: known.plural.clone(),
+            namespaced: known.namespaced,
+            keys_only: false,
+            schema: None,
+        };
+        // The selector of a replication controller has no `matchLabels`.
+        let selector = (known.name != "ReplicationController").then(|| "/spec/selector".to_owned());
+        let scale = ScalePaths { spec: "/spec/replicas".to_owned(), status: "/status/replicas".to_owned(), selector };
+        Self {
+            singular: known.singular.clone(),
+            short_names: known.short_names.clone(),
+            categories: known.categories.clone(),
+            scale: known.has("scale").then_some(ScaleSource::Fields(scale)),
+            has_status: known.has("status"),
+            built_in: Some(known),
+            ..Self::declared(&declaration, "homeostat")
+        }
+    }
+
+    /// Returns the built-in kind of Kubernetes; `None` for other kinds.
+    pub fn built_in(&self) -> Option<&'static BuiltInKind> {
+        self.built_in
     }
 
     /// Returns a kind that the server of a store defines, in the version that the server prefers.
@@ -210,6 +247,8 @@ impl KindInfo {
             schema: None,
             scale: scale(&kind.version),
             columns: Vec::new(),
+            has_status: true,
+            built_in: None,
             deprecation: None,
             is_served: true,
             indexes: Vec::new(),
@@ -247,6 +286,8 @@ impl KindInfo {
             schema,
             scale,
             columns,
+            has_status: true,
+            built_in: None,
             deprecation,
             is_served: stored.served,
             others: others.map(OtherVersion::of).collect(),

@@ -3,6 +3,7 @@
 use homeostat_store::Kind;
 
 use super::{KindInfo, Kinds, id_of};
+use crate::host_kinds;
 
 impl Kinds {
     /// Returns every kind in every served version, by group and name, with the storage version first.
@@ -43,9 +44,14 @@ impl Kinds {
         )
     }
 
-    /// Finds a kind by plural, singular, short name or name, with or without `.group`.
+    /// Finds a kind by plural, singular, short name or name, with or without `.group`. The host's own kinds come first.
     pub fn find(&self, name: &str) -> Option<KindInfo> {
-        self.each(|mut kinds| kinds.find(|info| info.is_called(name)).cloned())
+        self.each(|kinds| {
+            let named: Vec<&KindInfo> = kinds.filter(|info| info.is_called(name)).collect();
+            // Kubernetes has a `ControllerRevision`, too.
+            let own = named.iter().find(|info| info.kind.group == host_kinds::GROUP);
+            own.or(named.first()).map(|info| (*info).clone())
+        })
     }
 
     /// Finds a kind by its URL path.

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::info::DEFINITION;
 use super::*;
+use crate::BuiltInGroups;
 use crate::stores::tests::two;
 
 fn deployments() -> KindInfo {
@@ -183,7 +184,7 @@ fn declared(group: &str, version: &str, name: &str, plural: &str) -> KindInfo {
 
 #[tokio::test]
 async fn the_kinds_of_a_server_are_known_where_they_live_and_a_declaration_has_to_agree() {
-    let kinds = Kinds::of_stores(&two(memory_store(), memory_store()));
+    let kinds = Kinds::of_stores(&two(memory_store(), memory_store()), &BuiltInGroups::None);
     let bus: Arc<str> = "bus".into();
     let catalog = [served_kind("far.dev", "Widget", &["v2", "v1"]), served_kind("near.dev", "Gadget", &["v1"])];
     kinds.set_server_kinds(&bus, &Catalog::new(catalog));
@@ -217,7 +218,7 @@ async fn the_kinds_of_a_server_are_known_where_they_live_and_a_declaration_has_t
 
 #[tokio::test]
 async fn the_server_of_a_kind_decides_which_versions_have_a_scale() {
-    let kinds = Kinds::of_stores(&two(memory_store(), memory_store()));
+    let kinds = Kinds::of_stores(&two(memory_store(), memory_store()), &BuiltInGroups::None);
     let bus: Arc<str> = "bus".into();
     let scaled = |versions: &[&str]| {
         let scale_versions = versions.iter().map(|version| (*version).to_owned()).collect();
@@ -237,7 +238,7 @@ async fn the_server_of_a_kind_decides_which_versions_have_a_scale() {
 
 #[tokio::test]
 async fn changes_of_a_catalog_are_followed_until_the_end() {
-    let kinds = Arc::new(Kinds::of_stores(&two(memory_store(), memory_store())));
+    let kinds = Arc::new(Kinds::of_stores(&two(memory_store(), memory_store()), &BuiltInGroups::None));
     let (sender, catalog) = tokio::sync::watch::channel(Arc::<Catalog>::default());
     let end = tokio_util::sync::CancellationToken::new();
     let following = {

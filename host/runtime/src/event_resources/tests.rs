@@ -1,0 +1,86 @@
+//! Tests of events as resources, on a whole host over memory.
+
+use std::time::Duration;
+
+use homeostat_component::{Engine, EngineOptions, Severity};
+use homeostat_fixtures::memory_store;
+use homeostat_store::{Query, Write};
+use serde_json::{Value, json};
+
+use super::events;
+use crate::events::{EventSource, NewEvent};
+use crate::{BuiltInGroups, Host, Options};
+
+async fn host(events_max: usize) -> Host {
+    let engine = Engine::new(EngineOptions::default()).expect("the engine starts");
+    let options = Options { built_in: BuiltInGroups::All, events_max, ..Options::new(engine, memory_store()) };
+    Host::start(options).await.expect("the host starts")
+}
+
+/// Records one occurrence of an event.
+fn occur(host: &Host) {
+    let event = NewEvent {
+        controller: &"web".into(),
+        source: EventSource::Host,
+        key: None,
+        severity: Severity::Warning,
+        reason: "Refused",
+        message: "its grants do not cover it",
+    };
+    host.events().record(crate::clock::now(), event);
+}
+
+async fn stored(host: &Host) -> Vec<Value> {
+    let page = host.store().list(&Query::all(events())).await.expect("events can be listed");
+    page.items.iter().map(|event| event.document().clone()).collect()
+}
+
+async fn until(host: &Host, holds: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    let wait = async {
+        loop {
+            let found = stored(host).await;
+            if holds(&found) {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(600), wait).await.expect("the events come")
+}
+
+fn client_event(name: &str, last: &str) -> Write {
+    Write::Create {
+        document: json!({
+            "apiVersion": "v1", "kind": "Event", "metadata": { "name": name, "namespace": "default" },
+            "involvedObject": { "kind": "Pod", "namespace": "default", "name": "p" },
+            "reason": "Started", "message": "it started", "lastTimestamp": last,
+        }),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_of_the_host_become_resources_and_repeated_ones_are_counted() {
+    let host = host(100).await;
+    for _ in 0..3 {
+        occur(&host);
+    }
+    let found = until(&host, |found| found.iter().any(|event| event["count"] == 3)).await;
+    assert_eq!((found.len(), &found[0]["reason"], &found[0]["type"]), (1, &json!("Refused"), &json!("Warning")));
+    occur(&host);
+    let found = until(&host, |found| found.iter().any(|event| event["count"] == 4)).await;
+    assert_eq!(found.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn old_events_and_those_above_the_bound_are_deleted() {
+    let host = host(3).await;
+    host.write(client_event("old", "2020-01-01T00:00:00Z").into()).await.expect("clients write events");
+    until(&host, <[Value]>::is_empty).await;
+    let now = jiff::Timestamp::now().to_string();
+    for number in 0..5 {
+        host.write(client_event(&format!("e{number}"), &now).into()).await.expect("clients write events");
+    }
+    let found = until(&host, |found| found.len() == 3).await;
+    let names: Vec<&str> = found.iter().filter_map(|event| event["metadata"]["name"].as_str()).collect();
+    assert_eq!(names, ["e2", "e3", "e4"]);
+}

@@ -1,0 +1,165 @@
+//! The content of namespaces: it is deleted with its namespace, which stays until then.
+//!
+//! A deleted namespace stays, as `Terminating`, until its content is gone and `spec.finalizers` is empty. Nothing can be
+//! created in it meanwhile. The content that lives in the host's own store is deleted; that of other stores stays, because
+//! other hosts may use it.
+//!
+//! Source: the namespace controller of Kubernetes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use homeostat_store::{
+    Change, Event, EventType, Kind, Precondition, Propagation, Query, Resource, ResourcePages, Scope, Selector, Write,
+};
+use homeostat_workqueue::Next;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::NamespacePolicy;
+use crate::context::Context;
+use crate::namespaces::{key, namespaces};
+use crate::native_controller::{self, NativeReconciler};
+
+/// The namespaces that always exist.
+const INITIAL: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+/// The entry of `spec.finalizers` that stands for the content.
+const FINALIZER: &str = "kubernetes";
+/// The wait before content with pending finalizers is looked for again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Returns whether the host manages namespaces: they are built in, and no server defines them.
+fn are_managed(context: &Context) -> bool {
+    context.kinds.has_built_in_schema(&namespaces()) && !context.stores.is_far(&namespaces())
+}
+
+fn found<R>(read: homeostat_store::Result<R>) -> homeostat_store::Result<Option<R>> {
+    match read {
+        Ok(resource) => Ok(Some(resource)),
+        Err(homeostat_store::Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Creates the namespaces that always exist.
+///
+/// # Errors
+/// Those of the store.
+pub(crate) async fn create_initial(context: &Context) -> homeostat_store::Result<()> {
+    if !are_managed(context) || context.namespaces.policy() == NamespacePolicy::Any {
+        return Ok(());
+    }
+    for name in INITIAL {
+        let document = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+        match context.store.write(Write::Create { document }).await {
+            Ok(_) | Err(homeostat_store::Error::AlreadyExists { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Deletes the content of deleted namespaces until the host ends.
+pub(crate) async fn run(context: Arc<Context>, end: CancellationToken) {
+    if are_managed(&context) {
+        let (store, queue) = (context.store.clone(), native_controller::queue(PAUSE, PAUSE, None));
+        native_controller::run(Arc::new(NamespaceReconciler { context }), store, queue, None, end).await;
+    }
+}
+
+struct NamespaceReconciler {
+    context: Arc<Context>,
+}
+
+#[async_trait]
+impl NativeReconciler for NamespaceReconciler {
+    /// The name of a namespace.
+    type Item = Arc<str>;
+    const NAME: &'static str = "namespaces";
+    const CONCURRENCY_MAX: usize = 4;
+
+    fn scope(&self) -> Option<Scope> {
+        Some(Scope::Kind(namespaces()))
+    }
+
+    fn items(&self, event: &Event) -> Vec<Arc<str>> {
+        let name = event.resource.key().name();
+        if event.kind == EventType::Deleted || event.resource.is_deleting() {
+            self.context.namespaces.forget(name);
+        }
+        if event.resource.is_deleting() { vec![name.into()] } else { Vec::new() }
+    }
+
+    async fn reconcile(&self, name: &Arc<str>) -> Result<Next, String> {
+        self.sync(name).await.map_err(|error| {
+            tracing::warn!(%error, namespace = &**name, "cannot delete the content of the namespace, it is retried");
+            error.to_string()
+        })
+    }
+}
+
+impl NamespaceReconciler {
+    async fn sync(&self, name: &str) -> homeostat_store::Result<Next> {
+        let store = &*self.context.store;
+        let Some(namespace) = found(store.get(&key(name)).await)?.filter(|namespace| namespace.is_deleting()) else {
+            return Ok(Next::Done);
+        };
+        if !names_finalizer(&namespace) {
+            return Ok(Next::Done);
+        }
+        if namespace.status()["phase"] != "Terminating" {
+            let change = Change::Merge(json!({ "status": { "phase": "Terminating" } }));
+            found(store.write(Write::PatchStatus { key: key(name), change }).await)?;
+        }
+        let mut left = 0;
+        for info in self.context.kinds.list() {
+            if info.namespaced && !info.keys_only && !self.context.stores.is_far(&info.kind) {
+                left += self.delete_content(&info.kind, name).await?;
+            }
+        }
+        if left > 0 {
+            return Ok(Next::After(PAUSE));
+        }
+        let others: Vec<&Value> = finalizers(&namespace).filter(|finalizer| *finalizer != FINALIZER).collect();
+        let change = Change::Merge(json!({ "spec": { "finalizers": others } }));
+        let precondition = Precondition { uid: Some(namespace.uid().to_owned()), revision: None };
+        found(store.write(Write::Patch { key: key(name), change, precondition }).await)?;
+        Ok(Next::Done)
+    }
+
+    /// Deletes the resources of a kind in a namespace. Returns how many were there: a later look finds what was created
+    /// meanwhile, and what waits for finalizers.
+    async fn delete_content(&self, kind: &Kind, namespace: &str) -> homeostat_store::Result<usize> {
+        let store = &*self.context.store;
+        let selector = Selector { namespace: Some(namespace.to_owned()), ..Selector::default() };
+        let mut pages = ResourcePages::new(store, Query { selector, ..Query::all(kind.clone()) });
+        let mut left = 0;
+        while let Some(page) = pages.next_page().await? {
+            left += page.len();
+            for resource in page.iter().filter(|resource| !resource.is_deleting()) {
+                let precondition = Precondition { uid: Some(resource.uid().to_owned()), revision: None };
+                let (key, propagation) = (resource.key().clone(), Propagation::Background);
+                match store.write(Write::Delete { key, precondition, propagation }).await {
+                    Ok(written) => left -= usize::from(written.change == Some(EventType::Deleted)),
+                    Err(homeostat_store::Error::NotFound { .. }) => left -= 1,
+                    Err(homeostat_store::Error::Conflict { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(left)
+    }
+}
+
+fn finalizers(namespace: &Resource) -> impl Iterator<Item = &Value> {
+    let finalizers = namespace.document().pointer("/spec/finalizers").and_then(Value::as_array);
+    finalizers.into_iter().flatten()
+}
+
+fn names_finalizer(namespace: &Resource) -> bool {
+    finalizers(namespace).any(|finalizer| finalizer == FINALIZER)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+//! Tests of namespaces, on a whole host over memory.
+
+use std::time::Duration;
+
+use homeostat_component::Engine;
+use homeostat_fixtures::memory_store;
+use homeostat_store::{Change, Precondition, Propagation, Write};
+use serde_json::json;
+
+use crate::namespaces::key;
+use crate::{BuiltInGroups, Error, Host, NamespacePolicy, Options};
+
+async fn host() -> Host {
+    let engine = Engine::new(homeostat_component::EngineOptions::default()).expect("the engine starts");
+    let options = Options {
+        built_in: BuiltInGroups::All,
+        namespaces: NamespacePolicy::Existing,
+        ..Options::new(engine, memory_store())
+    };
+    Host::start(options).await.expect("the host starts")
+}
+
+fn config_map(namespace: &str, finalizers: &[&str]) -> Write {
+    let metadata = json!({ "name": "c", "namespace": namespace, "finalizers": finalizers });
+    Write::Create { document: json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata }) }
+}
+
+fn namespace(name: &str) -> Write {
+    Write::Create { document: json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } }) }
+}
+
+async fn until_gone(host: &Host, name: &str) {
+    let gone = async {
+        while host.store().get(&key(name)).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), gone).await.expect("the namespace goes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_must_exist_before_something_is_created_in_it() {
+    let host = host().await;
+    host.write(config_map("default", &[]).into()).await.expect("this namespace always exists");
+    let refused = host.write(config_map("a", &[]).into()).await.expect_err("there is no such namespace");
+    assert!(matches!(&refused, Error::MissingNamespace(name) if name == "a"), "{refused}");
+    host.write(namespace("a").into()).await.expect("namespaces can be created");
+    host.write(config_map("a", &[]).into()).await.expect("the namespace exists now");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_namespace_waits_for_its_content() {
+    let host = host().await;
+    host.write(namespace("a").into()).await.expect("namespaces can be created");
+    let held = host.write(config_map("a", &["demo.dev/held"]).into()).await.expect("the namespace exists");
+    let propagation = Propagation::Background;
+    let delete = Write::Delete { key: key("a"), precondition: Precondition::default(), propagation };
+    host.write(delete.into()).await.expect("namespaces can be deleted");
+    let terminating = async {
+        while host.store().get(&key("a")).await.expect("it is held").status()["phase"] != "Terminating" {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), terminating).await.expect("the phase changes");
+    let refused = host.write(config_map("a", &[]).into()).await.expect_err("the namespace is being deleted");
+    assert!(matches!(refused, Error::TerminatingNamespace(_)), "{refused}");
+    let change = Change::Merge(json!({ "metadata": { "finalizers": null } }));
+    let release = Write::Patch { key: held.resource.key().clone(), change, precondition: Precondition::default() };
+    host.write(release.into()).await.expect("finalizers can be removed");
+    until_gone(&host, "a").await;
+    assert!(host.store().get(held.resource.key()).await.is_err());
+}

@@ -1,0 +1,169 @@
+//! Kubernetes' own software, with its default settings, against a host without a cluster: helm, an operator built on
+//! controller-runtime, and kube-controller-manager with a guest as its node.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use homeostat_testing::eventually_built;
+use homeostat_tests::{HostProcess, guest, helm, kube_controller_manager, kubectl, manager};
+use tempfile::TempDir;
+
+/// A host on a port, and a folder with the files of its clients.
+struct Place {
+    host: HostProcess,
+    home: TempDir,
+    _folder: TempDir,
+}
+
+impl Place {
+    /// Starts a host over the files of a folder.
+    fn over(folder: TempDir) -> Self {
+        let home = TempDir::new().unwrap();
+        let host = HostProcess::start_on_port("http", folder.path(), &home.path().join("host"), &[], &[]);
+        let server = host.server();
+        let text = format!(
+            "apiVersion: v1\nkind: Config\nclusters: [{{name: h, cluster: {{server: \"{server}\"}}}}]\n\
+             users: [{{name: u, user: {{}}}}]\ncontexts: [{{name: h, context: {{cluster: h, user: u}}}}]\n\
+             current-context: h\n"
+        );
+        std::fs::write(home.path().join("kubeconfig"), text).unwrap();
+        Self { host, home, _folder: folder }
+    }
+
+    fn start() -> Self {
+        Self::over(TempDir::new().unwrap())
+    }
+
+    fn command(&self, program: &Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command.args(arguments).env_clear().env("HOME", self.home.path()).env("PATH", "/usr/bin:/bin");
+        command.env("KUBECONFIG", self.home.path().join("kubeconfig")).current_dir(self.home.path());
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a program, which has to succeed, and returns its output.
+    fn run(&self, program: &Path, arguments: &[&str]) -> String {
+        let output = self.command(program, arguments).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert!(output.status.success(), "{program:?} {arguments:?}: {said}\n{}", self.host.stderr());
+        said
+    }
+
+    fn kubectl(&self, arguments: &[&str]) -> String {
+        self.run(&kubectl(), arguments)
+    }
+
+    /// Starts a program that runs until it is dropped.
+    fn spawn(&self, program: &Path, arguments: &[&str]) -> Running {
+        let log = std::fs::File::create(self.home.path().join("program.log")).unwrap();
+        let mut command = self.command(program, arguments);
+        command.stdout(log.try_clone().unwrap()).stderr(log);
+        Running(command.spawn().unwrap())
+    }
+
+    /// Waits until kubectl says what is wanted.
+    fn until(&self, arguments: &[&str], wanted: &str) {
+        eventually_built(&format!("kubectl {arguments:?} to say {wanted:?}"), || {
+            let output = self.command(&kubectl(), arguments).output().unwrap();
+            (String::from_utf8_lossy(&output.stdout).trim() == wanted).then_some(())
+        });
+    }
+}
+
+/// A program in the background.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+#[test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+fn helm_installs_upgrades_rolls_back_and_uninstalls_a_chart() {
+    let (place, helm) = (Place::start(), helm());
+    place.run(&helm, &["create", "chart"]);
+    let namespace = ["-n", "shop"];
+    place.run(&helm, &[&["install", "web", "chart", "--create-namespace"], &namespace[..]].concat());
+    let replicas = ["get", "deployment", "web-chart", "-n", "shop", "-o", "jsonpath={.spec.replicas}"];
+    assert_eq!(place.kubectl(&replicas), "1");
+    place.run(&helm, &[&["upgrade", "web", "chart", "--set", "replicaCount=3"], &namespace[..]].concat());
+    assert_eq!(place.kubectl(&replicas), "3");
+    place.run(&helm, &[&["rollback", "web", "1"], &namespace[..]].concat());
+    assert_eq!(place.kubectl(&replicas), "1");
+    assert!(place.run(&helm, &[&["history", "web"], &namespace[..]].concat()).contains("Rollback to 1"));
+    place.run(&helm, &[&["uninstall", "web"], &namespace[..]].concat());
+    let left = place.kubectl(&["get", "deployments,services,serviceaccounts,secrets", "-n", "shop", "-o", "name"]);
+    assert!(!left.contains('/'), "{left}");
+}
+
+#[test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+fn a_controller_runtime_manager_with_its_defaults_does_its_job() {
+    let place = Place::start();
+    let _manager = place.spawn(&manager(), &[]);
+    place.kubectl(&["create", "configmap", "shop"]);
+    place.kubectl(&["label", "configmap", "shop", "demo.dev/app=nginx"]);
+    place.until(&["get", "deployment", "shop", "-o", "jsonpath={.spec.replicas}"], "2");
+    place.until(&["get", "configmap", "shop-trace", "-o", "jsonpath={.data.image}"], "nginx");
+    let note = "jsonpath={.items[?(@.reason==\"Applied\")].note}";
+    place.until(&["get", "events.v1.events.k8s.io", "-o", note], "the deployment has nginx");
+    let message = "jsonpath={.items[?(@.reason==\"Applied\")].message}";
+    place.until(&["get", "events", "-o", message], "the deployment has nginx");
+    assert!(place.kubectl(&["describe", "configmap", "shop"]).contains("the deployment has nginx"));
+    // The operator repairs what it owns.
+    place.kubectl(&["scale", "deployment", "shop", "--replicas", "5"]);
+    place.until(&["get", "deployment", "shop", "-o", "jsonpath={.spec.replicas}"], "2");
+    place.kubectl(&["delete", "configmap", "shop", "--wait=false"]);
+    place.until(&["get", "configmaps,deployments", "-o", "name"], "");
+}
+
+#[test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+fn kube_controller_manager_rolls_out_a_deployment_and_completes_its_work() {
+    let folder = TempDir::new().unwrap();
+    std::fs::copy(guest("kubelet"), folder.path().join("kubelet.wasm")).unwrap();
+    let controller = "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {name: kubelet}\nspec:\n  \
+        component: {file: kubelet.wasm}\n  config: {startup: 10ms}\n  grants:\n    resources:\n      - {kinds: [Pod], \
+        verbs: [get, list, watch, patch, update-status], namespaces: [\"*\"]}\n";
+    std::fs::write(folder.path().join("kubelet.yaml"), controller).unwrap();
+    let place = Place::over(folder);
+    let controllers = "--controllers=deployment-controller,replicaset-controller,job-controller,cronjob-controller,\
+        garbage-collector-controller,namespace-controller,serviceaccount-controller";
+    let kubeconfig = place.home.path().join("kubeconfig").display().to_string();
+    let arguments = ["--kubeconfig", &kubeconfig, "--secure-port=0", controllers];
+    let _controllers = place.spawn(&kube_controller_manager(), &arguments);
+    // It leads by a lease, and makes the account of each namespace.
+    place.kubectl(&["create", "namespace", "shop"]);
+    place.until(&["get", "serviceaccounts", "-n", "shop", "-o", "name"], "serviceaccount/default");
+    place.until(
+        &["get", "leases", "-n", "kube-system", "-o", "name"],
+        "lease.coordination.k8s.io/kube-controller-manager",
+    );
+    place.kubectl(&["create", "deployment", "web", "--image=web:1", "--replicas=3", "-n", "shop"]);
+    place.kubectl(&["rollout", "status", "deployment/web", "-n", "shop", "--timeout=120s"]);
+    place.kubectl(&["set", "image", "deployment/web", "web=web:2", "-n", "shop"]);
+    place.kubectl(&["rollout", "status", "deployment/web", "-n", "shop", "--timeout=120s"]);
+    let images = "jsonpath={.items[*].spec.containers[0].image}";
+    place.until(&["get", "pods", "-n", "shop", "-o", images], "web:2 web:2 web:2");
+    place.until(&["get", "deployment", "web", "-n", "shop", "-o", "jsonpath={.status.readyReplicas}"], "3");
+    let scaled = "jsonpath={.items[?(@.reason==\"ScalingReplicaSet\")].involvedObject.name}";
+    assert!(place.kubectl(&["get", "events", "-n", "shop", "-o", scaled]).contains("web"));
+    // The pods of a job run, and one that has succeeded completes it. The guest's pods never end by themselves.
+    assert_eq!(place.host.ask(&["suspend", "kubelet"]).code, Some(0));
+    place.kubectl(&["create", "cronjob", "tick", "--image=tick:1", "--schedule=* * * * *", "-n", "shop"]);
+    place.kubectl(&["create", "job", "once", "--from=cronjob/tick", "-n", "shop"]);
+    place.until(&["get", "job", "once", "-n", "shop", "-o", "jsonpath={.status.active}"], "1");
+    let pod = place.kubectl(&["get", "pods", "-n", "shop", "-l", "job-name=once", "-o", "name"]);
+    let succeeded = "{\"status\":{\"phase\":\"Succeeded\"}}";
+    place.kubectl(&["patch", pod.trim(), "-n", "shop", "--subresource=status", "--type=merge", "-p", succeeded]);
+    place.until(&["get", "job", "once", "-n", "shop", "-o", "jsonpath={.status.succeeded}"], "1");
+    assert_eq!(place.host.ask(&["resume", "kubelet"]).code, Some(0));
+    // The namespace goes with all that is in it.
+    place.kubectl(&["delete", "namespace", "shop", "--timeout=120s"]);
+    place.until(&["get", "deployments,pods,jobs,cronjobs", "-A", "-o", "name"], "");
+}
