@@ -39,7 +39,7 @@ fn comparable(mut document: Value) -> Value {
     }
     if let Some(spec) = document["spec"].as_object_mut().filter(|_| kind == "Service") {
         for name in ["clusterIP", "clusterIPs"] {
-            let is_allocated = spec.get(name).is_some_and(|value| value.to_string().contains("\"10.0.0."));
+            let is_allocated = spec.get(name).is_some_and(|value| value.to_string().contains("\"10."));
             if is_allocated {
                 spec.remove(name);
             }

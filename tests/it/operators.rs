@@ -89,6 +89,8 @@ fn helm_installs_upgrades_rolls_back_and_uninstalls_a_chart() {
     place.run(&helm, &["create", "chart"]);
     let namespace = ["-n", "shop"];
     place.run(&helm, &[&["install", "web", "chart", "--create-namespace"], &namespace[..]].concat());
+    let address = ["get", "service", "web-chart", "-n", "shop", "-o", "jsonpath={.spec.clusterIP}"];
+    assert!(place.kubectl(&address).starts_with("10."), "helm --wait waits for an address");
     let replicas = ["get", "deployment", "web-chart", "-n", "shop", "-o", "jsonpath={.spec.replicas}"];
     assert_eq!(place.kubectl(&replicas), "1");
     place.run(&helm, &[&["upgrade", "web", "chart", "--set", "replicaCount=3"], &namespace[..]].concat());

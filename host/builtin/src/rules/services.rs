@@ -1,4 +1,5 @@
-//! Services. No address is allocated: a service has the cluster address that its author gives it, or none.
+//! Services. Nobody routes their addresses: a service without one gets one of a private range, made from its uid, because
+//! clients wait for it.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +12,11 @@ use super::report::Report;
 /// Seconds for which a client stays with one pod.
 const AFFINITY_SECONDS: u64 = 10_800;
 
-pub(super) fn set_defaults(service: &mut Value, _old: Option<&Value>) {
+pub(super) fn set_defaults(service: &mut Value, old: Option<&Value>) {
+    let given = match old.and_then(|old| old["spec"]["clusterIP"].as_str()) {
+        Some(address) => address.to_owned(),
+        None => address_of(service["metadata"]["uid"].as_str().unwrap_or_default()),
+    };
     let Some(spec) = object_at(service, "/spec") else { return };
     let text =
         |spec: &Map<String, Value>, name: &str| spec.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -44,6 +49,7 @@ pub(super) fn set_defaults(service: &mut Value, _old: Option<&Value>) {
         default(spec, "internalTrafficPolicy", "Cluster");
         default(spec, "ipFamilyPolicy", "SingleStack");
         default(spec, "ipFamilies", json!(["IPv4"]));
+        default(spec, "clusterIP", given);
         let address = text(spec, "clusterIP");
         if !address.is_empty() {
             default(spec, "clusterIPs", json!([address]));
@@ -52,6 +58,14 @@ pub(super) fn set_defaults(service: &mut Value, _old: Option<&Value>) {
     if kind == "LoadBalancer" {
         default(spec, "allocateLoadBalancerNodePorts", true);
     }
+}
+
+/// Returns an address of 10.96.0.0/12, the range that kubeadm chooses. Two services may have the same one.
+fn address_of(uid: &str) -> String {
+    const RANGE: u32 = u32::from_be_bytes([10, 96, 0, 0]);
+    const HOSTS: u32 = (1 << 20) - 2;
+    let hash = uid.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    std::net::Ipv4Addr::from(RANGE + 1 + hash % HOSTS).to_string()
 }
 
 pub(super) fn check(report: &mut Report<'_>) {

@@ -120,5 +120,8 @@ fn a_service_gets_ports_and_policies() {
     }));
     let ports = json!([{ "port": 80, "protocol": "TCP", "targetPort": 80 }]);
     assert_eq!((&service["spec"]["ports"], &service["spec"]["type"]), (&ports, &json!("ClusterIP")));
+    let address = service["spec"]["clusterIP"].as_str().expect("it has an address");
+    assert!(address.starts_with("10."), "{address}");
+    assert_eq!(service["spec"]["clusterIPs"], json!([address]));
     assert_eq!(violations(&service, None), [""; 0]);
 }
