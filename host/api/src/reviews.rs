@@ -8,7 +8,6 @@ use axum::response::{IntoResponse, Response};
 use homeostat_builtin::protobuf;
 use serde_json::{Value, json};
 
-use crate::negotiate::accepts_json;
 use crate::request::RequestContext;
 use crate::status::Failure;
 use crate::tokens::{Access, Caller};
@@ -86,7 +85,7 @@ async fn review(http: &RequestContext<'_>, kind: &str) -> Result<Response, Failu
     };
     review["status"] = status;
     let is_protobuf = http.headers.get("accept").is_some_and(|accept| accept == protobuf::CONTENT_TYPE);
-    if is_protobuf && !accepts_json(http.headers) {
+    if is_protobuf {
         let body = protobuf::encode(&review).map_err(|error| Failure::internal(error.to_string()))?;
         return Ok((StatusCode::CREATED, [("content-type", protobuf::CONTENT_TYPE)], body).into_response());
     }
@@ -103,13 +102,10 @@ fn user(caller: Option<&Caller>) -> Value {
 fn access(access: Access, spec: &Value) -> Value {
     let verb = spec.pointer("/resourceAttributes/verb").or_else(|| spec.pointer("/nonResourceAttributes/verb"));
     let verb = verb.and_then(Value::as_str).unwrap_or_default();
-    let allowed = access == Access::Write || matches!(verb, "get" | "list" | "watch" | "head" | "options");
-    let reason = if allowed { "" } else { "the token is read-only" };
-    let mut status = json!({ "allowed": allowed });
-    if !reason.is_empty() {
-        status["reason"] = reason.into();
+    if access == Access::Write || matches!(verb, "get" | "list" | "watch" | "head" | "options") {
+        return json!({ "allowed": true });
     }
-    status
+    json!({ "allowed": false, "reason": "the token is read-only" })
 }
 
 fn rules(caller: Option<&Caller>) -> Value {
@@ -129,9 +125,7 @@ async fn token_review(http: &RequestContext<'_>, review: &Value) -> Value {
         None => None,
     };
     match found {
-        Some(caller) => json!({
-            "authenticated": true, "user": { "username": caller.name, "groups": [AUTHENTICATED] },
-        }),
+        Some(caller) => json!({ "authenticated": true, "user": user(Some(&caller)) }),
         None => json!({ "authenticated": false, "user": {}, "error": "the token is not known" }),
     }
 }

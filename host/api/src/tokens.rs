@@ -91,9 +91,7 @@ impl Tokens {
         let caller = self.0.current().await.get(&digest).cloned()?;
         Some(AuthenticatedCaller { caller, tokens: self.clone(), digest })
     }
-}
 
-impl Tokens {
     /// Returns the owner of a token; `None` for an unknown one.
     pub(crate) async fn owner(&self, token: &str) -> Option<Arc<Caller>> {
         self.0.current().await.get(&sha256(token.as_bytes())).cloned()

@@ -22,6 +22,7 @@ use futures_util::{StreamExt, stream};
 use homeostat_store::{Change, EventType, Kind, Precondition, Request, Resource, Store, Write, WriteResponse};
 use serde_json::json;
 
+use crate::error::found;
 use crate::listing::for_each_listed;
 use crate::{Error, KindInfo, Kinds};
 pub(crate) use reconciler::run;
@@ -94,14 +95,6 @@ pub(crate) async fn migrate(store: &dyn Store, kind: &Kind) -> homeostat_store::
         found(written)?;
     }
     Ok(())
-}
-
-fn found<R>(read: homeostat_store::Result<R>) -> homeostat_store::Result<Option<R>> {
-    match read {
-        Ok(resource) => Ok(Some(resource)),
-        Err(homeostat_store::Error::NotFound { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 /// Returns the kind of definitions.

@@ -138,3 +138,12 @@ fn numbered(number: Option<u64>) -> String {
 fn near(similar: &[String]) -> String {
     if similar.is_empty() { String::new() } else { format!("; did you mean {}?", similar.join(" or ")) }
 }
+
+/// Returns the result of a request; `None` if its resource does not exist.
+pub(crate) fn found<R>(read: homeostat_store::Result<R>) -> homeostat_store::Result<Option<R>> {
+    match read {
+        Ok(resource) => Ok(Some(resource)),
+        Err(homeostat_store::Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::NamespacePolicy;
 use crate::context::Context;
+use crate::error::found;
 use crate::namespaces::{key, namespaces};
 use crate::native_controller::{self, NativeReconciler};
 
@@ -32,14 +33,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Returns whether the host manages namespaces: they are built in, and no server defines them.
 fn are_managed(context: &Context) -> bool {
     context.kinds.has_built_in_schema(&namespaces()) && !context.stores.is_far(&namespaces())
-}
-
-fn found<R>(read: homeostat_store::Result<R>) -> homeostat_store::Result<Option<R>> {
-    match read {
-        Ok(resource) => Ok(Some(resource)),
-        Err(homeostat_store::Error::NotFound { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 /// Creates the namespaces that always exist.

@@ -9,6 +9,7 @@ use homeostat_store::{Key, Kind, Store, Target, Write};
 use parking_lot::RwLock;
 use serde_json::Value;
 
+use crate::error::found;
 use crate::{Error, Kinds, Stores};
 
 /// Namespaces that are remembered to exist. Others are read from the store each time.
@@ -77,8 +78,8 @@ impl Namespaces {
         if self.stores.is_far(&kind) {
             return Ok(());
         }
-        let found = found(store.get(&key(namespace)).await)?;
-        if found.as_ref().is_some_and(|found| !found.is_deleting()) {
+        let existing = found(store.get(&key(namespace)).await)?;
+        if existing.as_ref().is_some_and(|found| !found.is_deleting()) {
             let mut known = self.known.write();
             if known.len() < REMEMBERED_MAX {
                 known.insert(namespace.to_owned());
@@ -87,11 +88,11 @@ impl Namespaces {
         }
         if applies
             && let Some(name) = document.pointer("/metadata/name").and_then(Value::as_str)
-            && self::found(store.get(&Key::new(kind, namespace, name)).await)?.is_some()
+            && found(store.get(&Key::new(kind, namespace, name)).await)?.is_some()
         {
             return Ok(());
         }
-        if found.is_none() {
+        if existing.is_none() {
             return Err(Error::MissingNamespace(namespace.to_owned()));
         }
         Err(Error::TerminatingNamespace(namespace.to_owned()))
@@ -115,12 +116,4 @@ pub(crate) fn namespaces() -> Kind {
 /// Returns the key of a namespace.
 pub(crate) fn key(name: &str) -> Key {
     Key::new(namespaces(), "", name)
-}
-
-fn found<R>(read: homeostat_store::Result<R>) -> homeostat_store::Result<Option<R>> {
-    match read {
-        Ok(resource) => Ok(Some(resource)),
-        Err(homeostat_store::Error::NotFound { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
 }

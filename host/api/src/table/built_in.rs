@@ -173,20 +173,14 @@ fn job() -> Vec<TableColumn> {
 }
 
 fn job_status(job: &Value) -> Value {
-    const WORDS: [(&str, &str); 5] = [
-        ("Complete", "Complete"),
-        ("Failed", "Failed"),
-        ("Suspended", "Suspended"),
-        ("FailureTarget", "FailureTarget"),
-        ("SuccessCriteriaMet", "SuccessCriteriaMet"),
-    ];
+    const CONDITIONS: [&str; 5] = ["Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet"];
     let holds = |name: &str| {
         items(job, "/status/conditions")
             .iter()
             .any(|condition| condition["type"] == name && condition["status"] == "True")
     };
     let is_deleting = job.pointer("/metadata/deletionTimestamp").is_some();
-    let word = WORDS.iter().find(|(name, _)| holds(name)).map_or("Running", |(_, word)| word);
+    let word = CONDITIONS.into_iter().find(|name| holds(name)).unwrap_or("Running");
     if is_deleting && !matches!(word, "Complete" | "Failed") { "Terminating".into() } else { word.into() }
 }
 
