@@ -8,7 +8,7 @@ use homeostat_tests::repository;
 use serde_json::Value;
 
 /// The crates that each crate may depend on. The graph has no cycle.
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 21] = [
     (
         "homeostat",
         &[
@@ -37,6 +37,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
         ],
     ),
     ("homeostat-builtin", &["homeostat-store"]),
+    ("homeostat-cel", &[]),
     (
         "homeostat-runtime",
         &["homeostat-builtin", "homeostat-component", "homeostat-fleet", "homeostat-store", "homeostat-workqueue"],
@@ -51,7 +52,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("homeostat-digest", &[]),
     ("homeostat-kubernetes", &["homeostat-fleet", "homeostat-store"]),
     ("homeostat-nats", &["homeostat-fleet", "homeostat-store"]),
-    ("homeostat-store", &["homeostat-files", "homeostat-fleet", "homeostat-text"]),
+    ("homeostat-store", &["homeostat-cel", "homeostat-files", "homeostat-fleet", "homeostat-text"]),
     ("homeostat-text", &[]),
     ("homeostat-workqueue", &[]),
     ("homeostat-sdk", &["homeostat-sdk-derive"]),

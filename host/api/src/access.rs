@@ -1,5 +1,5 @@
 //! Authentication and authorisation: by bearer token if the server has tokens, otherwise only programs on
-//! this machine.
+//! this machine. Rights are those of the token, and those that stored bindings give its user and groups.
 
 use std::sync::Arc;
 
@@ -11,6 +11,8 @@ use axum::response::{IntoResponse, Response};
 use crate::client::Client;
 use crate::path::HEALTH;
 use crate::path::{self, Route, Target};
+use crate::rbac::role_book::RoleBook;
+use crate::rbac::{Attributes, Subject};
 use crate::reviews;
 use crate::state::Api;
 use crate::status::Failure;
@@ -29,15 +31,17 @@ pub(crate) async fn check(api: &Api, mut request: Request, next: impl AsyncFnOnc
         };
     };
     match Authentication::of(tokens, request.uri(), request.headers()).await {
-        Authentication::Authenticated(pass) => match may(&pass.caller, request.method(), request.uri()) {
-            Ok(()) => {
-                request.extensions_mut().insert(Client::Token(pass.caller.name.clone()));
-                // A stream ends when its token is revoked.
-                request.extensions_mut().insert(pass);
-                next(request).await
+        Authentication::Authenticated(pass) => {
+            match may(&pass.caller, &api.roles.book(), request.method(), request.uri()) {
+                Ok(()) => {
+                    request.extensions_mut().insert(Client::Token(pass.caller.name.clone()));
+                    // A stream ends when its token is revoked.
+                    request.extensions_mut().insert(pass);
+                    next(request).await
+                }
+                Err(failure) => failure.into_response(),
             }
-            Err(failure) => failure.into_response(),
-        },
+        }
         Authentication::HealthProbe => without_details(next(request).await),
         Authentication::Unauthenticated => unauthorized(),
     }
@@ -77,51 +81,105 @@ fn unauthorized() -> Response {
     response
 }
 
-/// Refuses every method that may change something, unless the caller has write access.
-fn may(caller: &Caller, method: &Method, uri: &Uri) -> Result<(), Failure> {
-    let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
-    if reads || caller.access == Access::Write {
-        return Ok(());
-    }
+/// Paths that every caller may read: they tell which kinds there are. Source: the role `system:discovery` of Kubernetes.
+const DISCOVERY: [&str; 6] = ["/api", "/apis", "/version", "/openapi", "/homeostat/v1/kinds", "/healthz"];
+
+/// Refuses a request that neither the token nor stored bindings allow.
+fn may(caller: &Caller, roles: &RoleBook, method: &Method, uri: &Uri) -> Result<(), Failure> {
     let route = path::parse(uri.path());
-    if matches!(&route, Some(Route::Resources(target)) if reviews::is_of_self(target.group, target.plural)) {
+    let attributes = attributes(method, uri, route.as_ref());
+    if is_allowed(caller, roles, &attributes) {
         return Ok(());
     }
     let Some(Route::Resources(target)) = route else {
-        let verb = method.as_str().to_ascii_lowercase();
-        let (name, path) = (&caller.name, uri.path());
-        return Err(Failure::forbidden(format!(
-            "forbidden: User \"{name}\" cannot {verb} path \"{path}\": {READS_ONLY}"
-        )));
+        let (verb, name, path) = (attributes.verb, &caller.name, uri.path());
+        let reason = suffix(caller);
+        return Err(Failure::forbidden(format!("forbidden: User \"{name}\" cannot {verb} path \"{path}\"{reason}")));
     };
-    Err(Failure::forbidden(forbidden(caller, method, &target)).about(&target))
+    if reviews::is_of_self(target.group, target.plural) {
+        return Ok(());
+    }
+    Err(Failure::forbidden(forbidden(caller, &attributes)).about(&target))
 }
 
-/// Why a read-only token is refused a write.
-const READS_ONLY: &str = "the token is read-only";
+/// Returns whether a caller may do something: by the token, or by stored bindings.
+pub(crate) fn is_allowed(caller: &Caller, roles: &RoleBook, request: &Attributes<'_>) -> bool {
+    caller.rules.iter().any(|rule| rule.allows(request))
+        || roles.allows(&caller.name, &caller.groups, request)
+        || is_discovery(request)
+}
 
-/// Returns the message in the words of Kubernetes.
-fn forbidden(caller: &Caller, method: &Method, target: &Target<'_>) -> String {
-    let Target { group, namespace, plural, name, subresource: part, .. } = *target;
+/// Returns whether a request asks which kinds there are, or how the server is.
+fn is_discovery(request: &Attributes<'_>) -> bool {
+    let Subject::Path(path) = request.about else { return false };
+    let is_below = |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    matches!(request.verb, "get" | "head" | "options") && DISCOVERY.into_iter().chain(HEALTH).any(is_below)
+}
+
+/// Returns what a request does, in the words of Kubernetes.
+fn attributes<'r>(method: &'r Method, uri: &'r Uri, route: Option<&Route<'r>>) -> Attributes<'r> {
+    let Some(Route::Resources(target)) = route else {
+        let verb = match *method {
+            Method::GET => "get",
+            Method::HEAD => "head",
+            Method::OPTIONS => "options",
+            Method::POST => "post",
+            Method::PUT => "put",
+            Method::PATCH => "patch",
+            _ => "delete",
+        };
+        return Attributes { verb, about: Subject::Path(uri.path()) };
+    };
+    let Target { group, namespace, plural, name, subresource, .. } = *target;
+    let query = |wanted: &str| {
+        let pairs = uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+        pairs.filter(|(name, _)| *name == wanted).map(|(_, value)| value).next_back()
+    };
     let verb = match (method, name) {
         (&Method::POST, _) => "create",
         (&Method::PUT, _) => "update",
         (&Method::PATCH, _) => "patch",
         (&Method::DELETE, None) => "deletecollection",
         (&Method::DELETE, Some(_)) => "delete",
-        (other, _) => other.as_str(),
+        (_, None) if query("watch").is_some_and(|watch| !matches!(watch, "" | "0" | "false" | "f" | "F" | "False")) => {
+            "watch"
+        }
+        (_, None) => "list",
+        (_, Some(_)) => "get",
+    };
+    // A list of one name is about that resource.
+    let selected = query("fieldSelector").and_then(|selector| {
+        let name = selector.strip_prefix("metadata.name%3D").or_else(|| selector.strip_prefix("metadata.name="))?;
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+        name.chars().all(is_plain).then_some(name)
+    });
+    // A namespace is in itself.
+    let namespace = if group.is_empty() && plural == "namespaces" { name } else { namespace };
+    let name = name.or(selected);
+    Attributes { verb, about: Subject::Resource { group, plural, subresource, namespace, name } }
+}
+
+/// Why a token without further rights is refused a write.
+fn suffix(caller: &Caller) -> &'static str {
+    if caller.access == Some(Access::Read) { ": the token is read-only" } else { "" }
+}
+
+/// Returns the message in the words of Kubernetes.
+pub(crate) fn forbidden(caller: &Caller, request: &Attributes<'_>) -> String {
+    let (user, verb, reason) = (&caller.name, request.verb, suffix(caller));
+    let Subject::Resource { group, plural, subresource, namespace, name } = request.about else {
+        return format!("forbidden: User \"{user}\" cannot {verb} a path{reason}");
     };
     let what = [plural, group].join(".");
     let what = what.trim_end_matches('.');
     let named = name.map(|name| format!(" \"{name}\"")).unwrap_or_default();
-    let part = part.map(|part| format!("/{part}")).unwrap_or_default();
+    let part = subresource.map(|part| format!("/{part}")).unwrap_or_default();
     let place = match namespace {
         Some(namespace) => format!("in the namespace \"{namespace}\""),
         None => "at the cluster scope".to_owned(),
     };
-    let user = &caller.name;
     format!(
-        "{what}{named} is forbidden: User \"{user}\" cannot {verb} resource \"{plural}{part}\" in API group \"{group}\" {place}: {READS_ONLY}"
+        "{what}{named} is forbidden: User \"{user}\" cannot {verb} resource \"{plural}{part}\" in API group \"{group}\" {place}{reason}"
     )
 }
 

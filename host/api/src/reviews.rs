@@ -2,15 +2,20 @@
 //!
 //! Source: the groups `authentication.k8s.io` and `authorization.k8s.io` of Kubernetes.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use homeostat_builtin::protobuf;
 use serde_json::{Value, json};
 
+use crate::access;
+use crate::rbac::role_book::{AUTHENTICATED, RoleBook};
+use crate::rbac::{Attributes, PolicyRule};
 use crate::request::RequestContext;
 use crate::status::Failure;
-use crate::tokens::{Access, Caller};
+use crate::tokens::Caller;
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
@@ -27,8 +32,6 @@ const REVIEWS: [(&str, &str, &str, bool); 6] = [
 
 /// The name of a caller on a host without tokens: whoever is on this machine.
 const LOCAL_USER: &str = "local";
-/// The group of all callers that are authenticated.
-const AUTHENTICATED: &str = "system:authenticated";
 
 /// Returns the reviews of a group for discovery: plural, kind, and whether they are asked in a namespace.
 pub(crate) fn of_group(group: &str) -> impl Iterator<Item = (&'static str, &'static str, bool)> + '_ {
@@ -69,18 +72,11 @@ async fn review(http: &RequestContext<'_>, kind: &str) -> Result<Response, Failu
     let status = match kind {
         "SelfSubjectReview" => json!({ "userInfo": user(caller) }),
         "TokenReview" => token_review(http, &review).await,
-        "SelfSubjectRulesReview" => rules(caller),
-        "SelfSubjectAccessReview" => access(caller.map_or(Access::Write, |caller| caller.access), &review["spec"]),
-        // Tokens have the users of a host, and no other user has rights.
+        "SelfSubjectRulesReview" => rules(caller, &http.api.roles.book(), &review["spec"]),
+        "SelfSubjectAccessReview" => access(caller, &http.api.roles.book(), &review["spec"]),
         _ => {
-            let name = review["spec"]["user"].as_str().unwrap_or_default();
-            match http.api.tokens.as_ref() {
-                Some(tokens) => match tokens.find(name).await {
-                    Some(found) => access(found.access, &review["spec"]),
-                    None => json!({ "allowed": false, "reason": "no token has this user" }),
-                },
-                None => access(Access::Write, &review["spec"]),
-            }
+            let subject = subject(http, &review["spec"]).await;
+            access(subject.as_deref(), &http.api.roles.book(), &review["spec"])
         }
     };
     review["status"] = status;
@@ -95,25 +91,54 @@ async fn review(http: &RequestContext<'_>, kind: &str) -> Result<Response, Failu
 /// Returns the user of a caller.
 fn user(caller: Option<&Caller>) -> Value {
     let name = caller.map_or(LOCAL_USER, |caller| &caller.name);
-    json!({ "username": name, "groups": [AUTHENTICATED] })
+    let groups = caller.map_or(&[][..], |caller| &caller.groups);
+    let groups: Vec<&str> = groups.iter().map(String::as_str).chain([AUTHENTICATED]).collect();
+    json!({ "username": name, "groups": groups })
 }
 
-/// Returns whether an access allows what a review asks for.
-fn access(access: Access, spec: &Value) -> Value {
-    let verb = spec.pointer("/resourceAttributes/verb").or_else(|| spec.pointer("/nonResourceAttributes/verb"));
-    let verb = verb.and_then(Value::as_str).unwrap_or_default();
-    if access == Access::Write || matches!(verb, "get" | "list" | "watch" | "head" | "options") {
-        return json!({ "allowed": true });
-    }
-    json!({ "allowed": false, "reason": "the token is read-only" })
+/// Returns the user and the groups that a review names, with the rights of the token of that name; `None` on a host
+/// without tokens, where everybody may do everything.
+async fn subject(http: &RequestContext<'_>, spec: &Value) -> Option<Arc<Caller>> {
+    let tokens = http.api.tokens.as_ref()?;
+    let name = spec["user"].as_str().unwrap_or_default();
+    let named = spec["groups"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+    let (rules, access, mut groups) = match tokens.find(name).await {
+        Some(found) => (found.rules.clone(), found.access, found.groups.clone()),
+        None => (Vec::new(), None, Vec::new()),
+    };
+    groups.extend(named);
+    Some(Arc::new(Caller { name: name.to_owned(), groups, access, rules }))
 }
 
-fn rules(caller: Option<&Caller>) -> Value {
-    let writes = caller.is_none_or(|caller| caller.access == Access::Write);
-    let verbs = if writes { json!(["*"]) } else { json!(["get", "list", "watch"]) };
+/// Returns whether a caller may do what a review asks for.
+fn access(caller: Option<&Caller>, roles: &RoleBook, spec: &Value) -> Value {
+    let allowed = match (caller, Attributes::of_review(spec)) {
+        (None, _) => true,
+        (Some(caller), Some(request)) => access::is_allowed(caller, roles, &request),
+        (Some(_), None) => false,
+    };
+    json!({ "allowed": allowed })
+}
+
+/// Returns the rules of a caller in the namespace of a review.
+fn rules(caller: Option<&Caller>, roles: &RoleBook, spec: &Value) -> Value {
+    let everything = [PolicyRule::everywhere(&["*"])];
+    let namespace = spec["namespace"].as_str().unwrap_or_default();
+    let rules: Vec<&PolicyRule> = match caller {
+        None => everything.iter().collect(),
+        Some(caller) => caller.rules.iter().chain(roles.rules(&caller.name, &caller.groups)).collect(),
+    };
+    let applies =
+        |rule: &&&PolicyRule| rule.namespaces.is_empty() || rule.namespaces.iter().any(|one| one == namespace);
+    let of_resources = rules.iter().filter(applies).filter(|rule| !rule.resources.is_empty()).map(|rule| {
+        let PolicyRule { verbs, api_groups, resources, resource_names, .. } = rule;
+        json!({ "verbs": verbs, "apiGroups": api_groups, "resources": resources, "resourceNames": resource_names })
+    });
+    let of_paths = rules.iter().filter(|rule| !rule.paths.is_empty());
+    let of_paths = of_paths.map(|rule| json!({ "verbs": rule.verbs, "nonResourceURLs": rule.paths }));
     json!({
-        "resourceRules": [{ "verbs": verbs, "apiGroups": ["*"], "resources": ["*"] }],
-        "nonResourceRules": [{ "verbs": verbs, "nonResourceURLs": ["*"] }],
+        "resourceRules": of_resources.collect::<Vec<_>>(),
+        "nonResourceRules": of_paths.collect::<Vec<_>>(),
         "incomplete": false,
     })
 }

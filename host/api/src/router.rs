@@ -22,7 +22,7 @@ use crate::status::Failure;
 use crate::tokens::AuthenticatedCaller;
 use crate::{
     access, backup, body, controllers, discovery, health, hosts, kind_graph, limits, negotiate, openapi, record_stream,
-    resources, reviews, stores, webhooks,
+    resources, reviews, role_guard, stores, webhooks,
 };
 
 /// Answers the requests of all connections. Clones share one state.
@@ -142,6 +142,7 @@ async fn kubernetes_api(api: &Api, request: Request) -> Result<Response, Failure
         if let Some(answer) = reviews::answer(&ask).await {
             return answer;
         }
+        role_guard::check(&ask).map_err(|failure| failure.about(&target))?;
         let answer = if is_controllers { controllers::answer(&ask).await } else { resources::answer(&ask).await };
         return answer.map_err(|failure| failure.about(&target));
     }

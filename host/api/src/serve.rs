@@ -27,6 +27,7 @@ use crate::limits::Limits;
 use crate::listen::{Listener, Stream};
 use crate::metrics::LimitKind;
 use crate::reloading_file::ReloadingFile;
+use crate::role_watch::RoleWatch;
 use crate::router::ApiService;
 use crate::state::Api;
 use crate::tls::TlsIdentity;
@@ -189,6 +190,10 @@ pub async fn serve(options: Options, served: impl Into<ServerBackend>) -> Result
         let holds = Arc::new(move || identity.last_value().check(Timestamp::now()));
         checks.push(Check { name: "certificate", holds });
     }
+    let roles = RoleWatch::default();
+    if tokens.is_some() {
+        tokio::spawn(roles.clone().follow(host.clone(), stopped.clone()));
+    }
     let api = Api {
         host,
         metrics,
@@ -197,6 +202,7 @@ pub async fn serve(options: Options, served: impl Into<ServerBackend>) -> Result
         backup_lock: Arc::default(),
         stopped: stopped.clone(),
         tokens: tokens.map(Arc::new),
+        roles,
         scheme: if identity.is_some() { "https" } else { "http" },
         limits,
         forwarder,

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::event_cache::EncodedEventCache;
 use crate::forwarder::{Answers, Forwarder, Question};
 use crate::limits::Limits;
+use crate::role_watch::RoleWatch;
 use crate::tokens::Tokens;
 use crate::{Check, Metrics};
 
@@ -28,6 +29,8 @@ pub(crate) struct Api {
     pub(crate) stopped: CancellationToken,
     /// The tokens; `None` gives every program on this machine full access.
     pub(crate) tokens: Option<Arc<Tokens>>,
+    /// The stored roles and bindings.
+    pub(crate) roles: RoleWatch,
     /// `http` or `https`.
     pub(crate) scheme: &'static str,
     pub(crate) limits: Limits,

@@ -1,7 +1,7 @@
 //! Bearer tokens, from a file.
 //!
-//! The file is YAML: a list of `{name: alice, token: …, access: read}`. It is read when the server starts,
-//! and again when it changes. Memory holds only SHA-256 digests, and tokens are looked up by digest, so the
+//! The file is YAML: a list of `{name: alice, token: …, access: read}`, or with `groups` and `rules` in place of or
+//! beside `access`. It is read when the server starts, and again when it changes. Memory holds only SHA-256 digests, and tokens are looked up by digest, so the
 //! time of a lookup tells nothing about them. Errors and logs contain no part of the file except names.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,11 +15,15 @@ use serde_saphyr::{Location, Spanned};
 
 use crate::metrics::FileKind;
 use crate::private_file::{self, BadFile};
+use crate::rbac::{PolicyRule, RULES_MAX};
 use crate::reloading_file::{CHECK_INTERVAL, ReloadingFile};
 use crate::{Error, Metrics};
 
 /// Minimum length of a token, in characters.
 const TOKEN_CHARS_MIN: usize = 16;
+
+/// Most groups of one token.
+const GROUPS_MAX: usize = 100;
 
 /// The access that a token grants.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
@@ -34,8 +38,32 @@ pub(crate) enum Access {
 /// The owner of a token.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct Caller {
+    /// The user, as stored bindings name it.
     pub(crate) name: String,
-    pub(crate) access: Access,
+    /// The groups, as stored bindings name them.
+    pub(crate) groups: Vec<String>,
+    /// The short form of rights; `None` if rules and stored bindings alone give them.
+    pub(crate) access: Option<Access>,
+    /// The rules of the token, with that of the short form.
+    pub(crate) rules: Vec<PolicyRule>,
+}
+
+impl Caller {
+    /// Returns a caller with the short form of rights.
+    #[cfg(test)]
+    pub(crate) fn with(name: &str, access: Access) -> Self {
+        Self { name: name.to_owned(), groups: Vec::new(), access: Some(access), rules: vec![access.rule()] }
+    }
+}
+
+impl Access {
+    /// Returns the rule that the short form stands for.
+    fn rule(self) -> PolicyRule {
+        PolicyRule::everywhere(match self {
+            Self::Read => &["get", "list", "watch", "head", "options"],
+            Self::Write => &["*"],
+        })
+    }
 }
 
 /// The token of a request, and its owner.
@@ -47,11 +75,11 @@ pub(crate) struct AuthenticatedCaller {
 }
 
 impl AuthenticatedCaller {
-    /// Waits until the token is removed from the file. The file is checked every [`CHECK_INTERVAL`].
+    /// Waits until the token is removed from the file, or has other rights there. The file is checked every [`CHECK_INTERVAL`].
     ///
     /// *Cancel safety*: nothing is lost.
     pub(crate) async fn revoked(&self) {
-        while self.tokens.0.current().await.contains_key(&self.digest) {
+        while self.tokens.0.current().await.get(&self.digest) == Some(&self.caller) {
             tokio::time::sleep(CHECK_INTERVAL).await;
         }
     }
@@ -70,7 +98,11 @@ pub(crate) struct Tokens(Arc<ReloadingFile<Callers>>);
 struct TokenEntry {
     name: String,
     token: String,
-    access: Access,
+    access: Option<Access>,
+    #[serde(default)]
+    groups: Vec<String>,
+    #[serde(default)]
+    rules: Vec<PolicyRule>,
 }
 
 impl Tokens {
@@ -133,19 +165,22 @@ fn parse(text: &str) -> Result<Callers, BadFile> {
     let options = serde_saphyr::options! { with_snippet: false };
     let entries = serde_saphyr::from_str_with_options::<Vec<Spanned<TokenEntry>>>(text, options).map_err(|error| {
         // The parser's message is dropped, because it quotes the file.
-        let what =
-            "expected a list of `{name: …, token: …, access: read or write}`, each with these three and no others";
+        let what = "expected a list of `{name: …, token: …, access: read or write}`, each with these fields, `groups` and \
+                    `rules`, and no others";
         bad(error.location(), what)
     })?;
     let (mut callers, mut names) = (Callers::new(), BTreeSet::new());
     for entry in entries {
         let place = Some(entry.referenced);
-        let TokenEntry { name, token, access } = entry.value;
+        let TokenEntry { name, token, access, groups, mut rules } = entry.value;
         check(&name, &token).map_err(|what| bad(place, &what))?;
+        check_rights(&name, access, &groups, &rules).map_err(|what| bad(place, &what))?;
+        rules.extend(access.map(Access::rule));
         if !names.insert(name.clone()) {
             return Err(bad(place, &format!("the name `{name}` appears twice")));
         }
-        if let Some(other) = callers.insert(sha256(token.as_bytes()), Arc::new(Caller { name: name.clone(), access })) {
+        let caller = Arc::new(Caller { name: name.clone(), groups, access, rules });
+        if let Some(other) = callers.insert(sha256(token.as_bytes()), caller) {
             return Err(bad(place, &format!("{name} has the same token as {}: give each its own", other.name)));
         }
     }
@@ -164,6 +199,27 @@ fn check(name: &str, token: &str) -> Result<(), String> {
     }
     if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(format!("the token of {name} has a character that is not allowed in a header"));
+    }
+    Ok(())
+}
+
+/// Checks the rights of one entry.
+fn check_rights(name: &str, access: Option<Access>, groups: &[String], rules: &[PolicyRule]) -> Result<(), String> {
+    if access.is_none() && groups.is_empty() && rules.is_empty() {
+        return Err(format!("{name} has neither `access` nor `groups` nor `rules`"));
+    }
+    if groups.len() > GROUPS_MAX || rules.len() > RULES_MAX {
+        return Err(format!("{name} has more than {GROUPS_MAX} groups or {RULES_MAX} rules"));
+    }
+    if groups.iter().any(|group| group.is_empty() || group.chars().any(char::is_control)) {
+        return Err(format!("a group of {name} is empty or has a control character"));
+    }
+    if rules.iter().any(|rule| rule.verbs.is_empty()) {
+        return Err(format!("a rule of {name} has no verbs"));
+    }
+    let is_about_resources = |rule: &PolicyRule| !rule.resources.is_empty() && !rule.api_groups.is_empty();
+    if rules.iter().any(|rule| rule.paths.is_empty() && !is_about_resources(rule)) {
+        return Err(format!("a rule of {name} needs `apiGroups` and `resources`, or `nonResourceURLs`"));
     }
     Ok(())
 }

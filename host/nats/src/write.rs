@@ -11,8 +11,10 @@ use async_nats::HeaderMap;
 use async_nats::jetstream::message::StreamMessage;
 use bytes::Bytes;
 use homeostat_store::cached::{CachedState, UpstreamResponse, jitter};
-use homeostat_store::semantics::{self, Decision, WritePlan};
-use homeostat_store::{Error, Key, Kind, Request, Resource, Result, Revision, Target, Write, WriteResponse};
+use homeostat_store::semantics::{self, Decision, RuleEvaluation, WritePlan};
+use homeostat_store::{
+    Error, Key, Kind, Request, Resource, Result, Revision, Target, Write, WriteResponse, needs_rules,
+};
 
 use self::attempt::{Attempts, LastValue, PublishAction, PublishReply, PublishedMessage};
 use crate::codec::{
@@ -108,7 +110,7 @@ impl BucketState {
         };
         let mut attempts = Attempts::until(self.elapsed() + self.settings.timings.write);
         loop {
-            let plan = self.plan(&request, &current);
+            let plan = self.plan(&request, &current).await;
             if plan.is_err() && !current.from_leader {
                 current = self.current(&connection, &key, &subject).await?;
                 continue;
@@ -245,10 +247,17 @@ impl BucketState {
         Ok(Current { resource, sequence: message.sequence, from_leader: true })
     }
 
-    fn plan(&self, request: &Request, current: &Current) -> Result<WritePlan> {
-        // The server numbers the change; until then it has no revision.
-        let lookup = |_: &Key| Ok(current.resource.clone());
-        semantics::plan_write(&*self.clock, &self.schemas, request.clone(), Revision::ZERO, lookup)
+    /// Decides a write. Rules in CEL are evaluated on a thread that may block, because they can take a second.
+    async fn plan(&self, request: &Request, current: &Current) -> Result<WritePlan> {
+        let (clock, schemas) = (Arc::clone(&self.clock), self.schemas.clone());
+        let (request, resource) = (request.clone(), current.resource.clone());
+        let is_long = needs_rules(&schemas, &request);
+        let plan = move || {
+            // The server numbers the change; until then it has no revision.
+            let (revision, lookup) = (Revision::ZERO, |_: &Key| Ok(resource.clone()));
+            semantics::plan_write(&*clock, &schemas, request, revision, RuleEvaluation::Included, lookup)
+        };
+        if is_long { tokio::task::spawn_blocking(plan).await.map_err(Error::unavailable)? } else { plan() }
     }
 
     fn change(&self, plan: &WritePlan, current: &Current, lane: Option<Lane>) -> Change {

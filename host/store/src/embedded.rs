@@ -70,6 +70,7 @@ use tokio::sync::{self, OwnedRwLockReadGuard, mpsc, oneshot, watch};
 use crate::history::{Bounds, History, check_start};
 use crate::index::ExaminedResources;
 use crate::listing::changes_since::ChangesSinceCache;
+use crate::rule_check::{RuleCheck, TRIES_MAX, needs_rules};
 use crate::schema::Schemas;
 use crate::watch::{RevisionNotifier, WatchCursor};
 use crate::{
@@ -84,7 +85,7 @@ pub use open::OpenError;
 use read::{FileChangeLog, Snapshot};
 use reopen::OutOfSpace;
 use wal::WriteAheadLog;
-use writer::WriteJob;
+use writer::{Reply, WriteJob};
 
 /// The newest file format that this program reads, and the one that it writes. The next write to an older
 /// file upgrades it.
@@ -357,6 +358,23 @@ impl SharedStore {
         read.await.map_err(Error::unavailable)?
     }
 
+    /// Evaluates the rules in CEL of a write, on a thread that may block; `None` if it has none.
+    async fn evaluate_rules(self: &Arc<Self>, request: &mut Request) -> Result<Option<RuleCheck>> {
+        if !needs_rules(&self.schemas, request) {
+            return Ok(None);
+        }
+        let (shared, mut checked) = (Arc::clone(self), request.clone());
+        let (check, checked) = self
+            .read(move |snapshot| {
+                let lookup = |key: &Key| snapshot.get(key);
+                let check = RuleCheck::evaluate(&*shared.clock, &shared.schemas, &mut checked, lookup)?;
+                Ok((check, checked))
+            })
+            .await?;
+        *request = checked;
+        Ok(check)
+    }
+
     /// Reopens a file that was unreadable or on a full disk, so that a write need not wait until a read does
     /// it.
     async fn try_recover(self: &Arc<Self>) {
@@ -425,14 +443,27 @@ impl Store for EmbeddedStore {
         Some(&self.shared.schemas)
     }
 
-    async fn submit(&self, request: Request) -> Result<WriteResponse> {
+    async fn submit(&self, mut request: Request) -> Result<WriteResponse> {
         self.shared.try_recover().await;
         self.shared.health_error().map_or(Ok(()), Err)?;
-        let (reply, answer) = oneshot::channel();
-        let jobs = self.jobs().ok_or(Error::Closed)?;
-        jobs.send(WriteJob { request, reply }).await.map_err(|_| self.shared.health_error_or_closed())?;
-        drop(jobs);
-        answer.await.map_err(|_| Error::unavailable("the writer ended before it answered"))?
+        let mut conflict = None;
+        for _ in 0..TRIES_MAX {
+            let check = self.shared.evaluate_rules(&mut request).await?;
+            conflict = check.as_ref().map(|RuleCheck { key, previous, .. }| (key.clone(), *previous));
+            let (reply, answer) = oneshot::channel();
+            let jobs = self.jobs().ok_or(Error::Closed)?;
+            let job = WriteJob { request, check, reply };
+            jobs.send(job).await.map_err(|_| self.shared.health_error_or_closed())?;
+            drop(jobs);
+            match answer.await.map_err(|_| Error::unavailable("the writer ended before it answered"))? {
+                Reply::Answer(answer) => return answer,
+                Reply::Unchecked(again) => request = *again,
+            }
+        }
+        Err(match conflict {
+            Some((key, current)) => Error::Conflict { key, current },
+            None => Error::unavailable("the rules of the kind changed all the time"),
+        })
     }
 
     async fn watch(&self, scope: Scope, from: Revision) -> Result<Watch> {

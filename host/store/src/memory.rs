@@ -8,8 +8,9 @@ use crate::contents::{Contents, Documents, SharedContents};
 use crate::fence::KnownTerms;
 use crate::history::{Bounds, check_start};
 use crate::model::Path;
+use crate::rule_check::{RuleCheck, TRIES_MAX};
 use crate::schema::Schemas;
-use crate::semantics;
+use crate::semantics::{self, RuleEvaluation};
 use crate::{
     Availability, ClockAndIds, Error, Event, Key, Kind, Options, Page, Query, Request, Resource, Result, Revision,
     Scope, Store, StoreStatus, Watch, WriteResponse,
@@ -68,12 +69,26 @@ impl Store for MemoryStore {
         Some(&self.schemas)
     }
 
-    async fn submit(&self, request: Request) -> Result<WriteResponse> {
-        let mut contents = self.contents.lock_expired()?;
+    async fn submit(&self, mut request: Request) -> Result<WriteResponse> {
+        let lookup = |key: &Key| Ok(self.contents.lock_expired()?.stored(&Path::of(key)).cloned());
+        let mut tries = TRIES_MAX;
+        let mut contents = loop {
+            let check = RuleCheck::evaluate(&*self.clock, &self.schemas, &mut request, lookup)?;
+            let contents = self.contents.lock_expired()?;
+            let lookup = |key: &Key| Ok(contents.stored(&Path::of(key)).cloned());
+            if RuleCheck::is_current(check.as_ref(), &self.schemas, &request, lookup)? {
+                break contents;
+            }
+            tries -= 1;
+            if let (Some(RuleCheck { key, previous, .. }), 0) = (check, tries) {
+                return Err(Error::Conflict { key, current: previous });
+            }
+        };
         self.terms.lock().unwrap_or_else(PoisonError::into_inner).check(request.fence.as_ref())?;
         let revision = contents.newest().next();
         let (dry_run, lookup) = (request.dry_run, |key: &Key| Ok(contents.stored(&Path::of(key)).cloned()));
-        let performed = semantics::plan_write(&*self.clock, &self.schemas, request, revision, lookup)?;
+        let performed =
+            semantics::plan_write(&*self.clock, &self.schemas, request, revision, RuleEvaluation::Done, lookup)?;
         let (resource, change) = (Arc::clone(performed.decision.resource()), performed.event());
         if let Some(kind) = change.filter(|_| !dry_run) {
             contents.commit(Event { kind, resource: Arc::clone(&resource), previous: performed.previous, revision });

@@ -3,8 +3,8 @@
 //! A schema decides how the parts of a document merge when several managers own them. It sets defaults,
 //! prunes unknown fields and validates.
 //!
-//! Deliberately absent: the rules of `x-kubernetes-validations`, which need an evaluator for CEL. They are
-//! ignored, and [`Schema::has_rules`] reports that there are some.
+//! The rules of `x-kubernetes-validations` are compiled with the schema. They can take long, so [`Schema::has_rules`]
+//! reports that there are some, and a store evaluates them apart from its writer.
 
 mod built_in;
 mod check;
@@ -13,9 +13,8 @@ mod format;
 mod limits;
 mod normal_form;
 mod parse;
-mod pattern;
 mod prune;
-mod quantity;
+mod rules;
 mod schemas;
 
 use std::collections::BTreeMap;
@@ -26,6 +25,7 @@ use serde_json::Value;
 use crate::Result;
 use crate::path::Path;
 use limits::Constraints;
+use rules::PartRules;
 
 pub use crate::violation::{Reason, VIOLATIONS_MAX, Violation};
 pub use built_in::KindRules;
@@ -52,7 +52,9 @@ pub struct Schema {
     default: Option<Value>,
     /// Further constraints on the value; most schemas have none.
     limits: Option<Box<Constraints>>,
-    /// Whether there are ignored CEL rules, here or below.
+    /// The rules in CEL of this part.
+    rules_of_part: Option<Arc<PartRules>>,
+    /// Whether there are such rules, here or below.
     has_rules: bool,
     /// What only schemas of built-in kinds have.
     typed: Option<Box<TypedField>>,
@@ -131,8 +133,7 @@ impl Schema {
         self.source.as_deref()
     }
 
-    /// Returns whether there are `x-kubernetes-validations`, here or below: rules that this store does not
-    /// check.
+    /// Returns whether there are `x-kubernetes-validations`, here or below.
     pub fn has_rules(&self) -> bool {
         self.has_rules
     }
@@ -171,6 +172,11 @@ impl Schema {
     /// The value is a whole resource, not nested deeper than a document may be.
     pub fn check(&self, resource: &Value) -> Vec<Violation> {
         check::check(self, resource, &Path::ROOT)
+    }
+
+    /// Returns the violations of the rules in CEL by a whole resource, which is valid otherwise, and which replaces `old`.
+    pub(crate) fn check_rules(&self, resource: &Value, old: Option<&Value>) -> Vec<Violation> {
+        if self.has_rules { rules::check(self, resource, old) } else { Vec::new() }
     }
 
     /// Returns a schema that accepts every value.
@@ -250,7 +256,7 @@ impl Schema {
 
 /// Returns an amount of a resource, as `500m`, `0.5` or `1Gi`, in billionths; `None` if a value is none.
 pub fn quantity_in_nanos(value: &Value) -> Option<i128> {
-    quantity::in_nanos(value)
+    homeostat_cel::quantity::in_nanos(value)
 }
 
 #[cfg(test)]

@@ -67,6 +67,18 @@ pub struct WriteContext {
     pub manager: String,
     /// The storage version of the kind, and the schema of the written version.
     pub version: VersionSchema,
+    /// Whether the decision includes the rules in CEL.
+    pub rules: RuleEvaluation,
+}
+
+/// When the rules in CEL of a schema are evaluated for a write. They can take a second, so a store with one writer for
+/// all evaluates them before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RuleEvaluation {
+    /// With the decision.
+    Included,
+    /// Before, for the same current resource and the same schema.
+    Done,
 }
 
 /// The decision on a write.
@@ -122,8 +134,8 @@ impl WritePlan {
 /// Decides a write: derives its key, looks up the current resource and calls [`decide`]. Replaces a generated
 /// name that is already in use.
 ///
-/// `revision` is the revision of the change. `lookup` reads the current resource, which must not change until
-/// the caller has stored the decision.
+/// `revision` is the revision of the change. `rules` says whether the rules in CEL are evaluated here. `lookup` reads the
+/// current resource, which must not change until the caller has stored the decision.
 ///
 /// # Errors
 /// As [`address`] and [`decide`], and the errors of `lookup`; `UnknownFields`.
@@ -132,6 +144,7 @@ pub fn plan_write(
     schemas: &Schemas,
     request: Request,
     revision: Revision,
+    rules: RuleEvaluation,
     mut lookup: impl FnMut(&Key) -> Result<Option<Arc<Resource>>>,
 ) -> Result<WritePlan> {
     if request.is_move {
@@ -161,7 +174,7 @@ pub fn plan_write(
     };
     // Only a creation needs a uid, and generating one costs a system call.
     let uid = if previous.is_none() { source.uid() } else { String::new() };
-    let moment = WriteContext { now: source.now(), uid, revision, manager, version: schemas.of(key.kind()) };
+    let moment = WriteContext { now: source.now(), uid, revision, manager, version: schemas.of(key.kind()), rules };
     let current = previous.as_ref().map(Resource::detached);
     let fields = match unknown {
         FieldValidation::Warn | FieldValidation::Strict => {
@@ -287,7 +300,7 @@ fn create(mut document: Value, writer: Writer<'_>, context: &WriteContext) -> Re
     set(metadata(&mut document), "uid", Some(json!(context.uid)));
     // A create owns the defaults, too; an apply owns only the fields that it names.
     if writer.operation == Operation::Update {
-        admit::admit(writer.schema, &mut document, DocumentPart::Specification, None)?;
+        admit::admit(writer.schema, &mut document, DocumentPart::Specification, None, context.rules)?;
         // The first status is not the work of the client.
         let status = fields(&mut document).remove("status");
         ownership::create_owners(&mut document, writer)?;
@@ -295,7 +308,7 @@ fn create(mut document: Value, writer: Writer<'_>, context: &WriteContext) -> Re
     } else {
         prune(writer.schema, &mut document);
         ownership::create_owners(&mut document, writer)?;
-        admit::admit(writer.schema, &mut document, DocumentPart::Specification, None)?;
+        admit::admit(writer.schema, &mut document, DocumentPart::Specification, None, context.rules)?;
     }
     let metadata = metadata(&mut document);
     set(metadata, "creationTimestamp", Some(json!(timestamp(context.now))));
@@ -336,8 +349,14 @@ fn write_status(
     validate::size("status", &status)?;
     let mut document = in_version_of(key, current);
     set(fields(&mut document), "status", Some(status).filter(|status| !status.is_null()));
-    admit::admit(writer.schema, &mut document, DocumentPart::Status, Some(current.document()))?;
+    admit::admit(writer.schema, &mut document, DocumentPart::Status, Some(current.document()), context.rules)?;
     update(current, document, Writer { subresource: "status", ..writer }, context)
+}
+
+/// Admits the specification of a new document.
+#[cfg(test)]
+pub(crate) fn admitted(schema: &Schema, document: &mut Value) -> Result<()> {
+    admit::admit(Some(schema), document, DocumentPart::Specification, None, RuleEvaluation::Included)
 }
 
 /// Replaces the current document, except for `status` and the host-owned metadata. The document can set the
@@ -361,7 +380,13 @@ fn replace(
     normalize_metadata(metadata);
     owners.write(&mut document)?;
     if specification(&document).ne(specification(old)) {
-        admit::admit(context.version.schema.as_deref(), &mut document, DocumentPart::Specification, Some(old))?;
+        admit::admit(
+            context.version.schema.as_deref(),
+            &mut document,
+            DocumentPart::Specification,
+            Some(old),
+            context.rules,
+        )?;
     }
     update(current, document, writer, context)
 }

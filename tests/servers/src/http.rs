@@ -37,6 +37,12 @@ pub fn ask_plain(port: u16, method: &str, path: &str, body: Option<&Value>) -> O
     Request { method, body: &body, ..Request::get(path) }.send(port)
 }
 
+/// As [`ask_plain`], with a token.
+pub fn ask_plain_with(port: u16, token: &str, method: &str, path: &str, body: Option<&Value>) -> Option<Answer> {
+    let body = body.map(Value::to_string).unwrap_or_default();
+    Request { method, body: &body, token: Some(token), ..Request::get(path) }.send(port)
+}
+
 /// A request without its connection.
 pub(super) struct Request<'a> {
     pub(super) method: &'a str,

@@ -97,9 +97,8 @@ fn an_authority_in_place_of_the_header_is_checked_too() {
 
 #[test]
 fn read_only_caller_is_refused_in_the_words_of_kubernetes() {
-    let alice = Caller { name: "alice".into(), access: Access::Read };
-    let message =
-        |method, uri: &str| may(&alice, &method, &uri.parse().unwrap()).unwrap_err().document()["message"].clone();
+    let alice = Caller::with("alice", Access::Read);
+    let message = |method, uri: &str| refusal(&alice, &method, uri).unwrap_err().document()["message"].clone();
     for (method, uri, words) in [
         (
             Method::DELETE,
@@ -125,9 +124,45 @@ fn read_only_caller_is_refused_in_the_words_of_kubernetes() {
 #[test]
 fn every_token_may_read_and_only_write_tokens_may_write() {
     let (reads, writes) = ("alice", "bob");
-    let caller = |name: &str, access| Caller { name: name.into(), access };
-    let uri = "/api/v1/namespaces".parse().unwrap();
-    assert!(may(&caller(reads, Access::Read), &Method::GET, &uri).is_ok());
-    assert!(may(&caller(reads, Access::Read), &Method::PUT, &uri).is_err());
-    assert!(may(&caller(writes, Access::Write), &Method::DELETE, &uri).is_ok());
+    let uri = "/api/v1/namespaces";
+    assert!(refusal(&Caller::with(reads, Access::Read), &Method::GET, uri).is_ok());
+    assert!(refusal(&Caller::with(reads, Access::Read), &Method::PUT, uri).is_err());
+    assert!(refusal(&Caller::with(writes, Access::Write), &Method::DELETE, uri).is_ok());
+}
+
+fn refusal(caller: &Caller, method: &Method, uri: &str) -> Result<(), Failure> {
+    may(caller, &RoleBook::default(), method, &uri.parse().unwrap())
+}
+
+#[test]
+fn a_request_has_the_verb_and_the_resource_that_roles_name() {
+    let attributes_of = |method: Method, uri: &str| {
+        let uri: Uri = uri.parse().unwrap();
+        let route = path::parse(uri.path());
+        let Attributes { verb, about } = attributes(&method, &uri, route.as_ref());
+        format!("{verb} {about:?}")
+    };
+    let pods = "/api/v1/namespaces/a/pods";
+    for (method, uri, verb) in [
+        (Method::GET, pods.to_owned(), "list"),
+        (Method::GET, format!("{pods}?watch=true&x=1"), "watch"),
+        (Method::GET, format!("{pods}?watch=false"), "list"),
+        (Method::GET, format!("{pods}/x"), "get"),
+        (Method::HEAD, format!("{pods}/x"), "get"),
+        (Method::POST, pods.to_owned(), "create"),
+        (Method::DELETE, pods.to_owned(), "deletecollection"),
+        (Method::DELETE, format!("{pods}/x"), "delete"),
+    ] {
+        let found = attributes_of(method, &uri);
+        assert!(found.starts_with(&format!("{verb} ")) && found.contains("namespace: Some(\"a\")"), "{uri}: {found}");
+    }
+    let one = attributes_of(Method::GET, &format!("{pods}?fieldSelector=metadata.name%3Dx&watch=1"));
+    assert!(one.starts_with("watch ") && one.contains("name: Some(\"x\")"), "{one}");
+    let two = attributes_of(Method::GET, &format!("{pods}?fieldSelector=metadata.name%3Dx,status.phase%3Dy"));
+    assert!(two.contains("name: None"), "{two}");
+    let namespace = attributes_of(Method::GET, "/api/v1/namespaces/a");
+    assert!(namespace.contains("namespace: Some(\"a\"), name: Some(\"a\")"), "{namespace}");
+    let part = attributes_of(Method::PUT, "/apis/apps/v1/namespaces/a/deployments/x/scale");
+    assert!(part.starts_with("update ") && part.contains("subresource: Some(\"scale\")"), "{part}");
+    assert!(attributes_of(Method::POST, "/homeostat/v1/drain").starts_with("post Path"));
 }

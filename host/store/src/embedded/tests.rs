@@ -3,6 +3,7 @@ mod disk;
 mod forgotten;
 mod full;
 mod muted;
+mod rules;
 mod unreadable;
 mod unwritable;
 

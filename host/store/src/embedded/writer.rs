@@ -23,14 +23,27 @@ use super::{CheckpointState, CommitDurability, SharedStore};
 use crate::fence::KnownTerms;
 use crate::history::Bounds;
 use crate::model::Path;
-use crate::semantics::{self, WritePlan};
-use crate::{Error, Event, Options, Request, Result, Revision, WriteResponse};
+use crate::rule_check::RuleCheck;
+use crate::semantics::{self, RuleEvaluation, WritePlan};
+use crate::{Error, Event, Key, Options, Request, Result, Revision, WriteResponse};
 
 /// A write, and the channel for its response.
 pub(super) struct WriteJob {
     pub(super) request: Request,
-    pub(super) reply: oneshot::Sender<Result<WriteResponse>>,
+    /// The state on which the rules of the write rely; `None` for a write without rules.
+    pub(super) check: Option<RuleCheck>,
+    pub(super) reply: oneshot::Sender<Reply>,
 }
+
+/// The reply to a write.
+pub(super) enum Reply {
+    Answer(Result<WriteResponse>),
+    /// The write was not decided: its rules have to be evaluated again, because its resource or their schema changed.
+    Unchecked(Box<Request>),
+}
+
+/// A write, and the state on which its rules rely.
+type CheckedRequest = (Request, Option<RuleCheck>);
 
 /// Writes per sync at most.
 const BATCH_MAX: usize = 128;
@@ -107,7 +120,7 @@ struct Writer<'a> {
 /// A decided batch.
 struct BatchDecision {
     /// One response per write, in order.
-    answers: Vec<Result<WriteResponse>>,
+    answers: Vec<Reply>,
     batch: ChangeBatch,
 }
 
@@ -133,11 +146,12 @@ impl Writer<'_> {
             }
             self.wait_for_pages(|pending| !pending.is_full());
             let (requests, replies): (Vec<_>, Vec<_>) =
-                batch.drain(..).map(|WriteJob { request, reply }| (request, reply)).unzip();
+                batch.drain(..).map(|WriteJob { request, check, reply }| ((request, check), reply)).unzip();
             let count = requests.len();
             lone = if count == 1 { lone.saturating_add(1) } else { 0 };
             let BatchDecision { answers, batch: decided } = self.commit_batch(requests).unwrap_or_else(|error| {
-                BatchDecision { answers: vec![Err(error); count], batch: ChangeBatch::default() }
+                let answers = std::iter::repeat_with(|| Reply::Answer(Err(error.clone()))).take(count).collect();
+                BatchDecision { answers, batch: ChangeBatch::default() }
             });
             for (reply, answer) in replies.into_iter().zip(answers) {
                 // The client may be gone; the write stays.
@@ -180,7 +194,7 @@ impl Writer<'_> {
     /// Commits a batch. Afterwards it is synced and published, and the responses can be sent.
     ///
     /// Returns the changes for the checkpointer. An error applies to every write of the batch.
-    fn commit_batch(&mut self, requests: Vec<Request>) -> Result<BatchDecision> {
+    fn commit_batch(&mut self, requests: Vec<CheckedRequest>) -> Result<BatchDecision> {
         let shared = self.shared;
         if let Some(error) = shared.write_refusal() {
             return Err(error);
@@ -198,7 +212,7 @@ impl Writer<'_> {
     }
 
     /// Decides a batch, and appends it to the write-ahead log.
-    fn append(&mut self, requests: Vec<Request>) -> BatchResult<AppendResult> {
+    fn append(&mut self, requests: Vec<CheckedRequest>) -> BatchResult<AppendResult> {
         let shared = self.shared;
         let database = shared.database.blocking_read();
         let database = self.writable_database(database.as_ref())?;
@@ -283,21 +297,21 @@ impl Writer<'_> {
     }
 
     /// Decides every write of a batch, each against the result of those before it.
-    fn decide(&mut self, database: &Database, requests: Vec<Request>) -> EngineResult<BatchDecision> {
+    fn decide(&mut self, database: &Database, requests: Vec<CheckedRequest>) -> EngineResult<BatchDecision> {
         // Read before the snapshot: changes that are applied by now are in the snapshot.
         let CheckpointState { revision: settled, .. } = *self.shared.checkpoint.borrow();
         self.unapplied.mark_applied(settled);
         let documents = Snapshot::begin(database)?.resources()?;
         let mut revision = self.shared.tip.revision();
         let mut decided = BatchDecision { answers: Vec::with_capacity(requests.len()), batch: ChangeBatch::default() };
-        for request in requests {
+        for (request, check) in requests {
             if let Err(fenced) = self.terms.check(request.fence.as_ref()) {
-                decided.answers.push(Err(fenced));
+                decided.answers.push(Reply::Answer(Err(fenced)));
                 continue;
             }
             let (mut failure, dry_run) = (None, request.dry_run);
             let (source, schemas) = (&*self.options.clock, &self.shared.schemas);
-            let performed = semantics::plan_write(source, schemas, request, revision.next(), |key| {
+            let mut lookup = |key: &Key| {
                 let path = Path::of(key);
                 if let Some(latest) = self.unapplied.latest(&path) {
                     return Ok(latest.cloned());
@@ -310,11 +324,21 @@ impl Writer<'_> {
                         Err(answer)
                     }
                 }
-            });
+            };
+            let performed = match RuleCheck::is_current(check.as_ref(), schemas, &request, &mut lookup) {
+                Ok(true) => {
+                    semantics::plan_write(source, schemas, request, revision.next(), RuleEvaluation::Done, &mut lookup)
+                }
+                Ok(false) => {
+                    decided.answers.push(Reply::Unchecked(Box::new(request)));
+                    continue;
+                }
+                Err(error) => Err(error),
+            };
             if let Some(failure) = failure {
                 return Err(failure);
             }
-            decided.answers.push(performed.map(|performed| {
+            decided.answers.push(Reply::Answer(performed.map(|performed| {
                 let change = performed.event();
                 let WritePlan { key, previous, decision, unknown_fields: unknown } = performed;
                 let resource = Arc::clone(decision.resource());
@@ -326,7 +350,7 @@ impl Writer<'_> {
                     decided.batch.changes.push(change);
                 }
                 WriteResponse { resource, change, unknown_fields: unknown }
-            }));
+            })));
         }
         Ok(decided)
     }

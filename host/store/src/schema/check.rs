@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 
+use homeostat_cel::quantity;
 use serde_json::{Map, Number, Value};
 
 use super::format::Format;
 use super::limits::{Bound, Constraints, compare, is_multiple, same};
-use super::{ListType, Reason, Schema, ValueType, Violation, quantity};
+use super::{ListType, Reason, Schema, ValueType, Violation};
 use crate::violation::{VIOLATIONS_MAX, shown, type_name};
 use crate::{numbers, path::Path};
 

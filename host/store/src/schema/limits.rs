@@ -6,7 +6,7 @@ use serde_json::{Number, Value};
 
 use super::Schema;
 use super::format::Format;
-use super::pattern::Pattern;
+use homeostat_cel::Pattern;
 
 /// The constraints on a value. Each applies to values of some types only.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -32,14 +32,6 @@ pub(super) struct Constraints {
     pub(super) any_of: Vec<Schema>,
     pub(super) one_of: Vec<Schema>,
     pub(super) not: Option<Box<Schema>>,
-}
-
-impl Constraints {
-    /// Returns whether there are ignored CEL rules.
-    pub(super) fn has_rules(&self) -> bool {
-        let combined = [&self.all_of, &self.any_of, &self.one_of].into_iter().flatten().chain(self.not.as_deref());
-        combined.into_iter().any(Schema::has_rules)
-    }
 }
 
 /// The end of a range of numbers.

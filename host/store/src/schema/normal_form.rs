@@ -3,12 +3,13 @@
 //! A null counts as absent, except in a map. Empty values are dropped where the type of Go omits them. Quantities and times have one
 //! form each. Documents of other kinds stay unchanged.
 
+use homeostat_cel::quantity;
 use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
 use serde_json::Value;
 
 use super::format::Format;
-use super::{Schema, ValueType, quantity};
+use super::{Schema, ValueType};
 
 /// Normalises a value of a built-in kind.
 pub(super) fn normalize(schema: &Schema, value: &mut Value, is_resource: bool) {

@@ -7,15 +7,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use homeostat_cel::Pattern;
 use serde_json::{Number, Value};
 
 use super::check::check;
 use super::defaults;
 use super::format::Format;
 use super::limits::{Bound, Constraints};
-use super::pattern::Pattern;
 use super::prune::prune;
-use super::{ListType, Schema, TypedField, ValueType};
+use super::{ListType, Schema, TypedField, ValueType, rules};
 use crate::fields::FieldReader;
 use crate::path::Path;
 use crate::{DOCUMENT_BYTES_MAX, Error, Result, numbers, validate};
@@ -31,7 +31,7 @@ const FORBIDDEN: [&str; 6] =
     ["$ref", "additionalItems", "definitions", "dependencies", "patternProperties", "unevaluatedProperties"];
 
 /// Keywords that are not allowed below `allOf`, `anyOf`, `oneOf` and `not`.
-const SHAPE: [&str; 9] = [
+const SHAPE: [&str; 10] = [
     "additionalProperties",
     "default",
     "nullable",
@@ -41,13 +41,16 @@ const SHAPE: [&str; 9] = [
     "x-kubernetes-list-type",
     "x-kubernetes-map-type",
     "x-kubernetes-preserve-unknown-fields",
+    "x-kubernetes-validations",
 ];
 
 /// Parses a whole schema.
 pub(super) fn parse(source: &Value) -> Result<Schema> {
     const ROOT: &str = "openAPIV3Schema";
     validate::size(ROOT, source)?;
-    let mut schema = Parser::default().schema(source, &Path::ROOT.field(ROOT), true)?;
+    let path = Path::ROOT.field(ROOT);
+    let mut schema = Parser::default().schema(source, &path, true)?;
+    rules::parse(&mut schema, source, &path)?;
     schema.source = Some(Arc::new(source.clone()));
     Ok(schema)
 }
@@ -77,7 +80,6 @@ impl Parser {
             atomic_map: map_type(&fields)?,
             open: fields.flag("x-kubernetes-preserve-unknown-fields")?,
             embedded: fields.flag("x-kubernetes-embedded-resource")?,
-            has_rules: !fields.list("x-kubernetes-validations")?.is_empty(),
             ..Schema::default()
         };
         if self.is_built_in {
@@ -88,11 +90,8 @@ impl Parser {
         }
         types_agree(&schema, &fields, is_root)?;
         self.parts(&mut schema, &fields, is_root)?;
-        let parts = schema.properties.values().chain(schema.additional.as_deref()).chain(schema.items.as_deref());
-        schema.has_rules |= parts.into_iter().any(Schema::has_rules);
         keys_are_fields(&schema, &fields)?;
         schema.limits = self.limits(&fields, &schema)?;
-        schema.has_rules |= schema.limits.as_ref().is_some_and(|limits| limits.has_rules());
         self.set_default(&mut schema, &fields)?;
         Ok(schema)
     }
@@ -137,7 +136,6 @@ impl Parser {
             return Err(fields.error("type", "must not be used inside of allOf, anyOf, oneOf and not"));
         }
         let mut schema = Schema { value_type, ..Schema::default() };
-        schema.has_rules = !fields.list("x-kubernetes-validations")?.is_empty();
         let unknown = "must be defined outside of allOf, anyOf, oneOf and not, too";
         let properties = path.field("properties");
         for (name, source) in fields.entries("properties")? {
@@ -150,9 +148,6 @@ impl Parser {
             schema.items = Some(Box::new(self.condition(source, &path.field("items"), about)?));
         }
         schema.limits = self.limits(&fields, about)?;
-        let parts = schema.properties.values().chain(schema.items.as_deref());
-        schema.has_rules |= parts.into_iter().any(Schema::has_rules);
-        schema.has_rules |= schema.limits.as_ref().is_some_and(|limits| limits.has_rules());
         Ok(schema)
     }
 

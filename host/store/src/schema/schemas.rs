@@ -1,6 +1,7 @@
 //! The kinds that a store knows: the storage version of each, the schemas of its versions, and its indexes.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use tokio::sync::watch;
@@ -16,6 +17,8 @@ pub struct Schemas(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     by_type: RwLock<ByType>,
+    /// Whether a schema with rules in CEL was registered.
+    have_rules: AtomicBool,
     /// The declared indexes of each kind. An unknown kind has no entry, and a kind without indexes has
     /// an empty one.
     indexes: watch::Sender<DeclaredIndexes>,
@@ -74,9 +77,18 @@ impl Schemas {
     /// Registers a kind. The version of `stored` is the storage version. `versions` has every version, each
     /// with its optional schema.
     pub fn set(&self, stored: &Kind, versions: impl IntoIterator<Item = (String, Option<Schema>)>) {
+        let versions: Vec<_> = versions.into_iter().collect();
+        if versions.iter().any(|(_, schema)| schema.as_ref().is_some_and(Schema::has_rules)) {
+            self.0.have_rules.store(true, Ordering::Release);
+        }
         let declared = |schema: Option<Schema>| SchemaSource::Declared(schema.map(Arc::new));
         let schemas = versions.into_iter().map(|(version, schema)| (version, declared(schema))).collect();
         self.insert(stored, Versions { stored: stored.version.clone(), schemas });
+    }
+
+    /// Returns whether a schema with rules in CEL was registered, so that most hosts look no further.
+    pub(crate) fn have_rules(&self) -> bool {
+        self.0.have_rules.load(Ordering::Acquire)
     }
 
     /// Registers a built-in kind, with the function that returns its schema when a write needs it first.

@@ -1,6 +1,7 @@
 mod fill;
 mod keywords;
 mod properties;
+mod rules;
 mod structure;
 
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{fields, set};
+use super::{RuleEvaluation, fields, set};
 use crate::path::Path;
 use crate::schema::{Reason, Schema, Schemas, VIOLATIONS_MAX, Violation};
 use crate::{Error, Kind, Result, validate};
@@ -19,7 +19,7 @@ pub(super) enum DocumentPart {
 }
 
 /// Prunes, defaults and validates a part of a document, which is an object. Without a schema the document
-/// stays unchanged.
+/// stays unchanged. The rules in CEL see the whole document.
 ///
 /// `metadata` and the other part stay unchanged, except that a new resource of a built-in kind gets its first status.
 /// `old` is the document before the write, `None` for one that is created.
@@ -31,10 +31,11 @@ pub(super) fn admit(
     document: &mut Value,
     part: DocumentPart,
     old: Option<&Value>,
+    rules: RuleEvaluation,
 ) -> Result<()> {
     let Some(schema) = schema else { return Ok(()) };
     let status = fields(document).remove("status");
-    let (violations, status) = match part {
+    let (mut violations, status) = match part {
         DocumentPart::Specification => {
             let mut violations = schema.admit(document, &Path::ROOT, true, old)?;
             // This write cannot set a status, so a required status does not apply, and a default of it neither.
@@ -45,6 +46,14 @@ pub(super) fn admit(
         DocumentPart::Status => admit_status(schema, status)?,
     };
     set(fields(document), "status", status);
+    if rules == RuleEvaluation::Included && schema.has_rules() {
+        if violations.iter().any(|violation| blocks_rules(violation.reason)) {
+            violations.push(unchecked_rules());
+        } else {
+            violations.extend(schema.check_rules(document, old));
+        }
+        violations.truncate(VIOLATIONS_MAX);
+    }
     if violations.is_empty() {
         return Ok(());
     }
@@ -75,12 +84,25 @@ pub(super) fn with_violations(schema: Option<&Schema>, mut document: Value, erro
     if validate::size("document", &document).is_ok()
         && document.get("metadata").is_some_and(Value::is_object)
         && let Err(Error::InvalidFields { violations: others, .. }) =
-            admit(Some(schema), &mut document, DocumentPart::Specification, None)
+            admit(Some(schema), &mut document, DocumentPart::Specification, None, RuleEvaluation::Done)
     {
         violations.extend(others);
     }
     violations.truncate(VIOLATIONS_MAX);
     Error::InvalidFields { what: what(&document), violations }
+}
+
+/// Returns whether a violation keeps the rules in CEL from being evaluated: they rely on the shape of the document.
+/// Source: Kubernetes.
+fn blocks_rules(reason: Reason) -> bool {
+    matches!(reason, Reason::Unsupported | Reason::Required | Reason::TooLong | Reason::TooMany | Reason::TypeInvalid)
+}
+
+/// Says that rules were not evaluated, in the words of Kubernetes.
+fn unchecked_rules() -> Violation {
+    let detail = "null: some validation rules were not checked because the object was invalid; correct the existing \
+                  errors to complete validation";
+    Violation { path: "<nil>".to_owned(), reason: Reason::Invalid, detail: detail.to_owned() }
 }
 
 /// Admits a status; drops one that the schema does not know.

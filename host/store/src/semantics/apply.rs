@@ -45,7 +45,7 @@ pub(super) fn resource(
         validate::document(&merged)?;
     }
     if specification(&merged).ne(specification(current.document())) {
-        admit::admit(writer.schema, &mut merged, DocumentPart::Specification, Some(current.document()))?;
+        admit::admit(writer.schema, &mut merged, DocumentPart::Specification, Some(current.document()), context.rules)?;
     }
     store(current, merged, context)
 }
@@ -68,7 +68,7 @@ pub(super) fn status(
     let mut merged = application.merged();
     application.update_owners(&mut merged, current.key(), force)?;
     if merged.get("status") != current.document().get("status") {
-        admit::admit(writer.schema, &mut merged, DocumentPart::Status, Some(current.document()))?;
+        admit::admit(writer.schema, &mut merged, DocumentPart::Status, Some(current.document()), context.rules)?;
     }
     store(current, merged, context)
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use homeostat_component::{Answer, Effect, Exchange, PageData, ResourceData, StoreError, WriteData};
 use homeostat_store::schema::Schemas;
+use homeostat_store::semantics::RuleEvaluation;
 use homeostat_store::{
     EventType, Key, Kind, Query, Request, Resource, Revision, SystemClockAndIds, View, Write, semantics,
 };
@@ -196,7 +197,10 @@ impl ReplayState {
         current: Option<Arc<Resource>>,
     ) -> Result<WriteData, StoreError> {
         let request = Request { manager: manager.to_owned(), ..write.into() };
-        let performed = semantics::plan_write(&SystemClockAndIds, schemas, request, revision, |_| Ok(current.clone()))?;
+        let performed =
+            semantics::plan_write(&SystemClockAndIds, schemas, request, revision, RuleEvaluation::Included, |_| {
+                Ok(current.clone())
+            })?;
         let (resource, change) = (performed.decision.resource().clone(), performed.event());
         let place = self.places.entry(bare(&performed.key)).or_default();
         place.diverged |= change.is_some();

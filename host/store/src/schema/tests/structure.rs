@@ -130,17 +130,18 @@ fn unknown_keywords_of_a_schema_are_ignored() {
 }
 
 #[test]
-fn validation_rules_are_detected_and_not_checked() {
-    let rule = json!([{"rule": "self.a > 1"}]);
+fn schemas_with_rules_at_any_depth_are_detected() {
+    let rule = json!([{"rule": "self != oldSelf"}]);
     let parts = [
         json!({"type": "object", "x-kubernetes-validations": rule}),
         json!({"type": "object", "properties": {"a": {"type": "integer", "x-kubernetes-validations": rule}}}),
-        json!({"type": "array", "items": {"type": "integer", "x-kubernetes-validations": rule}}),
-        json!({"type": "object", "additionalProperties": {"type": "string", "x-kubernetes-validations": rule}}),
-        json!({"type": "object", "anyOf": [{"x-kubernetes-validations": rule}]}),
+        json!({"type": "object", "additionalProperties": {"type": "boolean", "x-kubernetes-validations": rule}}),
     ];
     assert!(parts.into_iter().all(|part| of_spec(part).has_rules()));
     assert!(!of_spec(json!({"type": "object"})).has_rules());
+    let inside = whole(json!({"type": "object", "anyOf": [{"x-kubernetes-validations": rule}]}));
+    let error = Schema::parse(&inside).expect_err("rules define no alternatives").to_string();
+    assert!(error.contains("must not be used inside of allOf, anyOf, oneOf and not"), "{error}");
 }
 
 #[test]

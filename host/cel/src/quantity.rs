@@ -33,7 +33,7 @@ const LARGEST: i128 = i64::MAX as i128 * NANOS;
 const DIGITS_MAX: usize = 40;
 
 /// Returns the canonical text of a string or number; `None` if it is no quantity.
-pub(super) fn canonical(value: &Value) -> Option<String> {
+pub fn canonical(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => parse(text).map(shown),
         Value::Number(number) => parse(&number.to_string()).map(shown),
@@ -42,7 +42,7 @@ pub(super) fn canonical(value: &Value) -> Option<String> {
 }
 
 /// Returns a string or number in billionths; `None` if it is no quantity.
-pub(super) fn in_nanos(value: &Value) -> Option<i128> {
+pub fn in_nanos(value: &Value) -> Option<i128> {
     let quantity = match value {
         Value::String(text) => parse(text)?,
         Value::Number(number) => parse(&number.to_string())?,

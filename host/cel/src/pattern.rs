@@ -15,14 +15,14 @@ const NESTING_MAX: u32 = 50;
 
 /// A regular expression and its text.
 #[derive(Debug, Clone)]
-pub(super) struct Pattern {
+pub struct Pattern {
     text: String,
     regex: Regex,
 }
 
 impl Pattern {
     /// Compiles a pattern; the error is the reason.
-    pub(super) fn new(text: &str) -> Result<Self, String> {
+    pub fn new(text: &str) -> Result<Self, String> {
         if text.len() > TEXT_BYTES_MAX {
             return Err(format!("has {} bytes, the limit is {TEXT_BYTES_MAX}", text.len()));
         }
@@ -41,12 +41,17 @@ impl Pattern {
     }
 
     /// Returns the source text of the pattern.
-    pub(super) fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         &self.text
     }
 
+    /// Returns the parts of a text that match, in order and without overlaps.
+    pub fn matches<'t>(&self, text: &'t str) -> impl Iterator<Item = &'t str> {
+        self.regex.find_iter(text).map(|found| found.as_str())
+    }
+
     /// Returns whether the pattern matches anywhere in a text.
-    pub(super) fn is_in(&self, text: &str) -> bool {
+    pub fn is_in(&self, text: &str) -> bool {
         self.regex.is_match(text)
     }
 }

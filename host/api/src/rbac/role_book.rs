@@ -1,0 +1,177 @@
+//! The stored roles and bindings, by whom they are about.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::{Attributes, PolicyRule, RULES_MAX, Subject};
+
+/// The group of all callers that are authenticated.
+pub(crate) const AUTHENTICATED: &str = "system:authenticated";
+/// The group whose members may do everything. Source: Kubernetes.
+const MASTERS: &str = "system:masters";
+/// Most rules that stored bindings give together. Further bindings have no effect.
+pub(crate) const GIVEN_RULES_MAX: usize = 100_000;
+
+/// The rights that stored bindings give, by user and by group.
+#[derive(Debug, Default)]
+pub(crate) struct RoleBook {
+    users: HashMap<String, Vec<PolicyRule>>,
+    groups: HashMap<String, Vec<PolicyRule>>,
+    /// Cluster roles and roles by namespace and name, for bindings. Those of the cluster have no namespace.
+    roles: HashMap<(String, String), Vec<PolicyRule>>,
+    /// Bindings that have no effect, because there are too many rules.
+    pub(crate) left_out: usize,
+}
+
+/// The stored documents of the four kinds.
+#[derive(Debug, Default)]
+pub(crate) struct RoleDocuments {
+    pub(crate) roles: Vec<Value>,
+    pub(crate) cluster_roles: Vec<Value>,
+    pub(crate) bindings: Vec<Value>,
+    pub(crate) cluster_bindings: Vec<Value>,
+}
+
+impl RoleBook {
+    /// Builds the book. A binding to a role that does not exist gives no rights.
+    pub(crate) fn new(documents: &RoleDocuments) -> Self {
+        let mut book = Self::default();
+        for role in documents.roles.iter().chain(&documents.cluster_roles) {
+            book.roles.insert((namespace_of(role).to_owned(), name_of(role).to_owned()), rules_of(role));
+        }
+        for (name, rules) in usual_roles() {
+            book.roles.entry((String::new(), name.to_owned())).or_insert(rules);
+        }
+        let mut given = 0;
+        for binding in documents.bindings.iter().chain(&documents.cluster_bindings) {
+            let namespace = namespace_of(binding);
+            let Some(rules) = book.role(namespace, &binding["roleRef"]) else { continue };
+            let rules: Vec<PolicyRule> = match namespace {
+                "" => rules.to_vec(),
+                namespace => rules.iter().map(|rule| rule.clone().within(namespace)).collect(),
+            };
+            for subject in binding["subjects"].as_array().into_iter().flatten() {
+                let name = subject["name"].as_str().unwrap_or_default();
+                let (list, name) = match subject["kind"].as_str() {
+                    Some("User") => (&mut book.users, name.to_owned()),
+                    Some("Group") => (&mut book.groups, name.to_owned()),
+                    Some("ServiceAccount") => {
+                        let of = subject["namespace"].as_str().unwrap_or(namespace);
+                        (&mut book.users, format!("system:serviceaccount:{of}:{name}"))
+                    }
+                    _ => continue,
+                };
+                given += rules.len();
+                if given > GIVEN_RULES_MAX {
+                    book.left_out += 1;
+                    continue;
+                }
+                list.entry(name).or_default().extend(rules.iter().cloned());
+            }
+        }
+        book
+    }
+
+    /// Returns the rules of the role that a binding refers to; `None` if there is no such role.
+    pub(crate) fn role(&self, namespace: &str, reference: &Value) -> Option<&[PolicyRule]> {
+        let name = reference["name"].as_str()?.to_owned();
+        let namespace = match reference["kind"].as_str()? {
+            "ClusterRole" => String::new(),
+            "Role" if !namespace.is_empty() => namespace.to_owned(),
+            _ => return None,
+        };
+        self.roles.get(&(namespace, name)).map(Vec::as_slice)
+    }
+
+    /// Returns the rules of a user.
+    pub(crate) fn rules<'b>(&'b self, user: &str, groups: &'b [String]) -> impl Iterator<Item = &'b PolicyRule> {
+        let of_groups = groups.iter().map(String::as_str).chain([AUTHENTICATED]);
+        let of_groups = of_groups.filter_map(|group| self.groups.get(group)).flatten();
+        self.users.get(user).into_iter().flatten().chain(of_groups)
+    }
+
+    /// Returns whether stored bindings allow a request of a user.
+    pub(crate) fn allows(&self, user: &str, groups: &[String], request: &Attributes<'_>) -> bool {
+        groups.iter().any(|group| group == MASTERS) || self.rules(user, groups).any(|rule| rule.allows(request))
+    }
+}
+
+fn name_of(document: &Value) -> &str {
+    document["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+fn namespace_of(document: &Value) -> &str {
+    document["metadata"]["namespace"].as_str().unwrap_or_default()
+}
+
+/// Returns the rules of a stored role. One that is malformed gives no rights.
+pub(crate) fn rules_of(role: &Value) -> Vec<PolicyRule> {
+    let rules = role["rules"].as_array().into_iter().flatten().take(RULES_MAX);
+    let rules = rules.filter_map(|rule| serde_json::from_value::<PolicyRule>(rule.clone()).ok());
+    // Only the rules of tokens name namespaces.
+    rules.map(|rule| PolicyRule { namespaces: Vec::new(), ..rule }).collect()
+}
+
+/// The cluster roles that every cluster has for its users, unless they are stored here.
+fn usual_roles() -> [(&'static str, Vec<PolicyRule>); 4] {
+    let texts = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let rule = |verbs: &[&str], groups: &[&str], resources: &[&str]| PolicyRule {
+        verbs: texts(verbs),
+        api_groups: texts(groups),
+        resources: texts(resources),
+        ..PolicyRule::default()
+    };
+    let read = ["get", "list", "watch"];
+    let all = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
+    let core = [
+        "configmaps",
+        "endpoints",
+        "events",
+        "persistentvolumeclaims",
+        "pods",
+        "pods/status",
+        "pods/log",
+        "replicationcontrollers",
+        "replicationcontrollers/scale",
+        "serviceaccounts",
+        "services",
+        "services/status",
+        "namespaces",
+        "limitranges",
+        "resourcequotas",
+    ];
+    let groups = ["apps", "autoscaling", "batch", "networking.k8s.io", "policy", "discovery.k8s.io"];
+    let view = vec![rule(&read, &[""], &core), rule(&read, &groups, &["*"])];
+    let mut edit = view.clone();
+    edit.extend([
+        rule(&all, &[""], &core[..12]),
+        rule(&all, &[""], &["secrets"]),
+        rule(&all, &groups, &["*"]),
+        rule(&all, &["coordination.k8s.io"], &["leases"]),
+    ]);
+    let mut admin = edit.clone();
+    admin.push(rule(&all, &["rbac.authorization.k8s.io"], &["roles", "rolebindings"]));
+    let everything = vec![PolicyRule::everywhere(&["*"])];
+    [("cluster-admin", everything), ("admin", admin), ("edit", edit), ("view", view)]
+}
+
+impl<'r> Attributes<'r> {
+    /// Returns the attributes of a review; `None` if it names none.
+    pub(crate) fn of_review(spec: &'r Value) -> Option<Self> {
+        let text = |value: &'r Value, name: &str| value[name].as_str().unwrap_or_default();
+        if let Some(of) = spec.get("nonResourceAttributes") {
+            return Some(Self { verb: text(of, "verb"), about: Subject::Path(text(of, "path")) });
+        }
+        let of = spec.get("resourceAttributes")?;
+        let some = |name: &str| Some(text(of, name)).filter(|text| !text.is_empty());
+        let about = Subject::Resource {
+            group: text(of, "group"),
+            plural: text(of, "resource"),
+            subresource: some("subresource"),
+            namespace: some("namespace"),
+            name: some("name"),
+        };
+        Some(Self { verb: text(of, "verb"), about })
+    }
+}

@@ -1,0 +1,342 @@
+//! Checks the names and types of an expression before its first evaluation, and estimates its largest cost.
+//!
+//! The estimate is that of Kubernetes. An operation on a number costs one, an operation on a text a tenth of its length,
+//! and a macro the largest size of its range times its body.
+
+mod calls;
+mod operators;
+
+use crate::CompileError;
+use crate::evaluate::type_name;
+use crate::functions::LIBRARIES;
+use crate::syntax::{Entry, Fold, FoldKind, Literal, Node, NodeKind, Operator};
+use crate::types::Type;
+
+/// Type and cost of a part of an expression.
+#[derive(Debug, Clone)]
+pub(crate) struct Estimate {
+    pub(crate) value: Type,
+    /// Its largest cost.
+    pub(crate) cost: u64,
+}
+
+type Outcome = Result<Estimate, CompileError>;
+
+/// A check in progress.
+pub(crate) struct Checker<'s> {
+    pub(crate) source: &'s str,
+    /// Variables, the innermost last.
+    pub(crate) variables: Vec<(String, Type)>,
+    /// Whether the entries of the next list may have different types.
+    pub(crate) allows_mixture: bool,
+}
+
+impl Checker<'_> {
+    fn error(&self, at: usize, reason: &str) -> CompileError {
+        CompileError::at(self.source, at, reason)
+    }
+
+    fn no_overload(&self, at: usize, function: &str, arguments: &[&Type], is_member: bool) -> CompileError {
+        let texts: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+        let applied = match texts.split_first() {
+            Some((target, rest)) if is_member => format!("{target}.({})", rest.join(", ")),
+            _ => format!("({})", texts.join(", ")),
+        };
+        self.error(at, &format!("found no matching overload for '{function}' applied to '{applied}'"))
+    }
+
+    fn variable(&self, name: &str) -> Option<&Type> {
+        self.variables.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+
+    /// Checks a node, and notes which functions it calls.
+    pub(crate) fn node(&mut self, node: &mut Node) -> Outcome {
+        let at = node.at;
+        let qualified = self.qualified_type(node);
+        match &mut node.kind {
+            NodeKind::Literal(literal) => Ok(Estimate { value: type_of(literal), cost: 0 }),
+            NodeKind::Name(name) => {
+                let known = self.variable(name).cloned().or_else(|| type_name(name).map(|_| Type::TypeName));
+                let unknown = || self.error(at, &format!("undeclared reference to '{name}' (in container '')"));
+                Ok(Estimate { value: known.ok_or_else(unknown)?, cost: 1 })
+            }
+            NodeKind::Select { .. } if qualified.is_some() => {
+                let name = qualified.unwrap_or_default();
+                node.kind = NodeKind::Name(name.to_owned());
+                Ok(Estimate { value: Type::TypeName, cost: 1 })
+            }
+            NodeKind::Select { of, field, optional } => {
+                let Estimate { value, cost } = self.node(of)?;
+                let value = self.field(at, &value, field, *optional)?;
+                Ok(Estimate { value, cost: cost.saturating_add(1) })
+            }
+            NodeKind::Has { of, field } => {
+                let Estimate { value, cost } = self.node(of)?;
+                self.field(at, &value, field, false)?;
+                Ok(Estimate { value: Type::Bool, cost })
+            }
+            NodeKind::Index { of, index, optional } => {
+                let (of, index) = (self.node(of)?, self.node(index)?);
+                let cost = of.cost.saturating_add(index.cost).saturating_add(1);
+                let (inner, is_optional) = match &of.value {
+                    Type::Optional(inner) => ((**inner).clone(), true),
+                    other => (other.clone(), *optional),
+                };
+                let item = match &inner {
+                    Type::List(list) if index.value.fits(&Type::Int) || index.value == Type::Uint => list.item.clone(),
+                    Type::Map(map) if index.value.fits(&map.key) => map.value.clone(),
+                    Type::Dyn => Type::Dyn,
+                    _ => return Err(self.no_overload(at, "_[_]", &[&of.value, &index.value], false)),
+                };
+                Ok(Estimate { value: if is_optional { Type::Optional(item.into()) } else { item }, cost })
+            }
+            NodeKind::Call { .. } => self.call(node),
+            NodeKind::Not(of) => {
+                let Estimate { value, cost } = self.node(of)?;
+                if !value.fits(&Type::Bool) {
+                    return Err(self.no_overload(at, "!_", &[&value], false));
+                }
+                Ok(Estimate { value: Type::Bool, cost: cost.saturating_add(1) })
+            }
+            NodeKind::Negative(of) => {
+                let Estimate { value, cost } = self.node(of)?;
+                if !matches!(value, Type::Int | Type::Double | Type::Dyn) {
+                    return Err(self.no_overload(at, "-_", &[&value], false));
+                }
+                Ok(Estimate { value, cost: cost.saturating_add(1) })
+            }
+            NodeKind::Binary { operator, left, right } => {
+                let (left, right) = (self.node(left)?, self.node(right)?);
+                self.binary(at, *operator, left, right)
+            }
+            NodeKind::Conditional { condition, then, otherwise } => {
+                let condition = self.node(condition)?;
+                let (then, otherwise) = (self.node(then)?, self.node(otherwise)?);
+                if !condition.value.fits(&Type::Bool) || !then.value.fits(&otherwise.value) {
+                    let types = [&condition.value, &then.value, &otherwise.value];
+                    return Err(self.no_overload(at, "_?_:_", &types, false));
+                }
+                let cost = condition.cost.saturating_add(then.cost.max(otherwise.cost));
+                Ok(Estimate { value: union(then.value, &otherwise.value), cost })
+            }
+            NodeKind::List(entries) => self.list(entries),
+            NodeKind::Map(entries) => self.map(entries),
+            NodeKind::Fold(fold) => self.fold(at, fold),
+            NodeKind::OptionalMap { of, name, body, is_flat } => {
+                let of = self.node(of)?;
+                let inner = match &of.value {
+                    Type::Optional(inner) => (**inner).clone(),
+                    Type::Dyn => Type::Dyn,
+                    _ => return Err(self.no_overload(at, "optMap", &[&of.value], true)),
+                };
+                self.variables.push((name.clone(), inner.of_any_size()));
+                let body = self.node(body);
+                self.variables.pop();
+                let Estimate { value, cost } = body?;
+                let value = match (&value, *is_flat) {
+                    (Type::Optional(_) | Type::Dyn, true) => value,
+                    (_, true) => return Err(self.no_overload(at, "optFlatMap", &[&of.value, &value], true)),
+                    (_, false) => Type::Optional(value.into()),
+                };
+                Ok(Estimate { value, cost: of.cost.saturating_add(cost).saturating_add(3) })
+            }
+        }
+    }
+
+    fn field(&self, at: usize, of: &Type, field: &str, optional: bool) -> Result<Type, CompileError> {
+        let (of, is_optional) = match of {
+            Type::Optional(of) => (&**of, true),
+            of => (of, optional),
+        };
+        let value = match of {
+            Type::Object(object) => {
+                let found = object.field(field).map(|field| field.value.clone());
+                found.ok_or_else(|| self.error(at, &format!("undefined field '{field}'")))?
+            }
+            Type::Map(map) if map.key.fits(&Type::TEXT) => map.value.clone(),
+            Type::Dyn => Type::Dyn,
+            _ => return Err(self.error(at, &format!("type '{of}' does not support field selection"))),
+        };
+        Ok(if is_optional { Type::Optional(value.into()) } else { value })
+    }
+
+    /// Checks an entry of a list or a map.
+    fn entry(&mut self, entry: &mut Entry) -> Outcome {
+        let at = entry.value.at;
+        let checked = self.node(&mut entry.value)?;
+        match (&checked.value, entry.optional) {
+            (_, false) => Ok(checked),
+            (Type::Optional(inner), true) => Ok(Estimate { value: (**inner).clone(), cost: checked.cost }),
+            (Type::Dyn, true) => Ok(checked),
+            (other, true) => Err(self.error(at, &format!("expected type 'optional_type(dyn)' but found '{other}'"))),
+        }
+    }
+
+    /// Returns the type that all entries of a list or a map have.
+    fn common(&self, at: usize, known: Option<Type>, next: Type) -> Result<Type, CompileError> {
+        match known {
+            None => Ok(next),
+            Some(known) if known.fits(&next) => Ok(union(known, &next)),
+            Some(known) => Err(self.error(at, &format!("expected type '{known}' but found '{next}'"))),
+        }
+    }
+
+    fn list(&mut self, entries: &mut [Entry]) -> Outcome {
+        let allows_mixture = std::mem::take(&mut self.allows_mixture);
+        let mut cost = 10_u64;
+        let mut item = None;
+        let count = entries.len() as u64;
+        for entry in entries {
+            let checked = self.entry(entry)?;
+            cost = cost.saturating_add(checked.cost);
+            item = match item {
+                Some(known) if allows_mixture && !checked.value.fits(&known) => Some(Type::Dyn),
+                item => Some(self.common(entry.value.at, item, checked.value)?),
+            };
+        }
+        Ok(Estimate { value: Type::list(item.unwrap_or(Type::Dyn).of_any_size(), count), cost })
+    }
+
+    fn map(&mut self, entries: &mut [(Node, Entry)]) -> Outcome {
+        let mut cost = 30_u64;
+        let (mut key, mut value) = (None, None);
+        let count = entries.len() as u64;
+        for (name, entry) in entries {
+            let name_checked = self.node(name)?;
+            let checked = self.entry(entry)?;
+            cost = cost.saturating_add(name_checked.cost).saturating_add(checked.cost);
+            key = Some(self.common(name.at, key, name_checked.value)?);
+            value = Some(self.common(entry.value.at, value, checked.value)?);
+        }
+        let value = Type::map(key.unwrap_or(Type::Dyn), value.unwrap_or(Type::Dyn), count);
+        Ok(Estimate { value, cost })
+    }
+
+    fn fold(&mut self, at: usize, fold: &mut Fold) -> Outcome {
+        let range = self.node(&mut fold.range)?;
+        let (key, item, size) = match &range.value {
+            Type::List(list) => (Type::Int, list.item.clone(), list.count_max),
+            Type::Map(map) => (map.key.clone(), map.value.clone(), map.count_max),
+            Type::Dyn => (Type::Dyn, Type::Dyn, u64::MAX),
+            other => {
+                let reason = format!(
+                    "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
+                );
+                return Err(self.error(fold.range.at, &reason));
+            }
+        };
+        let is_map = matches!(range.value, Type::Map(_));
+        let depth = self.variables.len();
+        let first = if fold.second.is_some() || is_map { key.clone() } else { item.clone() };
+        self.variables.push((fold.first.clone(), first.clone()));
+        if let Some(second) = &fold.second {
+            self.variables.push((second.clone(), item));
+        }
+        let condition = fold.condition.as_mut().map(|condition| (condition.at, self.node(condition)));
+        let result = fold.result.as_mut().map(|result| self.node(result));
+        self.variables.truncate(depth);
+        let mut body = 0_u64;
+        if let Some((at, condition)) = condition {
+            let Estimate { value, cost } = condition?;
+            if !value.fits(&Type::Bool) {
+                return Err(self.error(at, &format!("expected type 'bool' but found '{value}'")));
+            }
+            body = cost;
+        }
+        let result = result.transpose()?;
+        body = body.saturating_add(result.as_ref().map_or(0, |result| result.cost));
+        let result = result.map_or(Type::Dyn, |result| result.value);
+        // Source: the expressions that cel-go makes of these macros.
+        let (value, step, rest) = match fold.kind {
+            FoldKind::All => (Type::Bool, 3, 1),
+            FoldKind::Exists => (Type::Bool, 4, 1),
+            FoldKind::ExistsOne => (Type::Bool, 2, 2),
+            FoldKind::List => (Type::list(result.of_any_size(), size), 12, 11),
+            FoldKind::Filter => (Type::list(first.of_any_size(), size), 13, 11),
+            FoldKind::SortBy => {
+                let is_sortable = matches!(
+                    result,
+                    Type::Int
+                        | Type::Uint
+                        | Type::Double
+                        | Type::Text(_)
+                        | Type::Bool
+                        | Type::Bytes(_)
+                        | Type::Duration
+                        | Type::Timestamp
+                        | Type::Dyn
+                );
+                if !is_sortable || is_map {
+                    return Err(self.no_overload(at, "sortBy", &[&range.value, &result], true));
+                }
+                (range.value.clone(), size.saturating_add(12), 11)
+            }
+            FoldKind::Map => (Type::map(key.of_any_size(), result.of_any_size(), size), 12, 31),
+            FoldKind::MapEntries => match &result {
+                Type::Map(map) => (Type::map(map.key.clone(), map.value.clone(), size), 12, 31),
+                Type::Dyn => (Type::map(Type::Dyn, Type::Dyn, size), 12, 31),
+                _ => return Err(self.no_overload(at, "transformMapEntry", &[&range.value, &result], true)),
+            },
+        };
+        let steps = size.saturating_mul(body.saturating_add(step));
+        Ok(Estimate { value, cost: range.cost.saturating_add(steps).saturating_add(rest) })
+    }
+
+    /// Returns the name of a type that has dots, if a node spells one and no variable hides it.
+    fn qualified_type(&self, node: &Node) -> Option<&'static str> {
+        let NodeKind::Select { of, field, optional: false } = &node.kind else { return None };
+        let NodeKind::Select { of, field: middle, optional: false } = &of.kind else { return None };
+        let NodeKind::Name(first) = &of.kind else { return None };
+        let is_hidden = self.variable(first).is_some();
+        type_name(&format!("{first}.{middle}.{field}")).filter(|_| !is_hidden)
+    }
+
+    /// Turns `library.function(…)` into a call without a target, unless there is a variable with that name.
+    fn library_function(&self, function: &str, target: Option<&Node>) -> Option<String> {
+        let NodeKind::Name(name) = &target?.kind else { return None };
+        let is_library = LIBRARIES.contains(&name.as_str()) && self.variable(name).is_none();
+        is_library.then(|| format!("{name}.{function}"))
+    }
+}
+
+fn type_of(literal: &Literal) -> Type {
+    match literal {
+        Literal::Null => Type::Null,
+        Literal::Bool(_) => Type::Bool,
+        Literal::Int(_) | Literal::IntBelowZero => Type::Int,
+        Literal::Uint(_) => Type::Uint,
+        Literal::Double(_) => Type::Double,
+        Literal::Text(text) => Type::Text(text.len() as u64),
+        Literal::Bytes(bytes) => Type::Bytes(bytes.len() as u64),
+    }
+}
+
+/// Returns a type for the values of two that fit each other, with the larger sizes.
+fn union(left: Type, right: &Type) -> Type {
+    match (left, right) {
+        (Type::Dyn, _) | (_, Type::Dyn) => Type::Dyn,
+        (Type::Text(left), Type::Text(right)) => Type::Text(left.max(*right)),
+        (Type::Bytes(left), Type::Bytes(right)) => Type::Bytes(left.max(*right)),
+        (Type::List(left), Type::List(right)) => {
+            Type::list(union(left.item.clone(), &right.item), left.count_max.max(right.count_max))
+        }
+        (Type::Map(left), Type::Map(right)) => Type::map(
+            union(left.key.clone(), &right.key),
+            union(left.value.clone(), &right.value),
+            left.count_max.max(right.count_max),
+        ),
+        (Type::Optional(left), Type::Optional(right)) => Type::Optional(union((*left).clone(), right).into()),
+        (Type::Null, right) => right.clone(),
+        (left, _) => left,
+    }
+}
+
+/// Returns a tenth of a size, rounded up: the cost of going through a text.
+fn tenth(size: u64) -> u64 {
+    size.div_ceil(10)
+}
+
+/// Returns whether an operator compares the order of its values.
+fn is_ordering(operator: Operator) -> bool {
+    matches!(operator, Operator::Less | Operator::LessOrEqual | Operator::Greater | Operator::GreaterOrEqual)
+}

@@ -1,0 +1,136 @@
+//! Calls of functions.
+
+use super::{Checker, Estimate, Outcome};
+use crate::CompileError;
+use crate::evaluate::constant;
+use crate::functions::{self, CallCost, Kind, Overload};
+use crate::syntax::{Literal, Node, NodeKind};
+use crate::types::Type;
+
+impl Checker<'_> {
+    pub(super) fn call(&mut self, node: &mut Node) -> Outcome {
+        let at = node.at;
+        let NodeKind::Call { function, target, arguments, known } = &mut node.kind else {
+            return Err(self.error(at, "not a call"));
+        };
+        if let Some(name) = self.library_function(function, target.as_deref()) {
+            *function = name;
+            *target = None;
+        }
+        let is_member = target.is_some();
+        let mut cost = 0_u64;
+        let mut types = Vec::with_capacity(arguments.len() + 1);
+        for argument in target.iter_mut().map(|target| &mut **target).chain(arguments.iter_mut()) {
+            self.allows_mixture = function == "format" && matches!(argument.kind, NodeKind::List(_));
+            let checked = self.node(argument)?;
+            cost = cost.saturating_add(checked.cost);
+            types.push(checked.value);
+        }
+        let unknown = || self.error(at, &format!("undeclared reference to '{function}' (in container '')"));
+        let found = functions::find(function, is_member);
+        if found.is_none() && functions::find(function, !is_member).is_none() {
+            return Err(unknown());
+        }
+        let references: Vec<&Type> = types.iter().collect();
+        let wrong = || self.no_overload(at, function, &references, is_member);
+        let found = found.ok_or_else(wrong)?;
+        let sizes: Vec<u64> = types.iter().map(Type::size_max).collect();
+        let item = types.first().map_or(1, Type::item_size_max);
+        let value = result(found.overloads, &types, result_size(function, &sizes)).ok_or_else(wrong)?;
+        // An address that is part of a range is there already.
+        let call = if is_member && function == "ip" { CallCost::One } else { found.cost };
+        if let (Some(pattern), "matches" | "find" | "findAll") =
+            (literal_pattern(target.is_some(), arguments), &**function)
+        {
+            let reason = |reason| self.error(at, &format!("invalid matches argument: {reason}"));
+            crate::Pattern::new(pattern).map_err(reason)?;
+        }
+        if function == "format"
+            && let Some(target) = target
+        {
+            self.check_format(at, target, arguments)?;
+        }
+        if CONVERSIONS.contains(&&**function)
+            && let [Node { kind: NodeKind::Literal(literal), .. }] = &**arguments
+        {
+            let converted = constant(literal).and_then(|value| (found.call)(&[value]));
+            converted.map_err(|error| self.error(at, &format!("program instantiation failed: {error}")))?;
+        }
+        *known = Some(found);
+        Ok(Estimate { value, cost: cost.saturating_add(call.of(&sizes, item)) })
+    }
+}
+
+/// Conversions, whose constant arguments are converted at compilation.
+const CONVERSIONS: [&str; 8] = ["int", "uint", "double", "bool", "string", "bytes", "timestamp", "duration"];
+
+impl Checker<'_> {
+    /// Checks a constant format against a list of arguments: their number, and whether `%d` is about integers.
+    fn check_format(&mut self, at: usize, format: &Node, arguments: &mut [Node]) -> Result<(), CompileError> {
+        let NodeKind::Literal(Literal::Text(format)) = &format.kind else { return Ok(()) };
+        let Some(NodeKind::List(entries)) = arguments.first_mut().map(|list| &mut list.kind) else { return Ok(()) };
+        let mut verbs = format
+            .split('%')
+            .skip(1)
+            .filter_map(|rest| rest.trim_start_matches(|c: char| c == '.' || c.is_ascii_digit()).chars().next());
+        // The second percent sign of a pair begins an empty part.
+        let pairs = format.matches("%%").count();
+        let count = format.matches('%').count() - 2 * pairs;
+        if count > entries.len() {
+            return Err(self.error(at, &format!("index {} out of range", entries.len())));
+        }
+        if pairs > 0 {
+            return Ok(());
+        }
+        for entry in entries {
+            let value = self.node(&mut entry.value)?.value;
+            if verbs.next() == Some('d') && !matches!(value, Type::Int | Type::Uint | Type::Dyn) {
+                let reason =
+                    format!("error during formatting: decimal clause can only be used on integers, was given {value}");
+                return Err(self.error(at, &reason));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the pattern of a call if it is a constant.
+fn literal_pattern(is_member: bool, arguments: &[Node]) -> Option<&str> {
+    match &arguments.get(usize::from(!is_member))?.kind {
+        NodeKind::Literal(Literal::Text(text)) => Some(text),
+        _ => None,
+    }
+}
+
+/// Returns the largest size of the result.
+fn result_size(function: &str, sizes: &[u64]) -> u64 {
+    let size = |at: usize| sizes.get(at).copied().unwrap_or(1);
+    match function {
+        // Each character can be replaced by the whole new text.
+        "replace" => size(0).saturating_mul(size(2).max(1)).max(size(0)),
+        "join" => size(0).saturating_mul(size(1).max(1)),
+        "charAt" => 4,
+        "format" | "string" => u64::MAX,
+        "lists.range" => u64::MAX,
+        _ => size(0),
+    }
+}
+
+/// Returns the type of the result; `None` if no overload has such arguments.
+fn result(overloads: &[Overload], arguments: &[Type], size: u64) -> Option<Type> {
+    let mut result: Option<Type> = None;
+    for overload in overloads.iter().filter(|overload| overload.parameters.len() == arguments.len()) {
+        let mut a = None;
+        let accepts = |(parameter, argument): (&Kind, &Type)| parameter.accepts(argument, &mut a);
+        if !overload.parameters.iter().zip(arguments).all(accepts) {
+            continue;
+        }
+        let next = overload.result.to_type(&a.unwrap_or(Type::Dyn), size);
+        result = Some(match result {
+            None => next,
+            Some(known) if known.fits(&next) => known,
+            Some(_) => Type::Dyn,
+        });
+    }
+    result
+}

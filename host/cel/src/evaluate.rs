@@ -1,0 +1,360 @@
+//! Evaluates a checked expression.
+
+mod folds;
+pub(crate) mod operators;
+
+use std::rc::Rc;
+
+use crate::equality::extent;
+use crate::syntax::{Entry, Literal, Node, NodeKind, Operator};
+use crate::types::ItemIdentity;
+use crate::value::{Map, Value};
+
+/// Why an evaluation has no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EvaluationError {
+    /// It would have cost more than its bound.
+    #[error("operation cancelled: actual cost limit exceeded")]
+    Exhausted,
+    /// A field, key or name is missing.
+    #[error("no such key: {0}")]
+    NoSuchKey(String),
+    /// A function or an operator cannot have such values.
+    #[error("no such overload")]
+    NoSuchOverload,
+    /// A number became too large.
+    #[error("integer overflow")]
+    Overflow,
+    /// Another failure, with its reason.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+/// A bound on the cost of evaluations. A unit is about the time of one operation on a number.
+#[derive(Debug)]
+pub struct Budget {
+    left: u64,
+}
+
+impl Budget {
+    /// Creates a budget of `units`.
+    pub fn new(units: u64) -> Self {
+        Self { left: units }
+    }
+
+    /// Returns the units that are left.
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Takes units for an operation that is about to run.
+    pub(crate) fn charge(&mut self, units: u64) -> Result<(), EvaluationError> {
+        match self.left.checked_sub(units) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => {
+                self.left = 0;
+                Err(EvaluationError::Exhausted)
+            }
+        }
+    }
+}
+
+type Outcome<'a> = Result<Value<'a>, EvaluationError>;
+
+/// An evaluation in progress.
+pub(crate) struct Evaluation<'e, 'a> {
+    /// Variables, the innermost last.
+    pub(crate) variables: Vec<(&'e str, Value<'a>)>,
+    pub(crate) budget: &'e mut Budget,
+}
+
+impl<'e, 'a> Evaluation<'e, 'a> {
+    /// Returns the value of a node.
+    pub(crate) fn value(&mut self, node: &'e Node) -> Outcome<'a> {
+        match &node.kind {
+            NodeKind::Literal(literal) => constant(literal),
+            NodeKind::Name(name) => {
+                self.budget.charge(1)?;
+                self.variable(name)
+            }
+            NodeKind::Select { of, field, optional } => {
+                let of = self.value(of)?;
+                self.budget.charge(1)?;
+                if *optional || matches!(of, Value::Optional(_)) {
+                    optional_field(&of, field)
+                } else {
+                    selected(&of, field)
+                }
+            }
+            NodeKind::Has { of, field } => {
+                let of = self.value(of)?;
+                Ok(Value::Bool(match content(&of) {
+                    Some(Value::Map(map)) => map.field(field).is_some(),
+                    Some(_) => return Err(EvaluationError::NoSuchOverload),
+                    None => false,
+                }))
+            }
+            NodeKind::Index { of, index, optional } => {
+                let (of, index) = (self.value(of)?, self.value(index)?);
+                self.budget.charge(1)?;
+                self.charge_lookup(&of)?;
+                let is_optional = *optional || matches!(of, Value::Optional(_));
+                match (content(&of).map(|of| indexed(of, &index)), is_optional) {
+                    (Some(Ok(value)), true) => Ok(Value::Optional(Some(Rc::new(value)))),
+                    (None | Some(Err(EvaluationError::NoSuchKey(_) | EvaluationError::Invalid(_))), true) => {
+                        Ok(Value::Optional(None))
+                    }
+                    (Some(found), _) => found,
+                    (None, false) => Err(EvaluationError::NoSuchOverload),
+                }
+            }
+            NodeKind::Call { .. } => self.call(node),
+            NodeKind::Not(of) => {
+                let of = self.value(of)?;
+                self.budget.charge(1)?;
+                truth(&of).map(|value| Value::Bool(!value))
+            }
+            NodeKind::Negative(of) => {
+                let of = self.value(of)?;
+                self.budget.charge(1)?;
+                match of {
+                    Value::Int(number) => number.checked_neg().map(Value::Int).ok_or(EvaluationError::Overflow),
+                    Value::Double(number) => Ok(Value::Double(-number)),
+                    _ => Err(EvaluationError::NoSuchOverload),
+                }
+            }
+            NodeKind::Binary { operator: Operator::Or, left, right } => self.either(left, right, true),
+            NodeKind::Binary { operator: Operator::And, left, right } => self.either(left, right, false),
+            NodeKind::Binary { operator, left, right } => {
+                let (left, right) = (self.value(left)?, self.value(right)?);
+                self.charge_operator(*operator, &left, &right)?;
+                operators::apply(*operator, &left, &right)
+            }
+            NodeKind::Conditional { condition, then, otherwise } => {
+                let condition = truth(&self.value(condition)?)?;
+                self.value(if condition { then } else { otherwise })
+            }
+            NodeKind::List(entries) => self.list(entries),
+            NodeKind::Map(entries) => self.map(entries),
+            NodeKind::Fold(fold) => self.fold(fold),
+            NodeKind::OptionalMap { of, name, body, is_flat } => {
+                let Value::Optional(of) = self.value(of)? else { return Err(EvaluationError::NoSuchOverload) };
+                self.budget.charge(1)?;
+                let Some(value) = of else { return Ok(Value::Optional(None)) };
+                let result = self.with(name, (*value).clone(), |evaluation| evaluation.value(body))?;
+                if *is_flat { Ok(result) } else { Ok(Value::Optional(Some(Rc::new(result)))) }
+            }
+        }
+    }
+
+    fn variable(&self, name: &str) -> Outcome<'a> {
+        let known = self.variables.iter().rev().find(|(known, _)| *known == name);
+        if let Some((_, value)) = known {
+            return Ok(value.clone());
+        }
+        type_name(name).map(Value::TypeName).ok_or_else(|| EvaluationError::NoSuchKey(name.to_owned()))
+    }
+
+    /// Evaluates with one more variable.
+    fn with<T>(&mut self, name: &'e str, value: Value<'a>, then: impl FnOnce(&mut Self) -> T) -> T {
+        self.variables.push((name, value));
+        let result = then(self);
+        self.variables.pop();
+        result
+    }
+
+    fn call(&mut self, node: &'e Node) -> Outcome<'a> {
+        let NodeKind::Call { function, target, arguments, known } = &node.kind else {
+            return Err(EvaluationError::NoSuchOverload);
+        };
+        let mut values = Vec::with_capacity(arguments.len() + 1);
+        if let Some(target) = target {
+            values.push(self.value(target)?);
+        }
+        for argument in arguments {
+            values.push(self.value(argument)?);
+        }
+        let known = known.ok_or_else(|| EvaluationError::NoSuchKey(function.clone()))?;
+        if !known.overloads.iter().any(|overload| overload.parameters.len() == values.len()) {
+            return Err(EvaluationError::NoSuchOverload);
+        }
+        let sizes: Vec<u64> = values.iter().map(|value| value.size() as u64).collect();
+        self.budget.charge(known.cost.of(&sizes, 1))?;
+        (known.call)(&values)
+    }
+
+    /// Returns the result of `||`, whose value `decisive` needs no other one, or of `&&`. An error of one side does not
+    /// matter if the other one decides.
+    fn either(&mut self, left: &'e Node, right: &'e Node, decisive: bool) -> Outcome<'a> {
+        let left = self.value(left).and_then(|value| truth(&value));
+        if left == Ok(decisive) || left == Err(EvaluationError::Exhausted) {
+            return left.map(Value::Bool);
+        }
+        let right = self.value(right).and_then(|value| truth(&value));
+        if right == Ok(decisive) || right == Err(EvaluationError::Exhausted) {
+            return right.map(Value::Bool);
+        }
+        left.and(right).map(Value::Bool)
+    }
+
+    fn list(&mut self, entries: &'e [Entry]) -> Outcome<'a> {
+        self.budget.charge(10)?;
+        let mut items = Vec::with_capacity(entries.len());
+        for entry in entries {
+            items.extend(self.entry(entry)?);
+        }
+        Ok(Value::list(items))
+    }
+
+    fn map(&mut self, entries: &'e [(Node, Entry)]) -> Outcome<'a> {
+        self.budget.charge(30)?;
+        let mut known: Vec<(Value<'a>, Value<'a>)> = Vec::with_capacity(entries.len());
+        for (key, entry) in entries {
+            let key = self.value(key)?;
+            self.budget.charge(known.len() as u64)?;
+            // A later entry replaces one with the same key.
+            known.retain(|(other, _)| !crate::equality::equal(other, &key));
+            known.extend(self.entry(entry)?.map(|value| (key, value)));
+        }
+        Ok(Value::Map(Map::Owned(Rc::new(known))))
+    }
+
+    /// Returns the value of an entry; `None` for an optional one that is absent.
+    fn entry(&mut self, entry: &'e Entry) -> Result<Option<Value<'a>>, EvaluationError> {
+        match (self.value(&entry.value)?, entry.optional) {
+            (value, false) => Ok(Some(value)),
+            (Value::Optional(value), true) => Ok(value.map(|value| (*value).clone())),
+            (_, true) => Err(EvaluationError::NoSuchOverload),
+        }
+    }
+
+    /// A map that an expression made is searched entry by entry.
+    fn charge_lookup(&mut self, of: &Value<'a>) -> Result<(), EvaluationError> {
+        match of {
+            Value::Map(Map::Owned(entries)) => self.budget.charge(entries.len() as u64),
+            _ => Ok(()),
+        }
+    }
+
+    fn charge_operator(
+        &mut self,
+        operator: Operator,
+        left: &Value<'a>,
+        right: &Value<'a>,
+    ) -> Result<(), EvaluationError> {
+        let tenth = |size: usize| (size as u64).div_ceil(10);
+        let cost = match operator {
+            Operator::Equal | Operator::NotEqual => match (left, right) {
+                (Value::List(items), Value::List(others)) if *items.identity() != ItemIdentity::Position => {
+                    extent(left).saturating_mul(others.len() as u64)
+                }
+                (Value::List(_) | Value::Map(_), _) => extent(left).min(extent(right)),
+                _ => tenth(left.size().min(right.size())),
+            },
+            Operator::Less | Operator::LessOrEqual | Operator::Greater | Operator::GreaterOrEqual => {
+                tenth(left.size().min(right.size()))
+            }
+            Operator::In => match right {
+                Value::List(list) => (list.len() as u64).saturating_mul(extent(left)),
+                _ => right.size() as u64,
+            },
+            // Each list of a document is copied; where items have an identity, it is searched.
+            Operator::Add => match (left, right) {
+                (Value::List(left), Value::List(right)) if *left.identity() != ItemIdentity::Position => {
+                    ((left.len() + right.len()) as u64).saturating_mul(right.len() as u64)
+                }
+                (Value::List(_), _) | (Value::Text(_) | Value::Bytes(_), _) => tenth(left.size() + right.size()),
+                _ => 1,
+            },
+            _ => 1,
+        };
+        self.budget.charge(cost.max(1))
+    }
+}
+
+pub(crate) fn constant<'a>(literal: &Literal) -> Outcome<'a> {
+    Ok(match literal {
+        Literal::Null => Value::Null,
+        Literal::Bool(value) => Value::Bool(*value),
+        Literal::Int(number) => Value::Int(*number),
+        Literal::IntBelowZero => return Err(EvaluationError::Overflow),
+        Literal::Uint(number) => Value::Uint(*number),
+        Literal::Double(number) => Value::Double(*number),
+        Literal::Text(text) => Value::text(text.as_str()),
+        Literal::Bytes(bytes) => Value::Bytes(Rc::new(bytes.clone())),
+    })
+}
+
+/// Returns the name of a type that expressions can compare `type(x)` with.
+pub(crate) fn type_name(name: &str) -> Option<&'static str> {
+    const NAMES: [&str; 13] = [
+        "bool",
+        "bytes",
+        "double",
+        "int",
+        "list",
+        "map",
+        "null_type",
+        "string",
+        "type",
+        "uint",
+        "optional_type",
+        "google.protobuf.Timestamp",
+        "google.protobuf.Duration",
+    ];
+    NAMES.into_iter().find(|known| *known == name)
+}
+
+/// Returns a truth value.
+pub(crate) fn truth(value: &Value<'_>) -> Result<bool, EvaluationError> {
+    match value {
+        Value::Bool(value) => Ok(*value),
+        _ => Err(EvaluationError::NoSuchOverload),
+    }
+}
+
+/// Returns the value itself, or that of an optional one.
+fn content<'v, 'a>(value: &'v Value<'a>) -> Option<&'v Value<'a>> {
+    match value {
+        Value::Optional(content) => content.as_deref(),
+        value => Some(value),
+    }
+}
+
+fn selected<'a>(of: &Value<'a>, field: &str) -> Outcome<'a> {
+    match of {
+        Value::Map(map) => map.field(field).ok_or_else(|| EvaluationError::NoSuchKey(field.to_owned())),
+        _ => Err(EvaluationError::NoSuchOverload),
+    }
+}
+
+fn optional_field<'a>(of: &Value<'a>, field: &str) -> Outcome<'a> {
+    match content(of) {
+        None => Ok(Value::Optional(None)),
+        Some(Value::Map(map)) => Ok(Value::Optional(map.field(field).map(Rc::new))),
+        Some(_) => Err(EvaluationError::NoSuchOverload),
+    }
+}
+
+fn indexed<'a>(of: &Value<'a>, index: &Value<'a>) -> Outcome<'a> {
+    match (of, index) {
+        (Value::List(list), index) => {
+            let at = match index {
+                Value::Int(at) => *at,
+                Value::Uint(at) => i64::try_from(*at).unwrap_or(-1),
+                #[expect(clippy::cast_possible_truncation, reason = "the number is whole")]
+                Value::Double(at) if at.fract() == 0.0 => *at as i64,
+                _ => return Err(EvaluationError::NoSuchOverload),
+            };
+            let found = usize::try_from(at).ok().and_then(|at| list.get(at));
+            found.ok_or_else(|| EvaluationError::Invalid(format!("index out of bounds: {at}")))
+        }
+        (Value::Map(map), key) => map
+            .get(key)
+            .ok_or_else(|| EvaluationError::NoSuchKey(key.as_text().map_or_else(|| format!("{key:?}"), str::to_owned))),
+        _ => Err(EvaluationError::NoSuchOverload),
+    }
+}

@@ -1,0 +1,178 @@
+//! The functions that expressions can call: those of CEL, and those of Kubernetes' libraries in version 1.36.
+
+pub(crate) mod addresses;
+mod conversions;
+pub(crate) mod encoders;
+mod lists;
+pub(crate) mod named_formats;
+mod optionals;
+mod quantities;
+mod regexes;
+pub(crate) mod semver;
+pub(crate) mod strings;
+mod text_format;
+pub(crate) mod time;
+pub(crate) mod urls;
+
+use crate::evaluate::EvaluationError;
+use crate::types::Type;
+use crate::value::Value;
+
+/// A function, with all its overloads.
+pub(crate) struct Function {
+    pub(crate) name: &'static str,
+    /// Whether it is called on a target, which is then its first argument.
+    pub(crate) is_member: bool,
+    pub(crate) overloads: &'static [Overload],
+    pub(crate) call: for<'a> fn(&[Value<'a>]) -> Result<Value<'a>, EvaluationError>,
+    pub(crate) cost: CallCost,
+}
+
+impl std::fmt::Debug for Function {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// The types of arguments, and of the result.
+pub(crate) struct Overload {
+    pub(crate) parameters: &'static [Kind],
+    pub(crate) result: Kind,
+}
+
+/// The type of an argument or of a result.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Kind {
+    /// Any type, the same one in all places of an overload.
+    A,
+    Dyn,
+    Bool,
+    Int,
+    Uint,
+    Double,
+    Text,
+    Bytes,
+    Duration,
+    Timestamp,
+    List(&'static Kind),
+    /// A map with any keys and values.
+    AnyMap,
+    /// A map from texts to lists of texts.
+    Query,
+    Optional(&'static Kind),
+    TypeName,
+    Quantity,
+    Url,
+    Ip,
+    Cidr,
+    Semver,
+    Format,
+}
+
+/// The cost of a call, beside its arguments. Source: Kubernetes and cel-go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CallCost {
+    /// One.
+    One,
+    /// A tenth of the size of an argument, so many times.
+    Scan { argument: usize, times: u64 },
+    /// The size of the first argument, times a tenth of the size of its items.
+    Items,
+    /// The product of the sizes of the first two arguments.
+    Pairs,
+    /// The square of the size of the first argument.
+    Square,
+    /// A search for a text.
+    Contains,
+    /// A search for a pattern.
+    Match,
+    /// A match with the pattern of a named format.
+    Validate,
+}
+
+impl CallCost {
+    /// Returns the cost for arguments of these sizes. `item` is the size of the items of the first one.
+    pub(crate) fn of(self, sizes: &[u64], item: u64) -> u64 {
+        let size = |at: usize| sizes.get(at).copied().unwrap_or(1);
+        let tenth = |size: u64| size.div_ceil(10);
+        match self {
+            Self::One => 1,
+            Self::Scan { argument, times } => tenth(size(argument).saturating_mul(times)),
+            Self::Items => size(0).saturating_mul(tenth(item)),
+            Self::Pairs => size(0).saturating_mul(size(1)).max(1),
+            Self::Square => size(0).saturating_mul(size(0)).max(1),
+            Self::Contains => tenth(size(0)).saturating_mul(tenth(size(1))),
+            Self::Match => tenth(size(0).saturating_add(1)).saturating_mul(size(1).div_ceil(4)),
+            Self::Validate => tenth(size(1).saturating_add(1)).saturating_mul(named_formats::PATTERN_SIZE.div_ceil(4)),
+        }
+    }
+}
+
+/// The namespaces of libraries: `sets.contains` is no call on a value named `sets`, unless there is one.
+pub(crate) const LIBRARIES: [&str; 6] = ["sets", "lists", "optional", "ip", "format", "strings"];
+
+/// Returns a function.
+pub(crate) fn find(name: &str, is_member: bool) -> Option<&'static Function> {
+    FUNCTIONS.iter().find(|function| function.name == name && function.is_member == is_member)
+}
+
+/// Returns the text of an argument.
+fn text_of<'v>(value: &'v Value<'_>) -> Result<&'v str, EvaluationError> {
+    value.as_text().ok_or(EvaluationError::NoSuchOverload)
+}
+
+fn int_result<'a>(number: usize) -> Result<Value<'a>, EvaluationError> {
+    i64::try_from(number).map(Value::Int).map_err(|_| EvaluationError::Overflow)
+}
+
+impl Kind {
+    /// Returns the type, where `a` is [`Kind::A`], and `size` that of texts and lists.
+    pub(crate) fn to_type(self, a: &Type, size: u64) -> Type {
+        match self {
+            Self::A => a.clone(),
+            Self::Dyn => Type::Dyn,
+            Self::Bool => Type::Bool,
+            Self::Int => Type::Int,
+            Self::Uint => Type::Uint,
+            Self::Double => Type::Double,
+            Self::Text => Type::Text(size),
+            Self::Bytes => Type::Bytes(size),
+            Self::Duration => Type::Duration,
+            Self::Timestamp => Type::Timestamp,
+            Self::List(item) => Type::list(item.to_type(a, size), size),
+            Self::AnyMap => Type::map(Type::Dyn, Type::Dyn, size),
+            Self::Query => Type::map(Type::Text(size), Type::list(Type::Text(size), size), size),
+            Self::Optional(value) => Type::Optional(value.to_type(a, size).into()),
+            Self::TypeName => Type::TypeName,
+            Self::Quantity => Type::Quantity,
+            Self::Url => Type::Url,
+            Self::Ip => Type::Ip,
+            Self::Cidr => Type::Cidr,
+            Self::Semver => Type::Semver,
+            Self::Format => Type::Format,
+        }
+    }
+
+    /// Returns whether an argument of a type fits, and sets what [`Kind::A`] is at its first place.
+    pub(crate) fn accepts(self, argument: &Type, a: &mut Option<Type>) -> bool {
+        match (self, argument) {
+            (_, Type::Dyn) => true,
+            (Self::A, _) => match a {
+                Some(known) => known.fits(argument),
+                None => {
+                    *a = Some(argument.clone());
+                    true
+                }
+            },
+            (Self::List(item), Type::List(list)) => item.accepts(&list.item, a),
+            (Self::Optional(value), Type::Optional(argument)) => value.accepts(argument, a),
+            (Self::AnyMap, argument) => matches!(argument, Type::Map(_)),
+            (Self::Dyn, _) => true,
+            (Self::List(_) | Self::Optional(_), _) => false,
+            _ => argument.fits(&self.to_type(&Type::Dyn, 0)),
+        }
+    }
+}
+
+mod table;
+use table::FUNCTIONS;

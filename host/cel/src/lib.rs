@@ -1,0 +1,163 @@
+//! The Common Expression Language (CEL), as far as rules of Kubernetes use it.
+//!
+//! An [`Expression`] is compiled once: its names and types are checked against those of a schema, and its largest cost is
+//! estimated. An evaluation reads the document in place and has a [`Budget`], so that its time is bounded whatever the
+//! expression and the document are. Evaluations are pure: equal documents have equal results and costs.
+//!
+//! Source of all functions, messages and costs: Kubernetes 1.36 with cel-go. Its macros, operators and libraries exist,
+//! except for `authorizer`, which rules of definitions cannot use.
+//!
+//! [`Pattern`] and [`quantity`] are used by schemas, too.
+//!
+//! Deliberately absent: schemas, documents with their paths, clocks and I/O.
+
+mod check;
+mod equality;
+mod evaluate;
+mod functions;
+mod parse;
+mod pattern;
+pub mod quantity;
+mod syntax;
+#[cfg(test)]
+mod tests;
+mod token;
+mod types;
+mod value;
+
+use std::fmt;
+
+use serde_json::Value as Json;
+
+use check::{Checker, Estimate};
+use evaluate::Evaluation;
+pub use evaluate::{Budget, EvaluationError};
+pub use pattern::Pattern;
+use syntax::{Node, NodeKind};
+pub use types::{Field, ItemIdentity, ListType, MapType, ObjectType, Type, escaped};
+use value::Value;
+
+/// A compiled expression.
+#[derive(Debug, Clone)]
+pub struct Expression {
+    node: Node,
+    result: Type,
+    cost_max: u64,
+}
+
+/// The value of a variable.
+#[derive(Debug, Clone, Copy)]
+pub enum Variable<'a> {
+    /// A part of a document, and its type.
+    Document(&'a Json, &'a Type),
+    /// A part of a document that may be missing, as an optional value.
+    Optional(Option<(&'a Json, &'a Type)>),
+}
+
+impl<'a> Variable<'a> {
+    fn value(self) -> Value<'a> {
+        match self {
+            Self::Document(json, of_type) => Value::of(json, of_type),
+            Self::Optional(content) => Value::Optional(content.map(|(json, of_type)| Value::of(json, of_type).into())),
+        }
+    }
+}
+
+/// The result of an evaluation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    /// A truth value.
+    Bool(bool),
+    /// A text.
+    Text(String),
+    /// A value of another type, which has this name.
+    Other(&'static str),
+}
+
+impl Expression {
+    /// Compiles an expression with variables of these types.
+    ///
+    /// # Errors
+    /// When it is malformed, longer than 64 KiB or nested deeper than 80 levels, when it uses an unknown name, or when
+    /// types do not fit.
+    pub fn compile(source: &str, variables: &[(&str, Type)]) -> Result<Self, CompileError> {
+        let mut node = parse::parse(source)?;
+        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        let Estimate { value, cost } = Checker { source, variables, allows_mixture: false }.node(&mut node)?;
+        Ok(Self { node, result: value, cost_max: cost })
+    }
+
+    /// Returns the type of the result.
+    pub fn result(&self) -> &Type {
+        &self.result
+    }
+
+    /// Returns the largest cost of an evaluation, in units of a [`Budget`], by the sizes of the types; `u64::MAX` for
+    /// one without a bound.
+    pub fn cost_max(&self) -> u64 {
+        self.cost_max
+    }
+
+    /// Returns whether the expression uses a variable.
+    pub fn uses(&self, variable: &str) -> bool {
+        uses(&self.node, variable)
+    }
+
+    /// Evaluates the expression, and takes its cost from a budget.
+    ///
+    /// # Errors
+    /// `Exhausted` when the budget does not suffice, after which nothing of it is left.
+    pub fn evaluate<'a>(
+        &self,
+        variables: &[(&str, Variable<'a>)],
+        budget: &mut Budget,
+    ) -> Result<Output, EvaluationError> {
+        let variables = variables.iter().map(|(name, variable)| (*name, variable.value())).collect();
+        match (Evaluation { variables, budget }).value(&self.node)? {
+            Value::Bool(value) => Ok(Output::Bool(value)),
+            Value::Text(text) => Ok(Output::Text(text.to_string())),
+            other => Ok(Output::Other(other.type_name())),
+        }
+    }
+}
+
+fn uses(node: &Node, variable: &str) -> bool {
+    matches!(&node.kind, NodeKind::Name(name) if name == variable) || node.kind.parts().any(|part| uses(part, variable))
+}
+
+/// Why an expression cannot be compiled, and where. Its text has the form of cel-go's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompileError {
+    /// From 1.
+    pub line: usize,
+    /// From 1, in characters.
+    pub column: usize,
+    /// The reason.
+    pub reason: String,
+    /// The text of the line.
+    snippet: String,
+}
+
+impl CompileError {
+    /// Creates an error about the place `at` in bytes.
+    fn at(source: &str, at: usize, reason: &str) -> Self {
+        let before = source.get(..at).unwrap_or(source);
+        let start = before.rfind('\n').map_or(0, |end| end + 1);
+        Self {
+            line: before.matches('\n').count() + 1,
+            column: before[start..].chars().count() + 1,
+            reason: reason.to_owned(),
+            snippet: source[start..].lines().next().unwrap_or("").chars().take(200).collect(),
+        }
+    }
+}
+
+impl fmt::Display for CompileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { line, column, reason, snippet } = self;
+        let dots = ".".repeat((column - 1).min(200));
+        write!(f, "ERROR: <input>:{line}:{column}: {reason}\n | {snippet}\n | {dots}^")
+    }
+}
+
+impl std::error::Error for CompileError {}

@@ -1,0 +1,313 @@
+//! Tests of expressions, with the answers of Kubernetes 1.36.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+
+use super::*;
+
+/// The type of a document for tests.
+fn spec() -> Type {
+    let field = |name: &str, value: Type| (name.to_owned(), Field { name: name.to_owned(), value });
+    let part = Type::Object(Arc::new(ObjectType {
+        fields: BTreeMap::from([field("name", Type::Text(40)), field("weight", Type::Int)]),
+    }));
+    let keyed = Type::List(Arc::new(ListType {
+        item: part.clone(),
+        identity: ItemIdentity::Fields(vec!["name".to_owned()]),
+        count_max: 10,
+    }));
+    let set = Type::List(Arc::new(ListType { item: Type::Text(40), identity: ItemIdentity::Value, count_max: 10 }));
+    let mut fields = BTreeMap::from([
+        field("replicas", Type::Int),
+        field("ratio", Type::Double),
+        field("name", Type::Text(40)),
+        field("ready", Type::Bool),
+        field("size", Type::Dyn),
+        field("at", Type::Timestamp),
+        field("wait", Type::Duration),
+        field("data", Type::Bytes(40)),
+        field("hosts", Type::list(Type::Text(40), 100)),
+        field("parts", Type::list(part, 100)),
+        field("keyed", keyed),
+        field("set", set),
+        field("labels", Type::map(Type::Text(40), Type::Text(40), 100)),
+        field("long", Type::list(Type::Text(u64::MAX), 1_000_000)),
+    ]);
+    fields.insert("__namespace__".to_owned(), Field { name: "namespace".to_owned(), value: Type::Text(40) });
+    Type::Object(Arc::new(ObjectType { fields }))
+}
+
+fn document() -> Json {
+    json!({
+        "replicas": 3, "ratio": 0.5, "name": "web", "ready": true, "size": "50%", "at": "2024-02-29T12:30:00Z",
+        "wait": "1h30m", "data": "aGVsbG8=", "hosts": ["b.example", "a.example"],
+        "parts": [{"name": "x", "weight": 1}, {"name": "y", "weight": 2}],
+        "keyed": [{"name": "x", "weight": 1}], "set": ["a", "b"], "labels": {"app": "web", "a/b": "c"},
+        "namespace": "default",
+    })
+}
+
+fn compiled(source: &str) -> Expression {
+    Expression::compile(source, &[("self", spec())]).unwrap_or_else(|error| panic!("{source}: {error}"))
+}
+
+fn evaluated(source: &str, units: u64) -> Result<Output, EvaluationError> {
+    let (document, of_type) = (document(), spec());
+    let variables = [("self", Variable::Document(&document, &of_type))];
+    compiled(source).evaluate(&variables, &mut Budget::new(units))
+}
+
+#[track_caller]
+fn holds(sources: &[&str]) {
+    for source in sources {
+        assert_eq!(evaluated(source, 1_000_000), Ok(Output::Bool(true)), "{source}");
+    }
+}
+
+#[track_caller]
+fn fails(source: &str, reason: &str) {
+    let error = evaluated(source, 1_000_000).expect_err("the evaluation fails");
+    assert_eq!(error.to_string(), reason, "{source}");
+}
+
+#[track_caller]
+fn refused(source: &str, reason: &str) {
+    let error = Expression::compile(source, &[("self", spec())]).expect_err(source);
+    assert!(error.to_string().contains(reason), "{source}: {error}");
+}
+
+#[test]
+fn operators_have_the_precedence_of_cel() {
+    holds(&[
+        "1 + 2 * 3 == 7",
+        "(1 + 2) * 3 == 9",
+        "-2 - -3 == 1",
+        "!false && true || false",
+        "true ? 1 == 1 : false",
+        "7 / 2 == 3 && -7 / 2 == -3 && 7 % 3 == 1 && -7 % 3 == -1",
+        "1 in [1, 2] && !(3 in [1, 2])",
+        "'a' in {'a': 1}",
+        "10u > 9u && 1 < 2.5 && 2.5 > 1u",
+        "0x10 == 16 && 1e3 == 1000.0 && .5 == 0.5",
+        "-9223372036854775808 < 0",
+        "r'\\d' == '\\\\d' && \"\\u00e4\" == 'ä' && b'\\xff'.size() == 1",
+        "'''a\nb''' == 'a\\nb'",
+        "'a' + 'b' == 'ab' && [1] + [2] == [1, 2]",
+        "1 == 1 // a comment",
+    ]);
+}
+
+#[test]
+fn documents_are_read_by_their_types() {
+    holds(&[
+        "self.replicas == 3 && self.ratio < 1.0",
+        "self.__namespace__ == 'default'",
+        "self.labels['a/b'] == 'c' && self.labels.app == 'web'",
+        "has(self.name) && !has(self.long) && has(self.labels.app) && !has(self.labels.no)",
+        "type(self.size) == string && type(self.replicas) == int",
+        "self.size.endsWith('%') && int(self.size.replace('%', '')) == 50",
+        "self.at > timestamp('2024-01-01T00:00:00Z') && self.at.getMonth() == 1 && self.at.getDate() == 29",
+        "self.at.getHours('Europe/Berlin') == 13 && self.at.getDayOfWeek() == 4 && self.at.getHours('+02:00') == 14",
+        "self.wait == duration('90m') && self.wait.getMinutes() == 90 && string(self.wait) == '5400s'",
+        "self.data == b'hello' && size(self.data) == 5",
+        "self.parts[1].weight == 2",
+        "self == self",
+    ]);
+    fails("self.long.size() == 1", "no such key: long");
+    fails("self.parts[2].weight == 1", "index out of bounds: 2");
+    fails("self.labels['no'] == ''", "no such key: no");
+    fails("1 / (self.replicas - 3) == 0", "division by zero");
+    fails("9223372036854775807 + self.replicas > 0", "integer overflow");
+    fails("self.size > 5", "no such overload");
+}
+
+#[test]
+fn macros_go_through_lists_and_maps() {
+    holds(&[
+        "self.hosts.all(h, h.endsWith('.example'))",
+        "self.hosts.exists(h, h.startsWith('a'))",
+        "self.parts.exists_one(p, p.weight == 2) && self.labels.existsOne(k, v, v == 'web')",
+        "self.parts.map(p, p.weight) == [1, 2]",
+        "self.parts.map(p, p.weight > 1, p.name) == ['y']",
+        "self.parts.filter(p, p.name == 'x').size() == 1",
+        "self.labels.all(k, k.size() > 0)",
+        "self.hosts.all(i, h, i < 2 && h != '')",
+        "self.labels.exists(k, v, k == 'app' && v == 'web')",
+        "self.hosts.transformList(i, h, string(i) + h)[0] == '0b.example'",
+        "self.labels.transformMap(k, v, v + '!')['app'] == 'web!'",
+        "self.hosts.transformMapEntry(i, h, {h: i})['a.example'] == 1",
+        "self.parts.sortBy(p, -p.weight)[0].name == 'y'",
+        "[1, 0].exists(x, 4 / x == 4)",
+        "[0, 2].exists(x, 4 / x == 2) && ![0, 1].all(x, 4 / x == 2)",
+    ]);
+    fails("[0, 2].all(x, 4 / x == 2)", "division by zero");
+}
+
+#[test]
+fn an_error_does_not_matter_if_the_other_side_decides() {
+    holds(&["1 / 0 == 1 || true", "!(1 / 0 == 1 && false)", "true || 1 / 0 == 1"]);
+    fails("1 / 0 == 1 || false", "division by zero");
+}
+
+#[test]
+fn lists_with_identities_have_no_order() {
+    holds(&[
+        "self.set == self.set && self.set + ['b', 'c'] == ['a', 'b', 'c']",
+        "(self.keyed + [self.keyed[0]]).size() == 1",
+    ]);
+}
+
+#[test]
+fn optional_values_are_chained() {
+    holds(&[
+        "!self.?long.hasValue() && self.?name.value() == 'web'",
+        "self.?name.orValue('no') == 'web' && self.labels[?'no'].orValue('x') == 'x'",
+        "self.?name.optMap(n, n + '!').orValue('') == 'web!'",
+        "self.?long.optFlatMap(l, l[?0]).orValue('none') == 'none'",
+        "optional.of(1).or(optional.of(2)).value() == 1 && optional.none().orValue(3) == 3",
+        "[?self.?name, 'x'] == ['web', 'x'] && {?'a': optional.none()}.size() == 0",
+        "self.hosts[?5].hasValue() == false && self.hosts.first().value() == 'b.example'",
+        "optional.ofNonZeroValue('') == optional.none() && [optional.of(1), optional.none()].unwrapOpt() == [1]",
+    ]);
+    fails("self.?long.value().size() == 1", "optional.none() dereference");
+}
+
+#[test]
+fn functions_of_texts_answer_as_in_kubernetes() {
+    holds(&[
+        "'äb'.size() == 2 && 'tacocat'.indexOf('c') == 2 && 'tacocat'.lastIndexOf('c') == 4",
+        "'hello'.charAt(4) == 'o' && 'hello'.charAt(5) == '' && 'hello'.substring(1, 3) == 'el'",
+        "'a,b'.split(',') == ['a', 'b'] && 'a,b,c'.split(',', 2) == ['a', 'b,c'] && 'ab'.split('') == ['a', 'b']",
+        "['a', 'b'].join('-') == 'a-b' && ' x '.trim() == 'x' && 'Ab'.lowerAscii() == 'ab'",
+        "'aaa'.replace('a', 'b', 2) == 'bba' && '%d-%s-%.2f'.format([1, 'x', 2.5]) == '1-x-2.50'",
+        "'%s %x'.format([[1, 2], 255]) == '[1, 2] ff'",
+        "strings.quote('a\"b') == '\"a\\\\\"b\"'",
+        "'abc 123'.matches('[0-9]+') && 'abc 123'.find('[0-9]+') == '123' && 'a1b2'.findAll('[0-9]') == ['1', '2']",
+        "[3, 1].min() == 1 && [1, 2].sum() == 3 && [1, 2].isSorted() && ['a', 'b'].indexOf('b') == 1",
+        "[1, 2, 2].distinct() == [1, 2] && [2, 1].sort() == [1, 2] && [[1], [2]].flatten() == [1, 2]",
+        "[1, 2, 3].slice(1, 2) == [2] && lists.range(3) == [0, 1, 2] && [1, 2].reverse() == [2, 1]",
+        "sets.contains([1, 2], [1]) && sets.equivalent([1, 2], [2, 1, 1]) && !sets.intersects([1], [2])",
+        "int('5') == 5 && double('0.5') == 0.5 && string(1.0) == '1' && bool('true') && uint(3) == 3u",
+    ]);
+}
+
+#[test]
+fn libraries_of_kubernetes_answer_as_there() {
+    holds(&[
+        "url('https://user@example.com:80/a%20b?x=1&x=2').getHost() == 'example.com:80'",
+        "url('https://example.com:80/p').getHostname() == 'example.com' && url('https://e.com/p').getPort() == ''",
+        "url('/p?x=1').getQuery() == {'x': ['1']} && isURL('https://x') && !isURL('x y') && !isURL('../x')",
+        "isIP('1.2.3.4') && !isIP('1.2.3') && ip('::1').family() == 6 && ip.isCanonical('::1')",
+        "ip('127.0.0.1').isLoopback() && cidr('10.0.0.0/8').containsIP('10.1.2.3') && !isCIDR('10.0.0.0/33')",
+        "cidr('10.0.0.0/8').containsCIDR('10.1.0.0/16') && cidr('10.1.0.0/8').masked() == cidr('10.0.0.0/8')",
+        "quantity('1Gi').isGreaterThan(quantity('500Mi')) && quantity('2k').add(1000).asInteger() == 3000",
+        "isQuantity('1Gi') && !isQuantity('1 Gi') && quantity('1k') == quantity('1000')",
+        "semver('1.2.3').isLessThan(semver('1.10.0')) && !isSemver('1.2') && isSemver('v1.2', true)",
+        "semver('1.2.3-rc.1').compareTo(semver('1.2.3')) == -1 && semver('1.2.3').minor() == 2",
+        "!format.dns1123Label().validate('web').hasValue() && format.dns1123Label().validate('Web').hasValue()",
+        "format.named('labelValue').value().validate('') == optional.none() && !format.named('no').hasValue()",
+    ]);
+}
+
+#[test]
+fn names_and_types_are_checked_at_compilation() {
+    refused("self.nmae == 'x'", "ERROR: <input>:1:5: undefined field 'nmae'\n | self.nmae == 'x'\n | ....^");
+    refused("nobody == 1", "undeclared reference to 'nobody' (in container '')");
+    refused("self.name.shout()", "undeclared reference to 'shout'");
+    refused("self.name == 1", "found no matching overload for '_==_' applied to '(string, int)'");
+    refused("self.replicas + 'x'", "found no matching overload for '_+_' applied to '(int, string)'");
+    refused("self.name.startsWith(1)", "found no matching overload for 'startsWith' applied to 'string.(int)'");
+    refused("self.hosts.all(h, h.size())", "expected type 'bool' but found 'int'");
+    refused("[1, 'a'].size() == 2", "expected type 'int' but found 'string'");
+    refused("self.replicas.all(x, true)", "cannot be range of a comprehension");
+    refused("self.name.matches('(')", "is not a regular expression");
+    refused("int('x') == 1", "program instantiation failed: type conversion error");
+    refused("timestamp('never') == self.at", "program instantiation failed: invalid timestamp");
+    refused("'%d'.format(['x']) == ''", "decimal clause can only be used on integers");
+    refused("'%s %s'.format(['x']) == ''", "index 1 out of range");
+    refused("1 +", "Syntax error: mismatched input <EOF>");
+    refused("1 1", "Syntax error");
+    refused("self.hosts.all(h.x, true)", "argument must be a simple name");
+    refused("has(self)", "invalid argument to has() macro");
+    refused("'x", "a string has no end");
+    refused("Foo{a: 1} == null", "undeclared reference to 'Foo'");
+    refused("for == 1", "reserved identifier: for");
+    refused(&"(".repeat(100), "nested deeper than 80 levels");
+    refused(&format!("1 == {}1", "1+".repeat(40_000)), "longer than 65536 bytes");
+}
+
+#[test]
+fn long_chains_of_operators_do_not_overflow_the_stack() {
+    refused(&format!("0 < {}1", "1 + ".repeat(300)), "nested deeper than 250 levels");
+    let source = format!("0 < {}1 && ({}false)", "1 + ".repeat(240), "true && self.ready || ".repeat(2_000));
+    let work = move || evaluated(&source, 1_000_000);
+    let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(work).expect("a thread starts");
+    assert_eq!(thread.join().expect("the stack suffices"), Ok(Output::Bool(true)));
+}
+
+#[test]
+fn a_variable_hides_a_library_of_its_name() {
+    holds(&["['1.2.3.4'].all(ip, ip.size() == 7)", "self.hosts.all(format, format.endsWith('e'))"]);
+}
+
+#[test]
+fn an_evaluation_ends_when_its_budget_is_used_up() {
+    let source = "lists.range(1000).all(a, lists.range(1000).all(b, lists.range(1000).all(c, a + b + c >= 0)))";
+    assert_eq!(evaluated(source, 100_000), Err(EvaluationError::Exhausted));
+    // No operator takes an exhausted side for an error that does not matter.
+    assert_eq!(evaluated(&format!("{source} || true"), 100_000), Err(EvaluationError::Exhausted));
+    assert_eq!(evaluated(&format!("[1].exists(x, {source} || true)"), 100_000), Err(EvaluationError::Exhausted));
+}
+
+#[test]
+fn the_largest_cost_grows_with_the_declared_sizes() {
+    assert!(compiled("self.replicas > 0").cost_max() < 10);
+    let bounded = compiled("self.hosts.all(h, h != self.name)").cost_max();
+    assert!((500..5_000).contains(&bounded), "{bounded}");
+    let unbounded = compiled("self.long.all(a, self.long.all(b, a == b))").cost_max();
+    assert_eq!(unbounded, u64::MAX);
+}
+
+#[test]
+fn the_cost_of_an_evaluation_is_within_its_largest_cost() {
+    let (document, of_type) = (document(), spec());
+    let sources = [
+        "self.hosts.all(h, h.size() < 20 && h != self.name)",
+        "self.parts.map(p, p.weight).sum() == 3",
+        "self.hosts.exists(h, h.matches('^a.*$'))",
+        "self.parts.filter(p, p.weight > 1).size() == 1 && self.name.contains('e')",
+    ];
+    for source in sources {
+        let expression = compiled(source);
+        let mut budget = Budget::new(1_000_000);
+        let variables = [("self", Variable::Document(&document, &of_type))];
+        assert_eq!(expression.evaluate(&variables, &mut budget), Ok(Output::Bool(true)), "{source}");
+        let cost = 1_000_000 - budget.left();
+        assert!(cost > 0 && cost <= expression.cost_max(), "{source}: {cost} of {}", expression.cost_max());
+    }
+}
+
+#[test]
+fn names_of_fields_are_escaped_as_in_kubernetes() {
+    let cases = [
+        ("namespace", Some("__namespace__")),
+        ("foo-bar", Some("foo__dash__bar")),
+        ("a.b/c", Some("a__dot__b__slash__c")),
+        ("my__field", Some("my__underscores__field")),
+        ("9lives", None),
+        ("a b", None),
+    ];
+    for (name, expected) in cases {
+        assert_eq!(escaped(name).as_deref(), expected, "{name}");
+    }
+}
+
+#[test]
+fn every_variable_that_an_expression_uses_is_known() {
+    let variables = [("self", spec()), ("oldSelf", spec())];
+    let expression = Expression::compile("self.hosts.all(h, h in oldSelf.hosts)", &variables).expect("well formed");
+    assert!(expression.uses("oldSelf") && expression.uses("self") && !expression.uses("h2"));
+    assert!(!compiled("self.replicas > 1").uses("oldSelf"));
+}
