@@ -19,8 +19,8 @@ use crate::time::milliseconds;
 /// ```
 ///
 /// A manifest may override the numbers. The grants come from the manifest alone. It must grant `watch` for
-/// the managed kind and for every watched one; a mapping by label, by field or by the guest also needs `get`
-/// or `list`. Otherwise the component is refused, and `homeostat inspect` prints the missing lines.
+/// the managed kind and for every watched one; a mapping by label, by annotation, by field or by the guest also
+/// needs `get` or `list`. Otherwise the component is refused, and `homeostat inspect` prints the missing lines.
 #[derive(Debug, Clone)]
 pub struct Spec {
     spec: wit::ControllerSpec,
@@ -174,10 +174,15 @@ impl Watch {
 
 /// How a change of a watched resource maps to keys of the managed kind.
 ///
-/// All mappings except [`Mapping::guest`] produce a name. If the managed kind is namespaced, the key has the
-/// namespace of the changed resource. If it is cluster-scoped ([`Kind::NAMESPACED`] is `false`), the key has
-/// none. Only [`Mapping::guest`] leads from a cluster-scoped resource to a namespaced one, because its keys
-/// name the namespace. With any other mapping for such a pair, the component is refused.
+/// A mapping by owner, by the same name or by a label produces a name. If the managed kind is namespaced, the key
+/// has the namespace of the changed resource. If it is cluster-scoped ([`Kind::NAMESPACED`] is `false`), the key
+/// has none. These mappings cannot lead from a cluster-scoped resource to a namespaced one: for such a pair, the
+/// component is refused.
+///
+/// [`Mapping::annotation`] and [`Mapping::field`] produce references: `name`, `namespace/name`, or a JSON object
+/// with `name` and optionally `namespace`, `kind`, `apiVersion`, `group` or `apiGroup`. A reference without a
+/// namespace is a name as above. A reference to another kind yields no key. A reference that no managed resource
+/// can have is dropped, and counted in an event.
 #[derive(Debug, Clone)]
 pub struct Mapping {
     mapping: wit::Mapping,
@@ -202,7 +207,14 @@ impl Mapping {
         Self { mapping: wit::Mapping::Label(label.to_owned()) }
     }
 
-    /// Maps to the managed resources named by the string, or the list of strings, at this JSON pointer.
+    /// Maps to the managed resource that the reference in this annotation means, or to those of a JSON list of
+    /// references. A value that begins with `[` or `{` is JSON.
+    #[must_use]
+    pub fn annotation(annotation: &str) -> Self {
+        Self { mapping: wit::Mapping::Annotation(annotation.to_owned()) }
+    }
+
+    /// Maps to the managed resources that the reference, or the list of references, at this JSON pointer means.
     #[must_use]
     pub fn field(pointer: &str) -> Self {
         Self { mapping: wit::Mapping::Field(pointer.to_owned()) }

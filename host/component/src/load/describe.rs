@@ -269,14 +269,16 @@ impl SpecChecker {
         }
     }
 
-    /// Only the component's own `map` can map a cluster-scoped resource to a namespaced one.
+    /// Only mappings that can name a namespace map a cluster-scoped resource to a namespaced one.
     fn scopes(&mut self, at: usize, manages: &wit::KindDeclaration, watch: &wit::Watch) {
-        let leads_nowhere = manages.namespaced && !watch.of.namespaced && !matches!(watch.mapping, wit::Mapping::Guest);
+        let names_alone =
+            matches!(watch.mapping, wit::Mapping::Owner | wit::Mapping::SameName | wit::Mapping::Label(_));
+        let leads_nowhere = manages.namespaced && !watch.of.namespaced && names_alone;
         self.that(&format!("watches[{at}].mapping"), !leads_nowhere, || {
             let (changed, managed) = (&watch.of.kind.name, &manages.kind.name);
             format!(
-                "{changed:?} is cluster-scoped and {managed:?} is namespaced: only the mapping `guest` can name the \
-                 namespace of its keys"
+                "{changed:?} is cluster-scoped and {managed:?} is namespaced: only the mappings `annotation`, `field` and \
+                 `guest` can name the namespace of their keys"
             )
         });
     }
@@ -316,6 +318,10 @@ impl SpecChecker {
             wit::Mapping::Label(label) => {
                 self.that(&place, !label.is_empty(), || "the label must not be empty".to_owned());
                 Mapping::Label(label)
+            }
+            wit::Mapping::Annotation(annotation) => {
+                self.that(&place, !annotation.is_empty(), || "the annotation must not be empty".to_owned());
+                Mapping::Annotation(annotation)
             }
             wit::Mapping::Field(pointer) => {
                 self.that(&place, pointer.starts_with('/'), || {

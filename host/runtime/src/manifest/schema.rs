@@ -278,7 +278,7 @@ fn watch() -> Value {
             (
                 "mapping",
                 json!({
-                    "description": "How a change becomes keys: owner, sameName, guest, {label: NAME} or {field: POINTER}",
+                    "description": "How a change becomes keys: owner, sameName, guest, {label: NAME}, {annotation: NAME} or {field: POINTER}",
                     "x-kubernetes-preserve-unknown-fields": true,
                 }),
             ),
