@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::bindings::reconciler::exports::homeostat::reconciler::reconciler as wit;
-use crate::kind::{Kind, kind_of};
+use crate::kind::{Kind, kind_of, split_api_version};
 use crate::time::milliseconds;
 
 /// The description of a controller: the kind it manages, the kinds it watches, and its defaults.
@@ -30,9 +30,20 @@ impl Spec {
     /// Describes a controller whose keys are the resources of kind `K`, without further watches.
     #[must_use]
     pub fn manages<K: Kind>() -> Self {
+        Self::new(declaration::<K>())
+    }
+
+    /// Describes a controller whose keys are the resources of a kind that is known at run time only, without further
+    /// watches. The settings of the controller can name the kind: `describe` may read them, by [`config`](crate::config).
+    #[must_use]
+    pub fn manages_dynamic(kind: DynamicKind) -> Self {
+        Self::new(kind.declaration)
+    }
+
+    fn new(manages: wit::KindDeclaration) -> Self {
         Self {
             spec: wit::ControllerSpec {
-                manages: declaration::<K>(),
+                manages,
                 changes: wit::Changes::All,
                 watches: Vec::new(),
                 poll_every: None,
@@ -142,10 +153,18 @@ impl Watch {
     /// to that kind regardless of its grants. The name of the watch is the plural of the kind.
     #[must_use]
     pub fn of<K: Kind>(mapping: Mapping) -> Self {
-        let Mapping { mapping } = mapping;
-        let name = K::PLURAL.to_owned();
-        let (changes, role) = (wit::Changes::All, wit::Role::Tertiary);
-        Self { watch: wit::Watch { name, of: declaration::<K>(), mapping, changes, role } }
+        Self::new(declaration::<K>(), mapping)
+    }
+
+    /// Watches a kind that is known at run time only, as [`Watch::of`].
+    #[must_use]
+    pub fn of_dynamic(kind: DynamicKind, mapping: Mapping) -> Self {
+        Self::new(kind.declaration, mapping)
+    }
+
+    fn new(of: wit::KindDeclaration, Mapping { mapping }: Mapping) -> Self {
+        let (name, changes, role) = (of.plural.clone(), wit::Changes::All, wit::Role::Tertiary);
+        Self { watch: wit::Watch { name, of, mapping, changes, role } }
     }
 
     /// Sets another name, which must be unique in the controller. At most 63 bytes.
@@ -168,6 +187,47 @@ impl Watch {
     #[must_use]
     pub fn secondary(mut self) -> Self {
         self.watch.role = wit::Role::Secondary;
+        self
+    }
+}
+
+/// A kind that is known at run time only, as one that the settings of the controller name. Its documents are read and
+/// written by [`raw::store`](crate::raw::store).
+///
+/// ```no_run
+/// # use homeostat_sdk::prelude::*;
+/// # fn spec() -> Result<Spec, config::Error> {
+/// let (kind, plural) = (config::require("kind")?, config::require("plural")?);
+/// Ok(Spec::manages_dynamic(DynamicKind::new("demo.homeostat.dev/v1", &kind, &plural)))
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct DynamicKind {
+    declaration: wit::KindDeclaration,
+}
+
+impl DynamicKind {
+    /// Names a kind whose resources live in namespaces: `DynamicKind::new("apps/v1", "Deployment", "deployments")`.
+    /// The host refuses invalid names.
+    #[must_use]
+    pub fn new(api_version: &str, name: &str, plural: &str) -> Self {
+        let (group, version) = split_api_version(api_version);
+        let kind = wit::Kind { group: group.to_owned(), version: version.to_owned(), name: name.to_owned() };
+        let plural = plural.to_owned();
+        Self { declaration: wit::KindDeclaration { kind, plural, namespaced: true, keys_only: false, schema: None } }
+    }
+
+    /// Says that resources of the kind live outside of namespaces.
+    #[must_use]
+    pub fn cluster_scoped(mut self) -> Self {
+        self.declaration.namespaced = false;
+        self
+    }
+
+    /// Gives the kind a structural schema of its documents (OpenAPI v3), as text.
+    #[must_use]
+    pub fn schema(mut self, schema: &str) -> Self {
+        self.declaration.schema = Some(schema.to_owned());
         self
     }
 }
