@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::bindings::reconciler::exports::homeostat::reconciler::reconciler as wit;
-use crate::kind::{Kind, kind_of};
+use crate::kind::{Kind, kind_of, split_api_version};
 use crate::time::milliseconds;
 
 /// The description of a controller: the kind it manages, the kinds it watches, and its defaults.
@@ -19,8 +19,8 @@ use crate::time::milliseconds;
 /// ```
 ///
 /// A manifest may override the numbers. The grants come from the manifest alone. It must grant `watch` for
-/// the managed kind and for every watched one; a mapping by label, by field or by the guest also needs `get`
-/// or `list`. Otherwise the component is refused, and `homeostat inspect` prints the missing lines.
+/// the managed kind and for every watched one; a mapping by label, by annotation, by field or by the guest also
+/// needs `get` or `list`. Otherwise the component is refused, and `homeostat inspect` prints the missing lines.
 #[derive(Debug, Clone)]
 pub struct Spec {
     spec: wit::ControllerSpec,
@@ -30,9 +30,20 @@ impl Spec {
     /// Describes a controller whose keys are the resources of kind `K`, without further watches.
     #[must_use]
     pub fn manages<K: Kind>() -> Self {
+        Self::new(declaration::<K>())
+    }
+
+    /// Describes a controller whose keys are the resources of a kind that is known at run time only, without further
+    /// watches. The settings of the controller can name the kind: `describe` may read them, by [`config`](crate::config).
+    #[must_use]
+    pub fn manages_dynamic(kind: DynamicKind) -> Self {
+        Self::new(kind.declaration)
+    }
+
+    fn new(manages: wit::KindDeclaration) -> Self {
         Self {
             spec: wit::ControllerSpec {
-                manages: declaration::<K>(),
+                manages,
                 changes: wit::Changes::All,
                 watches: Vec::new(),
                 poll_every: None,
@@ -142,10 +153,18 @@ impl Watch {
     /// to that kind regardless of its grants. The name of the watch is the plural of the kind.
     #[must_use]
     pub fn of<K: Kind>(mapping: Mapping) -> Self {
-        let Mapping { mapping } = mapping;
-        let name = K::PLURAL.to_owned();
-        let (changes, role) = (wit::Changes::All, wit::Role::Tertiary);
-        Self { watch: wit::Watch { name, of: declaration::<K>(), mapping, changes, role } }
+        Self::new(declaration::<K>(), mapping)
+    }
+
+    /// Watches a kind that is known at run time only, as [`Watch::of`].
+    #[must_use]
+    pub fn of_dynamic(kind: DynamicKind, mapping: Mapping) -> Self {
+        Self::new(kind.declaration, mapping)
+    }
+
+    fn new(of: wit::KindDeclaration, Mapping { mapping }: Mapping) -> Self {
+        let (name, changes, role) = (of.plural.clone(), wit::Changes::All, wit::Role::Tertiary);
+        Self { watch: wit::Watch { name, of, mapping, changes, role } }
     }
 
     /// Sets another name, which must be unique in the controller. At most 63 bytes.
@@ -172,12 +191,58 @@ impl Watch {
     }
 }
 
+/// A kind that is known at run time only, as one that the settings of the controller name. Its documents are read and
+/// written by [`raw::store`](crate::raw::store).
+///
+/// ```no_run
+/// # use homeostat_sdk::prelude::*;
+/// # fn spec() -> Result<Spec, config::Error> {
+/// let (kind, plural) = (config::require("kind")?, config::require("plural")?);
+/// Ok(Spec::manages_dynamic(DynamicKind::new("demo.homeostat.dev/v1", &kind, &plural)))
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct DynamicKind {
+    declaration: wit::KindDeclaration,
+}
+
+impl DynamicKind {
+    /// Names a kind whose resources live in namespaces: `DynamicKind::new("apps/v1", "Deployment", "deployments")`.
+    /// The host refuses invalid names.
+    #[must_use]
+    pub fn new(api_version: &str, name: &str, plural: &str) -> Self {
+        let (group, version) = split_api_version(api_version);
+        let kind = wit::Kind { group: group.to_owned(), version: version.to_owned(), name: name.to_owned() };
+        let plural = plural.to_owned();
+        Self { declaration: wit::KindDeclaration { kind, plural, namespaced: true, keys_only: false, schema: None } }
+    }
+
+    /// Says that resources of the kind live outside of namespaces.
+    #[must_use]
+    pub fn cluster_scoped(mut self) -> Self {
+        self.declaration.namespaced = false;
+        self
+    }
+
+    /// Gives the kind a structural schema of its documents (OpenAPI v3), as text.
+    #[must_use]
+    pub fn schema(mut self, schema: &str) -> Self {
+        self.declaration.schema = Some(schema.to_owned());
+        self
+    }
+}
+
 /// How a change of a watched resource maps to keys of the managed kind.
 ///
-/// All mappings except [`Mapping::guest`] produce a name. If the managed kind is namespaced, the key has the
-/// namespace of the changed resource. If it is cluster-scoped ([`Kind::NAMESPACED`] is `false`), the key has
-/// none. Only [`Mapping::guest`] leads from a cluster-scoped resource to a namespaced one, because its keys
-/// name the namespace. With any other mapping for such a pair, the component is refused.
+/// A mapping by owner, by the same name or by a label produces a name. If the managed kind is namespaced, the key
+/// has the namespace of the changed resource. If it is cluster-scoped ([`Kind::NAMESPACED`] is `false`), the key
+/// has none. These mappings cannot lead from a cluster-scoped resource to a namespaced one: for such a pair, the
+/// component is refused.
+///
+/// [`Mapping::annotation`] and [`Mapping::field`] produce references: `name`, `namespace/name`, or a JSON object
+/// with `name` and optionally `namespace`, `kind`, `apiVersion`, `group` or `apiGroup`. A reference without a
+/// namespace is a name as above. A reference to another kind yields no key. A reference that no managed resource
+/// can have is dropped, and counted in an event.
 #[derive(Debug, Clone)]
 pub struct Mapping {
     mapping: wit::Mapping,
@@ -202,7 +267,14 @@ impl Mapping {
         Self { mapping: wit::Mapping::Label(label.to_owned()) }
     }
 
-    /// Maps to the managed resources named by the string, or the list of strings, at this JSON pointer.
+    /// Maps to the managed resource that the reference in this annotation means, or to those of a JSON list of
+    /// references. A value that begins with `[` or `{` is JSON.
+    #[must_use]
+    pub fn annotation(annotation: &str) -> Self {
+        Self { mapping: wit::Mapping::Annotation(annotation.to_owned()) }
+    }
+
+    /// Maps to the managed resources that the reference, or the list of references, at this JSON pointer means.
     #[must_use]
     pub fn field(pointer: &str) -> Self {
         Self { mapping: wit::Mapping::Field(pointer.to_owned()) }

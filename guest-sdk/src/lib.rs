@@ -98,7 +98,7 @@
 //! | for | see |
 //! |---|---|
 //! | saying what the controller is | [`Spec`], [`Reconciler`], and the optional [`Mapper`], [`Poller`] and [`Lifecycle`] |
-//! | naming a type of resource | [`#[derive(Resource)]`](derive@Resource), or the trait [`Kind`] by hand; [`schema`] |
+//! | naming a type of resource | [`#[derive(Resource)]`](derive@Resource), or the trait [`Kind`] by hand; [`schema`]; [`DynamicKind`] for one that is known at run time only |
 //! | reading and writing | the methods of [`Kind`] and [`Resource`](struct@Resource); [`Selector`] |
 //! | telling people | [`Conditions`], [`events`], [`info!`] and its siblings |
 //! | parts of a parent, by a selector | [`adopt()`] |
@@ -148,7 +148,7 @@ pub mod watches;
 pub use adopt::adopt;
 pub use condition::{Condition, Conditions};
 pub use controller::{ChangedResource, Lifecycle, Mapper, Poller, Reconciler};
-pub use describe::{Mapping, Spec, Watch};
+pub use describe::{DynamicKind, Mapping, Spec, Watch};
 pub use finalizer::finalizer;
 /// Implements [`Kind`] for the type of a `spec`, with the schema of its documents.
 ///
@@ -232,8 +232,8 @@ pub mod raw {
 /// `schemars`.
 pub mod prelude {
     pub use crate::{
-        Condition, Conditions, Error, Failure, Key, Kind, Lifecycle, Mapper, Mapping, Metadata, Outcome, Patch, Poller,
-        Reconciler, Resource, Result, Selector, Span, Spec, Time, Watch, config, events, queue, watches,
+        Condition, Conditions, DynamicKind, Error, Failure, Key, Kind, Lifecycle, Mapper, Mapping, Metadata, Outcome,
+        Patch, Poller, Reconciler, Resource, Result, Selector, Span, Spec, Time, Watch, config, events, queue, watches,
     };
     pub use crate::{debug, error, finalizer, info, trace, warn};
     pub use schemars::JsonSchema;

@@ -121,6 +121,43 @@ async fn a_kind_of_run_time_gets_a_controller_and_ends_with_its_composition() {
     .await;
 }
 
+/// W3: A created controller maps a further kind by references, and follows the resources that it has made.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_created_controller_watches_resources_that_refer_to_its_instances() {
+    let test = host().await;
+    let grant = json!({ "kinds": ["demo.homeostat.dev/Banner"], "verbs": ["get", "watch"] });
+    let mut composer = documents("controllers.yaml").remove(0);
+    composer["spec"]["grants"]["resources"].as_array_mut().unwrap().push(grant.clone());
+    test.apply(composer).await;
+    let mut composition = documents("welcome.yaml").remove(0);
+    composition["spec"]["grants"].as_array_mut().unwrap().push(grant);
+    composition["spec"]["watches"] = json!([{
+        "name": "banners",
+        "of": { "apiVersion": "demo.homeostat.dev/v1", "kind": "Banner", "plural": "banners", "namespaced": false },
+        "mapping": { "field": "/spec/for" },
+    }]);
+    test.apply(composition).await;
+    let banner = |to: Value| {
+        json!({
+            "apiVersion": "demo.homeostat.dev/v1", "kind": "Banner", "metadata": { "name": "b" }, "spec": { "for": to },
+        })
+    };
+    eventually("the watched kind to be declared", async || {
+        test.host.apply_resource(banner(json!([])), "test", true).await.ok()
+    })
+    .await;
+    test.apply(welcome("a", "Ada")).await;
+    test.until(&welcome_key("a"), "is composed", |document| has_condition(document, "Ready", "True", "Composed")).await;
+    let before = test.idle(CREATED).await.reconciles;
+    let instance = json!({ "group": "composed.homeostat.dev", "kind": "Welcome", "namespace": "default", "name": "a" });
+    test.apply(banner(json!([instance, { "kind": "Greeting", "namespace": "default", "name": "a" }]))).await;
+    eventually("the banner to run the instance", async || (test.status(CREATED).reconciles > before).then_some(()))
+        .await;
+    // The instance follows what it has made.
+    delete(&test, demo_key("Greeting", "a-second")).await;
+    test.until(&demo_key("Greeting", "a-second"), "is made again", |document| !document["status"].is_null()).await;
+}
+
 /// A created controller loses the rights that its creator loses, at once, and gets them back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_created_controller_ends_when_its_creator_loses_a_right() {

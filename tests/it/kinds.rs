@@ -2,7 +2,7 @@
 
 use homeostat_fixtures::{demo, demo_key};
 use homeostat_runtime::controller_reconciler::SyncOutcome;
-use homeostat_store::{Key, Kind, Precondition, Propagation, Write};
+use homeostat_store::{Change, Key, Kind, Precondition, Propagation, Write};
 use homeostat_testing::eventually;
 use homeostat_tests::{TestHost, guest};
 use serde_json::{Value, json};
@@ -92,4 +92,66 @@ async fn one_component_runs_over_several_kinds_that_manifests_declare() {
         eventually("the key to be reconciled", async || (test.status(name).reconciles == 1).then_some(())).await;
     }
     assert_eq!(test.idle("apples").await.reconciles, 1, "a pear is no key of the apples");
+}
+
+/// Writes a controller of the guest whose kinds its settings name, and returns what became of it.
+async fn configured(test: &TestHost, name: &str, digest: &str, config: Value) -> SyncOutcome {
+    let mut document = controller(name, digest);
+    document["spec"]["config"] = config;
+    let written = test.host.write(Write::Create { document }.into()).await.unwrap();
+    test.host.sync_result(name, written.resource.revision()).await.outcome
+}
+
+/// Changes the settings of a controller, and returns what became of them.
+async fn configure(test: &TestHost, name: &str, config: Value) -> SyncOutcome {
+    let key = Key::new(Kind::new("homeostat.dev", "v1alpha1", "Controller"), "", name);
+    let change = Change::Merge(json!({ "spec": { "config": config } }));
+    let write = Write::Patch { key, change, precondition: Precondition::default() };
+    let written = test.host.write(write.into()).await.unwrap();
+    test.host.sync_result(name, written.resource.revision()).await.outcome
+}
+
+/// A component that reads its kinds from its settings runs as several controllers, each over a kind of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_component_manages_the_kinds_that_its_settings_name() {
+    let (test, code) = host_with_code().await;
+    let digest = code.insert(std::fs::read(guest("guest-configured")).unwrap());
+    for (name, kind) in [("apples", "Apple"), ("pears", "Pear")] {
+        let outcome = configured(&test, name, &digest, json!({ "kind": kind })).await;
+        assert!(matches!(outcome, SyncOutcome::Put(_)), "{outcome:?}");
+        test.apply(demo(kind, "one", json!({}))).await;
+        eventually("the key to be reconciled", async || (test.status(name).reconciles == 1).then_some(())).await;
+    }
+    assert_eq!(test.idle("apples").await.reconciles, 1, "a pear is no key of the apples");
+}
+
+/// A changed setting is a new revision, whose component describes itself with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_setting_describes_the_component_again() {
+    let (test, code) = host_with_code().await;
+    let digest = code.insert(std::fs::read(guest("guest-configured")).unwrap());
+    let outcome = configured(&test, "apples", &digest, json!({ "kind": "Apple" })).await;
+    assert!(matches!(outcome, SyncOutcome::Put(_)), "{outcome:?}");
+    test.apply(demo("Apple", "one", json!({}))).await;
+    eventually("the key to be reconciled", async || (test.status("apples").reconciles >= 1).then_some(())).await;
+    let outcome = configure(&test, "apples", json!({ "kind": "Apple", "parts": "Seed" })).await;
+    assert!(matches!(outcome, SyncOutcome::Put(_)), "{outcome:?}");
+    let revision = Key::new(Kind::new("homeostat.dev", "v1alpha1", "ControllerRevision"), "", "apples-2");
+    assert!(test.get(&revision).await.is_some());
+    let before = test.idle("apples").await.reconciles;
+    test.apply(demo("Seed", "s", json!({ "for": { "kind": "Apple", "name": "one" } }))).await;
+    eventually("a seed to queue its apple", async || (test.status("apples").reconciles > before).then_some(())).await;
+    let outcome = configure(&test, "apples", json!({ "kind": "Pear" })).await;
+    let SyncOutcome::Refused(reason) = &outcome else { panic!("{outcome:?}") };
+    assert!(reason.contains("Pear") && reason.contains("remove the controller"), "{reason}");
+}
+
+/// A component that cannot describe itself without a setting is refused, and the reason names the setting.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_setting_that_names_a_kind_refuses_the_component() {
+    let (test, code) = host_with_code().await;
+    let digest = code.insert(std::fs::read(guest("guest-configured")).unwrap());
+    let outcome = configured(&test, "none", &digest, json!({ "other": "Apple" })).await;
+    let SyncOutcome::Refused(reason) = &outcome else { panic!("{outcome:?}") };
+    assert!(reason.contains("the setting \"kind\" is missing"), "{reason}");
 }

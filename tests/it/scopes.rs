@@ -2,13 +2,16 @@
 
 use homeostat_component::Grants;
 use homeostat_fixtures::demo_kind;
-use homeostat_runtime::events::EventFilter;
+use homeostat_runtime::controller_reconciler::SyncOutcome;
+use homeostat_runtime::events::{Event, EventFilter};
 use homeostat_runtime::manifest::Manifest;
 use homeostat_runtime::{ControllerState, Definition};
 use homeostat_store::{Change, Key, Precondition, Propagation, Write};
 use homeostat_testing::eventually;
 use homeostat_tests::{TestHost, guest, repository};
 use serde_json::{Value, json};
+
+use crate::rollout::{controller, host_with_code};
 
 fn key(kind: &str, namespace: &str, name: &str) -> Key {
     Key::new(demo_kind(kind), namespace, name)
@@ -115,9 +118,90 @@ async fn every_mapping_leads_to_a_cluster_scoped_key() {
     delete(&test, &key("River", "", "rhine")).await;
     wait_for_status(&test, json!(["a/by-label", "b/z-field", "c/owned"]), json!([])).await;
     let status = test.idle("scoped").await;
-    let refused =
-        test.host.events().list(&EventFilter::default()).into_iter().filter(|event| event.reason == "KeyRefused");
-    assert_eq!((status.failures, refused.count()), (0, 0));
+    assert_eq!((status.failures, refused_keys(&test).len()), (0, 0));
+}
+
+fn refused_keys(test: &TestHost) -> Vec<Event> {
+    let events = test.host.events().list(&EventFilter::default());
+    events.into_iter().filter(|event| event.reason == "KeyRefused").collect()
+}
+
+/// Returns how often the controller `tally` has run a key.
+fn runs_of(test: &TestHost, namespace: &str, name: &str) -> usize {
+    let key = key("Tally", namespace, name);
+    let lines = test.host.logs().tail(Some("tally"), 0, 10_000);
+    lines.iter().filter(|line| line.key.as_ref() == Some(&key)).count()
+}
+
+/// Starts a controller of tallies in the namespace `a`. Its watches map trucks, which are cluster-scoped, by
+/// references.
+async fn tallies_of_trucks() -> TestHost {
+    let (test, code) = host_with_code().await;
+    let mut document = controller("tally", &code.insert(std::fs::read(guest("guest-tally")).unwrap()));
+    let of = json!({
+        "apiVersion": "demo.homeostat.dev/v1", "kind": "Truck", "plural": "trucks", "namespaced": false,
+    });
+    document["spec"]["watches"] = json!([
+        {"name": "noted", "of": of, "mapping": {"annotation": "demo.homeostat.dev/for"}},
+        {"name": "loaded", "of": of, "mapping": {"field": "/spec/for"}},
+    ]);
+    document["spec"]["grants"] = json!({"resources": [
+        {"kinds": ["demo.homeostat.dev/Tally"], "verbs": ["*"], "namespaces": ["a"]},
+        {"kinds": ["demo.homeostat.dev/Truck"], "verbs": ["get", "watch"], "namespaces": ["*"]},
+    ]});
+    let written = test.host.write(Write::Create { document }.into()).await.unwrap();
+    let result = test.host.sync_result("tally", written.resource.revision()).await;
+    assert!(matches!(result.outcome, SyncOutcome::Put(_)), "{:?}", result.outcome);
+    for (namespace, name) in [("a", "one"), ("a", "two"), ("b", "one")] {
+        test.apply(document_of_tally(namespace, name)).await;
+    }
+    test.idle("tally").await;
+    assert_eq!((runs_of(&test, "a", "one"), runs_of(&test, "a", "two"), runs_of(&test, "b", "one")), (1, 1, 0));
+    test
+}
+
+fn document_of_tally(namespace: &str, name: &str) -> Value {
+    document("Tally", namespace, name, json!({}), json!({"action": "settle"}))
+}
+
+/// W3: A cluster-scoped resource queues the namespaced keys to which its annotation and its field refer, before and
+/// after a change, as far as the grants cover them.
+#[tokio::test(flavor = "multi_thread")]
+async fn references_lead_from_a_cluster_scoped_resource_into_granted_namespaces() {
+    let test = tallies_of_trucks().await;
+    let has_run = async |name: &str, runs: usize| {
+        eventually(&format!("a/{name} to run"), async || (runs_of(&test, "a", name) == runs).then_some(())).await;
+    };
+    let mut truck = document("Truck", "", "t", json!({}), json!({}));
+    truck["metadata"]["annotations"] = json!({"demo.homeostat.dev/for": "a/one"});
+    test.apply(truck).await;
+    has_run("one", 2).await;
+    let two = json!({"apiVersion": "demo.homeostat.dev/v1", "kind": "Tally", "namespace": "a", "name": "two"});
+    let other = json!({"kind": "Site", "namespace": "a", "name": "one"});
+    test.apply(document("Truck", "", "t", json!({}), json!({"for": [two, other, "b/one"]}))).await;
+    has_run("one", 3).await;
+    has_run("two", 2).await;
+    delete(&test, &key("Truck", "", "t")).await;
+    has_run("two", 3).await;
+    test.idle("tally").await;
+    assert_eq!((runs_of(&test, "a", "one"), runs_of(&test, "b", "one")), (3, 0));
+    assert_eq!(refused_keys(&test).len(), 0, "keys without a grant are dropped silently, as those of every mapping");
+}
+
+/// W3: A reference without a namespace from a cluster-scoped resource is counted in an event.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reference_without_the_namespace_that_it_needs_is_counted_in_an_event() {
+    let test = tallies_of_trucks().await;
+    for name in ["t", "u"] {
+        test.apply(document("Truck", "", name, json!({}), json!({"for": ["two", "a/one"]}))).await;
+    }
+    let event = eventually("the event", async || refused_keys(&test).pop().filter(|event| event.count == 2)).await;
+    assert_eq!((&*event.controller, event.key), ("tally", None));
+    let reason = "the mapping of the watch loaded found a key of demo.homeostat.dev/v1/Tally without a namespace";
+    assert!(event.message.starts_with(reason), "{}", event.message);
+    test.idle("tally").await;
+    assert!(runs_of(&test, "a", "one") >= 2);
+    assert_eq!(runs_of(&test, "a", "two"), 1);
 }
 
 /// The grants cover everything, but the component declares its watch of rivers as read-only.

@@ -1,5 +1,6 @@
 //! Swaps: a controller gets a new component while its keys run.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -205,7 +206,7 @@ async fn a_worker_takes_the_swapped_component_for_its_next_key() {
 /// Waits until the engine has released a component.
 async fn wait_for_release(engine: &Engine, digest: &Digest) {
     eventually(&format!("{digest} to be gone"), async || {
-        engine.load_known(digest, &Limits::default()).await.is_none().then_some(())
+        engine.load_known(digest, &Limits::default(), &BTreeMap::new()).await.is_none().then_some(())
     })
     .await;
 }

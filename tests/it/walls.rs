@@ -65,7 +65,7 @@ const SOLE_OWNERS: [(&str, &str); 4] =
     [("wasmtime", "component"), ("async-nats", "nats"), ("kube", "kubernetes"), ("k8s-openapi", "kubernetes")];
 
 /// Pure files: time and randomness are arguments.
-const PURE: [&str; 63] = [
+const PURE: [&str; 64] = [
     "host/workqueue/src/state.rs",
     "host/workqueue/src/state",
     "host/workqueue/src/backoff.rs",
@@ -89,6 +89,7 @@ const PURE: [&str; 63] = [
     "host/runtime/src/rollout/shadow/replay_state.rs",
     "host/runtime/src/scheduler/fair_queue.rs",
     "host/runtime/src/mapping.rs",
+    "host/runtime/src/mapping/reference.rs",
     "host/store/src/semantics.rs",
     "host/store/src/model/document_head.rs",
     "host/store/src/model/owner.rs",

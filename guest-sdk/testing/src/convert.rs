@@ -129,6 +129,7 @@ fn watch(watch: described::Watch) -> host::Watch {
             described::Mapping::Owner => host::Mapping::Owner,
             described::Mapping::SameName => host::Mapping::SameName,
             described::Mapping::Label(label) => host::Mapping::Label(label),
+            described::Mapping::Annotation(annotation) => host::Mapping::Annotation(annotation),
             described::Mapping::Field(pointer) => host::Mapping::Field(pointer),
             described::Mapping::Guest => host::Mapping::Guest,
         },

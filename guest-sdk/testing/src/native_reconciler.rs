@@ -1,10 +1,12 @@
 //! A native reconciler as the simulator runs it.
 
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use homeostat_component::layers::DescribeWorld;
 use homeostat_component::{ControllerSpec, Effects, EntryPoint, Fault, Outcome};
 use homeostat_sdk::bindings::mapper::exports::homeostat::reconciler::mapper::Guest as MapperGuest;
 use homeostat_sdk::bindings::reconciler::exports::homeostat::reconciler::reconciler::Guest;
@@ -27,15 +29,18 @@ pub(crate) struct NativeReconciler<T> {
 }
 
 impl<T: Reconciler> NativeReconciler<T> {
-    pub(crate) fn new() -> Self {
-        let spec = convert::spec(<T as Guest>::describe());
+    /// Describes the reconciler with these settings.
+    pub(crate) fn new(config: &BTreeMap<String, String>) -> Self {
+        let world = Arc::new(DescribeWorld::new(config.clone()));
+        let host = NativeHost::new(EntryPoint::Describe, None, world);
+        let spec = convert::spec(with_host(Rc::new(host), <T as Guest>::describe));
         Self { spec, map: None, reconciler: PhantomData }
     }
 }
 
 impl<T: Reconciler + Mapper> NativeReconciler<T> {
-    pub(crate) fn with_mapper() -> Self {
-        Self { map: Some(<T as MapperGuest>::map), ..Self::new() }
+    pub(crate) fn with_mapper(config: &BTreeMap<String, String>) -> Self {
+        Self { map: Some(<T as MapperGuest>::map), ..Self::new(config) }
     }
 }
 

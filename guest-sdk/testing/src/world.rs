@@ -33,19 +33,20 @@ impl<T: Reconciler> World<T> {
         Self::with_config(&[])
     }
 
-    /// Creates an empty world with these settings, as `spec.config` of the manifest.
+    /// Creates an empty world with these settings, as `spec.config` of the manifest. The controller describes itself
+    /// with them.
     ///
     /// # Panics
     ///
     /// As [`World::of`].
     #[must_use]
     pub fn with_config(settings: &[(&str, &str)]) -> Self {
-        Self::new(NativeReconciler::new(), settings)
-    }
-
-    fn new(reconciler: NativeReconciler<T>, settings: &[(&str, &str)]) -> Self {
         let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let settings: BTreeMap<String, String> = settings.collect();
+        Self::new(NativeReconciler::new(&settings), settings)
+    }
+
+    fn new(reconciler: NativeReconciler<T>, settings: BTreeMap<String, String>) -> Self {
         Self { simulator: done(Simulator::new(reconciler, Grants::everything(), settings)) }
     }
 
@@ -182,7 +183,7 @@ impl<T: Reconciler + Mapper> World<T> {
     /// As [`World::of`].
     #[must_use]
     pub fn with_mapper() -> Self {
-        Self::new(NativeReconciler::with_mapper(), &[])
+        Self::new(NativeReconciler::with_mapper(&BTreeMap::new()), BTreeMap::new())
     }
 }
 

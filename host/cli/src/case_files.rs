@@ -79,7 +79,9 @@ impl UsedKind {
 pub(crate) async fn run(args: &TestArgs, global: &Global) -> Result<ExitCode> {
     global.format(&[Format::Table])?;
     let files = args.files.iter().map(|file| Ok((file, read(file)?))).collect::<Result<Vec<_>>>()?;
-    let component = inspect::load(&args.component, args.compile).await?;
+    // A component without its settings may be unable to describe itself.
+    let first = files.iter().flat_map(|(_, file)| &file.cases).map(|case| case.config.clone()).next();
+    let component = inspect::load(&args.component, args.compile, &first.unwrap_or_default()).await?;
     let (mut passed, mut failed) = (0, 0);
     for (path, file) in &files {
         let kinds = file.kinds.iter().map(UsedKind::declaration).collect::<Result<Vec<_>>>()?;
@@ -109,7 +111,11 @@ pub(crate) async fn run(args: &TestArgs, global: &Global) -> Result<ExitCode> {
 /// Runs a case, and returns what is wrong: nothing if it passes.
 async fn run_case(case: &Case, component: &Component, kinds: &[KindDeclaration]) -> Vec<String> {
     let limits = Limits { cpu: Duration::from_secs(10), ..inspect::ample() };
-    let reconciler = ComponentReconciler::new(component.clone(), CONTROLLER, limits);
+    let component = match component.described_with(&limits, &case.config).await {
+        Ok(component) => component,
+        Err(refused) => return vec![refused.to_string()],
+    };
+    let reconciler = ComponentReconciler::new(component, CONTROLLER, limits);
     let grants = case.grants.clone().unwrap_or_else(Grants::everything);
     let simulator = async {
         let mut simulator = Simulator::new(reconciler, grants, case.config.clone()).await?;

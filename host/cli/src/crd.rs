@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::compile::CompileLimits;
 use crate::exit;
 use crate::global::{Format, Global};
-use crate::inspect;
+use crate::inspect::{self, SettingsArgs};
 use crate::output;
 
 /// Print the CustomResourceDefinition of the kind that a component manages
@@ -24,6 +24,8 @@ pub(crate) struct CrdArgs {
     #[arg(value_name = "FILE.wasm|REFERENCE")]
     component: String,
     #[command(flatten)]
+    settings: SettingsArgs,
+    #[command(flatten)]
     compile: CompileLimits,
 }
 
@@ -33,7 +35,7 @@ pub(crate) struct CrdArgs {
 /// When the component cannot be loaded, or its kind has no definition.
 pub(crate) async fn run(args: &CrdArgs, global: &Global) -> Result<ExitCode> {
     let format = global.format(&[Format::Yaml, Format::Json])?;
-    let component = inspect::load(&args.component, args.compile).await?;
+    let component = inspect::load(&args.component, args.compile, &args.settings.config()).await?;
     let definition = definition(&component.describe().manages)?;
     output::print(&match format {
         Format::Json => output::json(&definition),

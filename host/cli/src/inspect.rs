@@ -1,6 +1,7 @@
 //! `homeostat inspect`: shows what a component is, where it comes from and which grants it needs, without
 //! running a controller.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -37,7 +38,29 @@ pub(crate) struct InspectArgs {
     #[arg(value_name = "FILE.wasm|REFERENCE")]
     component: String,
     #[command(flatten)]
+    settings: SettingsArgs,
+    #[command(flatten)]
     compile: CompileLimits,
+}
+
+/// The settings with which a component describes itself.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct SettingsArgs {
+    /// A setting of the controller, as in spec.config of its manifest; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
+    config: Vec<(String, String)>,
+}
+
+impl SettingsArgs {
+    /// Returns the settings. Of two values for one name the last one counts.
+    pub(crate) fn config(&self) -> BTreeMap<String, String> {
+        self.config.iter().cloned().collect()
+    }
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or("expected NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 /// Runs `homeostat inspect`.
@@ -47,7 +70,7 @@ pub(crate) struct InspectArgs {
 pub(crate) async fn run(args: &InspectArgs, global: &Global) -> Result<ExitCode> {
     let format = global.format(&[Format::Table, Format::Json, Format::Yaml])?;
     let (name, bytes) = registry::component(&args.component).await?;
-    let component = load_bytes(&name, bytes.clone(), args.compile).await?;
+    let component = load_bytes(&name, bytes.clone(), args.compile, &args.settings.config()).await?;
     let calls = MeasuredCalls::of(&component).await;
     let inspection = inspection(&name, &bytes, &component, &calls)?;
     match format {
@@ -58,23 +81,32 @@ pub(crate) async fn run(args: &InspectArgs, global: &Global) -> Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// Loads a component from a file or a registry, for commands that need no host.
+/// Loads a component with these settings from a file or a registry, for commands that need no host.
 ///
 /// # Errors
 /// When it cannot be read, or a host would refuse it.
-pub(crate) async fn load(component: &str, limits: CompileLimits) -> Result<Component> {
+pub(crate) async fn load(
+    component: &str,
+    limits: CompileLimits,
+    config: &BTreeMap<String, String>,
+) -> Result<Component> {
     let (name, bytes) = registry::component(component).await?;
-    load_bytes(&name, bytes, limits).await
+    load_bytes(&name, bytes, limits, config).await
 }
 
-async fn load_bytes(name: &str, bytes: Vec<u8>, limits: CompileLimits) -> Result<Component> {
+async fn load_bytes(
+    name: &str,
+    bytes: Vec<u8>,
+    limits: CompileLimits,
+    config: &BTreeMap<String, String>,
+) -> Result<Component> {
     let engine = Engine::new(EngineOptions {
         instances_max: 1,
         tiers: TierPolicy::Baseline,
         ..compile::engine_options(compile::user_cache(layout::COMPILED), limits)?
     })
     .context("cannot start the WebAssembly engine")?;
-    let loaded = engine.load_within(bytes, None, &ample()).await;
+    let loaded = engine.load_within(bytes, None, &ample(), config).await;
     loaded.map_err(|refused| exit::refused(format!("{name}: {refused}")))
 }
 

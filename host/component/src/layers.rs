@@ -3,9 +3,10 @@
 //! The usual order, from the guest outwards: `Limited`, which belongs to one call, then those of its
 //! controller: [`Roles`], [`Observed`], [`Granted`], the runtime's `KnownKinds`, [`Headers`], [`World`].
 //! While a shadow runs, a [`Recorder`] is placed before [`Headers`]. A layer does not see what later ones add,
-//! such as the secrets of `Headers`. [`EmptyWorld`] replaces the world in measurements of the
-//! call alone.
+//! such as the secrets of `Headers`. [`DescribeWorld`] is the world of `describe`.
+//! [`EmptyWorld`] replaces the world in measurements of the call alone.
 
+mod describe_world;
 mod empty_world;
 mod granted;
 mod http;
@@ -13,6 +14,7 @@ mod limited;
 mod recorder;
 mod world;
 
+pub use describe_world::DescribeWorld;
 pub use empty_world::EmptyWorld;
 pub use granted::{DenialObserver, Granted, Observed, Roles};
 pub use http::HttpClient;

@@ -1,6 +1,7 @@
 //! Loads components: from bytes to a runnable component, with every check, and with all reasons for a refusal
 //! at once.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use homeostat_digest::Digest;
@@ -30,7 +31,8 @@ pub use assigned_kinds::AssignedKinds;
 pub(crate) use describe::DEADLINE as DESCRIBE_DEADLINE;
 
 impl Engine {
-    /// Compiles and checks a component, and calls its `describe`, within the default limits of one call.
+    /// Compiles and checks a component, and calls its `describe`, within the default limits of one call and without
+    /// settings.
     ///
     /// Takes about 50 ms for an ordinary guest, and a few milliseconds if its code is cached. The code of a large
     /// component is of the quality that [`EngineOptions::tiers`](crate::EngineOptions::tiers) says. Compilation
@@ -44,11 +46,12 @@ impl Engine {
     /// # Errors
     /// A [`LoadError`] with all reasons. *Cancel safety*: safe; a compilation that has begun runs to its end.
     pub async fn load(&self, bytes: impl Into<Vec<u8>>) -> Result<Component, LoadError> {
-        load(self, bytes.into(), None, &Limits::default()).await
+        load(self, bytes.into(), None, &Limits::default(), &BTreeMap::new()).await
     }
 
-    /// As [`Engine::load`], for a controller with these limits: `describe` may use the larger of each limit
-    /// and its default. Bytes with another digest than `wanted` are refused before compilation.
+    /// As [`Engine::load`], for a controller with these limits and settings: `describe` may use the larger of each
+    /// limit and its default, and reads the settings. Bytes with another digest than `wanted` are refused before
+    /// compilation.
     ///
     /// # Errors
     /// A [`LoadError`] with all reasons. *Cancel safety*: as [`Engine::load`].
@@ -57,8 +60,9 @@ impl Engine {
         bytes: impl Into<Vec<u8>>,
         wanted: Option<&Digest>,
         limits: &Limits,
+        config: &BTreeMap<String, String>,
     ) -> Result<Component, LoadError> {
-        load(self, bytes.into(), wanted, limits).await
+        load(self, bytes.into(), wanted, limits, config).await
     }
 
     /// As [`Engine::load_within`], for a component that is already loaded elsewhere: it needs no bytes and
@@ -66,34 +70,57 @@ impl Engine {
     ///
     /// # Errors
     /// A [`LoadError`] with all reasons. *Cancel safety*: safe.
-    pub async fn load_known(&self, digest: &Digest, limits: &Limits) -> Option<Result<Component, LoadError>> {
-        load_known(self, digest, limits).await
+    pub async fn load_known(
+        &self,
+        digest: &Digest,
+        limits: &Limits,
+        config: &BTreeMap<String, String>,
+    ) -> Option<Result<Component, LoadError>> {
+        load_known(self, digest, limits, config).await
+    }
+}
+
+impl Component {
+    /// Calls `describe` again, for a controller with these limits and settings, as [`Engine::load_within`]. Both
+    /// components share the code. Kinds that a manifest assigned do not count.
+    ///
+    /// # Errors
+    /// A [`LoadError`] with all reasons. *Cancel safety*: safe.
+    pub async fn described_with(&self, limits: &Limits, config: &BTreeMap<String, String>) -> Result<Self, LoadError> {
+        let (code, digest) = (Arc::clone(&self.0.code), self.digest().clone());
+        check(&self.0.engine, code, digest, &describe::limits(limits), config).await
     }
 }
 
 /// Compiles, checks and describes a component. `wanted` is the required digest of the bytes; `limits` are
-/// those of a call of the controller.
+/// those of a call of the controller, and `config` are its settings.
 async fn load(
     engine: &Engine,
     bytes: Vec<u8>,
     wanted: Option<&Digest>,
     limits: &Limits,
+    config: &BTreeMap<String, String>,
 ) -> Result<Component, LoadError> {
     let limits = describe::limits(limits);
     bytes::check(&bytes, engine.options().component_bytes_max)?;
     let (digest, bytes) = check_digest(bytes, wanted).await?;
     survey(engine, &digest, &bytes, &limits).await?;
     let code = code(engine, &digest, bytes).await?;
-    check(engine, code, digest, &limits).await
+    check(engine, code, digest, &limits, config).await
 }
 
 /// Checks and describes a component that is already loaded, without its bytes. `None` if it is not loaded, or
 /// still compiles.
-async fn load_known(engine: &Engine, digest: &Digest, limits: &Limits) -> Option<Result<Component, LoadError>> {
+async fn load_known(
+    engine: &Engine,
+    digest: &Digest,
+    limits: &Limits,
+    config: &BTreeMap<String, String>,
+) -> Option<Result<Component, LoadError>> {
     let code = engine.codes().find(digest)?;
     // Evicted code that cannot be reloaded has to be loaded from bytes.
     let ready = code.current().ready(engine.codes()).ok()?;
-    let checked = check(engine, code, digest.clone(), &describe::limits(limits)).await;
+    let checked = check(engine, code, digest.clone(), &describe::limits(limits), config).await;
     drop(ready);
     Some(checked)
 }
@@ -104,6 +131,7 @@ async fn check(
     tiered: Arc<TieredCode>,
     digest: Digest,
     limits: &Limits,
+    config: &BTreeMap<String, String>,
 ) -> Result<Component, LoadError> {
     // Optimised code that replaces this one has the same types and description.
     let code = tiered.current();
@@ -121,7 +149,7 @@ async fn check(
         lifecycle: optional(contract::LIFECYCLE),
     };
     let linked = ready.linked(|component| link(&code.machine, component, exports))?;
-    let (spec, describe_cost) = describe::describe(engine, &code.machine, linked, limits).await?;
+    let (spec, describe_cost) = describe::describe(engine, &code.machine, linked, limits, config).await?;
     let verbs = missing::verbs(&ready.component, &code.machine.engine);
     let facts = ComponentInfo {
         digest,

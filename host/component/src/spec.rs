@@ -64,8 +64,8 @@ pub struct Watch {
     pub role: Role,
 }
 
-/// How a change of a watched resource maps to keys of the managed kind. Only `Guest` leads from a
-/// cluster-scoped resource to a namespaced one.
+/// How a change of a watched resource maps to keys of the managed kind. Only `Annotation`, `Field` and `Guest`
+/// lead from a cluster-scoped resource to a namespaced one, because they can name its namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Mapping {
@@ -75,7 +75,9 @@ pub enum Mapping {
     SameName,
     /// The value of this label.
     Label(String),
-    /// The string, or each string of the list, at this JSON pointer.
+    /// The reference, or each reference of the JSON list, in this annotation.
+    Annotation(String),
+    /// The reference, or each reference of the list, at this JSON pointer.
     Field(String),
     /// The component's own `mapper.map`.
     Guest,

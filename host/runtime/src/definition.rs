@@ -20,7 +20,8 @@ pub struct Definition {
     pub grants: Grants,
     /// The limits of one call.
     pub limits: Limits,
-    /// The configuration that the guest reads through `wasi:config`.
+    /// The configuration that the guest reads through `wasi:config`. The component must have described itself with it:
+    /// see [`Component::described_with`].
     pub config: BTreeMap<String, String>,
     /// Settings that replace the component's own defaults.
     pub overrides: Overrides,

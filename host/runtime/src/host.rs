@@ -141,7 +141,8 @@ impl Host {
         Ok(host)
     }
 
-    /// Compiles and checks a component under the default limits of a call. Does not run it.
+    /// Compiles and checks a component under the default limits of a call, and describes it without settings. Does not
+    /// run it.
     ///
     /// # Errors
     /// [`LoadError`], with all reasons.
@@ -149,8 +150,8 @@ impl Host {
         self.inner.context.engine.load(bytes).await
     }
 
-    /// As [`Host::load`], with the limits of the controller's calls. Bytes with a digest other than `wanted`
-    /// are refused without compiling them.
+    /// As [`Host::load`], with the limits of the controller's calls and its settings. Bytes with a digest other than
+    /// `wanted` are refused without compiling them.
     ///
     /// # Errors
     /// [`LoadError`], with all reasons.
@@ -159,8 +160,9 @@ impl Host {
         bytes: Vec<u8>,
         wanted: Option<&Digest>,
         limits: &Limits,
+        config: &BTreeMap<String, String>,
     ) -> Result<Component, LoadError> {
-        self.inner.context.engine.load_within(bytes, wanted, limits).await
+        self.inner.context.engine.load_within(bytes, wanted, limits, config).await
     }
 
     /// As [`Host::load_within`], for a component that a controller already runs; reads and compiles nothing.
@@ -168,13 +170,18 @@ impl Host {
     ///
     /// # Errors
     /// [`LoadError`], with all reasons.
-    pub async fn load_again(&self, digest: &Digest, limits: &Limits) -> Option<Result<Component, LoadError>> {
+    pub async fn load_again(
+        &self,
+        digest: &Digest,
+        limits: &Limits,
+        config: &BTreeMap<String, String>,
+    ) -> Option<Result<Component, LoadError>> {
         // The code of a controller that is ending may already have been swept.
         let runs = |controller: &Arc<Controller>| controller.slot.current().component().digest() == digest;
         if !self.running().iter().any(runs) {
             return None;
         }
-        self.inner.context.engine.load_known(digest, limits).await
+        self.inner.context.engine.load_known(digest, limits, config).await
     }
 
     /// Adds a controller, or updates the controller of that name in place. The queue is kept.

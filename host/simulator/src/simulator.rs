@@ -353,7 +353,7 @@ impl<R: Reconciler> Simulator<R> {
                         let mapped = mapped.map_err(|fault| Error::Mapper { changed: changed.clone(), fault })?;
                         keys.extend(mapped.into_iter().filter(of_kind));
                     }
-                    _ => keys.extend(mapping::keys(&watch.mapping, &self.managed, version)),
+                    _ => keys.extend(mapping::keys(&watch.mapping, &self.managed, version).keys),
                 }
             }
         }

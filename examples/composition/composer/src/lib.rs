@@ -27,6 +27,9 @@ struct Composition {
     fields: Map<String, Value>,
     /// The resources of an instance, in the order in which they are applied.
     resources: Vec<Template>,
+    /// Further kinds whose changes run instances again, as in `spec.watches` of a controller.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    watches: Vec<Value>,
     /// The grants of resources of the controller of the instances, as in `spec.grants.resources` of a controller.
     grants: Value,
 }
@@ -98,6 +101,7 @@ impl Composition {
         json!({
             "component": { "file": "instances.wasm" },
             "manages": { "apiVersion": format!("{GROUP}/v1"), "kind": self.kind },
+            "watches": self.watches,
             "config": { "resources": json!(self.resources).to_string() },
             "grants": { "resources": grants },
         })

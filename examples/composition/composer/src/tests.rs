@@ -5,7 +5,9 @@ use super::*;
 fn composition(of_field: &str) -> Resource<Composition> {
     let fields = Map::from_iter([("greeting".to_owned(), of_field.into())]);
     let (kind, plural) = ("Welcome".to_owned(), "welcomes".to_owned());
-    Resource::new("", "welcome", Composition { kind, plural, fields, resources: Vec::new(), grants: json!([]) })
+    let watches = vec![json!({ "name": "banners" })];
+    let (resources, grants) = (Vec::new(), json!([]));
+    Resource::new("", "welcome", Composition { kind, plural, fields, resources, watches, grants })
 }
 
 fn ready(world: &World<Composer>) -> String {
@@ -26,6 +28,7 @@ fn a_composition_makes_a_kind_and_a_controller_for_it() {
     assert_eq!(definition.spec.0["names"]["kind"], "Welcome");
     let controller = world.get::<Controller>(&Controller::key("", "composed-welcomes")).expect("it is there");
     assert_eq!(controller.spec.0["manages"]["kind"], "Welcome");
+    assert_eq!(controller.spec.0["watches"], json!([{ "name": "banners" }]));
     assert_eq!(ready(&world), "Starting");
 }
 

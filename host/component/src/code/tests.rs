@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,13 +37,13 @@ async fn a_loaded_component_is_loaded_again_without_its_bytes() {
     let engine = engine(2);
     let (good, bad) = (fixture::good(), fixture::guest("global.get $spec", "unreachable"));
     let component = engine.load(good.clone()).await.unwrap();
-    let again = engine.load_known(component.digest(), &Limits::default()).await.unwrap().unwrap();
+    let again = engine.load_known(component.digest(), &Limits::default(), &BTreeMap::new()).await.unwrap().unwrap();
     assert!(Arc::ptr_eq(&component.0.code, &again.0.code));
     assert_eq!((again.info(), again.size_bytes()), (component.info(), good.len() as u64));
-    assert!(engine.load_known(&Digest::of(&bad), &Limits::default()).await.is_none());
+    assert!(engine.load_known(&Digest::of(&bad), &Limits::default(), &BTreeMap::new()).await.is_none());
     let digest = component.digest().clone();
     drop((component, again));
-    assert!(engine.load_known(&digest, &Limits::default()).await.is_none(), "nobody has it any more");
+    assert!(engine.load_known(&digest, &Limits::default(), &BTreeMap::new()).await.is_none(), "nobody has it any more");
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! Decides which changes of resources a controller may see. Pure.
 //!
 //! A change reaches the guest as a key: `watch` discloses only the kind, namespace and name of a resource.
-//! Some mappings disclose content of the document: the value of a label or a field becomes a key's name, and
-//! `mapper.map` gets the whole document. These also need a grant to read that document, by `get` or by
+//! Some mappings disclose content of the document: the value of a label, an annotation or a field becomes a key,
+//! and `mapper.map` gets the whole document. These also need a grant to read that document, by `get` or by
 //! `list`.
 
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl Mapping {
     pub fn disclosure(&self) -> Disclosure {
         match self {
             Self::Owner | Self::SameName => Disclosure::Key,
-            Self::Label(_) | Self::Field(_) | Self::Guest => Disclosure::Content,
+            Self::Label(_) | Self::Annotation(_) | Self::Field(_) | Self::Guest => Disclosure::Content,
         }
     }
 }

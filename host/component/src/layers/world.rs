@@ -196,13 +196,6 @@ impl World {
         self.http.send(request).await
     }
 
-    fn config(&self, key: Option<String>) -> Vec<(String, String)> {
-        match key {
-            Some(key) => self.config.get_key_value(&key).into_iter().map(pair).collect(),
-            None => self.config.iter().map(pair).collect(),
-        }
-    }
-
     fn random(&self, bytes: u32) -> Blob {
         let mut buffer = vec![0; bytes as usize];
         self.random.lock().unwrap_or_else(PoisonError::into_inner).fill_bytes(&mut buffer);
@@ -237,7 +230,7 @@ impl Effects for World {
                 self.sink.line(call, GuestLogLine { level, message, fields });
                 Answer::Unit
             }
-            Effect::Config { key } => Answer::Config(self.config(key)),
+            Effect::Config { key } => Answer::Config(settings(&self.config, key.as_deref())),
             Effect::Http(request) => Answer::Http(self.send(call, request).await),
             Effect::WallClock => {
                 Answer::Nanoseconds(nanoseconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()))
@@ -249,8 +242,13 @@ impl Effects for World {
     }
 }
 
-fn pair((key, value): (&String, &String)) -> (String, String) {
-    (key.clone(), value.clone())
+/// Returns one setting, or all of them.
+pub(super) fn settings(config: &BTreeMap<String, String>, key: Option<&str>) -> Vec<(String, String)> {
+    let pair = |(key, value): (&String, &String)| (key.clone(), value.clone());
+    match key {
+        Some(key) => config.get_key_value(key).into_iter().map(pair).collect(),
+        None => config.iter().map(pair).collect(),
+    }
 }
 
 /// Returns whole nanoseconds, which suffice until the year 2554.

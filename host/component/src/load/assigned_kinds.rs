@@ -74,6 +74,7 @@ fn watch(Watch { name, of, mapping, changes, role }: Watch) -> wit::Watch {
         Mapping::Owner => wit::Mapping::Owner,
         Mapping::SameName => wit::Mapping::SameName,
         Mapping::Label(label) => wit::Mapping::Label(label),
+        Mapping::Annotation(annotation) => wit::Mapping::Annotation(annotation),
         Mapping::Field(pointer) => wit::Mapping::Field(pointer),
         Mapping::Guest => wit::Mapping::Guest,
     };

@@ -1,20 +1,19 @@
 //! Calls a component's `describe`, and checks the answer.
 
-use std::collections::{BTreeSet, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
-
-use async_trait::async_trait;
 
 use crate::bindings::reconciler as wit;
 use crate::call::{self, Sandbox, new_call};
 use crate::code::LinkedCode;
 use crate::contract;
-use crate::effect::{Answer, Blob, Call, Effect, Effects, EntryPoint, HttpError, StoreError};
+use crate::effect::{Effects, EntryPoint};
 use crate::engine::Engine;
 use crate::imports::store::from_kind;
 use crate::instances::ExecutionPermit;
 use crate::instances::Machine;
+use crate::layers::DescribeWorld;
 use crate::limits::LimitName;
 use crate::limits::Limits;
 use crate::load_error::{LoadError, Reason};
@@ -38,8 +37,7 @@ pub(super) fn limits(controller: &Limits) -> Limits {
     Limits { deadline: DEADLINE, ..controller.larger(&Limits::default()) }
 }
 
-/// Runs `describe` in a sandbox where clocks stand still, randomness is deterministic, and everything else is
-/// refused. Returns the description and the cost of the call.
+/// Runs `describe` in a [`DescribeWorld`] with these settings. Returns the description and the cost of the call.
 ///
 /// # Errors
 /// `Describe` when it returned no answer, otherwise `Description` for every value out of range.
@@ -48,8 +46,9 @@ pub(super) async fn describe(
     machine: &Arc<Machine>,
     LinkedCode { pre, entries }: &LinkedCode,
     limits: &Limits,
+    config: &BTreeMap<String, String>,
 ) -> Result<(ControllerSpec, Cost), LoadError> {
-    let sealed = Arc::new(DescribeWorld::default());
+    let sealed = Arc::new(DescribeWorld::new(config.clone()));
     let call = new_call(&Arc::from(""), EntryPoint::Describe, None);
     let effects: Arc<dyn Effects> = sealed.clone();
     let leave = ExecutionPermit::acquire(machine, &engine.0.instances, &call.controller).await;
@@ -101,76 +100,6 @@ fn with_used(failure: &str, refused: &[&str]) -> String {
     format!(
         "{failure}\nbefore that it used {refused}, which describe may not use: its answer must be the same each time"
     )
-}
-
-/// The reading of the wall clock in `describe`, 2000-01-01T00:00:00Z, and of the monotonic clock.
-const CLOCK_NS: u64 = 946_684_800_000_000_000;
-
-/// A world that is the same each time. It answers the effects that a language's runtime needs at startup
-/// (log, clocks, randomness), and refuses all others with their import's error.
-#[derive(Default)]
-struct DescribeWorld(Mutex<DescribeUsage>);
-
-/// The use of imports. Only names of imports, so their number is small.
-#[derive(Default)]
-struct DescribeUsage {
-    /// Imports that were answered with an error.
-    refused: BTreeSet<&'static str>,
-    /// Whether an event was emitted, which has no error to return.
-    told: bool,
-    /// Random bytes drawn so far.
-    drawn: u64,
-}
-
-impl DescribeWorld {
-    /// Returns the imports that were answered with an error, and whether an event was emitted.
-    fn used(&self) -> (Vec<&'static str>, bool) {
-        let used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        (used.refused.iter().copied().collect(), used.told)
-    }
-
-    /// Draws bytes from a sequence that is the same in every run.
-    fn draw(&self, bytes: u32) -> Blob {
-        let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes: Vec<u8> = (used.drawn..used.drawn + u64::from(bytes)).map(fixed_byte).collect();
-        used.drawn += bytes.len() as u64;
-        bytes.into()
-    }
-}
-
-/// Returns one byte of a fixed pseudo-random sequence. With zeros alone, some random generators would never
-/// start. Source: the finaliser of SplitMix64.
-fn fixed_byte(at: u64) -> u8 {
-    let mut state = at.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (state >> 56) as u8
-}
-
-#[async_trait]
-impl Effects for DescribeWorld {
-    async fn perform(&self, _: &Call, effect: Effect) -> Answer {
-        let reason = || format!("describe may not use {}", effect.import());
-        let answer = match &effect {
-            Effect::Log { .. } => return Answer::Unit,
-            Effect::Random { bytes } => return Answer::Bytes(self.draw(*bytes)),
-            Effect::WallClock | Effect::MonotonicClock => return Answer::Nanoseconds(CLOCK_NS),
-            Effect::Get { .. } => Answer::Resource(Err(StoreError::Forbidden(reason()))),
-            Effect::List { .. } => Answer::Page(Err(StoreError::Forbidden(reason()))),
-            Effect::Write(_) => Answer::Written(Err(StoreError::Forbidden(reason()))),
-            Effect::Http(_) => Answer::Http(Err(HttpError::Forbidden(reason()))),
-            Effect::Emit { .. } => Answer::Unit,
-            Effect::Follow { .. }
-            | Effect::FollowAll { .. }
-            | Effect::Enqueue { .. }
-            | Effect::Config { .. }
-            | Effect::Reach(_) => Answer::Done(Err(StoreError::Forbidden(reason()))),
-        };
-        let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        used.told |= matches!(effect, Effect::Emit { .. });
-        used.refused.insert(effect.import());
-        answer
-    }
 }
 
 /// The optional exports that a description may refer to.
@@ -269,14 +198,16 @@ impl SpecChecker {
         }
     }
 
-    /// Only the component's own `map` can map a cluster-scoped resource to a namespaced one.
+    /// Only mappings that can name a namespace map a cluster-scoped resource to a namespaced one.
     fn scopes(&mut self, at: usize, manages: &wit::KindDeclaration, watch: &wit::Watch) {
-        let leads_nowhere = manages.namespaced && !watch.of.namespaced && !matches!(watch.mapping, wit::Mapping::Guest);
+        let names_alone =
+            matches!(watch.mapping, wit::Mapping::Owner | wit::Mapping::SameName | wit::Mapping::Label(_));
+        let leads_nowhere = manages.namespaced && !watch.of.namespaced && names_alone;
         self.that(&format!("watches[{at}].mapping"), !leads_nowhere, || {
             let (changed, managed) = (&watch.of.kind.name, &manages.kind.name);
             format!(
-                "{changed:?} is cluster-scoped and {managed:?} is namespaced: only the mapping `guest` can name the \
-                 namespace of its keys"
+                "{changed:?} is cluster-scoped and {managed:?} is namespaced: only the mappings `annotation`, `field` and \
+                 `guest` can name the namespace of their keys"
             )
         });
     }
@@ -316,6 +247,10 @@ impl SpecChecker {
             wit::Mapping::Label(label) => {
                 self.that(&place, !label.is_empty(), || "the label must not be empty".to_owned());
                 Mapping::Label(label)
+            }
+            wit::Mapping::Annotation(annotation) => {
+                self.that(&place, !annotation.is_empty(), || "the annotation must not be empty".to_owned());
+                Mapping::Annotation(annotation)
             }
             wit::Mapping::Field(pointer) => {
                 self.that(&place, pointer.starts_with('/'), || {

@@ -99,7 +99,7 @@ mod tests {
     fn members_of_every_form_of_type_are_parsed_from_the_contract() {
         assert_eq!(of("kind-declaration").unwrap(), ["kind", "plural", "namespaced", "keys-only", "schema"]);
         assert_eq!(of("resource").unwrap(), ["key", "uid", "revision", "generation", "json"]);
-        assert_eq!(of("mapping").unwrap(), ["owner", "same-name", "label", "field", "guest"]);
+        assert_eq!(of("mapping").unwrap(), ["owner", "same-name", "label", "annotation", "field", "guest"]);
         assert_eq!(of("selector").unwrap(), ["namespace", "labels", "fields", "owner"]);
         assert_eq!(of("level").unwrap(), ["trace", "debug", "info", "warn", "error"]);
         assert_eq!(of("during-delay").unwrap(), ["run-now", "hold"]);

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,10 +59,10 @@ async fn code_that_does_not_match_its_digest_is_not_compiled() {
     let (engine, limits) = (engine(2), Limits::default());
     let (wanted, other) = (Digest::of(&fixture::good()), fixture::guest("global.get $spec", "unreachable"));
     let found = Digest::of(&other);
-    let refused = engine.load_within(other, Some(&wanted), &limits).await.unwrap_err();
+    let refused = engine.load_within(other, Some(&wanted), &limits, &BTreeMap::new()).await.unwrap_err();
     assert_eq!(refused.reasons, [Reason::OtherDigest { wanted: wanted.clone(), found: found.clone() }]);
-    assert!(engine.load_known(&found, &limits).await.is_none(), "nobody has compiled it");
-    let loaded = engine.load_within(fixture::good(), Some(&wanted), &limits).await.unwrap();
+    assert!(engine.load_known(&found, &limits, &BTreeMap::new()).await.is_none(), "nobody has compiled it");
+    let loaded = engine.load_within(fixture::good(), Some(&wanted), &limits, &BTreeMap::new()).await.unwrap();
     assert_eq!(*loaded.digest(), wanted);
 }
 
@@ -134,9 +135,9 @@ async fn a_guest_with_a_large_initial_memory_loads_under_a_large_enough_limit() 
         let engine = engine(2);
         let refused = engine.load(bytes.clone()).await.unwrap_err().to_string();
         assert!(refused.contains("limit memory") && refused.contains("`spec.limits.memory`"), "{refused}");
-        let loaded = engine.load_within(bytes, None, &much).await.unwrap();
-        assert!(engine.load_known(loaded.digest(), &much).await.unwrap().is_ok());
-        assert!(engine.load_known(loaded.digest(), &little).await.unwrap().is_err());
+        let loaded = engine.load_within(bytes, None, &much, &BTreeMap::new()).await.unwrap();
+        assert!(engine.load_known(loaded.digest(), &much, &BTreeMap::new()).await.unwrap().is_ok());
+        assert!(engine.load_known(loaded.digest(), &little, &BTreeMap::new()).await.unwrap().is_err());
     }
 }
 
@@ -150,5 +151,5 @@ async fn describe_runs_under_the_default_limits_whatever_the_controllers_limits(
         table_elements_max: 0,
         ..Limits::default()
     };
-    engine(2).load_within(fixture::good(), None, &least).await.unwrap();
+    engine(2).load_within(fixture::good(), None, &least, &BTreeMap::new()).await.unwrap();
 }

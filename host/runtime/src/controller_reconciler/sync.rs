@@ -296,7 +296,10 @@ impl ControllerSync<'_> {
             return Err(SyncError::Refused(reason));
         }
         let running = self.host.definition(self.name()).filter(|running| {
-            checked.digest.as_ref() == Some(running.component.digest()) && checked.grants == running.grants
+            // The component reads its settings when it describes itself.
+            checked.digest.as_ref() == Some(running.component.digest())
+                && checked.grants == running.grants
+                && checked.config == running.config
         });
         let component = match running {
             Some(running) => running.component,
@@ -342,14 +345,14 @@ impl ControllerSync<'_> {
         let host = self.host;
         let refused = |refused: homeostat_component::LoadError| SyncError::Refused(list(&refused.reasons));
         if let Some(digest) = &checked.digest
-            && let Some(loaded) = host.load_again(digest, &checked.limits).await
+            && let Some(loaded) = host.load_again(digest, &checked.limits, &checked.config).await
         {
             return loaded.map_err(refused);
         }
         let fetched = self.reconciler.code.fetch(source).await;
         let bytes = fetched.map_err(|reason| SyncError::Refused(list(&[reason])))?;
         // Boxed: the future is large, and most reconciles load nothing.
-        let loading = Box::pin(host.load_within(bytes, checked.digest.as_ref(), &checked.limits));
+        let loading = Box::pin(host.load_within(bytes, checked.digest.as_ref(), &checked.limits, &checked.config));
         host.compilations().watched(host, self.name(), loading).await.map_err(refused)
     }
 

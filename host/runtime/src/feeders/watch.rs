@@ -13,7 +13,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use homeostat_component::{Changes, Disclosure, Grants, Mapping};
+use homeostat_component::{Changes, Disclosure, Grants, Mapping, Severity};
 use homeostat_store::{Error, EventType, Key, Kind, Resource, Revision, View};
 use homeostat_workqueue::Priority;
 use parking_lot::Mutex;
@@ -23,7 +23,7 @@ use super::guest_map::GuestMap;
 use super::undelivered::{UndeliveredKey, UndeliveredKeys};
 use super::{Capacity, DeletionState, Feeder, FeederError, Intake, IntakeError, RoomWait};
 use crate::listing::for_each_listed;
-use crate::mapping::{self, ManagedKind};
+use crate::mapping::{self, ManagedKind, MappedKeys};
 use crate::shared_watches::SharedWatches;
 
 pub(crate) struct WatchFeeder {
@@ -235,7 +235,7 @@ impl WatchFeeder {
     /// Handles a listed resource that is not tracked yet. That is no event, so it cuts no delay short.
     fn handle_listed(&self, intake: &Intake, resource: &Arc<Resource>) {
         self.record_deletion(intake, resource.key(), resource.revision(), deletion_state(resource, false));
-        let Ok(led_to) = self.map_keys(resource, false, Priority::LOW) else {
+        let Ok(led_to) = self.map_keys(intake, resource, false, Priority::LOW) else {
             return self.undelivered.require_relist();
         };
         let known = self.visible_keys(intake, resource.key(), led_to.clone());
@@ -256,7 +256,7 @@ impl WatchFeeder {
         }
         self.record_deletion(intake, resource.key(), resource.revision(), deletion_state(resource, deleted));
         let before = self.tracked.lock().get(resource.key()).map(|seen| seen.led_to.clone()).unwrap_or_default();
-        let led_to = match self.map_keys(resource, deleted, Priority::NORMAL) {
+        let led_to = match self.map_keys(intake, resource, deleted, Priority::NORMAL) {
             Ok(led_to) => led_to,
             Err(owed) => return self.undelivered.add_deleted(intake, resource.key(), owed),
         };
@@ -296,14 +296,28 @@ impl WatchFeeder {
         }
     }
 
-    /// Returns the keys that a resource maps to. Empty if the guest maps, which happens later.
+    /// Returns the keys that a resource maps to, and reports values that can be no key. Empty if the guest maps,
+    /// which happens later.
     ///
     /// # Errors
     /// The undelivered keys, if there is no room to queue the change for the guest.
-    fn map_keys(&self, resource: &Arc<Resource>, deleted: bool, priority: Priority) -> Result<Vec<Key>, Vec<Key>> {
+    fn map_keys(
+        &self,
+        intake: &Intake,
+        resource: &Arc<Resource>,
+        deleted: bool,
+        priority: Priority,
+    ) -> Result<Vec<Key>, Vec<Key>> {
         match &self.mapper {
             KeyMapper::Identity => Ok(vec![resource.key().clone()]),
-            KeyMapper::Declared(mapping) => Ok(mapping::keys(mapping, &self.manages, resource)),
+            KeyMapper::Declared(mapping) => {
+                let MappedKeys { keys, refusal } = mapping::keys(mapping, &self.manages, resource);
+                if let Some(refusal) = refusal {
+                    let message = format!("the mapping of the {} found {refusal}: it is dropped", self.name);
+                    intake.emit_event(Severity::Warning, "KeyRefused", &message);
+                }
+                Ok(keys)
+            }
             KeyMapper::Guest(map) => map.changed(resource, deleted, priority).map(|()| Vec::new()),
         }
     }

@@ -37,7 +37,8 @@ pub struct WatchWritten {
     pub name: String,
     /// The watched kind.
     pub of: KindWritten,
-    /// How a change becomes keys: `owner`, `sameName`, `guest`, `{label: NAME}` or `{field: POINTER}`.
+    /// How a change becomes keys: `owner`, `sameName`, `guest`, `{label: NAME}`, `{annotation: NAME}` or
+    /// `{field: POINTER}`.
     pub mapping: Mapping,
     /// Which changes count; absent means `all`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -99,7 +99,10 @@ fn spec() -> Value {
             ),
             ("manages", kind("The managed kind, in place of that of the component")),
             ("watches", list("The watches of further kinds, in place of those of the component; at most 32", watch())),
-            ("config", map("The configuration that the guest reads through wasi:config")),
+            (
+                "config",
+                map("The configuration that the guest reads through wasi:config, also when it describes itself"),
+            ),
             ("grants", grants()),
             ("limits", limits()),
             ("concurrency", number("Maximum number of concurrent reconciles, 1 to 1024")),
@@ -278,7 +281,7 @@ fn watch() -> Value {
             (
                 "mapping",
                 json!({
-                    "description": "How a change becomes keys: owner, sameName, guest, {label: NAME} or {field: POINTER}",
+                    "description": "How a change becomes keys: owner, sameName, guest, {label: NAME}, {annotation: NAME} or {field: POINTER}",
                     "x-kubernetes-preserve-unknown-fields": true,
                 }),
             ),

@@ -56,8 +56,9 @@ fn watches_without_a_grant_are_refused_together_with_the_lines_that_grant_them()
 
 #[test]
 fn the_lines_that_a_refusal_proposes_are_sufficient() {
-    let mappings = [Mapping::Owner, Mapping::SameName, Mapping::Label("a".into()), Mapping::Field("/spec/a".into())];
-    let spec = spec(mappings.into_iter().chain([Mapping::Guest]).map(watch).collect());
+    let by_name = [Mapping::Owner, Mapping::SameName, Mapping::Label("a".into())];
+    let by_content = [Mapping::Annotation("a".into()), Mapping::Field("/spec/a".into()), Mapping::Guest];
+    let spec = spec(by_name.into_iter().chain(by_content).map(watch).collect());
     let mut granted = Grants::default();
     for reason in granted.check_watches(&spec).unwrap_err().reasons {
         let Reason::WatchWithoutGrant { kind, verbs, .. } = reason else { panic!("{reason}") };
@@ -77,7 +78,8 @@ fn a_watch_that_is_granted_in_part_is_not_refused() {
 #[test]
 fn a_mapping_by_content_of_a_kind_that_may_be_watched_and_not_read_is_refused() {
     let watched = json!({ "kinds": ["demo.dev/*"], "verbs": ["watch"], "namespaces": ["team-*"] });
-    for mapping in [Mapping::Label("a".into()), Mapping::Field("/spec/password".into()), Mapping::Guest] {
+    let (label, annotation) = (Mapping::Label("a".into()), Mapping::Annotation("a".into()));
+    for mapping in [label, annotation, Mapping::Field("/spec/password".into()), Mapping::Guest] {
         let spec = spec(vec![watch(mapping)]);
         let told = refusals(&grants(json!([watched])), &spec);
         assert!(told.len() == 1 && told[0].contains("needs `get` or `list` beside `watch`"), "{told:?}");

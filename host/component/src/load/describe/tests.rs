@@ -60,6 +60,7 @@ fn all_values_out_of_range_are_reported_at_once() {
     bad.manages.schema = Some("{".into());
     bad.watches = vec![watch("", wit::Mapping::Owner), watch("twice", wit::Mapping::Field("x".into()))];
     bad.watches.push(watch("twice", wit::Mapping::Label(String::new())));
+    bad.watches.push(watch("noted", wit::Mapping::Annotation(String::new())));
     bad.poll_every = Some(99);
     bad.resync_every = Some(999);
     bad.backoff = Some(wit::Backoff { base: 0, max: 0, retries_max: None });
@@ -72,6 +73,7 @@ fn all_values_out_of_range_are_reported_at_once() {
         "watches[1].mapping",
         "watches[2].name",
         "watches[2].mapping",
+        "watches[3].mapping",
         "pollEvery",
         "resyncEvery",
         "backoff.base",
@@ -118,25 +120,31 @@ fn of_cluster_scope(watch: wit::Watch) -> wit::Watch {
     watch
 }
 
-/// W3: of the four combinations of two scopes, one maps nowhere.
+/// W3: of the four combinations of two scopes, one maps nowhere by a name alone.
 #[test]
-fn a_mapping_from_outside_of_namespaces_into_one_is_refused() {
-    let mappings = || {
-        let (label, field) = (wit::Mapping::Label("app".into()), wit::Mapping::Field("/spec/app".into()));
-        [wit::Mapping::Owner, wit::Mapping::SameName, label, field]
+fn a_mapping_by_name_from_outside_of_namespaces_into_one_is_refused() {
+    let by_name = || [wit::Mapping::Owner, wit::Mapping::SameName, wit::Mapping::Label("app".into())];
+    let by_reference = || {
+        let (annotation, field) = (wit::Mapping::Annotation("app".into()), wit::Mapping::Field("/spec/app".into()));
+        [annotation, field, wit::Mapping::Guest]
     };
-    for mapping in mappings() {
-        let mut mixed = spec();
-        mixed.watches = vec![of_cluster_scope(watch("nodes", mapping))];
-        assert_eq!(paths(mixed.clone(), ALL), ["watches[0].mapping"]);
-        let reasons = check(mixed, ALL).unwrap_err();
+    let mixed = |mapping| {
+        let watches = vec![of_cluster_scope(watch("nodes", mapping))];
+        wit::ControllerSpec { watches, ..spec() }
+    };
+    for mapping in by_name() {
+        assert_eq!(paths(mixed(mapping.clone()), ALL), ["watches[0].mapping"]);
+        let reasons = check(mixed(mapping), ALL).unwrap_err();
         assert!(
             matches!(&reasons[..], [Reason::Description { reason, .. }] if reason.contains("`guest`")),
             "{reasons:?}"
         );
     }
+    for mapping in by_reference() {
+        assert!(check(mixed(mapping), ALL).is_ok(), "its keys can have a namespace");
+    }
     for (manages_namespaced, watches_namespaced) in [(true, true), (false, true), (false, false)] {
-        for mapping in mappings() {
+        for mapping in by_name().into_iter().chain(by_reference()) {
             let mut fits = spec();
             fits.manages.namespaced = manages_namespaced;
             fits.watches = vec![of_other_kind(watch("others", mapping))];
@@ -144,9 +152,6 @@ fn a_mapping_from_outside_of_namespaces_into_one_is_refused() {
             assert!(check(fits, ALL).is_ok(), "{manages_namespaced} {watches_namespaced}");
         }
     }
-    let mut asked = spec();
-    asked.watches = vec![of_cluster_scope(watch("nodes", wit::Mapping::Guest))];
-    assert!(check(asked, ALL).is_ok(), "the guest's own answer has a namespace");
 }
 
 #[test]

@@ -140,6 +140,7 @@ fn case() -> impl Strategy<Value = Case> {
         Mapping::Owner,
         Mapping::SameName,
         Mapping::Label("to".into()),
+        Mapping::Annotation("to".into()),
         Mapping::Field("/spec/to".into()),
         Mapping::Guest,
     ]);
@@ -318,11 +319,15 @@ impl World {
         self.serial += 1;
         let (label, field, owner) =
             (format!("l{}", self.serial), format!("f{}", self.serial), format!("o{}", self.serial));
-        for name in [&label, &field, &owner] {
+        let noted = format!("n{}", self.serial);
+        for name in [&label, &field, &owner, &noted] {
             self.versions.insert(name.clone(), key.clone());
         }
+        let noted = self.noted(&noted);
+        let reference = format!("{}/{}", noted.namespace(), noted.name());
         let mut metadata = json!({
             "name": key.name(), "labels": { "to": label },
+            "annotations": { "to": reference.trim_start_matches('/') },
             "ownerReferences": [{ "apiVersion": "demo.homeostat.dev/v1", "kind": "App", "name": owner, "uid": owner }],
         });
         if !key.namespace().is_empty() {
@@ -333,6 +338,12 @@ impl World {
             "apiVersion": "demo.homeostat.dev/v1", "kind": key.kind().name, "metadata": metadata, "spec": { "to": field, "color": color },
         });
         self.store.write(Write::Apply { document, manager: "test".into(), force: true }).await.unwrap();
+    }
+
+    /// Returns the key to which the annotation with a numbered name refers: in both namespaces by turns.
+    fn noted(&self, name: &str) -> Key {
+        let is_odd = number(name) % 2 == 1;
+        Key::new(managed(), if self.case.namespaced.0 { ["a", "b"][usize::from(is_odd)] } else { "" }, name)
     }
 
     /// Checks that the guest may know of a key that followed a change of `of`, or a change of the grants.
@@ -370,13 +381,15 @@ impl World {
         let is_told = of.kind() != &managed() || !self.model.allows("watch", of) || keys.contains(of);
         prop_assert!(is_told, "{} is watched and was not told", of);
         if of.kind() == &part() {
-            let (name, is_content) = match &self.case.mapping {
-                Mapping::SameName => (of.name().to_owned(), false),
-                Mapping::Owner => (newest(&self.versions, 'o', of), false),
-                Mapping::Label(_) => (newest(&self.versions, 'l', of), true),
-                Mapping::Field(_) | Mapping::Guest => (newest(&self.versions, 'f', of), true),
+            let named = |name: &str| self.version.manages.named_from(of.namespace(), name);
+            let (key, is_content) = match &self.case.mapping {
+                Mapping::SameName => (named(of.name()), false),
+                Mapping::Owner => (named(&newest(&self.versions, 'o', of)), false),
+                Mapping::Label(_) => (named(&newest(&self.versions, 'l', of)), true),
+                Mapping::Annotation(_) => (Some(self.noted(&newest(&self.versions, 'n', of))), true),
+                Mapping::Field(_) | Mapping::Guest => (named(&newest(&self.versions, 'f', of)), true),
             };
-            let Some(key) = self.version.manages.named_from(of.namespace(), &name) else { return Ok(()) };
+            let Some(key) = key else { return Ok(()) };
             let is_granted = self.model.shows(of, is_content) && self.model.allows("watch", &key);
             prop_assert!(!is_granted || keys.contains(&key), "{} is granted and was not told", key);
         }
@@ -398,8 +411,12 @@ impl World {
 /// Returns the name that the newest version of a resource maps to.
 fn newest(versions: &BTreeMap<String, Key>, letter: char, of: &Key) -> String {
     let of_it = versions.iter().filter(|(name, key)| name.starts_with(letter) && *key == of);
-    let number = |name: &str| name[1..].parse::<u32>().unwrap_or_default();
     of_it.max_by_key(|(name, _)| number(name)).map(|(name, _)| name.clone()).unwrap_or_default()
+}
+
+/// Returns the number of a name such as `l3`.
+fn number(name: &str) -> u32 {
+    name[1..].parse().unwrap_or_default()
 }
 
 fn watch() -> Box<Watch> {

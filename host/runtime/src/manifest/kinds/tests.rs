@@ -40,6 +40,18 @@ fn a_named_kind_is_required_and_has_the_names_of_its_declaration() {
 }
 
 #[test]
+fn a_manifest_names_the_label_annotation_or_field_of_a_mapping() {
+    let of = json!({ "apiVersion": "a.example/v1", "kind": "Site", "plural": "sites", "namespaced": true });
+    let watch = |mapping: &Value| json!({ "name": mapping.to_string(), "of": of, "mapping": mapping });
+    let written = [json!({ "label": "a" }), json!({ "annotation": "b" }), json!({ "field": "/c" })];
+    let checked = checked(json!({ "watches": written.iter().map(watch).collect::<Vec<_>>() })).unwrap();
+    let resolved = checked.resolve(&Kinds::with_built_in(Schemas::default())).ok().unwrap();
+    let mappings: Vec<Mapping> = resolved.assigned.watches.unwrap().into_iter().map(|watch| watch.mapping).collect();
+    let wanted = [Mapping::Label("a".into()), Mapping::Annotation("b".into()), Mapping::Field("/c".into())];
+    assert_eq!(mappings, wanted);
+}
+
+#[test]
 fn a_kind_with_its_names_is_declared_by_the_controller() {
     let manages = json!({ "apiVersion": "a.example/v1", "kind": "Site", "plural": "sites", "namespaced": true });
     let written = checked(json!({ "manages": manages })).unwrap();
