@@ -430,10 +430,14 @@ fn check_identity(current: &Resource, document: &Value) -> Result<()> {
     fixed("metadata.namespace", namespace == key.namespace())?;
     fixed("metadata.name", name.as_deref() == Some(key.name()))?;
     let created = metadata_text(document, "creationTimestamp");
-    fixed(
-        "metadata.creationTimestamp",
-        created.is_empty() || created == metadata_text(current.document(), "creationTimestamp"),
-    )
+    let before = metadata_text(current.document(), "creationTimestamp");
+    fixed("metadata.creationTimestamp", created.is_empty() || is_same_moment(created, before))
+}
+
+/// Returns whether two texts are the same time. Clients in Python write `+00:00` for the zone `Z`.
+fn is_same_moment(one: &str, other: &str) -> bool {
+    let moment = |text: &str| text.parse::<jiff::Timestamp>().ok();
+    one == other || moment(one).is_some_and(|found| Some(found) == moment(other))
 }
 
 fn check_precondition(current: &Resource, precondition: &Precondition) -> Result<()> {

@@ -35,7 +35,13 @@ pub(super) fn decide(current: &Arc<Resource>, propagation: Propagation, context:
     set(metadata, "finalizers", Some(json!(finalizers)).filter(|_| !finalizers.is_empty()));
     if !current.is_deleting() {
         set(metadata, "deletionTimestamp", Some(json!(timestamp(context.now))));
+        // Nothing runs here that needs time for its end.
+        set(metadata, "deletionGracePeriodSeconds", Some(json!(0)));
         set(metadata, "generation", Some(json!(current.generation() + 1)));
+    }
+    if holds_content(&document) {
+        // A namespace says in its answer already that it ends.
+        document["status"]["phase"] = "Terminating".into();
     }
     ownership::release(current.document(), &mut document, context.version.schema.as_deref())?;
     // Not bounded by the document size: the deletion mark may make it longer.
