@@ -66,6 +66,7 @@ mod resources;
 mod reviews;
 mod router;
 mod scale;
+mod selectable_fields;
 mod serve;
 mod state;
 mod status;
