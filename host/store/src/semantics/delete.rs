@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{Decision, WriteContext, build_resource_of_any_size, metadata, set, timestamp};
+use super::{Decision, WriteContext, build_resource_of_any_size, generation_rule, metadata, set, timestamp};
 use crate::model::holds_content;
+use crate::schema::Generation;
 use crate::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Propagation, Resource, Result, ownership};
 
 /// Decides a deletion whose preconditions hold.
@@ -37,7 +38,8 @@ pub(super) fn decide(current: &Arc<Resource>, propagation: Propagation, context:
         set(metadata, "deletionTimestamp", Some(json!(timestamp(context.now))));
         // Nothing runs here that needs time for its end.
         set(metadata, "deletionGracePeriodSeconds", Some(json!(0)));
-        set(metadata, "generation", Some(json!(current.generation() + 1)));
+        let counts = generation_rule(context) != Generation::Nothing;
+        set(metadata, "generation", counts.then(|| json!(current.generation() + 1)));
     }
     if holds_content(&document) {
         // A namespace says in its answer already that it ends.
