@@ -61,7 +61,10 @@ fn target(metric: &Value, status: Option<&Value>) -> String {
             None => {
                 let now = status.and_then(|status| percent(&status[source]["current"]["averageUtilization"]));
                 let now = now.unwrap_or_else(|| "<unknown>".to_owned());
-                format!("{name}: {now}/{}", percent(&wanted["averageUtilization"]).unwrap_or_else(|| "<auto>".to_owned()))
+                format!(
+                    "{name}: {now}/{}",
+                    percent(&wanted["averageUtilization"]).unwrap_or_else(|| "<auto>".to_owned())
+                )
             }
         };
     }

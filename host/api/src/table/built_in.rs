@@ -196,6 +196,13 @@ fn job_duration(job: &Value) -> Value {
     ages::short(end.as_second() - start.as_second()).into()
 }
 
+fn last_schedule(cron_job: &Value) -> Value {
+    match text(cron_job, "/status/lastScheduleTime") {
+        "" => or_none(""),
+        time => ages::since(time, Timestamp::now()).into(),
+    }
+}
+
 fn cron_job() -> Vec<TableColumn> {
     let template = |field: &'static str| {
         computed(move |document: &Value| {
@@ -211,7 +218,7 @@ fn cron_job() -> Vec<TableColumn> {
             computed(|document| if document["spec"]["suspend"] == true { "True" } else { "False" }.into()),
         ),
         column("Active", "integer", computed(|document| items(document, "/status/active").len().into())),
-        column("Last Schedule", "date", at("/status/lastScheduleTime")),
+        column("Last Schedule", "string", computed(last_schedule)),
         age(),
         wide("Containers", "string", template("name")),
         wide("Images", "string", template("image")),
@@ -280,10 +287,9 @@ fn class_parameters(class: &Value) -> Value {
 pub(super) fn name(kind: &Kind) -> Cell {
     let annotations: &[&str] = match (kind.group.as_str(), kind.name.as_str()) {
         ("networking.k8s.io", "IngressClass") => &["ingressclass.kubernetes.io/is-default-class"],
-        ("storage.k8s.io", "StorageClass") => &[
-            "storageclass.kubernetes.io/is-default-class",
-            "storageclass.beta.kubernetes.io/is-default-class",
-        ],
+        ("storage.k8s.io", "StorageClass") => {
+            &["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"]
+        }
         _ => return at("/metadata/name"),
     };
     computed(move |document| {
@@ -342,8 +348,8 @@ fn node_roles(node: &Value) -> Value {
 }
 
 /// Returns the access modes in short: `RWO,ROX`.
-fn access_modes(document: &Value) -> Value {
-    joined(document, "/spec/accessModes", |mode| {
+fn access_modes(document: &Value, pointer: &str) -> Value {
+    joined(document, pointer, |mode| {
         match mode.as_str().unwrap_or_default() {
             "ReadWriteOnce" => "RWO",
             "ReadOnlyMany" => "ROX",
@@ -362,7 +368,7 @@ fn persistent_volume() -> Vec<TableColumn> {
     };
     vec![
         column("Capacity", "string", at("/spec/capacity/storage")),
-        column("Access Modes", "string", computed(access_modes)),
+        column("Access Modes", "string", computed(|volume| access_modes(volume, "/spec/accessModes"))),
         column("Reclaim Policy", "string", at("/spec/persistentVolumeReclaimPolicy")),
         column("Status", "string", at("/status/phase")),
         column("Claim", "string", computed(claim)),
@@ -382,13 +388,18 @@ fn persistent_volume_claim() -> Vec<TableColumn> {
     vec![
         column("Status", "string", at("/status/phase")),
         column("Volume", "string", at("/spec/volumeName")),
-        column("Capacity", "string", at("/status/capacity/storage")),
-        column("Access Modes", "string", computed(access_modes)),
+        column("Capacity", "string", computed(|claim| if_bound(claim, text(claim, "/status/capacity/storage").into()))),
+        column("Access Modes", "string", computed(|claim| if_bound(claim, access_modes(claim, "/status/accessModes")))),
         column("StorageClass", "string", at("/spec/storageClassName")),
         column("VolumeAttributesClass", "string", computed(|claim| or_unset(claim, "/spec/volumeAttributesClassName"))),
         age(),
         wide("VolumeMode", "string", at("/spec/volumeMode")),
     ]
+}
+
+/// Returns the value if a claim has its volume, and nothing else.
+fn if_bound(claim: &Value, value: Value) -> Value {
+    if text(claim, "/spec/volumeName").is_empty() { "".into() } else { value }
 }
 
 fn or_unset(document: &Value, pointer: &str) -> Value {
@@ -398,7 +409,7 @@ fn or_unset(document: &Value, pointer: &str) -> Value {
 
 /// Returns the used and the allowed amounts of a quota: `pods: 1/10`.
 fn quota(document: &Value, limits: bool) -> Value {
-    let hard = document.pointer("/status/hard").or_else(|| document.pointer("/spec/hard")).and_then(Value::as_object);
+    let hard = document.pointer("/status/hard").and_then(Value::as_object);
     let of_kind = hard.into_iter().flatten().filter(|(name, _)| name.starts_with("limits.") == limits);
     let shown = of_kind.map(|(name, most)| {
         let used = document["status"]["used"][name.as_str()].as_str().unwrap_or("0");

@@ -122,7 +122,6 @@ fn host() -> Vec<TableColumn> {
 
 fn definition() -> Vec<TableColumn> {
     vec![
-        column("Kind", "string", at("/spec/names/kind")),
         // The timestamp itself, as kubectl shows it: a `date` would become an age.
         column("Created At", "string", at("/metadata/creationTimestamp")),
     ]

