@@ -34,6 +34,12 @@ fn comparable(mut document: Value) -> Value {
             metadata.remove("finalizers");
         }
     }
+    // The server shows the labels that a job gets from its pods only when it has stored the job.
+    if kind == "Job"
+        && let Some(metadata) = document["metadata"].as_object_mut()
+    {
+        metadata.remove("labels");
+    }
     if let Some(status) = document["status"].as_object_mut() {
         status.remove("lastPhaseTransitionTime");
     }

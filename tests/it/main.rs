@@ -9,6 +9,8 @@ mod built_in;
 mod canary;
 mod cases;
 mod cli;
+mod clients;
+mod commands;
 mod composition;
 mod conformance;
 mod contract;

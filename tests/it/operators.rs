@@ -20,13 +20,7 @@ impl Place {
     fn over(folder: TempDir) -> Self {
         let home = TempDir::new().unwrap();
         let host = HostProcess::start_on_port("http", folder.path(), &home.path().join("host"), &[], &[]);
-        let server = host.server();
-        let text = format!(
-            "apiVersion: v1\nkind: Config\nclusters: [{{name: h, cluster: {{server: \"{server}\"}}}}]\n\
-             users: [{{name: u, user: {{}}}}]\ncontexts: [{{name: h, context: {{cluster: h, user: u}}}}]\n\
-             current-context: h\n"
-        );
-        std::fs::write(home.path().join("kubeconfig"), text).unwrap();
+        host.kubeconfig(home.path());
         Self { host, home, _folder: folder }
     }
 

@@ -16,7 +16,8 @@ pub use homeostat_servers::{
     Answer, ApiServer, Authority, CLUSTER_USERS, CertificatePair, Cluster, ClusterOptions, Etcd, Flush, HttpProxy,
     HttpReply, HttpRule, Nats, NatsAccess, NatsCluster, NatsOptions, NatsUser, NetworkFault, Proxy, Server, Traffic,
     ask_plain, ask_plain_with, crane, elector, go_test, helm, informer, kube, kube_controller_manager, kubectl,
-    manager, node_tool, oras, python, python_tool, repository, shared_bare_cluster, shared_cluster, shared_nats,
+    manager, node_packages, node_tool, oras, python, python_tool, repository, shared_bare_cluster, shared_cluster,
+    shared_nats,
 };
 pub use host::{TestHost, all_resources};
 pub use process::{HostProcess, Output, run, run_with, run_with_open_umask};

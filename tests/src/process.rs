@@ -1,7 +1,7 @@
 //! The binary as a process: run to its end, or started, queried and killed.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -128,6 +128,23 @@ impl HostProcess {
     /// Returns the address of the host.
     pub fn server(&self) -> &str {
         &self.server
+    }
+
+    /// Writes a kubeconfig for this host on plain HTTP into a folder, and returns its path.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn kubeconfig(&self, folder: &Path) -> PathBuf {
+        let text = format!(
+            "apiVersion: v1\nkind: Config\nclusters: [{{name: test, cluster: {{server: \"{}\", \
+             insecure-skip-tls-verify: true}}}}]\n\
+             users: [{{name: user, user: {{}}}}]\n\
+             contexts: [{{name: test, context: {{cluster: test, user: user}}}}]\ncurrent-context: test\n",
+            self.server
+        );
+        let path = folder.join("kubeconfig");
+        std::fs::write(&path, text).expect("files can be written");
+        path
     }
 
     /// Runs a command against this host.

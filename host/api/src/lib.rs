@@ -69,6 +69,7 @@ mod role_guard;
 mod role_watch;
 mod router;
 mod scale;
+mod selectable_fields;
 mod serve;
 mod state;
 mod status;

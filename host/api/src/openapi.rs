@@ -2,9 +2,10 @@
 //! kinds.
 //!
 //! A document has the parts that clients read: the fields of each kind and its operations. It is not a
-//! complete description of the API.
+//! complete description of the API. The document in OpenAPI v2 describes no kind.
 
 use axum::Json;
+use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use homeostat_runtime::KindInfo;
 use serde_json::{Map, Value, json};
@@ -13,6 +14,19 @@ use crate::discovery;
 use crate::status::Failure;
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+
+// What all kinds have, in the words of Kubernetes' own definitions.
+const API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an object. Servers should \
+    convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: \
+    https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
+const KIND: &str = "Kind is a string value representing the REST resource this object represents. Servers may infer this \
+    from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: \
+    https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
+const METADATA: &str = "Standard object's metadata. More info: \
+    https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+
+/// The type of the binary form of OpenAPI v2. Clients ask for it with an `@`, which no parser of types takes back.
+const BINARY_VERSION_2: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// The operations on a collection: verb, method and action.
 const COLLECTION: [(&str, &str, &str); 3] =
@@ -32,6 +46,29 @@ pub(crate) fn index(kinds: &[KindInfo]) -> Response {
     Json(json!({ "paths": paths })).into_response()
 }
 
+/// Responds with a document in OpenAPI v2 that describes no kind. Clients read the others, and ask for this one before they
+/// say that they do not know a kind.
+pub(crate) fn version_2(headers: &HeaderMap) -> Response {
+    const SWAGGER: &str = "2.0";
+    let (title, version) = ("Homeostat", env!("CARGO_PKG_VERSION"));
+    let accepted = headers.get(header::ACCEPT).and_then(|accepted| accepted.to_str().ok()).unwrap_or_default();
+    if !accepted.contains("proto-openapi") {
+        let info = json!({ "title": title, "version": version });
+        return Json(json!({ "swagger": SWAGGER, "info": info, "paths": {}, "definitions": {} })).into_response();
+    }
+    // `Document` and `Info` of gnostic's OpenAPIv2.proto, whose first two fields these are.
+    let info = [field(1, title.as_bytes()), field(2, version.as_bytes())].concat();
+    let document = [field(1, SWAGGER.as_bytes()), field(2, &info)].concat();
+    ([(header::CONTENT_TYPE, BINARY_VERSION_2)], document).into_response()
+}
+
+/// Encodes a field of protobuf: text, bytes or a message of at most 127 bytes.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    const BYTES: u8 = 2;
+    let length = u8::try_from(bytes.len()).ok().filter(|length| *length < 128).expect("the texts are short");
+    [&[(number << 3) | BYTES, length][..], bytes].concat()
+}
+
 /// Responds with the document at `api/v1` or `apis/GROUP/VERSION`.
 pub(crate) fn document(kinds: &[KindInfo], path: &str) -> Result<Response, Failure> {
     let kinds: Vec<&KindInfo> =
@@ -40,7 +77,7 @@ pub(crate) fn document(kinds: &[KindInfo], path: &str) -> Result<Response, Failu
         return Err(Failure::not_found(format!("there is no description of {path}")));
     }
     let (mut paths, mut schemas) = (Map::new(), Map::new());
-    schemas.insert(OBJECT_META.to_owned(), object_meta());
+    schemas.extend(homeostat_builtin::published_type(OBJECT_META));
     let built_in = kinds.iter().filter(|info| info.built_in().is_some()).map(|info| &info.kind);
     schemas.extend(homeostat_builtin::published(built_in));
     for info in kinds {
@@ -94,10 +131,10 @@ fn schema(info: &KindInfo) -> Value {
     let properties = schema.as_object_mut().map(|schema| schema.entry("properties").or_insert_with(|| json!({})));
     if let Some(properties) = properties.and_then(Value::as_object_mut) {
         let text = |words: &str| json!({ "type": "string", "description": words });
-        properties.insert("apiVersion".to_owned(), text("Group and version of the kind"));
-        properties.insert("kind".to_owned(), text("Name of the kind"));
+        properties.insert("apiVersion".to_owned(), text(API_VERSION));
+        properties.insert("kind".to_owned(), text(KIND));
         let meta = json!({ "$ref": format!("#/components/schemas/{OBJECT_META}") });
-        let meta = json!({ "description": "Name, labels and other metadata", "allOf": [meta] });
+        let meta = json!({ "description": METADATA, "allOf": [meta] });
         properties.insert("metadata".to_owned(), meta);
     }
     schema["x-kubernetes-group-version-kind"] = json!([group_version_kind(info)]);
@@ -131,31 +168,4 @@ fn operation(info: &KindInfo, verb: &str) -> Value {
         operation["requestBody"] = json!({ "content": Map::from_iter(content) });
     }
     operation
-}
-
-/// Returns the schema of the metadata that clients set or read.
-fn object_meta() -> Value {
-    let text = |words: &str| json!({ "type": "string", "description": words });
-    let texts =
-        |words: &str| json!({ "type": "object", "additionalProperties": { "type": "string" }, "description": words });
-    json!({
-        "type": "object",
-        "description": "Metadata that every resource has.",
-        "properties": {
-            "name": text("Unique within a namespace, and fixed"),
-            "generateName": text("Prefix of a name that the server completes"),
-            "namespace": text("Namespace of the resource"),
-            "labels": texts("Names and values to select by"),
-            "annotations": texts("Names and values for tools and people"),
-            "finalizers": { "type": "array", "items": { "type": "string" }, "x-kubernetes-list-type": "set",
-                "description": "Deletion waits until this list is empty" },
-            "ownerReferences": { "type": "array", "items": { "type": "object" }, "description": "The resource is deleted when all of its owners are gone" },
-            "uid": text("Differs for every creation"),
-            "resourceVersion": text("Changes with every change"),
-            "generation": { "type": "integer", "format": "int64", "description": "Increases when anything except metadata and status changes" },
-            "creationTimestamp": { "type": "string", "format": "date-time", "description": "When it was created" },
-            "deletionTimestamp": { "type": "string", "format": "date-time", "description": "When its deletion was requested" },
-            "managedFields": { "type": "array", "items": { "type": "object" }, "description": "Which manager owns which fields" },
-        },
-    })
 }

@@ -15,6 +15,7 @@ use crate::duplicates::duplicates;
 use crate::event_versions;
 use crate::params::{self, DeleteOptions, Params};
 use crate::path::Target;
+use crate::selectable_fields;
 use crate::state::Api;
 use crate::status::Failure;
 use crate::tokens::Caller;
@@ -123,7 +124,16 @@ impl<'r> ResourceRequest<'r> {
 
     /// Returns the selector of the resources that the request asks for.
     pub(crate) fn selector(&self) -> Result<Selector, Failure> {
+        self.check_fields()?;
         Ok(self.of_events(self.params.selector(self.http.target.namespace)?))
+    }
+
+    /// Refuses fields that a built-in kind cannot be selected by.
+    fn check_fields(&self) -> Result<(), Failure> {
+        match self.params.field_selector.as_deref().filter(|_| self.info.built_in().is_some()) {
+            Some(selector) => selectable_fields::check(&self.info.kind, self.http.has_event_version(), selector),
+            None => Ok(()),
+        }
     }
 
     /// Returns a selector of events with the fields of the core group. Events of the host name their resource, and may
@@ -132,9 +142,13 @@ impl<'r> ResourceRequest<'r> {
         if self.info.kind != event_versions::stored_kind() {
             return selector;
         }
-        if self.http.has_event_version() {
-            for (pointer, _) in selector.fields.iter_mut().chain(&mut selector.unequal_fields) {
+        for (pointer, _) in selector.fields.iter_mut().chain(&mut selector.unequal_fields) {
+            if self.http.has_event_version() {
                 *pointer = event_versions::pointer_to_core(pointer);
+            }
+            // The selected source of an event is the program.
+            if pointer == "/source" {
+                pointer.push_str("/component");
             }
         }
         selector.fields.retain(|(pointer, _)| pointer != "/involvedObject/uid");
@@ -143,6 +157,7 @@ impl<'r> ResourceRequest<'r> {
 
     /// Returns the query of a list.
     pub(crate) fn query(&self) -> Result<Query, Failure> {
+        self.check_fields()?;
         let query = self.params.query(self.info.kind.clone(), self.http.target.namespace)?;
         Ok(Query { selector: self.of_events(query.selector), ..query })
     }

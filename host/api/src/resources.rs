@@ -64,7 +64,7 @@ async fn answer_of(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
         (&Method::PUT, Some("finalize")) if is_namespace(info) => finalize(request, key).await,
         (_, Some("scale")) => scale::answer(request, key).await,
         (_, None | Some("status")) => Err(http.not_allowed()),
-        (_, Some(part)) => Err(Failure::not_found(format!("resources have no subresource {part}"))),
+        (_, Some(_)) => Err(Failure::not_found("the server could not find the requested resource")),
     }
 }
 
@@ -77,7 +77,7 @@ fn kind(api: &Api, target: &Target<'_>) -> Result<KindInfo, Failure> {
     let info = found.ok_or_else(|| match health::why_unknown(api) {
         // Not 404: clients would take existing resources for deleted.
         Some(why) => Failure::unready(format!("the kind of {plural} is not known yet: {why}")),
-        None => Failure::not_found("the server could not find the requested resource: its kind is not known here"),
+        None => Failure::not_found("the server could not find the requested resource"),
     })?;
     if namespace.is_some() && !info.namespaced {
         return Err(Failure::not_found(format!("{plural} are cluster-scoped")));
@@ -98,12 +98,17 @@ async fn create(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
         return Err(Failure::method_not_allowed("create not allowed while custom resource definition is terminating"));
     }
     fill_in(&mut document, request, http.target.namespace, None)?;
-    write(request, Write::Create { document }).await
+    let name = document.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    write(request, Write::Create { document }).await.map_err(|failure| failure.named(&name))
 }
 
 async fn update(request: &ResourceRequest<'_>, key: &Key) -> Result<Response, Failure> {
     let mut document = request.http.document()?;
     fill_in(&mut document, request, namespace(key), Some(key.name()))?;
+    let revision = document.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
+    if request.info.is_of_definition() && revision.is_empty() {
+        return Err(Failure::no_revision(key.name()));
+    }
     write(request, Write::Update { document, precondition: Precondition::default() }).await
 }
 
@@ -138,7 +143,33 @@ async fn patch_status(request: &ResourceRequest<'_>, key: Key) -> Result<Respons
         let (document, manager) = read_apply(request, &key)?;
         return write(request, Write::ApplyStatus { document, manager, force: request.params.forces() }).await;
     }
-    write(request, Write::PatchStatus { key, change: request.http.change()? }).await
+    write(request, Write::PatchStatus { key, change: change(request)? }).await
+}
+
+/// Parses the patch in the body.
+fn change(request: &ResourceRequest<'_>) -> Result<Change, Failure> {
+    let change = request.http.change()?;
+    // As in Kubernetes, a definition has no merge keys. Components declare kinds that clients have built in.
+    if matches!(change, Change::Strategic(_)) && request.info.is_of_definition() {
+        return Err(Failure::unsupported_media_type(
+            "the body of the request was in an unknown format - accepted media types include: \
+             application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+        ));
+    }
+    let wrong = |value: &Value, wanted: &str| {
+        let found = homeostat_builtin::json_types::type_name(value);
+        Failure::bad_request(format!("json: cannot unmarshal {found} into Go value of type {wanted}"))
+    };
+    match &change {
+        Change::Json(patch) if !patch.is_array() => {
+            Err(wrong(patch, "[]handlers.jsonPatchOp").after("error decoding patch: "))
+        }
+        Change::Merge(patch) if !patch.is_object() => {
+            Err(wrong(patch, "map[string]interface {}").after("error decoding patch: "))
+        }
+        Change::Strategic(patch) if !patch.is_object() => Err(wrong(patch, "map[string]interface {}")),
+        _ => Ok(change),
+    }
 }
 
 async fn patch(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Failure> {
@@ -146,7 +177,7 @@ async fn patch(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Fail
         let (document, manager) = read_apply(request, &key)?;
         return write(request, Write::Apply { document, manager, force: request.params.forces() }).await;
     }
-    let change = request.http.change()?;
+    let change = change(request)?;
     write(request, Write::Patch { key, change, precondition: Precondition::default() }).await
 }
 
@@ -154,7 +185,7 @@ async fn patch(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Fail
 fn read_apply(request: &ResourceRequest<'_>, key: &Key) -> Result<(Value, String), Failure> {
     let mut document = request.http.document()?;
     let manager = request.params.field_manager.clone().filter(|manager| !manager.is_empty());
-    let manager = manager.ok_or_else(|| Failure::bad_request("fieldManager: required for apply"))?;
+    let manager = manager.ok_or_else(Failure::no_manager)?;
     fill_in(&mut document, request, namespace(key), Some(key.name()))?;
     if document.pointer("/metadata/managedFields").is_some_and(|owners| !owners.is_null()) {
         return Err(Failure::bad_request("metadata.managedFields must be nil"));
@@ -162,27 +193,57 @@ fn read_apply(request: &ResourceRequest<'_>, key: &Key) -> Result<(Value, String
     Ok((document, manager))
 }
 
+/// The namespaces that cannot be deleted. Source: the admission plug-in `NamespaceLifecycle` of Kubernetes.
+const NAMESPACES_KEPT: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+/// Built-in kinds whose deletion is answered with the resource. Source: `ReturnDeletedObject` in the registries of
+/// Kubernetes.
+const RETURNED: [(&str, &str); 11] = [
+    ("", "PersistentVolume"),
+    ("", "PersistentVolumeClaim"),
+    ("", "Pod"),
+    ("", "PodTemplate"),
+    ("", "ResourceQuota"),
+    ("", "Service"),
+    ("", "ServiceAccount"),
+    ("storage.k8s.io", "CSIDriver"),
+    ("storage.k8s.io", "CSINode"),
+    ("storage.k8s.io", "StorageClass"),
+    ("storage.k8s.io", "VolumeAttachment"),
+];
+
+fn returns_deleted(info: &KindInfo) -> bool {
+    info.built_in().is_some() && RETURNED.contains(&(info.kind.group.as_str(), info.kind.name.as_str()))
+}
+
 async fn delete(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Failure> {
+    if request.info.built_in().is_some() && is_namespace(request.info) && NAMESPACES_KEPT.contains(&key.name()) {
+        let reason = format!("namespaces {:?} is forbidden: this namespace may not be deleted", key.name());
+        return Err(Failure::forbidden(reason));
+    }
     let deletion = request.deletion()?;
     let (precondition, propagation) = (deletion.precondition()?, deletion.propagation()?);
     let kind = key.kind().clone();
     let mut write = request.write(Write::Delete { key, precondition, propagation })?;
     write.dry_run |= deletion.is_dry_run()?;
     let WriteResponse { resource, change, unknown_fields: _ } = request.http.api.host.write(write).await?;
-    if change != Some(EventType::Deleted) {
-        // The resource waits for its finalizers.
+    if change != Some(EventType::Deleted) || returns_deleted(request.info) {
+        // The resource waits for its finalizers, or clients expect it.
         return Ok(ResourceEncoder::of(request).response(&resource));
     }
-    let details =
-        json!({ "name": resource.key().name(), "group": kind.group, "kind": kind.name, "uid": resource.uid() });
+    let mut details = json!({ "name": resource.key().name(), "kind": request.info.plural, "uid": resource.uid() });
+    if !kind.group.is_empty() {
+        details["group"] = kind.group.into();
+    }
     Ok(success(Some(details)))
 }
 
 /// Writes, and responds with the resulting resource.
 async fn write(request: &ResourceRequest<'_>, write: Write) -> Result<Response, Failure> {
     let duplicates = request.duplicates()?;
+    let written = request.http.api.host.write(request.write(write)?).await;
     let WriteResponse { resource, change, unknown_fields: unknown } =
-        request.http.api.host.write(request.write(write)?).await?;
+        written.map_err(|error| refusal(request, error))?;
     let (code, word) = match change {
         Some(EventType::Added) => (StatusCode::CREATED, "created"),
         Some(_) => (StatusCode::OK, "configured"),
@@ -193,6 +254,27 @@ async fn write(request: &ResourceRequest<'_>, write: Write) -> Result<Response, 
     let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
     warn(&mut response, duplicates.chain(unknown));
     Ok(response)
+}
+
+/// Returns the refusal of a write, in the words of Kubernetes.
+fn refusal(request: &ResourceRequest<'_>, error: homeostat_runtime::Error) -> Failure {
+    let kind = &request.info.kind;
+    let is_patch = request.http.method == Method::PATCH && !request.http.applies();
+    match &error {
+        homeostat_runtime::Error::Store(homeostat_store::Error::UnknownFields { .. }) if is_patch => {
+            Failure::bad_patch(&request.http.body, &error.to_string())
+        }
+        homeostat_runtime::Error::Store(homeostat_store::Error::UnknownFields { .. }) if !request.http.applies() => {
+            let place = format!("{} in version {:?} cannot be handled as a {}: ", kind.name, kind.version, kind.name);
+            Failure::from(error).after(&place)
+        }
+        homeostat_runtime::Error::Store(homeostat_store::Error::Invalid { path, .. })
+            if is_patch && path.starts_with("patch[") =>
+        {
+            Failure::failed_patch()
+        }
+        _ => error.into(),
+    }
 }
 
 /// Adds warnings to a response, up to [`WARNING_BYTES_MAX`]. Clients print them.
@@ -232,6 +314,12 @@ fn fill_in(
         require_text(fields, "apiVersion")?;
     }
     set_or_match(fields.entry("apiVersion"), "apiVersion", Some(&api_version))?;
+    if !is_compiled_in(&info.kind.group)
+        && let Some(other) = fields.get("kind").and_then(Value::as_str).filter(|other| *other != kind)
+    {
+        let name = fields.get("metadata").and_then(|metadata| metadata["name"].as_str()).unwrap_or_default();
+        return Err(Failure::other_kind(&info.kind, other, name));
+    }
     set_or_match(fields.entry("kind"), "kind", Some(kind))?;
     let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
     let metadata = metadata.as_object_mut().ok_or_else(|| Failure::bad_request("metadata: must be an object"))?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
@@ -85,6 +85,7 @@ fn router(api: Arc<Api>) -> Router {
         .route(METRICS, get(metrics))
         .route("/version", get(discovery::version))
         .route("/version/", get(discovery::version))
+        .route("/openapi/v2", get(async |headers: HeaderMap| openapi::version_2(&headers)))
         .route("/openapi/v3", get(async |State(api): State<Arc<Api>>| openapi::index(&api.host.kinds().list())))
         .route(
             "/openapi/v3/{*path}",
@@ -106,7 +107,7 @@ fn router(api: Arc<Api>) -> Router {
         .route("/homeostat/v1/logs", get(record_stream::logs))
         .route("/homeostat/v1/costs", get(record_stream::costs))
         .route("/homeostat/v1/dependents", get(record_stream::dependents))
-        .fallback(async |uri: Uri| no_such_path(uri.path()))
+        .fallback(async || no_such_path())
         .method_not_allowed_fallback(async || Failure::method_not_allowed("this path is read-only: use GET"))
         .with_state(api)
 }
@@ -128,7 +129,7 @@ async fn metrics(State(api): State<Arc<Api>>, headers: HeaderMap) -> Result<Resp
 /// Serves everything under `/api` and `/apis`.
 async fn kubernetes_api(api: &Api, request: Request) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
-    let route = path::parse(parts.uri.path()).ok_or_else(|| no_such_path(parts.uri.path()))?;
+    let route = path::parse(parts.uri.path()).ok_or_else(no_such_path)?;
     if let Route::Resources(target) = route {
         // The permit of the body is held until the response is made.
         let client = &Client::of(&parts.extensions);
@@ -144,7 +145,10 @@ async fn kubernetes_api(api: &Api, request: Request) -> Result<Response, Failure
         }
         role_guard::check(&ask).map_err(|failure| failure.about(&target))?;
         let answer = if is_controllers { controllers::answer(&ask).await } else { resources::answer(&ask).await };
-        return answer.map_err(|failure| failure.about(&target));
+        return answer.map_err(|failure| {
+            let info = api.host.kinds().by_plural(target.group, target.version, target.plural);
+            failure.about(&target).of_kind(info.as_ref().map(|info| &info.kind))
+        });
     }
     let kinds = api.host.kinds().list();
     let all = negotiate::wants_all_groups(&parts.headers);
@@ -165,6 +169,6 @@ fn misdirected(host: &Host) -> Failure {
     Failure::new(StatusCode::MISDIRECTED_REQUEST, "Misdirected", reason)
 }
 
-fn no_such_path(path: &str) -> Failure {
-    Failure::not_found(format!("there is nothing at {path}"))
+fn no_such_path() -> Failure {
+    Failure::not_found("the server could not find the requested resource")
 }

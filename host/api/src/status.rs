@@ -2,8 +2,8 @@
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use homeostat_store::FieldConflict;
 use homeostat_store::schema::Violation;
+use homeostat_store::{FieldConflict, Kind};
 use serde_json::{Value, json};
 
 use crate::path::Target;
@@ -22,6 +22,8 @@ pub(crate) struct Failure {
     of_resource: bool,
     /// The resource's name, if the path has none.
     name: Option<String>,
+    /// The failure is about no resource, as clients see it.
+    is_bare: bool,
     /// Seconds after which the client may retry.
     retry_after_s: Option<u32>,
 }
@@ -29,7 +31,16 @@ pub(crate) struct Failure {
 impl Failure {
     pub(crate) fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self { code, reason, message, details: json!({}), of_resource: false, name: None, retry_after_s: None }
+        Self {
+            code,
+            reason,
+            message,
+            details: json!({}),
+            of_resource: false,
+            name: None,
+            is_bare: false,
+            retry_after_s: None,
+        }
     }
 
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
@@ -100,8 +111,79 @@ impl Failure {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
     }
 
+    /// Refuses an apply without a field manager, in the words of Kubernetes.
+    pub(crate) fn no_manager() -> Self {
+        let message = "Required value: is required for apply patch";
+        let whole = format!("PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: {message}");
+        let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", whole);
+        let causes = json!([{ "reason": "FieldValueRequired", "message": message, "field": "fieldManager" }]);
+        failure.details = json!({ "group": "meta.k8s.io", "kind": "PatchOptions", "causes": causes });
+        Self { is_bare: true, ..failure }
+    }
+
+    /// Refuses a document of another kind than that of its path, in the words of Kubernetes.
+    pub(crate) fn other_kind(kind: &Kind, other: &str, name: &str) -> Self {
+        let message = format!("Invalid value: {other:?}: must be {}", kind.name);
+        let whole = format!("{other}.{} {name:?} is invalid: kind: {message}", kind.group);
+        let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", whole);
+        let causes = json!([{ "reason": "FieldValueInvalid", "message": message, "field": "kind" }]);
+        failure.details = json!({ "name": name, "group": kind.group, "kind": other, "causes": causes });
+        Self { is_bare: true, ..failure }
+    }
+
+    /// Refuses an update that names no revision, in the words of Kubernetes.
+    pub(crate) fn no_revision(name: &str) -> Self {
+        let (field, reason) = ("metadata.resourceVersion", "Invalid value: 0: must be specified for an update");
+        let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", format!("{field}: {reason}"));
+        failure.details["causes"] = json!([{ "reason": "FieldValueInvalid", "message": reason, "field": field }]);
+        Self { name: Some(name.to_owned()), ..failure }
+    }
+
+    /// Puts words before the message.
+    pub(crate) fn after(mut self, words: &str) -> Self {
+        self.message.insert_str(0, words);
+        self
+    }
+
+    /// Refuses a patch that does not fit its resource, in the words of Kubernetes.
+    pub(crate) fn bad_patch(patch: &[u8], reason: &str) -> Self {
+        let shown = String::from_utf8_lossy(patch);
+        let message = format!("Invalid value: {shown:?}: {reason}");
+        let mut failure =
+            Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", format!(" \"\" is invalid: patch: {message}"));
+        failure.details["causes"] = json!([{ "reason": "FieldValueInvalid", "message": message, "field": "patch" }]);
+        Self { is_bare: true, ..failure }
+    }
+
+    /// Refuses a JSON patch one of whose operations fails, in the words of Kubernetes.
+    pub(crate) fn failed_patch() -> Self {
+        let message = "the server rejected our request due to an error in our request";
+        Self { is_bare: true, ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message) }
+    }
+
+    /// Names the resource that was to be created, if the failure does not.
+    pub(crate) fn named(mut self, name: &str) -> Self {
+        self.name.get_or_insert_with(|| name.to_owned());
+        self
+    }
+
+    /// Names the kind of an invalid resource, as Kubernetes does.
+    pub(crate) fn of_kind(mut self, kind: Option<&Kind>) -> Self {
+        let Some(kind) = kind.filter(|_| self.reason == "Invalid" && !self.is_bare) else { return self };
+        self.details["kind"] = kind.name.clone().into();
+        if !self.message.contains(" is invalid: ") {
+            let whole = [kind.name.as_str(), kind.group.as_str()].join(".");
+            let name = self.details["name"].as_str().unwrap_or_default();
+            self.message = format!("{} {name:?} is invalid: {}", whole.trim_end_matches('.'), self.message);
+        }
+        self
+    }
+
     /// Adds the target of the request. A missing or existing resource is named in the words of Kubernetes.
     pub(crate) fn about(mut self, target: &Target<'_>) -> Self {
+        if self.is_bare {
+            return self;
+        }
         let plural = [target.plural, target.group].join(".");
         let plural = plural.trim_end_matches('.');
         let name = target.name.map(str::to_owned).or(self.name.take());
@@ -110,9 +192,19 @@ impl Failure {
             (true, Some(name)) if self.reason == "AlreadyExists" => {
                 self.message = format!("{plural} \"{name}\" already exists");
             }
+            (true, Some(name)) if self.reason == "Conflict" => {
+                self.message = format!(
+                    "Operation cannot be fulfilled on {plural} \"{name}\": the object has been modified; please apply your \
+                     changes to the latest version and try again"
+                );
+            }
             _ => {}
         }
-        let details = [("group", Some(target.group)), ("kind", Some(target.plural)), ("name", target.name)];
+        if self.details.get("kind").is_some() {
+            // It is about another resource, as a namespace that is not there.
+            return self;
+        }
+        let details = [("group", Some(target.group)), ("kind", Some(target.plural)), ("name", name.as_deref())];
         for (name, value) in details {
             if let Some(value) = value.filter(|value| !value.is_empty()) {
                 self.details[name] = value.into();
@@ -165,12 +257,18 @@ impl From<homeostat_store::Error> for Failure {
         let message = error.to_string();
         match error {
             Error::NotFound { .. } => Self { of_resource: true, ..Self::not_found(message) },
-            Error::Conflict { .. } | Error::Fenced { .. } => Self::new(StatusCode::CONFLICT, "Conflict", message),
+            Error::Conflict { .. } => {
+                Self { of_resource: true, ..Self::new(StatusCode::CONFLICT, "Conflict", message) }
+            }
+            Error::Fenced { .. } => Self::new(StatusCode::CONFLICT, "Conflict", message),
             Error::AlreadyExists { key, .. } => Self {
                 of_resource: true,
                 name: Some(key.name().to_owned()),
                 ..Self::new(StatusCode::CONFLICT, "AlreadyExists", message)
             },
+            Error::Invalid { path, reason } if path == "continue" => {
+                Self::bad_request(format!("invalid continue token: continue key is not valid: {reason}"))
+            }
             Error::Invalid { path, reason } => {
                 let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
                 let word = if reason.starts_with("must not be empty") { "Required" } else { "Invalid" };
@@ -180,8 +278,10 @@ impl From<homeostat_store::Error> for Failure {
                     json!([{ "reason": format!("FieldValue{word}"), "message": reason, "field": field }]);
                 failure
             }
-            Error::InvalidFields { violations, .. } => {
+            Error::InvalidFields { what, violations } => {
                 let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
+                // `Widget.demo.dev "a"`
+                failure.name = what.split('"').nth(1).map(str::to_owned);
                 let cause = |violation: &Violation| json!({ "reason": violation.reason.cause(), "message": violation.message(), "field": violation.path });
                 failure.details["causes"] = violations.iter().map(cause).collect();
                 failure
@@ -249,7 +349,14 @@ impl From<homeostat_runtime::Error> for Failure {
             | Error::NotGranted(_)
             | Error::Paused(_) => Self::new(StatusCode::CONFLICT, "Conflict", message),
             Error::NotManaged { .. } => Self::bad_request(message),
-            Error::BadDocument(_) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message),
+            Error::BadDocument(_) => {
+                let of_field = message.split_once(": ").filter(|(path, _)| !path.contains(' '));
+                let (field, reason) = of_field.unwrap_or(("", message.as_str()));
+                let causes = json!([{ "reason": "FieldValueInvalid", "message": reason, "field": field }]);
+                let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message.clone());
+                failure.details["causes"] = causes;
+                failure
+            }
             Error::Store(error) => error.into(),
             Error::Component(error) => Self::internal(format!("{message}: {error}")),
         }

@@ -13,9 +13,11 @@ use serde_json::{Value, json};
 use crate::age;
 use crate::presentation::{PartialObjectMetadata, only_metadata};
 
+mod autoscaler;
 mod built_in;
 mod cells;
 mod columns;
+mod pods;
 
 /// How much of the resource is included with its row.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]

@@ -19,9 +19,8 @@ const DEPTH_MAX: usize = 100;
 pub fn check(kind: &Kind, document: &Value) -> Result<(), String> {
     let Some(name) = definition_of(kind) else { return Ok(()) };
     let Some(message) = message::find(name) else { return Ok(()) };
-    let whole = |reason| {
-        format!("{} in version {:?} cannot be handled as a {}: {reason}", kind.name, kind.api_version(), kind.name)
-    };
+    let whole =
+        |reason| format!("{} in version {:?} cannot be handled as a {}: {reason}", kind.name, kind.version, kind.name);
     let Value::Object(fields) = document else {
         return Err(whole(format!(
             "json: cannot unmarshal {} into Go value of type v1.{}",
@@ -115,7 +114,8 @@ fn short(name: &str) -> &str {
 }
 
 /// Returns the name of a JSON type in Go's words.
-fn type_name(value: &Value) -> &'static str {
+/// Returns the type of a value, as Go names it.
+pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
@@ -173,7 +173,7 @@ mod tests {
     fn wrong_types_are_named_as_go_names_them() {
         assert_eq!(
             error(&json!({ "spec": { "replicas": "3" } })),
-            "Deployment in version \"apps/v1\" cannot be handled as a Deployment: json: cannot unmarshal string into Go \
+            "Deployment in version \"v1\" cannot be handled as a Deployment: json: cannot unmarshal string into Go \
              struct field DeploymentSpec.spec.replicas of type int32"
         );
         let container = |field: Value| json!({ "spec": { "template": { "spec": { "containers": [field] } } } });

@@ -15,4 +15,4 @@ mod rules;
 mod structural;
 
 pub use kind::{BuiltInKind, find, kinds};
-pub use structural::{published, schema};
+pub use structural::{published, published_type, schema};

@@ -16,7 +16,7 @@ mod report;
 mod services;
 mod workloads;
 
-use homeostat_store::schema::{KindRules, Violation};
+use homeostat_store::schema::{Generation, KindRules, Violation};
 use serde_json::{Value, json};
 
 use crate::BuiltInKind;
@@ -27,6 +27,7 @@ struct Rules {
     set_defaults: fn(&mut Value, Option<&Value>),
     check: fn(&mut Report<'_>),
     first_status: fn(&Value) -> Value,
+    generation: Generation,
 }
 
 impl KindRules for Rules {
@@ -43,10 +44,17 @@ impl KindRules for Rules {
     fn first_status(&self, resource: &Value) -> Value {
         (self.first_status)(resource)
     }
+
+    fn generation(&self) -> Generation {
+        self.generation
+    }
 }
 
 /// The rules of a kind that has none.
-static NONE: Rules = Rules { set_defaults: |_, _| {}, check: |_| {}, first_status: empty };
+static NONE: Rules =
+    Rules { set_defaults: |_, _| {}, check: |_| {}, first_status: empty, generation: Generation::Nothing };
+/// The rules of a kind that has none, and counts the changes of its resources.
+static COUNTED: Rules = Rules { generation: Generation::Specification, ..NONE };
 
 fn empty(_: &Value) -> Value {
     json!({})
@@ -59,35 +67,41 @@ static EVENT: Rules = Rules { check: others::check_event, ..NONE };
 static RESOURCE_QUOTA: Rules = Rules { check: others::check_resource_quota, ..NONE };
 static ENDPOINTS: Rules = Rules { check: networking::check_endpoints, ..NONE };
 static CONTROLLER_REVISION: Rules = Rules { check: workloads::check_controller_revision, ..NONE };
-static ENDPOINT_SLICE: Rules = Rules { check: networking::check_endpoint_slice, ..NONE };
-static WEBHOOKS: Rules = Rules { check: others::check_webhooks, ..NONE };
+static ENDPOINT_SLICE: Rules = Rules { check: networking::check_endpoint_slice, ..COUNTED };
+static WEBHOOKS: Rules = Rules { check: others::check_webhooks, ..COUNTED };
 static SERVICE: Rules = Rules {
     set_defaults: services::set_defaults,
     check: services::check,
     first_status: |_| json!({ "loadBalancer": {} }),
+    ..NONE
 };
-static POD: Rules = Rules { set_defaults: pods::set_defaults, check: pods::check, first_status: pods::first_status };
+static POD: Rules =
+    Rules { set_defaults: pods::set_defaults, check: pods::check, first_status: pods::first_status, ..COUNTED };
 static NODE: Rules = Rules { set_defaults: nodes::node_defaults, check: nodes::check_node, ..NONE };
 static POD_TEMPLATE: Rules = Rules {
     set_defaults: |resource, _| pods::template_defaults(&mut resource["template"]),
     check: |report| pods::check_spec(report, "/template/spec", "template.spec", None),
     ..NONE
 };
-static DEPLOYMENT: Rules =
-    Rules { set_defaults: workloads::deployment_defaults, check: workloads::check_deployment, ..NONE };
+static DEPLOYMENT: Rules = Rules {
+    set_defaults: workloads::deployment_defaults,
+    check: workloads::check_deployment,
+    generation: Generation::SpecificationAndAnnotations,
+    ..NONE
+};
 static REPLICA_SET: Rules =
-    Rules { set_defaults: workloads::replica_set_defaults, check: workloads::check_replica_set, ..NONE };
+    Rules { set_defaults: workloads::replica_set_defaults, check: workloads::check_replica_set, ..COUNTED };
 static REPLICATION_CONTROLLER: Rules = Rules {
     set_defaults: workloads::replication_controller_defaults,
     check: workloads::check_replication_controller,
-    ..NONE
+    ..COUNTED
 };
 static STATEFUL_SET: Rules =
-    Rules { set_defaults: workloads::stateful_set_defaults, check: workloads::check_stateful_set, ..NONE };
+    Rules { set_defaults: workloads::stateful_set_defaults, check: workloads::check_stateful_set, ..COUNTED };
 static DAEMON_SET: Rules =
-    Rules { set_defaults: workloads::daemon_set_defaults, check: workloads::check_daemon_set, ..NONE };
-static JOB: Rules = Rules { set_defaults: batch::job_defaults, check: batch::check_job, ..NONE };
-static CRON_JOB: Rules = Rules { set_defaults: batch::cron_job_defaults, check: batch::check_cron_job, ..NONE };
+    Rules { set_defaults: workloads::daemon_set_defaults, check: workloads::check_daemon_set, ..COUNTED };
+static JOB: Rules = Rules { set_defaults: batch::job_defaults, check: batch::check_job, ..COUNTED };
+static CRON_JOB: Rules = Rules { set_defaults: batch::cron_job_defaults, check: batch::check_cron_job, ..COUNTED };
 static PERSISTENT_VOLUME: Rules =
     Rules { set_defaults: others::persistent_volume_defaults, check: others::check_persistent_volume, ..NONE };
 static PERSISTENT_VOLUME_CLAIM: Rules = Rules { check: others::check_persistent_volume_claim, ..NONE };
@@ -96,14 +110,14 @@ static LIMIT_RANGE: Rules =
 static AUTOSCALER: Rules =
     Rules { set_defaults: autoscaling::autoscaler_defaults, check: autoscaling::check_autoscaler, ..NONE };
 static NETWORK_POLICY: Rules =
-    Rules { set_defaults: networking::network_policy_defaults, check: networking::check_network_policy, ..NONE };
+    Rules { set_defaults: networking::network_policy_defaults, check: networking::check_network_policy, ..COUNTED };
 static BINDING: Rules = Rules { set_defaults: others::binding_defaults, check: others::check_binding, ..NONE };
 static ROLE: Rules = Rules { check: others::check_role, ..NONE };
 static LEASE: Rules = Rules { check: others::check_lease, ..NONE };
 static STORAGE_CLASS: Rules = Rules { check: others::check_storage_class, ..NONE };
-static PRIORITY_CLASS: Rules = Rules { check: others::check_priority_class, ..NONE };
-static DISRUPTION_BUDGET: Rules = Rules { check: autoscaling::check_disruption_budget, ..NONE };
-static INGRESS: Rules = Rules { check: networking::check_ingress, ..NONE };
+static PRIORITY_CLASS: Rules = Rules { check: others::check_priority_class, ..COUNTED };
+static DISRUPTION_BUDGET: Rules = Rules { check: autoscaling::check_disruption_budget, ..COUNTED };
+static INGRESS: Rules = Rules { check: networking::check_ingress, ..COUNTED };
 
 /// Returns the rules of a kind.
 pub(crate) fn of(kind: &BuiltInKind) -> &'static dyn KindRules {
@@ -142,6 +156,7 @@ pub(crate) fn of(kind: &BuiltInKind) -> &'static dyn KindRules {
         ("storage.k8s.io", "StorageClass") => &STORAGE_CLASS,
         ("scheduling.k8s.io", "PriorityClass") => &PRIORITY_CLASS,
         ("policy", "PodDisruptionBudget") => &DISRUPTION_BUDGET,
+        ("admissionregistration.k8s.io", _) | ("networking.k8s.io", "IngressClass") => &COUNTED,
         _ => &NONE,
     }
 }

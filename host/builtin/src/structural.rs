@@ -80,6 +80,13 @@ pub fn published<'k>(kinds: impl IntoIterator<Item = &'k Kind>) -> BTreeMap<Stri
     found
 }
 
+/// Returns the published definition of a type and of all types that it uses, by name. Empty if there is no such type.
+pub fn published_type(name: &str) -> BTreeMap<String, Value> {
+    let mut found = BTreeMap::new();
+    publish(name, &mut found);
+    found
+}
+
 fn publish(name: &str, found: &mut BTreeMap<String, Value>) {
     if found.contains_key(name) {
         return;

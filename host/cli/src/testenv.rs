@@ -53,9 +53,11 @@ pub(crate) async fn run(args: &TestenvArgs, screen: Screen) -> Result<ExitCode> 
         return Err(exit::failed(format!("{problems} manifests were refused")));
     }
     let (name, server) = ("testenv", host.address());
+    // Without `insecure-skip-tls-verify` the client for JavaScript refuses plain HTTP, also on loopback.
+    let cluster = json!({ "server": server, "insecure-skip-tls-verify": true });
     let kubeconfig = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": name,
-        "clusters": [{ "name": name, "cluster": { "server": server } }],
+        "clusters": [{ "name": name, "cluster": cluster }],
         "contexts": [{ "name": name, "context": { "cluster": name, "user": name } }],
         "users": [{ "name": name, "user": {} }],
     });

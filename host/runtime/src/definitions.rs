@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
+use homeostat_store::schema::{Reason, Violation};
 use homeostat_store::{Change, EventType, Kind, Precondition, Request, Resource, Store, Write, WriteResponse};
 use serde_json::json;
 
@@ -47,6 +48,7 @@ const WRITES_MAX: usize = 64;
 pub(crate) async fn write(store: &dyn Store, kinds: &Kinds, request: Request) -> Result<WriteResponse, Error> {
     let planned = store.submit(Request { dry_run: true, ..request.clone() }).await?;
     if planned.change != Some(EventType::Deleted) {
+        check_scope(store, &planned.resource).await?;
         kinds.check(&KindInfo::from_definition(planned.resource.document())?)?;
     }
     if request.dry_run {
@@ -62,6 +64,23 @@ pub(crate) async fn write(store: &dyn Store, kinds: &Kinds, request: Request) ->
         }
     }
     Ok(written)
+}
+
+/// Refuses another scope than that of the stored definition.
+async fn check_scope(store: &dyn Store, planned: &Resource) -> Result<(), Error> {
+    let Some(stored) = found(store.get(planned.key()).await)? else { return Ok(()) };
+    let scope = |resource: &Resource| resource.document()["spec"]["scope"].clone();
+    let (old, new) = (scope(&stored), scope(planned));
+    if old == new || stored.uid() != planned.uid() {
+        return Ok(());
+    }
+    let violation = Violation {
+        path: "spec.scope".to_owned(),
+        reason: Reason::Invalid,
+        detail: format!("{new}: field is immutable"),
+    };
+    let what = format!("{NAME}.{GROUP} {:?}", planned.key().name());
+    Err(homeostat_store::Error::InvalidFields { what, violations: vec![violation] }.into())
 }
 
 /// Declares the kind of a definition, unless a newer revision of the definition was declared. If the stored

@@ -194,11 +194,12 @@ impl NativeReconciler for EventExpiry {
     }
 }
 
-/// Returns the time since the last occurrence of an event.
+/// Returns the time since the last occurrence of an event, or since it was created if that is later: a client may report
+/// what happened long ago.
 fn age(event: &Resource) -> Duration {
     let document = event.document();
     let moments = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/metadata/creationTimestamp"];
-    let last = moments.iter().find_map(|pointer| text(document, pointer).parse::<Timestamp>().ok());
+    let last = moments.iter().filter_map(|pointer| text(document, pointer).parse::<Timestamp>().ok()).max();
     let last = last.map_or(SystemTime::UNIX_EPOCH, SystemTime::from);
     SystemTime::now().duration_since(last).unwrap_or_default()
 }

@@ -28,8 +28,8 @@ use limits::Constraints;
 use rules::PartRules;
 
 pub use crate::violation::{Reason, VIOLATIONS_MAX, Violation};
-pub use built_in::KindRules;
 use built_in::Rules;
+pub use built_in::{Generation, KindRules};
 pub(crate) use schemas::DeclaredIndexes;
 pub use schemas::{Schemas, VersionSchema};
 
@@ -216,6 +216,11 @@ impl Schema {
     /// Returns whether the schema is that of a built-in kind, or of a part of one.
     pub(crate) fn is_typed(&self) -> bool {
         self.typed.is_some()
+    }
+
+    /// Returns what the generation of a resource counts.
+    pub(crate) fn generation(&self) -> Generation {
+        self.rules.map_or(Generation::Specification, |Rules(rules)| rules.generation())
     }
 
     /// Returns the field that identifies the items of a list in a strategic merge patch of a built-in kind.

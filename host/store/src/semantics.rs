@@ -48,7 +48,7 @@ use self::document::{
 };
 use crate::model::{finalizers, holds_content};
 use crate::ownership::{self, Operation, Writer};
-use crate::schema::{Schema, Schemas, VersionSchema};
+use crate::schema::{Generation, Schema, Schemas, VersionSchema};
 use crate::{
     ClockAndIds, Error, EventType, FieldValidation, Key, Precondition, Request, Resource, Result, Revision, Target,
     Write, numbers, patch, validate,
@@ -150,7 +150,7 @@ pub fn plan_write(
     if request.is_move {
         return moved::plan(request.write, revision, lookup);
     }
-    let Request { mut write, manager, dry_run: _, field_validation: unknown, is_move: _, fence: _ } = request;
+    let Request { mut write, manager, dry_run, field_validation: unknown, is_move: _, fence: _ } = request;
     if let Some(value) = write.value_mut() {
         numbers::normalize(value);
     }
@@ -172,6 +172,8 @@ pub fn plan_write(
             set(metadata(document), "name", None);
         }
     };
+    // A dry run changes nothing, so the resource keeps its revision.
+    let revision = previous.as_ref().filter(|_| dry_run).map_or(revision, |previous| previous.revision());
     // Only a creation needs a uid, and generating one costs a system call.
     let uid = if previous.is_none() { source.uid() } else { String::new() };
     let moment = WriteContext { now: source.now(), uid, revision, manager, version: schemas.of(key.kind()), rules };
@@ -182,14 +184,15 @@ pub fn plan_write(
         }
         FieldValidation::Ignore => Vec::new(),
     };
+    let makes = matches!(write, Write::Create { .. } | Write::Apply { .. });
+    if unknown == FieldValidation::Strict && !fields.is_empty() && (makes || current.is_some()) {
+        return Err(Error::UnknownFields { fields });
+    }
     let decision = decide(&key, current.as_ref(), write, &moment)?;
     // Freed here, while it is still in the processor's cache.
     drop(current);
     if let Some(previous) = previous.as_mut().and_then(Arc::get_mut) {
         previous.forget_document();
-    }
-    if unknown == FieldValidation::Strict && !fields.is_empty() {
-        return Err(Error::UnknownFields { fields });
     }
     Ok(WritePlan { key, previous, decision, unknown_fields: fields })
 }
@@ -313,7 +316,8 @@ fn create(mut document: Value, writer: Writer<'_>, context: &WriteContext) -> Re
     let metadata = metadata(&mut document);
     set(metadata, "creationTimestamp", Some(json!(timestamp(context.now))));
     set(metadata, "resourceVersion", Some(json!(context.revision.to_string())));
-    set(metadata, "generation", Some(json!(1)));
+    let counts = generation_rule(context) != Generation::Nothing;
+    set(metadata, "generation", counts.then(|| json!(1)));
     into_stored_version(&mut document, context);
     build_resource(&document, None).map(Decision::Put)
 }
@@ -412,9 +416,15 @@ fn store(current: &Arc<Resource>, mut document: Value, context: &WriteContext) -
     if !respecified && document == *old {
         return Ok(Decision::Unchanged(Arc::clone(current)));
     }
-    let generation = current.generation() + u64::from(respecified);
+    let annotations = |document: &Value| document["metadata"].get("annotations").cloned();
+    let rule = generation_rule(context);
+    let counts = match rule {
+        Generation::SpecificationAndAnnotations => respecified || annotations(&document) != annotations(old),
+        _ => respecified,
+    };
+    let generation = current.generation() + u64::from(counts);
     let metadata = metadata(&mut document);
-    set(metadata, "generation", Some(json!(generation)));
+    set(metadata, "generation", (rule != Generation::Nothing).then(|| json!(generation)));
     set(metadata, "resourceVersion", Some(json!(context.revision.to_string())));
     let resource = build_resource(&document, Some(current))?;
     if !current.is_deleting() {
@@ -432,6 +442,11 @@ fn store(current: &Arc<Resource>, mut document: Value, context: &WriteContext) -
 fn specification(document: &Value) -> impl Iterator<Item = (&String, &Value)> {
     let fields = document.as_object().into_iter().flatten();
     fields.filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status"))
+}
+
+/// Returns what the generation of a resource of the written kind counts.
+fn generation_rule(context: &WriteContext) -> Generation {
+    context.version.schema.as_deref().map_or(Generation::Specification, Schema::generation)
 }
 
 /// Checks the name of a manager.
@@ -455,10 +470,14 @@ fn check_identity(current: &Resource, document: &Value) -> Result<()> {
     fixed("metadata.namespace", namespace == key.namespace())?;
     fixed("metadata.name", name.as_deref() == Some(key.name()))?;
     let created = metadata_text(document, "creationTimestamp");
-    fixed(
-        "metadata.creationTimestamp",
-        created.is_empty() || created == metadata_text(current.document(), "creationTimestamp"),
-    )
+    let before = metadata_text(current.document(), "creationTimestamp");
+    fixed("metadata.creationTimestamp", created.is_empty() || is_same_moment(created, before))
+}
+
+/// Returns whether two texts are the same time. Clients in Python write `+00:00` for the zone `Z`.
+fn is_same_moment(one: &str, other: &str) -> bool {
+    let moment = |text: &str| text.parse::<jiff::Timestamp>().ok();
+    one == other || moment(one).is_some_and(|found| Some(found) == moment(other))
 }
 
 fn check_precondition(current: &Resource, precondition: &Precondition) -> Result<()> {

@@ -97,6 +97,20 @@ pub(crate) fn bytes(value: &Value) -> u64 {
     count.0
 }
 
+// The forms of names, in the words of Kubernetes. Source: `pkg/util/validation/validation.go` of apimachinery.
+const DNS_LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
+    start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
+    '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
+    and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+    '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const LABEL_NAME: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with \
+    an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+    '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
+    and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for \
+    validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
 /// Checks the namespace and the name of a key. It cannot check the scope of the kind.
 ///
 /// # Errors
@@ -202,10 +216,7 @@ pub(crate) fn label_name(path: &str, text: &str) -> Result<()> {
         subdomain(path, prefix)?;
     }
     if name.is_empty() || !is_label_text(name) {
-        return Err(Error::invalid(
-            path,
-            "a name must be 1 to 63 letters, digits, `-`, `_` or `.`, a letter or digit first and last; a DNS name and `/` may stand before it",
-        ));
+        return Err(refused(path, text, name, LABEL_BYTES_MAX, LABEL_NAME));
     }
     Ok(())
 }
@@ -213,12 +224,16 @@ pub(crate) fn label_name(path: &str, text: &str) -> Result<()> {
 /// Checks the value of a label; may be empty.
 pub(crate) fn label_value(path: &str, text: &str) -> Result<()> {
     if !text.is_empty() && !is_label_text(text) {
-        return Err(Error::invalid(
-            path,
-            "a value must be at most 63 letters, digits, `-`, `_` or `.`, a letter or digit first and last",
-        ));
+        return Err(refused(path, text, text, LABEL_BYTES_MAX, LABEL_VALUE));
     }
     Ok(())
+}
+
+/// Returns the refusal of a text of which `part` is too long or has another form.
+fn refused(path: &str, text: &str, part: &str, bytes_max: usize, form: &str) -> Error {
+    let reason =
+        if part.len() > bytes_max { format!("must be no more than {bytes_max} bytes") } else { form.to_owned() };
+    Error::invalid(path, format!("Invalid value: {text:?}: {reason}"))
 }
 
 fn is_label_text(text: &str) -> bool {
@@ -237,10 +252,7 @@ fn is_dns_label(text: &str) -> bool {
 /// Checks a DNS label.
 pub(crate) fn dns_label(path: &str, text: &str) -> Result<()> {
     if !is_dns_label(text) || text.len() > LABEL_BYTES_MAX {
-        return Err(Error::invalid(
-            path,
-            "must be a DNS label: 1 to 63 lower-case letters, digits or `-`, a letter or digit first and last",
-        ));
+        return Err(refused(path, text, text, LABEL_BYTES_MAX, DNS_LABEL));
     }
     Ok(())
 }
@@ -248,10 +260,7 @@ pub(crate) fn dns_label(path: &str, text: &str) -> Result<()> {
 /// Checks a DNS subdomain name.
 pub(crate) fn subdomain(path: &str, text: &str) -> Result<()> {
     if !text.split('.').all(is_dns_label) || text.len() > SUBDOMAIN_BYTES_MAX {
-        return Err(Error::invalid(
-            path,
-            "must be a DNS name: 1 to 253 lower-case letters, digits, `-` or `.`, a letter or digit first and last in every part",
-        ));
+        return Err(refused(path, text, text, SUBDOMAIN_BYTES_MAX, SUBDOMAIN));
     }
     Ok(())
 }

@@ -52,6 +52,15 @@ pub struct ClusterOptions {
     pub arguments: Vec<String>,
 }
 
+impl ClusterOptions {
+    /// Returns the options of a cluster with controllers whose pods need no service account, which a client that makes
+    /// a namespace and then a pod in it would have to wait for.
+    pub fn without_accounts() -> Self {
+        let arguments = vec!["--disable-admission-plugins=ServiceAccount".to_owned()];
+        Self { with_controllers: true, arguments, ..Self::default() }
+    }
+}
+
 /// A Kubernetes without nodes. Its servers are killed when this is dropped.
 pub struct Cluster {
     // Fields are dropped in this order: the servers end before their folder goes.

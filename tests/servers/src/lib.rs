@@ -32,7 +32,7 @@ pub use proxy::{NetworkFault, Proxy, Traffic};
 pub use server::Server;
 pub use tools::{
     crane, distribution_registry, elector, go_test, helm, informer, kube, kube_controller_manager, kubectl, manager,
-    node_tool, oras, python, python_tool,
+    node_packages, node_tool, oras, python, python_tool,
 };
 
 /// The most private clusters at a time in one test process. A cluster takes half a GiB of memory.

@@ -1,6 +1,6 @@
 //! Third-party programs that tests use. Their versions and checksums are in `tests/tools/go.mod` and `go.sum`, those
 //! of NATS and of the registry tools in the modules below it, and in `tests/tools/kube/Cargo.lock`; those of Python
-//! tools are in `tests/tools/python`. The tools that build guests in other languages are in `tests/toolchains`.
+//! and JavaScript tools are in `tests/tools/python` and `tests/tools/javascript`. The tools that build guests in other languages are in `tests/toolchains`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -187,6 +187,16 @@ pub fn python_tool(name: &str) -> PathBuf {
 pub fn node_tool(name: &str) -> PathBuf {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     MADE.get_or_init(|| node_environment("node-toolchains", "tests/toolchains/javascript")).join(name)
+}
+
+/// Returns the folder of the Kubernetes client for JavaScript and its packages. The first call on a machine installs them.
+///
+/// # Panics
+/// When they cannot be installed: they need Node 20 or newer, with npm.
+pub fn node_packages() -> PathBuf {
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    let programs = MADE.get_or_init(|| node_environment("node", "tests/tools/javascript"));
+    programs.parent().expect("the programs are below the packages").to_owned()
 }
 
 /// Creates a virtual environment with the packages of a list, by version and checksum, if it does not exist

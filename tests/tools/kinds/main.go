@@ -180,17 +180,23 @@ func readDefinitions(folder string) map[string]object {
 	return all
 }
 
-// readEnums returns the values of fields that have few.
-func readEnums() map[string][]any {
+// enum is the values of a field that has few, and the description of the field, which explains them.
+type enum struct {
+	values      []any
+	description string
+}
+
+// readEnums returns the fields that have few values.
+func readEnums() map[string]enum {
 	refer := func(name string) spec.Ref { return spec.MustCreateRef("#/definitions/" + name) }
-	enums := map[string][]any{}
+	enums := map[string]enum{}
 	for name, definition := range generated.GetOpenAPIDefinitions(refer) {
 		for property, schema := range definition.Schema.Properties {
 			if len(schema.Enum) > 0 {
-				enums[name+"."+property] = schema.Enum
+				enums[name+"."+property] = enum{schema.Enum, schema.Description}
 			}
 			if schema.Items != nil && schema.Items.Schema != nil && len(schema.Items.Schema.Enum) > 0 {
-				enums[name+"."+property+"[]"] = schema.Items.Schema.Enum
+				enums[name+"."+property+"[]"] = enum{schema.Items.Schema.Enum, schema.Description}
 			}
 		}
 	}
@@ -235,7 +241,7 @@ func readKinds(folder string, version schema.GroupVersion) []kind {
 type definitions struct {
 	published map[string]object
 	// Values by definition and property. Kubernetes' generated definitions have them; the published ones do not.
-	enums map[string][]any
+	enums map[string]enum
 	made  map[string]object
 }
 
@@ -313,11 +319,11 @@ func (d *definitions) fields(of reflect.Type, made, properties object, numbered 
 			property = openType(field.Type)
 			properties[name] = property
 		}
-		if values := d.enums[modelName(of)+"."+name]; values != nil {
-			property["enum"] = values
+		if enum, is := d.enums[modelName(of)+"."+name]; is {
+			property["enum"], property["description"] = enum.values, enum.description
 		}
-		if values := d.enums[modelName(of)+"."+name+"[]"]; values != nil {
-			property["items"].(object)["enum"] = values
+		if enum, is := d.enums[modelName(of)+"."+name+"[]"]; is {
+			property["items"].(object)["enum"], property["description"] = enum.values, enum.description
 		}
 		flags := ""
 		if strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero") {

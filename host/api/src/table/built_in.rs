@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::cells::{self, or_none, text};
 use super::columns::{age, at, column, computed, count, text_or_none, wide};
-use super::{Cell, TableColumn};
+use super::{Cell, TableColumn, autoscaler};
 use crate::age as ages;
 
 /// Returns the columns of a built-in kind, besides the name. Kinds that have no more than an age have that.
@@ -39,19 +39,13 @@ pub(super) fn of(kind: &Kind) -> Vec<TableColumn> {
             columns.extend(containers());
             columns
         }
-        ("autoscaling", "HorizontalPodAutoscaler") => vec![
-            column("Reference", "string", computed(reference)),
-            column("MinPods", "string", count("/spec/minReplicas")),
-            column("MaxPods", "integer", count("/spec/maxReplicas")),
-            column("Replicas", "integer", count("/status/currentReplicas")),
-            age(),
-        ],
+        ("autoscaling", "HorizontalPodAutoscaler") => autoscaler::columns(),
         ("batch", "CronJob") => cron_job(),
         ("batch", "Job") => job(),
         ("coordination.k8s.io", "Lease") => vec![column("Holder", "string", at("/spec/holderIdentity")), age()],
         ("discovery.k8s.io", "EndpointSlice") => vec![
             column("AddressType", "string", at("/addressType")),
-            column("Ports", "string", computed(|document| joined(document, "/ports", |port| port["port"].to_string()))),
+            column("Ports", "string", computed(slice_ports)),
             column("Endpoints", "string", computed(slice_endpoints)),
             age(),
         ],
@@ -64,7 +58,7 @@ pub(super) fn of(kind: &Kind) -> Vec<TableColumn> {
         ],
         ("networking.k8s.io", "IngressClass") => vec![
             column("Controller", "string", at("/spec/controller")),
-            column("Parameters", "string", text_or_none("/spec/parameters/name")),
+            column("Parameters", "string", computed(class_parameters)),
             age(),
         ],
         ("networking.k8s.io", "NetworkPolicy") => vec![
@@ -75,6 +69,7 @@ pub(super) fn of(kind: &Kind) -> Vec<TableColumn> {
             ),
             age(),
         ],
+        ("node.k8s.io", "RuntimeClass") => vec![column("Handler", "string", at("/handler")), age()],
         ("policy", "PodDisruptionBudget") => vec![
             column("Min Available", "string", computed(|document| or_unset(document, "/spec/minAvailable"))),
             column("Max Unavailable", "string", computed(|document| or_unset(document, "/spec/maxUnavailable"))),
@@ -201,6 +196,13 @@ fn job_duration(job: &Value) -> Value {
     ages::short(end.as_second() - start.as_second()).into()
 }
 
+fn last_schedule(cron_job: &Value) -> Value {
+    match text(cron_job, "/status/lastScheduleTime") {
+        "" => or_none(""),
+        time => ages::since(time, Timestamp::now()).into(),
+    }
+}
+
 fn cron_job() -> Vec<TableColumn> {
     let template = |field: &'static str| {
         computed(move |document: &Value| {
@@ -216,7 +218,7 @@ fn cron_job() -> Vec<TableColumn> {
             computed(|document| if document["spec"]["suspend"] == true { "True" } else { "False" }.into()),
         ),
         column("Active", "integer", computed(|document| items(document, "/status/active").len().into())),
-        column("Last Schedule", "date", at("/status/lastScheduleTime")),
+        column("Last Schedule", "string", computed(last_schedule)),
         age(),
         wide("Containers", "string", template("name")),
         wide("Images", "string", template("image")),
@@ -272,6 +274,31 @@ fn ingress_ports(ingress: &Value) -> Value {
     if items(ingress, "/spec/tls").is_empty() { "80".into() } else { "80, 443".into() }
 }
 
+fn class_parameters(class: &Value) -> Value {
+    let part = |name: &str| class["spec"]["parameters"][name].as_str().unwrap_or_default();
+    match (part("kind"), part("apiGroup")) {
+        ("", _) => or_none(""),
+        (kind, "") => format!("{kind}/{}", part("name")).into(),
+        (kind, group) => format!("{kind}.{group}/{}", part("name")).into(),
+    }
+}
+
+/// Returns the cell of the name. A class that is the default of its kind says so.
+pub(super) fn name(kind: &Kind) -> Cell {
+    let annotations: &[&str] = match (kind.group.as_str(), kind.name.as_str()) {
+        ("networking.k8s.io", "IngressClass") => &["ingressclass.kubernetes.io/is-default-class"],
+        ("storage.k8s.io", "StorageClass") => {
+            &["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"]
+        }
+        _ => return at("/metadata/name"),
+    };
+    computed(move |document| {
+        let is_default = annotations.iter().any(|name| document["metadata"]["annotations"][*name] == "true");
+        let name = text(document, "/metadata/name");
+        if is_default { format!("{name} (default)").into() } else { name.into() }
+    })
+}
+
 fn node() -> Vec<TableColumn> {
     let address = |kind: &'static str| {
         computed(move |node: &Value| {
@@ -286,10 +313,26 @@ fn node() -> Vec<TableColumn> {
         column("Version", "string", at("/status/nodeInfo/kubeletVersion")),
         wide("Internal-IP", "string", address("InternalIP")),
         wide("External-IP", "string", address("ExternalIP")),
-        wide("OS-Image", "string", at("/status/nodeInfo/osImage")),
-        wide("Kernel-Version", "string", at("/status/nodeInfo/kernelVersion")),
-        wide("Container-Runtime", "string", at("/status/nodeInfo/containerRuntimeVersion")),
+        wide("OS-Image", "string", computed(|node| or_unknown(text(node, "/status/nodeInfo/osImage")))),
+        wide("Kernel-Version", "string", computed(kernel)),
+        wide(
+            "Container-Runtime",
+            "string",
+            computed(|node| or_unknown(text(node, "/status/nodeInfo/containerRuntimeVersion"))),
+        ),
     ]
+}
+
+fn or_unknown(text: &str) -> Value {
+    if text.is_empty() { "<unknown>".into() } else { text.into() }
+}
+
+fn kernel(node: &Value) -> Value {
+    let version = or_unknown(text(node, "/status/nodeInfo/kernelVersion"));
+    match text(node, "/status/nodeInfo/architecture") {
+        "" => version,
+        architecture => format!("{} ({architecture})", plain(&version)).into(),
+    }
 }
 
 fn node_status(node: &Value) -> Value {
@@ -305,8 +348,8 @@ fn node_roles(node: &Value) -> Value {
 }
 
 /// Returns the access modes in short: `RWO,ROX`.
-fn access_modes(document: &Value) -> Value {
-    joined(document, "/spec/accessModes", |mode| {
+fn access_modes(document: &Value, pointer: &str) -> Value {
+    joined(document, pointer, |mode| {
         match mode.as_str().unwrap_or_default() {
             "ReadWriteOnce" => "RWO",
             "ReadOnlyMany" => "ROX",
@@ -325,7 +368,7 @@ fn persistent_volume() -> Vec<TableColumn> {
     };
     vec![
         column("Capacity", "string", at("/spec/capacity/storage")),
-        column("Access Modes", "string", computed(access_modes)),
+        column("Access Modes", "string", computed(|volume| access_modes(volume, "/spec/accessModes"))),
         column("Reclaim Policy", "string", at("/spec/persistentVolumeReclaimPolicy")),
         column("Status", "string", at("/status/phase")),
         column("Claim", "string", computed(claim)),
@@ -345,13 +388,18 @@ fn persistent_volume_claim() -> Vec<TableColumn> {
     vec![
         column("Status", "string", at("/status/phase")),
         column("Volume", "string", at("/spec/volumeName")),
-        column("Capacity", "string", at("/status/capacity/storage")),
-        column("Access Modes", "string", computed(access_modes)),
+        column("Capacity", "string", computed(|claim| if_bound(claim, text(claim, "/status/capacity/storage").into()))),
+        column("Access Modes", "string", computed(|claim| if_bound(claim, access_modes(claim, "/status/accessModes")))),
         column("StorageClass", "string", at("/spec/storageClassName")),
         column("VolumeAttributesClass", "string", computed(|claim| or_unset(claim, "/spec/volumeAttributesClassName"))),
         age(),
         wide("VolumeMode", "string", at("/spec/volumeMode")),
     ]
+}
+
+/// Returns the value if a claim has its volume, and nothing else.
+fn if_bound(claim: &Value, value: Value) -> Value {
+    if text(claim, "/spec/volumeName").is_empty() { "".into() } else { value }
 }
 
 fn or_unset(document: &Value, pointer: &str) -> Value {
@@ -361,7 +409,7 @@ fn or_unset(document: &Value, pointer: &str) -> Value {
 
 /// Returns the used and the allowed amounts of a quota: `pods: 1/10`.
 fn quota(document: &Value, limits: bool) -> Value {
-    let hard = document.pointer("/status/hard").or_else(|| document.pointer("/spec/hard")).and_then(Value::as_object);
+    let hard = document.pointer("/status/hard").and_then(Value::as_object);
     let of_kind = hard.into_iter().flatten().filter(|(name, _)| name.starts_with("limits.") == limits);
     let shown = of_kind.map(|(name, most)| {
         let used = document["status"]["used"][name.as_str()].as_str().unwrap_or("0");
@@ -382,8 +430,30 @@ fn endpoints(document: &Value) -> Value {
     joined(document, "/subsets", of_subset)
 }
 
-fn slice_endpoints(document: &Value) -> Value {
-    joined(document, "/endpoints", |endpoint| items(endpoint, "/addresses").first().map(plain).unwrap_or_default())
+/// Texts of a list that a cell of an `EndpointSlice` shows.
+const SHOWN_MAX: usize = 3;
+
+fn slice_ports(slice: &Value) -> Value {
+    first_ones(items(slice, "/ports").iter().map(|port| match (port["port"].as_u64(), port["name"].as_str()) {
+        (Some(number), _) => number.to_string(),
+        (None, Some(name)) => name.to_owned(),
+        (None, None) => "*".to_owned(),
+    }))
+}
+
+fn slice_endpoints(slice: &Value) -> Value {
+    first_ones(items(slice, "/endpoints").iter().flat_map(|endpoint| items(endpoint, "/addresses")).map(plain))
+}
+
+/// Returns the first texts, and how many more there are: `1,2,3 + 4 more...`.
+fn first_ones(texts: impl Iterator<Item = String>) -> Value {
+    let all: Vec<String> = texts.collect();
+    let shown = all[..all.len().min(SHOWN_MAX)].join(",");
+    match all.len().saturating_sub(SHOWN_MAX) {
+        _ if all.is_empty() => "<unset>".into(),
+        0 => shown.into(),
+        more => format!("{shown} + {more} more...").into(),
+    }
 }
 
 fn owner(document: &Value) -> String {
@@ -391,11 +461,6 @@ fn owner(document: &Value) -> String {
     controller
         .map(|owner| format!("{}/{}", plain(&owner["kind"]).to_lowercase(), plain(&owner["name"])))
         .unwrap_or_default()
-}
-
-fn reference(autoscaler: &Value) -> Value {
-    let target = &autoscaler["spec"]["scaleTargetRef"];
-    format!("{}/{}", plain(&target["kind"]), plain(&target["name"])).into()
 }
 
 fn binding() -> Vec<TableColumn> {

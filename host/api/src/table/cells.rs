@@ -25,7 +25,7 @@ pub(super) fn or_none(text: &str) -> Value {
 }
 
 /// Returns the elements of an array; none if it is missing.
-fn elements<'d>(document: &'d Value, pointer: &str) -> impl Iterator<Item = &'d Value> {
+pub(super) fn elements<'d>(document: &'d Value, pointer: &str) -> impl Iterator<Item = &'d Value> {
     document.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
 }
 
@@ -67,42 +67,6 @@ pub(super) fn labels(document: &Value, pointer: &str) -> Value {
     or_none(&texts.join(","))
 }
 
-/// Returns the ready and all containers of a pod: `1/2`.
-pub(super) fn ready_containers(document: &Value) -> Value {
-    let containers = elements(document, "/spec/containers").count();
-    let ready = match document.pointer("/status/containerStatuses") {
-        Some(_) => elements(document, "/status/containerStatuses").filter(|status| status["ready"] == true).count(),
-        // A kubelet that reports no containers may still report the pod.
-        None if condition(document, "Ready").is_some_and(|ready| ready["status"] == "True") => containers,
-        None => 0,
-    };
-    format!("{ready}/{containers}").into()
-}
-
-/// Returns the status of a pod in one word: `Terminating`, the reason that a container waits, or its phase.
-pub(super) fn pod_status(document: &Value) -> Value {
-    if is_deleting(document) {
-        return "Terminating".into();
-    }
-    let reason = |status: &Value| {
-        let waits = status.pointer("/state/waiting/reason").or_else(|| status.pointer("/state/terminated/reason"));
-        waits.and_then(Value::as_str).map(str::to_owned)
-    };
-    if let Some(reason) = elements(document, "/status/containerStatuses").find_map(reason) {
-        return reason.into();
-    }
-    match text(document, "/status/phase") {
-        "" => "Pending".into(),
-        phase => phase.into(),
-    }
-}
-
-/// Returns the restarts of all containers of a pod.
-pub(super) fn restarts(document: &Value) -> Value {
-    let counts = elements(document, "/status/containerStatuses").filter_map(|status| status["restartCount"].as_u64());
-    counts.fold(0, u64::saturating_add).into()
-}
-
 /// Returns the phase of a namespace.
 pub(super) fn namespace_status(document: &Value) -> Value {
     match text(document, "/status/phase") {
@@ -112,7 +76,7 @@ pub(super) fn namespace_status(document: &Value) -> Value {
     }
 }
 
-fn is_deleting(document: &Value) -> bool {
+pub(super) fn is_deleting(document: &Value) -> bool {
     document.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null())
 }
 
@@ -128,12 +92,25 @@ pub(super) fn involved_object(document: &Value) -> Value {
     format!("{}/{name}", kind.to_lowercase()).into()
 }
 
+/// Returns the program that reported an event and where it runs: `kubelet, one`.
+pub(super) fn event_source(document: &Value) -> Value {
+    let first = |one, other| match text(document, one) {
+        "" => text(document, other),
+        found => found,
+    };
+    let program = first("/source/component", "/reportingComponent");
+    match first("/source/host", "/reportingInstance") {
+        "" => program.into(),
+        place => format!("{program}, {place}").into(),
+    }
+}
+
 /// Returns the status of the condition `Ready`: `True`, `False` or `Unknown`.
 pub(super) fn ready_condition(document: &Value) -> Value {
     or_none(condition(document, "Ready").and_then(|ready| ready["status"].as_str()).unwrap_or_default())
 }
 
-fn condition<'d>(document: &'d Value, name: &str) -> Option<&'d Value> {
+pub(super) fn condition<'d>(document: &'d Value, name: &str) -> Option<&'d Value> {
     elements(document, "/status/conditions").find(|condition| condition["type"] == name)
 }
 

@@ -6,7 +6,7 @@ use homeostat_runtime::{KindInfo, manifest};
 use homeostat_store::definition;
 use serde_json::Value;
 
-use super::{Cell, TableColumn, built_in, cells};
+use super::{Cell, TableColumn, built_in, cells, pods};
 
 /// Returns the columns of a kind: those of its definition, else those of a well-known kind, else the general
 /// ones.
@@ -15,7 +15,7 @@ pub(super) fn of(info: &KindInfo) -> Vec<TableColumn> {
         _ if !info.columns.is_empty() => info.columns.iter().map(defined).collect(),
         ("apps", "Deployment") => deployment(),
         ("apps", "ReplicaSet") => replica_set(),
-        ("", "Pod") => pod(),
+        ("", "Pod") => pods::columns(),
         ("", "Namespace") => vec![column("Status", "string", computed(cells::namespace_status)), age()],
         ("", "ConfigMap") => vec![column("Data", "integer", computed(cells::data)), age()],
         // As in Kubernetes, the generated name of an event is the last column.
@@ -27,7 +27,8 @@ pub(super) fn of(info: &KindInfo) -> Vec<TableColumn> {
         _ if info.built_in().is_some() => built_in::of(&info.kind),
         _ => general(info),
     };
-    std::iter::once(name(0)).chain(columns).collect()
+    let name = TableColumn { cell: built_in::name(&info.kind), ..name(0) };
+    std::iter::once(name).chain(columns).collect()
 }
 
 /// Returns a column of a definition. If its path finds several values, the cell has all of them, separated by
@@ -77,18 +78,6 @@ fn replica_set() -> Vec<TableColumn> {
     ]
 }
 
-fn pod() -> Vec<TableColumn> {
-    vec![
-        column("Ready", "string", computed(cells::ready_containers)),
-        column("Status", "string", computed(cells::pod_status)),
-        column("Restarts", "integer", computed(cells::restarts)),
-        age(),
-        wide("IP", "string", text_or_none("/status/podIP")),
-        wide("Node", "string", text_or_none("/spec/nodeName")),
-        wide("Images", "string", computed(cells::container_images)),
-    ]
-}
-
 fn controller() -> Vec<TableColumn> {
     vec![
         column("State", "string", computed(cells::controller_state)),
@@ -133,22 +122,25 @@ fn host() -> Vec<TableColumn> {
 
 fn definition() -> Vec<TableColumn> {
     vec![
-        column("Kind", "string", at("/spec/names/kind")),
         // The timestamp itself, as kubectl shows it: a `date` would become an age.
         column("Created At", "string", at("/metadata/creationTimestamp")),
     ]
 }
 
+/// Where an event may have the time of its last occurrence.
+const EVENT_TIMES: [&str; 4] = ["/series/lastObservedTime", "/lastTimestamp", "/firstTimestamp", "/eventTime"];
+
 fn event() -> Vec<TableColumn> {
     vec![
-        column("Last Seen", "date", at("/lastTimestamp")),
+        column("Last Seen", "date", first_of(&EVENT_TIMES)),
         column("Type", "string", at("/type")),
         column("Reason", "string", at("/reason")),
         column("Object", "string", computed(cells::involved_object)),
-        column("Message", "string", at("/message")),
-        wide("Source", "string", text_or_none("/source/component")),
-        wide("First Seen", "date", at("/firstTimestamp")),
-        wide("Count", "integer", at("/count")),
+        wide("Subobject", "string", at("/involvedObject/fieldPath")),
+        wide("Source", "string", computed(cells::event_source)),
+        column("Message", "string", computed(|event| cells::text(event, "/message").trim().into())),
+        wide("First Seen", "date", first_of(&["/firstTimestamp", "/eventTime"])),
+        wide("Count", "string", first_of(&["/series/count", "/count"])),
         name(1),
     ]
 }
@@ -193,6 +185,14 @@ pub(super) fn wide(name: &str, kind: &'static str, cell: Cell) -> TableColumn {
 
 pub(super) fn at(pointer: &'static str) -> Cell {
     Box::new(move |document| document.pointer(pointer).map_or(Cow::Owned(Value::Null), Cow::Borrowed))
+}
+
+/// Returns a cell of the first of several places that has a value.
+fn first_of(pointers: &'static [&'static str]) -> Cell {
+    Box::new(move |document| {
+        let mut found = pointers.iter().filter_map(|pointer| document.pointer(pointer));
+        found.find(|value| !value.is_null()).map_or(Cow::Owned(Value::Null), Cow::Borrowed)
+    })
 }
 
 pub(super) fn text_or_none(pointer: &'static str) -> Cell {

@@ -79,7 +79,9 @@ fn a_pod_shows_its_containers_its_restarts_and_its_termination() {
     let mut document = json!({
         "metadata": { "name": "web", "creationTimestamp": "2026-01-01T23:59:50Z" },
         "spec": { "containers": [{ "image": "web:1" }, {}], "nodeName": "one" },
-        "status": { "phase": "Running", "containerStatuses": [{ "ready": true, "restartCount": 2 }, { "restartCount": 1 }] },
+        "status": { "phase": "Running", "containerStatuses": [
+            { "ready": true, "restartCount": 2, "state": { "running": {} } }, { "restartCount": 1 },
+        ] },
     });
     let mut expected = owned(&[
         ("Name", text("web")),
@@ -89,7 +91,12 @@ fn a_pod_shows_its_containers_its_restarts_and_its_termination() {
         ("Age", text("10s")),
     ]);
     assert_eq!(cells(&table, &document, false), expected);
-    expected.extend(owned(&[("IP", text("<none>")), ("Node", text("one")), ("Images", text("web:1"))]));
+    expected.extend(owned(&[
+        ("IP", text("<none>")),
+        ("Node", text("one")),
+        ("Nominated Node", text("<none>")),
+        ("Readiness Gates", text("<none>")),
+    ]));
     assert_eq!(cells(&table, &document, true), expected);
     document["status"]["containerStatuses"][1]["state"]["waiting"]["reason"] = "ImagePullBackOff".into();
     assert_eq!(cell(&table, &document, "Status"), "ImagePullBackOff");
@@ -191,7 +198,7 @@ fn a_definition_shows_its_kind_and_the_time_of_its_creation() {
     let document = json!({
         "metadata": { "name": "sites.example.com", "creationTimestamp": NOW }, "spec": { "names": { "kind": "Site" } },
     });
-    let expected = [("Name", text("sites.example.com")), ("Kind", text("Site")), ("Created At", text(NOW))];
+    let expected = [("Name", text("sites.example.com")), ("Created At", text(NOW))];
     let table = table("apiextensions.k8s.io", "CustomResourceDefinition", None);
     assert_eq!(cells(&table, &document, false), owned(&expected));
 }

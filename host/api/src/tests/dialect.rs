@@ -489,7 +489,7 @@ async fn invalid_subresource_is_refused_and_changes_nothing() {
     server.ask("POST", SITES, &site(&json!({ "host": "a.example" }))).await;
     let before = server.get(&format!("{SITES}/one")).await;
     let cases = [
-        ("PATCH", "status", "application/merge-patch+json", "5", 422),
+        ("PATCH", "status", "application/merge-patch+json", "5", 400),
         ("PATCH", "status", "application/merge-patch+json", r#"{"metadata":1}"#, 422),
         ("PATCH", "status", "application/json-patch+json", r#"[{"op":"replace","path":"","value":[]}]"#, 422),
         ("PUT", "status", "application/json", "[]", 400),

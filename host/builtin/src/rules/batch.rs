@@ -28,12 +28,11 @@ pub(super) fn job_defaults(job: &mut Value, old: Option<&Value>) {
     let replaced = if spec.contains_key("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
     default(spec, "podReplacementPolicy", replaced);
     let is_manual = spec.get("manualSelector") == Some(&Value::Bool(true));
-    let has_labels = job.pointer("/spec/template/metadata/labels").is_some();
     if old.is_none() && !is_manual {
         generate_selector(job);
     }
     // The labels of the selector are among them.
-    if has_labels && old.is_none() {
+    if old.is_none() {
         labels_of_template(job);
     }
 }
@@ -120,7 +119,7 @@ pub(super) fn check_cron_job(report: &mut Report<'_>) {
             report.invalid(
                 "spec.schedule",
                 schedule,
-                &format!("expected exactly 5 fields, found {found}: {:?}", fields(text)),
+                &format!("expected exactly 5 fields, found {found}: [{}]", fields(text).join(" ")),
             );
         }
         _ => {}

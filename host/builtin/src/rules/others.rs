@@ -134,7 +134,14 @@ pub(super) fn check_storage_class(report: &mut Report<'_>) {
     }
 }
 
+/// The highest priority of a class that is not the system's.
+const PRIORITY_MAX: i64 = 1_000_000_000;
+
 pub(super) fn check_priority_class(report: &mut Report<'_>) {
+    let is_of_system = report.at("/metadata/name").as_str().is_some_and(|name| name.starts_with("system-"));
+    if !is_of_system && report.at("/value").as_i64().is_some_and(|value| value > PRIORITY_MAX) {
+        report.forbidden("value", &format!("maximum allowed value of a user defined priority is {PRIORITY_MAX}"));
+    }
     if report.old.is_some_and(|old| old["value"] != report.resource["value"]) {
         report.forbidden("value", "may not be changed in an update.");
     }

@@ -166,8 +166,20 @@ fn comparable(spec: &Value) -> Value {
 
 /// Checks the specification of a pod. `restart_policies` are those that its owner allows; `None` for all.
 pub(super) fn check_spec(report: &mut Report<'_>, pointer: &str, path: &str, restart_policies: Option<&[&str]>) {
+    check_spec_with(report, pointer, path, restart_policies, &[]);
+}
+
+/// Checks the specification of a pod that gets further volumes when it is made.
+pub(super) fn check_spec_with(
+    report: &mut Report<'_>,
+    pointer: &str,
+    path: &str,
+    restart_policies: Option<&[&str]>,
+    further: &[Value],
+) {
     let spec = report.at(pointer);
-    let volumes = check_volumes(report, &spec["volumes"], &format!("{path}.volumes"));
+    let mut volumes = check_volumes(report, &spec["volumes"], &format!("{path}.volumes"));
+    volumes.extend(further);
     if spec["containers"].as_array().is_none_or(Vec::is_empty) {
         report.required(format!("{path}.containers"), "");
     }

@@ -17,6 +17,7 @@ pub(super) fn set_defaults(service: &mut Value, old: Option<&Value>) {
         Some(address) => address.to_owned(),
         None => address_of(service["metadata"]["uid"].as_str().unwrap_or_default()),
     };
+    let uid = service["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
     let Some(spec) = object_at(service, "/spec") else { return };
     let text =
         |spec: &Map<String, Value>, name: &str| spec.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -58,14 +59,46 @@ pub(super) fn set_defaults(service: &mut Value, old: Option<&Value>) {
     if kind == "LoadBalancer" {
         default(spec, "allocateLoadBalancerNodePorts", true);
     }
+    let allocates = spec.get("allocateLoadBalancerNodePorts").is_some_and(|allocates| *allocates == true);
+    if kind == "NodePort" || (kind == "LoadBalancer" && allocates) {
+        set_node_ports(spec, old.and_then(|old| old.pointer("/spec/ports")), &uid);
+    }
+}
+
+/// Gives each port without one a port of the nodes: that which it had, else one made from the uid. No node listens there,
+/// and two services may have the same ones.
+fn set_node_ports(spec: &mut Map<String, Value>, old: Option<&Value>, uid: &str) {
+    let before = |port: &Map<String, Value>| {
+        let ports = old.and_then(Value::as_array).into_iter().flatten();
+        let mut same = ports.filter(|old| ["port", "protocol"].iter().all(|name| old.get(*name) == port.get(*name)));
+        same.find_map(|old| old.get("nodePort").cloned())
+    };
+    let ports = spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten();
+    for (at, port) in (0..).zip(ports.filter_map(Value::as_object_mut)) {
+        if port.get("nodePort").is_none_or(|number| *number == 0) {
+            let number = before(port).unwrap_or_else(|| node_port_of(uid, at).into());
+            port.insert("nodePort".to_owned(), number);
+        }
+    }
+}
+
+/// Returns a port of 30000 to 32767, the range of an API server.
+fn node_port_of(uid: &str, at: u32) -> u32 {
+    const FIRST: u32 = 30_000;
+    const PORTS: u32 = 2768;
+    FIRST + hash_of(uid).wrapping_add(at) % PORTS
+}
+
+/// Returns a hash of a text. Source: FNV-1a.
+fn hash_of(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 /// Returns an address of 10.96.0.0/12, the range that kubeadm chooses. Two services may have the same one.
 fn address_of(uid: &str) -> String {
     const RANGE: u32 = u32::from_be_bytes([10, 96, 0, 0]);
     const HOSTS: u32 = (1 << 20) - 2;
-    let hash = uid.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    std::net::Ipv4Addr::from(RANGE + 1 + hash % HOSTS).to_string()
+    std::net::Ipv4Addr::from(RANGE + 1 + hash_of(uid) % HOSTS).to_string()
 }
 
 pub(super) fn check(report: &mut Report<'_>) {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::defaults::{default, labels_of_template, object_at};
 use super::others::check_claim;
-use super::pods::{check_spec, template_defaults};
+use super::pods::{check_spec, check_spec_with, template_defaults};
 use super::report::Report;
 
 const ALWAYS: &[&str] = &["Always"];
@@ -34,7 +34,6 @@ pub(super) fn deployment_defaults(deployment: &mut Value, _old: Option<&Value>) 
 
 pub(super) fn replica_set_defaults(replica_set: &mut Value, _old: Option<&Value>) {
     template_of(replica_set);
-    labels_of_template(replica_set);
 }
 
 pub(super) fn replication_controller_defaults(controller: &mut Value, _old: Option<&Value>) {
@@ -123,7 +122,10 @@ pub(super) fn check_replication_controller(report: &mut Report<'_>) {
 pub(super) fn check_stateful_set(report: &mut Report<'_>) {
     report.not_negative("/spec", &["replicas", "minReadySeconds", "revisionHistoryLimit"]);
     check_selector(report, "statefulset");
-    check_spec(report, "/spec/template/spec", "spec.template.spec", Some(ALWAYS));
+    // Each pod has a volume for each claim.
+    let claims = report.at("/spec/volumeClaimTemplates").as_array().into_iter().flatten();
+    let claimed: Vec<Value> = claims.map(|claim| json!({ "name": claim["metadata"]["name"] })).collect();
+    check_spec_with(report, "/spec/template/spec", "spec.template.spec", Some(ALWAYS), &claimed);
     for at in 0..report.at("/spec/volumeClaimTemplates").as_array().map_or(0, Vec::len) {
         let (pointer, path) = (format!("/spec/volumeClaimTemplates/{at}"), format!("spec.volumeClaimTemplates[{at}]"));
         check_claim(report, &pointer, &format!("{path}.spec"));

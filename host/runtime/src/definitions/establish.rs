@@ -13,7 +13,10 @@ pub(super) async fn establish(context: &Context, definition: &Resource) -> Resul
     let says_so = definition.status().get("conditions").and_then(Value::as_array).into_iter().flatten();
     let mut says_so = says_so.filter(|condition| condition["type"] == "Established" && condition["status"] == "True");
     let document = definition.document();
-    let names = document.pointer("/spec/names").cloned().unwrap_or_default();
+    let mut names = document.pointer("/spec/names").cloned().unwrap_or_default();
+    if names["listKind"].is_null() {
+        names["listKind"] = format!("{}List", names["kind"].as_str().unwrap_or_default()).into();
+    }
     let versions = document.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
     let stored: Value =
         versions.filter(|version| version["storage"] == true).map(|version| version["name"].clone()).collect();

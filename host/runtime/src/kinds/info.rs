@@ -18,7 +18,7 @@ use crate::Kinds;
 use crate::host_kinds::is_written_by_host_alone;
 
 /// Short names of well-known kinds, if no declaration gives any.
-const SHORT_NAMES: [(&str, &str, &str); 10] = [
+const SHORT_NAMES: [(&str, &str, &str); 11] = [
     ("", "Event", "ev"),
     ("apps", "Deployment", "deploy"),
     ("apps", "ReplicaSet", "rs"),
@@ -29,6 +29,7 @@ const SHORT_NAMES: [(&str, &str, &str); 10] = [
     ("", "ConfigMap", "cm"),
     ("", "Namespace", "ns"),
     ("apiextensions.k8s.io", "CustomResourceDefinition", "crd"),
+    ("apiextensions.k8s.io", "CustomResourceDefinition", "crds"),
 ];
 
 /// The prefix of the source name of a definition.

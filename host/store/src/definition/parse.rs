@@ -37,8 +37,10 @@ pub(super) fn definition(document: &Value) -> Result<Definition> {
     let names = names(&spec.required_object("names")?)?;
     let metadata = fields.required_object("metadata")?;
     let wanted = format!("{}.{group}", names.plural);
-    if metadata.required_text("name")? != wanted {
-        return Err(metadata.error("name", format!("must be spec.names.plural+\".\"+spec.group, which is `{wanted}`")));
+    let found = metadata.required_text("name")?;
+    if found != wanted {
+        let reason = format!("Invalid value: {found:?}: must be spec.names.plural+\".\"+spec.group");
+        return Err(metadata.error("name", reason));
     }
     let namespaced = match spec.required_text("scope")? {
         "Namespaced" => true,

@@ -17,6 +17,22 @@ pub trait KindRules: Send + Sync {
 
     /// Returns the status of a new resource, without the constant defaults.
     fn first_status(&self, resource: &Value) -> Value;
+
+    /// Returns what `metadata.generation` counts.
+    fn generation(&self) -> Generation {
+        Generation::Specification
+    }
+}
+
+/// What the generation of a resource counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Generation {
+    /// Nothing: the resources have none.
+    Nothing,
+    /// Changes outside of metadata and status.
+    Specification,
+    /// The same, and changes of the annotations.
+    SpecificationAndAnnotations,
 }
 
 /// A reference to the rules of a kind. The rules of one kind are one object.

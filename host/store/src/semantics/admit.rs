@@ -76,7 +76,7 @@ pub(super) fn with_violations(schema: Option<&Schema>, mut document: Value, erro
     let (reason, detail) = match reason.starts_with("must not be empty") {
         true if path == "metadata.name" => (Reason::Required, name),
         true => (Reason::Required, String::new()),
-        false => (Reason::Invalid, reason),
+        false => (Reason::Invalid, reason.strip_prefix("Invalid value: ").map_or(reason.clone(), str::to_owned)),
     };
     // Kubernetes names the labels, and not the one that is wrong.
     let path = if path.starts_with("metadata.labels[") { "metadata.labels".to_owned() } else { path };

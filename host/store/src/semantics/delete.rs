@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{Decision, WriteContext, build_resource_of_any_size, metadata, set, timestamp};
+use super::{Decision, WriteContext, build_resource_of_any_size, generation_rule, metadata, set, timestamp};
 use crate::model::holds_content;
+use crate::schema::Generation;
 use crate::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Propagation, Resource, Result, ownership};
 
 /// Decides a deletion whose preconditions hold.
@@ -35,7 +36,14 @@ pub(super) fn decide(current: &Arc<Resource>, propagation: Propagation, context:
     set(metadata, "finalizers", Some(json!(finalizers)).filter(|_| !finalizers.is_empty()));
     if !current.is_deleting() {
         set(metadata, "deletionTimestamp", Some(json!(timestamp(context.now))));
-        set(metadata, "generation", Some(json!(current.generation() + 1)));
+        // Nothing runs here that needs time for its end.
+        set(metadata, "deletionGracePeriodSeconds", Some(json!(0)));
+        let counts = generation_rule(context) != Generation::Nothing;
+        set(metadata, "generation", counts.then(|| json!(current.generation() + 1)));
+    }
+    if holds_content(&document) {
+        // A namespace says in its answer already that it ends.
+        document["status"]["phase"] = "Terminating".into();
     }
     ownership::release(current.document(), &mut document, context.version.schema.as_deref())?;
     // Not bounded by the document size: the deletion mark may make it longer.

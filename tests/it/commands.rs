@@ -1,0 +1,140 @@
+//! `kubectl` against a host, beside a real server: each line of `commands/commands.txt` runs against both, in sequence, and
+//! the exit codes and outputs are compared.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use homeostat_tests::{Cluster, ClusterOptions, HostProcess, kubectl, repository};
+use regex::Regex;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Lines of a hundred that may differ. Each of them is named in `docs/kubernetes.md`.
+const DIFFERENCES_MAX: usize = 1;
+
+/// What differs between two servers that do the same, and what stands in its place.
+const MASKS: [(&str, &str); 14] = [
+    ("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID"),
+    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
+    (r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d \+0000", "TIME"),
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)? \+0000( UTC)?", "TIME"),
+    (r"\bv1\.36\.[0-9A-Za-z.+-]+", "VERSION"),
+    (r"https?://127\.0\.0\.1:\d+", "SERVER"),
+    (r"(LIVE|MERGED|kubectl-edit)-\d+", "$1-NUMBER"),
+    (r#"resourceVersion: "\d+""#, "resourceVersion: NUMBER"),
+    (r"Resource Version: +\d+", "Resource Version: NUMBER"),
+    (r"\b10\.\d+\.\d+\.\d+\b", "ADDRESS"),
+    (r"\b(\d+[smhd])+( ago)?\b|<invalid>", "AGE"),
+    (r"(nodePort: |:|NodePort:\s+\S+\s+)3[0-2]\d{3}\b", "${1}PORT"),
+    (r"[ \t]+", " "),
+    (r" (\n|$)", "$1"),
+];
+
+/// The result of a command, without what differs between two servers that do the same.
+#[derive(Debug, PartialEq)]
+struct Outcome {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+/// A server and a folder with the files of its `kubectl`.
+struct Side {
+    home: TempDir,
+}
+
+impl Side {
+    fn new(kubeconfig: &Path) -> Self {
+        let home = TempDir::new().unwrap();
+        std::fs::copy(kubeconfig, home.path().join("kubeconfig")).unwrap();
+        for file in std::fs::read_dir(folder().join("files")).unwrap() {
+            let path = file.unwrap().path();
+            std::fs::copy(&path, home.path().join(path.file_name().unwrap())).unwrap();
+        }
+        Self { home }
+    }
+
+    /// Runs a line of the table in a shell.
+    fn run(&self, line: &str, masks: &[(Regex, &str)]) -> Outcome {
+        let (home, kubectl) = (self.home.path(), kubectl());
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", line]).env_clear().env("HOME", home).env("TMPDIR", home).current_dir(home);
+        command.env("PATH", format!("{}:/usr/bin:/bin", kubectl.parent().unwrap().display()));
+        command.env("KUBECONFIG", home.join("kubeconfig")).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        let text = |bytes: &[u8]| {
+            let text = String::from_utf8_lossy(bytes).replace(home.to_str().unwrap(), "HOME");
+            masks.iter().fold(in_order(text), |text, (mask, word)| mask.replace_all(&text, *word).into_owned())
+        };
+        Outcome { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    }
+}
+
+fn folder() -> PathBuf {
+    repository().join("tests/it/commands")
+}
+
+/// Returns a JSON document with its fields in order and without its numbers of revisions and ports. Other text stays.
+fn in_order(text: String) -> String {
+    let Ok(mut document) = serde_json::from_str::<Value>(&text) else { return text };
+    if !document.is_object() && !document.is_array() {
+        return text;
+    }
+    without_numbers(&mut document);
+    serde_json::to_string_pretty(&document).unwrap()
+}
+
+fn without_numbers(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields.iter_mut() {
+                match name.as_str() {
+                    "resourceVersion" | "nodePort" => *field = "NUMBER".into(),
+                    _ => without_numbers(field),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_numbers),
+        _ => {}
+    }
+}
+
+/// Returns the lines that are only in one of two texts.
+fn difference(there: &str, here: &str) -> String {
+    let only = |sign: &str, one: &str, other: &str| -> String {
+        let lines = one.lines().filter(|line| !other.lines().any(|same| same == *line));
+        lines.map(|line| format!("  {sign} {line}\n")).collect()
+    };
+    only("-", there, here) + &only("+", here, there)
+}
+
+#[test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+fn kubectl_commands_end_as_with_a_real_server_and_say_the_same() {
+    let cluster = Cluster::start(ClusterOptions::without_accounts());
+    let scratch = TempDir::new().unwrap();
+    let host = HostProcess::start_on_port("http", scratch.path(), &scratch.path().join("host"), &[], &[]);
+    let there = Side::new(&cluster.kubeconfig("admin"));
+    let here = Side::new(&host.kubeconfig(scratch.path()));
+    let masks = &MASKS.map(|(mask, word)| (Regex::new(mask).unwrap(), word));
+    let named = std::fs::read_to_string(repository().join("docs/kubernetes.md")).unwrap();
+    let table = std::fs::read_to_string(folder().join("commands.txt")).unwrap();
+    let lines: Vec<&str> = table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    let (mut different, mut unnamed) = (0, String::new());
+    for line in &lines {
+        let [theirs, ours] = std::thread::scope(|scope| {
+            let both = [&there, &here].map(|side| scope.spawn(move || side.run(line, masks)));
+            both.map(|side| side.join().unwrap())
+        });
+        if theirs == ours {
+            continue;
+        }
+        different += 1;
+        if !named.contains(&format!("`{line}`")) {
+            let (output, errors) = (difference(&theirs.stdout, &ours.stdout), difference(&theirs.stderr, &ours.stderr));
+            unnamed += &format!("{line}\n  {:?} {:?}\n{output}{errors}", theirs.code, ours.code);
+        }
+    }
+    assert!(unnamed.is_empty(), "not named:\n{unnamed}\n{}", host.stderr());
+    assert!(lines.len() >= 200 && different * 100 <= lines.len() * DIFFERENCES_MAX, "{different} of {}", lines.len());
+}
