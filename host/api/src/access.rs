@@ -82,7 +82,7 @@ fn unauthorized() -> Response {
 }
 
 /// Paths that every caller may read: they tell which kinds there are. Source: the role `system:discovery` of Kubernetes.
-const DISCOVERY: [&str; 6] = ["/api", "/apis", "/version", "/openapi", "/homeostat/v1/kinds", "/healthz"];
+const DISCOVERY: [&str; 5] = ["/api", "/apis", "/version", "/openapi", "/homeostat/v1/kinds"];
 
 /// Refuses a request that neither the token nor stored bindings allow.
 fn may(caller: &Caller, roles: &RoleBook, method: &Method, uri: &Uri) -> Result<(), Failure> {

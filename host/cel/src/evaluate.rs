@@ -5,7 +5,9 @@ pub(crate) mod operators;
 
 use std::rc::Rc;
 
+use crate::Pattern;
 use crate::equality::extent;
+use crate::functions::{CallCost, regexes};
 use crate::syntax::{Entry, Literal, Node, NodeKind, Operator};
 use crate::types::ItemIdentity;
 use crate::value::{Map, Value};
@@ -61,6 +63,9 @@ impl Budget {
         }
     }
 }
+
+/// The cost of a byte of a pattern that is compiled in an evaluation.
+const PATTERN_BYTE_COST: u64 = 200;
 
 type Outcome<'a> = Result<Value<'a>, EvaluationError>;
 
@@ -167,7 +172,7 @@ impl<'e, 'a> Evaluation<'e, 'a> {
     }
 
     fn call(&mut self, node: &'e Node) -> Outcome<'a> {
-        let NodeKind::Call { function, target, arguments, known } = &node.kind else {
+        let NodeKind::Call { function, target, arguments, known, pattern } = &node.kind else {
             return Err(EvaluationError::NoSuchOverload);
         };
         let mut values = Vec::with_capacity(arguments.len() + 1);
@@ -183,7 +188,21 @@ impl<'e, 'a> Evaluation<'e, 'a> {
         }
         let sizes: Vec<u64> = values.iter().map(|value| value.size() as u64).collect();
         self.budget.charge(known.cost.of(&sizes, 1))?;
+        if known.cost == CallCost::Match {
+            let made = if pattern.is_none() { Some(self.compiled(&values)?) } else { None };
+            let Some(pattern) = pattern.as_deref().or(made.as_ref()) else {
+                return Err(EvaluationError::NoSuchOverload);
+            };
+            return regexes::search(known.name, pattern, &values);
+        }
         (known.call)(&values)
+    }
+
+    /// Compiles the pattern of a search, which is no constant.
+    fn compiled(&mut self, values: &[Value<'a>]) -> Result<Pattern, EvaluationError> {
+        let text = values.get(1).and_then(Value::as_text).ok_or(EvaluationError::NoSuchOverload)?;
+        self.budget.charge((text.len() as u64).saturating_mul(PATTERN_BYTE_COST))?;
+        Pattern::new(text).map_err(|reason| EvaluationError::Invalid(format!("the pattern {reason}")))
     }
 
     /// Returns the result of `||`, whose value `decisive` needs no other one, or of `&&`. An error of one side does not

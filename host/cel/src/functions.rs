@@ -7,7 +7,7 @@ mod lists;
 pub(crate) mod named_formats;
 mod optionals;
 mod quantities;
-mod regexes;
+pub(crate) mod regexes;
 pub(crate) mod semver;
 pub(crate) mod strings;
 mod text_format;

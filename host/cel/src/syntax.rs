@@ -1,5 +1,8 @@
 //! The tree of an expression.
 
+use std::sync::Arc;
+
+use crate::Pattern;
 use crate::functions::Function;
 
 /// A constant.
@@ -63,6 +66,8 @@ pub(crate) enum NodeKind {
         target: Option<Box<Node>>,
         arguments: Vec<Node>,
         known: Option<&'static Function>,
+        /// The pattern of a search, if it is a constant.
+        pattern: Option<Arc<Pattern>>,
     },
     Not(Box<Node>),
     Negative(Box<Node>),

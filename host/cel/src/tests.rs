@@ -256,6 +256,10 @@ fn a_variable_hides_a_library_of_its_name() {
 fn an_evaluation_ends_when_its_budget_is_used_up() {
     let source = "lists.range(1000).all(a, lists.range(1000).all(b, lists.range(1000).all(c, a + b + c >= 0)))";
     assert_eq!(evaluated(source, 100_000), Err(EvaluationError::Exhausted));
+    // A pattern that is no constant is compiled each time.
+    let search = "lists.range(1000).all(a, self.hosts.all(h, !h.matches('[a-z]' + self.name)))";
+    assert_eq!(evaluated(search, 100_000), Err(EvaluationError::Exhausted));
+    assert_eq!(evaluated("'webs'.matches('[a-z]eb' + 's') && !'w'.matches(self.name)", 10_000), Ok(Output::Bool(true)));
     // No operator takes an exhausted side for an error that does not matter.
     assert_eq!(evaluated(&format!("{source} || true"), 100_000), Err(EvaluationError::Exhausted));
     assert_eq!(evaluated(&format!("[1].exists(x, {source} || true)"), 100_000), Err(EvaluationError::Exhausted));

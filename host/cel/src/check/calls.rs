@@ -1,6 +1,8 @@
 //! Calls of functions.
 
 use super::{Checker, Estimate, Outcome};
+use std::sync::Arc;
+
 use crate::CompileError;
 use crate::evaluate::constant;
 use crate::functions::{self, CallCost, Kind, Overload};
@@ -10,7 +12,7 @@ use crate::types::Type;
 impl Checker<'_> {
     pub(super) fn call(&mut self, node: &mut Node) -> Outcome {
         let at = node.at;
-        let NodeKind::Call { function, target, arguments, known } = &mut node.kind else {
+        let NodeKind::Call { function, target, arguments, known, pattern } = &mut node.kind else {
             return Err(self.error(at, "not a call"));
         };
         if let Some(name) = self.library_function(function, target.as_deref()) {
@@ -39,11 +41,9 @@ impl Checker<'_> {
         let value = result(found.overloads, &types, result_size(function, &sizes)).ok_or_else(wrong)?;
         // An address that is part of a range is there already.
         let call = if is_member && function == "ip" { CallCost::One } else { found.cost };
-        if let (Some(pattern), "matches" | "find" | "findAll") =
-            (literal_pattern(target.is_some(), arguments), &**function)
-        {
+        if let (Some(text), CallCost::Match) = (literal_pattern(is_member, arguments), found.cost) {
             let reason = |reason| self.error(at, &format!("invalid matches argument: {reason}"));
-            crate::Pattern::new(pattern).map_err(reason)?;
+            *pattern = Some(Arc::new(crate::Pattern::new(text).map_err(reason)?));
         }
         if function == "format"
             && let Some(target) = target

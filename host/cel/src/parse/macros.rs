@@ -12,7 +12,7 @@ pub(super) fn global(
     mut arguments: Vec<Node>,
 ) -> Result<Node, CompileError> {
     if function != "has" || arguments.len() != 1 {
-        return parser.node(at, NodeKind::Call { function, target: None, arguments, known: None });
+        return parser.node(at, NodeKind::Call { function, target: None, arguments, known: None, pattern: None });
     }
     match arguments.remove(0).kind {
         NodeKind::Select { of, field, optional: false } => parser.node(at, NodeKind::Has { of, field }),
@@ -46,7 +46,7 @@ pub(super) fn member(
         }
         _ => {
             let target = Some(Box::new(target));
-            return parser.node(at, NodeKind::Call { function, target, arguments, known: None });
+            return parser.node(at, NodeKind::Call { function, target, arguments, known: None, pattern: None });
         }
     };
     fold(parser, at, kind, target, &function, arguments)
