@@ -237,7 +237,7 @@ async fn kubectl_discovers_the_api() {
     assert_eq!(cells(deployments), ["deployments", "deploy", "apps/v1", "true", "Deployment"]);
     assert!(cluster.done(&["api-versions"]).await.lines().any(|version| version == "apps/v1"));
     let explained = cluster.done(&["explain", "deployment.metadata.labels"]).await;
-    assert!(explained.contains("Names and values to select by"), "{explained}");
+    assert!(explained.contains("Map of string keys and values"), "{explained}");
     let events = cluster.done(&["get", "events", "-A"]).await;
     assert!(events.contains("No resources found"), "{events}");
     let unknown = cluster.refused(&["get", "gadgets"]).await;
