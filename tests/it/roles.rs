@@ -19,7 +19,7 @@ const TOKENS: &str = "\
   token: the-token-of-carol-in-a
   rules:
   - {apiGroups: [''], resources: [configmaps], verbs: [get, list, watch, create], namespaces: [a]}
-  - {apiGroups: [rbac.authorization.k8s.io], resources: [roles, rolebindings], verbs: ['*'], namespaces: [a]}
+  - {apiGroups: [rbac.authorization.k8s.io], resources: [roles, rolebindings], verbs: [get, list, create, update, patch], namespaces: [a]}
   - {nonResourceURLs: [/metrics], verbs: [get]}
 - {name: dave, token: the-token-of-dave-of-devs, groups: [devs]}
 ";
@@ -33,6 +33,11 @@ struct Shared {
 
 impl Shared {
     fn start() -> Self {
+        Self::on("http")
+    }
+
+    /// Starts the host on a port with or without TLS.
+    fn on(scheme: &str) -> Self {
         let (folder, scratch) = (TempDir::new().unwrap(), TempDir::new().unwrap());
         let file = |name: &str, text: &str| {
             let path = scratch.path().join(name);
@@ -41,10 +46,17 @@ impl Shared {
             path.display().to_string()
         };
         let (tokens, root) = (file("tokens.yaml", TOKENS), file("root.token", ROOT));
-        let client = ["--token-file", &root];
-        let host = HostProcess::start_on_port("http", folder.path(), scratch.path(), &["--tokens", &tokens], &client);
+        let authority = scratch.path().join("data/tls.crt").display().to_string();
+        let mut client = vec!["--token-file", &*root];
+        if scheme == "https" {
+            client.extend(["--certificate-authority", &authority]);
+        }
+        let host = HostProcess::start_on_port(scheme, folder.path(), scratch.path(), &["--tokens", &tokens], &client);
         let port = host.server().rsplit_once(':').unwrap().1.parse().unwrap();
         let shared = Self { host, port, _folders: [folder, scratch] };
+        if scheme == "https" {
+            return shared;
+        }
         for name in ["a", "b"] {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             assert_eq!(shared.code(ROOT, "POST", "/api/v1/namespaces", Some(&namespace)), 201);
@@ -153,10 +165,12 @@ fn nobody_gives_away_rights_that_they_do_not_have() {
 #[test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 fn kubectl_tells_what_a_token_may_do() {
-    let shared = Shared::start();
+    // kubectl sends no token without TLS.
+    let shared = Shared::on("https");
     let can = |token: &str, words: &[&str]| {
         let mut command = Command::new(kubectl());
-        command.args(["--server", shared.host.server(), "--token", token, "auth"]).args(words);
+        command.args(["--insecure-skip-tls-verify", "--server", shared.host.server(), "--token", token, "auth"]);
+        command.args(words);
         let output = command.output().unwrap();
         let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         text.concat().trim().to_owned()

@@ -261,8 +261,8 @@ fn refusal(request: &ResourceRequest<'_>, error: homeostat_runtime::Error) -> Fa
     let kind = &request.info.kind;
     let is_patch = request.http.method == Method::PATCH && !request.http.applies();
     match &error {
-        homeostat_runtime::Error::Store(homeostat_store::Error::UnknownFields { .. }) if is_patch => {
-            Failure::bad_patch(&request.http.body, &error.to_string())
+        homeostat_runtime::Error::Store(unknown @ homeostat_store::Error::UnknownFields { .. }) if is_patch => {
+            Failure::bad_patch(&request.http.body, &unknown.to_string())
         }
         homeostat_runtime::Error::Store(homeostat_store::Error::UnknownFields { .. }) if !request.http.applies() => {
             let place = format!("{} in version {:?} cannot be handled as a {}: ", kind.name, kind.version, kind.name);

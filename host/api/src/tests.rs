@@ -223,7 +223,7 @@ async fn apply_reads_yaml_and_wants_a_manager() {
     let yaml = "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\nspec:\n  replicas: 4\n";
     let path = format!("{DEPLOYMENTS}/web");
     let unnamed = answer(server.send("PATCH", &path, "application/apply-patch+yaml", yaml).await).await;
-    assert_eq!(unnamed.code, 400);
+    assert_eq!(unnamed.code, 422);
     let path = format!("{path}?fieldManager=me");
     let applied = answer(server.send("PATCH", &path, "application/apply-patch+yaml", yaml).await).await;
     assert_eq!((applied.code, &applied.body["spec"]["replicas"]), (201, &json!(4)));
@@ -399,7 +399,7 @@ async fn a_definition_that_is_malformed_or_contradicts_is_refused_before_it_is_s
     let patches = [
         ("application/merge-patch+json", json!({ "spec": { "names": { "plural": null } } }), 422),
         ("application/json-patch+json", json!([{ "op": "remove", "path": "/spec/versions" }]), 422),
-        ("application/merge-patch+json", json!({ "spec": { "scope": "Namespaced" } }), 409),
+        ("application/merge-patch+json", json!({ "spec": { "scope": "Namespaced" } }), 422),
     ];
     for (content_type, patch, code) in patches {
         let refused = answer(server.send("PATCH", &path, content_type, &patch.to_string()).await).await;

@@ -1,36 +1,17 @@
 //! Evaluates a checked expression.
 
 mod folds;
-pub(crate) mod operators;
 
 use std::rc::Rc;
 
 use crate::Pattern;
 use crate::equality::extent;
-use crate::functions::{CallCost, regexes};
+use crate::error::EvaluationError;
+use crate::functions::{self, CallCost, regexes};
+use crate::operators;
 use crate::syntax::{Entry, Literal, Node, NodeKind, Operator};
 use crate::types::ItemIdentity;
 use crate::value::{Map, Value};
-
-/// Why an evaluation has no result.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EvaluationError {
-    /// It would have cost more than its bound.
-    #[error("operation cancelled: actual cost limit exceeded")]
-    Exhausted,
-    /// A field, key or name is missing.
-    #[error("no such key: {0}")]
-    NoSuchKey(String),
-    /// A function or an operator cannot have such values.
-    #[error("no such overload")]
-    NoSuchOverload,
-    /// A number became too large.
-    #[error("integer overflow")]
-    Overflow,
-    /// Another failure, with its reason.
-    #[error("{0}")]
-    Invalid(String),
-}
 
 /// A bound on the cost of evaluations. A unit is about the time of one operation on a number.
 #[derive(Debug)]
@@ -182,7 +163,7 @@ impl<'e, 'a> Evaluation<'e, 'a> {
         for argument in arguments {
             values.push(self.value(argument)?);
         }
-        let known = known.ok_or_else(|| EvaluationError::NoSuchKey(function.clone()))?;
+        let known = known.map(functions::at).ok_or_else(|| EvaluationError::NoSuchKey(function.clone()))?;
         if !known.overloads.iter().any(|overload| overload.parameters.len() == values.len()) {
             return Err(EvaluationError::NoSuchOverload);
         }

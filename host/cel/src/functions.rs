@@ -1,20 +1,20 @@
 //! The functions that expressions can call: those of CEL, and those of Kubernetes' libraries in version 1.36.
 
-pub(crate) mod addresses;
+mod addresses;
 mod conversions;
-pub(crate) mod encoders;
 mod lists;
-pub(crate) mod named_formats;
+mod named_formats;
 mod optionals;
 mod quantities;
 pub(crate) mod regexes;
-pub(crate) mod semver;
-pub(crate) mod strings;
+mod semver;
+mod strings;
 mod text_format;
-pub(crate) mod time;
-pub(crate) mod urls;
+mod time;
+mod urls;
 
-use crate::evaluate::EvaluationError;
+use crate::error::EvaluationError;
+use crate::objects::named_formats::PATTERN_SIZE;
 use crate::types::Type;
 use crate::value::Value;
 
@@ -103,7 +103,7 @@ impl CallCost {
             Self::Square => size(0).saturating_mul(size(0)).max(1),
             Self::Contains => tenth(size(0)).saturating_mul(tenth(size(1))),
             Self::Match => tenth(size(0).saturating_add(1)).saturating_mul(size(1).div_ceil(4)),
-            Self::Validate => tenth(size(1).saturating_add(1)).saturating_mul(named_formats::PATTERN_SIZE.div_ceil(4)),
+            Self::Validate => tenth(size(1).saturating_add(1)).saturating_mul(PATTERN_SIZE.div_ceil(4)),
         }
     }
 }
@@ -111,9 +111,14 @@ impl CallCost {
 /// The namespaces of libraries: `sets.contains` is no call on a value named `sets`, unless there is one.
 pub(crate) const LIBRARIES: [&str; 6] = ["sets", "lists", "optional", "ip", "format", "strings"];
 
-/// Returns a function.
-pub(crate) fn find(name: &str, is_member: bool) -> Option<&'static Function> {
-    FUNCTIONS.iter().find(|function| function.name == name && function.is_member == is_member)
+/// Returns the index of a function.
+pub(crate) fn find(name: &str, is_member: bool) -> Option<usize> {
+    FUNCTIONS.iter().position(|function| function.name == name && function.is_member == is_member)
+}
+
+/// Returns the function at an index that [`find`] returned.
+pub(crate) fn at(index: usize) -> &'static Function {
+    &FUNCTIONS[index]
 }
 
 /// Returns the text of an argument.

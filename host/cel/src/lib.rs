@@ -13,8 +13,11 @@
 
 mod check;
 mod equality;
+mod error;
 mod evaluate;
 mod functions;
+mod objects;
+mod operators;
 mod parse;
 mod pattern;
 pub mod quantity;
@@ -30,8 +33,9 @@ use std::fmt;
 use serde_json::Value as Json;
 
 use check::{Checker, Estimate};
+pub use error::EvaluationError;
+pub use evaluate::Budget;
 use evaluate::Evaluation;
-pub use evaluate::{Budget, EvaluationError};
 pub use pattern::Pattern;
 use syntax::{Node, NodeKind};
 pub use types::{Field, ItemIdentity, ListType, MapType, ObjectType, Type, escaped};

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::Pattern;
-use crate::functions::Function;
 
 /// A constant.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,13 +58,13 @@ pub(crate) enum NodeKind {
         index: Box<Node>,
         optional: bool,
     },
-    /// A call of a function. After the check, `known` is the function, and one of a library, such as `sets.contains`,
+    /// A call of a function. After the check, `known` is the index of the function, and one of a library, such as `sets.contains`,
     /// has no target.
     Call {
         function: String,
         target: Option<Box<Node>>,
         arguments: Vec<Node>,
-        known: Option<&'static Function>,
+        known: Option<usize>,
         /// The pattern of a search, if it is a constant.
         pattern: Option<Arc<Pattern>>,
     },

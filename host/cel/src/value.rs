@@ -6,10 +6,10 @@ use std::rc::Rc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value as Json;
 
-use crate::functions::addresses::{Address, Range};
-use crate::functions::named_formats::NamedFormat;
-use crate::functions::semver::Version;
-use crate::functions::urls::Url;
+use crate::objects::addresses::{Address, Range};
+use crate::objects::named_formats::NamedFormat;
+use crate::objects::semver::Version;
+use crate::objects::urls::Url;
 use crate::types::{DYN, Field, ItemIdentity, MapType, ObjectType, Type};
 
 /// A value.
@@ -99,9 +99,9 @@ impl<'a> Value<'a> {
 
     fn of_text(text: &'a str, of_type: &Type) -> Self {
         let converted = match of_type {
-            Type::Timestamp => crate::functions::time::timestamp_or_date(text).map(Self::Timestamp),
-            Type::Duration => crate::functions::time::duration(text).map(Self::Duration),
-            Type::Bytes(_) => crate::functions::encoders::decoded(text).map(|bytes| Self::Bytes(Rc::new(bytes))),
+            Type::Timestamp => crate::objects::time::timestamp_or_date(text).map(Self::Timestamp),
+            Type::Duration => crate::objects::time::duration(text).map(Self::Duration),
+            Type::Bytes(_) => crate::objects::encoders::decoded(text).map(|bytes| Self::Bytes(Rc::new(bytes))),
             _ => None,
         };
         converted.unwrap_or_else(|| Self::Text(Rc::new(Cow::Borrowed(text))))

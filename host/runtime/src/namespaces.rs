@@ -66,6 +66,11 @@ impl Namespaces {
         let (document, applies) = match write {
             Write::Create { document } => (document, false),
             Write::Apply { document, .. } => (document, true),
+            Write::Delete { key, .. } if key.kind().same_type(&namespaces()) => {
+                // The next creation in it looks at its state.
+                self.forget(key.name());
+                return Ok(());
+            }
             _ => return Ok(()),
         };
         let namespace = document.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();

@@ -257,7 +257,9 @@ async fn unknown_metadata_is_refused_and_numbers_are_stored_as_in_kubernetes() {
     let mut document = deployment("web", "web", 1);
     document["metadata"]["colour"] = "red".into();
     let strict = server.ask("POST", &format!("{DEPLOYMENTS}?fieldValidation=Strict"), &document).await;
-    let message = json!("strict decoding error: unknown field \"metadata.colour\"");
+    let message = json!(
+        "Deployment in version \"v1\" cannot be handled as a Deployment: strict decoding error: unknown field \"metadata.colour\""
+    );
     assert_eq!((strict.code, &strict.body["message"]), (400, &message));
     let warned =
         server.send("POST", &format!("{DEPLOYMENTS}?dryRun=All"), "application/json", &document.to_string()).await;

@@ -212,7 +212,7 @@ async fn a_status_is_applied_by_its_owners() {
     let conflict = apply("fieldManager=two", 4).await;
     assert_eq!((conflict.code, &conflict.body["details"]["causes"][0]["field"]), (409, &json!(".status.copies")));
     assert_eq!(apply("fieldManager=two&force=true", 4).await.body["status"]["copies"], 4);
-    assert_eq!(apply("", 4).await.code, 400, "who applies has a name");
+    assert_eq!(apply("", 4).await.code, 422, "an apply has a manager");
     let absent = format!("{SITES}/two/status?fieldManager=one");
     let mut other = site(&json!({}));
     other["metadata"]["name"] = "two".into();
@@ -248,8 +248,10 @@ async fn unknown_and_duplicate_fields_are_warned_about_or_refused() {
 
     let patch = r#"{"spec":{"copies":2,"size":1}}"#;
     let (_, refused) = send("PATCH", "fieldValidation=Strict", patch).await;
-    let message = "strict decoding error: unknown field \"spec.size\"";
-    assert_eq!((refused.code, &refused.body["message"]), (400, &json!(message)));
+    let message = format!(
+        " \"\" is invalid: patch: Invalid value: {patch:?}: strict decoding error: unknown field \"spec.size\""
+    );
+    assert_eq!((refused.code, &refused.body["message"]), (422, &json!(message)));
     let (warnings, patched) = send("PATCH", "fieldValidation=Warn", patch).await;
     assert_eq!((patched.code, warnings), (200, vec![r#"299 - "unknown field \"spec.size\"""#.to_owned()]));
     let (warnings, _) = send("PATCH", "", r#"{"spec":{"copies":3}}"#).await;

@@ -115,7 +115,28 @@ async fn removed_token_is_revoked_without_another_request() {
     let is_over =
         async |pass: &AuthenticatedCaller| tokio::time::timeout(CHECK_INTERVAL * 5, pass.revoked()).await.is_ok();
     assert!(!is_over(&alice).await);
-    fs::write(file.path(), entry("bob", BOB, "read")).unwrap();
+    fs::write(file.path(), entry("bob", BOB, "write")).unwrap();
     assert!(is_over(&alice).await);
     assert!(!is_over(&bob).await);
+    fs::write(file.path(), entry("bob", BOB, "read")).unwrap();
+    assert!(is_over(&bob).await, "it has other rights");
+}
+
+#[test]
+fn rights_of_a_token_are_checked_by_position() {
+    let entry = |rights: &str| format!("- {{name: alice, token: \"{ALICE}\", {rights}}}\n");
+    assert!(parse(&entry("groups: [devs]")).is_ok());
+    assert!(parse(&entry("rules: [{apiGroups: [''], resources: [pods], verbs: [get], namespaces: [a]}]")).is_ok());
+    for (rights, message) in [
+        ("groups: []", "alice has neither `access` nor `groups` nor `rules`"),
+        ("groups: [\"\"]", "a group of alice is empty"),
+        ("rules: [{resources: [pods], verbs: [get]}]", "needs `apiGroups` and `resources`"),
+        ("rules: [{apiGroups: [''], resources: [pods]}]", "a rule of alice has no verbs"),
+        ("rules: [{apiGroups: [''], resources: [pods], verbs: [get], more: 1}]", "expected a list"),
+    ] {
+        let error = parse(&entry(rights)).unwrap_err().to_string();
+        assert!(error.starts_with("line 1") && error.contains(message), "{rights}: {error}");
+    }
+    let many = format!("groups: [{}]", vec!["g"; GROUPS_MAX + 1].join(", "));
+    assert!(parse(&entry(&many)).unwrap_err().to_string().contains("more than 100 groups"));
 }

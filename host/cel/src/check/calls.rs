@@ -35,7 +35,8 @@ impl Checker<'_> {
         }
         let references: Vec<&Type> = types.iter().collect();
         let wrong = || self.no_overload(at, function, &references, is_member);
-        let found = found.ok_or_else(wrong)?;
+        let index = found.ok_or_else(wrong)?;
+        let found = functions::at(index);
         let sizes: Vec<u64> = types.iter().map(Type::size_max).collect();
         let item = types.first().map_or(1, Type::item_size_max);
         let value = result(found.overloads, &types, result_size(function, &sizes)).ok_or_else(wrong)?;
@@ -56,7 +57,7 @@ impl Checker<'_> {
             let converted = constant(literal).and_then(|value| (found.call)(&[value]));
             converted.map_err(|error| self.error(at, &format!("program instantiation failed: {error}")))?;
         }
-        *known = Some(found);
+        *known = Some(index);
         Ok(Estimate { value, cost: cost.saturating_add(call.of(&sizes, item)) })
     }
 }

@@ -3,8 +3,9 @@
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-use super::{Evaluation, EvaluationError, truth};
+use super::{Evaluation, truth};
 use crate::equality::compare;
+use crate::error::EvaluationError;
 use crate::syntax::{Fold, FoldKind, Node};
 use crate::value::{Map, Value};
 

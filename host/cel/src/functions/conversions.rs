@@ -2,8 +2,9 @@
 
 use std::rc::Rc;
 
-use super::{text_of, time};
-use crate::evaluate::EvaluationError;
+use super::text_of;
+use crate::error::EvaluationError;
+use crate::objects::time;
 use crate::value::Value;
 
 type Outcome<'a> = Result<Value<'a>, EvaluationError>;

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use super::int_result;
 use crate::equality::{compare, equal};
-use crate::evaluate::EvaluationError;
-use crate::evaluate::operators::add;
+use crate::error::EvaluationError;
+use crate::operators::add;
 use crate::value::{List, Value};
 
 type Outcome<'a> = Result<Value<'a>, EvaluationError>;

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::evaluate::EvaluationError;
+use crate::error::EvaluationError;
 use crate::value::Value;
 
 type Outcome<'a> = Result<Value<'a>, EvaluationError>;

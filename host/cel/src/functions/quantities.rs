@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 use super::text_of;
 use crate::equality::compare;
-use crate::evaluate::EvaluationError;
+use crate::error::EvaluationError;
 use crate::quantity;
 use crate::value::Value;
 

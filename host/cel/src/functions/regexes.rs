@@ -1,7 +1,7 @@
 //! Searches with regular expressions.
 
 use super::text_of;
-use crate::evaluate::EvaluationError;
+use crate::error::EvaluationError;
 use crate::pattern::Pattern;
 use crate::value::Value;
 

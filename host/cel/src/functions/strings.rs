@@ -1,15 +1,11 @@
 //! Functions of texts. Source: cel-go's extension of strings.
 
-use std::rc::Rc;
-
 use super::{int_result, text_of};
-use crate::evaluate::EvaluationError;
+use crate::error::EvaluationError;
+use crate::operators::bounded;
 use crate::value::Value;
 
 type Outcome<'a> = Result<Value<'a>, EvaluationError>;
-
-/// Longest text that an expression can make, in bytes.
-pub(crate) const TEXT_BYTES_MAX: usize = 4 << 20;
 
 /// Returns the characters of a text.
 fn characters(value: &Value<'_>) -> Result<Vec<char>, EvaluationError> {
@@ -202,18 +198,4 @@ pub(super) fn size<'a>(arguments: &[Value<'a>]) -> Outcome<'a> {
         sized @ (Value::Bytes(_) | Value::List(_) | Value::Map(_)) => int_result(sized.size()),
         _ => Err(EvaluationError::NoSuchOverload),
     }
-}
-
-/// Refuses a text that would be too long.
-pub(super) fn bounded(bytes: usize) -> Result<(), EvaluationError> {
-    if bytes > TEXT_BYTES_MAX {
-        return Err(EvaluationError::Invalid(format!("a text would be longer than {TEXT_BYTES_MAX} bytes")));
-    }
-    Ok(())
-}
-
-/// Joins two texts.
-pub(crate) fn concatenated<'a>(left: &str, right: &str) -> Outcome<'a> {
-    bounded(left.len() + right.len())?;
-    Ok(Value::Text(Rc::new(format!("{left}{right}").into())))
 }

@@ -1,8 +1,9 @@
 //! `'…%s…'.format([…])`. Source: cel-go's extension of strings.
 
-use super::strings::bounded;
-use super::{conversions, text_of, time};
-use crate::evaluate::EvaluationError;
+use super::{conversions, text_of};
+use crate::error::EvaluationError;
+use crate::objects::time;
+use crate::operators::bounded;
 use crate::value::Value;
 
 /// Most digits behind the point.

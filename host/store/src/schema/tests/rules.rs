@@ -29,7 +29,7 @@ fn ruled(rules: Value) -> Value {
 }
 
 fn small() -> Value {
-    json!([{"rule": "self.size <= self.limit", "fieldPath": ".size", "messageExpression": "'above ' + string(self.limit)"}])
+    json!([{"rule": "self.size <= self.limit", "fieldPath": ".size", "messageExpression": "'above %d'.format([self.limit])"}])
 }
 
 fn found(schema: &Schema, spec: Value, old: Option<Value>) -> Vec<String> {

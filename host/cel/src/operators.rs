@@ -3,8 +3,7 @@
 use std::rc::Rc;
 
 use crate::equality::{compare, equal};
-use crate::evaluate::EvaluationError;
-use crate::functions::strings::concatenated;
+use crate::error::EvaluationError;
 use crate::syntax::Operator;
 use crate::types::ItemIdentity;
 use crate::value::{List, Map, Value};
@@ -12,7 +11,7 @@ use crate::value::{List, Map, Value};
 type Outcome<'a> = Result<Value<'a>, EvaluationError>;
 
 /// Returns the result of an operator whose two values are known; `||` and `&&` need not know both.
-pub(super) fn apply<'a>(operator: Operator, left: &Value<'a>, right: &Value<'a>) -> Outcome<'a> {
+pub(crate) fn apply<'a>(operator: Operator, left: &Value<'a>, right: &Value<'a>) -> Outcome<'a> {
     let order = || compare(left, right).ok_or(EvaluationError::NoSuchOverload);
     let is_nan = |value: &Value<'_>| matches!(value, Value::Double(number) if number.is_nan());
     let ordered = |holds: fn(std::cmp::Ordering) -> bool| {
@@ -135,4 +134,21 @@ fn contained<'a>(item: &Value<'a>, container: &Value<'a>) -> Outcome<'a> {
         Value::Map(map) => Ok(Value::Bool(map.get(item).is_some())),
         _ => Err(EvaluationError::NoSuchOverload),
     }
+}
+
+/// Longest text that an expression can make, in bytes.
+const TEXT_BYTES_MAX: usize = 4 << 20;
+
+/// Refuses a text that would be too long.
+pub(crate) fn bounded(bytes: usize) -> Result<(), EvaluationError> {
+    if bytes > TEXT_BYTES_MAX {
+        return Err(EvaluationError::Invalid(format!("a text would be longer than {TEXT_BYTES_MAX} bytes")));
+    }
+    Ok(())
+}
+
+/// Joins two texts.
+fn concatenated<'a>(left: &str, right: &str) -> Outcome<'a> {
+    bounded(left.len() + right.len())?;
+    Ok(Value::Text(Rc::new(format!("{left}{right}").into())))
 }
