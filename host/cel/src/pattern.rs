@@ -21,7 +21,10 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Compiles a pattern; the error is the reason.
+    /// Compiles a pattern.
+    ///
+    /// # Errors
+    /// The reason, when it is no regular expression, or too large.
     pub fn new(text: &str) -> Result<Self, String> {
         if text.len() > TEXT_BYTES_MAX {
             return Err(format!("has {} bytes, the limit is {TEXT_BYTES_MAX}", text.len()));

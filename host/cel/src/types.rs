@@ -150,7 +150,11 @@ impl Type {
             Self::Map(map) => map.count_max,
             // Such a value comes from a document.
             Self::Dyn => DOCUMENT_BYTES_MAX,
-            Self::Optional(value) if value.size_max() > 1 => u64::MAX,
+            Self::Optional(value)
+                if matches!(**value, Self::Text(_) | Self::Bytes(_) | Self::List(_) | Self::Map(_) | Self::Dyn) =>
+            {
+                u64::MAX
+            }
             _ => 1,
         }
     }

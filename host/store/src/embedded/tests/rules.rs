@@ -1,6 +1,6 @@
 //! Rules in CEL: they are evaluated apart from the writer, and no write passes by a rule that another one made false.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::SystemTime;
@@ -33,7 +33,7 @@ fn widget(name: &str) -> Write {
 
 /// Stops once, where a thread other than the writer asks for the time.
 struct StoppingClock {
-    stop: Mutex<Option<(Sender<()>, Receiver<()>)>>,
+    stop: Mutex<Option<(SyncSender<()>, Receiver<()>)>>,
 }
 
 impl ClockAndIds for StoppingClock {
@@ -63,7 +63,7 @@ async fn a_slow_rule_holds_up_no_other_write() {
     let options = Options { clock: Arc::clone(&clock) as Arc<dyn ClockAndIds>, ..Options::default() };
     let store = Arc::new(EmbeddedStore::open(folder.path().join("store"), options).expect("a new store"));
     declare(&store);
-    let ((reached, is_reached), (go_on, may_go_on)) = (channel(), channel());
+    let ((reached, is_reached), (go_on, may_go_on)) = (sync_channel(1), sync_channel(1));
     *clock.stop.lock().expect("nobody panics here") = Some((reached, may_go_on));
     let slow = tokio::spawn({
         let store = Arc::clone(&store);
