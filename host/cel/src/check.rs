@@ -27,8 +27,6 @@ pub(crate) struct Checker<'s> {
     pub(crate) source: &'s str,
     /// Variables, the innermost last.
     pub(crate) variables: Vec<(String, Type)>,
-    /// Whether the entries of the next list may have different types.
-    pub(crate) allows_mixture: bool,
 }
 
 impl Checker<'_> {
@@ -52,18 +50,15 @@ impl Checker<'_> {
     /// Checks a node, and notes which functions it calls.
     pub(crate) fn node(&mut self, node: &mut Node) -> Outcome {
         let at = node.at;
-        let qualified = self.qualified_type(node);
+        if let Some(name) = self.qualified_type(node) {
+            node.kind = NodeKind::Name(name.to_owned());
+        }
         match &mut node.kind {
             NodeKind::Literal(literal) => Ok(Estimate { value: type_of(literal), cost: 0 }),
             NodeKind::Name(name) => {
                 let known = self.variable(name).cloned().or_else(|| type_name(name).map(|_| Type::TypeName));
                 let unknown = || self.error(at, &format!("undeclared reference to '{name}' (in container '')"));
                 Ok(Estimate { value: known.ok_or_else(unknown)?, cost: 1 })
-            }
-            NodeKind::Select { .. } if qualified.is_some() => {
-                let name = qualified.unwrap_or_default();
-                node.kind = NodeKind::Name(name.to_owned());
-                Ok(Estimate { value: Type::TypeName, cost: 1 })
             }
             NodeKind::Select { of, field, optional } => {
                 let Estimate { value, cost } = self.node(of)?;
@@ -182,19 +177,19 @@ impl Checker<'_> {
     }
 
     fn list(&mut self, entries: &mut [Entry]) -> Outcome {
-        let allows_mixture = std::mem::take(&mut self.allows_mixture);
-        let mut cost = 10_u64;
+        let (estimates, cost) = self.entries(entries)?;
         let mut item = None;
-        let count = entries.len() as u64;
-        for entry in entries {
-            let checked = self.entry(entry)?;
-            cost = cost.saturating_add(checked.cost);
-            item = match item {
-                Some(known) if allows_mixture && !checked.value.fits(&known) => Some(Type::Dyn),
-                item => Some(self.common(entry.value.at, item, checked.value)?),
-            };
+        for (entry, estimate) in entries.iter().zip(estimates) {
+            item = Some(self.common(entry.value.at, item, estimate.value)?);
         }
-        Ok(Estimate { value: Type::list(item.unwrap_or(Type::Dyn).of_any_size(), count), cost })
+        Ok(Estimate { value: Type::list(item.unwrap_or(Type::Dyn).of_any_size(), entries.len() as u64), cost })
+    }
+
+    /// Checks the entries of a list, whose types may differ. Returns the cost of the list, too.
+    fn entries(&mut self, entries: &mut [Entry]) -> Result<(Vec<Estimate>, u64), CompileError> {
+        let estimates = entries.iter_mut().map(|entry| self.entry(entry)).collect::<Result<Vec<_>, _>>()?;
+        let cost = estimates.iter().fold(10_u64, |cost, estimate| cost.saturating_add(estimate.cost));
+        Ok((estimates, cost))
     }
 
     fn map(&mut self, entries: &mut [(Node, Entry)]) -> Outcome {
@@ -329,11 +324,6 @@ fn union(left: Type, right: &Type) -> Type {
         (Type::Null, right) => right.clone(),
         (left, _) => left,
     }
-}
-
-/// Returns a tenth of a size, rounded up: the cost of going through a text.
-fn tenth(size: u64) -> u64 {
-    size.div_ceil(10)
 }
 
 /// Returns whether an operator compares the order of its values.

@@ -7,11 +7,11 @@ use std::rc::Rc;
 use crate::Pattern;
 use crate::equality::extent;
 use crate::error::EvaluationError;
-use crate::functions::{self, CallCost, regexes};
+use crate::functions::{self, CallCost, regexes, tenth};
 use crate::operators;
 use crate::syntax::{Entry, Literal, Node, NodeKind, Operator};
 use crate::types::ItemIdentity;
-use crate::value::{Map, Value};
+use crate::value::{Map, OwnedMap, Value};
 
 /// A bound on the cost of evaluations. A unit is about the time of one operation on a number.
 #[derive(Debug)]
@@ -47,6 +47,9 @@ impl Budget {
 
 /// The cost of a byte of a pattern that is compiled in an evaluation.
 const PATTERN_BYTE_COST: u64 = 200;
+
+/// The size of values that a call may look at for each unit of its cost.
+const UNCHARGED_SIZE: u64 = 1_000;
 
 type Outcome<'a> = Result<Value<'a>, EvaluationError>;
 
@@ -86,7 +89,6 @@ impl<'e, 'a> Evaluation<'e, 'a> {
             NodeKind::Index { of, index, optional } => {
                 let (of, index) = (self.value(of)?, self.value(index)?);
                 self.budget.charge(1)?;
-                self.charge_lookup(&of)?;
                 let is_optional = *optional || matches!(of, Value::Optional(_));
                 match (content(&of).map(|of| indexed(of, &index)), is_optional) {
                     (Some(Ok(value)), true) => Ok(Value::Optional(Some(Rc::new(value)))),
@@ -168,15 +170,28 @@ impl<'e, 'a> Evaluation<'e, 'a> {
             return Err(EvaluationError::NoSuchOverload);
         }
         let sizes: Vec<u64> = values.iter().map(|value| value.size() as u64).collect();
-        self.budget.charge(known.cost.of(&sizes, 1))?;
+        // Also a call that costs one looks at its values.
+        let cost = known.cost.of(&sizes, 1).max(sizes.iter().sum::<u64>() / UNCHARGED_SIZE);
+        self.budget.charge(cost)?;
         if known.cost == CallCost::Match {
             let made = if pattern.is_none() { Some(self.compiled(&values)?) } else { None };
             let Some(pattern) = pattern.as_deref().or(made.as_ref()) else {
                 return Err(EvaluationError::NoSuchOverload);
             };
-            return regexes::search(known.name, pattern, &values);
+            return self.made(regexes::search(known.name, pattern, &values)?, cost);
         }
-        (known.call)(&values)
+        self.made((known.call)(&values)?, cost)
+    }
+
+    /// Returns the result of a call, and charges what is larger than the call's cost.
+    fn made(&mut self, result: Value<'a>, cost: u64) -> Outcome<'a> {
+        let made = match &result {
+            Value::Text(_) | Value::Bytes(_) => tenth(result.size() as u64),
+            Value::List(_) | Value::Map(_) => result.size() as u64,
+            _ => 0,
+        };
+        self.budget.charge(made.saturating_sub(cost))?;
+        Ok(result)
     }
 
     /// Compiles the pattern of a search, which is no constant.
@@ -211,13 +226,12 @@ impl<'e, 'a> Evaluation<'e, 'a> {
 
     fn map(&mut self, entries: &'e [(Node, Entry)]) -> Outcome<'a> {
         self.budget.charge(30)?;
-        let mut known: Vec<(Value<'a>, Value<'a>)> = Vec::with_capacity(entries.len());
+        let mut known = OwnedMap::default();
         for (key, entry) in entries {
             let key = self.value(key)?;
-            self.budget.charge(known.len() as u64)?;
-            // A later entry replaces one with the same key.
-            known.retain(|(other, _)| !crate::equality::equal(other, &key));
-            known.extend(self.entry(entry)?.map(|value| (key, value)));
+            if let Some(value) = self.entry(entry)? {
+                known.insert(key, value)?;
+            }
         }
         Ok(Value::Map(Map::Owned(Rc::new(known))))
     }
@@ -231,21 +245,13 @@ impl<'e, 'a> Evaluation<'e, 'a> {
         }
     }
 
-    /// A map that an expression made is searched entry by entry.
-    fn charge_lookup(&mut self, of: &Value<'a>) -> Result<(), EvaluationError> {
-        match of {
-            Value::Map(Map::Owned(entries)) => self.budget.charge(entries.len() as u64),
-            _ => Ok(()),
-        }
-    }
-
     fn charge_operator(
         &mut self,
         operator: Operator,
         left: &Value<'a>,
         right: &Value<'a>,
     ) -> Result<(), EvaluationError> {
-        let tenth = |size: usize| (size as u64).div_ceil(10);
+        let tenth = |size: usize| tenth(size as u64);
         let cost = match operator {
             Operator::Equal | Operator::NotEqual => match (left, right) {
                 (Value::List(items), Value::List(others)) if *items.identity() != ItemIdentity::Position => {

@@ -94,7 +94,6 @@ impl CallCost {
     /// Returns the cost for arguments of these sizes. `item` is the size of the items of the first one.
     pub(crate) fn of(self, sizes: &[u64], item: u64) -> u64 {
         let size = |at: usize| sizes.get(at).copied().unwrap_or(1);
-        let tenth = |size: u64| size.div_ceil(10);
         match self {
             Self::One => 1,
             Self::Scan { argument, times } => tenth(size(argument).saturating_mul(times)),
@@ -106,6 +105,11 @@ impl CallCost {
             Self::Validate => tenth(size(1).saturating_add(1)).saturating_mul(PATTERN_SIZE.div_ceil(4)),
         }
     }
+}
+
+/// Returns a tenth of a size, rounded up: the cost of going through a text.
+pub(crate) fn tenth(size: u64) -> u64 {
+    size.div_ceil(10)
 }
 
 /// The namespaces of libraries: `sets.contains` is no call on a value named `sets`, unless there is one.

@@ -87,7 +87,7 @@ impl Expression {
     pub fn compile(source: &str, variables: &[(&str, Type)]) -> Result<Self, CompileError> {
         let mut node = parse::parse(source)?;
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-        let Estimate { value, cost } = Checker { source, variables, allows_mixture: false }.node(&mut node)?;
+        let Estimate { value, cost } = Checker { source, variables }.node(&mut node)?;
         Ok(Self { node, result: value, cost_max: cost })
     }
 

@@ -6,7 +6,7 @@ use crate::equality::{compare, equal};
 use crate::error::EvaluationError;
 use crate::syntax::Operator;
 use crate::types::ItemIdentity;
-use crate::value::{List, Map, Value};
+use crate::value::{List, Value};
 
 type Outcome<'a> = Result<Value<'a>, EvaluationError>;
 
@@ -130,7 +130,6 @@ fn are_same(left: &Value<'_>, right: &Value<'_>, fields: &[String]) -> bool {
 fn contained<'a>(item: &Value<'a>, container: &Value<'a>) -> Outcome<'a> {
     match container {
         Value::List(list) => Ok(Value::Bool(list.iter().any(|known| equal(&known, item)))),
-        Value::Map(Map::Owned(entries)) => Ok(Value::Bool(entries.iter().any(|(key, _)| equal(key, item)))),
         Value::Map(map) => Ok(Value::Bool(map.get(item).is_some())),
         _ => Err(EvaluationError::NoSuchOverload),
     }

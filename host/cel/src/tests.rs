@@ -248,6 +248,20 @@ fn long_chains_of_operators_do_not_overflow_the_stack() {
 }
 
 #[test]
+fn nested_formats_are_checked_once() {
+    let source = format!("{}1{} == ''", "'%s'.format([".repeat(38), "])".repeat(38));
+    assert!(compiled(&source).cost_max() > 0);
+}
+
+#[test]
+fn large_maps_are_found_by_their_keys() {
+    let source = "lists.range(20000).transformMap(i, v, v) == lists.range(20000).transformMap(i, v, v)";
+    assert_eq!(evaluated(source, 1_000_000), Ok(Output::Bool(true)));
+    holds(&["{1: 'a'}[dyn(1u)] == 'a' && {1: 'a'}[dyn(1.0)] == 'a' && {'a': 1, 'a': 2}['a'] == 2 && 1 in {1: 2}"]);
+    fails("{self.at: 1}.size() == 1", "unsupported key type: google.protobuf.Timestamp");
+}
+
+#[test]
 fn a_variable_hides_a_library_of_its_name() {
     holds(&["['1.2.3.4'].all(ip, ip.size() == 7)", "self.hosts.all(format, format.endsWith('e'))"]);
 }
@@ -256,6 +270,13 @@ fn a_variable_hides_a_library_of_its_name() {
 fn an_evaluation_ends_when_its_budget_is_used_up() {
     let source = "lists.range(1000).all(a, lists.range(1000).all(b, lists.range(1000).all(c, a + b + c >= 0)))";
     assert_eq!(evaluated(source, 100_000), Err(EvaluationError::Exhausted));
+    // Calls that make much from little pay for it.
+    for source in [
+        "self.hosts.all(h, lists.range(90000).size() > 0) && lists.range(20000).size() > 0",
+        "lists.range(1000).all(a, 'aaaaaaaaaa'.replace('a', self.name + 'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb').size() > 0)",
+    ] {
+        assert_eq!(evaluated(source, 20_000), Err(EvaluationError::Exhausted), "{source}");
+    }
     // A pattern that is no constant is compiled each time.
     let search = "lists.range(1000).all(a, self.hosts.all(h, !h.matches('[a-z]' + self.name)))";
     assert_eq!(evaluated(search, 100_000), Err(EvaluationError::Exhausted));

@@ -1,11 +1,13 @@
 //! Values of an evaluation. Those of documents are borrowed, and converted where an expression looks at them.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value as Json;
 
+use crate::error::EvaluationError;
 use crate::objects::addresses::{Address, Range};
 use crate::objects::named_formats::NamedFormat;
 use crate::objects::semver::Version;
@@ -53,9 +55,58 @@ pub(crate) enum List<'a> {
 #[derive(Debug, Clone)]
 pub(crate) enum Map<'a> {
     /// Of a document.
-    Json { fields: &'a serde_json::Map<String, Json>, shape: Shape<'a> },
-    /// In the order of its keys' creation; keys are distinct.
-    Owned(Rc<Vec<(Value<'a>, Value<'a>)>>),
+    Json {
+        fields: &'a serde_json::Map<String, Json>,
+        shape: Shape<'a>,
+    },
+    Owned(Rc<OwnedMap<'a>>),
+}
+
+/// A map that an expression made.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OwnedMap<'a>(BTreeMap<MapKey<'a>, (Value<'a>, Value<'a>)>);
+
+/// The form of a key by which it is found: numbers of all types are equal if their amounts are.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum MapKey<'a> {
+    Bool(bool),
+    Whole(i128),
+    /// The bits of a number with a fraction.
+    Fraction(u64),
+    Text(Rc<Cow<'a, str>>),
+}
+
+impl<'a> MapKey<'a> {
+    /// Returns the form of a key; `None` for a value that cannot be one.
+    #[expect(clippy::cast_possible_truncation, reason = "a whole number of this size is exact")]
+    fn of(key: &Value<'a>) -> Option<Self> {
+        match key {
+            Value::Bool(value) => Some(Self::Bool(*value)),
+            Value::Int(number) => Some(Self::Whole((*number).into())),
+            Value::Uint(number) => Some(Self::Whole((*number).into())),
+            Value::Double(number) if number.fract() == 0.0 && number.abs() < 1e20 => Some(Self::Whole(*number as i128)),
+            Value::Double(number) => Some(Self::Fraction(number.to_bits())),
+            Value::Text(text) => Some(Self::Text(Rc::clone(text))),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> OwnedMap<'a> {
+    /// Adds an entry, in place of one with the same key, which it returns.
+    ///
+    /// # Errors
+    /// `Invalid` for a value that cannot be a key.
+    pub(crate) fn insert(
+        &mut self,
+        key: Value<'a>,
+        value: Value<'a>,
+    ) -> Result<Option<(Value<'a>, Value<'a>)>, EvaluationError> {
+        let form = MapKey::of(&key);
+        let form =
+            form.ok_or_else(|| EvaluationError::Invalid(format!("unsupported key type: {}", key.type_name())))?;
+        Ok(self.0.insert(form, (key, value)))
+    }
 }
 
 /// The known types of the fields of a map in a document.
@@ -209,17 +260,15 @@ impl<'a> Map<'a> {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Json { fields, .. } => fields.len(),
-            Self::Owned(entries) => entries.len(),
+            Self::Owned(map) => map.0.len(),
         }
     }
 
     /// Returns the value of a key.
-    pub(crate) fn get(&self, key: &Value<'_>) -> Option<Value<'a>> {
+    pub(crate) fn get(&self, key: &Value<'a>) -> Option<Value<'a>> {
         match self {
             Self::Json { .. } => self.field(key.as_text()?),
-            Self::Owned(entries) => {
-                entries.iter().find(|(known, _)| crate::equality::equal(known, key)).map(|(_, value)| value.clone())
-            }
+            Self::Owned(map) => map.0.get(&MapKey::of(key)?).map(|(_, value)| value.clone()),
         }
     }
 
@@ -259,7 +308,7 @@ impl<'a> Map<'a> {
                 };
                 fields.iter().map(|(name, json)| entry(name, json, of_type)).collect()
             }
-            Self::Owned(entries) => entries.to_vec(),
+            Self::Owned(map) => map.0.values().cloned().collect(),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Calls of functions.
 
-use super::{Checker, Estimate, Outcome};
 use std::sync::Arc;
 
+use super::{Checker, Estimate, Outcome};
 use crate::CompileError;
 use crate::evaluate::constant;
 use crate::functions::{self, CallCost, Kind, Overload};
@@ -22,9 +22,18 @@ impl Checker<'_> {
         let is_member = target.is_some();
         let mut cost = 0_u64;
         let mut types = Vec::with_capacity(arguments.len() + 1);
+        let mut formatted = None;
         for argument in target.iter_mut().map(|target| &mut **target).chain(arguments.iter_mut()) {
-            self.allows_mixture = function == "format" && matches!(argument.kind, NodeKind::List(_));
-            let checked = self.node(argument)?;
+            let checked = match &mut argument.kind {
+                // The values for a format may have different types.
+                NodeKind::List(entries) if is_member && function == "format" => {
+                    let (estimates, cost) = self.entries(entries)?;
+                    let value = Type::list(Type::Dyn, estimates.len() as u64);
+                    formatted = Some(estimates);
+                    Estimate { value, cost }
+                }
+                _ => self.node(argument)?,
+            };
             cost = cost.saturating_add(checked.cost);
             types.push(checked.value);
         }
@@ -46,10 +55,8 @@ impl Checker<'_> {
             let reason = |reason| self.error(at, &format!("invalid matches argument: {reason}"));
             *pattern = Some(Arc::new(crate::Pattern::new(text).map_err(reason)?));
         }
-        if function == "format"
-            && let Some(target) = target
-        {
-            self.check_format(at, target, arguments)?;
+        if let (Some(target), Some(values)) = (target, formatted) {
+            self.check_format(at, target, &values)?;
         }
         if CONVERSIONS.contains(&&**function)
             && let [Node { kind: NodeKind::Literal(literal), .. }] = &**arguments
@@ -67,9 +74,8 @@ const CONVERSIONS: [&str; 8] = ["int", "uint", "double", "bool", "string", "byte
 
 impl Checker<'_> {
     /// Checks a constant format against a list of arguments: their number, and whether `%d` is about integers.
-    fn check_format(&mut self, at: usize, format: &Node, arguments: &mut [Node]) -> Result<(), CompileError> {
+    fn check_format(&self, at: usize, format: &Node, values: &[Estimate]) -> Result<(), CompileError> {
         let NodeKind::Literal(Literal::Text(format)) = &format.kind else { return Ok(()) };
-        let Some(NodeKind::List(entries)) = arguments.first_mut().map(|list| &mut list.kind) else { return Ok(()) };
         let mut verbs = format
             .split('%')
             .skip(1)
@@ -77,14 +83,13 @@ impl Checker<'_> {
         // The second percent sign of a pair begins an empty part.
         let pairs = format.matches("%%").count();
         let count = format.matches('%').count() - 2 * pairs;
-        if count > entries.len() {
-            return Err(self.error(at, &format!("index {} out of range", entries.len())));
+        if count > values.len() {
+            return Err(self.error(at, &format!("index {} out of range", values.len())));
         }
         if pairs > 0 {
             return Ok(());
         }
-        for entry in entries {
-            let value = self.node(&mut entry.value)?.value;
+        for Estimate { value, .. } in values {
             if verbs.next() == Some('d') && !matches!(value, Type::Int | Type::Uint | Type::Dyn) {
                 let reason =
                     format!("error during formatting: decimal clause can only be used on integers, was given {value}");

@@ -1,6 +1,7 @@
 //! Operators with two values.
 
-use super::{Checker, Estimate, Outcome, is_ordering, tenth, union};
+use super::{Checker, Estimate, Outcome, is_ordering, union};
+use crate::functions::tenth;
 use crate::syntax::Operator;
 use crate::types::Type;
 

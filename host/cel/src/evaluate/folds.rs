@@ -7,7 +7,7 @@ use super::{Evaluation, truth};
 use crate::equality::compare;
 use crate::error::EvaluationError;
 use crate::syntax::{Fold, FoldKind, Node};
-use crate::value::{Map, Value};
+use crate::value::{Map, OwnedMap, Value};
 
 type Outcome<'a> = Result<Value<'a>, EvaluationError>;
 
@@ -15,7 +15,7 @@ type Outcome<'a> = Result<Value<'a>, EvaluationError>;
 #[derive(Default)]
 struct Results<'a> {
     items: Vec<Value<'a>>,
-    entries: Vec<(Value<'a>, Value<'a>)>,
+    entries: OwnedMap<'a>,
     /// Sort keys, each with its item.
     sorted: Vec<(Value<'a>, Value<'a>)>,
     matches: usize,
@@ -75,16 +75,14 @@ impl<'e, 'a> Evaluation<'e, 'a> {
             }
             FoldKind::Map if self.condition(fold.condition.as_ref())? => {
                 let result = self.result(fold)?;
-                results.entries.push((first.clone(), result));
+                results.entries.insert(first.clone(), result)?;
             }
             FoldKind::MapEntries if self.condition(fold.condition.as_ref())? => {
                 let Value::Map(map) = self.result(fold)? else { return Err(EvaluationError::NoSuchOverload) };
                 for (key, value) in map.entries() {
-                    self.budget.charge(results.entries.len() as u64)?;
-                    if results.entries.iter().any(|(known, _)| crate::equality::equal(known, &key)) {
+                    if results.entries.insert(key, value)?.is_some() {
                         return Err(EvaluationError::Invalid("insert failed: a map has a key twice".to_owned()));
                     }
-                    results.entries.push((key, value));
                 }
             }
             FoldKind::List | FoldKind::Map | FoldKind::MapEntries => {}

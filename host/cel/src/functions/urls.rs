@@ -1,9 +1,12 @@
 //! Functions of URLs. Source: Kubernetes' library of URLs.
 
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
 use super::text_of;
 use crate::error::EvaluationError;
 use crate::objects::urls::Url;
-use crate::value::Value;
+use crate::value::{Map, OwnedMap, Value};
 
 type Outcome<'a> = Result<Value<'a>, EvaluationError>;
 
@@ -51,18 +54,17 @@ pub(super) fn get_escaped_path<'a>(arguments: &[Value<'a>]) -> Outcome<'a> {
 /// Returns the values of each name in the query.
 pub(super) fn get_query<'a>(arguments: &[Value<'a>]) -> Outcome<'a> {
     let Value::Url(url) = &arguments[0] else { return Err(EvaluationError::NoSuchOverload) };
-    let mut names: Vec<(String, Vec<Value<'a>>)> = Vec::new();
+    let mut names: BTreeMap<String, Vec<Value<'a>>> = BTreeMap::new();
     for pair in url.query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let (Some(name), Some(value)) = (unescaped(name), unescaped(value)) else { continue };
-        let value = Value::text(value);
-        match names.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, values)) => values.push(value),
-            None => names.push((name, vec![value])),
-        }
+        names.entry(name).or_default().push(Value::text(value));
     }
-    let entries = names.into_iter().map(|(name, values)| (Value::text(name), Value::list(values))).collect();
-    Ok(Value::Map(crate::value::Map::Owned(std::rc::Rc::new(entries))))
+    let mut map = OwnedMap::default();
+    for (name, values) in names {
+        map.insert(Value::text(name), Value::list(values))?;
+    }
+    Ok(Value::Map(Map::Owned(Rc::new(map))))
 }
 
 fn unescaped(text: &str) -> Option<String> {
