@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, he
 use axum::response::{IntoResponse, Response};
 
 use crate::client::Client;
+use crate::params::{self, Params};
 use crate::path::HEALTH;
 use crate::path::{self, Route, Target};
 use crate::rbac::role_book::RoleBook;
@@ -87,19 +88,18 @@ const DISCOVERY: [&str; 5] = ["/api", "/apis", "/version", "/openapi", "/homeost
 /// Refuses a request that neither the token nor stored bindings allow.
 fn may(caller: &Caller, roles: &RoleBook, method: &Method, uri: &Uri) -> Result<(), Failure> {
     let route = path::parse(uri.path());
-    let attributes = attributes(method, uri, route.as_ref());
+    // The handler refuses a query that does not parse.
+    let params: Params = params::parse(uri).unwrap_or_default();
+    let attributes = attributes(method, uri, route.as_ref(), &params);
     if is_allowed(caller, roles, &attributes) {
         return Ok(());
     }
-    let Some(Route::Resources(target)) = route else {
-        let (verb, name, path) = (attributes.verb, &caller.name, uri.path());
-        let reason = suffix(caller);
-        return Err(Failure::forbidden(format!("forbidden: User \"{name}\" cannot {verb} path \"{path}\"{reason}")));
-    };
-    if reviews::is_of_self(target.group, target.plural) {
-        return Ok(());
+    let failure = Failure::forbidden(forbidden(caller, &attributes));
+    match route {
+        Some(Route::Resources(target)) if reviews::is_of_self(target.group, target.plural) => Ok(()),
+        Some(Route::Resources(target)) => Err(failure.about(&target)),
+        _ => Err(failure),
     }
-    Err(Failure::forbidden(forbidden(caller, &attributes)).about(&target))
 }
 
 /// Returns whether a caller may do something: by the token, or by stored bindings.
@@ -117,7 +117,7 @@ fn is_discovery(request: &Attributes<'_>) -> bool {
 }
 
 /// Returns what a request does, in the words of Kubernetes.
-fn attributes<'r>(method: &'r Method, uri: &'r Uri, route: Option<&Route<'r>>) -> Attributes<'r> {
+fn attributes<'r>(method: &'r Method, uri: &'r Uri, route: Option<&Route<'r>>, params: &'r Params) -> Attributes<'r> {
     let Some(Route::Resources(target)) = route else {
         let verb = match *method {
             Method::GET => "get",
@@ -131,25 +131,19 @@ fn attributes<'r>(method: &'r Method, uri: &'r Uri, route: Option<&Route<'r>>) -
         return Attributes { verb, about: Subject::Path(uri.path()) };
     };
     let Target { group, namespace, plural, name, subresource, .. } = *target;
-    let query = |wanted: &str| {
-        let pairs = uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
-        pairs.filter(|(name, _)| *name == wanted).map(|(_, value)| value).next_back()
-    };
     let verb = match (method, name) {
         (&Method::POST, _) => "create",
         (&Method::PUT, _) => "update",
         (&Method::PATCH, _) => "patch",
         (&Method::DELETE, None) => "deletecollection",
         (&Method::DELETE, Some(_)) => "delete",
-        (_, None) if query("watch").is_some_and(|watch| !matches!(watch, "" | "0" | "false" | "f" | "F" | "False")) => {
-            "watch"
-        }
+        (_, None) if params.is_watch() => "watch",
         (_, None) => "list",
         (_, Some(_)) => "get",
     };
     // A list of one name is about that resource.
-    let selected = query("fieldSelector").and_then(|selector| {
-        let name = selector.strip_prefix("metadata.name%3D").or_else(|| selector.strip_prefix("metadata.name="))?;
+    let selected = params.field_selector.as_deref().and_then(|selector| {
+        let name = selector.strip_prefix("metadata.name=")?;
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
         name.chars().all(is_plain).then_some(name)
     });
@@ -159,16 +153,19 @@ fn attributes<'r>(method: &'r Method, uri: &'r Uri, route: Option<&Route<'r>>) -
     Attributes { verb, about: Subject::Resource { group, plural, subresource, namespace, name } }
 }
 
-/// Why a token without further rights is refused a write.
+/// Returns the reason for which a token without further rights is refused a write.
 fn suffix(caller: &Caller) -> &'static str {
     if caller.access == Some(Access::Read) { ": the token is read-only" } else { "" }
 }
 
 /// Returns the message in the words of Kubernetes.
-pub(crate) fn forbidden(caller: &Caller, request: &Attributes<'_>) -> String {
+fn forbidden(caller: &Caller, request: &Attributes<'_>) -> String {
     let (user, verb, reason) = (&caller.name, request.verb, suffix(caller));
-    let Subject::Resource { group, plural, subresource, namespace, name } = request.about else {
-        return format!("forbidden: User \"{user}\" cannot {verb} a path{reason}");
+    let (group, plural, subresource, namespace, name) = match request.about {
+        Subject::Path(path) => return format!("forbidden: User \"{user}\" cannot {verb} path \"{path}\"{reason}"),
+        Subject::Resource { group, plural, subresource, namespace, name } => {
+            (group, plural, subresource, namespace, name)
+        }
     };
     let what = [plural, group].join(".");
     let what = what.trim_end_matches('.');

@@ -139,7 +139,8 @@ fn a_request_has_the_verb_and_the_resource_that_roles_name() {
     let attributes_of = |method: Method, uri: &str| {
         let uri: Uri = uri.parse().unwrap();
         let route = path::parse(uri.path());
-        let Attributes { verb, about } = attributes(&method, &uri, route.as_ref());
+        let params = params::parse(&uri).unwrap_or_default();
+        let Attributes { verb, about } = attributes(&method, &uri, route.as_ref(), &params);
         format!("{verb} {about:?}")
     };
     let pods = "/api/v1/namespaces/a/pods";
@@ -160,6 +161,9 @@ fn a_request_has_the_verb_and_the_resource_that_roles_name() {
     assert!(one.starts_with("watch ") && one.contains("name: Some(\"x\")"), "{one}");
     let two = attributes_of(Method::GET, &format!("{pods}?fieldSelector=metadata.name%3Dx,status.phase%3Dy"));
     assert!(two.contains("name: None"), "{two}");
+    // A repeated parameter means nothing here, and the handler refuses it.
+    let repeated = attributes_of(Method::GET, &format!("{pods}?fieldSelector=&field%53elector=metadata.name%3Dx"));
+    assert!(repeated.contains("name: None"), "{repeated}");
     let namespace = attributes_of(Method::GET, "/api/v1/namespaces/a");
     assert!(namespace.contains("namespace: Some(\"a\"), name: Some(\"a\")"), "{namespace}");
     let part = attributes_of(Method::PUT, "/apis/apps/v1/namespaces/a/deployments/x/scale");

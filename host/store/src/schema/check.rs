@@ -28,6 +28,11 @@ fn fits(schema: &Schema, value: &Value, path: &Path<'_>) -> bool {
     report.found.is_empty()
 }
 
+/// Returns the values by which an item of a list is identified, as text.
+pub(super) fn identity(keys: &[String], item: &Value) -> String {
+    keys.iter().map(|key| (key.clone(), item[key].clone())).collect::<Value>().to_string()
+}
+
 /// A validation in progress, with the violations so far.
 struct SchemaChecker {
     found: Vec<Violation>,
@@ -119,8 +124,8 @@ impl SchemaChecker {
             ListType::Atomic => {}
             ListType::Set => self.duplicates(items, path, Value::to_string, shown),
             ListType::Map(keys) => {
-                let key = |item: &Value| keys.iter().map(|key| (key.clone(), item[key].clone())).collect::<Value>();
-                self.duplicates(items, path, |item| key(item).to_string(), |item| key(item).to_string());
+                let identity = |item: &Value| identity(keys, item);
+                self.duplicates(items, path, identity, identity);
             }
         }
         let Some(schema) = schema.items() else { return };

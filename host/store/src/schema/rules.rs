@@ -7,11 +7,13 @@
 mod declared_type;
 mod parse;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use homeostat_cel::{Budget, EvaluationError, Expression, Output, Type, Variable};
 use serde_json::Value;
 
+use super::check::identity;
 use super::{ListType, Reason, Schema, VIOLATIONS_MAX, Violation};
 use crate::path::Path;
 use crate::violation::{shown, type_name};
@@ -129,9 +131,12 @@ impl RuleChecker {
             }
             Value::Array(items) => {
                 let Some(part) = schema.items() else { return };
-                let old = before.same_part.and_then(Value::as_array);
+                let old = by_identity(&schema.list, before.same_part.and_then(Value::as_array));
                 for (at, item) in items.iter().enumerate() {
-                    let same_part = old.and_then(|old| corresponding(&schema.list, old, item));
+                    let same_part = match &schema.list {
+                        ListType::Map(keys) if !old.is_empty() => old.get(&identity(keys, item)).copied(),
+                        _ => None,
+                    };
                     self.part(part, item, before.below(value, same_part), &path.item(at));
                 }
             }
@@ -252,9 +257,10 @@ impl RuleChecker {
     }
 }
 
-/// Returns the item of a list before the write that has the identity of an item now; `None` in lists whose items have
-/// none.
-fn corresponding<'a>(list: &ListType, old: &'a [Value], item: &Value) -> Option<&'a Value> {
-    let ListType::Map(keys) = list else { return None };
-    old.iter().find(|old| keys.iter().all(|key| old.get(key) == item.get(key)))
+/// Returns the items of a list before the write by their identities; none for a list whose items have none.
+fn by_identity<'a>(list: &ListType, old: Option<&'a Vec<Value>>) -> HashMap<String, &'a Value> {
+    match (list, old) {
+        (ListType::Map(keys), Some(old)) => old.iter().map(|item| (identity(keys, item), item)).collect(),
+        _ => HashMap::new(),
+    }
 }

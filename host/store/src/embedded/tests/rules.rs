@@ -31,23 +31,23 @@ fn widget(name: &str) -> Write {
     Write::Create { document }
 }
 
-/// Stops once, where a thread other than the writer asks for the time.
+/// Stops once, where a thread other than the writer makes a uid: only the decision of a creation needs one.
 struct StoppingClock {
     stop: Mutex<Option<(SyncSender<()>, Receiver<()>)>>,
 }
 
 impl ClockAndIds for StoppingClock {
     fn now(&self) -> SystemTime {
+        SystemClockAndIds.now()
+    }
+
+    fn uid(&self) -> String {
         let is_writer = thread::current().name() == Some("homeostat-store");
         let stop = if is_writer { None } else { self.stop.lock().expect("nobody panics here").take() };
         if let Some((reached, go_on)) = stop {
             reached.send(()).expect("the test waits");
             go_on.recv().expect("the test lets it go on");
         }
-        SystemClockAndIds.now()
-    }
-
-    fn uid(&self) -> String {
         SystemClockAndIds.uid()
     }
 
