@@ -12,7 +12,7 @@ use tempfile::TempDir;
 /// Lines of a hundred that may differ. Each of them is named in `docs/kubernetes.md`.
 const DIFFERENCES_MAX: usize = 1;
 
-/// What differs between two servers that do the same, and what stands in its place.
+/// The parts that differ between two servers that do the same, each with its replacement.
 const MASKS: [(&str, &str); 14] = [
     ("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),

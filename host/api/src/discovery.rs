@@ -51,7 +51,7 @@ pub(crate) fn groups(kinds: &[KindInfo]) -> Response {
 
 pub(crate) fn group(kinds: &[KindInfo], name: &str) -> Result<Response, Failure> {
     let versions = versions_by_group(kinds).remove(name);
-    let versions = versions.ok_or_else(|| Failure::not_found("the server could not find the requested resource"))?;
+    let versions = versions.ok_or_else(Failure::unknown_path)?;
     let mut document = group_document(name, versions);
     document["kind"] = "APIGroup".into();
     document["apiVersion"] = "v1".into();

@@ -15,7 +15,7 @@ use crate::status::Failure;
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-// What all kinds have, in the words of Kubernetes' own definitions.
+// The fields of all kinds, in the words of Kubernetes' own definitions.
 const API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an object. Servers should \
     convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: \
     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";

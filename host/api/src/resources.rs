@@ -47,7 +47,7 @@ async fn answer_of(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
         return Err(Failure::not_found(format!("{} are namespaced: add a namespace to the path", info.plural)));
     }
     if target.subresource == Some("status") && !info.has_status {
-        return Err(Failure::not_found("the server could not find the requested resource"));
+        return Err(Failure::unknown_path());
     }
     let key = Key::new(info.kind.clone(), target.namespace.unwrap_or_default(), name);
     match (http.method, target.subresource) {
@@ -64,7 +64,7 @@ async fn answer_of(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
         (&Method::PUT, Some("finalize")) if is_namespace(info) => finalize(request, key).await,
         (_, Some("scale")) => scale::answer(request, key).await,
         (_, None | Some("status")) => Err(http.not_allowed()),
-        (_, Some(_)) => Err(Failure::not_found("the server could not find the requested resource")),
+        (_, Some(_)) => Err(Failure::unknown_path()),
     }
 }
 
@@ -77,7 +77,7 @@ fn kind(api: &Api, target: &Target<'_>) -> Result<KindInfo, Failure> {
     let info = found.ok_or_else(|| match health::why_unknown(api) {
         // Not 404: clients would take existing resources for deleted.
         Some(why) => Failure::unready(format!("the kind of {plural} is not known yet: {why}")),
-        None => Failure::not_found("the server could not find the requested resource"),
+        None => Failure::unknown_path(),
     })?;
     if namespace.is_some() && !info.namespaced {
         return Err(Failure::not_found(format!("{plural} are cluster-scoped")));

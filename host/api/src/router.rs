@@ -107,7 +107,7 @@ fn router(api: Arc<Api>) -> Router {
         .route("/homeostat/v1/logs", get(record_stream::logs))
         .route("/homeostat/v1/costs", get(record_stream::costs))
         .route("/homeostat/v1/dependents", get(record_stream::dependents))
-        .fallback(async || no_such_path())
+        .fallback(async || Failure::unknown_path())
         .method_not_allowed_fallback(async || Failure::method_not_allowed("this path is read-only: use GET"))
         .with_state(api)
 }
@@ -129,7 +129,7 @@ async fn metrics(State(api): State<Arc<Api>>, headers: HeaderMap) -> Result<Resp
 /// Serves everything under `/api` and `/apis`.
 async fn kubernetes_api(api: &Api, request: Request) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
-    let route = path::parse(parts.uri.path()).ok_or_else(no_such_path)?;
+    let route = path::parse(parts.uri.path()).ok_or_else(Failure::unknown_path)?;
     if let Route::Resources(target) = route {
         // The permit of the body is held until the response is made.
         let client = &Client::of(&parts.extensions);
@@ -167,8 +167,4 @@ async fn kubernetes_api(api: &Api, request: Request) -> Result<Response, Failure
 fn misdirected(host: &Host) -> Failure {
     let reason = format!("the request was forwarded to another host: this is {:?}", host.identity());
     Failure::new(StatusCode::MISDIRECTED_REQUEST, "Misdirected", reason)
-}
-
-fn no_such_path() -> Failure {
-    Failure::not_found("the server could not find the requested resource")
 }

@@ -17,8 +17,7 @@ const PATCH_TRIES: u32 = 5;
 /// Answers one request about the scale of a resource.
 pub(crate) async fn answer(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Failure> {
     let ResourceRequest { http, info, .. } = request;
-    let source =
-        info.scale.as_ref().ok_or_else(|| Failure::not_found("the server could not find the requested resource"))?;
+    let source = info.scale.as_ref().ok_or_else(Failure::unknown_path)?;
     let mut tries = PATCH_TRIES;
     loop {
         let (desired, patched) = match *http.method {

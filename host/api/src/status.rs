@@ -2,7 +2,7 @@
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use homeostat_store::schema::Violation;
+use homeostat_store::schema::{Reason, Violation};
 use homeostat_store::{FieldConflict, Kind};
 use serde_json::{Value, json};
 
@@ -111,31 +111,44 @@ impl Failure {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
     }
 
+    /// Refuses a path without a meaning, in the words of Kubernetes.
+    pub(crate) fn unknown_path() -> Self {
+        Self::not_found("the server could not find the requested resource")
+    }
+
+    /// Refuses a request for one field, as Kubernetes does: `words` and the message of the cause.
+    fn invalid_field(words: &str, reason: Reason, field: &str, detail: &str) -> Self {
+        let message = format!("{reason}: {detail}");
+        let whole = format!("{words}{field}: {message}");
+        let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", whole);
+        failure.details["causes"] = json!([{ "reason": reason.cause(), "message": message, "field": field }]);
+        failure
+    }
+
     /// Refuses an apply without a field manager, in the words of Kubernetes.
     pub(crate) fn no_manager() -> Self {
-        let message = "Required value: is required for apply patch";
-        let whole = format!("PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: {message}");
-        let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", whole);
-        let causes = json!([{ "reason": "FieldValueRequired", "message": message, "field": "fieldManager" }]);
-        failure.details = json!({ "group": "meta.k8s.io", "kind": "PatchOptions", "causes": causes });
+        let words = "PatchOptions.meta.k8s.io \"\" is invalid: ";
+        let mut failure = Self::invalid_field(words, Reason::Required, "fieldManager", "is required for apply patch");
+        failure.details["group"] = "meta.k8s.io".into();
+        failure.details["kind"] = "PatchOptions".into();
         Self { is_bare: true, ..failure }
     }
 
     /// Refuses a document of another kind than that of its path, in the words of Kubernetes.
     pub(crate) fn other_kind(kind: &Kind, other: &str, name: &str) -> Self {
-        let message = format!("Invalid value: {other:?}: must be {}", kind.name);
-        let whole = format!("{other}.{} {name:?} is invalid: kind: {message}", kind.group);
-        let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", whole);
-        let causes = json!([{ "reason": "FieldValueInvalid", "message": message, "field": "kind" }]);
-        failure.details = json!({ "name": name, "group": kind.group, "kind": other, "causes": causes });
+        let words = format!("{other}.{} {name:?} is invalid: ", kind.group);
+        let detail = format!("{other:?}: must be {}", kind.name);
+        let mut failure = Self::invalid_field(&words, Reason::Invalid, "kind", &detail);
+        failure.details["name"] = name.into();
+        failure.details["group"] = kind.group.clone().into();
+        failure.details["kind"] = other.into();
         Self { is_bare: true, ..failure }
     }
 
     /// Refuses an update that names no revision, in the words of Kubernetes.
     pub(crate) fn no_revision(name: &str) -> Self {
-        let (field, reason) = ("metadata.resourceVersion", "Invalid value: 0: must be specified for an update");
-        let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", format!("{field}: {reason}"));
-        failure.details["causes"] = json!([{ "reason": "FieldValueInvalid", "message": reason, "field": field }]);
+        let detail = "0: must be specified for an update";
+        let failure = Self::invalid_field("", Reason::Invalid, "metadata.resourceVersion", detail);
         Self { name: Some(name.to_owned()), ..failure }
     }
 
@@ -147,12 +160,8 @@ impl Failure {
 
     /// Refuses a patch that does not fit its resource, in the words of Kubernetes.
     pub(crate) fn bad_patch(patch: &[u8], reason: &str) -> Self {
-        let shown = String::from_utf8_lossy(patch);
-        let message = format!("Invalid value: {shown:?}: {reason}");
-        let mut failure =
-            Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", format!(" \"\" is invalid: patch: {message}"));
-        failure.details["causes"] = json!([{ "reason": "FieldValueInvalid", "message": message, "field": "patch" }]);
-        Self { is_bare: true, ..failure }
+        let detail = format!("{:?}: {reason}", String::from_utf8_lossy(patch));
+        Self { is_bare: true, ..Self::invalid_field(" \"\" is invalid: ", Reason::Invalid, "patch", &detail) }
     }
 
     /// Refuses a JSON patch one of whose operations fails, in the words of Kubernetes.

@@ -7,7 +7,7 @@
 //! Source of all functions, messages and costs: Kubernetes 1.36 with cel-go. Its macros, operators and libraries exist,
 //! except for `authorizer`, which rules of definitions cannot use.
 //!
-//! [`Pattern`] and [`quantity`] are used by schemas, too.
+//! Schemas use [`Pattern`], [`quantity`] and [`names`], too.
 //!
 //! Deliberately absent: schemas, documents with their paths, clocks and I/O.
 
@@ -16,6 +16,7 @@ mod equality;
 mod error;
 mod evaluate;
 mod functions;
+pub mod names;
 mod objects;
 mod operators;
 mod parse;

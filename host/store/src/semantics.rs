@@ -357,12 +357,6 @@ fn write_status(
     update(current, document, Writer { subresource: "status", ..writer }, context)
 }
 
-/// Admits the specification of a new document.
-#[cfg(test)]
-pub(crate) fn admitted(schema: &Schema, document: &mut Value) -> Result<()> {
-    admit::admit(Some(schema), document, DocumentPart::Specification, None, RuleEvaluation::Included)
-}
-
 /// Replaces the current document, except for `status` and the host-owned metadata. The document can set the
 /// field owners.
 fn replace(

@@ -5,12 +5,12 @@ mod tests;
 
 use std::io;
 
+use homeostat_cel::names::{DNS_1123_LABEL, DNS_1123_SUBDOMAIN, LABEL_VALUE, NameForm, QUALIFIED_PART};
 use serde_json::{Map, Value};
 
 use crate::{DOCUMENT_BYTES_MAX, DOCUMENT_DEPTH_MAX, Error, Key, Kind, Result, Target};
 
-const SUBDOMAIN_BYTES_MAX: usize = 253;
-const LABEL_BYTES_MAX: usize = 63;
+const LABEL_BYTES_MAX: usize = DNS_1123_LABEL.length_max;
 /// Names and values of all annotations together. Source: Kubernetes.
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 const FINALIZERS_MAX: usize = 64;
@@ -96,20 +96,6 @@ pub(crate) fn bytes(value: &Value) -> u64 {
     serde_json::to_writer(&mut count, value).expect("counting does not fail, and a JSON value has string keys");
     count.0
 }
-
-// The forms of names, in the words of Kubernetes. Source: `pkg/util/validation/validation.go` of apimachinery.
-const DNS_LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
-    start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
-    '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
-    and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
-    '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-const LABEL_NAME: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with \
-    an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
-    '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
-    and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for \
-    validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
 /// Checks the namespace and the name of a key. It cannot check the scope of the kind.
 ///
@@ -215,54 +201,30 @@ pub(crate) fn label_name(path: &str, text: &str) -> Result<()> {
     if let Some(prefix) = prefix {
         subdomain(path, prefix)?;
     }
-    if name.is_empty() || !is_label_text(name) {
-        return Err(refused(path, text, name, LABEL_BYTES_MAX, LABEL_NAME));
-    }
-    Ok(())
+    fits(path, text, name, &QUALIFIED_PART)
 }
 
 /// Checks the value of a label; may be empty.
 pub(crate) fn label_value(path: &str, text: &str) -> Result<()> {
-    if !text.is_empty() && !is_label_text(text) {
-        return Err(refused(path, text, text, LABEL_BYTES_MAX, LABEL_VALUE));
+    fits(path, text, text, &LABEL_VALUE)
+}
+
+/// Checks that the part `part` of a text has a form.
+fn fits(path: &str, text: &str, part: &str, form: &NameForm) -> Result<()> {
+    match form.faults(part).first() {
+        None => Ok(()),
+        Some(fault) => Err(Error::invalid(path, format!("Invalid value: {text:?}: {fault}"))),
     }
-    Ok(())
-}
-
-/// Returns the refusal of a text of which `part` is too long or has another form.
-fn refused(path: &str, text: &str, part: &str, bytes_max: usize, form: &str) -> Error {
-    let reason =
-        if part.len() > bytes_max { format!("must be no more than {bytes_max} bytes") } else { form.to_owned() };
-    Error::invalid(path, format!("Invalid value: {text:?}: {reason}"))
-}
-
-fn is_label_text(text: &str) -> bool {
-    let alphanumeric = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
-    text.len() <= LABEL_BYTES_MAX
-        && alphanumeric(text.bytes().next())
-        && alphanumeric(text.bytes().last())
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
-}
-
-fn is_dns_label(text: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    !text.is_empty() && !text.starts_with('-') && !text.ends_with('-') && text.bytes().all(inner)
 }
 
 /// Checks a DNS label.
 pub(crate) fn dns_label(path: &str, text: &str) -> Result<()> {
-    if !is_dns_label(text) || text.len() > LABEL_BYTES_MAX {
-        return Err(refused(path, text, text, LABEL_BYTES_MAX, DNS_LABEL));
-    }
-    Ok(())
+    fits(path, text, text, &DNS_1123_LABEL)
 }
 
 /// Checks a DNS subdomain name.
 pub(crate) fn subdomain(path: &str, text: &str) -> Result<()> {
-    if !text.split('.').all(is_dns_label) || text.len() > SUBDOMAIN_BYTES_MAX {
-        return Err(refused(path, text, text, SUBDOMAIN_BYTES_MAX, SUBDOMAIN));
-    }
-    Ok(())
+    fits(path, text, text, &DNS_1123_SUBDOMAIN)
 }
 
 fn labels(metadata: &Map<String, Value>) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Named formats of texts. Source: Kubernetes' library of formats, with its messages.
 
 use super::{encoders, time, urls};
+use crate::names::{DNS_1035_LABEL, DNS_1123_LABEL, DNS_1123_SUBDOMAIN, LABEL_VALUE, QUALIFIED_PART};
 
 /// The size of a pattern, for the cost of a match. Source: the longest of those that Kubernetes assumes for names.
 pub(crate) const PATTERN_SIZE: u64 = 128;
@@ -26,14 +27,14 @@ impl PartialEq for NamedFormat {
 
 /// All formats.
 static FORMATS: [NamedFormat; 13] = [
-    NamedFormat { name: "dns1123Label", check: |text| label(text, &DNS_1123_LABEL) },
-    NamedFormat { name: "dns1123LabelPrefix", check: |text| label(&as_prefix(text), &DNS_1123_LABEL) },
-    NamedFormat { name: "dns1123Subdomain", check: |text| label(text, &DNS_1123_SUBDOMAIN) },
-    NamedFormat { name: "dns1123SubdomainPrefix", check: |text| label(&as_prefix(text), &DNS_1123_SUBDOMAIN) },
-    NamedFormat { name: "dns1035Label", check: |text| label(text, &DNS_1035_LABEL) },
-    NamedFormat { name: "dns1035LabelPrefix", check: |text| label(&as_prefix(text), &DNS_1035_LABEL) },
+    NamedFormat { name: "dns1123Label", check: |text| DNS_1123_LABEL.faults(text) },
+    NamedFormat { name: "dns1123LabelPrefix", check: |text| DNS_1123_LABEL.faults(&as_prefix(text)) },
+    NamedFormat { name: "dns1123Subdomain", check: |text| DNS_1123_SUBDOMAIN.faults(text) },
+    NamedFormat { name: "dns1123SubdomainPrefix", check: |text| DNS_1123_SUBDOMAIN.faults(&as_prefix(text)) },
+    NamedFormat { name: "dns1035Label", check: |text| DNS_1035_LABEL.faults(text) },
+    NamedFormat { name: "dns1035LabelPrefix", check: |text| DNS_1035_LABEL.faults(&as_prefix(text)) },
     NamedFormat { name: "qualifiedName", check: qualified },
-    NamedFormat { name: "labelValue", check: |text| label(text, &LABEL_VALUE) },
+    NamedFormat { name: "labelValue", check: |text| LABEL_VALUE.faults(text) },
     NamedFormat { name: "uri", check: |text| one(urls::Url::parse(text).is_some(), "invalid URI for request") },
     NamedFormat { name: "uuid", check: |text| one(is_uuid(text), "does not match the UUID format") },
     NamedFormat { name: "byte", check: |text| one(encoders::decoded(text).is_some(), "invalid base64") },
@@ -60,57 +61,6 @@ fn one(is_valid: bool, reason: &str) -> Vec<String> {
     if is_valid { Vec::new() } else { vec![reason.to_owned()] }
 }
 
-/// A form of names.
-struct NameForm {
-    length_max: usize,
-    is_valid: fn(&str) -> bool,
-    reason: &'static str,
-}
-
-const DNS_1123_LABEL: NameForm = NameForm {
-    length_max: 63,
-    is_valid: |text| is_label(text, |first| first.is_ascii_lowercase() || first.is_ascii_digit()),
-    reason: "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')",
-};
-const DNS_1123_SUBDOMAIN: NameForm = NameForm {
-    length_max: 253,
-    is_valid: |text| text.split('.').all(DNS_1123_LABEL.is_valid),
-    reason: "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
-};
-const DNS_1035_LABEL: NameForm = NameForm {
-    length_max: 63,
-    is_valid: |text| is_label(text, |first| first.is_ascii_lowercase()),
-    reason: "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')",
-};
-const LABEL_VALUE: NameForm = NameForm {
-    length_max: 63,
-    is_valid: |text| text.is_empty() || is_qualified_part(text),
-    reason: "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')",
-};
-const QUALIFIED_PART: NameForm = NameForm {
-    length_max: 63,
-    is_valid: is_qualified_part,
-    reason: "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
-};
-
-fn is_label(text: &str, is_first: impl Fn(char) -> bool) -> bool {
-    let is_inner = |c: char| c == '-' || c.is_ascii_lowercase() || c.is_ascii_digit();
-    text.starts_with(is_first) && text.chars().all(is_inner) && !text.ends_with('-')
-}
-
-fn is_qualified_part(text: &str) -> bool {
-    let is_inner = |c: char| matches!(c, '-' | '_' | '.') || c.is_ascii_alphanumeric();
-    let is_end = |c: char| c.is_ascii_alphanumeric();
-    text.starts_with(is_end) && text.ends_with(is_end) && text.chars().all(is_inner)
-}
-
-fn label(text: &str, form: &NameForm) -> Vec<String> {
-    let too_long = format!("must be no more than {} bytes", form.length_max);
-    let mut wrong = one(text.len() <= form.length_max, &too_long);
-    wrong.extend(one((form.is_valid)(text), form.reason));
-    wrong
-}
-
 fn qualified(text: &str) -> Vec<String> {
     let (prefix, name) = match text.split_once('/') {
         None => (None, text),
@@ -125,13 +75,13 @@ fn qualified(text: &str) -> Vec<String> {
         None => Vec::new(),
         Some("") => vec!["prefix part must be non-empty".to_owned()],
         Some(prefix) => {
-            label(prefix, &DNS_1123_SUBDOMAIN).into_iter().map(|reason| format!("prefix part {reason}")).collect()
+            DNS_1123_SUBDOMAIN.faults(prefix).into_iter().map(|reason| format!("prefix part {reason}")).collect()
         }
     };
     if name.is_empty() {
         wrong.push("name part must be non-empty".to_owned());
     }
-    wrong.extend(label(name, &QUALIFIED_PART));
+    wrong.extend(QUALIFIED_PART.faults(name));
     wrong
 }
 

@@ -48,7 +48,7 @@ impl<'v> Reference<'v> {
         Some(Self { group, kind: filled("kind")?, namespace: filled("namespace")?, name: filled("name")?? })
     }
 
-    /// Returns whether the reference can mean a resource of this kind, in whatever version.
+    /// Returns whether the reference can mean a resource of this kind, in any version.
     pub(super) fn may_mean(&self, kind: &Kind) -> bool {
         self.kind.is_none_or(|name| kind.name == name) && self.group.is_none_or(|group| kind.group == group)
     }

@@ -143,7 +143,7 @@ async fn a_reference_to_another_kind_yields_no_key_and_no_report() {
     }
 }
 
-/// W3: what is dropped is told, and the other references of a list lead to their keys.
+/// W3: a dropped reference is reported, and the other references of a list lead to their keys.
 #[tokio::test]
 async fn a_reference_that_no_managed_resource_can_have_is_dropped_with_its_reason() {
     let spec = json!({"to": ["a", "other/b"]});

@@ -24,7 +24,7 @@ pub trait KindRules: Send + Sync {
     }
 }
 
-/// What the generation of a resource counts.
+/// The changes that the generation of a resource counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
     /// Nothing: the resources have none.

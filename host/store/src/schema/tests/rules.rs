@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{of_spec, whole, widget};
-use crate::Error;
-use crate::schema::{Reason, Schema, Violation};
+use crate::schema::{Reason, Schema, Schemas, Violation};
+use crate::semantics::{RuleEvaluation, plan_write};
+use crate::{Error, Kind, Revision, SystemClockAndIds, Write};
 
 /// A `spec` with a number, a list of parts, and rules of the whole.
 fn ruled(rules: Value) -> Value {
@@ -149,8 +150,12 @@ fn rules_whose_cost_has_no_sufficient_bound_refuse_the_schema() {
 #[test]
 fn rules_are_not_evaluated_for_a_document_of_another_shape() {
     let schema = of_spec(ruled(small()));
-    let mut document = widget(json!({"size": "x", "limit": 1}));
-    let error = crate::semantics::admitted(&schema, &mut document).expect_err("the type is wrong");
+    let schemas = Schemas::default();
+    schemas.set(&Kind::new("demo.dev", "v1", "Widget"), [("v1".to_owned(), Some(schema))]);
+    let create = Write::Create { document: widget(json!({"size": "x", "limit": 1})) };
+    let rules = RuleEvaluation::Included;
+    let planned = plan_write(&SystemClockAndIds, &schemas, create.into(), Revision(1), rules, |_| Ok(None));
+    let error = planned.expect_err("the type is wrong");
     let Error::InvalidFields { violations, .. } = error else { panic!("{error}") };
     let found: Vec<(&str, Reason)> = violations.iter().map(|one| (one.path.as_str(), one.reason)).collect();
     assert_eq!(found, [("spec.size", Reason::TypeInvalid), ("<nil>", Reason::Invalid)]);
