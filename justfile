@@ -20,7 +20,7 @@ apps-on store="nats":
 mixed:
     cargo test --workspace --lib --bins --test it -- stores::mixed::
 
-# Compares this host with other systems, on the same work, in turn: queue, loop, tax, store, stores, density, swap, fleet or languages. See docs/performance.md.
+# Compares this host with other systems, on the same work, in turn: queue, loop, tax, store, stores, density, swap, fleet, languages or api. See docs/performance.md.
 peers name *options:
     cargo run --release -p homeostat-peers -- {{name}} {{options}}
 

@@ -32,6 +32,9 @@ pub(crate) struct Arguments {
     /// Folder of built guests, instead of building them
     #[arg(long, value_name = "FOLDER", hide = true)]
     pub(crate) guests: Option<PathBuf>,
+    /// The program `homeostat`, instead of building it
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub(crate) host: Option<PathBuf>,
     /// Run everything in tiny sizes, without the peers in other programs: the figures are meaningless then
     #[arg(long, hide = true)]
     pub(crate) tiny: bool,

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use crate::arguments::{Contender, Suite};
 use crate::plan::STATUS_FAR;
 use crate::values::{self, Values};
-use crate::{bare, bare_nats, cores, ours};
+use crate::{api, bare, bare_nats, cores, ours};
 
 /// Does one work and prints its figures as one line of JSON. `guests` is the folder of the guests'
 /// components.
@@ -17,6 +17,9 @@ use crate::{bare, bare_nats, cores, ours};
 pub(crate) async fn run(contender: &Contender, guests: &Path) -> Result<()> {
     if (contender.suite, contender.work.as_str()) == (Suite::Stores, STATUS_FAR) {
         return Box::pin(ours::stores::control(contender, guests)).await;
+    }
+    if contender.suite == Suite::Api {
+        return values::print(&Box::pin(api::run(contender)).await?);
     }
     if let (Suite::Fleet, Some(guest)) = (contender.suite, contender.work.strip_prefix(ours::fleet::HOST)) {
         return ours::fleet_host::run(guest, contender, guests).await;

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use homeostat_servers::{Cluster, ClusterOptions};
 
 use crate::arguments::{Arguments, Suite};
 use crate::plan::{self, OURS, Program, System, Work};
@@ -58,15 +59,25 @@ fn works(suite: Suite, arguments: &Arguments) -> Result<Vec<Work>> {
 /// Builds the programs and guests that the works need.
 async fn prepare(target: &Path, folder: &Path, works: &[Work], arguments: &Arguments) -> Result<Programs> {
     let needs = |program| works.iter().flat_map(|work| &work.peers).any(|system| system.program == program);
-    let needs_guests = works.iter().any(|work| !matches!(work.suite, Suite::Queue | Suite::Store));
+    let needs_guests = works.iter().any(|work| !matches!(work.suite, Suite::Queue | Suite::Store | Suite::Api));
     let languages: Vec<&str> =
         works.iter().filter(|work| work.suite == Suite::Languages).map(|work| work.name).collect();
+    let needs_host = works.iter().any(|work| work.suite == Suite::Api);
     tell("building");
+    if needs_host {
+        // Builds its programs, so that no contender waits for that.
+        tokio::task::spawn_blocking(|| drop(Cluster::start(ClusterOptions::default()))).await?;
+    }
     Ok(Programs {
         this: std::env::current_exe().context("the path of this program cannot be determined")?,
         disk: folder.to_owned(),
         kube: if needs(Program::Kube) { kube::build(target).await? } else { PathBuf::new() },
         go: if needs(Program::Go) { go::build(folder).await? } else { PathBuf::new() },
+        host: match &arguments.host {
+            Some(host) => host.clone(),
+            None if needs_host => projects::host(target).await?,
+            None => PathBuf::new(),
+        },
         guests: match &arguments.guests {
             Some(guests) => guests.clone(),
             None if !languages.is_empty() => projects::build(target, &languages).await?,
@@ -90,6 +101,7 @@ async fn measure(programs: &Programs, work: &Work, rounds: u32, of: &str) -> Res
             tell(&format!("{of}: round {round} of {rounds}, {}", system.shown));
             let values = match &server {
                 Some(server) => server.run(programs, system, work).await,
+                None if work.suite == Suite::Api => process::run(programs, system, work, Some(programs.host()?)).await,
                 None => process::run(programs, system, work, None).await,
             };
             match values {

@@ -5,6 +5,7 @@
 //! is a program under `kube/`, and the Go contenders (etcd among them) are one under `go/`, with the same
 //! arguments. Those two are built only when they are measured.
 //!
+//! The suite `api` has the host's own program beside other servers, which its contenders start ([`api`]).
 //! The suite `stores` has real servers, which the driver starts. A controller in a cluster does not measure itself:
 //! [`controllers`] starts it, watches its resources, and counts its requests.
 //!
@@ -14,12 +15,14 @@
 //! Deliberately absent: opinions. A figure is better or worse by its number alone; `docs/performance.md`
 //! explains why.
 
+mod api;
 mod arguments;
 mod backends;
 mod bare;
 mod bare_nats;
 mod cluster;
 mod commands;
+mod connection;
 mod contender;
 mod controllers;
 mod cores;

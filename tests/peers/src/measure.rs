@@ -111,7 +111,15 @@ impl Due {
 /// # Errors
 /// The system does not report it: it is not Linux.
 pub(crate) fn resident_bytes() -> Result<u64> {
-    rolled_up("Rss:")
+    resident_bytes_of("self")
+}
+
+/// Returns the resident memory of a process in bytes.
+///
+/// # Errors
+/// There is no such process, or the system is not Linux.
+pub(crate) fn resident_bytes_of(process: &str) -> Result<u64> {
+    rolled_up(process, "Rss:")
 }
 
 /// Returns the proportional memory in bytes: shared pages are divided among their processes.
@@ -119,11 +127,12 @@ pub(crate) fn resident_bytes() -> Result<u64> {
 /// # Errors
 /// The system does not report it: it is not Linux.
 pub(crate) fn proportional_bytes() -> Result<u64> {
-    rolled_up("Pss:")
+    rolled_up("self", "Pss:")
 }
 
-fn rolled_up(name: &str) -> Result<u64> {
-    let rollup = fs::read_to_string("/proc/self/smaps_rollup").context("memory can be measured on Linux alone")?;
+fn rolled_up(process: &str, name: &str) -> Result<u64> {
+    let rollup = fs::read_to_string(format!("/proc/{process}/smaps_rollup"));
+    let rollup = rollup.context("memory can be measured on Linux alone")?;
     kibibytes(&rollup, name).with_context(|| format!("there is no {name} in smaps_rollup"))
 }
 

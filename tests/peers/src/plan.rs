@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::arguments::{Size, Suite};
 
+mod api;
 mod density;
 mod fleet;
 mod languages;
@@ -16,6 +17,7 @@ mod store;
 mod stores;
 mod swap;
 
+pub(crate) use api::{READS, WRITES};
 pub(crate) use density::{CROWD_KEYS_EACH, FLIGHTS};
 pub(crate) use stores::{STATUS_EMBEDDED, STATUS_FAR};
 
@@ -123,6 +125,8 @@ const ASYNC_NATS: System = System { name: "async-nats", shown: "bare async-nats"
 const KUBE_SCHEDULER: System = System { name: "kube-rs", shown: "kube-rs scheduler", program: Program::Kube };
 const KUBE: System = System { name: "kube-rs", shown: "kube-rs applier", program: Program::Kube };
 const WASMTIME: System = System { name: "wasmtime", shown: "bare wasmtime call", program: Program::This };
+const KUBE_APISERVER: System =
+    System { name: "kube-apiserver", shown: "kube-apiserver with etcd", program: Program::This };
 const ETCD: System = System { name: "etcd", shown: "etcd", program: Program::Go };
 const SANDBOX: System = System { name: "homeostat-component", shown: "the sandbox alone", program: Program::This };
 
@@ -138,6 +142,7 @@ pub(crate) fn works(suite: Suite) -> Vec<Work> {
         Suite::Swap => swap::works(),
         Suite::Fleet => fleet::works(),
         Suite::Languages => languages::works(),
+        Suite::Api => api::works(),
     }
 }
 

@@ -20,10 +20,22 @@ pub(crate) struct Programs {
     pub(crate) kube: PathBuf,
     /// The Go program.
     pub(crate) go: PathBuf,
+    /// The host's own program.
+    pub(crate) host: PathBuf,
     /// The folder of the guests' components.
     pub(crate) guests: PathBuf,
     /// The folder for the contenders' data on disk.
     pub(crate) disk: PathBuf,
+}
+
+impl Programs {
+    /// Returns the path of the host's own program.
+    ///
+    /// # Errors
+    /// It is no text.
+    pub(crate) fn host(&self) -> Result<&str> {
+        self.host.to_str().context("the path of the host is no text")
+    }
 }
 
 /// Runs `system` on `work` once, and returns its figures.

@@ -44,8 +44,11 @@ pub(crate) async fn build(target: &Path, languages: &[&str]) -> Result<PathBuf> 
     Ok(components)
 }
 
-/// Builds `homeostat` beside this program, with the same profile.
-async fn host(target: &Path) -> Result<PathBuf> {
+/// Builds `homeostat` beside this program, with the same profile, and returns its path.
+///
+/// # Errors
+/// It does not build.
+pub(crate) async fn host(target: &Path) -> Result<PathBuf> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["build", "--quiet", "--release", "--locked", "--package", "homeostat"]);
     command.env("CARGO_TARGET_DIR", target).current_dir(manifest_folder());

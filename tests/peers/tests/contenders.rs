@@ -16,7 +16,7 @@ fn results_with(suite: &str, guests: &Path) -> Vec<Value> {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("peers-{suite}"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_homeostat-peers"));
     command.args([suite, "--tiny", "--rounds", "1"]).arg("--out").arg(&out);
-    command.arg("--guests").arg(guests);
+    command.arg("--guests").arg(guests).arg("--host").arg(homeostat_tests::homeostat());
     let output = command.output().expect("the driver starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && !said.contains("failed at"), "{said}");
@@ -91,6 +91,20 @@ fn a_guest_controls_a_cluster_and_both_stores_of_nats_are_written() {
     assert_measured(&rows, "status loop, embedded store", &[]);
     for figure in ["durable writes, nats", "p99 of a write, nats with its default flush"] {
         assert_measured(&rows, figure, &["bare async-nats"]);
+    }
+}
+
+#[test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+fn a_host_and_an_api_server_take_the_same_requests() {
+    let rows = results("api");
+    let peers = ["kube-apiserver with etcd"];
+    for figure in ["time to ready, API", "memory of an idle API", "creates, 64 clients", "p99 of an update, 64 clients"]
+    {
+        assert_measured(&rows, figure, &peers);
+    }
+    for figure in ["list of 100,000 resources, API", "write to the last of 1,000 watchers, API, p99"] {
+        assert_measured(&rows, figure, &peers);
     }
 }
 

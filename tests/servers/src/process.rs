@@ -48,6 +48,11 @@ impl Process {
         self.child.try_wait().expect("it is our child").is_none()
     }
 
+    /// Returns its ID.
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Stops the process as SIGSTOP does: its sockets stay open, and it answers nothing. Returns when it stands
     /// still.
     pub(super) fn freeze(&self) {

@@ -104,6 +104,15 @@ impl Server {
         self.process.lock().as_mut().is_some_and(Process::is_running)
     }
 
+    /// Returns the ID of the process.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn id(&self) -> u32 {
+        let process = self.process.lock();
+        process.as_ref().unwrap_or_else(|| panic!("{} does not run", self.name)).id()
+    }
+
     /// Returns the last lines that it has said.
     pub(super) fn end_of_log(&self) -> String {
         self.log.end()

@@ -23,6 +23,8 @@ pub(crate) enum Suite {
     Fleet,
     /// The same controller in each language, as `homeostat new` writes it: its compilation and its reconciles
     Languages,
+    /// The Kubernetes API of a host, beside kube-apiserver with etcd
+    Api,
 }
 
 impl Suite {
@@ -38,6 +40,7 @@ impl Suite {
             Suite::Swap => "swap",
             Suite::Fleet => "fleet",
             Suite::Languages => "languages",
+            Suite::Api => "api",
         }
     }
 }

@@ -191,8 +191,18 @@ pub(crate) struct Arrivals {
 }
 
 impl Arrivals {
+    /// Expects so many arrivals from now on.
+    pub(crate) fn expect(&self, count: usize) {
+        self.left.store(count, Ordering::Relaxed);
+    }
+
+    /// Waits for the last of the expected arrivals.
+    pub(crate) async fn all(&self) {
+        self.last.notified().await;
+    }
+
     /// Records one arrival.
-    pub(super) fn note(&self) {
+    pub(crate) fn note(&self) {
         if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.last.notify_one();
         }
@@ -209,10 +219,10 @@ async fn reach(way: &dyn StoreClient, watchers: usize, writes: usize) -> Result<
     for number in 0..writes {
         let start = Instant::now();
         // One event for each watcher: a create is a single write as well.
-        arrivals.left.store(watchers, Ordering::Relaxed);
+        arrivals.expect(watchers);
         way.write(0, number, watchers).await?;
         tokio::select! {
-            () = arrivals.last.notified() => took.push(start.elapsed()),
+            () = arrivals.all() => took.push(start.elapsed()),
             _ = tasks.join_next() => bail!("a watcher ended"),
         }
     }

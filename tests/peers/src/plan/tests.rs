@@ -4,8 +4,17 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-const SUITES: [Suite; 8] =
-    [Suite::Queue, Suite::Loop, Suite::Tax, Suite::Store, Suite::Stores, Suite::Density, Suite::Swap, Suite::Fleet];
+const SUITES: [Suite; 9] = [
+    Suite::Queue,
+    Suite::Loop,
+    Suite::Tax,
+    Suite::Store,
+    Suite::Stores,
+    Suite::Density,
+    Suite::Swap,
+    Suite::Fleet,
+    Suite::Api,
+];
 
 #[test]
 fn no_two_figures_of_a_suite_share_a_name() {
