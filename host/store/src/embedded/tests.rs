@@ -53,6 +53,19 @@ fn key(name: &str) -> Key {
 }
 
 #[tokio::test]
+async fn a_list_parses_no_more_than_the_heads_and_shares_their_kind() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = EmbeddedStore::open(folder.path().join("store"), Options::default()).expect("a new store");
+    for name in ["a", "b"] {
+        store.write(pod(name)).await.expect("the disk works");
+    }
+    let items = store.list(&Query::all(key("a").kind().clone())).await.expect("it is open").items;
+    assert!(items.iter().all(|resource| !resource.has_document()));
+    assert!(std::ptr::eq(items[0].key().kind(), items[1].key().kind()));
+    assert_eq!(items[1].document()["metadata"]["name"], "b");
+}
+
+#[tokio::test]
 async fn after_a_failed_commit_writes_are_refused_and_reads_go_on() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("store");

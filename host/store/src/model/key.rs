@@ -18,16 +18,22 @@ pub struct Key(Arc<Parts>);
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Parts {
-    kind: Kind,
+    /// Most keys share their kind with others: see [`Key::of_kind`].
+    kind: Arc<Kind>,
     #[serde(default)]
-    namespace: String,
-    name: String,
+    namespace: Box<str>,
+    name: Box<str>,
 }
 
 impl Key {
     /// Creates a key without checking its parts. `namespace` is empty for cluster-scoped kinds.
     pub fn new(kind: Kind, namespace: &str, name: &str) -> Self {
-        Self(Arc::new(Parts { kind, namespace: namespace.to_owned(), name: name.to_owned() }))
+        Self::of_kind(Arc::new(kind), namespace, name)
+    }
+
+    /// Creates a key that shares its kind: a cache has thousands of keys of one kind.
+    pub(crate) fn of_kind(kind: Arc<Kind>, namespace: &str, name: &str) -> Self {
+        Self(Arc::new(Parts { kind, namespace: namespace.into(), name: name.into() }))
     }
 
     /// Returns the kind.

@@ -43,7 +43,8 @@ impl Kind {
     /// Returns whether this is the `apiVersion` of documents of this kind.
     pub(crate) fn has_api_version(&self, api_version: &str) -> bool {
         let (group, version) = split(api_version);
-        self.group == group && self.version == version
+        // `/v1` is malformed.
+        self.group == group && self.version == version && !api_version.starts_with('/')
     }
 
     /// Returns whether both are the same type; ignores the versions.

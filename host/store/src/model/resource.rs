@@ -1,5 +1,6 @@
 //! A stored resource.
 
+use std::cell::RefCell;
 use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
@@ -79,15 +80,14 @@ impl Resource {
         Ok(Self { document: document.into(), ..resource })
     }
 
-    /// Parses the JSON text of a document, as [`Resource::from_document`].
+    /// Parses the JSON text of a document, as [`Resource::from_document`]. The resource keeps the text alone: a list
+    /// shows the text, and a tree of it would take several times as long.
     ///
     /// # Errors
-    /// As [`Resource::from_document`]; `Invalid` for malformed JSON.
+    /// As [`Resource::from_document`]; `Invalid` for malformed JSON, and for a document that is nested deeper than
+    /// [`DOCUMENT_DEPTH_MAX`](crate::DOCUMENT_DEPTH_MAX).
     pub(crate) fn from_text(text: &str) -> Result<Self> {
-        let document: Value =
-            serde_json::from_str(text).map_err(|error| Error::invalid("document", error.to_string()))?;
-        let resource = Self::new(&document, text, None)?;
-        Ok(Self { document: document.into(), ..resource })
+        Self::new(&document_head(text)?, text, None)
     }
 
     /// Parses the JSON text of a document, and gives the resource a revision, whatever the text says of it. The
@@ -420,14 +420,27 @@ fn has_key(document: &Value, metadata: &Value, key: &Key) -> bool {
         && key.kind().has_api_version(text(document, "apiVersion"))
 }
 
+thread_local! {
+    /// The kind of the last document that this thread has read. The documents of a list share it.
+    static LAST_KIND: RefCell<Option<Arc<Kind>>> = const { RefCell::new(None) };
+}
+
 /// Returns the key of a document.
 fn key(document: &Value, metadata: &Value) -> Result<Key> {
-    let kind = Kind::parse(text(document, "apiVersion"), text(document, "kind"))?;
+    let kind = kind(text(document, "apiVersion"), text(document, "kind"))?;
     let name = text(metadata, "name");
     if name.is_empty() {
         return Err(Error::invalid("metadata.name", "must not be empty"));
     }
-    Ok(Key::new(kind, text(metadata, "namespace"), name))
+    Ok(Key::of_kind(kind, text(metadata, "namespace"), name))
+}
+
+/// Parses a kind, or returns that of the document before if it is the same.
+fn kind(api_version: &str, name: &str) -> Result<Arc<Kind>> {
+    LAST_KIND.with_borrow_mut(|last| match last {
+        Some(last) if last.name == name && last.has_api_version(api_version) => Ok(Arc::clone(last)),
+        _ => Ok(Arc::clone(last.insert(Arc::new(Kind::parse(api_version, name)?)))),
+    })
 }
 
 /// Returns the finalizers of a document.

@@ -114,7 +114,11 @@ fn the_input_and_the_result_of_a_decision_are_kept_as_text() {
         write.into(),
         Revision(2),
         RuleEvaluation::Included,
-        |_| Resource::from_text(current.text()).map(|current| Some(Arc::new(current))),
+        |_| {
+            let read = Resource::from_text(current.text())?;
+            assert!(read.document().is_object());
+            Ok(Some(Arc::new(read)))
+        },
     );
     assert!(!performed.expect("well formed").previous.is_some_and(|previous| previous.has_document()));
     // A document that a caller uses stays cached.

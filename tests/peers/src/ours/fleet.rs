@@ -1,13 +1,13 @@
 //! The hosts of a measured fleet, each bound to one processor, over one bucket of NATS.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use homeostat_store::{Change, Precondition, Query, Scope, Store, View, Write};
+use homeostat_store::{Change, Precondition, Query, Resource, Scope, Store, Subscription, View, Watch, Write};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -57,7 +57,9 @@ pub(crate) async fn run(contender: &Contender, guests: &Path) -> Result<Values> 
     }
     until_even(&mut hosts).await?;
     if is_status {
-        // The list of each new shard has led to a reconcile of each of its keys.
+        // The list of each new shard leads to a reconcile of each of its keys.
+        let mut statuses = Statuses::follow(&store).await?;
+        statuses.reach(TEXT_BYTES).await?;
         until_at_rest(&mut hosts).await?;
     }
     tokio::time::sleep(REST).await;
@@ -104,10 +106,7 @@ async fn create_all(store: &Arc<dyn Store>, keys: usize) -> Result<()> {
 
 /// Changes every resource, and waits until the status of each is up to date.
 async fn change_all(store: &Arc<dyn Store>, count: usize) -> Result<()> {
-    let _subscription = store.subscribe(&kind(), View::Whole);
-    store.list(&Query::all(kind())).await?;
-    let revision = store.revision(&Scope::Kind(kind())).await?;
-    let mut watch = store.watch(Scope::Kind(kind()), revision).await?;
+    let mut statuses = Statuses::follow(store).await?;
     let writer = |writer| {
         let store = Arc::clone(store);
         async move {
@@ -119,17 +118,51 @@ async fn change_all(store: &Arc<dyn Store>, count: usize) -> Result<()> {
             Ok(())
         }
     };
-    let statuses = async {
-        let mut outdated: BTreeSet<usize> = (0..count).collect();
+    tokio::try_join!(together(WRITERS_MAX, writer), statuses.reach(CHANGED_BYTES)).map(drop)
+}
+
+/// The statuses of all resources, as a watch shows them.
+struct Statuses {
+    /// The length of each text by its status; `None` before the first one.
+    characters: BTreeMap<usize, Option<u64>>,
+    watch: Watch,
+    _subscription: Subscription,
+}
+
+impl Statuses {
+    /// Lists the resources, and watches them from then on.
+    async fn follow(store: &Arc<dyn Store>) -> Result<Self> {
+        let subscription = store.subscribe(&kind(), View::Whole);
+        let list = store.list(&Query::all(kind())).await?;
+        let watch = store.watch(Scope::Kind(kind()), list.revision).await?;
+        let mut statuses = Self { characters: BTreeMap::new(), watch, _subscription: subscription };
+        list.items.iter().for_each(|resource| drop(statuses.note(resource)));
+        Ok(statuses)
+    }
+
+    /// Waits until the status of each resource has this length.
+    async fn reach(&mut self, length: usize) -> Result<()> {
+        let length = Some(length as u64);
+        let is_outdated = |(number, characters): (&usize, &Option<u64>)| (*characters != length).then_some(*number);
+        let mut outdated: BTreeSet<usize> = self.characters.iter().filter_map(is_outdated).collect();
         while !outdated.is_empty() {
-            let resource = watch.next().await?.resource;
-            if resource.status()["characters"] == CHANGED_BYTES {
-                keys::number(resource.key().name()).map(|number| outdated.remove(&number));
+            let resource = self.watch.next().await?.resource;
+            match self.note(&resource) {
+                Some((number, characters)) if characters == length => drop(outdated.remove(&number)),
+                Some((number, _)) => drop(outdated.insert(number)),
+                None => {}
             }
         }
         Ok(())
-    };
-    tokio::try_join!(together(WRITERS_MAX, writer), statuses).map(drop)
+    }
+
+    /// Records a resource, and returns its number and the length by its status. Others than the measured ones are ignored.
+    fn note(&mut self, resource: &Resource) -> Option<(usize, Option<u64>)> {
+        let number = keys::number(resource.key().name())?;
+        let characters = resource.status()["characters"].as_u64();
+        self.characters.insert(number, characters);
+        Some((number, characters))
+    }
 }
 
 /// Waits until each host has its share of the shards.
