@@ -15,6 +15,7 @@ mod composition;
 mod conformance;
 mod contract;
 mod controllers;
+mod conversion;
 mod costs;
 mod crash;
 mod delays;

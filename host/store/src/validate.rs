@@ -158,7 +158,7 @@ pub(crate) fn generated(stem: &str, suffix: &str) -> String {
 }
 
 /// Checks a whole document before it is stored.
-pub(crate) fn document(document: &Value) -> Result<()> {
+pub fn document(document: &Value) -> Result<()> {
     size("document", document)?;
     target(document, false)?;
     let metadata = document.get("metadata").and_then(Value::as_object).expect("target() has found an object");
