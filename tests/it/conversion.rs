@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use homeostat_store::{Key, Kind};
 use homeostat_testing::{eventually, eventually_blocking, soon};
-use homeostat_tests::{HostProcess, TestHost, ask_plain, shared_bare_cluster};
+use homeostat_tests::{HostProcess, TestHost, ask_plain, guest, shared_bare_cluster};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -216,6 +216,55 @@ async fn resources_are_rewritten_in_a_new_storage_version_once_they_can_be_conve
     assert_eq!(cluster.json(&["get", V1, "web"]).await["spec"], json!({ "address": "a:1" }));
     define(&cluster, &without).await;
     cluster.refused(&["get", V1, "web"]).await;
+}
+
+#[tokio::test]
+async fn a_guest_reads_and_writes_what_is_stored_in_an_older_version_by_a_conversion() {
+    let (webhook, test) = (Webhook::start().await, TestHost::start().await);
+    let guest = test.definition("status", &guest("guest-status")).await;
+    let manages = guest.component.describe().manages.clone();
+    let define = |stored: &str| {
+        let version = |name: &str, field: &str| {
+            let spec = json!({ "type": "object", "properties": { field: { "type": "string" } } });
+            let status = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+            let schema = json!({ "type": "object", "properties": { "spec": spec, "status": status } });
+            json!({
+                "name": name, "served": true, "storage": name == stored, "subresources": { "status": {} },
+                "schema": { "openAPIV3Schema": schema },
+            })
+        };
+        let scope = if manages.namespaced { "Namespaced" } else { "Cluster" };
+        let group = &manages.kind.group;
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": { "name": format!("{}.{group}", manages.plural) },
+            "spec": {
+                "group": group, "scope": scope, "names": { "kind": manages.kind.name, "plural": manages.plural },
+                "versions": [version("v1", "text"), version("v1alpha1", "words")], "conversion": webhook.conversion(),
+            },
+        })
+    };
+    test.apply(define("v1alpha1")).await;
+    let older = Kind::new(&manages.kind.group, "v1alpha1", &manages.kind.name);
+    test.apply(json!({
+        "apiVersion": older.api_version(), "kind": older.name, "metadata": { "name": "a" }, "spec": { "words": "abc" },
+    }))
+    .await;
+    webhook.set(Behaviour::Says(String::new()));
+    test.apply(define("v1")).await;
+    test.host.put(guest).await.unwrap();
+    // The document has no `text` before its conversion, and the guest never sees it so.
+    let is_refused = async || {
+        let entry = test.host.queue("status", 10).unwrap().into_iter().next()?;
+        entry.last_error.filter(|error| error.contains("conversion webhook for")).map(drop)
+    };
+    eventually("the guest to get the error of the conversion", is_refused).await;
+    webhook.alters(|_| {});
+    let key = Key::new(manages.kind.clone(), if manages.namespaced { "default" } else { "" }, "a");
+    let measured = test.until(&key, "is measured", |document| document["status"]["characters"] == 3).await;
+    assert_eq!(measured.document()["spec"], json!({ "text": "abc" }));
+    let key = Key::new(older, key.namespace(), "a");
+    assert_eq!(test.get(&key).await.unwrap().document()["spec"], json!({ "words": "abc" }));
 }
 
 /// Returns a message without the random uid of its review.

@@ -1,6 +1,7 @@
 //! A conversion webhook over TLS, which also misbehaves.
 //!
-//! The kind is `Site`: `v1` has `spec.address`, and `v1beta1` has `spec.host` and `spec.port` in its place.
+//! Of the kind `Site`, `v1` has `spec.address`, and `v1beta1` has `spec.host` and `spec.port` in its place. Of the kind
+//! `Measured`, `v1` has `spec.text`, and `v1alpha1` has `spec.words`.
 
 use std::io;
 use std::net::SocketAddr;
@@ -144,8 +145,14 @@ async fn answer(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
 }
 
 fn converted(mut document: Value, desired: &str) -> Value {
+    let is_stable = desired.ends_with("/v1");
+    let is_measured = document["kind"] == "Measured";
     if let Some(spec) = document["spec"].as_object_mut() {
-        if desired.ends_with("/v1") {
+        if is_measured {
+            let (from, to) = if is_stable { ("words", "text") } else { ("text", "words") };
+            let text = spec.remove(from);
+            spec.extend(text.map(|text| (to.to_owned(), text)));
+        } else if is_stable {
             let (host, port) = (spec.remove("host"), spec.remove("port"));
             if let (Some(host), Some(port)) = (host.as_ref().and_then(Value::as_str), port) {
                 spec.insert("address".to_owned(), format!("{host}:{port}").into());

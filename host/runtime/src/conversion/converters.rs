@@ -53,13 +53,14 @@ impl Converters {
         self.by_type.write().remove(&by_type(kind));
     }
 
+    /// Returns whether no kind has a converter, as on most hosts.
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_type.read().is_empty()
+    }
+
     /// Returns the converter of a kind; its version is ignored.
     pub(super) fn of(&self, kind: &Kind) -> Option<Arc<KindConverter>> {
-        let converters = self.by_type.read();
-        if converters.is_empty() {
-            return None;
-        }
-        converters.get(&by_type(kind)).cloned()
+        if self.is_empty() { None } else { self.by_type.read().get(&by_type(kind)).cloned() }
     }
 }
 

@@ -82,7 +82,8 @@ impl Store for ConvertingStore {
     }
 
     async fn submit(&self, request: Request) -> Result<WriteResponse> {
-        let target = if request.is_move || request.is_planned { None } else { request.write.target().ok() };
+        let is_plain = !request.is_move && !request.is_planned && !self.converters.is_empty();
+        let target = if is_plain { request.write.target().ok() } else { None };
         let converter = target.and_then(|target| Some((self.converter(&target.kind)?, target.kind)));
         let Some((converter, kind)) = converter else { return self.inner.submit(request).await };
         if matches!(request.write, Write::Delete { .. }) {

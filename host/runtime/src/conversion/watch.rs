@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use homeostat_store::{Changes, Event, Kind, Resource, Result, Revision, Watch};
 
+use super::converter::KindConverter;
 use super::converters::Converters;
 
 /// A watch of one kind, in one of its versions.
@@ -21,33 +22,32 @@ impl ConvertedWatch {
         Self { inner, converters, kind, pending: None }
     }
 
-    async fn converted(converters: &Converters, kind: &Kind, event: Event) -> Result<Event> {
-        let version = &kind.version;
+    /// Returns the converter of an event that is in another version.
+    fn converter(&self, event: &Event) -> Option<Arc<KindConverter>> {
+        let version = &self.kind.version;
         let is_shown = |resource: &Arc<Resource>| resource.key().kind().version == *version;
         if is_shown(&event.resource) && event.previous.as_ref().is_none_or(is_shown) {
-            return Ok(event);
+            return None;
         }
-        let converter = converters.of(kind).filter(|converter| converter.knows(version));
-        let Some(converter) = converter else { return Ok(event) };
-        let Event { kind, resource, previous, revision } = event;
-        let both = std::iter::once(Arc::clone(&resource)).chain(previous).collect();
-        let mut converted = converter.convert(version, both).await?.into_iter();
-        let resource = converted.next().unwrap_or(resource);
-        Ok(Event { kind, resource, previous: converted.next(), revision })
+        self.converters.of(&self.kind).filter(|converter| converter.knows(version))
     }
 }
 
 #[async_trait]
 impl Changes for ConvertedWatch {
     async fn next(&mut self) -> Result<Event> {
-        let event = match &self.pending {
-            Some(event) => event.clone(),
+        let event = match self.pending.take() {
+            Some(event) => event,
             None => self.inner.next().await?,
         };
-        self.pending = Some(event.clone());
-        let converted = Self::converted(&self.converters, &self.kind, event).await?;
+        let Some(converter) = self.converter(&event) else { return Ok(event) };
+        let Event { kind, resource, previous, revision } = event.clone();
+        self.pending = Some(event);
+        let both = std::iter::once(Arc::clone(&resource)).chain(previous).collect();
+        let mut converted = converter.convert(&self.kind.version, both).await?.into_iter();
         self.pending = None;
-        Ok(converted)
+        let resource = converted.next().unwrap_or(resource);
+        Ok(Event { kind, resource, previous: converted.next(), revision })
     }
 
     fn position(&self) -> Option<Revision> {
