@@ -157,7 +157,13 @@ pub(crate) fn generated(stem: &str, suffix: &str) -> String {
     format!("{}{suffix}", &stem[..end])
 }
 
-/// Checks a whole document before it is stored.
+/// Checks a whole document before it is stored: its size, its name, and its metadata.
+///
+/// # Errors
+/// `Invalid` with the path of the field, `TooLarge`.
+///
+/// # Panics
+/// Never: the metadata of a document with a name is an object.
 pub fn document(document: &Value) -> Result<()> {
     size("document", document)?;
     target(document, false)?;
