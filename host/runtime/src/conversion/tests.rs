@@ -426,7 +426,7 @@ async fn many_readers_of_one_resource_share_few_concurrent_reviews() {
 }
 
 #[tokio::test]
-async fn resources_of_an_older_storage_version_are_converted_when_they_are_read_and_written() {
+async fn resources_of_an_older_storage_version_are_converted_by_reads_and_writes() {
     let world = World::new();
     for name in ["a", "b", "c"] {
         world.create("v1", name).await;

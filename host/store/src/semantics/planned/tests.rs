@@ -70,7 +70,7 @@ fn a_planned_write_of_an_equal_document_changes_nothing() {
 }
 
 #[test]
-fn a_planned_write_without_the_last_finalizer_removes_a_resource_that_is_being_deleted() {
+fn a_planned_write_without_the_last_finalizer_removes_a_deleted_resource() {
     let deleting = json!({"deletionTimestamp": "2026-01-02T03:04:05Z", "finalizers": ["x.dev/y"]});
     let before = current("v2", &deleting);
     let held = plan(update(document("v2", &deleting), 5), Some(&before)).expect("well formed").decision;
