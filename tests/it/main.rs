@@ -15,7 +15,6 @@ mod composition;
 mod conformance;
 mod contract;
 mod controllers;
-mod conversion;
 mod costs;
 mod crash;
 mod delays;
