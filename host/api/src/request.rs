@@ -211,7 +211,7 @@ pub(crate) struct WriteOptions {
 impl WriteOptions {
     pub(crate) fn request(&self, write: Write) -> Request {
         let Self { manager, dry_run, unknown } = self.clone();
-        Request { write, manager, dry_run, field_validation: unknown, is_move: false, fence: None }
+        Request { write, manager, dry_run, field_validation: unknown, is_move: false, is_planned: false, fence: None }
     }
 
     /// Returns a change of a scale with these options. A scale has no unknown fields that could be kept.

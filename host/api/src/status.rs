@@ -318,6 +318,8 @@ impl From<homeostat_store::Error> for Failure {
             Error::Forbidden { .. } => Self::forbidden(message),
             Error::Unsupported { .. } => Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message),
             Error::Unavailable { .. } | Error::Closed => Self::unavailable(message),
+            // As in Kubernetes, without a reason.
+            Error::Conversion { .. } => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message),
             _ => Self::internal(message),
         }
     }

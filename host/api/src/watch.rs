@@ -53,7 +53,8 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>) -> Result<Response, Fa
         Err(error @ (Error::Expired { .. } | Error::FutureRevision { .. })) => return Ok(error_response(&error)),
         Err(error) => return Err(error.into()),
     };
-    let shared = Some((api.event_cache.clone(), info.kind.version.as_str().into()));
+    // A definition may get another conversion, and then the same event has another encoding.
+    let shared = (!info.converts()).then(|| (api.event_cache.clone(), info.kind.version.as_str().into()));
     let watch = WatchStream::new(watch, after, initial_events, selector, encoder, params);
     Ok(WatchStream { shared, ..watch }.response())
 }

@@ -103,7 +103,7 @@ impl Context {
         if changes_spec && kind.same_type(&host_kinds::controllers()) {
             return controller_reconciler::write(&*self.store, self.code.get(), request).await;
         }
-        Ok(self.store.submit(request).await?)
+        Ok(self.converting.submit(request).await?)
     }
 }
 

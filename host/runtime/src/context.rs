@@ -10,6 +10,7 @@ use homeostat_store::Store;
 use homeostat_workqueue::SharedCapacity;
 use tokio::runtime::Handle;
 
+use crate::conversion::ConvertingStore;
 use crate::declarations::Declarations;
 use crate::feeder_sources::{FeederFolder, MessageStores};
 use crate::fleet::Fleet;
@@ -25,6 +26,8 @@ pub(crate) struct Context {
     pub(crate) engine: Engine,
     /// All kinds.
     pub(crate) store: Arc<dyn Store>,
+    /// The same, which shows and takes kinds with a conversion in every served version: for clients and guests.
+    pub(crate) converting: Arc<dyn Store>,
     /// The same, one by one.
     pub(crate) stores: Stores,
     /// The watches that the feeders of all controllers share.
@@ -91,6 +94,7 @@ impl Context {
         Ok(Self {
             engine,
             watches: SharedWatches::of(store.clone()),
+            converting: Arc::new(ConvertingStore::new(Arc::clone(&store), kinds.converters())),
             store,
             stores,
             http: HttpClient::new(Limits::default().http_body_bytes_max)?,

@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use homeostat_store::schema::{Reason, Violation};
-use homeostat_store::{Change, EventType, Kind, Precondition, Request, Resource, Store, Write, WriteResponse};
-use serde_json::json;
+use homeostat_store::{Change, EventType, Key, Kind, Precondition, Request, Resource, Store, Write, WriteResponse};
+use serde_json::{Value, json};
 
 use crate::error::found;
 use crate::listing::for_each_listed;
@@ -31,6 +31,9 @@ pub(crate) use reconciler::run;
 /// The wait before a failed definition is retried, and before resources with pending finalizers are checked
 /// again.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// The wait before resources that could not be converted into a new storage version are tried again.
+const CONVERSION_PAUSE: Duration = Duration::from_secs(10);
 
 /// The finalizer that keeps a definition until the resources of its kind are gone. Source: Kubernetes has the
 /// same.
@@ -49,7 +52,11 @@ pub(crate) async fn write(store: &dyn Store, kinds: &Kinds, request: Request) ->
     let planned = store.submit(Request { dry_run: true, ..request.clone() }).await?;
     if planned.change != Some(EventType::Deleted) {
         check_scope(store, &planned.resource).await?;
-        kinds.check(&KindInfo::from_definition(planned.resource.document())?)?;
+        let info = KindInfo::from_definition(planned.resource.document())?;
+        kinds.check(&info)?;
+        if info.converts() {
+            check_stored_versions(&planned.resource)?;
+        }
     }
     if request.dry_run {
         return Ok(planned);
@@ -83,8 +90,32 @@ async fn check_scope(store: &dyn Store, planned: &Resource) -> Result<(), Error>
     Err(homeostat_store::Error::InvalidFields { what, violations: vec![violation] }.into())
 }
 
+/// Refuses a definition without a version in which resources may be stored: nothing would convert them.
+fn check_stored_versions(planned: &Resource) -> Result<(), Error> {
+    let document = planned.document();
+    let versions = document.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+    let versions: Vec<&Value> = versions.map(|version| &version["name"]).collect();
+    let stored = planned.status().get("storedVersions").and_then(Value::as_array).into_iter().flatten();
+    let violation = |(at, name): (usize, &Value)| Violation {
+        path: format!("status.storedVersions[{at}]"),
+        reason: Reason::Invalid,
+        detail: format!(
+            "{name}: missing from spec.versions; it was a storage version, and must remain there until no resource is \
+             stored in it, and status.storedVersions does not name it"
+        ),
+    };
+    let missing = stored.enumerate().filter(|(_, name)| !versions.contains(name));
+    let violations: Vec<Violation> = missing.map(violation).collect();
+    if violations.is_empty() {
+        return Ok(());
+    }
+    let what = format!("{NAME}.{GROUP} {:?}", planned.key().name());
+    Err(homeostat_store::Error::InvalidFields { what, violations }.into())
+}
+
 /// Declares the kind of a definition, unless a newer revision of the definition was declared. If the stored
-/// version changes, all resources are migrated first.
+/// version changes, all resources are migrated first. Those of a kind with a conversion are migrated later, by
+/// [`migrate_converted`]: meanwhile they are converted when they are read.
 ///
 /// *Cancel safety*: declaring the definition again finishes the migration.
 ///
@@ -92,17 +123,38 @@ async fn check_scope(store: &dyn Store, planned: &Resource) -> Result<(), Error>
 /// [`Error::BadDocument`] and [`Error::KindDiffers`]; [`Error::Store`].
 pub(crate) async fn declare(store: &dyn Store, kinds: &Kinds, definition: &Resource) -> Result<(), Error> {
     let info = KindInfo::from_definition(definition.document())?;
-    if definition.status()["storedVersions"] != json!([info.kind.version]) {
+    if !info.converts() && definition.status()["storedVersions"] != json!([info.kind.version]) {
         kinds.prepare(&info)?;
         migrate(store, &info.kind).await?;
     }
     kinds.declare(info)
 }
 
+/// Returns whether no resource can be stored in another version than the storage version: the kind has no conversion, or
+/// the status of the definition names no other version.
+pub(crate) fn is_migrated(definition: &Resource) -> bool {
+    let Ok(info) = KindInfo::from_definition(definition.document()) else { return true };
+    !info.converts() || definition.status()["storedVersions"] == json!([info.kind.version])
+}
+
+/// Rewrites every resource of a declared kind with a conversion in the storage version, through a store that converts.
+///
+/// *Cancel safety*: as [`declare`].
+///
+/// # Errors
+/// Those of the store, and `Conversion`.
+pub(crate) async fn migrate_converted(store: &dyn Store, definition: &Resource) -> homeostat_store::Result<()> {
+    let Ok(info) = KindInfo::from_definition(definition.document()) else { return Ok(()) };
+    migrate(store, &info.kind).await
+}
+
 /// Rewrites every resource of a kind in the kind's current storage version.
 pub(crate) async fn migrate(store: &dyn Store, kind: &Kind) -> homeostat_store::Result<()> {
     let mut old = Vec::new();
-    let note = |resource: &Arc<Resource>| old.extend((resource.key().kind() != kind).then(|| resource.key().clone()));
+    let note = |resource: &Arc<Resource>| {
+        let key = resource.key();
+        old.extend((key.kind() != kind).then(|| Key::new(kind.clone(), key.namespace(), key.name())));
+    };
     for_each_listed(store, kind, note).await?;
     let mut rewritten = stream::iter(old)
         .map(|key| {

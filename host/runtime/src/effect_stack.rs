@@ -69,7 +69,7 @@ pub(crate) fn world(context: &Context, sink: impl Sink, definition: &Definition)
     let config = Arc::new(definition.config.clone());
     let http = context.http.within(Arc::new(definition.grants.clone()));
     let store = ValidatingStore {
-        store: context.store.clone(),
+        store: context.converting.clone(),
         kinds: context.kinds.clone(),
         namespaces: context.namespaces.clone(),
     };

@@ -13,6 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::conversion::Converters;
 use crate::{BuiltInGroups, Error, Stores, host_kinds, manifest};
 
 mod info;
@@ -47,6 +48,8 @@ pub struct Kinds {
     built_in: BTreeSet<KindId>,
     /// Schemas by which the store validates documents.
     schemas: Schemas,
+    /// The converters of the kinds that have one.
+    converters: Arc<Converters>,
     /// Where kinds live; `None` if the host has one store.
     stores: Option<Stores>,
     /// The kinds that servers of stores define, whether anybody here declares them or not. Locked after `by_type`.
@@ -244,6 +247,11 @@ impl Kinds {
         Ok(())
     }
 
+    /// Returns the converters of the kinds that have one.
+    pub(crate) fn converters(&self) -> Arc<Converters> {
+        Arc::clone(&self.converters)
+    }
+
     /// Returns a receiver that is notified after a kind was declared or removed.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
@@ -290,7 +298,10 @@ impl Kinds {
     }
 
     fn tell(&self, info: &KindInfo, structures: Vec<(String, Option<Schema>)>) {
-        if info.is_of_definition() || info.schema.is_some() {
+        self.converters.set(&info.kind, &info.conversion, &structures);
+        if info.converts() {
+            self.schemas.set_converted(&info.kind, structures);
+        } else if info.is_of_definition() || info.schema.is_some() {
             self.schemas.set(&info.kind, structures);
         } else {
             self.schemas.forget(&info.kind);
@@ -413,7 +424,10 @@ impl Kinds {
         let other = self.without_definition.read().get(&id).map(|known| known.info.clone());
         match other.as_ref().and_then(|other| Some((other, other.structures().ok()?))) {
             Some((other, structures)) => self.tell(other, structures),
-            None => self.schemas.forget(&definition.kind),
+            None => {
+                self.schemas.forget(&definition.kind);
+                self.converters.forget(&definition.kind);
+            }
         }
         by_type.extend(other.map(|other| (id, self.scaled(self.located(other)))));
         drop(by_type);

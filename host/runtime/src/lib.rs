@@ -22,6 +22,7 @@ mod conditions;
 mod context;
 mod controller;
 pub mod controller_reconciler;
+mod conversion;
 mod costs;
 mod created_controllers;
 pub mod cron;

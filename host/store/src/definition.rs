@@ -1,9 +1,9 @@
 //! A `CustomResourceDefinition` (apiextensions.k8s.io/v1): the names of a kind, its scope, and the schema of
 //! each of its versions.
 //!
-//! Deliberately absent: conversion by a webhook, which is refused, and the status of definitions, which the
-//! runtime writes.
+//! Deliberately absent: the conversion itself, and the status of definitions, which the runtime writes.
 
+mod conversion;
 mod parse;
 #[cfg(test)]
 mod tests;
@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::jsonpath::JsonPath;
 use crate::schema::Schema;
 use crate::{IndexTerm, Kind, Result};
+pub use conversion::{Conversion, WebhookClient, WebhookTarget};
 
 /// A validated definition.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +26,8 @@ pub struct Definition {
     pub namespaced: bool,
     /// One or more; exactly one is the storage version.
     pub versions: Vec<Version>,
+    /// How documents get from one version to another.
+    pub conversion: Conversion,
     /// The labels with an index, which [`INDEXED_LABELS`] names: at most 8, each once.
     pub indexed_labels: Vec<String>,
 }

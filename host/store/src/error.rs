@@ -98,6 +98,21 @@ pub enum Error {
         /// The revision of the store.
         current: Revision,
     },
+    /// The kind has a conversion, and the stored document is in another version than the write; nothing changed. Only
+    /// a conversion brings the document into the version of the write.
+    #[error("{key} is stored in version {stored}, and has to be converted first")]
+    OtherVersion {
+        /// The resource that was to be written, in the version of the write.
+        key: Key,
+        /// The version of the stored document; the storage version of the kind if there is no document.
+        stored: String,
+    },
+    /// A document could not be converted into another version of its kind.
+    #[error("{reason}")]
+    Conversion {
+        /// The reason, in the words of Kubernetes where it has some.
+        reason: String,
+    },
     /// The server of the store does not allow it to this host; nothing changed.
     #[error("the store refuses {what}: {reason}")]
     Forbidden {

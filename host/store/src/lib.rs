@@ -69,7 +69,7 @@ pub use scale::ScaleRequest;
 pub use selector::{LabelRequirement, Selector, field_text};
 pub use status::{Availability, CacheState, CacheStatus, Obstacle, RequestCounts, StoreStatus, Subscription};
 pub use store::{Options, Page, Query, Store};
-pub use validate::key as check_key;
+pub use validate::{document as check_document, key as check_key};
 pub use watch::{Changes, Event, EventType, Scope, Watch};
 pub use write::{FieldValidation, Precondition, Propagation, Request, Write, WriteResponse};
 

@@ -30,7 +30,7 @@ pub fn needs_rules(schemas: &Schemas, request: &Request) -> bool {
 
 /// Returns the schema of a write, if it has rules.
 fn schema_with_rules(schemas: &Schemas, request: &Request) -> Option<Arc<Schema>> {
-    if !schemas.have_rules() || request.is_move || matches!(request.write, Write::Delete { .. }) {
+    if !schemas.have_rules() || request.is_move || request.is_planned || matches!(request.write, Write::Delete { .. }) {
         return None;
     }
     // The store tells the client about a write without a resource.

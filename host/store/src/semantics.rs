@@ -17,6 +17,8 @@
 //! * A kind can have several versions, which differ only in their `apiVersion` and their schemas. A document
 //!   is validated by the schema of its written version, and stored in the storage version of its kind. An
 //!   older document is converted by the next write, even if that changes nothing else.
+//! * The versions of a kind with a conversion differ in more. A write in another version than that of the stored
+//!   document is refused; the caller decides and converts it first, and the module `planned` stores the result.
 //! * The module `ownership` defines who owns which field, and the effect of an apply.
 //! * A write that changes nothing makes no revision. The generation grows with every change outside
 //!   `metadata`, `status` and the version.
@@ -31,6 +33,8 @@ mod delete;
 mod document;
 mod moved;
 mod object_meta;
+mod planned;
+mod preconditions;
 #[cfg(test)]
 mod tests;
 mod unknown;
@@ -46,12 +50,14 @@ use self::document::{
     fields, in_version_of, into_stored_version, metadata, metadata_text, normalize_metadata, set, strip_host_owned,
     timestamp,
 };
+pub(crate) use self::preconditions::check_precondition;
+use self::preconditions::{check_identity, metadata_precondition};
 use crate::model::{finalizers, holds_content};
 use crate::ownership::{self, Operation, Writer};
 use crate::schema::{Generation, Schema, Schemas, VersionSchema};
 use crate::{
-    ClockAndIds, Error, EventType, FieldValidation, Key, Precondition, Request, Resource, Result, Revision, Target,
-    Write, numbers, patch, validate,
+    ClockAndIds, Error, EventType, FieldValidation, Key, Request, Resource, Result, Revision, Target, Write, numbers,
+    patch, validate,
 };
 
 /// The context of a write, beside the document.
@@ -150,7 +156,11 @@ pub fn plan_write(
     if request.is_move {
         return moved::plan(request.write, revision, lookup);
     }
-    let Request { mut write, manager, dry_run, field_validation: unknown, is_move: _, fence: _ } = request;
+    if request.is_planned {
+        return planned::plan(schemas, request, revision, lookup);
+    }
+    let Request { mut write, manager, dry_run, field_validation: unknown, is_move: _, is_planned: _, fence: _ } =
+        request;
     if let Some(value) = write.value_mut() {
         numbers::normalize(value);
     }
@@ -177,6 +187,9 @@ pub fn plan_write(
     // Only a creation needs a uid, and generating one costs a system call.
     let uid = if previous.is_none() { source.uid() } else { String::new() };
     let moment = WriteContext { now: source.now(), uid, revision, manager, version: schemas.of(key.kind()), rules };
+    if !matches!(write, Write::Delete { .. }) {
+        planned::check_version(&key, previous.as_deref(), &moment.version)?;
+    }
     let current = previous.as_ref().map(Resource::detached);
     let fields = match unknown {
         FieldValidation::Warn | FieldValidation::Strict => {
@@ -450,46 +463,4 @@ fn check_manager(manager: &str) -> Result<()> {
         return Err(Error::invalid("fieldManager", reason));
     }
     Ok(())
-}
-
-/// Checks that a document names the same resource.
-fn check_identity(current: &Resource, document: &Value) -> Result<()> {
-    let Target { kind, namespace, name } = validate::target(document, false)?;
-    let fixed = |path: &str, same: bool| {
-        if same { Ok(()) } else { Err(Error::invalid(path, "cannot be changed")) }
-    };
-    let key = current.key();
-    fixed("apiVersion", kind.group == key.kind().group)?;
-    fixed("kind", kind.name == key.kind().name)?;
-    fixed("metadata.namespace", namespace == key.namespace())?;
-    fixed("metadata.name", name.as_deref() == Some(key.name()))?;
-    let created = metadata_text(document, "creationTimestamp");
-    let before = metadata_text(current.document(), "creationTimestamp");
-    fixed("metadata.creationTimestamp", created.is_empty() || is_same_moment(created, before))
-}
-
-/// Returns whether two texts are the same time. Clients in Python write `+00:00` for the zone `Z`.
-fn is_same_moment(one: &str, other: &str) -> bool {
-    let moment = |text: &str| text.parse::<jiff::Timestamp>().ok();
-    one == other || moment(one).is_some_and(|found| Some(found) == moment(other))
-}
-
-fn check_precondition(current: &Resource, precondition: &Precondition) -> Result<()> {
-    let Precondition { uid, revision } = precondition;
-    let same = uid.as_ref().is_none_or(|uid| uid == current.uid())
-        && revision.is_none_or(|revision| revision == current.revision());
-    if same { Ok(()) } else { Err(Error::Conflict { key: current.key().clone(), current: Some(current.revision()) }) }
-}
-
-/// Returns the preconditions in the metadata of a document. A revision that is malformed is a conflict.
-fn metadata_precondition(current: &Resource, document: &Value) -> Result<Precondition> {
-    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    let revision = match some(metadata_text(document, "resourceVersion")) {
-        None => None,
-        Some(text) => Some(
-            text.parse()
-                .map_err(|_| Error::Conflict { key: current.key().clone(), current: Some(current.revision()) })?,
-        ),
-    };
-    Ok(Precondition { uid: some(metadata_text(document, "uid")), revision })
 }

@@ -157,8 +157,14 @@ pub(crate) fn generated(stem: &str, suffix: &str) -> String {
     format!("{}{suffix}", &stem[..end])
 }
 
-/// Checks a whole document before it is stored.
-pub(crate) fn document(document: &Value) -> Result<()> {
+/// Checks a whole document before it is stored: its size, its name, and its metadata.
+///
+/// # Errors
+/// `Invalid` with the path of the field, `TooLarge`.
+///
+/// # Panics
+/// Never: the metadata of a document with a name is an object.
+pub fn document(document: &Value) -> Result<()> {
     size("document", document)?;
     target(document, false)?;
     let metadata = document.get("metadata").and_then(Value::as_object).expect("target() has found an object");

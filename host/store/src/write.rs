@@ -106,6 +106,11 @@ pub struct Request {
     /// copy instead ([`crate::copy_mark`]). A deletion removes the resource in spite of its finalizers, and leaves its
     /// dependents. The store refuses other writes. Never set for a client.
     pub is_move: bool,
+    /// The write was decided before, in another version of its kind, and converted. A creation or an update stores its
+    /// whole document, with the metadata that the host owns and with its status, except for `resourceVersion`. An update
+    /// has the revision of the resource that the decision relies on as its precondition. The store refuses other writes.
+    /// Never set for a client.
+    pub is_planned: bool,
     /// The term of the lease under which the write was decided; `None` for a write of no controller. A store
     /// that several hosts share refuses the write after the term.
     pub fence: Option<Fence>,
@@ -132,6 +137,7 @@ impl From<Write> for Request {
             dry_run: false,
             field_validation: FieldValidation::Ignore,
             is_move: false,
+            is_planned: false,
             fence: None,
         }
     }

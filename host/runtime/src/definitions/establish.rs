@@ -8,8 +8,8 @@ use crate::clock::now;
 use crate::context::Context;
 
 /// Sets the condition `Established` of a definition, which clients wait for. Does nothing if it is up to
-/// date.
-pub(super) async fn establish(context: &Context, definition: &Resource) -> Result<()> {
+/// date. Unless all resources `are_migrated`, the versions that the status names may still be stored.
+pub(super) async fn establish(context: &Context, definition: &Resource, are_migrated: bool) -> Result<()> {
     let says_so = definition.status().get("conditions").and_then(Value::as_array).into_iter().flatten();
     let mut says_so = says_so.filter(|condition| condition["type"] == "Established" && condition["status"] == "True");
     let document = definition.document();
@@ -18,8 +18,14 @@ pub(super) async fn establish(context: &Context, definition: &Resource) -> Resul
         names["listKind"] = format!("{}List", names["kind"].as_str().unwrap_or_default()).into();
     }
     let versions = document.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
-    let stored: Value =
+    let mut stored: Vec<Value> =
         versions.filter(|version| version["storage"] == true).map(|version| version["name"].clone()).collect();
+    if !are_migrated {
+        let before = definition.status().get("storedVersions").and_then(Value::as_array).into_iter().flatten();
+        let older: Vec<Value> = before.filter(|name| !stored.contains(name)).cloned().collect();
+        stored = [older, stored].concat();
+    }
+    let stored = Value::Array(stored);
     let has_cleanup = definition.finalizers().any(|name| name == CLEANUP);
     let status = definition.status();
     let is_up_to_date = status["acceptedNames"] == names && status["storedVersions"] == stored;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use homeostat_component::Severity;
 use homeostat_store::{Event, Resource, Scope};
 use homeostat_workqueue::Next;
 use parking_lot::Mutex;
@@ -12,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ending::{clean_up_deleted, finalize};
 use super::establish::establish;
-use super::{PAUSE, definitions, found};
+use super::{CONVERSION_PAUSE, PAUSE, definitions, found, is_migrated, migrate_converted};
 use crate::context::Context;
 use crate::native_controller::{self, NativeReconciler};
 
@@ -100,10 +101,23 @@ impl DefinitionReconciler {
             return Ok(next(is_gone));
         };
         if !definition.is_deleting() {
-            if context.declare_definition(&definition).await? {
-                establish(context, &definition).await?;
+            if !context.declare_definition(&definition).await? {
+                return Ok(Next::Done);
             }
-            return Ok(Next::Done);
+            let is_migrated = is_migrated(&definition);
+            establish(context, &definition, is_migrated).await?;
+            if is_migrated {
+                return Ok(Next::Done);
+            }
+            let migrated = migrate_converted(&*context.converting, &definition).await;
+            let Err(error) = migrated else {
+                establish(context, &definition, true).await?;
+                return Ok(Next::Done);
+            };
+            let message = format!("resources stay in an older version, and are tried again: {error}");
+            let key = Some(definition.key().clone());
+            context.event(&"homeostat".into(), key, Severity::Warning, "ConversionFailed", &message);
+            return Ok(Next::After(CONVERSION_PAUSE));
         }
         // Declared only once, as ending: the kind must not come back after it was removed.
         let uid = Some(definition.uid());

@@ -160,8 +160,8 @@ impl Host {
         self.inner.context.kinds.clone()
     }
 
-    /// Returns the store through which all kinds are read and written.
+    /// Returns the store through which all kinds are read and written, in every served version.
     pub fn store(&self) -> Arc<dyn Store> {
-        self.inner.context.store.clone()
+        self.inner.context.converting.clone()
     }
 }

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use homeostat_builtin::BuiltInKind;
 use homeostat_component::KindDeclaration;
 use homeostat_store::catalog::ServedKind;
-use homeostat_store::definition::{Definition, Presentation, PrinterColumn, Scale, Version};
+use homeostat_store::definition::{Conversion, Definition, Presentation, PrinterColumn, Scale, Version};
 use homeostat_store::jsonpath::JsonPath;
 use homeostat_store::schema::Schema;
 use homeostat_store::{IndexTerm, Kind, Revision};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::Error;
 #[cfg(doc)]
 use crate::Kinds;
 use crate::host_kinds::is_written_by_host_alone;
+use crate::{Error, conversion};
 
 /// Short names of well-known kinds, if no declaration gives any.
 const SHORT_NAMES: [(&str, &str, &str); 11] = [
@@ -77,6 +77,9 @@ pub struct KindInfo {
     /// The other served versions, in the order of the definition. `kind` has the storage version.
     #[serde(skip)]
     pub(super) others: Vec<OtherVersion>,
+    /// How documents get from one version to another. Only a definition says so.
+    #[serde(skip)]
+    pub(super) conversion: Arc<Conversion>,
     /// The labels and fields of which stores keep an index. Only a definition declares them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<IndexTerm>,
@@ -187,6 +190,7 @@ impl KindInfo {
             built_in: None,
             deprecation: None,
             is_served: true,
+            conversion: Arc::default(),
             indexes: Vec::new(),
             others: Vec::new(),
             source: source.to_owned(),
@@ -252,6 +256,7 @@ impl KindInfo {
             built_in: None,
             deprecation: None,
             is_served: true,
+            conversion: Arc::default(),
             indexes: Vec::new(),
             others: others.map(other).collect(),
             source: format!("store {store}"),
@@ -269,6 +274,7 @@ impl KindInfo {
     /// [`Error::BadDocument`] with the path of the missing or invalid field.
     pub fn from_definition(document: &Value) -> Result<Self, Error> {
         let definition = Definition::parse(document).map_err(|error| Error::BadDocument(error.to_string()))?;
+        conversion::check(&definition.conversion).map_err(Error::BadDocument)?;
         let stored = definition.stored();
         let OtherVersion { version: _, schema, scale, columns, deprecation } = OtherVersion::of(stored);
         let others = definition.versions.iter().filter(|version| version.served && !version.storage);
@@ -291,6 +297,7 @@ impl KindInfo {
             built_in: None,
             deprecation,
             is_served: stored.served,
+            conversion: Arc::new(definition.conversion.clone()),
             others: others.map(OtherVersion::of).collect(),
             source: format!("{DEFINITION} {}.{}", names.plural, definition.group),
             store: None,
@@ -302,6 +309,11 @@ impl KindInfo {
     /// Returns the same declaration at another revision.
     pub(crate) fn said_at(self, revision: Revision) -> Self {
         Self { written: revision, ..self }
+    }
+
+    /// Returns whether its versions differ in more than their `apiVersion`.
+    pub fn converts(&self) -> bool {
+        *self.conversion != Conversion::None
     }
 
     /// Returns whether the host alone writes resources of the kind.

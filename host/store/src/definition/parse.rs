@@ -51,10 +51,10 @@ pub(super) fn definition(document: &Value) -> Result<Definition> {
         return Err(spec
             .error("preserveUnknownFields", "must be false: set x-kubernetes-preserve-unknown-fields in the schema"));
     }
-    conversion(&spec)?;
+    let conversion = super::conversion::conversion(&spec)?;
     let versions = versions(&spec, group, &names.kind)?;
     let indexed_labels = indexed_labels(&metadata)?;
-    Ok(Definition { group: group.to_owned(), names, namespaced, versions, indexed_labels })
+    Ok(Definition { group: group.to_owned(), names, namespaced, versions, conversion, indexed_labels })
 }
 
 fn indexed_labels(metadata: &FieldReader<'_>) -> Result<Vec<String>> {
@@ -131,17 +131,6 @@ fn kind_name(fields: &FieldReader<'_>, name: &str, text: &str) -> Result<String>
         other => other,
     })?;
     Ok(text.to_owned())
-}
-
-fn conversion(spec: &FieldReader<'_>) -> Result<()> {
-    let Some(conversion) = spec.object("conversion")? else { return Ok(()) };
-    match conversion.text("strategy")? {
-        None | Some("None") => Ok(()),
-        Some("Webhook") => {
-            Err(conversion.error("strategy", "conversion by a webhook is not supported, it must be None"))
-        }
-        Some(_) => Err(conversion.error("strategy", "must be None")),
-    }
 }
 
 fn versions(spec: &FieldReader<'_>, group: &str, kind: &str) -> Result<Vec<Version>> {

@@ -2,7 +2,7 @@ mod wild;
 
 use serde_json::{Value, json};
 
-use super::{ColumnType, Definition, INDEXED_LABELS, Presentation};
+use super::{ColumnType, Conversion, Definition, INDEXED_LABELS, Presentation, WebhookClient, WebhookTarget};
 use crate::{Error, IndexTerm};
 
 fn widgets() -> Value {
@@ -116,8 +116,9 @@ fn a_definition_is_refused_where_it_is_wrong() {
         (with("/spec/group", json!("")), "spec.group"),
         (with("/spec/scope", json!("Everywhere")), "spec.scope"),
         (with("/spec/preserveUnknownFields", json!(true)), "spec.preserveUnknownFields"),
-        (with("/spec/conversion", json!({"strategy": "Webhook"})), "spec.conversion.strategy"),
+        (with("/spec/conversion", json!({"strategy": "Webhook"})), "spec.conversion.webhook"),
         (with("/spec/conversion", json!({"strategy": "Magic"})), "spec.conversion.strategy"),
+        (with("/spec/conversion", json!({"webhook": {}})), "spec.conversion.webhook"),
         (with("/spec/names", json!("a")), "spec.names"),
         (with("/spec/names/plural", json!("Widgets")), "spec.names.plural"),
         (with("/spec/names/kind", json!("a-b")), "spec.names.kind"),
@@ -175,4 +176,53 @@ fn a_deprecated_version_warns() {
     assert_eq!(warning(&document).as_deref(), Some("use v2"));
     document["spec"]["versions"][0]["deprecationWarning"] = json!("two\nlines");
     assert!(Definition::parse(&document).is_err());
+}
+
+/// A definition with this webhook; `null` removes a field.
+fn converting(reviews: &Value, client: &Value) -> Value {
+    let webhook = json!({"conversionReviewVersions": reviews, "clientConfig": client});
+    with("/spec/conversion", json!({"strategy": "Webhook", "webhook": webhook}))
+}
+
+#[test]
+fn a_conversion_names_one_webhook_with_a_url_or_a_service() {
+    let parsed = |client: Value| Definition::parse(&converting(&json!(["v1beta1", "v1"]), &client)).unwrap().conversion;
+    let url = "https://127.0.0.1:8443/convert";
+    let target = WebhookTarget::Url(url.to_owned());
+    let wanted = WebhookClient { target, ca_bundle: Some("Cg==".to_owned()) };
+    assert_eq!(parsed(json!({"url": url, "caBundle": "Cg=="})), Conversion::Webhook(wanted));
+    let (namespace, name, path) = ("n".to_owned(), "s".to_owned(), "/convert".to_owned());
+    let target = WebhookTarget::Service { namespace, name, path, port: 443 };
+    let service = json!({"service": {"namespace": "n", "name": "s", "path": "/convert"}});
+    assert_eq!(parsed(service), Conversion::Webhook(WebhookClient { target, ca_bundle: None }));
+    for none in [json!(null), json!({"strategy": "None"})] {
+        assert_eq!(Definition::parse(&with("/spec/conversion", none)).unwrap().conversion, Conversion::None);
+    }
+}
+
+#[test]
+fn a_conversion_is_refused_where_it_is_wrong() {
+    let client = json!({"url": "https://a.example/convert"});
+    let refused = |reviews: Value, client: &Value| match Definition::parse(&converting(&reviews, client)) {
+        Err(Error::Invalid { path, .. }) => path,
+        other => panic!("{client}: {other:?}"),
+    };
+    let webhook = "spec.conversion.webhook";
+    for reviews in [json!(null), json!([]), json!(["v1beta1"])] {
+        assert_eq!(refused(reviews, &client), format!("{webhook}.conversionReviewVersions"));
+    }
+    for url in ["http://a.example", "https:///a", "https://u@a.example", "https://a.example/#f", "https://a.example/?q"]
+    {
+        assert_eq!(refused(json!(["v1"]), &json!({"url": url})), format!("{webhook}.clientConfig.url"), "{url}");
+    }
+    let service = json!({"namespace": "n", "name": "s"});
+    for client in [json!({}), json!({"url": "https://a.example", "service": service})] {
+        assert_eq!(refused(json!(["v1"]), &client), format!("{webhook}.clientConfig"));
+    }
+    let port = json!({"service": {"namespace": "n", "name": "s", "port": 70000}});
+    assert_eq!(refused(json!(["v1"]), &port), format!("{webhook}.clientConfig.service.port"));
+    assert_eq!(
+        refused(json!(["v1"]), &json!({"service": {"name": "s"}})),
+        format!("{webhook}.clientConfig.service.namespace")
+    );
 }

@@ -34,6 +34,7 @@ type ByType = BTreeMap<(String, String), Versions>;
 #[derive(Debug, Clone)]
 struct Versions {
     stored: String,
+    converts: bool,
     /// By version; versions without a schema included.
     schemas: BTreeMap<String, SchemaSource>,
 }
@@ -69,6 +70,9 @@ impl SchemaSource {
 pub struct VersionSchema {
     /// The storage version, for documents of all versions; `None` if each document keeps its own version.
     pub stored: Option<String>,
+    /// Whether the versions of the kind differ in more than their `apiVersion`, so that a document changes its version by
+    /// a conversion alone.
+    pub converts: bool,
     /// The schema of the written version.
     pub schema: Option<Arc<Schema>>,
 }
@@ -77,13 +81,29 @@ impl Schemas {
     /// Registers a kind. The version of `stored` is the storage version. `versions` has every version, each
     /// with its optional schema.
     pub fn set(&self, stored: &Kind, versions: impl IntoIterator<Item = (String, Option<Schema>)>) {
+        self.set_versions(stored, versions, false);
+    }
+
+    /// As [`Schemas::set`], for a kind whose documents change their version by a conversion alone. A write in another
+    /// version than that of the stored document is refused, unless it was decided and converted before
+    /// ([`Request::is_planned`](crate::Request::is_planned)).
+    pub fn set_converted(&self, stored: &Kind, versions: impl IntoIterator<Item = (String, Option<Schema>)>) {
+        self.set_versions(stored, versions, true);
+    }
+
+    fn set_versions(
+        &self,
+        stored: &Kind,
+        versions: impl IntoIterator<Item = (String, Option<Schema>)>,
+        converts: bool,
+    ) {
         let versions: Vec<_> = versions.into_iter().collect();
         if versions.iter().any(|(_, schema)| schema.as_ref().is_some_and(Schema::has_rules)) {
             self.0.have_rules.store(true, Ordering::Release);
         }
         let declared = |schema: Option<Schema>| SchemaSource::Declared(schema.map(Arc::new));
         let schemas = versions.into_iter().map(|(version, schema)| (version, declared(schema))).collect();
-        self.insert(stored, Versions { stored: stored.version.clone(), schemas });
+        self.insert(stored, Versions { stored: stored.version.clone(), converts, schemas });
     }
 
     /// Returns whether a schema with rules in CEL was registered, so that most hosts look no further.
@@ -95,7 +115,7 @@ impl Schemas {
     pub fn set_built_in(&self, kind: &Kind, load: fn(&Kind) -> Option<Schema>) {
         let schema = BuiltInSchema { kind: kind.clone(), load, loaded: OnceLock::new() };
         let schemas = BTreeMap::from([(kind.version.clone(), SchemaSource::BuiltIn(Arc::new(schema)))]);
-        self.insert(kind, Versions { stored: kind.version.clone(), schemas });
+        self.insert(kind, Versions { stored: kind.version.clone(), converts: false, schemas });
     }
 
     fn insert(&self, kind: &Kind, versions: Versions) {
@@ -136,12 +156,26 @@ impl Schemas {
     /// treated as the storage version.
     pub fn of(&self, kind: &Kind) -> VersionSchema {
         let kinds = self.0.by_type.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(Versions { stored, schemas }) = kinds.get(&by_type(kind)) else { return VersionSchema::default() };
+        let Some(Versions { stored, converts, schemas }) = kinds.get(&by_type(kind)) else {
+            return VersionSchema::default();
+        };
         let schema = schemas.get(&kind.version).or_else(|| schemas.get(stored)).cloned();
-        let stored = Some(stored.clone());
+        let (stored, converts) = (Some(stored.clone()), *converts);
         // A schema is parsed without the lock.
         drop(kinds);
-        VersionSchema { stored, schema: schema.and_then(|schema| schema.schema()) }
+        VersionSchema { stored, converts, schema: schema.and_then(|schema| schema.schema()) }
+    }
+
+    /// Returns only this kind, with this version as its storage version: to decide a write in a version that is not
+    /// stored.
+    #[must_use]
+    pub fn in_version(&self, kind: &Kind) -> Self {
+        let one = Self::default();
+        let schema = SchemaSource::Declared(self.of(kind).schema);
+        let schemas = BTreeMap::from([(kind.version.clone(), schema)]);
+        one.insert(kind, Versions { stored: kind.version.clone(), converts: false, schemas });
+        one.0.have_rules.store(self.have_rules(), Ordering::Release);
+        one
     }
 }
 

@@ -28,9 +28,10 @@ pub(super) fn in_version_of(key: &Key, resource: &Resource) -> Value {
     document
 }
 
-/// Sets the `apiVersion` of a document to the storage version of its kind.
+/// Sets the `apiVersion` of a document to the storage version of its kind. A document of a kind with a conversion keeps its
+/// version.
 pub(super) fn into_stored_version(document: &mut Value, context: &WriteContext) {
-    let Some(version) = &context.version.stored else { return };
+    let Some(version) = context.version.stored.as_ref().filter(|_| !context.version.converts) else { return };
     let written = document["apiVersion"].as_str().unwrap_or_default();
     let stored = written.split_once('/').map_or_else(|| version.clone(), |(group, _)| format!("{group}/{version}"));
     set(fields(document), "apiVersion", Some(json!(stored)));
