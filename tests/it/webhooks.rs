@@ -18,7 +18,7 @@ use homeostat_tests::{TestHost, guest};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-const SECRET: &[u8] = b"the secret of the webhook";
+pub(crate) const SECRET: &[u8] = b"the secret of the webhook";
 
 struct OneSecret;
 
@@ -117,13 +117,15 @@ fn feeders() -> Vec<homeostat_runtime::feeder_definition::FeederDefinition> {
     serde_json::from_value::<manifest::Spec>(spec).unwrap().check().unwrap().feeders
 }
 
-fn signature(body: &[u8]) -> String {
+/// Returns the value of the header `X-Hub-Signature-256` of a body.
+pub(crate) fn signature(body: &[u8]) -> String {
     let code = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, SECRET), body);
     let digits: String = code.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256={digits}")
 }
 
-fn batch(number: usize, size: usize) -> Value {
+/// Returns the body of a request with many keys.
+pub(crate) fn batch(number: usize, size: usize) -> Value {
     json!({ "items": (0..size).map(|item| json!({ "name": format!("n{number}-{item}") })).collect::<Vec<_>>() })
 }
 
