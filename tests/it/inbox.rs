@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::metrics::scrape::Scrape;
-use crate::webhooks::{SECRET, batch, signature};
+use crate::webhooks::{batch, signature, write_secret};
 
 const REQUESTS: usize = 20;
 const KEYS_EACH: usize = 50;
@@ -25,7 +25,8 @@ impl World {
     fn new() -> Self {
         let new = || TempDir::new().unwrap();
         let world = Self { manifests: new(), scratch: new(), secrets: new() };
-        fs::write(world.secrets.path().join("hook"), SECRET).unwrap();
+        write_secret(world.secrets.path());
+        fs::copy(guest("guest-noop"), world.manifests.path().join("noop.wasm")).unwrap();
         world
     }
 
@@ -34,7 +35,7 @@ impl World {
         let controller = json!({
             "apiVersion": "homeostat.dev/v1alpha1", "kind": "Controller", "metadata": {"name": "noop"},
             "spec": {
-                "component": {"file": guest("guest-noop")},
+                "component": {"file": "noop.wasm"},
                 "suspend": suspend,
                 "limits": {"keys": 100},
                 "grants": {"resources": [{"kinds": ["*"], "verbs": ["*"], "namespaces": ["*"]}]},
@@ -92,4 +93,13 @@ async fn a_killed_host_reconciles_each_key_of_the_requests_that_it_has_answered(
     eventually_built("the inbox to be empty", || (stored(&host) == 0).then_some(()));
     assert_eq!(metric(&host, "homeostat_feeder_inbox_keys", &[("feeder", "push")]).await, Some(0.0));
     assert_eq!(post(&host, &batch(0, 1001)).await, 422, "too many keys of one request");
+    host.kill();
+    let host = world.start(true);
+    homeostat_testing::eventually("the webhook to be open", async || {
+        (post(&host, &batch(0, KEYS_EACH)).await == 200).then_some(())
+    })
+    .await;
+    assert_eq!(stored(&host), 1);
+    fs::remove_file(world.manifests.path().join("noop.json")).unwrap();
+    eventually_built("the stored requests to end with their controller", || (stored(&host) == 0).then_some(()));
 }

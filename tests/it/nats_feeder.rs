@@ -31,11 +31,12 @@ impl World {
         let controller = json!({
             "apiVersion": "homeostat.dev/v1alpha1", "kind": "Controller", "metadata": {"name": "noop"},
             "spec": {
-                "component": {"file": guest("guest-noop")},
+                "component": {"file": "noop.wasm"},
                 "grants": {"resources": [{"kinds": ["*"], "verbs": ["*"], "namespaces": ["*"]}]},
                 "feeders": [{"name": "orders", "nats": source, "keys": keys}],
             },
         });
+        std::fs::copy(guest("guest-noop"), world.manifests.path().join("noop.wasm")).unwrap();
         std::fs::write(world.manifests.path().join("stores.yaml"), stores.to_string()).unwrap();
         std::fs::write(world.manifests.path().join("noop.json"), controller.to_string()).unwrap();
         world
@@ -166,10 +167,7 @@ async fn messages_of_a_plain_subject_beyond_those_that_wait_are_counted_as_lost(
     let client = async_nats::connect(shared_nats().url()).await.unwrap();
     let keys = json!({"namespace": "default", "name": "{subject.2}"});
     let world = World::new(shared_nats(), "lossy", &json!({"subject": "lossy.*"}), &keys);
-    world.edit(|controller| {
-        controller["spec"]["suspend"] = true.into();
-        controller["spec"]["limits"] = json!({"keys": 10});
-    });
+    world.edit(|controller| controller["spec"]["limits"] = json!({"keys": 10}));
     let host = world.start();
     // The messages before the subscription reach nobody.
     let mut probes = 0;
@@ -178,6 +176,7 @@ async fn messages_of_a_plain_subject_beyond_those_that_wait_are_counted_as_lost(
         futures_util::FutureExt::now_or_never(client.publish("lossy.probe", "".into()));
         feeder(&host).filter(|feeder| feeder["keys"].as_u64() > Some(0))
     });
+    assert_eq!(host.ask(&["suspend", "noop"]).code, Some(0));
     for number in 0..MESSAGES {
         client.publish(format!("lossy.n{number}"), "".into()).await.unwrap();
     }
@@ -187,7 +186,7 @@ async fn messages_of_a_plain_subject_beyond_those_that_wait_are_counted_as_lost(
     assert!(described.contains("LOST"), "{described}");
     let events = host.ask(&["get", "events", "-A", "-o", "json"]).stdout;
     assert!(events.contains("MessagesLost"), "{events}");
-    world.edit(|controller| controller["spec"]["suspend"] = false.into());
+    assert_eq!(host.ask(&["resume", "noop"]).code, Some(0));
     let number = |feeder: &Value, field: &str| feeder[field].as_u64().unwrap();
     let feeder = eventually_built("all messages to be added or counted", || {
         feeder(&host).filter(|feeder| number(feeder, "keys") + number(feeder, "lost") > MESSAGES)

@@ -2,6 +2,9 @@
 //! middle.
 
 use std::collections::BTreeSet;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,7 +21,7 @@ use homeostat_tests::{TestHost, guest};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-pub(crate) const SECRET: &[u8] = b"the secret of the webhook";
+const SECRET: &[u8] = b"the secret of the webhook";
 
 struct OneSecret;
 
@@ -115,6 +118,13 @@ fn feeders() -> Vec<homeostat_runtime::feeder_definition::FeederDefinition> {
         }],
     });
     serde_json::from_value::<manifest::Spec>(spec).unwrap().check().unwrap().feeders
+}
+
+/// Writes the secret of the webhook into a folder of secrets, for its owner alone.
+pub(crate) fn write_secret(folder: &Path) {
+    let file = folder.join("hook");
+    fs::write(&file, SECRET).unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
 }
 
 /// Returns the value of the header `X-Hub-Signature-256` of a body.

@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use homeostat_testing::eventually;
+use homeostat_testing::{eventually, eventually_built};
 use homeostat_tests::{HostProcess, guest};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::stores::hosts::{file, in_nats};
-use crate::webhooks::{SECRET, batch, signature};
+use crate::webhooks::{batch, signature, write_secret};
 
 /// A host with the controller `scripted`, whose feeder `push` is a webhook.
 struct Member {
@@ -18,7 +18,7 @@ struct Member {
 }
 
 impl Member {
-    fn start(bucket: &str, name: &'static str, placement: &Value) -> Self {
+    fn start(bucket: &str, name: &'static str, placement: &Value, lease: &str) -> Self {
         let folders = [(); 3].map(|()| tempfile::tempdir().unwrap());
         let [folder, scratch, secrets] = &folders;
         let controller = json!({
@@ -43,9 +43,9 @@ impl Member {
         // JSON is valid YAML.
         fs::write(folder.path().join("scripted.yaml"), controller.to_string()).unwrap();
         fs::write(folder.path().join("stores.yaml"), file(std::slice::from_ref(&store), &routes).to_string()).unwrap();
-        fs::write(secrets.path().join("hook"), SECRET).unwrap();
+        write_secret(secrets.path());
         let secrets = secrets.path().to_str().unwrap();
-        let more = ["--host-name", name, "--lease-duration", "60s", "--secrets", secrets];
+        let more = ["--host-name", name, "--lease-duration", lease, "--secrets", secrets];
         let process = HostProcess::start_on_port("http", folder.path(), scratch.path(), &more, &[]);
         Self { name, process, _folders: folders }
     }
@@ -90,9 +90,9 @@ impl Member {
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_without_the_lease_forwards_a_request_to_the_holder() {
-    let members = ["a", "b"].map(|name| Member::start("fleet-webhook", name, &json!("singleton")));
+    let members = ["a", "b"].map(|name| Member::start("fleet-webhook", name, &json!("singleton"), "60s"));
     let is_holder = |name: &&str| members.iter().all(|member| member.leases_of(name) == Some(1));
-    let holder = eventually("a holder", async || ["a", "b"].into_iter().find(is_holder)).await;
+    let holder = eventually_built("a holder", || ["a", "b"].into_iter().find(is_holder));
     let [holder, other] = match members {
         [a, b] if a.name == holder => [a, b],
         [a, b] => [b, a],
@@ -117,11 +117,10 @@ async fn a_host_without_the_lease_forwards_a_request_to_the_holder() {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_holder_of_shards_gets_its_keys_of_a_request() {
     let placement = json!({"sharded": {"shards": 4}});
-    let [a, b] = ["a", "b"].map(|name| Member::start("fleet-webhook-shards", name, &placement));
-    eventually("two shards on each host", async || {
+    let [a, b] = ["a", "b"].map(|name| Member::start("fleet-webhook-shards", name, &placement, "15s"));
+    eventually_built("two shards on each host", || {
         (a.leases_of("a") == Some(2) && a.leases_of("b") == Some(2)).then_some(())
-    })
-    .await;
+    });
     let before = a.added().unwrap() + b.added().unwrap();
     let answer = a.post_until_accepted(&batch(0, 200)).await;
     assert_eq!(answer["keys"], 200, "{answer}");
