@@ -39,8 +39,12 @@ pub(crate) fn is_webhook(path: &str) -> bool {
     path.starts_with(WEBHOOKS)
 }
 
-/// Answers a request to a webhook, within the limits of webhooks.
-pub(crate) async fn answer(api: &Api, request: Request) -> Response {
+/// Answers a request to a webhook, within the limits of webhooks. `is_own` is false for a request that another host
+/// forwarded to a host which is not this one.
+pub(crate) async fn answer(api: &Api, request: Request, is_own: bool) -> Response {
+    if !is_own {
+        return refusal(WebhookError::NotHolder).into_response();
+    }
     let client = Client::of(request.extensions());
     match api.limits.webhooks.acquire(&client, 1).await {
         Ok(permit) => {
