@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use homeostat_tests::repository;
 
+use crate::exposure::has_test;
+
 /// The folders that a path in a document may start with. ARCHITECTURE.md writes paths below `host` without it.
 const FOLDERS: [&str; 8] = ["host", "tests", "guest-sdk", "wit", "docs", "examples", "dashboards", ".ci"];
 
@@ -73,6 +75,27 @@ fn documents_name_only_files_that_exist() {
         let text = std::fs::read_to_string(&document).unwrap();
         let missing = missing(&document, &text);
         assert!(missing.is_empty(), "{} names {missing:?}", document.display());
+    }
+}
+
+/// Returns what the last cell of each row of a document's tables names in backticks.
+fn last_cells(document: &str) -> Vec<Vec<&str>> {
+    let rows = document.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| there |"));
+    let cells = rows.map(|row| row.trim_end_matches(" |").rsplit("| ").next().unwrap_or_default());
+    cells.map(|cell| cell.split('`').skip(1).step_by(2).collect()).collect()
+}
+
+#[test]
+fn every_example_of_a_predecessor_is_shown_by_a_test_or_an_example_that_exists() {
+    let document = std::fs::read_to_string(repository().join("docs/seeds.md")).unwrap();
+    let rows = last_cells(&document);
+    assert!(rows.len() > 20, "the tables are elsewhere");
+    for row in rows {
+        assert!(!row.is_empty(), "a row names nothing");
+        for shown in row {
+            let exists = has_test(shown) || shown.starts_with("examples/") && repository().join(shown).exists();
+            assert!(exists, "there is no {shown}");
+        }
     }
 }
 

@@ -106,7 +106,7 @@ fn problems(rows: &[Row], paths: &BTreeSet<String>, has_test: impl Fn(&str) -> b
 }
 
 /// Returns whether a source has the test that `file.rs::name` names.
-fn has_test(test: &str) -> bool {
+pub(crate) fn has_test(test: &str) -> bool {
     let Some((file, name)) = test.split_once("::") else { return false };
     std::fs::read_to_string(repository().join(file)).is_ok_and(|source| source.contains(&format!("fn {name}(")))
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use homeostat_component::Limits;
 use homeostat_fixtures::{Fault, FaultyStore, On, demo, demo_key, memory_store};
 use homeostat_runtime::events::{Event, EventFilter};
-use homeostat_runtime::{ControllerState, Definition, Overrides};
+use homeostat_runtime::{ControllerState, Definition, Delay, KeyVerb, Overrides, Priority};
 use homeostat_store::embedded::EmbeddedStore;
-use homeostat_store::{Options, Precondition, Propagation, Resource, Scope, Store, Write};
+use homeostat_store::{Key, Options, Precondition, Propagation, Resource, Scope, Store, Write};
 use homeostat_testing::eventually;
 use homeostat_tests::{TestHost, guest};
 use serde_json::{Value, json};
@@ -356,4 +356,36 @@ async fn parts_of_a_deleted_owner_are_collected_even_if_no_host_saw_the_deletion
     assert!(test.get(&demo_key("Note", "during-part")).await.is_some());
     delete("during").await;
     gone(&test, "during").await;
+}
+
+/// A person's keys, and those of programs, enter the queue by the same bound as those of feeders.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_burst_of_100_000_enqueued_keys_is_bounded_and_runs_after_repeats() {
+    const KEYS: u64 = 100_000;
+    let test = TestHost::start().await;
+    let definition = test.definition("noop", &guest("guest-noop")).await;
+    let limits = Limits { keys_max: 1000, ..definition.limits.clone() };
+    test.host.put(Definition { limits, ..definition }).await.unwrap();
+    eventually("the controller to be ready", async || {
+        (test.status("noop").state == ControllerState::Ready).then_some(())
+    })
+    .await;
+    let kind = test.host.definition("noop").unwrap().component.describe().manages.kind.clone();
+    let enqueue = |name: &str| {
+        let verb = KeyVerb::Enqueue { delay: Delay { after: Duration::ZERO, hold: false }, priority: Priority::NORMAL };
+        test.host.act_on("noop", &Key::new(kind.clone(), "default", name), verb)
+    };
+    let mut refused = 0;
+    for number in 0..KEYS {
+        while let Err(error) = enqueue(&format!("n{number}")) {
+            assert!(error.to_string().contains("limit keys"), "{error}");
+            refused += 1;
+            eventually("room", async || (test.status("noop").counts.ready < 500).then_some(())).await;
+        }
+    }
+    assert!(refused > 0, "the queue was never full");
+    eventually("all keys to be reconciled", async || (test.status("noop").reconciles >= KEYS).then_some(())).await;
+    let other = Key::new(homeostat_store::Kind::new("demo.homeostat.dev", "v1", "Other"), "default", "a");
+    assert!(test.host.act_on("noop", &other, KeyVerb::Retry).is_err(), "a key of another kind");
+    assert_eq!(test.idle("noop").await.reconciles, KEYS, "no key ran twice");
 }

@@ -6,6 +6,7 @@ mod host_resources;
 mod loads;
 mod rollouts;
 mod simulation;
+mod webhooks;
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};

@@ -159,6 +159,23 @@ fn the_layer_for_javascript_reads_writes_lists_and_fails() {
     check_layer("js", "src/app.js", node_tool("componentize-js").parent().unwrap());
 }
 
+/// The types of the contract come from `wit`, and those of the resource from the project.
+#[test]
+#[cfg_attr(missing_node, ignore = "Node 20 or newer with npm is not on PATH: https://nodejs.org")]
+fn the_types_of_a_project_in_javascript_find_a_wrong_name() {
+    let script = r#"set -euo pipefail
+PATH="$BINARIES:$PATH"
+homeostat new typed --lang js
+cd typed
+npm ci --no-audit --no-fund
+npm run check
+sed -i 's/const { name } = greeting.spec;/const { nam: name } = greeting.spec;/' src/app.js
+if npm run check > said; then echo "a wrong name is not found"; exit 1; fi
+grep "Property 'nam' does not exist" said
+"#;
+    bash(script, tempfile::tempdir().unwrap().path(), &[]);
+}
+
 #[test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 fn the_layer_for_go_reads_writes_lists_and_fails() {

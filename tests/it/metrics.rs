@@ -197,6 +197,8 @@ fn series_start_at_zero_with_their_controller_and_end_with_it() {
         ("homeostat_feeder_keys_total", &["controller", "feeder", "source"]),
         ("homeostat_feeder_refusals_total", &["controller", "feeder", "reason", "source"]),
         ("homeostat_feeder_failures_total", &["controller", "feeder", "source"]),
+        ("homeostat_feeder_inbox_keys", &["controller", "feeder", "source"]),
+        ("homeostat_feeder_lost_messages_total", &["controller", "feeder", "source"]),
         ("homeostat_feeder_missed_runs_total", &["controller", "feeder", "source"]),
         ("homeostat_feeder_last_run_timestamp_seconds", &["controller", "feeder", "source"]),
     ] {

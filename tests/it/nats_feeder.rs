@@ -1,5 +1,5 @@
 //! The feeder `nats` of a real host with a real server: a burst over killed hosts and a killed server, malformed
-//! messages, and plain subjects.
+//! messages, plain subjects with lost messages, and the shards of two hosts.
 
 use std::time::Duration;
 
@@ -8,6 +8,9 @@ use homeostat_testing::{BUILD_BOUND, eventually_built, soon, within};
 use homeostat_tests::{HostProcess, Nats, guest, shared_nats};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::metrics::scrape::Scrape;
+use crate::stores::hosts::{file, in_nats};
 
 /// The folders of a host with the controller `noop`, whose feeder `orders` has a source in NATS.
 struct World {
@@ -28,14 +31,23 @@ impl World {
         let controller = json!({
             "apiVersion": "homeostat.dev/v1alpha1", "kind": "Controller", "metadata": {"name": "noop"},
             "spec": {
-                "component": {"file": guest("guest-noop")},
+                "component": {"file": "noop.wasm"},
                 "grants": {"resources": [{"kinds": ["*"], "verbs": ["*"], "namespaces": ["*"]}]},
                 "feeders": [{"name": "orders", "nats": source, "keys": keys}],
             },
         });
+        std::fs::copy(guest("guest-noop"), world.manifests.path().join("noop.wasm")).unwrap();
         std::fs::write(world.manifests.path().join("stores.yaml"), stores.to_string()).unwrap();
         std::fs::write(world.manifests.path().join("noop.json"), controller.to_string()).unwrap();
         world
+    }
+
+    /// Changes the manifest of the controller.
+    fn edit(&self, change: impl FnOnce(&mut Value)) {
+        let path = self.manifests.path().join("noop.json");
+        let mut controller = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        change(&mut controller);
+        std::fs::write(path, controller.to_string()).unwrap();
     }
 
     fn start(&self) -> HostProcess {
@@ -145,4 +157,107 @@ async fn a_message_of_a_plain_subject_adds_its_key_while_the_feeder_runs() {
         feeder(&host).filter(|feeder| feeder["keys"].as_u64().is_some_and(|keys| keys > 0))
     });
     assert_eq!((&feeder["state"], &feeder["source"]), (&json!("running"), &json!("nats")), "{feeder}");
+}
+
+/// The suspended controller has room for ten keys, and the client for 1,024 messages. The others are lost, and counted.
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_of_a_plain_subject_beyond_those_that_wait_are_counted_as_lost() {
+    const MESSAGES: u64 = 5000;
+    let client = async_nats::connect(shared_nats().url()).await.unwrap();
+    let keys = json!({"namespace": "default", "name": "{subject.2}"});
+    let world = World::new(shared_nats(), "lossy", &json!({"subject": "lossy.*"}), &keys);
+    world.edit(|controller| controller["spec"]["limits"] = json!({"keys": 10}));
+    let host = world.start();
+    // The messages before the subscription reach nobody.
+    let mut probes = 0;
+    eventually_built("a message to add its key", || {
+        probes += 1;
+        futures_util::FutureExt::now_or_never(client.publish("lossy.probe", "".into()));
+        feeder(&host).filter(|feeder| feeder["keys"].as_u64() > Some(0))
+    });
+    assert_eq!(host.ask(&["suspend", "noop"]).code, Some(0));
+    for number in 0..MESSAGES {
+        client.publish(format!("lossy.n{number}"), "".into()).await.unwrap();
+    }
+    client.flush().await.unwrap();
+    eventually_built("the lost messages", || feeder(&host).filter(|feeder| feeder["lost"].as_u64() > Some(3000)));
+    let described = host.ask(&["describe", "controller", "noop"]).stdout;
+    assert!(described.contains("LOST"), "{described}");
+    let events = host.ask(&["get", "events", "-A", "-o", "json"]).stdout;
+    assert!(events.contains("MessagesLost"), "{events}");
+    assert_eq!(host.ask(&["resume", "noop"]).code, Some(0));
+    let number = |feeder: &Value, field: &str| feeder[field].as_u64().unwrap();
+    let feeder = eventually_built("all messages to be added or counted", || {
+        feeder(&host).filter(|feeder| number(feeder, "keys") + number(feeder, "lost") > MESSAGES)
+    });
+    assert!(number(&feeder, "keys") + number(&feeder, "lost") <= MESSAGES + probes, "{feeder}");
+    let lost = Scrape::of(world.scratch.path()).get("homeostat_feeder_lost_messages_total", &[("feeder", "orders")]);
+    assert_eq!(lost, number(&feeder, "lost") as f64);
+}
+
+/// A member of a fleet with two shards of four, whose feeders have a consumer and a plain subject.
+fn member(name: &str, manifests: &TempDir, scratch: &TempDir) -> HostProcess {
+    let store = in_nats("feeder-shards");
+    let bus = store["name"].as_str().unwrap();
+    let keys = json!({"namespace": "default", "name": "{subject.2}"});
+    let controller = json!({
+        "apiVersion": "homeostat.dev/v1alpha1", "kind": "Controller", "metadata": {"name": "noop"},
+        "spec": {
+            "component": {"file": guest("guest-scripted")},
+            "placement": {"sharded": {"shards": 4}},
+            "grants": {"resources": [{"kinds": ["*"], "verbs": ["*"], "namespaces": ["*"]}]},
+            "feeders": [
+                {"name": "orders", "nats": {"store": bus, "stream": "sharded", "consumer": "web"}, "keys": keys},
+                {"name": "news", "nats": {"store": bus, "subject": "news.*"}, "keys": keys},
+            ],
+        },
+    });
+    let routes = [("demo.homeostat.dev/Scripted", bus)];
+    let stores = file(std::slice::from_ref(&store), &routes).to_string();
+    std::fs::write(manifests.path().join("stores.yaml"), stores).unwrap();
+    std::fs::write(manifests.path().join("noop.json"), controller.to_string()).unwrap();
+    HostProcess::start("run", manifests.path(), scratch.path(), &["--host-name", name, "--lease-duration", "60s"])
+}
+
+/// Returns the keys that each of the two feeders of a host has added.
+fn added(host: &HostProcess) -> Option<[u64; 2]> {
+    let output = host.ask(&["get", "controller", "noop", "-o", "json"]);
+    let document: Value = serde_json::from_str(&output.stdout).ok()?;
+    let keys = |at: usize| document["status"]["feeders"][at]["keys"].as_u64();
+    Some([keys(0)?, keys(1)?])
+}
+
+/// A message that reaches the other host is delivered again, until the host of its key has it.
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[tokio::test(flavor = "multi_thread")]
+async fn each_host_of_a_sharded_controller_gets_the_messages_of_its_keys() {
+    const MESSAGES: u64 = 100;
+    let client = async_nats::connect(shared_nats().url()).await.unwrap();
+    new_stream(&client, "sharded").await;
+    let folders = [(); 4].map(|()| TempDir::new().unwrap());
+    let [of_a, data_a, of_b, data_b] = &folders;
+    let (a, b) = (member("a", of_a, data_a), member("b", of_b, data_b));
+    eventually_built("two shards on each host", || {
+        let list: Value = serde_json::from_str(&a.ask(&["hosts", "-o", "json"]).stdout).ok()?;
+        let leases = |name: &str| {
+            let host = list["items"].as_array()?.iter().find(|item| item["name"] == name)?;
+            Some(host["leases"].as_array()?.len())
+        };
+        (leases("a") == Some(2) && leases("b") == Some(2)).then_some(())
+    });
+    for number in 0..MESSAGES {
+        client.publish(format!("sharded.n{number}"), "".into()).await.unwrap();
+    }
+    client.flush().await.unwrap();
+    until_left(shared_nats(), "sharded", 0).await;
+    let [[of_a, _], [of_b, _]] = [added(&a).unwrap(), added(&b).unwrap()];
+    assert!(of_a > 0 && of_b > 0 && of_a + of_b >= MESSAGES, "{of_a} and {of_b}");
+    eventually_built("the news of each host's keys", || {
+        for number in 0..20 {
+            futures_util::FutureExt::now_or_never(client.publish(format!("news.n{number}"), "".into()));
+        }
+        let [[_, of_a], [_, of_b]] = [added(&a)?, added(&b)?];
+        (of_a > 0 && of_b > 0).then_some(())
+    });
 }

@@ -2,6 +2,9 @@
 //! middle.
 
 use std::collections::BTreeSet;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -117,13 +120,22 @@ fn feeders() -> Vec<homeostat_runtime::feeder_definition::FeederDefinition> {
     serde_json::from_value::<manifest::Spec>(spec).unwrap().check().unwrap().feeders
 }
 
-fn signature(body: &[u8]) -> String {
+/// Writes the secret of the webhook into a folder of secrets, for its owner alone.
+pub(crate) fn write_secret(folder: &Path) {
+    let file = folder.join("hook");
+    fs::write(&file, SECRET).unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+}
+
+/// Returns the value of the header `X-Hub-Signature-256` of a body.
+pub(crate) fn signature(body: &[u8]) -> String {
     let code = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, SECRET), body);
     let digits: String = code.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256={digits}")
 }
 
-fn batch(number: usize, size: usize) -> Value {
+/// Returns the body of a request with many keys.
+pub(crate) fn batch(number: usize, size: usize) -> Value {
     json!({ "items": (0..size).map(|item| json!({ "name": format!("n{number}-{item}") })).collect::<Vec<_>>() })
 }
 

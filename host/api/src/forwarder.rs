@@ -5,13 +5,13 @@
 //!
 //! * A request goes to `https` with a certificate that the CA file of the fleet verifies, or to plain HTTP on
 //!   a loopback address, where alone a host serves plain HTTP.
-//! * The caller's token goes over verified TLS only.
+//! * Secrets of the caller, as a token, go over verified TLS only.
 //! * A request names the run of the host that shall answer ([`FORWARDED_TO`]). Another run refuses it, and an
 //!   answer without that name ([`ANSWERED_BY`]) counts as none. So a loopback address of another machine
 //!   leads nowhere.
 //! * A host that gets a forwarded request answers by itself.
 //!
-//! Deliberately absent: redirects, proxies, retries, and headers or paths that a client chooses.
+//! Deliberately absent: redirects, proxies, retries, and paths or names of headers that a client chooses.
 
 use std::error::Error as _;
 use std::path::Path;
@@ -79,8 +79,10 @@ pub(crate) struct Question {
     /// The path with the query.
     pub(crate) path: String,
     pub(crate) body: Bytes,
-    /// The `Authorization` header of the caller.
-    authorization: Option<HeaderValue>,
+    /// Headers of the caller that every route may carry.
+    headers: HeaderMap,
+    /// Headers with secrets of the caller, as `Authorization`.
+    secret_headers: HeaderMap,
 }
 
 /// A host that has not answered, for people.
@@ -127,11 +129,23 @@ enum Route {
 impl Question {
     /// Returns a question with the caller's token.
     pub(crate) fn new(method: Method, path: String, body: Bytes, headers: &HeaderMap) -> Self {
-        let authorization = headers.get(header::AUTHORIZATION).cloned().map(|mut value| {
+        let question = Self { method, path, body, headers: HeaderMap::new(), secret_headers: HeaderMap::new() };
+        question.with_secret(header::AUTHORIZATION, headers)
+    }
+
+    /// Returns the question with a header of the caller, if it is there.
+    pub(crate) fn with(mut self, name: HeaderName, headers: &HeaderMap) -> Self {
+        self.headers.extend(headers.get(&name).cloned().map(|value| (name, value)));
+        self
+    }
+
+    /// Returns the question with a header of the caller that has a secret, if it is there.
+    pub(crate) fn with_secret(mut self, name: HeaderName, headers: &HeaderMap) -> Self {
+        if let Some(mut value) = headers.get(&name).cloned() {
             value.set_sensitive(true);
-            value
-        });
-        Self { method, path, body, authorization }
+            self.secret_headers.insert(name, value);
+        }
+        self
     }
 
     /// Returns whether a request was forwarded by another host, so that this one answers it by itself.
@@ -258,15 +272,16 @@ impl Forwarder {
             Route::Plain => &self.plain,
             Route::Verified => self.verified.as_ref().ok_or_else(|| failed(no_authority(&address)))?,
         };
-        let Question { method, path, body, authorization } = question;
+        let Question { method, path, body, headers: plain, secret_headers } = question;
         let mut headers = HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static("application/json"))]);
         let mark = HeaderValue::from_str(&host.identity);
         headers.insert(FORWARDED_TO, mark.map_err(|_| failed("its identity cannot stand in a header".to_owned()))?);
         if *method != Method::GET {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
+        headers.extend(plain.clone());
         if route == Route::Verified {
-            headers.extend(authorization.clone().map(|token| (header::AUTHORIZATION, token)));
+            headers.extend(secret_headers.clone());
         }
         let request = client.request(method.clone(), format!("{address}{path}")).headers(headers).body(body.clone());
         let response = request.send().await.map_err(|error| failed(unreachable(&address, &error)))?;
@@ -276,7 +291,7 @@ impl Forwarder {
         if response.status() == StatusCode::UNAUTHORIZED {
             return Err(UnansweredHost {
                 status: Some(StatusCode::UNAUTHORIZED),
-                ..failed(unauthorized(&address, &route, authorization.is_some()))
+                ..failed(unauthorized(&address, &route, !secret_headers.is_empty()))
             });
         }
         if response.status().is_success() { Ok(response) } else { Err(refused(host, response).await) }

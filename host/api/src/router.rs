@@ -42,20 +42,21 @@ impl ApiService {
     /// Authenticates and authorises a request, and answers it within its limits.
     pub(crate) async fn answer(&self, request: Request) -> Response {
         let api = &self.api;
-        // The senders of webhooks have no token of this server: each webhook checks them.
-        if webhooks::is_webhook(request.uri().path()) {
-            return webhooks::answer(api, request).await;
-        }
         let mark = request.headers().get(FORWARDED_TO).cloned();
         let is_own = mark.as_ref().is_none_or(|mark| mark.as_bytes() == api.host.identity().as_bytes());
-        // In this order: an unauthorised request takes no permits.
-        let mut response = access::check(api, request, async |request| {
-            if !is_own {
-                return misdirected(&api.host).into_response();
-            }
-            limits::bound(&api.limits, &api.stopped, request, async |request| self.route(request).await).await
-        })
-        .await;
+        // The senders of webhooks have no token of this server: each webhook checks them.
+        let mut response = if webhooks::is_webhook(request.uri().path()) {
+            webhooks::answer(api, request, is_own).await
+        } else {
+            // In this order: an unauthorised request takes no permits.
+            access::check(api, request, async |request| {
+                if !is_own {
+                    return misdirected(&api.host).into_response();
+                }
+                limits::bound(&api.limits, &api.stopped, request, async |request| self.route(request).await).await
+            })
+            .await
+        };
         // The name is that of the request, so it tells the client nothing.
         response.headers_mut().extend(mark.filter(|_| is_own).map(|mark| (ANSWERED_BY, mark)));
         response

@@ -50,6 +50,10 @@ impl MessageStream for OpenStream {
         let receipt = receipt.map(|receipt| Box::new(OneReceipt(receipt)) as Box<dyn Receipt>);
         Ok(Message { subject, body: body.to_vec(), receipt })
     }
+
+    fn lost(&mut self) -> u64 {
+        self.0.lost()
+    }
 }
 
 #[async_trait]

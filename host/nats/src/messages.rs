@@ -5,6 +5,7 @@
 //! connects again by itself; a stream that ended is opened anew by its owner.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
@@ -25,6 +26,8 @@ const UNACKNOWLEDGED_MAX: i64 = 1024;
 const ACKNOWLEDGEMENT_MAX: Duration = Duration::from_secs(30);
 /// How often the server says that there are no messages. The stream fails without it.
 const HEARTBEAT: Duration = Duration::from_secs(5);
+/// A pause between the messages of a subject after which none of those received waits.
+const QUIET: Duration = Duration::from_millis(100);
 /// How long one request for messages lasts.
 const REQUEST_MAX: Duration = Duration::from_secs(30);
 
@@ -50,13 +53,23 @@ pub struct MessageClient(BucketSettings);
 
 /// A stream of messages. Its connection ends with it.
 pub struct MessageStream {
-    _client: Client,
+    client: Client,
     source: MessageSource,
 }
 
 enum MessageSource {
-    Subject(Subscriber),
+    Subject(SubjectMessages),
     Consumer(Box<pull::Stream>),
+}
+
+/// The messages of a subject, and how many of them the client has dropped. The connection has no other subscription, so
+/// all messages that the client has received are of the subject.
+struct SubjectMessages {
+    subscriber: Subscriber,
+    /// Messages that were handed out.
+    taken: u64,
+    /// Messages that are known to be dropped.
+    lost: u64,
 }
 
 /// One message.
@@ -102,14 +115,14 @@ impl MessageClient {
                 let subscriber = client.subscribe(subject.to_owned()).await.map_err(|error| error.to_string())?;
                 // The server knows the subscription before the caller goes on.
                 client.flush().await.map_err(|error| error.to_string())?;
-                MessageSource::Subject(subscriber)
+                MessageSource::Subject(SubjectMessages { subscriber, taken: 0, lost: 0 })
             }
             MessageOrigin::Consumer { stream, consumer, subject } => {
                 let context = context(&client, &settings.api);
                 MessageSource::Consumer(Box::new(follow(&context, stream, consumer, subject).await?))
             }
         };
-        Ok(MessageStream { _client: client, source })
+        Ok(MessageStream { client, source })
     }
 }
 
@@ -155,8 +168,8 @@ impl MessageStream {
     pub async fn next(&mut self) -> Result<ReceivedMessage, String> {
         let ended = || "the stream of messages ended".to_owned();
         match &mut self.source {
-            MessageSource::Subject(subscriber) => {
-                let message = subscriber.next().await.ok_or_else(ended)?;
+            MessageSource::Subject(messages) => {
+                let message = messages.next(&self.client).await.ok_or_else(ended)?;
                 let (subject, body) = (message.subject.to_string(), message.payload);
                 Ok(ReceivedMessage { subject, body, receipt: None })
             }
@@ -167,6 +180,45 @@ impl MessageStream {
             }
         }
     }
+
+    /// Returns the number of messages of a subject that the client has dropped so far, as [`MESSAGES_MAX`] others waited.
+    /// The number is exact when no message waits, and at most [`MESSAGES_MAX`] + 1 lower before. It never falls.
+    pub fn lost(&mut self) -> u64 {
+        match &mut self.source {
+            MessageSource::Subject(messages) => {
+                messages.note_lost(received(&self.client), MESSAGES_MAX as u64 + 1);
+                messages.lost
+            }
+            MessageSource::Consumer(_) => 0,
+        }
+    }
+}
+
+impl SubjectMessages {
+    /// Returns the next message; `None` at the end.
+    async fn next(&mut self, client: &Client) -> Option<async_nats::Message> {
+        loop {
+            let received = received(client);
+            match tokio::time::timeout(QUIET, self.subscriber.next()).await {
+                Ok(message) => {
+                    self.taken += u64::from(message.is_some());
+                    return message;
+                }
+                // No message waits, and all that were received before have been taken or dropped.
+                Err(_) => self.note_lost(received, 0),
+            }
+        }
+    }
+
+    /// Notes the messages that were dropped, of those `received`. At most `waiting` of them may still be taken.
+    fn note_lost(&mut self, received: u64, waiting: u64) {
+        self.lost = self.lost.max(received.saturating_sub(self.taken + waiting));
+    }
+}
+
+/// Returns the number of messages that the client has received.
+fn received(client: &Client) -> u64 {
+    client.statistics().in_messages.load(Ordering::Relaxed)
 }
 
 impl MessageReceipt {

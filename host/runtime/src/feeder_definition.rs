@@ -59,6 +59,11 @@ impl FeederSource {
         }
     }
 
+    /// Returns whether its messages are those of a durable consumer, which one host acknowledges.
+    pub(crate) fn is_consumer(&self) -> bool {
+        matches!(self, Self::Nats(nats) if matches!(nats.origin, MessageOrigin::Consumer { .. }))
+    }
+
     /// Returns whether nothing but the clock causes its adds.
     pub fn is_clock(&self) -> bool {
         matches!(self, Self::Interval(_) | Self::Cron(_))
@@ -102,6 +107,8 @@ pub struct Webhook {
     pub body_bytes_max: usize,
     /// The header with the id of a delivery, in lower case. A request with the id of an accepted one adds nothing.
     pub dedupe_header: Option<String>,
+    /// Whether the host stores the keys of a request before it answers.
+    pub inbox: bool,
 }
 
 /// The messages of a `nats` feeder.
@@ -190,6 +197,17 @@ pub enum FeederKeys {
     All,
     /// Those that templates make of a message.
     OfMessage(Box<MessageKeys>),
+}
+
+impl FeederKeys {
+    /// Returns whether one message never makes several keys.
+    pub(crate) fn is_one_per_message(&self) -> bool {
+        match self {
+            Self::All => false,
+            Self::Listed(keys) => keys.len() <= 1,
+            Self::OfMessage(templates) => templates.each.is_none(),
+        }
+    }
 }
 
 /// One key of the managed kind.

@@ -13,12 +13,12 @@ use tokio_util::task::TaskTracker;
 
 use crate::clock::WallClock;
 use crate::context::Context;
-use crate::feeder_definition::{FeederDefinition, FeederSource};
+use crate::feeder_definition::{FeederDefinition, FeederSource, Webhook};
 use crate::feeder_tally::{FeederStatus, FeederTally};
 use crate::feeders::{
-    CronFeeder, Feeder, FeederId, FilesFeeder, FollowFeeder, GuestMap, Intake, IntervalFeeder, KeyAdder, KeyMapper,
-    NatsFeeder, PollFeeder, ResyncFeeder, RunRecord, SlotGuest, SuspendFilter, SyncBarrier, WatchFeeder, WebhookFeeder,
-    supervise,
+    CronFeeder, Feeder, FeederId, FilesFeeder, FollowFeeder, GuestMap, Inbox, Intake, IntervalFeeder, KeyAdder,
+    KeyMapper, NatsFeeder, PollFeeder, ResyncFeeder, RunRecord, SlotGuest, SuspendFilter, SyncBarrier, WatchFeeder,
+    WebhookFeeder, supervise,
 };
 use crate::follows::Follows;
 use crate::mapping::ManagedKind;
@@ -357,7 +357,7 @@ impl FeederSet {
                     }
                     FeederSource::Webhook(webhook) => {
                         let name = adder.definition.name.clone();
-                        let feeder = Arc::new(WebhookFeeder::new(*webhook, adder, context.secrets.clone(), clock));
+                        let feeder = Arc::new(self.webhook_feeder(*webhook, adder));
                         let mut webhooks = self.webhooks.lock();
                         webhooks.retain(|_, feeder| feeder.strong_count() > 0);
                         webhooks.insert(name, Arc::downgrade(&feeder));
@@ -368,9 +368,29 @@ impl FeederSet {
         }
     }
 
-    /// Returns a webhook of the manifest.
+    fn webhook_feeder(&self, webhook: Webhook, adder: KeyAdder) -> WebhookFeeder {
+        let (clock, slot) = (WallClock::system(), self.slot.clone());
+        let keys_only = slot.current().component().describe().manages.keys_only;
+        let inbox = webhook.inbox.then(|| {
+            let (store, controller, feeder) =
+                (adder.store.clone(), self.controller.clone(), adder.definition.name.clone());
+            Inbox::new(store, controller, feeder, self.settled.clone(), clock.clone(), keys_only)
+        });
+        let (secrets, kind) = (self.context.secrets.clone(), self.manages.kind.clone());
+        WebhookFeeder::new(webhook, adder, secrets, clock, kind, slot, inbox)
+    }
+
+    /// Returns a webhook of the manifest; `None` if there is none of this name. While this host may have no key, it
+    /// takes none, and knows who may.
     pub(crate) fn webhook(&self, name: &str) -> Option<Arc<WebhookFeeder>> {
-        self.webhooks.lock().get(name)?.upgrade()
+        let current = self.slot.current();
+        let definition = current.definition.feeders.iter().find(|feeder| &*feeder.name == name)?;
+        let FeederSource::Webhook(webhook) = &definition.source else { return None };
+        let running = self.webhooks.lock().get(name).and_then(Weak::upgrade);
+        running.or_else(|| {
+            let adder = KeyAdder { store: self.context.store.clone(), definition: definition.clone() };
+            Some(Arc::new(self.webhook_feeder((**webhook).clone(), adder)))
+        })
     }
 
     /// Returns the status of the declared feeders, in the order of the manifest.

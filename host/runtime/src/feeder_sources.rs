@@ -57,6 +57,9 @@ pub trait MessageStream: Send {
     /// # Errors
     /// Why the stream ended, for a person. It is opened anew.
     async fn next(&mut self) -> Result<Message, String>;
+
+    /// Returns the number of messages that were dropped so far because too many waited. It never falls.
+    fn lost(&mut self) -> u64;
 }
 
 /// One message.

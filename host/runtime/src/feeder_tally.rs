@@ -15,6 +15,8 @@ pub(crate) struct FeederTally {
     failures: AtomicU64,
     missed: AtomicU64,
     denied: AtomicU64,
+    lost: AtomicU64,
+    inbox: AtomicU64,
     times: Mutex<Times>,
 }
 
@@ -48,6 +50,10 @@ pub struct FeederStatus {
     pub missed: u64,
     /// Requests without a valid signature or token.
     pub denied: u64,
+    /// Messages of a plain subject that were dropped because too many waited.
+    pub lost: u64,
+    /// Keys that the inbox has stored now.
+    pub inbox: u64,
     /// When it last began to add keys, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_run: Option<String>,
@@ -91,6 +97,16 @@ impl FeederTally {
         self.denied.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts messages that were dropped.
+    pub(crate) fn lost(&self, messages: u64) {
+        self.lost.fetch_add(messages, Ordering::Relaxed);
+    }
+
+    /// Records the number of keys in the inbox.
+    pub(crate) fn stored(&self, keys: u64) {
+        self.inbox.store(keys, Ordering::Relaxed);
+    }
+
     /// Records an error that is no failure of the feeder.
     pub(crate) fn trouble(&self, error: &str) {
         self.times.lock().error = Some(error.to_owned());
@@ -131,6 +147,8 @@ impl FeederTally {
             failures: count(&self.failures),
             missed: count(&self.missed),
             denied: count(&self.denied),
+            lost: count(&self.lost),
+            inbox: count(&self.inbox),
             last_run: last.map(shown),
             next_run: next.filter(|_| runs).map(shown),
             error,

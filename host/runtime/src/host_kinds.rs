@@ -1,4 +1,5 @@
-//! The host's own kinds: controllers, their revisions and stored declarations of kinds, which configure it, and hosts.
+//! The host's own kinds: controllers, their revisions and stored declarations of kinds, which configure it,
+//! hosts, and the requests that the inboxes of webhooks keep.
 
 use homeostat_store::Kind;
 
@@ -30,6 +31,9 @@ pub(crate) const DECLARATION_KIND: &str = "KindDeclaration";
 /// The name of the kind of hosts.
 pub const HOST_KIND: &str = "Host";
 
+/// The name of the kind of requests that the inbox of a webhook keeps.
+pub(crate) const DELIVERY_KIND: &str = "WebhookDelivery";
+
 /// Returns the kind of controllers.
 pub(crate) fn controllers() -> Kind {
     of_host(KIND)
@@ -55,12 +59,17 @@ pub(crate) fn hosts() -> Kind {
     of_host(HOST_KIND)
 }
 
+/// Returns the kind of requests that the inbox of a webhook keeps.
+pub(crate) fn deliveries() -> Kind {
+    of_host(DELIVERY_KIND)
+}
+
 /// Returns whether the host alone writes resources of a kind, in any version.
 pub(crate) fn is_written_by_host_alone(kind: &Kind) -> bool {
-    kind.same_type(&declarations()) || kind.same_type(&hosts())
+    [declarations(), hosts(), deliveries()].iter().any(|own| kind.same_type(own))
 }
 
 /// Returns whether a kind, in any version, is reserved because it configures the host.
 pub(crate) fn is_reserved(kind: &Kind) -> bool {
-    kind.same_type(&controllers()) || kind.same_type(&revisions()) || kind.same_type(&declarations())
+    [controllers(), revisions(), declarations(), deliveries()].iter().any(|own| kind.same_type(own))
 }

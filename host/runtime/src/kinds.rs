@@ -109,7 +109,7 @@ impl ComponentDeclaration {
 
 impl Kinds {
     /// Returns a registry of the built-in kinds: `Controller`, `ControllerRevision`,
-    /// `CustomResourceDefinition`, `Event`, `Host`, `KindDeclaration` and `Namespace`.
+    /// `CustomResourceDefinition`, `Event`, `Host`, `KindDeclaration`, `Namespace` and `WebhookDelivery`.
     ///
     /// `schemas` are those of the store; declared schemas are added to them.
     pub fn with_built_in(schemas: Schemas) -> Self {
@@ -119,6 +119,7 @@ impl Kinds {
             (host_kinds::revisions(), "controllerrevisions", false, Some(manifest::revision_schema())),
             (host_kinds::declarations(), "kinddeclarations", false, None),
             (host_kinds::hosts(), "hosts", false, Some(manifest::host_schema())),
+            (host_kinds::deliveries(), "webhookdeliveries", false, Some(manifest::delivery_schema())),
             (
                 Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
                 "customresourcedefinitions",

@@ -32,7 +32,7 @@ pub use kinds::{KindWritten, WatchWritten, WrittenKinds};
 pub use limits::{LIMIT_BOUNDS, LimitBounds, LimitsWritten};
 pub use placement::{PlacementWritten, ShardsWritten};
 pub use rollout::{DifferencesWritten, GateWritten, RolloutWritten, SelectorWritten, ShadowWritten, Strategy};
-pub(crate) use schema::{host_schema, revision_schema, schema};
+pub(crate) use schema::{delivery_schema, host_schema, revision_schema, schema};
 
 /// Maximum characters of an artifact reference.
 const REFERENCE_CHARS_MAX: usize = 512;
@@ -238,6 +238,7 @@ impl Spec {
         let plan = rollout::check(self.rollout.as_ref(), &mut problems);
         let placement = placement::check(self.placement.as_ref(), &mut problems);
         let feeders = feeders::check(&self.feeders, &mut problems);
+        feeders::check_placement(&feeders, placement, &mut problems);
         let kinds = kinds::check(self.manages.as_ref(), self.watches.as_ref(), &mut problems);
         if !problems.0.is_empty() {
             return Err(problems.0);

@@ -10,7 +10,7 @@ use homeostat_store::Key;
 
 use crate::fleet::Placement;
 use crate::rollout::{CanaryStep, RunResult, RunTotals, Track};
-use crate::{Definition, Settings, ShardedSum, VersionInfo};
+use crate::{Definition, OtherHost, Settings, ShardedSum, VersionInfo};
 
 /// Reads never block. A worker that took a [`LoadedVersion`] finishes its key on it.
 pub(crate) struct Slot {
@@ -239,6 +239,16 @@ pub(crate) trait Audience: Send + Sync + 'static {
     fn has(&self, _key: &Key) -> bool {
         true
     }
+
+    /// Returns the other host that holds the lease of `key`; `None` if this host holds it, or no holder is known.
+    fn other_holder_of(&self, _key: &Key) -> Option<OtherHost> {
+        None
+    }
+
+    /// Returns the other hosts that hold leases of the controller.
+    fn other_holders(&self) -> Vec<OtherHost> {
+        Vec::new()
+    }
 }
 
 impl Audience for Slot {
@@ -254,5 +264,13 @@ impl Audience for Slot {
 
     fn has(&self, key: &Key) -> bool {
         self.placement.has(key)
+    }
+
+    fn other_holder_of(&self, key: &Key) -> Option<OtherHost> {
+        self.placement.other_holder_of(key)
+    }
+
+    fn other_holders(&self) -> Vec<OtherHost> {
+        self.placement.other_holders()
     }
 }

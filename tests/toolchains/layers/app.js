@@ -1,7 +1,8 @@
 // Uses every function of the layer for JavaScript.
 
 import {
-  Failure, apply, controller, emit, get, info, keyOf, kindOf, list, ownerReference, owns, remove, updateStatus,
+  Failure, apply, controller, emit, get, info, keyOf, kindOf, list, ownerReference, owns, remove, setCondition,
+  updateStatus,
 } from './homeostat.js';
 
 const apiVersion = 'layers.example.dev/v1';
@@ -35,7 +36,11 @@ export const reconciler = controller(
     }
     const selector = { namespace: key.namespace, labels: { of: key.name }, owner: whole.metadata.uid };
     const parts = [...list(kindOf(apiVersion, 'Part'), selector)].length;
-    updateStatus(key, { text, parts });
+    const about = { message: `${parts} part`, observedGeneration: whole.metadata.generation };
+    let conditions = setCondition(whole.status?.conditions, { type: 'Seen', status: 'True', reason: 'Read', message: '' });
+    conditions = setCondition(conditions, { type: 'Ready', status: 'True', reason: 'Counted', ...about });
+    conditions = setCondition(conditions, { type: 'Short', status: text === 'x' ? 'True' : 'False', reason: 'Read', message: '' });
+    updateStatus(key, { text, parts, conditions });
     info('counted', { parts });
     return 60_000;
   },

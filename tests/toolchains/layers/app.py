@@ -38,6 +38,11 @@ class Reconciler(exports.Reconciler):
             homeostat.emit("Made", f"made {made['metadata']['name']}")
         owner, labels = whole["metadata"]["uid"], {"of": key.name}
         parts = list(homeostat.list_resources(PART, key.namespace, labels=labels, owner=owner))
-        homeostat.update_status(key, {"text": whole["spec"]["text"], "parts": len(parts)})
+        conditions = homeostat.set_condition(whole.get("status", {}).get("conditions"), "Seen", True, "Read")
+        generation = whole["metadata"]["generation"]
+        conditions = homeostat.set_condition(conditions, "Ready", True, "Counted", f"{len(parts)} part", generation)
+        conditions = homeostat.set_condition(conditions, "Short", whole["spec"]["text"] == "x", "Read")
+        status = {"text": whole["spec"]["text"], "parts": len(parts), "conditions": conditions}
+        homeostat.update_status(key, status)
         homeostat.info("counted", parts=len(parts))
         return 60_000

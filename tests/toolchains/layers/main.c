@@ -51,7 +51,14 @@ hs_result hs_reconcile(hs_key key) {
     if (strcmp(hs_json_text(page.documents[index], "/metadata/ownerReferences/0/uid"), uid) != 0) abort();
     if (strcmp(hs_json_value(page.documents[index], "/metadata/labels"), hs_format("{\"of\":\"%s\"}", key.name)) != 0) abort();
   }
-  char *status = hs_format("{\"text\": %s, \"parts\": %zu}", hs_json_quote(text), page.count);
+  char *generation = hs_json_value(whole, "/metadata/generation");
+  char *form = "{\"status\": {\"conditions\": %s}}";
+  const bool is_short = strcmp(text, "x") == 0;
+  char *list = hs_conditions(whole, (hs_condition){"Seen", "True", "Read", "", 0});
+  hs_condition ready = {"Ready", "True", "Counted", hs_format("%zu part", page.count), strtoull(generation, NULL, 10)};
+  list = hs_conditions(hs_format(form, list), ready);
+  list = hs_conditions(hs_format(form, list), (hs_condition){"Short", is_short ? "True" : "False", "Read", "", 0});
+  char *status = hs_format("{\"text\": %s, \"parts\": %zu, \"conditions\": %s}", hs_json_quote(text), page.count, list);
   if (!hs_update_status(key, status, &error)) return hs_failed(error);
   hs_info(hs_format("counted %zu", page.count));
   return hs_again(60000);

@@ -18,6 +18,8 @@ type spec struct {
 type status struct {
 	Text  string `json:"text"`
 	Parts int    `json:"parts"`
+	// As the layer has them.
+	Conditions []homeostat.Condition `json:"conditions"`
 }
 
 type whole = homeostat.Resource[spec, status]
@@ -71,11 +73,28 @@ func reconcile(key homeostat.Key) (homeostat.Outcome, error) {
 		}
 		parts++
 	}
-	if err := homeostat.UpdateStatus(key, status{whole.Spec.Text, parts}); err != nil {
+	if err := homeostat.UpdateStatus(key, status{whole.Spec.Text, parts, conditions(whole, parts)}); err != nil {
 		return homeostat.Settled, err
 	}
 	homeostat.Info("counted", "parts", parts)
 	return homeostat.Again(time.Minute), nil
+}
+
+func conditions(whole *whole, parts int) []homeostat.Condition {
+	var conditions []homeostat.Condition
+	if whole.Status != nil {
+		conditions = whole.Status.Conditions
+	}
+	short := "False"
+	if whole.Spec.Text == "x" {
+		short = "True"
+	}
+	conditions = homeostat.SetCondition(conditions, homeostat.Condition{Type: "Seen", Status: "True", Reason: "Read"})
+	conditions = homeostat.SetCondition(conditions, homeostat.Condition{
+		Type: "Ready", Status: "True", Reason: "Counted", Message: fmt.Sprintf("%d part", parts),
+		ObservedGeneration: whole.Metadata.Generation,
+	})
+	return homeostat.SetCondition(conditions, homeostat.Condition{Type: "Short", Status: short, Reason: "Read"})
 }
 
 func replace(old, made part) error {

@@ -59,7 +59,7 @@ const fn histogram(name: &'static str, help: &'static str, samples: fn(&Scrape, 
 }
 
 /// All metrics, in the order in which they are written.
-pub(super) const FAMILIES: [Family; 58] = [
+pub(super) const FAMILIES: [Family; 60] = [
     gauge("workqueue_depth", "Keys that are ready and wait for a worker, by priority band.", |scrape, text| {
         for one in &scrape.controllers {
             for band in Priority::ALL {
@@ -165,6 +165,14 @@ pub(super) const FAMILIES: [Family; 58] = [
     ),
     counter("homeostat_feeder_failures", "Failures of a feeder of a manifest.", |scrape, text| {
         feeders(scrape, text, |feeder| feeder.failures);
+    }),
+    counter(
+        "homeostat_feeder_lost_messages",
+        "Messages of a plain subject that a feeder of a manifest dropped, as too many others waited.",
+        |scrape, text| feeders(scrape, text, |feeder| feeder.lost),
+    ),
+    gauge("homeostat_feeder_inbox_keys", "Keys that the inbox of a webhook has stored.", |scrape, text| {
+        feeders(scrape, text, |feeder| feeder.inbox);
     }),
     counter("homeostat_feeder_missed_runs", "Runs of a schedule that its feeder missed.", |scrape, text| {
         feeders(scrape, text, |feeder| feeder.missed);

@@ -185,7 +185,8 @@ fn leases(document: &Value) -> Table {
 /// Returns the feeders of a controller's manifest.
 fn feeders(document: &Value, now: Timestamp) -> Table {
     let mut table = Table::new([
-        "NAME", "SOURCE", "STATE", "KEYS", "FULL", "REJECTED", "DENIED", "MISSED", "LAST", "NEXT", "ERROR",
+        "NAME", "SOURCE", "STATE", "KEYS", "FULL", "REJECTED", "DENIED", "MISSED", "LOST", "INBOX", "LAST", "NEXT",
+        "ERROR",
     ]);
     let feeders = document.pointer("/status/feeders").and_then(Value::as_array);
     // A host that does not run the controller shows what the stored status has.
@@ -203,6 +204,8 @@ fn feeders(document: &Value, now: Timestamp) -> Table {
             number("rejected"),
             number("denied"),
             number("missed"),
+            number("lost"),
+            number("inbox"),
             last,
             cell("/nextRun"),
             cell("/error"),

@@ -21,12 +21,12 @@ const JS: &[TemplateFile] = files!(
 );
 
 const GO: &[TemplateFile] = files!(
-    "go": "README.md", "gitignore", "go.mod", "homeostat/abi_other.go", "homeostat/abi_wasip1.go", "homeostat/controller.go",
-    "homeostat/resource.go", "main.go",
+    "go": "README.md", "gitignore", "go.mod", "homeostat/abi_other.go", "homeostat/abi_wasip1.go", "homeostat/condition.go",
+    "homeostat/controller.go", "homeostat/resource.go", "main.go",
 );
 
 const C: &[TemplateFile] = files!(
-    "c": "README.md", "gitignore", "requirements.txt", "src/homeostat.c", "src/homeostat.h", "src/json.c", "src/main.c",
+    "c": "README.md", "gitignore", "requirements.txt", "src/condition.c", "src/homeostat.c", "src/homeostat.h", "src/json.c", "src/main.c",
 );
 
 /// The files of every project.

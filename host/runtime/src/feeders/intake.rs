@@ -86,6 +86,16 @@ impl Intake {
         self.count(FeederTally::denied);
     }
 
+    /// Counts messages that were dropped because too many waited.
+    pub(super) fn note_lost(&self, messages: u64) {
+        self.count(|tally| tally.lost(messages));
+    }
+
+    /// Records the number of keys in the inbox.
+    pub(super) fn note_inbox(&self, keys: u64) {
+        self.count(|tally| tally.stored(keys));
+    }
+
     /// Counts a message for whose keys the queue has no room.
     pub(super) fn note_full(&self) {
         self.count(FeederTally::full);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use homeostat_component::Severity;
-use homeostat_store::{Key, Store, check_key};
+use homeostat_store::{Key, Store};
 
 use super::webhook::WebhookError;
 use super::{Capacity, FeederError, Intake, IntakeError};
@@ -76,19 +76,11 @@ impl KeyAdder {
         added
     }
 
-    /// Adds the keys of a message. Waits for nothing.
+    /// Adds the keys of a message, all of which this host has. Waits for nothing.
     ///
     /// # Errors
     /// [`WebhookError`]. The keys before the refused one stay.
-    pub(crate) fn add_message(&self, intake: &Intake, keys: &[ListedKey]) -> Result<(), WebhookError> {
-        let key = |ListedKey { namespace, name }: &ListedKey| Key::new(intake.manages().clone(), namespace, name);
-        let keys: Vec<Key> = keys.iter().map(key).collect();
-        for key in &keys {
-            if let Err(error) = check_key(key) {
-                intake.note_rejected();
-                return Err(WebhookError::BadRequest(error.to_string()));
-            }
-        }
+    pub(crate) fn add_message(&self, intake: &Intake, keys: &[Key]) -> Result<(), WebhookError> {
         let has_all = || if keys.iter().all(|key| intake.has(key)) { Ok(()) } else { Err(WebhookError::NotHolder) };
         has_all()?;
         let full = || {
@@ -103,7 +95,7 @@ impl KeyAdder {
             intake.note_full();
             return Err(full());
         }
-        for key in &keys {
+        for key in keys {
             self.try_add(intake, key).map_err(|refused| match refused {
                 IntakeError::OtherKind => WebhookError::BadRequest("no managed resource can have the key".to_owned()),
                 IntakeError::Closed => WebhookError::NotHolder,

@@ -2,8 +2,10 @@
 //!
 //! A message of a durable consumer is acknowledged when its keys are queued, or when each of them was reconciled without
 //! a failure, as the manifest says. A message that was not acknowledged is delivered again, so a host that ends in the
-//! middle loses none. A message of a plain subject has no acknowledgement: it is lost while no host runs the feeder.
+//! middle loses none. A message of a plain subject has no acknowledgement: it is lost while no host runs the feeder, and counted as lost
+//! beyond those that wait.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,8 +19,8 @@ use homeostat_store::{Key, check_key};
 use super::key_adder::KeyAdder;
 use super::{Feeder, FeederError, Intake, IntakeError};
 use crate::clock::WallClock;
-use crate::feeder_definition::{AcknowledgedWhen, FeederKeys, ListedKey, Nats};
-use crate::feeder_sources::{Acknowledgement, Message, MessageStores, Receipt};
+use crate::feeder_definition::{AcknowledgedWhen, FeederKeys, ListedKey, MessageOrigin, Nats};
+use crate::feeder_sources::{Acknowledgement, Message, MessageStores, MessageStream, Receipt};
 use crate::message_keys::subject_word;
 use crate::settle_waiters::SettleWaiters;
 
@@ -26,6 +28,8 @@ use crate::settle_waiters::SettleWaiters;
 pub(super) const UNSETTLED_KEYS_MAX: usize = 10_000;
 /// How long a message waits for its reconciles. Then the server may deliver it again.
 const SETTLE_MAX: Duration = Duration::from_secs(600);
+/// How often a feeder looks for lost messages while none comes.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// When a message is delivered again whose keys another host has.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
@@ -53,6 +57,11 @@ impl NatsFeeder {
     ) -> Self {
         let name = format!("nats {}", adder.definition.name);
         Self { name, nats, adder, stores, settled, clock }
+    }
+
+    /// Returns whether messages are lost beyond those that wait. A consumer of a stream keeps them at the server.
+    fn may_lose(&self) -> bool {
+        matches!(self.nats.origin, MessageOrigin::Subject(_))
     }
 
     /// Adds the keys of a message. Waits while the queue is full. Returns the wait for its reconciles, with the number
@@ -148,17 +157,56 @@ impl Feeder for NatsFeeder {
         let mut stream = stores.open(&self.nats.store, &self.nats.origin).await.map_err(FeederError)?;
         intake.mark_healthy();
         let (mut unsettled, mut unsettled_keys) = (FuturesUnordered::<Unsettled<'_>>::new(), 0);
+        let mut lost = LostMessages::default();
         loop {
             tokio::select! {
                 Some(keys) = unsettled.next(), if !unsettled.is_empty() => unsettled_keys -= keys,
                 message = stream.next(), if unsettled_keys < UNSETTLED_KEYS_MAX => {
                     let message = message.map_err(FeederError)?;
-                    if let Some((wait, keys)) = self.take(intake, message).await? {
+                    let taken = tokio::select! {
+                        biased;
+                        taken = self.take(intake, message) => taken?,
+                        // A full queue may hold it up for long, while messages are lost.
+                        never = lost.keep_counting(self, intake, &mut *stream) => match never {},
+                    };
+                    if let Some((wait, keys)) = taken {
                         unsettled.push(wait);
                         unsettled_keys += keys;
                     }
                 }
+                () = tokio::time::sleep(LOOK_EVERY), if self.may_lose() => {}
             }
+            lost.count(self, intake, stream.lost());
+        }
+    }
+}
+
+/// The lost messages of one stream that were counted.
+#[derive(Default)]
+struct LostMessages(u64);
+
+impl LostMessages {
+    /// Counts and reports the messages that were lost since the last call.
+    fn count(&mut self, feeder: &NatsFeeder, intake: &Intake, lost: u64) {
+        let new = lost.saturating_sub(self.0);
+        if new > 0 {
+            self.0 = lost;
+            intake.note_lost(new);
+            let message = format!("{}: dropped {new} messages, as too many others waited", feeder.name);
+            intake.emit_event(Severity::Warning, "MessagesLost", &message);
+        }
+    }
+
+    /// Counts lost messages until this is dropped.
+    async fn keep_counting(
+        &mut self,
+        feeder: &NatsFeeder,
+        intake: &Intake,
+        stream: &mut dyn MessageStream,
+    ) -> Infallible {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            self.count(feeder, intake, stream.lost());
         }
     }
 }

@@ -289,6 +289,11 @@ impl Placement {
         fleet.other_hosts([holder]).pop()
     }
 
+    /// Returns the other hosts that hold leases of the controller, by identity.
+    pub(crate) fn other_holders(&self) -> Vec<OtherHost> {
+        self.leased.as_ref().map_or_else(Vec::new, |leased| leased.fleet.other_hosts(self.holders()))
+    }
+
     /// Returns why no key runs on this host, for a person.
     pub(crate) fn standby_message(&self) -> String {
         let status = self.status();

@@ -59,6 +59,9 @@ pub struct WebhookWritten {
     /// The header with the id of a delivery.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dedupe_header: Option<String>,
+    /// Whether the host stores the keys of a request before it answers; absent: `false`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inbox: bool,
 }
 
 /// The source `files` as written.
@@ -189,7 +192,7 @@ const BODY_BYTES_MAX: u64 = 2 << 20;
 const HEADER_BYTES_MAX: usize = 128;
 
 pub(super) fn check_webhook(written: &WebhookWritten, problems: &mut FeederProblems<'_>) -> Option<FeederSource> {
-    let WebhookWritten { auth, body_max, dedupe_header } = written;
+    let WebhookWritten { auth, body_max, dedupe_header, inbox } = written;
     let body_bytes_max = body_max.map_or(BODY_BYTES, |bytes| bytes.0);
     if !(1..=BODY_BYTES_MAX).contains(&body_bytes_max) {
         problems.push(".webhook.bodyMax", format!("{} is out of bounds: from 1 to 2Mi", Bytes(body_bytes_max)));
@@ -204,7 +207,7 @@ pub(super) fn check_webhook(written: &WebhookWritten, problems: &mut FeederProbl
         }
     };
     let body_bytes_max = usize::try_from(body_bytes_max).unwrap_or(usize::MAX);
-    Some(FeederSource::Webhook(Box::new(Webhook { auth, body_bytes_max, dedupe_header })))
+    Some(FeederSource::Webhook(Box::new(Webhook { auth, body_bytes_max, dedupe_header, inbox: *inbox })))
 }
 
 pub(super) fn check_files(

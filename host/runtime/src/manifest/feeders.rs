@@ -15,6 +15,7 @@ use super::feeder_sources::{
     check_nats, check_webhook,
 };
 use super::{OutOfBounds, Problems, Span};
+use crate::PlacementSpec;
 use crate::bands::band;
 use crate::feeder_definition::{FEEDERS_MAX, FeederDefinition, FeederKeys, FeederSource, LISTED_KEYS_MAX, ListedKey};
 use crate::message_keys::{MessageKeys, Pointer, Template, is_subject_word};
@@ -185,6 +186,22 @@ pub(super) fn check(written: &[FeederWritten], problems: &mut Problems) -> Vec<F
     written.iter().enumerate().filter_map(one).collect()
 }
 
+/// Checks feeders against the hosts that run the controller. A message of a consumer is acknowledged by one host, which
+/// must have all of its keys; a host with some of the shards may have a part of them.
+pub(super) fn check_placement(feeders: &[FeederDefinition], placement: PlacementSpec, problems: &mut Problems) {
+    if !matches!(placement, PlacementSpec::Sharded(_)) {
+        return;
+    }
+    for feeder in feeders.iter().filter(|feeder| feeder.source.is_consumer() && !feeder.keys.is_one_per_message()) {
+        let reason = format!(
+            "the feeder {:?} makes several keys of one message of a consumer, and hosts share the keys of a sharded \
+             controller: make one key of each message, or use a plain subject",
+            feeder.name
+        );
+        problems.push("spec.feeders", reason);
+    }
+}
+
 fn check_one(written: &FeederWritten, problems: &mut FeederProblems<'_>) -> Option<FeederDefinition> {
     let FeederWritten { name, interval, cron, webhook, files, nats, keys, delay, priority } = written;
     let interval = interval.as_ref().map(|interval| check_interval(interval, problems));
@@ -199,6 +216,12 @@ fn check_one(written: &FeederWritten, problems: &mut FeederProblems<'_>) -> Opti
     }
     let source = sources.into_iter().flatten().flatten().next();
     let keys = check_keys(keys.as_ref(), source.as_ref(), problems);
+    if let (Some(FeederSource::Webhook(webhook)), Some(FeederKeys::All)) = (&source, &keys)
+        && webhook.inbox
+    {
+        let reason = "keeps nothing of `keys: all`: a host that starts adds all stored resources by itself";
+        problems.push(".webhook.inbox", reason.to_owned());
+    }
     if let Some(DelayWritten { after, hold: _ }) = delay {
         problems.span(".delay.after", *after, Duration::from_millis(1)..=Outcome::DELAY_MAX);
     }

@@ -37,6 +37,23 @@ pub(crate) fn revision_schema() -> Value {
     )
 }
 
+/// Returns the schema of a `WebhookDelivery`, in OpenAPI v3.
+pub(crate) fn delivery_schema() -> Value {
+    let key = object(
+        "A key of the managed kind",
+        [("namespace", text("The namespace; empty for a cluster-scoped kind")), ("name", text("The name"))],
+    );
+    let spec = object(
+        "The keys of the request",
+        [
+            ("controller", text("The controller's name")),
+            ("feeder", text("The name of the webhook in the manifest")),
+            ("keys", list("The keys, at most 1000", key)),
+        ],
+    );
+    object("A request that the inbox of a webhook keeps until its keys are reconciled", [("spec", spec)])
+}
+
 /// Returns the schema of a `Host`, in OpenAPI v3.
 pub(crate) fn host_schema() -> Value {
     let lease = object(
@@ -183,6 +200,7 @@ fn feeders() -> Value {
                             json!({ "description": "Maximum length of a body, from 1 to 2Mi; absent: 1Mi", "x-kubernetes-int-or-string": true }),
                         ),
                         ("dedupeHeader", text("The header with the id of a delivery, as X-GitHub-Delivery")),
+                        ("inbox", flag("Whether the keys are stored before the answer; absent: false")),
                     ],
                 ),
             ),

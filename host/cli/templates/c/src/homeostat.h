@@ -105,6 +105,17 @@ typedef struct {
 // the first page. Returns false with the error.
 bool hs_list(hs_kind kind, const char *namespace, const char *owner, const char *from, hs_page *page, hs_error *error);
 
+// A statement about a resource: an item of `status.conditions`. `status` is "True", "False" or "Unknown".
+typedef struct {
+  const char *type, *status, *reason, *message;
+  // The generation of the resource that it is about. 0 leaves it out.
+  uint64_t observed_generation;
+} hs_condition;
+
+// Returns the JSON list of the conditions of a document with one of them set. `lastTransitionTime` stays as long as the
+// status of the condition does, so an equal condition changes nothing.
+char *hs_conditions(const char *document, hs_condition set);
+
 // Emits an event about the key of this reconcile. `reason` is one word in CamelCase.
 void hs_emit(bool warning, const char *reason, const char *message);
 // Writes a line to the controller's log.

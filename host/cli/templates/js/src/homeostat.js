@@ -10,10 +10,22 @@ import * as store from 'homeostat:reconciler/store@0.1.0';
  * @typedef {{
  *   apiVersion: string,
  *   kind: string,
- *   metadata: { name: string, namespace?: string, uid?: string, labels?: Record<string, string> } & Record<string, unknown>,
+ *   metadata: { name: string, namespace?: string, uid?: string, generation?: number, labels?: Record<string, string> } & Record<string, unknown>,
  *   spec: Spec,
  *   status?: Status,
  * }} Resource
+ */
+
+/**
+ * A statement about a resource: an item of `status.conditions`.
+ * @typedef {{
+ *   type: string,
+ *   status: 'True' | 'False' | 'Unknown',
+ *   reason: string,
+ *   message: string,
+ *   observedGeneration?: number,
+ *   lastTransitionTime?: string,
+ * }} Condition
  */
 
 /** @typedef {{ group: string, version: string, name: string }} Kind */
@@ -144,11 +156,13 @@ export function get(key) {
  * @returns {Generator<Resource<any, any>>}
  */
 export function* list(kind, { namespace, labels = {}, owner } = {}) {
-  const requirements = Object.entries(labels).map((val) => ({ tag: 'equals', val }));
+  const requirements = Object.entries(labels).map((val) => ({ tag: /** @type {const} */ ('equals'), val }));
   const selector = { namespace, labels: requirements, fields: [], owner };
+  /** @type {string | undefined} */
   let from;
   do {
     const start = from;
+    /** @type {ReturnType<typeof store.list>} */
     const page = call(() => store.list(kind, selector, 'whole', PAGE_ITEMS_MAX, start));
     for (const item of page.items) yield JSON.parse(item.json);
     from = page.next;
@@ -173,6 +187,21 @@ export function apply(document, { force = false } = {}) {
  */
 export function updateStatus(key, status) {
   return JSON.parse(call(() => store.updateStatus(key, JSON.stringify(status), {})).json);
+}
+
+/**
+ * Returns conditions with one of them set. `lastTransitionTime` stays as long as the status of the condition does, so an
+ * equal condition changes nothing.
+ * @param {Condition[] | undefined} conditions
+ * @param {Condition} condition
+ * @returns {Condition[]}
+ */
+export function setCondition(conditions = [], condition) {
+  const former = conditions.find(({ type }) => type === condition.type);
+  const since = former?.status === condition.status ? former.lastTransitionTime : undefined;
+  const lastTransitionTime = since ?? new Date().toISOString().replace(/\.\d+Z$/, 'Z');
+  const set = { ...condition, lastTransitionTime };
+  return former === undefined ? [...conditions, set] : conditions.map((one) => (one === former ? set : one));
 }
 
 /**
@@ -223,7 +252,7 @@ function call(request) {
     return request();
   } catch (error) {
     // The bindings throw the error of the contract as the payload of an error.
-    const { tag, val } = error?.payload ?? {};
+    const { tag, val } = /** @type {any} */ (error)?.payload ?? {};
     throw tag === undefined ? error : new StoreError(tag, val);
   }
 }
@@ -234,6 +263,7 @@ function call(request) {
  */
 function failure(error) {
   if (error instanceof Failure) {
+    /** @type {import('homeostat:reconciler/types@0.1.0').Retry} */
     let retry = { tag: 'backoff' };
     if (error.retryAfterMs !== undefined) retry = { tag: 'after', val: BigInt(error.retryAfterMs) };
     if (!error.retry) retry = { tag: 'never' };

@@ -6,6 +6,7 @@ The generated bindings below `wit_world` have everything else that the contract 
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any
 
 from componentize_py_types import Err
@@ -124,6 +125,32 @@ def apply(document: Document, force: bool = False) -> Document:
 def update_status(key: Key, status: Document) -> Document:
     """Replace the status of `key`, and return the document as stored. Raises StoreError."""
     return json.loads(_call(store.update_status, key, json.dumps(status), types.Precondition(None, None)).json)
+
+
+def set_condition(
+    conditions: list[Document] | None,
+    type: str,
+    status: bool | None,
+    reason: str,
+    message: str = "",
+    observed_generation: int | None = None,
+) -> list[Document]:
+    """Return conditions with one of them set. A status of None is unknown.
+
+    `lastTransitionTime` stays as long as the status of the condition does, so an equal condition changes nothing.
+    """
+    words = {True: "True", False: "False", None: "Unknown"}
+    condition: Document = {"type": type, "status": words[status], "reason": reason, "message": message}
+    if observed_generation is not None:
+        condition["observedGeneration"] = observed_generation
+    former = next((one for one in conditions or [] if one["type"] == type), None)
+    if former is not None and former["status"] == condition["status"]:
+        condition["lastTransitionTime"] = former["lastTransitionTime"]
+    else:
+        condition["lastTransitionTime"] = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    if former is None:
+        return [*(conditions or []), condition]
+    return [condition if one is former else one for one in conditions or []]
 
 
 def delete(key: Key) -> None:

@@ -141,3 +141,24 @@ async fn a_full_queue_gets_all_keys_of_a_kind_in_turn() {
     assert!(tally.status("tick", "interval", true).full > 0);
     task.abort();
 }
+
+/// The queue never has more keys than its limit, whatever the number of resources. A key that is still queued when the
+/// next moment comes merges. `cron`, and each feeder with `keys: all`, add their keys in the same way.
+#[tokio::test(start_paused = true)]
+async fn a_burst_of_20_000_keys_passes_a_queue_of_2000() {
+    const KEYS: usize = 20_000;
+    let store = memory_store();
+    for number in 0..KEYS {
+        apply(&*store, "App", &format!("a{number:05}"), serde_json::json!({})).await;
+    }
+    let (queue, intake) = intake_of(&SyncBarrier::new(), Some(2000));
+    let tally = Arc::<FeederTally>::default();
+    let intake = intake.counting(Some(tally.clone()));
+    let task = tokio::spawn(async move { feeder(store, FeederKeys::All, None).run(&intake).await });
+    for number in 0..KEYS {
+        assert_eq!(next(&queue).await, key(&format!("a{number:05}")));
+        assert!(queue.len() <= 2000);
+    }
+    assert_eq!(tally.status("tick", "interval", true).keys, KEYS as u64);
+    task.abort();
+}

@@ -22,6 +22,7 @@ struct Server {
     messages: Mutex<VecDeque<(String, String)>>,
     published: Notify,
     acknowledged: Mutex<Vec<(String, Acknowledgement)>>,
+    lost: Mutex<u64>,
 }
 
 #[derive(Clone, Default)]
@@ -47,6 +48,10 @@ impl MessageStream for Client {
             }
             self.0.published.notified().await;
         }
+    }
+
+    fn lost(&mut self) -> u64 {
+        *self.0.lost.lock()
     }
 }
 
@@ -174,5 +179,23 @@ async fn the_keys_of_unsettled_messages_are_bounded() {
         (world.client.0.messages.lock().len() == 499).then_some(())
     })
     .await;
+    world.task.abort();
+}
+
+/// The queue holds up the feeder, and the messages beyond those that wait are lost meanwhile.
+#[tokio::test(start_paused = true)]
+async fn lost_messages_are_counted_also_while_the_queue_is_full() {
+    let world = Running::start("{subject.2}", AcknowledgedWhen::Queued, Some(1));
+    world.client.publish("orders.a", "");
+    world.client.publish("orders.b", "");
+    homeostat_testing::eventually("the full queue", async || {
+        (world.tally.status("orders", "nats", true).full > 0).then_some(())
+    })
+    .await;
+    *world.client.0.lost.lock() = 7;
+    let lost = async || Some(world.tally.status("orders", "nats", true).lost).filter(|lost| *lost == 7);
+    homeostat_testing::eventually("the lost messages", lost).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(world.tally.status("orders", "nats", true).lost, 7, "each is counted once");
     world.task.abort();
 }

@@ -54,17 +54,55 @@ fn signature(body: &str) -> String {
     format!("sha256={}", hex(hmac::sign(&key, body.as_bytes()).as_ref()))
 }
 
+/// The leases of a fleet: by name of the key, the other host that holds its lease.
+#[derive(Default)]
+struct Holders(Mutex<BTreeMap<String, Option<OtherHost>>>);
+
+impl Holders {
+    fn set(&self, name: &str, holder: Option<&str>) {
+        self.0.lock().insert(name.to_owned(), holder.map(other_host));
+    }
+}
+
+fn other_host(name: &str) -> OtherHost {
+    OtherHost { name: name.to_owned(), identity: format!("{name}-1"), address: None }
+}
+
+impl Audience for Holders {
+    fn may_get(&self, _: &Key) -> bool {
+        true
+    }
+
+    fn may_learn(&self, _: &Key, _: &Key, _: homeostat_component::Disclosure) -> bool {
+        true
+    }
+
+    fn has(&self, key: &Key) -> bool {
+        !self.0.lock().contains_key(key.name())
+    }
+
+    fn other_holder_of(&self, key: &Key) -> Option<OtherHost> {
+        self.0.lock().get(key.name()).cloned().flatten()
+    }
+
+    fn other_holders(&self) -> Vec<OtherHost> {
+        self.0.lock().values().flatten().cloned().collect()
+    }
+}
+
 /// A running webhook and its queue.
 struct Running {
     queue: Queue<Key>,
     endpoint: WebhookEndpoint,
+    audience: Arc<Holders>,
     tally: Arc<FeederTally>,
     task: JoinHandle<Result<(), FeederError>>,
 }
 
 impl Running {
     async fn start(auth: WebhookAuth, keys: FeederKeys, keys_max: Option<u32>) -> Self {
-        let webhook = Webhook { auth, body_bytes_max: 1024, dedupe_header: Some("x-github-delivery".to_owned()) };
+        let webhook =
+            Webhook { auth, body_bytes_max: 1024, dedupe_header: Some("x-github-delivery".to_owned()), inbox: false };
         let source = FeederSource::Webhook(Box::new(webhook.clone()));
         let definition =
             FeederDefinition { name: "push".into(), source, keys, delay: None, priority: Priority::NORMAL };
@@ -74,14 +112,16 @@ impl Running {
         }
         let adder = KeyAdder { store, definition };
         let clock = WallClock::beginning(Timestamp::UNIX_EPOCH);
-        let feeder = Arc::new(WebhookFeeder::new(webhook, adder, Arc::new(OneSecret), clock));
+        let (kind, audience) = (key("a").kind().clone(), Arc::new(Holders::default()));
+        let feeder =
+            Arc::new(WebhookFeeder::new(webhook, adder, Arc::new(OneSecret), clock, kind, audience.clone(), None));
         let (queue, intake) = intake_of(&SyncBarrier::new(), keys_max);
         let tally = Arc::<FeederTally>::default();
         let intake = intake.counting(Some(tally.clone()));
         let runs = feeder.clone();
         let task = tokio::spawn(async move { runs.run(&intake).await });
         tokio::task::yield_now().await;
-        Self { queue, endpoint: WebhookEndpoint(feeder), tally, task }
+        Self { queue, endpoint: WebhookEndpoint(feeder), audience, tally, task }
     }
 
     async fn github(keys: FeederKeys, keys_max: Option<u32>) -> Self {
@@ -89,10 +129,19 @@ impl Running {
     }
 
     async fn send(&self, body: &str, headers: &[(&str, &str)]) -> Result<Delivery, WebhookError> {
+        self.send_from(false, body, headers).await
+    }
+
+    async fn send_from(
+        &self,
+        is_forwarded: bool,
+        body: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<Delivery, WebhookError> {
         let headers: BTreeMap<String, String> =
             headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let header = |name: &str| headers.get(name).cloned();
-        self.endpoint.deliver(&WebhookRequest { header: &header, body: body.as_bytes() }).await
+        self.endpoint.deliver(&WebhookRequest { header: &header, body: body.as_bytes(), is_forwarded }).await
     }
 
     async fn send_signed(&self, body: &Value) -> Result<Delivery, WebhookError> {
@@ -106,7 +155,7 @@ impl Running {
 }
 
 fn added(keys: usize) -> Result<Delivery, WebhookError> {
-    Ok(Delivery { keys: Some(keys), is_duplicate: false })
+    Ok(Delivery { keys: Some(keys), taken: (0..keys).collect(), ..Delivery::default() })
 }
 
 /// Source: the example of GitHub's manual, "Validating webhook deliveries".
@@ -172,7 +221,7 @@ async fn each_item_of_a_list_adds_one_key() {
     assert_eq!(webhook.send_signed(&json!({"apps": [{"name": "a"}, {"name": "b"}]})).await, added(2));
     assert_eq!((next(&webhook.queue).await, next(&webhook.queue).await), (key("a"), key("b")));
     let all = Running::github(FeederKeys::All, None).await;
-    assert_eq!(all.send_signed(&json!({})).await, Ok(Delivery { keys: None, is_duplicate: false }));
+    assert_eq!(all.send_signed(&json!({})).await, Ok(Delivery::default()));
     assert_eq!((next(&all.queue).await, next(&all.queue).await), (key("a"), key("b")));
 }
 
@@ -198,12 +247,14 @@ async fn a_repeated_delivery_adds_nothing_unless_the_first_was_refused() {
         let body = json!({ "name": name }).to_string();
         webhook.send(&body, &[("x-hub-signature-256", &signature(&body)), ("x-github-delivery", id)]).await
     };
-    assert_eq!(deliver("a", "1").await, added(1));
+    let id = Some(xxh3_128(b"1"));
+    assert_eq!(deliver("a", "1").await, added(1).map(|delivery| Delivery { id, ..delivery }));
     assert_eq!(deliver("b", "2").await, Err(WebhookError::Full));
     assert_eq!(next(&webhook.queue).await, key("a"));
-    assert_eq!(deliver("a", "1").await, Ok(Delivery { keys: Some(0), is_duplicate: true }));
+    let again = deliver("a", "1").await.unwrap();
+    assert_eq!((again.keys, again.is_duplicate), (Some(0), true));
     assert!(webhook.queue.is_empty());
-    assert_eq!(deliver("b", "2").await, added(1), "it was not accepted before");
+    assert_eq!(deliver("b", "2").await.unwrap().taken, [0], "it was not accepted before");
     assert_eq!(next(&webhook.queue).await, key("b"));
 }
 
@@ -223,4 +274,40 @@ async fn a_webhook_whose_feeder_has_ended_takes_nothing() {
     webhook.task.abort();
     tokio::task::yield_now().await;
     assert_eq!(webhook.send_signed(&json!({"name": "a"})).await, Err(WebhookError::NotHolder));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_names_the_other_hosts_that_hold_leases_of_its_keys() {
+    let webhook = Running::github(templates(Some("")), None).await;
+    webhook.audience.set("b", Some("other"));
+    webhook.audience.set("c", Some("third"));
+    let body = json!([{"name": "a"}, {"name": "b"}, {"name": "c"}, {"name": "b"}]).to_string();
+    let headers = [("x-hub-signature-256", &*signature(&body)), ("x-github-delivery", "1")];
+    let delivery = webhook.send(&body, &headers).await.unwrap();
+    assert_eq!((delivery.keys, &*delivery.taken), (Some(4), &[0][..]));
+    assert_eq!(delivery.elsewhere, [other_host("other"), other_host("third")]);
+    assert_eq!(next(&webhook.queue).await, key("a"));
+    assert!(!webhook.send(&body, &headers).await.unwrap().is_duplicate, "the others have not taken their keys");
+    webhook.endpoint.remember(&delivery);
+    assert!(webhook.send(&body, &headers).await.unwrap().is_duplicate);
+    // Another host asks for the keys of this one.
+    let forwarded = webhook.send_from(true, &body, &headers[..1]).await.unwrap();
+    assert_eq!((&*forwarded.taken, &*forwarded.elsewhere), (&[0][..], &[][..]));
+}
+
+/// A host that waits for its lease checks the request, so nobody without the secret makes it ask other hosts.
+#[tokio::test(start_paused = true)]
+async fn a_webhook_without_a_lease_believes_and_takes_nothing() {
+    let webhook = Running::github(templates(None), None).await;
+    webhook.task.abort();
+    tokio::task::yield_now().await;
+    webhook.audience.set("a", Some("other"));
+    let body = json!({"name": "a"}).to_string();
+    let wrong = [("x-hub-signature-256", "sha256=00")];
+    assert_eq!(webhook.send(&body, &wrong).await, Err(WebhookError::Unauthenticated));
+    let delivery = webhook.send_signed(&json!({"name": "a"})).await.unwrap();
+    assert_eq!((&*delivery.taken, delivery.elsewhere), (&[][..], vec![other_host("other")]));
+    webhook.audience.set("b", None);
+    assert_eq!(webhook.send_signed(&json!({"name": "b"})).await, Err(WebhookError::NotHolder), "nobody has it");
+    assert!(webhook.queue.is_empty());
 }

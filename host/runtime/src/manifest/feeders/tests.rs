@@ -81,6 +81,7 @@ fn a_webhook_without_authentication_is_refused() {
         (json!({ "auth": { "hmac": { "secret": "a", "header": "a b" } } }), "not the name of a header"),
         (json!({ "auth": { "hmac": { "secret": "a", "prefix": "a\n" } } }), "printable"),
         (json!({ "auth": { "hmac": hmac }, "bodyMax": "3Mi" }), "out of bounds"),
+        (json!({ "auth": { "hmac": hmac }, "inbox": true }), "keeps nothing of `keys: all`"),
     ] {
         let refused = refusal(&json!({ "webhook": webhook }));
         assert!(refused.contains("spec.feeders[0].webhook") && refused.contains(reason), "{refused}");
@@ -99,5 +100,30 @@ fn templates_are_only_for_sources_with_messages() {
     {
         let refused = refusal(&json!({ "webhook": hook, "keys": keys }));
         assert!(refused.contains("spec.feeders[0].keys"), "{refused}");
+    }
+}
+
+/// A host with some of the shards could never acknowledge a message with keys of others.
+#[test]
+fn a_consumer_of_a_sharded_controller_makes_one_key_of_a_message() {
+    let problems = |nats: Value, keys: Value, placement: Value| {
+        let feeders = json!([{ "name": "a", "nats": nats, "keys": keys }]);
+        let spec = json!({ "component": { "file": "a.wasm" }, "feeders": feeders, "placement": placement });
+        serde_json::from_value::<Spec>(spec).unwrap().check().err().map_or(0, |problems| problems.len())
+    };
+    let (one, several) = (json!({ "name": "{subject.2}" }), json!({ "each": "/items", "name": "{/name}" }));
+    let consumer = json!({ "store": "bus", "stream": "ORDERS", "consumer": "web" });
+    let subject = json!({ "store": "bus", "subject": "orders.*" });
+    let sharded = json!({ "sharded": { "shards": 4 } });
+    for (nats, keys, placement, expected) in [
+        (&consumer, &one, &sharded, 0),
+        (&consumer, &several, &sharded, 1),
+        (&consumer, &json!("all"), &sharded, 1),
+        (&consumer, &json!([{ "name": "a" }, { "name": "b" }]), &sharded, 1),
+        (&consumer, &json!([{ "name": "a" }]), &sharded, 0),
+        (&consumer, &several, &json!("singleton"), 0),
+        (&subject, &several, &sharded, 0),
+    ] {
+        assert_eq!(problems(nats.clone(), keys.clone(), placement.clone()), expected, "{nats} {keys} {placement}");
     }
 }
