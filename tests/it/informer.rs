@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::Stdio;
 
-use homeostat_api::{Options, serve};
+use homeostat_api::{Handle, Options, serve};
 use homeostat_component::KindDeclaration;
 use homeostat_fixtures::{demo, demo_key};
 use homeostat_runtime::KindInfo;
@@ -24,9 +24,25 @@ struct InformerOutput {
 
 impl InformerOutput {
     fn start(server: &str, kind: &Kind, resync: &str) -> Self {
+        Self::spawn(Self::command(server, kind, resync))
+    }
+
+    /// Starts an informer with the feature gates of CBOR, which accepts no other format.
+    fn start_with_cbor(server: &str, kind: &Kind) -> Self {
+        let mut command = Self::command(server, kind, "0s");
+        command.args(["--media", "application/cbor"]);
+        command.envs(["KUBE_FEATURE_ClientsAllowCBOR", "KUBE_FEATURE_ClientsPreferCBOR"].map(|gate| (gate, "true")));
+        Self::spawn(command)
+    }
+
+    fn command(server: &str, kind: &Kind, resync: &str) -> Command {
         let resource = format!("{}/{}/notes", kind.group, kind.version);
         let mut command = Command::new(informer());
         command.args(["--server", server, "--resource", &resource, "--resync", resync]);
+        command
+    }
+
+    fn spawn(mut command: Command) -> Self {
         let mut process = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
         Self { lines: BufReader::new(process.stdout.take().unwrap()).lines(), _process: process }
     }
@@ -61,10 +77,8 @@ async fn change(test: &TestHost, name: &str, text: &str) {
     test.host.store().write(write).await.unwrap();
 }
 
-/// S8: An informer sees every change once and in order, over a cut connection too.
-#[tokio::test]
-#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
-async fn a_shared_informer_lists_watches_resyncs_and_survives_a_cut_connection() {
+/// Starts a host that serves notes. Returns it with their kind and the handle of the server.
+async fn serve_notes() -> (TestHost, Kind, Handle) {
     tokio::task::spawn_blocking(informer).await.unwrap();
     let test = TestHost::start().await;
     let kind = demo_key("Note", "a").kind().clone();
@@ -78,6 +92,28 @@ async fn a_shared_informer_lists_watches_resyncs_and_survives_a_cut_connection()
     test.host.kinds().declare(KindInfo::declared(&declaration, "test")).unwrap();
     let options = Options { address: "http://127.0.0.1:0".into(), ..Options::default() };
     let served = serve(options, test.host.clone()).await.unwrap();
+    (test, kind, served)
+}
+
+#[tokio::test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+async fn a_shared_informer_speaks_cbor_alone() {
+    let (test, kind, served) = serve_notes().await;
+    test.apply(demo("Note", "a", json!({"text": "one"}))).await;
+    let mut output = InformerOutput::start_with_cbor(&served.address().to_string(), &kind);
+    assert_eq!(output.next().await, event("add", "a"));
+    assert_eq!(output.next().await, event("synced", ""));
+    change(&test, "a", "two").await;
+    assert_eq!(output.next().await, event("update", "a"));
+    test.apply(demo("Note", "b", json!({"text": "one"}))).await;
+    assert_eq!(output.next().await, event("add", "b"));
+}
+
+/// S8: An informer sees every change once and in order, over a cut connection too.
+#[tokio::test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+async fn a_shared_informer_lists_watches_resyncs_and_survives_a_cut_connection() {
+    let (test, kind, served) = serve_notes().await;
     let wire = Wire::to(served.address().to_string().replace("http://", "")).await;
     test.apply(demo("Note", "a", json!({"text": "one"}))).await;
     test.apply(demo("Note", "b", json!({"text": "one"}))).await;

@@ -116,6 +116,13 @@ fn is_discovery(request: &Attributes<'_>) -> bool {
     matches!(request.verb, "get" | "head" | "options") && DISCOVERY.into_iter().chain(HEALTH).any(is_below)
 }
 
+/// Returns the paths that every caller may read, in the words of Kubernetes.
+pub(crate) fn paths_of_everybody() -> Vec<String> {
+    let below =
+        DISCOVERY.into_iter().map(|path| if path == "/version" { "/version/".into() } else { format!("{path}/*") });
+    DISCOVERY.into_iter().chain(HEALTH).map(str::to_owned).chain(below).collect()
+}
+
 /// Returns what a request does, in the words of Kubernetes.
 fn attributes<'r>(method: &'r Method, uri: &'r Uri, route: Option<&Route<'r>>, params: &'r Params) -> Attributes<'r> {
     let Some(Route::Resources(target)) = route else {

@@ -16,7 +16,7 @@ use hyper::{Request, Version, header};
 use parking_lot::Mutex;
 
 /// Maximum bytes drained from one body. A client that sends more may lose the response.
-const BYTES_MAX: u64 = 16 << 20;
+const BYTES_MAX: u64 = 64 << 20;
 
 /// Maximum time of draining one body.
 const TIME_MAX: Duration = Duration::from_secs(10);

@@ -3,15 +3,19 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use aws_lc_rs::digest::{SHA256, digest};
 use axum::Json;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use homeostat_runtime::KindInfo;
 use homeostat_store::Kind;
 use serde_json::{Value, json};
 
+use crate::path::{HEALTH, METRICS};
 use crate::status::Failure;
-use crate::{events, reviews};
+use crate::{binding, events, reviews};
 
 /// The verbs of every stored kind.
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
@@ -39,6 +43,21 @@ pub(crate) async fn version() -> Json<Value> {
     }))
 }
 
+/// Responds with the paths of the server.
+pub(crate) fn paths(kinds: &[KindInfo]) -> Response {
+    let mut paths: BTreeSet<String> =
+        ["/api", "/api/v1", "/apis", "/apis/", METRICS, "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version"]
+            .into_iter()
+            .chain(HEALTH)
+            .map(str::to_owned)
+            .collect();
+    for (group, versions) in versions_by_group(kinds).into_iter().filter(|(group, _)| !group.is_empty()) {
+        paths.insert(format!("/apis/{group}"));
+        paths.extend(versions.iter().map(|version| format!("/apis/{group}/{}", version.name)));
+    }
+    Json(json!({ "paths": paths })).into_response()
+}
+
 pub(crate) fn versions() -> Response {
     Json(json!({ "kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [] })).into_response()
 }
@@ -51,7 +70,7 @@ pub(crate) fn groups(kinds: &[KindInfo]) -> Response {
 
 pub(crate) fn group(kinds: &[KindInfo], name: &str) -> Result<Response, Failure> {
     let versions = versions_by_group(kinds).remove(name);
-    let versions = versions.ok_or_else(Failure::unknown_path)?;
+    let versions = versions.ok_or_else(Failure::unknown_page)?;
     let mut document = group_document(name, versions);
     document["kind"] = "APIGroup".into();
     document["apiVersion"] = "v1".into();
@@ -66,9 +85,15 @@ pub(crate) fn resources(kinds: &[KindInfo], group: &str, version: &str) -> Resul
             "verbs": ["create"],
         })
     });
-    let resources: Vec<Value> = served.flat_map(resource_documents).chain(reviews).collect();
+    let bindings = has_bindings(kinds).then(|| {
+        json!({ "name": binding::PLURAL, "singularName": "binding", "namespaced": true, "kind": "Binding", "verbs": ["create"] })
+    });
+    let bindings = bindings.filter(|_| group.is_empty() && version == "v1");
+    let mut resources: Vec<Value> =
+        served.flat_map(|info| resource_documents(kinds, info)).chain(reviews).chain(bindings).collect();
+    resources.sort_by_cached_key(|resource| resource["name"].as_str().map(str::to_owned));
     if resources.is_empty() && !(group.is_empty() && version == "v1") {
-        return Err(Failure::not_found(format!("there is no {group}/{version}")));
+        return Err(Failure::unknown_page());
     }
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     Ok(Json(
@@ -137,6 +162,11 @@ fn group_document(name: &str, versions: BTreeSet<VersionRank<'_>>) -> Value {
     json!({ "name": name, "preferredVersion": versions.first(), "versions": versions })
 }
 
+/// Returns whether there are pods that can be bound.
+fn has_bindings(kinds: &[KindInfo]) -> bool {
+    kinds.iter().any(|info| info.built_in().is_some_and(|known| known.has("binding")))
+}
+
 /// Returns the verbs of a kind.
 pub(crate) fn verbs(info: &KindInfo) -> &'static [&'static str] {
     let group = info.kind.group.as_str();
@@ -168,6 +198,15 @@ fn discovery_entries(info: &KindInfo) -> Vec<DiscoveryEntry<'_>> {
     if !verbs(info).contains(&"update") {
         return entries;
     }
+    let has = |part| info.built_in().is_some_and(|known| known.has(part));
+    if has("binding") {
+        let kind = ("", "v1", "Binding");
+        entries.push(DiscoveryEntry { info, subresource: "binding", kind, verbs: &["create"] });
+    }
+    if has("eviction") {
+        let kind = ("policy", "v1", "Eviction");
+        entries.push(DiscoveryEntry { info, subresource: "eviction", kind, verbs: &["create"] });
+    }
     if info.has_status {
         entries.push(DiscoveryEntry { info, subresource: "status", kind: own, verbs: &PART_VERBS });
     }
@@ -183,22 +222,44 @@ fn discovery_entries(info: &KindInfo) -> Vec<DiscoveryEntry<'_>> {
 }
 
 /// Returns a kind and its subresources in the form of `APIResourceList`.
-fn resource_documents(info: &KindInfo) -> Vec<Value> {
+fn resource_documents(kinds: &[KindInfo], info: &KindInfo) -> Vec<Value> {
     let document = |entry: DiscoveryEntry<'_>| {
         let DiscoveryEntry { info, subresource: part, kind: (group, version, kind), verbs } = entry;
-        let KindInfo { plural, singular, short_names, categories, namespaced, .. } = info;
+        let KindInfo { plural, singular, namespaced, .. } = info;
+        let (name, singular) =
+            if part.is_empty() { (plural.clone(), &**singular) } else { (format!("{plural}/{part}"), "") };
+        let mut document =
+            json!({ "name": name, "singularName": singular, "namespaced": namespaced, "kind": kind, "verbs": verbs });
         if part.is_empty() {
-            return json!({
-                "name": plural, "singularName": singular, "namespaced": namespaced, "kind": kind, "verbs": verbs,
-                "shortNames": short_names, "categories": categories,
-            });
+            document["storageVersionHash"] = storage_version_hash(kinds, info).into();
+            name_further(&mut document, info);
+        } else if (group, version) != (&*info.kind.group, &*info.kind.version) {
+            document["group"] = group.into();
+            document["version"] = version.into();
         }
-        json!({
-            "name": format!("{plural}/{part}"), "singularName": "", "namespaced": namespaced,
-            "group": group, "version": version, "kind": kind, "verbs": verbs,
-        })
+        document
     };
     discovery_entries(info).into_iter().map(document).collect()
+}
+
+/// Adds the short names and the categories of a kind that has some.
+fn name_further(document: &mut Value, info: &KindInfo) {
+    for (name, list) in [("shortNames", &info.short_names), ("categories", &info.categories)] {
+        if !list.is_empty() {
+            document[name] = json!(list);
+        }
+    }
+}
+
+/// Returns what changes when the resources of a kind are stored in another version.
+///
+/// Source: `StorageVersionHash` of Kubernetes' apiserver.
+fn storage_version_hash(kinds: &[KindInfo], info: &KindInfo) -> String {
+    // The stored version comes first.
+    let stored = kinds.iter().find(|other| other.kind.same_type(&info.kind)).unwrap_or(info);
+    let Kind { group, version, name } = &stored.kind;
+    let kind = if group.is_empty() { format!("{version}/{name}") } else { format!("{group}/{version}/{name}") };
+    STANDARD.encode(&digest(&SHA256, kind.as_bytes()).as_ref()[..8])
 }
 
 /// Responds with aggregated discovery: the core group, or all other groups.
@@ -217,6 +278,13 @@ pub(crate) fn aggregated(kinds: &[KindInfo], core: bool) -> Response {
             })
         });
         groups.entry(group).or_default().entry(VersionRank::of("v1")).or_default().extend(reviews);
+    }
+    if core && has_bindings(kinds) {
+        let bindings = json!({
+            "resource": binding::PLURAL, "responseKind": { "group": "", "version": "v1", "kind": "Binding" },
+            "scope": "Namespaced", "singularResource": "binding", "verbs": ["create"],
+        });
+        groups.entry("").or_default().entry(VersionRank::of("v1")).or_default().push(bindings);
     }
     let version = |(version, resources): (VersionRank<'_>, Vec<Value>)| json!({ "version": version.name, "freshness": "Current", "resources": resources });
     let group = |(name, versions): (&str, BTreeMap<VersionRank<'_>, Vec<Value>>)| {
@@ -242,8 +310,9 @@ fn discovered(info: &KindInfo) -> Value {
             own = json!({
                 "resource": info.plural, "responseKind": response(entry.kind),
                 "scope": if info.namespaced { "Namespaced" } else { "Cluster" },
-                "singularResource": info.singular, "verbs": entry.verbs, "shortNames": info.short_names, "categories": info.categories,
+                "singularResource": info.singular, "verbs": entry.verbs,
             });
+            name_further(&mut own, info);
         } else {
             parts.push(
                 json!({ "subresource": entry.subresource, "responseKind": response(entry.kind), "verbs": entry.verbs }),

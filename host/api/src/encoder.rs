@@ -2,7 +2,7 @@
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use homeostat_builtin::protobuf;
+use homeostat_builtin::{autoscaler, cbor, protobuf};
 use homeostat_store::{Kind, Resource, Revision};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -17,8 +17,8 @@ use crate::table::Table;
 /// The initial capacity for the text of a list, in bytes.
 const LIST_BYTES: usize = 64 << 10;
 
-/// The text after the last item of a list.
-pub(crate) const LIST_END: &[u8] = b"]}";
+/// The text after the last item of a list in JSON.
+const LIST_END: &[u8] = b"]}";
 
 /// Encodes resources of one kind.
 pub(crate) struct ResourceEncoder {
@@ -34,6 +34,10 @@ impl ResourceEncoder {
         let ResourceRequest { http, info, params } = request;
         let has_protobuf = info.built_in().is_some();
         let format = response_format(http.headers, has_protobuf, || Table::of(info, params.included()));
+        if http.has_autoscaler_version() && matches!(format, ResponseFormat::Table(_)) {
+            // The columns are those of the stored version.
+            return Self { format, presentation: Presentation::Plain, kind: info.kind.clone() };
+        }
         Self { format, ..Self::of_documents(request) }
     }
 
@@ -41,6 +45,10 @@ impl ResourceEncoder {
     pub(crate) fn of_documents(request: &ResourceRequest<'_>) -> Self {
         if request.http.has_event_version() {
             let (presentation, kind) = (Presentation::Events, event_versions::kind());
+            return Self { format: ResponseFormat::Document, presentation, kind };
+        }
+        if request.http.has_autoscaler_version() {
+            let (presentation, kind) = (Presentation::Autoscalers, autoscaler::kind());
             return Self { format: ResponseFormat::Document, presentation, kind };
         }
         let presentation = Presentation::of(request.info, &request.http.api.host);
@@ -60,8 +68,22 @@ impl ResourceEncoder {
             return protobuf_response(protobuf::encode(&document));
         }
         let mut text = Vec::new();
-        self.append(resource, false, &mut text);
-        json_response(text)
+        if matches!(self.format, ResponseFormat::Cbor) {
+            text = cbor::encode(&self.presentation.render(resource.document(), &self.kind));
+        } else {
+            self.append(resource, false, &mut text);
+        }
+        self.respond(text)
+    }
+
+    /// Responds with an encoded resource or list.
+    fn respond(&self, body: impl IntoResponse) -> Response {
+        ([(header::CONTENT_TYPE, self.content_type())], body).into_response()
+    }
+
+    /// Returns the content type of what this encodes, but for protobuf.
+    pub(crate) fn content_type(&self) -> &'static str {
+        if matches!(self.format, ResponseFormat::Cbor) { cbor::CONTENT_TYPE } else { "application/json" }
     }
 
     /// Responds with a list of resources in protobuf.
@@ -91,8 +113,16 @@ impl ResourceEncoder {
     ) -> Response {
         let mut text = self.list_head(metadata);
         resources.for_each(|resource| self.append_item(resource, &mut text));
-        text.extend_from_slice(LIST_END);
-        json_response(text)
+        self.end_list(&mut text);
+        self.respond(text)
+    }
+
+    /// Appends the end of a list.
+    pub(crate) fn end_list(&self, text: &mut Vec<u8>) {
+        match self.format {
+            ResponseFormat::Cbor => text.push(cbor::LIST_END),
+            _ => text.extend_from_slice(LIST_END),
+        }
     }
 
     /// Appends a resource. A table has its columns, unless the client has them already.
@@ -111,6 +141,7 @@ impl ResourceEncoder {
     pub(crate) fn append_document(&self, document: &Value, knows_columns: bool, text: &mut Vec<u8>) {
         let document = &*self.presentation.render(document, &self.kind);
         match &self.format {
+            ResponseFormat::Cbor => cbor::append(document, text),
             ResponseFormat::Document | ResponseFormat::Protobuf => append_json(document, text),
             ResponseFormat::Metadata => append_json(&only_metadata(document), text),
             ResponseFormat::Table(table) => append_json(&table.of_one(document, knows_columns), text),
@@ -121,12 +152,15 @@ impl ResourceEncoder {
     pub(crate) fn list_head(&self, metadata: &Value) -> Vec<u8> {
         let list = |kind, api_version| json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata });
         let (name, facts) = match &self.format {
-            ResponseFormat::Document | ResponseFormat::Protobuf => {
+            ResponseFormat::Document | ResponseFormat::Protobuf | ResponseFormat::Cbor => {
                 ("items", list(format!("{}List", self.kind.name), self.kind.api_version()))
             }
             ResponseFormat::Metadata => ("items", list("PartialObjectMetadataList".into(), "meta.k8s.io/v1".into())),
             ResponseFormat::Table(table) => ("rows", json!(table.document(metadata, []).without_rows())),
         };
+        if let (ResponseFormat::Cbor, Value::Object(facts)) = (&self.format, &facts) {
+            return cbor::list_head(facts, name);
+        }
         let mut text = Vec::with_capacity(LIST_BYTES);
         append_json(&facts, &mut text);
         // `LIST_END` closes the object.
@@ -138,7 +172,8 @@ impl ResourceEncoder {
     /// Appends an item of a list, and before it a comma unless it is the first one. The rows of a table are
     /// its items.
     pub(crate) fn append_item(&self, resource: &Resource, text: &mut Vec<u8>) {
-        if text.last() != Some(&b'[') {
+        let is_json = !matches!(self.format, ResponseFormat::Cbor);
+        if is_json && text.last() != Some(&b'[') {
             text.push(b',');
         }
         match &self.format {

@@ -43,6 +43,8 @@ pub(crate) enum EventFormat {
     Metadata,
     /// The whole document, in protobuf.
     Protobuf,
+    /// The whole document, in CBOR.
+    Cbor,
 }
 
 impl EncodedEventCache {

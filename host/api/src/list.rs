@@ -8,14 +8,15 @@ use std::sync::Arc;
 use std::vec::IntoIter;
 
 use axum::body::Body;
-use axum::response::Response;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use homeostat_store::{Error, Page, Query, Resource, Revision, Store};
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::encoder::{LIST_END, ResourceEncoder, json_response};
+use crate::encoder::ResourceEncoder;
 use crate::limiter::{Limiter, LimiterPermit};
 use crate::negotiate::{ResponseFormat, accepts_json};
 use crate::request::ResourceRequest;
@@ -61,13 +62,14 @@ pub(crate) fn send(
     source: impl PageSource + Send + 'static,
     first: PageItems,
 ) -> Response {
+    let content_type = encoder.content_type();
     let list = ListStream::begin(encoder, metadata, source, first);
     let chunks = stream::try_unfold(list, async |mut list| {
         let chunk = list.next().await;
         let chunk = chunk.inspect_err(|error| tracing::warn!(%error, "a list could not be read to its end"));
         chunk.map(|chunk| Some((chunk?, list)))
     });
-    json_response(Body::from_stream(chunks))
+    ([(header::CONTENT_TYPE, content_type)], Body::from_stream(chunks)).into_response()
 }
 
 /// The resources of one page of a list.
@@ -88,6 +90,8 @@ pub(crate) struct PagedList {
     query: Query,
     revision: Revision,
     next: Option<String>,
+    /// The number of resources on the following pages, if it is known.
+    remaining: Option<u64>,
     /// The client has set a limit, and requests the following pages itself.
     is_one: bool,
     /// One permit of the list limiter.
@@ -107,8 +111,9 @@ impl PagedList {
         let permit = lists.acquire(client, 1).await?;
         let is_one = query.limit.is_some();
         query.limit.get_or_insert(ITEMS_MAX);
-        let Page { items, revision, next } = store.list(&query).await?;
-        Ok((Self { store, query, revision, next, is_one, _permit: permit }, items))
+        query.count = is_one;
+        let Page { items, revision, next, remaining } = store.list(&query).await?;
+        Ok((Self { store, query, revision, next, remaining, is_one, _permit: permit }, items))
     }
 
     /// Restarts the list at the current revision and reads its first page.
@@ -117,8 +122,8 @@ impl PagedList {
     /// Those of [`Store::list`].
     pub(crate) async fn restart(&mut self) -> Result<PageItems, Error> {
         self.query.from = None;
-        let Page { items, revision, next } = self.store.list(&self.query).await?;
-        (self.revision, self.next) = (revision, next);
+        let Page { items, revision, next, remaining } = self.store.list(&self.query).await?;
+        (self.revision, self.next, self.remaining) = (revision, next, remaining);
         Ok(items)
     }
 
@@ -153,7 +158,12 @@ impl PagedList {
     /// Returns the metadata of the list.
     pub(crate) fn metadata(&self) -> Value {
         let next = self.next.as_deref().filter(|_| self.is_one);
-        json!({ "resourceVersion": self.revision.to_string(), "continue": next.unwrap_or_default() })
+        let mut metadata =
+            json!({ "resourceVersion": self.revision.to_string(), "continue": next.unwrap_or_default() });
+        if let Some(remaining) = self.remaining.filter(|_| next.is_some()) {
+            metadata["remainingItemCount"] = remaining.into();
+        }
+        metadata
     }
 }
 
@@ -207,7 +217,7 @@ impl<S: PageSource> ListStream<S> {
                 Some(items) => self.items = items.into_iter(),
                 None => {
                     self.is_over = true;
-                    self.chunk.extend_from_slice(LIST_END);
+                    self.encoder.end_list(&mut self.chunk);
                     return Ok(Some(std::mem::take(&mut self.chunk).into()));
                 }
             }

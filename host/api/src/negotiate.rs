@@ -1,7 +1,7 @@
 //! Chooses the format of a response from the `Accept` header. Pure.
 
 use axum::http::HeaderMap;
-use homeostat_builtin::protobuf;
+use homeostat_builtin::{cbor, protobuf};
 
 use crate::media_range::MediaRange;
 use crate::table::Table;
@@ -12,21 +12,30 @@ pub(crate) enum ResponseFormat {
     Document,
     /// The whole document of a built-in kind, in protobuf.
     Protobuf,
+    /// The whole document, in CBOR.
+    Cbor,
     /// Only `metadata`.
     Metadata,
     /// The rows of a table, for people.
     Table(Table),
 }
 
-/// Returns the first format in the `Accept` header that the server supports; by default, the whole document.
-/// The order of the ranges counts, and their weights do not. `has_protobuf` tells whether the kind has a protobuf form;
+/// Returns the format in the `Accept` header that the server supports and the client likes best; by default, the whole
+/// document. Of equal weights, the first counts. `has_protobuf` tells whether the kind has a protobuf form;
 /// `table` is called only for a table.
-pub(crate) fn response_format(
-    headers: &HeaderMap,
+pub(crate) fn response_format<'h>(
+    headers: &'h HeaderMap,
     has_protobuf: bool,
     table: impl FnOnce() -> Table,
 ) -> ResponseFormat {
-    let range = MediaRange::all(headers).find(|range| is_supported(range) || (has_protobuf && is_protobuf(range)));
+    let is_known =
+        |range: &MediaRange<'_>| is_supported(range) || is_cbor(range) || (has_protobuf && is_protobuf(range));
+    let heavier =
+        |best: MediaRange<'h>, range: MediaRange<'h>| if range.weight() > best.weight() { range } else { best };
+    let range = MediaRange::all(headers).filter(|range| range.weight() > 0.0 && is_known(range)).reduce(heavier);
+    if range.is_some_and(|range| is_cbor(&range)) {
+        return ResponseFormat::Cbor;
+    }
     if range.is_some_and(|range| is_protobuf(&range)) {
         return ResponseFormat::Protobuf;
     }
@@ -44,6 +53,10 @@ pub(crate) fn accepts_json(headers: &HeaderMap) -> bool {
 
 fn is_protobuf(range: &MediaRange<'_>) -> bool {
     range.media == protobuf::CONTENT_TYPE && range.parameter("as").is_none()
+}
+
+fn is_cbor(range: &MediaRange<'_>) -> bool {
+    matches!(range.media, cbor::CONTENT_TYPE | cbor::SEQUENCE_CONTENT_TYPE) && range.parameter("as").is_none()
 }
 
 /// Returns whether the client accepts aggregated discovery (`APIGroupDiscoveryList`, v2).

@@ -1,18 +1,24 @@
 //! Describes the kinds in OpenAPI v3: one document for each group and version, made from the schemas of the
-//! kinds.
+//! kinds. `version_2` makes one document in v2 of all of them.
 //!
 //! A document has the parts that clients read: the fields of each kind and its operations. It is not a
-//! complete description of the API. The document in OpenAPI v2 describes no kind.
+//! complete description of the API. `document_cache` keeps the documents until a kind changes.
+
+mod version_2;
 
 use axum::Json;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
+use homeostat_builtin::protobuf;
 use homeostat_runtime::KindInfo;
 use serde_json::{Map, Value, json};
 
 use crate::discovery;
+use crate::state::Api;
 use crate::status::Failure;
 
+/// The names of published types: of definitions, and of the metadata of all kinds.
+const DEFINITION: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition";
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 // The fields of all kinds, in the words of Kubernetes' own definitions.
@@ -46,65 +52,91 @@ pub(crate) fn index(kinds: &[KindInfo]) -> Response {
     Json(json!({ "paths": paths })).into_response()
 }
 
-/// Responds with a document in OpenAPI v2 that describes no kind. Clients read the others, and ask for this one before they
-/// say that they do not know a kind.
-pub(crate) fn version_2(headers: &HeaderMap) -> Response {
-    const SWAGGER: &str = "2.0";
-    let (title, version) = ("Homeostat", env!("CARGO_PKG_VERSION"));
+/// Responds with the document in OpenAPI v2, in JSON or in the binary form, which is the only one that clients in Go read.
+///
+/// # Errors
+/// 500 if the document cannot be made.
+pub(crate) async fn version_2(api: &Api, headers: &HeaderMap) -> Result<Response, Failure> {
     let accepted = headers.get(header::ACCEPT).and_then(|accepted| accepted.to_str().ok()).unwrap_or_default();
-    if !accepted.contains("proto-openapi") {
-        let info = json!({ "title": title, "version": version });
-        return Json(json!({ "swagger": SWAGGER, "info": info, "paths": {}, "definitions": {} })).into_response();
-    }
-    // `Document` and `Info` of gnostic's OpenAPIv2.proto, whose first two fields these are.
-    let info = [field(1, title.as_bytes()), field(2, version.as_bytes())].concat();
-    let document = [field(1, SWAGGER.as_bytes()), field(2, &info)].concat();
-    ([(header::CONTENT_TYPE, BINARY_VERSION_2)], document).into_response()
-}
-
-/// Encodes a field of protobuf: text, bytes or a message of at most 127 bytes.
-fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
-    const BYTES: u8 = 2;
-    let length = u8::try_from(bytes.len()).ok().filter(|length| *length < 128).expect("the texts are short");
-    [&[(number << 3) | BYTES, length][..], bytes].concat()
+    let is_binary = accepted.contains("proto-openapi");
+    let (name, content_type) = if is_binary { ("v2 binary", BINARY_VERSION_2) } else { ("v2", "application/json") };
+    let document = api.openapi.find_or_make(&api.host, name, move |kinds| {
+        let document = version_2::document(kinds);
+        Ok(if is_binary { protobuf::encode_openapi(&document) } else { document.to_string().into_bytes() })
+    });
+    Ok(document.await?.response(content_type, headers))
 }
 
 /// Responds with the document at `api/v1` or `apis/GROUP/VERSION`.
-pub(crate) fn document(kinds: &[KindInfo], path: &str) -> Result<Response, Failure> {
-    let kinds: Vec<&KindInfo> =
-        kinds.iter().filter(|info| !info.keys_only && group_version_path(info) == path).collect();
-    if kinds.is_empty() {
-        return Err(Failure::not_found(format!("there is no description of {path}")));
-    }
-    let (mut paths, mut schemas) = (Map::new(), Map::new());
-    schemas.extend(homeostat_builtin::published_type(OBJECT_META));
-    let built_in = kinds.iter().filter(|info| info.built_in().is_some()).map(|info| &info.kind);
-    schemas.extend(homeostat_builtin::published(built_in));
-    for info in kinds {
-        match schemas.get_mut(&schema_name(info)) {
-            Some(published) => published["x-kubernetes-group-version-kind"] = json!([group_version_kind(info)]),
-            None => drop(schemas.insert(schema_name(info), schema(info))),
+///
+/// # Errors
+/// 404 if there is no such group and version.
+pub(crate) async fn document(api: &Api, path: &str, headers: &HeaderMap) -> Result<Response, Failure> {
+    let group_version = path.to_owned();
+    let document = api.openapi.find_or_make(&api.host, path, move |kinds| {
+        let Description { paths, schemas } = Description::of(kinds, &group_version);
+        if paths.is_empty() {
+            return Err(Failure::unknown_page());
         }
-        let all = format!("/{path}/{}", info.plural);
-        // Only the served verbs, by their OpenAPI methods.
-        let served = discovery::verbs(info);
-        let operations = |verbs: &[(&str, &str, &str)]| {
-            let verbs = verbs.iter().filter(|(verb, ..)| served.contains(verb));
-            Value::Object(verbs.map(|(_, method, action)| ((*method).to_owned(), operation(info, action))).collect())
-        };
-        let (collection, one) = if info.namespaced {
-            paths.insert(all, operations(&COLLECTION[..1]));
-            let collection = format!("/{path}/namespaces/{{namespace}}/{}", info.plural);
-            (collection.clone(), format!("{collection}/{{name}}"))
-        } else {
-            (all.clone(), format!("{all}/{{name}}"))
-        };
-        paths.insert(collection, operations(&COLLECTION));
-        paths.insert(one, operations(&ONE));
+        let document = json!({
+            "openapi": "3.0.0", "info": information(), "paths": paths, "components": { "schemas": schemas },
+        });
+        Ok(document.to_string().into_bytes())
+    });
+    Ok(document.await?.response("application/json", headers))
+}
+
+/// Returns the name of the API and its version.
+fn information() -> Value {
+    json!({ "title": "Homeostat", "version": env!("CARGO_PKG_VERSION") })
+}
+
+/// The description of the kinds of a group and version.
+struct Description {
+    /// By path: its operations by method.
+    paths: Map<String, Value>,
+    /// By name.
+    schemas: Map<String, Value>,
+}
+
+impl Description {
+    /// Describes the kinds at `api/v1` or `apis/GROUP/VERSION`; without paths if there are none.
+    fn of(kinds: &[KindInfo], path: &str) -> Self {
+        let is_at = |info: &&KindInfo| !info.keys_only && group_version_path(info) == path;
+        let kinds: Vec<&KindInfo> = kinds.iter().filter(is_at).collect();
+        let (mut paths, mut schemas) = (Map::new(), Map::new());
+        schemas.extend(homeostat_builtin::published_type(OBJECT_META));
+        let built_in = kinds.iter().filter(|info| info.built_in().is_some()).map(|info| &info.kind);
+        schemas.extend(homeostat_builtin::published(built_in));
+        if kinds.iter().any(|info| schema_name(info) == DEFINITION) {
+            schemas.extend(homeostat_builtin::published_type(DEFINITION));
+        }
+        for info in kinds {
+            match schemas.get_mut(&schema_name(info)) {
+                Some(published) => published["x-kubernetes-group-version-kind"] = json!([group_version_kind(info)]),
+                None => drop(schemas.insert(schema_name(info), schema(info))),
+            }
+            let all = format!("/{path}/{}", info.plural);
+            // Only the served verbs, by their OpenAPI methods.
+            let served = discovery::verbs(info);
+            let operations = |verbs: &[(&str, &str, &str)]| {
+                let verbs = verbs.iter().filter(|(verb, ..)| served.contains(verb));
+                Value::Object(
+                    verbs.map(|(_, method, action)| ((*method).to_owned(), operation(info, action))).collect(),
+                )
+            };
+            let (collection, one) = if info.namespaced {
+                paths.insert(all, operations(&COLLECTION[..1]));
+                let collection = format!("/{path}/namespaces/{{namespace}}/{}", info.plural);
+                (collection.clone(), format!("{collection}/{{name}}"))
+            } else {
+                (all.clone(), format!("{all}/{{name}}"))
+            };
+            paths.insert(collection, operations(&COLLECTION));
+            paths.insert(one, operations(&ONE));
+        }
+        Self { paths, schemas }
     }
-    let info = json!({ "title": "Homeostat", "version": env!("CARGO_PKG_VERSION") });
-    Ok(Json(json!({ "openapi": "3.0.0", "info": info, "paths": paths, "components": { "schemas": schemas } }))
-        .into_response())
 }
 
 fn group_version_path(info: &KindInfo) -> String {
@@ -118,8 +150,13 @@ fn group_version_path(info: &KindInfo) -> String {
 
 /// Returns the name of a kind's schema: its group reversed, version and name. Built-in kinds have their published names.
 fn schema_name(info: &KindInfo) -> String {
-    if let Some(known) = info.built_in() {
-        return known.definition.clone();
+    if info.built_in().is_some()
+        && let Some(published) = homeostat_builtin::definition_of(&info.kind)
+    {
+        return published.to_owned();
+    }
+    if info.kind.group == "apiextensions.k8s.io" && info.kind.name == "CustomResourceDefinition" {
+        return DEFINITION.to_owned();
     }
     let mut words: Vec<&str> = info.kind.group.split('.').rev().filter(|word| !word.is_empty()).collect();
     words.extend([info.kind.version.as_str(), info.kind.name.as_str()]);

@@ -59,7 +59,7 @@ impl Default for Options {
             watches_max: 1024,
             requests_max: 512,
             lists_max: 64,
-            body_bytes_max: 2 * 1024 * 1024,
+            body_bytes_max: 3 * 1024 * 1024,
             bodies_bytes_max: 64 * 1024 * 1024,
             request_ms_max: 30_000,
             answer_ms_max: 60_000,

@@ -142,9 +142,10 @@ impl Params {
     pub(crate) fn selector(&self, namespace: Option<&str>) -> Result<Selector, Failure> {
         let labels = match self.label_selector.as_deref() {
             None | Some("") => Vec::new(),
-            Some(text) => {
-                Selector::parse_labels(text).map_err(|error| Failure::bad_request(format!("labelSelector: {error}")))?
-            }
+            Some(text) => Selector::parse_labels(text).map_err(|error| match error {
+                homeostat_store::Error::Invalid { reason, .. } => Failure::bad_request(reason),
+                other => other.into(),
+            })?,
         };
         let (fields, unequal_fields) = self.fields()?;
         let namespace = namespace.map(str::to_owned);

@@ -36,6 +36,13 @@ pub(crate) struct Target<'p> {
     pub(crate) subresource: Option<&'p str>,
 }
 
+impl Target<'_> {
+    /// Returns whether it has the path of autoscalers in the version that is not stored.
+    pub(crate) fn is_autoscaler(&self) -> bool {
+        self.group == "autoscaling" && self.version == "v1" && self.plural == "horizontalpodautoscalers"
+    }
+}
+
 /// Parses a path; `None` if it has no meaning.
 pub(crate) fn parse(path: &str) -> Option<Route<'_>> {
     // No name needs an escape. Decoding escapes could only hide something.

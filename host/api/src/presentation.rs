@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use homeostat_builtin::autoscaler;
 use homeostat_runtime::manifest::HIDDEN;
 use homeostat_runtime::{Host, KindInfo, manifest};
 use homeostat_store::Kind;
@@ -24,6 +25,8 @@ pub(crate) enum Presentation {
     Revisions,
     /// As events of the group `events.k8s.io`.
     Events,
+    /// As autoscalers in the version that is not stored.
+    Autoscalers,
 }
 
 impl Presentation {
@@ -48,6 +51,7 @@ impl Presentation {
         match self {
             Self::Plain => document,
             Self::Events => Cow::Owned(event_versions::from_core(document.into_owned())),
+            Self::Autoscalers => Cow::Owned(autoscaler::to_v1(document.into_owned())),
             Self::Revisions => Cow::Owned(redact(document.into_owned())),
             Self::Controllers(host) => {
                 let mut document = redact(document.into_owned());

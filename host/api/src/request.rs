@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, Method, Uri, header};
 use bytes::Bytes;
-use homeostat_builtin::protobuf;
+use homeostat_builtin::{autoscaler, cbor, protobuf};
 use homeostat_runtime::KindInfo;
 use homeostat_store::{Change, FieldValidation, Key, Precondition, Query, Request, ScaleRequest, Selector, Write};
 use serde::de::DeserializeOwned;
@@ -47,11 +47,24 @@ impl RequestContext<'_> {
         self.target.group == event_versions::GROUP
     }
 
-    /// Parses the body as JSON or YAML, or, for a built-in kind, as protobuf. An event has the fields of the core group.
+    /// Parses the body as JSON, YAML or CBOR, or, for a built-in kind, as protobuf. An event has the fields of the core
+    /// group, and an autoscaler those of the stored version.
     pub(crate) fn document(&self) -> Result<Value, Failure> {
         let document = self.parse_body()?;
-        let is_event = self.has_event_version() && document.is_object() && *self.method != Method::DELETE;
-        Ok(if is_event { event_versions::to_core(document) } else { document })
+        if !document.is_object() || *self.method == Method::DELETE {
+            return Ok(document);
+        }
+        if self.has_event_version() {
+            return Ok(event_versions::to_core(document));
+        }
+        let is_whole = *self.method != Method::PATCH || self.applies();
+        Ok(if is_whole && self.has_autoscaler_version() { autoscaler::to_v2(document) } else { document })
+    }
+
+    /// Returns whether the request is about built-in autoscalers in the version that is not stored.
+    pub(crate) fn has_autoscaler_version(&self) -> bool {
+        let Target { group, version, .. } = self.target;
+        self.target.is_autoscaler() && self.api.host.kinds().has_built_in_version(group, version)
     }
 
     fn parse_body(&self) -> Result<Value, Failure> {
@@ -67,7 +80,10 @@ impl RequestContext<'_> {
                     protobuf::Error::Malformed(_) => Failure::bad_request(format!("the body is not protobuf: {error}")),
                 });
             }
-            "application/cbor" => return Err(unsupported()),
+            cbor::CONTENT_TYPE | cbor::APPLY_CONTENT_TYPE => {
+                let malformed = |error| Failure::bad_request(format!("the body is not CBOR: {error}"));
+                return cbor::decode(&self.body).map_err(malformed);
+            }
             _ => {}
         }
         let is_yaml = self.content_type().ends_with("yaml");
@@ -136,8 +152,7 @@ impl<'r> ResourceRequest<'r> {
         }
     }
 
-    /// Returns a selector of events with the fields of the core group. Events of the host name their resource, and may
-    /// have no uid of it, so each event matches a uid.
+    /// Returns a selector of events with the fields of the core group.
     fn of_events(&self, mut selector: Selector) -> Selector {
         if self.info.kind != event_versions::stored_kind() {
             return selector;
@@ -151,7 +166,6 @@ impl<'r> ResourceRequest<'r> {
                 pointer.push_str("/component");
             }
         }
-        selector.fields.retain(|(pointer, _)| pointer != "/involvedObject/uid");
         selector
     }
 
@@ -189,7 +203,8 @@ impl<'r> ResourceRequest<'r> {
     /// 400 if field validation is `Strict` and the body has duplicate fields.
     pub(crate) fn duplicates(&self) -> Result<Vec<String>, Failure> {
         let unknown = self.params.unknown()?;
-        let is_json = self.http.content_type() != protobuf::CONTENT_TYPE;
+        let binary = [protobuf::CONTENT_TYPE, cbor::CONTENT_TYPE, cbor::APPLY_CONTENT_TYPE];
+        let is_json = !binary.contains(&self.http.content_type());
         let found =
             if unknown == FieldValidation::Ignore || !is_json { Vec::new() } else { duplicates(&self.http.body) };
         if unknown == FieldValidation::Strict && !found.is_empty() {

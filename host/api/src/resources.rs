@@ -2,6 +2,7 @@
 
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use homeostat_builtin::{autoscaler, json_types};
 use homeostat_runtime::KindInfo;
 use homeostat_store::{Change, EventType, Key, Precondition, Write, WriteResponse};
 use serde_json::{Map, Value, json};
@@ -11,16 +12,22 @@ use crate::path::Target;
 use crate::request::{RequestContext, ResourceRequest};
 use crate::state::Api;
 use crate::status::{Failure, success};
-use crate::{collection, event_versions, events, health, list, scale, watch};
+use crate::{binding, collection, event_versions, events, eviction, health, list, scale, watch};
 
 /// Reports the result of a write, which Kubernetes does not: `created`, `configured` or `unchanged`.
 const CHANGE: HeaderName = HeaderName::from_static("homeostat-change");
+
+/// How often a patch that was computed from a resource is tried when others write the resource meanwhile.
+const PATCH_TRIES: u32 = 5;
 
 /// Maximum size of all warnings of one response, in bytes. Source: Kubernetes.
 const WARNING_BYTES_MAX: usize = 4096;
 
 /// Answers one request.
 pub(crate) async fn answer(http: &RequestContext<'_>) -> Result<Response, Failure> {
+    if let Some(answer) = binding::answer_collection(http).await {
+        return answer;
+    }
     let info = kind(http.api, &http.target)?;
     if info.kind.group.is_empty() && info.plural == events::PLURAL && info.built_in().is_none() {
         return events::answer(http, &info).await;
@@ -63,6 +70,13 @@ async fn answer_of(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
         (&Method::DELETE, None) => delete(request, key).await,
         (&Method::PUT, Some("finalize")) if is_namespace(info) => finalize(request, key).await,
         (_, Some("scale")) => scale::answer(request, key).await,
+        (_, Some(part @ ("binding" | "eviction"))) if info.built_in().is_some_and(|known| known.has(part)) => {
+            match (http.method, part) {
+                (&Method::POST, "binding") => binding::answer(request, &key).await,
+                (&Method::POST, _) => eviction::answer(request, &key).await,
+                _ => Err(http.not_allowed()),
+            }
+        }
         (_, None | Some("status")) => Err(http.not_allowed()),
         (_, Some(_)) => Err(Failure::unknown_path()),
     }
@@ -71,13 +85,17 @@ async fn answer_of(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
 fn kind(api: &Api, target: &Target<'_>) -> Result<KindInfo, Failure> {
     let Target { group, version, namespace, plural, .. } = target;
     let kinds = api.host.kinds();
-    // Both groups have the same events.
+    // Both groups have the same events, and both versions the same autoscalers.
     let group = if *group == event_versions::GROUP && *plural == events::PLURAL { "" } else { group };
+    let is_autoscaler = target.is_autoscaler() && kinds.has_built_in_version(group, version);
+    let version = if is_autoscaler { "v2" } else { version };
     let found = kinds.by_plural(group, version, plural).filter(|info| !info.keys_only);
     let info = found.ok_or_else(|| match health::why_unknown(api) {
         // Not 404: clients would take existing resources for deleted.
         Some(why) => Failure::unready(format!("the kind of {plural} is not known yet: {why}")),
-        None => Failure::unknown_path(),
+        // As in an API server, each built-in group answers for its paths.
+        None if kinds.has_built_in_version(group, version) => Failure::unknown_path(),
+        None => Failure::unknown_page(),
     })?;
     if namespace.is_some() && !info.namespaced {
         return Err(Failure::not_found(format!("{plural} are cluster-scoped")));
@@ -143,7 +161,34 @@ async fn patch_status(request: &ResourceRequest<'_>, key: Key) -> Result<Respons
         let (document, manager) = read_apply(request, &key)?;
         return write(request, Write::ApplyStatus { document, manager, force: request.params.forces() }).await;
     }
+    if request.http.has_autoscaler_version() {
+        return patch_autoscaler(request, &key).await;
+    }
     write(request, Write::PatchStatus { key, change: change(request)? }).await
+}
+
+/// Patches an autoscaler, or its status, in the version that is not stored.
+async fn patch_autoscaler(request: &ResourceRequest<'_>, key: &Key) -> Result<Response, Failure> {
+    let (change, host) = (change(request)?, &request.http.api.host);
+    let mut tries = PATCH_TRIES;
+    loop {
+        let current = host.store().get_live(key).await?;
+        let mut document = autoscaler::to_v2(change.apply(&autoscaler::to_v1(current.document().clone()))?);
+        let revision = document.pointer("/metadata/resourceVersion").and_then(Value::as_str).map(str::parse);
+        let precondition = Precondition { uid: None, revision: revision.transpose()? };
+        let is_ours = precondition.revision == Some(current.revision());
+        let changed = if request.http.target.subresource.is_some() {
+            let status = document["status"].take();
+            Write::UpdateStatus { key: key.clone(), status, precondition }
+        } else {
+            Write::Update { document, precondition }
+        };
+        tries -= 1;
+        match write(request, changed).await {
+            Err(failure) if failure.is_conflict() && is_ours && tries > 0 => {}
+            answer => return answer,
+        }
+    }
 }
 
 /// Parses the patch in the body.
@@ -157,7 +202,7 @@ fn change(request: &ResourceRequest<'_>) -> Result<Change, Failure> {
         ));
     }
     let wrong = |value: &Value, wanted: &str| {
-        let found = homeostat_builtin::json_types::type_name(value);
+        let found = json_types::type_name(value);
         Failure::bad_request(format!("json: cannot unmarshal {found} into Go value of type {wanted}"))
     };
     match &change {
@@ -168,6 +213,14 @@ fn change(request: &ResourceRequest<'_>) -> Result<Change, Failure> {
             Err(wrong(patch, "map[string]interface {}").after("error decoding patch: "))
         }
         Change::Strategic(patch) if !patch.is_object() => Err(wrong(patch, "map[string]interface {}")),
+        Change::Merge(patch) | Change::Strategic(patch)
+            if request.info.built_in().is_some() && !request.http.has_autoscaler_version() =>
+        {
+            let Err(reason) = json_types::check(&request.info.kind, patch) else { return Ok(change) };
+            let is_merge = matches!(change, Change::Merge(_));
+            let reason = if is_merge { reason } else { json_types::words_of_merge(&reason) };
+            Err(Failure::bad_patch(&patch_text(request), &reason))
+        }
         _ => Ok(change),
     }
 }
@@ -176,6 +229,9 @@ async fn patch(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Fail
     if request.http.applies() {
         let (document, manager) = read_apply(request, &key)?;
         return write(request, Write::Apply { document, manager, force: request.params.forces() }).await;
+    }
+    if request.http.has_autoscaler_version() {
+        return patch_autoscaler(request, &key).await;
     }
     let change = change(request)?;
     write(request, Write::Patch { key, change, precondition: Precondition::default() }).await
@@ -195,6 +251,21 @@ fn read_apply(request: &ResourceRequest<'_>, key: &Key) -> Result<(Value, String
 
 /// The namespaces that cannot be deleted. Source: the admission plug-in `NamespaceLifecycle` of Kubernetes.
 const NAMESPACES_KEPT: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+/// The priority classes that cannot be deleted. Source: the registry of priority classes of Kubernetes.
+const CLASSES_KEPT: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
+
+/// Refuses the deletion of a resource that always exists.
+fn check_deletion(info: &KindInfo, name: &str) -> Result<(), Failure> {
+    let (what, reason) = match info.built_in().map(|known| known.name.as_str()) {
+        Some("Namespace") if NAMESPACES_KEPT.contains(&name) => ("namespaces", "this namespace may not be deleted"),
+        Some("PriorityClass") if CLASSES_KEPT.contains(&name) => {
+            ("priorityclasses.scheduling.k8s.io", "this is a system priority class and cannot be deleted")
+        }
+        _ => return Ok(()),
+    };
+    Err(Failure::forbidden(format!("{what} {name:?} is forbidden: {reason}")))
+}
 
 /// Built-in kinds whose deletion is answered with the resource. Source: `ReturnDeletedObject` in the registries of
 /// Kubernetes.
@@ -217,10 +288,7 @@ fn returns_deleted(info: &KindInfo) -> bool {
 }
 
 async fn delete(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Failure> {
-    if request.info.built_in().is_some() && is_namespace(request.info) && NAMESPACES_KEPT.contains(&key.name()) {
-        let reason = format!("namespaces {:?} is forbidden: this namespace may not be deleted", key.name());
-        return Err(Failure::forbidden(reason));
-    }
+    check_deletion(request.info, key.name())?;
     let deletion = request.deletion()?;
     let (precondition, propagation) = (deletion.precondition()?, deletion.propagation()?);
     let kind = key.kind().clone();
@@ -262,9 +330,12 @@ fn refusal(request: &ResourceRequest<'_>, error: homeostat_runtime::Error) -> Fa
     let is_patch = request.http.method == Method::PATCH && !request.http.applies();
     match &error {
         homeostat_runtime::Error::Store(unknown @ homeostat_store::Error::UnknownFields { .. }) if is_patch => {
-            Failure::bad_patch(&request.http.body, &unknown.to_string())
+            Failure::bad_patch(&patch_text(request), &unknown.to_string())
         }
-        homeostat_runtime::Error::Store(homeostat_store::Error::UnknownFields { .. }) if !request.http.applies() => {
+        homeostat_runtime::Error::Store(homeostat_store::Error::UnknownFields { fields }) if request.http.applies() => {
+            undeclared_fields(request, fields)
+        }
+        homeostat_runtime::Error::Store(homeostat_store::Error::UnknownFields { .. }) => {
             let place = format!("{} in version {:?} cannot be handled as a {}: ", kind.name, kind.version, kind.name);
             Failure::from(error).after(&place)
         }
@@ -275,6 +346,44 @@ fn refusal(request: &ResourceRequest<'_>, error: homeostat_runtime::Error) -> Fa
         }
         _ => error.into(),
     }
+}
+
+/// Returns a patch as a refusal shows it: one by merge keys as Go prints it.
+fn patch_text(request: &ResourceRequest<'_>) -> String {
+    match request.http.change() {
+        Ok(Change::Strategic(patch)) => json_types::go_text(&patch),
+        _ => String::from_utf8_lossy(&request.http.body).into_owned(),
+    }
+}
+
+/// Refuses an apply with unknown fields. Items of lists have their names in the paths.
+fn undeclared_fields(request: &ResourceRequest<'_>, fields: &[String]) -> Failure {
+    let document = request.http.document().unwrap_or_default();
+    let kind = &request.info.kind;
+    let text = |field: &str| document["metadata"][field].as_str().unwrap_or_default();
+    let namespace = request.http.target.namespace.unwrap_or_default();
+    let name = [namespace, text("name")].join("/");
+    let what = format!("{}; {}, Kind={}", name.trim_start_matches('/'), kind.api_version(), kind.name);
+    let paths: Vec<String> = fields.iter().map(|path| named_path(&document, path)).collect();
+    Failure::undeclared_fields(&what, &paths)
+}
+
+/// Returns `.spec.containers[name="a"].x` for `spec.containers[0].x`, if the item has a name.
+fn named_path(document: &Value, path: &str) -> String {
+    let (mut named, mut value) = (String::new(), document);
+    for word in path.split('.') {
+        let (field, index) = word.split_once('[').map_or((word, None), |(field, rest)| (field, rest.strip_suffix(']')));
+        value = &value[field];
+        named += &format!(".{field}");
+        if let Some(index) = index {
+            value = index.parse::<usize>().ok().and_then(|at| value.get(at)).unwrap_or(&Value::Null);
+            named += &match value["name"].as_str() {
+                Some(name) => format!("[name={name:?}]"),
+                None => format!("[{index}]"),
+            };
+        }
+    }
+    named
 }
 
 /// Adds warnings to a response, up to [`WARNING_BYTES_MAX`]. Clients print them.
@@ -305,7 +414,7 @@ fn fill_in(
     let info = request.info;
     if info.built_in().is_some() {
         without_nulls(document);
-        homeostat_builtin::json_types::check(&info.kind, document).map_err(Failure::bad_request)?;
+        json_types::check(&info.kind, document).map_err(Failure::bad_request)?;
     }
     let fields = document.as_object_mut().ok_or_else(|| Failure::bad_request("the body is not an object"))?;
     let (api_version, kind) = (info.kind.api_version(), &info.kind.name);

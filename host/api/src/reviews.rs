@@ -136,9 +136,16 @@ fn rules(caller: Option<&Caller>, roles: &RoleBook, spec: &Value) -> Value {
     });
     let of_paths = rules.iter().filter(|rule| !rule.paths.is_empty());
     let of_paths = of_paths.map(|rule| json!({ "verbs": rule.verbs, "nonResourceURLs": rule.paths }));
+    let of_self = [
+        (AUTHENTICATION, &["selfsubjectreviews"][..]),
+        (AUTHORIZATION, &["selfsubjectaccessreviews", "selfsubjectrulesreviews"][..]),
+    ];
+    let of_self =
+        of_self.map(|(group, resources)| json!({ "verbs": ["create"], "apiGroups": [group], "resources": resources }));
+    let of_everybody = json!({ "verbs": ["get"], "nonResourceURLs": access::paths_of_everybody() });
     json!({
-        "resourceRules": of_resources.collect::<Vec<_>>(),
-        "nonResourceRules": of_paths.collect::<Vec<_>>(),
+        "resourceRules": of_resources.chain(of_self).collect::<Vec<_>>(),
+        "nonResourceRules": of_paths.chain([of_everybody]).collect::<Vec<_>>(),
         "incomplete": false,
     })
 }

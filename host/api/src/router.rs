@@ -84,14 +84,18 @@ fn router(api: Arc<Api>) -> Router {
         .route(ready, get(health::ready))
         .route(healthy, get(health::ready))
         .route(METRICS, get(metrics))
+        .route("/", get(async |State(api): State<Arc<Api>>| discovery::paths(&api.host.kinds().list())))
         .route("/version", get(discovery::version))
         .route("/version/", get(discovery::version))
-        .route("/openapi/v2", get(async |headers: HeaderMap| openapi::version_2(&headers)))
+        .route(
+            "/openapi/v2",
+            get(async |State(api): State<Arc<Api>>, headers: HeaderMap| openapi::version_2(&api, &headers).await),
+        )
         .route("/openapi/v3", get(async |State(api): State<Arc<Api>>| openapi::index(&api.host.kinds().list())))
         .route(
             "/openapi/v3/{*path}",
-            get(async |State(api): State<Arc<Api>>, Path(path): Path<String>| {
-                openapi::document(&api.host.kinds().list(), &path)
+            get(async |State(api): State<Arc<Api>>, Path(path): Path<String>, headers: HeaderMap| {
+                openapi::document(&api, &path, &headers).await
             }),
         )
         .route(BACKUP, get(backup::answer))
@@ -108,7 +112,7 @@ fn router(api: Arc<Api>) -> Router {
         .route("/homeostat/v1/logs", get(record_stream::logs))
         .route("/homeostat/v1/costs", get(record_stream::costs))
         .route("/homeostat/v1/dependents", get(record_stream::dependents))
-        .fallback(async || Failure::unknown_path())
+        .fallback(async || Failure::unknown_page())
         .method_not_allowed_fallback(async || Failure::method_not_allowed("this path is read-only: use GET"))
         .with_state(api)
 }
@@ -130,7 +134,7 @@ async fn metrics(State(api): State<Arc<Api>>, headers: HeaderMap) -> Result<Resp
 /// Serves everything under `/api` and `/apis`.
 async fn kubernetes_api(api: &Api, request: Request) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
-    let route = path::parse(parts.uri.path()).ok_or_else(Failure::unknown_path)?;
+    let route = path::parse(parts.uri.path()).ok_or_else(Failure::unknown_page)?;
     if let Route::Resources(target) = route {
         // The permit of the body is held until the response is made.
         let client = &Client::of(&parts.extensions);

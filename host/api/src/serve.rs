@@ -20,6 +20,7 @@ use crate::body::BodyLimits;
 use crate::body_drain::UnreadBody;
 use crate::client::Client;
 use crate::connection_timeouts::{CloseReason, ConnectionTimeouts, StallGuardBody, TimeoutOptions};
+use crate::document_cache::DocumentCache;
 use crate::event_cache::EncodedEventCache;
 use crate::forwarder::Forwarder;
 use crate::limiter::Limiter;
@@ -207,6 +208,7 @@ pub async fn serve(options: Options, served: impl Into<ServerBackend>) -> Result
         limits,
         forwarder,
         event_cache: EncodedEventCache::default(),
+        openapi: DocumentCache::default(),
     };
     let fingerprint = identity.as_ref().map(|identity| identity.last_value().fingerprint.clone());
     let handler =

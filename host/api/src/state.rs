@@ -9,6 +9,7 @@ use homeostat_store::embedded::EmbeddedStore;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use crate::document_cache::DocumentCache;
 use crate::event_cache::EncodedEventCache;
 use crate::forwarder::{Answers, Forwarder, Question};
 use crate::limits::Limits;
@@ -38,6 +39,8 @@ pub(crate) struct Api {
     pub(crate) forwarder: Forwarder,
     /// The encoded events that watches share.
     pub(crate) event_cache: EncodedEventCache,
+    /// The descriptions of the kinds.
+    pub(crate) openapi: DocumentCache,
 }
 
 impl Api {

@@ -24,6 +24,8 @@ pub(crate) struct Failure {
     name: Option<String>,
     /// The failure is about no resource, as clients see it.
     is_bare: bool,
+    /// The answer is a page of text, and no `Status`.
+    is_page: bool,
     /// Seconds after which the client may retry.
     retry_after_s: Option<u32>,
 }
@@ -39,6 +41,7 @@ impl Failure {
             of_resource: false,
             name: None,
             is_bare: false,
+            is_page: false,
             retry_after_s: None,
         }
     }
@@ -111,7 +114,12 @@ impl Failure {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
     }
 
-    /// Refuses a path without a meaning, in the words of Kubernetes.
+    /// Refuses a path that no group has, in the words of Kubernetes: with a page of text.
+    pub(crate) fn unknown_page() -> Self {
+        Self { is_bare: true, is_page: true, ..Self::not_found("404 page not found") }
+    }
+
+    /// Refuses a path without a meaning in its group, in the words of Kubernetes.
     pub(crate) fn unknown_path() -> Self {
         Self::not_found("the server could not find the requested resource")
     }
@@ -145,6 +153,25 @@ impl Failure {
         Self { is_bare: true, ..failure }
     }
 
+    /// Refuses a request for a part of a resource in its present state, as Kubernetes does.
+    pub(crate) fn conflict_of(what: &str, name: &str, reason: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {what} {name:?}: {reason}");
+        let mut failure = Self::new(StatusCode::CONFLICT, "Conflict", message);
+        failure.details = json!({ "name": name, "kind": what });
+        Self { is_bare: true, ..failure }
+    }
+
+    /// Refuses an eviction that a disruption budget does not allow now, in the words of Kubernetes.
+    pub(crate) fn disruption(retry_after_s: Option<u32>, cause: &str) -> Self {
+        let message = "Cannot evict pod as it would violate the pod's disruption budget.";
+        let mut failure = match retry_after_s {
+            Some(seconds) => Self::too_many(seconds, message),
+            None => Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message),
+        };
+        failure.details["causes"] = json!([{ "reason": "DisruptionBudget", "message": cause }]);
+        Self { is_bare: true, ..failure }
+    }
+
     /// Refuses an update that names no revision, in the words of Kubernetes.
     pub(crate) fn no_revision(name: &str) -> Self {
         let detail = "0: must be specified for an update";
@@ -159,9 +186,18 @@ impl Failure {
     }
 
     /// Refuses a patch that does not fit its resource, in the words of Kubernetes.
-    pub(crate) fn bad_patch(patch: &[u8], reason: &str) -> Self {
-        let detail = format!("{:?}: {reason}", String::from_utf8_lossy(patch));
+    pub(crate) fn bad_patch(patch: &str, reason: &str) -> Self {
+        let detail = format!("{patch:?}: {reason}");
         Self { is_bare: true, ..Self::invalid_field(" \"\" is invalid: ", Reason::Invalid, "patch", &detail) }
+    }
+
+    /// Refuses an apply with fields that the schema does not know, in the words of Kubernetes. `what` names the resource.
+    pub(crate) fn undeclared_fields(what: &str, paths: &[String]) -> Self {
+        let lines: Vec<String> = paths.iter().map(|path| format!("{path}: field not declared in schema")).collect();
+        let fields =
+            if let [line] = lines.as_slice() { line.clone() } else { format!("errors:\n  {}", lines.join("\n  ")) };
+        let message = format!("failed to create typed patch object ({what}): {fields}");
+        Self { is_bare: true, ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message) }
     }
 
     /// Refuses a JSON patch one of whose operations fails, in the words of Kubernetes.
@@ -241,6 +277,12 @@ impl Failure {
     }
 }
 
+/// Responds with the `Status` document of a creation that leaves no resource of its own.
+pub(crate) fn created() -> Response {
+    let document = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201 });
+    (StatusCode::CREATED, axum::Json(document)).into_response()
+}
+
 /// Responds with the `Status` document of a success that has no resource.
 pub(crate) fn success(details: Option<Value>) -> Response {
     let mut document = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success" });
@@ -252,6 +294,11 @@ pub(crate) fn success(details: Option<Value>) -> Response {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
+        if self.is_page {
+            let about =
+                [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
+            return (self.code, about, self.message + "\n").into_response();
+        }
         let mut response = (self.code, axum::Json(self.document())).into_response();
         if let Some(seconds) = self.retry_after_s {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
@@ -346,7 +393,7 @@ impl From<homeostat_runtime::Error> for Failure {
                     json!([{ "reason": "NamespaceTerminating", "message": cause, "field": "metadata.namespace" }]);
                 failure
             }
-            Error::ReservedKind(_) | Error::ReadOnlyKind(_) => Self::forbidden(message),
+            Error::ReservedKind(_) | Error::ReadOnlyKind(_) | Error::Forbidden(_) => Self::forbidden(message),
             Error::ManagedKindChanged { .. }
             | Error::PlacementChanged(_)
             | Error::NotHolder { .. }

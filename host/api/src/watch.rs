@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::future::OptionFuture;
 use futures_util::stream;
-use homeostat_builtin::protobuf;
+use homeostat_builtin::{cbor, protobuf};
 use homeostat_store::{Error, Event, EventType, Query, Resource, Revision, Scope, Selector, View, Watch};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
@@ -138,26 +138,35 @@ impl WatchStream {
         }
     }
 
-    /// Responds with the lines of the watch, or with frames in protobuf. An error ends it, and is its last line.
+    /// Responds with the lines of the watch, or with events in a binary format. An error ends it, and is its last line.
     pub(crate) fn response(self) -> Response {
-        let is_protobuf = self.is_protobuf();
+        let content_type = match self.encoder.format {
+            ResponseFormat::Protobuf => protobuf::WATCH_CONTENT_TYPE,
+            ResponseFormat::Cbor => cbor::SEQUENCE_CONTENT_TYPE,
+            _ => "application/json",
+        };
         let lines = stream::unfold(Some(self), async |watch| {
             let mut watch = watch?;
             Some(match watch.next().await {
                 Ok(line) => (Ok::<_, Infallible>(line), Some(watch)),
-                Err(error) if watch.is_protobuf() => (Ok(frame("ERROR", &Failure::from(error).document())), None),
-                Err(error) => (Ok(error_line(&error.into())), None),
+                Err(error) => (Ok(watch.error_event(&error.into())), None),
             })
         });
-        let body = Body::from_stream(lines);
-        if is_protobuf {
-            return ([(header::CONTENT_TYPE, protobuf::WATCH_CONTENT_TYPE)], body).into_response();
-        }
-        json_response(body)
+        ([(header::CONTENT_TYPE, content_type)], Body::from_stream(lines)).into_response()
     }
 
-    fn is_protobuf(&self) -> bool {
-        matches!(self.encoder.format, ResponseFormat::Protobuf)
+    /// Returns the last event of a watch that an error ends.
+    fn error_event(&self, failure: &Failure) -> Bytes {
+        self.binary_event("ERROR", &failure.document()).unwrap_or_else(|| error_line(failure))
+    }
+
+    /// Returns an event in the binary format of the watch; `None` for a watch of lines.
+    fn binary_event(&self, event_type: &str, document: &Value) -> Option<Bytes> {
+        match self.encoder.format {
+            ResponseFormat::Protobuf => Some(frame(event_type, document)),
+            ResponseFormat::Cbor => Some(cbor::encode(&json!({ "type": event_type, "object": document })).into()),
+            _ => None,
+        }
     }
 
     /// Returns the next line.
@@ -200,6 +209,7 @@ impl WatchStream {
                 let format = match self.encoder.format {
                     ResponseFormat::Metadata => EventFormat::Metadata,
                     ResponseFormat::Protobuf => EventFormat::Protobuf,
+                    ResponseFormat::Cbor => EventFormat::Cbor,
                     ResponseFormat::Document | ResponseFormat::Table(_) => EventFormat::Document,
                 };
                 let key = EventCacheKey { revision: *revision, event_type, format, version };
@@ -212,12 +222,12 @@ impl WatchStream {
     /// Returns the line of an event. Its resource has the revision of the event, so that a client can resume
     /// from there. The first table has the columns, further ones do not.
     fn event_line(&mut self, event_type: &str, resource: &Resource, revision: Revision) -> Bytes {
-        if self.is_protobuf() {
+        if matches!(self.encoder.format, ResponseFormat::Protobuf | ResponseFormat::Cbor) {
             let mut document = self.encoder.presentation.render(resource.document(), &self.encoder.kind);
             if resource.revision() != revision {
                 document.to_mut()["metadata"]["resourceVersion"] = revision.to_string().into();
             }
-            return frame(event_type, &document);
+            return self.binary_event(event_type, &document).unwrap_or_default();
         }
         let knows_columns = std::mem::replace(&mut self.knows_columns, true);
         line(event_type, |text| {
@@ -231,8 +241,8 @@ impl WatchStream {
     }
 
     fn bookmark_line(&self, annotations: &Value) -> Bytes {
-        if self.is_protobuf() {
-            return frame("BOOKMARK", &self.encoder.bookmark(self.seen, annotations));
+        if let Some(event) = self.binary_event("BOOKMARK", &self.encoder.bookmark(self.seen, annotations)) {
+            return event;
         }
         line("BOOKMARK", |text| self.encoder.append_bookmark(self.seen, annotations, text))
     }

@@ -113,7 +113,44 @@ fn short(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
-/// Returns the name of a JSON type in Go's words.
+/// Returns the words for a reason of [`check`], if the document was a patch by merge keys: Go converts it field by field.
+///
+/// Source: `fromUnstructured` in `k8s.io/apimachinery/pkg/runtime`.
+pub fn words_of_merge(reason: &str) -> String {
+    let found = reason.split_once("cannot unmarshal ").and_then(|(_, rest)| rest.split(' ').next());
+    let (Some(found), Some((_, wanted))) = (found, reason.rsplit_once(" of type ")) else { return reason.to_owned() };
+    let found = match found {
+        "number" => "int64",
+        "object" => "map[string]interface {}",
+        "array" => "[]interface {}",
+        other => other,
+    };
+    let kind = found.split_once(['[', ']']).map_or(found, |(kind, _)| if kind.is_empty() { "slice" } else { kind });
+    match wanted {
+        "string" if found == "int64" => "cannot convert int64 to string".to_owned(),
+        "string" | "bool" | "int32" | "int64" | "float64" => format!("unrecognized type: {wanted}"),
+        _ if wanted.starts_with("[]") => format!("cannot restore slice from {kind}"),
+        _ if wanted.starts_with("map[") => format!("cannot restore map from {kind}"),
+        _ => format!("cannot restore struct from: {kind}"),
+    }
+}
+
+/// Returns a value as Go prints it: `map[spec:map[replicas:3]]`.
+pub fn go_text(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(go_text).collect::<Vec<_>>().join(" ")),
+        Value::Object(fields) => {
+            let mut fields: Vec<(&String, &Value)> = fields.iter().collect();
+            fields.sort_unstable_by_key(|(name, _)| *name);
+            let fields: Vec<String> = fields.iter().map(|(name, value)| format!("{name}:{}", go_text(value))).collect();
+            format!("map[{}]", fields.join(" "))
+        }
+        other => other.to_string(),
+    }
+}
+
 /// Returns the type of a value, as Go names it.
 pub fn type_name(value: &Value) -> &'static str {
     match value {
@@ -163,7 +200,7 @@ mod tests {
     use homeostat_store::Kind;
     use serde_json::{Value, json};
 
-    use super::check;
+    use super::{check, go_text, words_of_merge};
 
     fn error(document: &Value) -> String {
         check(&Kind::new("apps", "v1", "Deployment"), document).expect_err("it has a wrong type")
@@ -190,5 +227,21 @@ mod tests {
         );
         assert!(error(&json!({ "spec": { "replicas": 3_000_000_000_u64 } })).contains("number 3000000000"));
         assert_eq!(check(&Kind::new("", "v1", "ConfigMap"), &json!({ "data": null, "unknown": 1 })), Ok(()));
+    }
+
+    #[test]
+    fn a_patch_by_merge_keys_has_words_of_its_own() {
+        for (spec, words) in [
+            (json!({ "replicas": "3" }), "unrecognized type: int32"),
+            (json!({ "paused": [] }), "unrecognized type: bool"),
+            (json!({ "selector": "x" }), "cannot restore struct from: string"),
+            (json!({ "selector": { "matchLabels": 1 } }), "cannot restore map from int64"),
+            (json!({ "selector": { "matchLabels": { "a": 1 } } }), "cannot convert int64 to string"),
+            (json!({ "template": { "spec": { "containers": {} } } }), "cannot restore slice from map"),
+        ] {
+            let patch = json!({ "spec": spec });
+            assert_eq!(words_of_merge(&error(&patch)), words, "{patch}");
+        }
+        assert_eq!(go_text(&json!({ "b": [1, null, "x"], "a": { "c": true } })), "map[a:map[c:true] b:[1 <nil> x]]");
     }
 }

@@ -70,7 +70,7 @@ pub fn find(kind: &Kind) -> Option<&'static BuiltInKind> {
 }
 
 /// Returns the name of the definition of a stored kind, or of the body of a request or an answer.
-pub(crate) fn definition_of(kind: &Kind) -> Option<&'static str> {
+pub fn definition_of(kind: &Kind) -> Option<&'static str> {
     let stored = || find(kind).map(|known| known.definition.as_str());
     let version = || match kind.group.as_str() {
         "" => format!("{} {}", kind.version, kind.name),

@@ -1,11 +1,14 @@
 //! Kubernetes' built-in kinds: names, schemas, defaults, rules, and their protobuf encoding.
 //!
-//! [`json_types`] checks documents as Kubernetes decodes them. [`kinds`] lists the kinds, [`schema`] gives the store the schema of one, and [`protobuf`] converts between their JSON and
-//! their protobuf form. `data` has what Kubernetes publishes; `tests/tools/kinds` writes it. The definitions are
-//! inflated when the first kind is used.
+//! [`json_types`] checks documents as Kubernetes decodes them. [`kinds`] lists the kinds, [`schema`] gives the store the
+//! schema of one, and [`protobuf`] converts between their JSON and their protobuf form. [`cbor`] does so for all kinds.
+//! [`autoscaler`] converts autoscalers between two versions. `data` has what Kubernetes publishes; `tests/tools/kinds`
+//! writes it. The definitions are inflated when the first kind is used.
 //!
 //! Deliberately absent: I/O, clocks and randomness.
 
+pub mod autoscaler;
+pub mod cbor;
 mod data;
 pub mod json_types;
 mod kind;
@@ -14,5 +17,5 @@ pub mod protobuf;
 mod rules;
 mod structural;
 
-pub use kind::{BuiltInKind, find, kinds};
+pub use kind::{BuiltInKind, definition_of, find, kinds};
 pub use structural::{published, published_type, schema};

@@ -8,6 +8,7 @@
 
 mod decode;
 mod encode;
+mod openapi;
 mod wire;
 
 use homeostat_store::Kind;
@@ -76,6 +77,11 @@ pub fn encode(document: &Value) -> Result<Vec<u8>, Error> {
 /// As [`encode()`].
 pub fn encode_event(name: &str, document: &Value) -> Result<Vec<u8>, Error> {
     encode::event(name, document)
+}
+
+/// Encodes a document in OpenAPI v2: its information, paths and definitions.
+pub fn encode_openapi(document: &Value) -> Vec<u8> {
+    openapi::document(document)
 }
 
 /// Returns the kind that a document names.

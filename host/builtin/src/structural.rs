@@ -6,7 +6,7 @@ use homeostat_store::Kind;
 use homeostat_store::schema::Schema;
 use serde_json::{Map, Value, json};
 
-use crate::{data, find, rules};
+use crate::{data, definition_of, find, rules};
 
 /// Keywords that say how Go encodes a field: its protobuf number and its flags.
 pub(crate) const FIELD: &str = "x-go";
@@ -70,12 +70,12 @@ pub fn schema(kind: &Kind) -> Option<Schema> {
     Some(schema.expect("the published schemas are structural"))
 }
 
-/// Returns the published definitions of some built-in kinds and of all types that they use, by name, as an OpenAPI
+/// Returns the published definitions of some built-in kinds, in any version, and of all types that they use, by name, as an OpenAPI
 /// document has them.
 pub fn published<'k>(kinds: impl IntoIterator<Item = &'k Kind>) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
-    for known in kinds.into_iter().filter_map(find) {
-        publish(&known.definition, &mut found);
+    for definition in kinds.into_iter().filter_map(definition_of) {
+        publish(definition, &mut found);
     }
     found
 }

@@ -135,6 +135,8 @@ pub(crate) struct ListedPage {
     pub(crate) at: Revision,
     /// The continue token; `None` on the last page.
     pub(crate) next: Option<String>,
+    /// The number of resources on the following pages, if the server says it.
+    pub(crate) remaining: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -151,6 +153,7 @@ struct WireListMetadata {
     resource_version: String,
     #[serde(rename = "continue")]
     next: String,
+    remaining_item_count: Option<u64>,
 }
 
 /// Parses a page of a list.
@@ -159,13 +162,13 @@ struct WireListMetadata {
 /// As [`resource`].
 pub(crate) fn page(body: &[u8], kind: &Kind, version: &str) -> Result<ListedPage> {
     let list: WireList<'_> = serde_json::from_slice(body).map_err(|error| unreadable(kind, &error.to_string()))?;
-    let WireListMetadata { resource_version, next } = list.metadata;
+    let WireListMetadata { resource_version, next, remaining_item_count: remaining } = list.metadata;
     let at = resource_version.parse().map_err(|_| Error::Unsupported {
         what: format!("list of {kind}"),
         reason: format!("the list has no number as its revision, but {resource_version:?}"),
     })?;
     let next = Some(next).filter(|next| !next.is_empty());
-    let mut page = ListedPage { items: Vec::new(), unreadable: Vec::new(), at, next };
+    let mut page = ListedPage { items: Vec::new(), unreadable: Vec::new(), at, next, remaining };
     for item in list.items.unwrap_or_default() {
         match document(item.get(), kind, version)? {
             Document::Resource(resource) => page.items.push(resource),

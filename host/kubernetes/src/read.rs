@@ -45,7 +45,7 @@ pub(crate) fn text<'a>(body: &'a [u8], kind: &Kind) -> Result<&'a str> {
 
 /// Lists resources. Pages have the order of the server; a list in one page that of [`Page::items`].
 pub(crate) async fn list(cluster: &Cluster, query: &Query) -> Result<Page> {
-    let Query { kind, selector, limit, from, live: _, view } = query;
+    let Query { kind, selector, limit, from, live: _, count, view } = query;
     selector.validate()?;
     let view = needed(*view, selector);
     if *limit == Some(0) {
@@ -56,12 +56,12 @@ pub(crate) async fn list(cluster: &Cluster, query: &Query) -> Result<Page> {
         while let Some(next) = page.next.take() {
             let more = one_page(cluster, kind, selector, view, (None, Some(&next))).await?;
             page.items.extend(more.items);
-            page.next = more.next;
+            (page.next, page.remaining) = (more.next, None);
         }
     }
     let order = |resource: &Arc<Resource>| (resource.key().namespace().to_owned(), resource.key().name().to_owned());
     page.items.sort_by_cached_key(order);
-    Ok(Page { items: page.items, revision: page.at, next: page.next })
+    Ok(Page { items: page.items, revision: page.at, next: page.next, remaining: page.remaining.filter(|_| *count) })
 }
 
 /// Returns the part of each resource that the answer needs: fields outside of the metadata are checked on the

@@ -9,6 +9,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
+use homeostat_store::DOCUMENT_BYTES_MAX;
+
 /// Oldest API level of JetStream that has all that the store needs. Source: the server, whose version 2.12
 /// has level 2.
 const API_LEVEL_MIN: u64 = 2;
@@ -22,7 +24,7 @@ const DUPLICATES_MAX: Duration = Duration::from_secs(2 * 60);
 /// Smallest largest value with which a store is of use.
 const VALUE_BYTES_MIN: u64 = 64 << 10;
 /// Largest value that a store can write, with its headers.
-const VALUE_BYTES_WANTED: u64 = (1 << 20) + (1 << 10);
+const VALUE_BYTES_WANTED: u64 = DOCUMENT_BYTES_MAX + (1 << 10);
 /// Longest history without a warning.
 const HISTORY_MAX: u64 = 10;
 

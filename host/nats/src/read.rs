@@ -88,7 +88,7 @@ impl BucketState {
             }
         };
         let items = found.into_values().filter(|resource| query.selector.matches(resource)).collect();
-        Ok(Page { items, revision, next: None })
+        Ok(Page { items, revision, next: None, remaining: None })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use homeostat_builtin::autoscaler;
 use homeostat_component::Severity;
 use homeostat_store::{Request, Resource, Target, Write, WriteResponse};
 use serde_json::Value;
@@ -74,6 +75,10 @@ impl Context {
     /// Applies a document, after checking that its kind is served in this version. A
     /// `CustomResourceDefinition` declares its kind.
     pub(crate) async fn apply(&self, mut document: Value, manager: &str, force: bool) -> Result<WriteResponse, Error> {
+        let is_built_in = self.kinds.has_built_in_schema(&autoscaler::kind());
+        if is_built_in && kind_of(&document)? == autoscaler::kind() {
+            document = autoscaler::to_v2(document);
+        }
         let kind = kind_of(&document)?;
         let info = self
             .kinds
@@ -85,16 +90,17 @@ impl Context {
 
     /// Writes to the store. A write to a `CustomResourceDefinition` declares its kind, unless it writes the
     /// status. A `Controller` is validated first. Only the host writes `KindDeclaration`s and `Host`s.
-    pub(crate) async fn submit(&self, request: Request) -> Result<WriteResponse, Error> {
-        let write = &request.write;
-        let Ok(Target { kind, .. }) = write.target() else {
+    pub(crate) async fn submit(&self, mut request: Request) -> Result<WriteResponse, Error> {
+        let Ok(Target { kind, .. }) = request.write.target() else {
             // The store says what else is wrong with a document that does not name its resource.
             return Ok(self.store.submit(request).await?);
         };
         if host_kinds::is_written_by_host_alone(&kind) {
             return Err(Error::ReadOnlyKind(kind.to_string()));
         }
-        self.namespaces.check(&*self.store, &self.kinds, write).await?;
+        self.namespaces.check(&*self.store, &self.kinds, &request.write).await?;
+        self.priorities.set(&*self.store, &self.kinds, &mut request.write).await?;
+        let write = &request.write;
         if definitions::declares(write)? {
             return definitions::write(&*self.store, &self.kinds, request).await;
         }
@@ -103,7 +109,7 @@ impl Context {
         if changes_spec && kind.same_type(&host_kinds::controllers()) {
             return controller_reconciler::write(&*self.store, self.code.get(), request).await;
         }
-        Ok(self.converting.submit(request).await?)
+        Ok(self.priorities.submit(&*self.converting, request).await?)
     }
 }
 

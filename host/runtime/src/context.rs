@@ -16,6 +16,7 @@ use crate::feeder_sources::{FeederFolder, MessageStores};
 use crate::fleet::Fleet;
 use crate::kinds::OwnerKindResolver;
 use crate::namespaces::Namespaces;
+use crate::priorities::Priorities;
 use crate::scheduler::Scheduler;
 use crate::shared_watches::SharedWatches;
 use crate::{CodeSource, Error, EventLog, Kinds, LogBook, Observer, Options, Stores};
@@ -34,6 +35,8 @@ pub(crate) struct Context {
     pub(crate) watches: Arc<SharedWatches>,
     pub(crate) kinds: Arc<Kinds>,
     pub(crate) namespaces: Arc<Namespaces>,
+    /// The priorities of new pods.
+    pub(crate) priorities: Arc<Priorities>,
     /// The stored declarations of the components' kinds.
     pub(crate) declarations: Declarations,
     pub(crate) events: Arc<EventLog>,
@@ -91,6 +94,7 @@ impl Context {
         }
         let store = stores.whole();
         let namespaces = Arc::new(Namespaces::new(namespaces, stores.clone()));
+        let priorities = Arc::new(Priorities::new(stores.clone()));
         Ok(Self {
             engine,
             watches: SharedWatches::of(store.clone()),
@@ -110,6 +114,7 @@ impl Context {
             seed,
             kinds,
             namespaces,
+            priorities,
             declarations: Declarations::default(),
             events: Arc::new(EventLog::new(events_max)),
             logs: Arc::default(),

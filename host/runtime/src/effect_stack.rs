@@ -72,6 +72,7 @@ pub(crate) fn world(context: &Context, sink: impl Sink, definition: &Definition)
         store: context.converting.clone(),
         kinds: context.kinds.clone(),
         namespaces: context.namespaces.clone(),
+        priorities: context.priorities.clone(),
     };
     World::new(Arc::new(store), Arc::new(sink), config, http)
 }

@@ -74,6 +74,9 @@ pub enum Error {
     /// A new resource of a namespace that is being deleted.
     #[error("unable to create new content in namespace {0} because it is being terminated")]
     TerminatingNamespace(String),
+    /// What an admission plug-in of Kubernetes refuses, in its words.
+    #[error("{0}")]
+    Forbidden(String),
     /// A document whose namespace does not fit its kind, or that lacks required metadata.
     #[error("{0}")]
     BadDocument(String),

@@ -92,6 +92,7 @@ impl Host {
         let context = Arc::new(Context::new(options)?);
         context.declare_stored().await?;
         namespace_content::create_initial(&context).await?;
+        context.priorities.create_initial(&*context.store, &context.kinds).await?;
         let inner = Inner {
             context,
             controllers_max,

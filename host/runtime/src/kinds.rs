@@ -147,9 +147,11 @@ impl Kinds {
             if self.stores.as_ref().is_some_and(|stores| stores.defines(&kind)) {
                 continue;
             }
+            let info = KindInfo::of_built_in(known);
             self.schemas.set_built_in(&kind, homeostat_builtin::schema);
+            self.schemas.set_indexes(&kind, &info.indexes);
             self.built_in.insert(id_of(&kind));
-            self.by_type.get_mut().insert(id_of(&kind), KindInfo::of_built_in(known));
+            self.by_type.get_mut().insert(id_of(&kind), info);
         }
     }
 
@@ -256,6 +258,11 @@ impl Kinds {
     /// Returns a receiver that is notified after a kind was declared or removed.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
+    }
+
+    /// Returns a number that is another one after a kind was declared, changed or removed.
+    pub fn version(&self) -> u64 {
+        *self.changes.borrow()
     }
 
     fn notify(&self) {

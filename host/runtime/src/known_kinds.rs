@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::host_kinds::{is_reserved, is_written_by_host_alone};
 use crate::kinds::{kind_of, place};
 use crate::namespaces::Namespaces;
+use crate::priorities::Priorities;
 use crate::{Kinds, definitions};
 
 /// Admits only known kinds. Guests can name kinds that are declared and not reserved by the host. Namespaced
@@ -128,25 +129,28 @@ impl<E: Effects> Effects for KnownKinds<E> {
 }
 
 /// The store as guests write to it: it validates definitions like those of people, and refuses those that are
-/// malformed or contradict a declared kind. Namespaces must exist for guests as for people.
+/// malformed or contradict a declared kind. Namespaces must exist for guests as for people, and pods have priorities.
 pub(crate) struct ValidatingStore {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) kinds: Arc<Kinds>,
     pub(crate) namespaces: Arc<Namespaces>,
+    pub(crate) priorities: Arc<Priorities>,
 }
 
 #[async_trait]
 impl Store for ValidatingStore {
-    async fn submit(&self, request: Request) -> homeostat_store::Result<WriteResponse> {
-        self.namespaces.check(&*self.store, &self.kinds, &request.write).await.map_err(|error| match error {
+    async fn submit(&self, mut request: Request) -> homeostat_store::Result<WriteResponse> {
+        let refused = |error| match error {
             crate::Error::Store(error) => error,
-            error @ crate::Error::TerminatingNamespace(_) => {
+            error @ (crate::Error::TerminatingNamespace(_) | crate::Error::Forbidden(_)) => {
                 Error::Forbidden { what: "the write".to_owned(), reason: error.to_string() }
             }
             error => Error::NotFound { what: error.to_string().trim_end_matches(" not found").to_owned() },
-        })?;
+        };
+        self.namespaces.check(&*self.store, &self.kinds, &request.write).await.map_err(refused)?;
+        self.priorities.set(&*self.store, &self.kinds, &mut request.write).await.map_err(refused)?;
         if !definitions::declares(&request.write)? {
-            return self.store.submit(request).await;
+            return self.priorities.submit(&*self.store, request).await;
         }
         definitions::write(&*self.store, &self.kinds, request).await.map_err(|error| match error {
             crate::Error::Store(error) => error,

@@ -61,6 +61,7 @@ mod namespaces;
 mod native_controller;
 mod observations;
 mod options;
+mod priorities;
 mod quantity;
 pub mod reasons;
 pub mod rollout;

@@ -140,6 +140,7 @@ impl Contents {
             Some(since) => (Some(self.past_rows(&start, since, now)?), Vec::new()),
             None => (None, newer),
         };
+        let is_exact = newer.is_empty();
         let newer = newer.into_iter().filter(|(path, _)| start.covers(path)).map(Ok);
         let past = newer.chain(past.into_iter().flatten());
         let by = (id, &self.examined);
@@ -160,7 +161,10 @@ impl Contents {
         if page.next.is_none() {
             self.changes_since.end(&start, revision);
         }
-        Ok(page)
+        // A write that the contents do not have yet may add or remove a row.
+        let rows =
+            |last: &Path| self.resources.range((Bound::Excluded(last), Bound::Excluded(&start.prefix.end()))).count();
+        start.finish(query, page, |last| Ok(is_exact.then(|| rows(last) as u64)))
     }
 
     /// Returns the number of resources that lists have compared with their selectors.

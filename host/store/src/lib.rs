@@ -73,8 +73,11 @@ pub use validate::{document as check_document, key as check_key};
 pub use watch::{Changes, Event, EventType, Scope, Watch};
 pub use write::{FieldValidation, Precondition, Propagation, Request, Write, WriteResponse};
 
-/// Largest document that a store accepts, in bytes of its JSON text: 1 MiB.
-pub const DOCUMENT_BYTES_MAX: u64 = 1 << 20;
+/// Largest document that a store accepts, in bytes of its JSON text: 1.5 MiB.
+///
+/// Source: the bound of requests to etcd (`--max-request-bytes`), in which an API server stores custom resources and
+/// definitions as JSON.
+pub const DOCUMENT_BYTES_MAX: u64 = 3 << 19;
 
 /// Largest `metadata.managedFields`, in bytes of its JSON text: 256 KiB. A write that would exceed it is
 /// refused.

@@ -27,6 +27,8 @@ pub(crate) struct Start {
     pub(crate) prefix: Path,
     /// The last path of the page before.
     pub(crate) after: Option<Path>,
+    /// The number of resources after that page; `None` if it was not counted.
+    pub(crate) remaining: Option<u64>,
 }
 
 impl Start {
@@ -38,21 +40,45 @@ impl Start {
         }
         let prefix = Path::prefix(&query.kind, query.selector.namespace.as_deref());
         let Some(token) = &query.from else {
-            return Ok(Self { revision: None, prefix, after: None });
+            return Ok(Self { revision: None, prefix, after: None, remaining: None });
         };
-        let (revision, origin, after) = read_token(token).ok_or_else(not_a_token)?;
+        let (revision, remaining, origin, after) = read_token(token).ok_or_else(not_a_token)?;
         if origin != store {
             return Err(Error::Expired { oldest });
         }
         if !after.0.starts_with(&prefix.0) {
             return Err(Error::invalid("continue", "belongs to another list"));
         }
-        Ok(Self { revision: Some(revision), prefix, after: Some(after) })
+        Ok(Self { revision: Some(revision), prefix, after: Some(after), remaining })
     }
 
     /// Returns the last path before the page, which is no path of the list, and the first one after the list.
     pub(crate) fn range(&self) -> (&Path, Path) {
         (self.after.as_ref().unwrap_or(&self.prefix), self.prefix.end())
+    }
+
+    /// Counts the resources after a page, if a query asks for it. `count` counts the present rows after a path.
+    ///
+    /// A later page shows the past, so it continues the count of the page before.
+    pub(crate) fn finish(
+        &self,
+        query: &Query,
+        mut page: Page,
+        count: impl FnOnce(&Path) -> Result<Option<u64>>,
+    ) -> Result<Page> {
+        let (Some(next), Some(last)) = (&page.next, page.items.last()) else { return Ok(page) };
+        if !(query.count && query.selector.is_unconditional()) {
+            return Ok(page);
+        }
+        let last = Path::of(last.key());
+        page.remaining = match (self.revision, self.remaining) {
+            (None, _) => count(&last)?,
+            (Some(_), before) => before.map(|before| before.saturating_sub(page.items.len() as u64)),
+        };
+        if let (Some(remaining), Some((_, _, store, _))) = (page.remaining, read_token(next)) {
+            page.next = Some(write_token(page.revision, Some(remaining), store, &last));
+        }
+        Ok(page)
     }
 
     /// Returns whether a path belongs to this list and comes after the pages so far.
@@ -88,13 +114,13 @@ pub(crate) fn page(
         }
         bytes += resource.bytes();
         if query.limit.is_some_and(|limit| items.len() == limit || (bytes > PAGE_BYTES_MAX && !items.is_empty())) {
-            let next = last.map(|last: Path| write_token(revision, store, &last));
-            return Ok(Page { items, revision, next });
+            let next = last.map(|last: Path| write_token(revision, None, store, &last));
+            return Ok(Page { items, revision, next, remaining: None });
         }
         items.push(resource);
         last = Some(path);
     }
-    Ok(Page { items, revision, next: None })
+    Ok(Page { items, revision, next: None, remaining: None })
 }
 
 /// The present rows, replaced by the past rows of the same path, in the order of paths.
@@ -142,8 +168,8 @@ pub fn continue_after(next: &str, last: &Key, limit: Option<usize>) -> Result<St
     if ServerToken::is_one(next) {
         return Ok(ServerToken::parse(next)?.after(last, server_token::page_limit(limit)?));
     }
-    let (revision, store, _) = read_token(next).ok_or_else(not_a_token)?;
-    Ok(write_token(revision, store, &Path::of(last)))
+    let (revision, _, store, _) = read_token(next).ok_or_else(not_a_token)?;
+    Ok(write_token(revision, None, store, &Path::of(last)))
 }
 
 /// Checks that a continue token is one of a store.
@@ -155,18 +181,24 @@ fn not_a_token() -> Error {
     Error::invalid("continue", "is not a continue token of this store")
 }
 
-fn write_token(revision: Revision, store: &str, last: &Path) -> String {
-    format!("{revision}.{store}.{}", write_path(last))
+/// Returns `REVISION[-REMAINING].STORE.PATH`.
+fn write_token(revision: Revision, remaining: Option<u64>, store: &str, last: &Path) -> String {
+    let remaining = remaining.map_or(String::new(), |remaining| format!("-{remaining}"));
+    format!("{revision}{remaining}.{store}.{}", write_path(last))
 }
 
 fn write_path(path: &Path) -> String {
     path.0.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn read_token(token: &str) -> Option<(Revision, &str, Path)> {
-    let (revision, rest) = token.split_once('.')?;
+fn read_token(token: &str) -> Option<(Revision, Option<u64>, &str, Path)> {
+    let (position, rest) = token.split_once('.')?;
+    let (revision, remaining) = match position.split_once('-') {
+        Some((revision, remaining)) => (revision, Some(remaining.parse().ok()?)),
+        None => (position, None),
+    };
     let (store, hex) = rest.rsplit_once('.')?;
-    Some((revision.parse().ok()?, store, read_path(hex)?))
+    Some((revision.parse().ok()?, remaining, store, read_path(hex)?))
 }
 
 fn read_path(hex: &str) -> Option<Path> {

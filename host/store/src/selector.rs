@@ -65,6 +65,12 @@ pub fn field_text(field: Option<&Value>) -> Option<Cow<'_, str>> {
 }
 
 impl Selector {
+    /// Returns whether it selects every resource of its namespace, or of all namespaces.
+    pub fn is_unconditional(&self) -> bool {
+        let Self { namespace: _, labels, fields, unequal_fields, owner } = self;
+        labels.is_empty() && fields.is_empty() && unequal_fields.is_empty() && owner.is_none()
+    }
+
     /// Returns the total size of its texts, in bytes.
     pub fn bytes(&self) -> u64 {
         let Self { namespace, labels, fields: _, unequal_fields: _, owner } = self;

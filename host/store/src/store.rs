@@ -38,6 +38,9 @@ pub struct Query {
     /// with the list that it comes from, and ignores this.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub live: bool,
+    /// Asks for [`Page::remaining`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub count: bool,
     /// The part of each resource that the caller needs, as for [`Store::get_view`].
     #[serde(default, skip_serializing_if = "is_whole")]
     pub view: View,
@@ -51,7 +54,15 @@ fn is_whole(view: &View) -> bool {
 impl Query {
     /// Queries all resources of a kind.
     pub fn all(kind: Kind) -> Self {
-        Self { kind, selector: Selector::default(), limit: None, from: None, live: false, view: View::Whole }
+        Self {
+            kind,
+            selector: Selector::default(),
+            limit: None,
+            from: None,
+            live: false,
+            count: false,
+            view: View::Whole,
+        }
     }
 }
 
@@ -65,6 +76,9 @@ pub struct Page {
     pub revision: Revision,
     /// The continue token for [`Query::from`]; `None` on the last page.
     pub next: Option<String>,
+    /// The number of resources on the following pages. `None` without [`Query::count`], for a query with conditions
+    /// on the resources, on the last page, and where the store does not know it.
+    pub remaining: Option<u64>,
 }
 
 /// The options of a store.

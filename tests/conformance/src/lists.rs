@@ -125,6 +125,24 @@ pub(crate) async fn pages_together_are_the_list(make: Make) {
 }
 
 /// S12: selectors, limits and tokens select exactly the matching resources.
+pub(crate) async fn a_counted_page_says_how_many_resources_remain(make: Make) {
+    let store = make(Options::default()).await;
+    fill(&store, 5).await;
+    let query = Query { limit: Some(2), count: true, ..Query::all(store.kind("Thing")) };
+    let pages = pages(&**store, query.clone()).await;
+    let mut left = 5;
+    for page in &pages {
+        left -= page.items.len() as u64;
+        let is_known = page.remaining.is_some() || left == 0 || store.differs(Difference::SeenLater);
+        assert!(is_known && page.remaining.is_none_or(|remaining| remaining == left), "{left}: {page:?}");
+    }
+    let selector = Selector { unequal_fields: vec![("/metadata/name".into(), "x".into())], ..Selector::default() };
+    let selected = store.list(&Query { selector, ..query.clone() }).await.unwrap();
+    let uncounted = store.list(&Query { count: false, ..query }).await.unwrap();
+    assert_eq!((selected.remaining, uncounted.remaining), (None, None));
+}
+
+/// S12: selectors, limits and tokens select exactly the matching resources.
 pub(crate) async fn a_page_with_a_limit_ends_where_its_documents_come_to_four_mebibytes(make: Make) {
     let store = make(Options::default()).await;
     for number in 0..12 {

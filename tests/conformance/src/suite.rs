@@ -60,6 +60,7 @@ macro_rules! all_cases {
                 a_list_ignores_the_version_and_leaves_other_kinds_out
                 selectors_pick_by_namespace_label_field_and_owner
                 pages_together_are_the_list
+                a_counted_page_says_how_many_resources_remain
                 a_page_with_a_limit_ends_where_its_documents_come_to_four_mebibytes
                 all_pages_show_the_moment_of_the_first_one
                 a_page_after_history_was_cut_is_expired

@@ -94,6 +94,8 @@ impl Nats {
         let (client, monitor) = (ReservedPort::new(), ReservedPort::new());
         let (authority, logins) = (tls.then(Authority::new), Logins::new(access, users));
         let mut conf = json!({ "server_name": name, "listen": client.address(), "http": monitor.address() });
+        // The largest documents of a store need more than the default of a mebibyte.
+        conf["max_payload"] = json!(2 << 20);
         if !without_jetstream {
             conf["jetstream"] = json!({ "store_dir": folder.path().join("jetstream") });
             if flush == Flush::Always {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -33,13 +34,30 @@ func main() {
 	resource := flag.String("resource", "", "as apps/v1/deployments")
 	resync := flag.Duration("resync", 0, "period of the resync")
 	token := flag.String("token", "", "token for the API")
+	media := flag.String("media", "", "refuses answers whose media type does not begin with this")
 	authority := flag.String("certificate-authority", "", "file with the certificate of the API")
 	flag.Parse()
 	config := &rest.Config{Host: *server, BearerToken: *token, TLSClientConfig: rest.TLSClientConfig{CAFile: *authority}}
+	config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return checked{inner, *media} })
 	if err := follow(config, *resource, *resync); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// checked refuses answers of another media type.
+type checked struct {
+	inner http.RoundTripper
+	media string
+}
+
+func (c checked) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := c.inner.RoundTrip(request)
+	if err == nil && !strings.HasPrefix(response.Header.Get("Content-Type"), c.media) {
+		fmt.Fprintf(os.Stderr, "%s is answered with %s\n", request.URL, response.Header.Get("Content-Type"))
+		os.Exit(1)
+	}
+	return response, err
 }
 
 func follow(config *rest.Config, resource string, resync time.Duration) error {

@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	generated "k8s.io/kubernetes/pkg/generated/openapi"
@@ -54,9 +55,13 @@ var messages = []schema.GroupVersionKind{
 	{Group: "authorization.k8s.io", Version: "v1", Kind: "SelfSubjectAccessReview"},
 	{Group: "authorization.k8s.io", Version: "v1", Kind: "SelfSubjectRulesReview"},
 	{Group: "authorization.k8s.io", Version: "v1", Kind: "SubjectAccessReview"},
+	{Group: "autoscaling", Version: "v1", Kind: "HorizontalPodAutoscaler"},
 	{Group: "autoscaling", Version: "v1", Kind: "Scale"},
 	{Group: "policy", Version: "v1", Kind: "Eviction"},
 }
+
+// Types that are only described to clients: their protobuf form has parts that the tables do not express.
+var described = []reflect.Type{reflect.TypeFor[apiextensionsv1.CustomResourceDefinition]()}
 
 // Kinds of the groups that are not stored.
 var leftOut = []string{"Binding", "ComponentStatus"}
@@ -96,6 +101,9 @@ func main() {
 	names := map[string]string{}
 	for _, message := range messages {
 		names[message.GroupVersion().String()+" "+message.Kind] = table.add(goType(message))
+	}
+	for _, of := range described {
+		table.add(of)
 	}
 	probe := newProbe(table)
 	for i := range kinds {
@@ -392,6 +400,8 @@ func protobufNumber(field reflect.StructField) int {
 func isOpaque(of reflect.Type) bool {
 	switch of.Name() {
 	case "Time", "MicroTime", "Duration", "Quantity", "IntOrString", "RawExtension", "FieldsV1":
+		return true
+	case "JSON", "JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool", "JSONSchemaPropsOrStringArray":
 		return true
 	}
 	return false

@@ -18,13 +18,14 @@ fn format(headers: &HeaderMap) -> &'static str {
     match response_format(headers, false, || Table::of(&info, IncludeObjectPolicy::Metadata)) {
         ResponseFormat::Document => "Document",
         ResponseFormat::Protobuf => "Protobuf",
+        ResponseFormat::Cbor => "Cbor",
         ResponseFormat::Metadata => "Metadata",
         ResponseFormat::Table(_) => "Table",
     }
 }
 
 #[test]
-fn the_first_supported_format_is_chosen() {
+fn the_supported_format_with_the_greatest_weight_is_chosen() {
     let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
     assert_eq!(format(&accept(table)), "Table");
     assert_eq!(format(&accept("application/json;as=Table;v=v1beta1;g=meta.k8s.io, application/json")), "Document");
@@ -34,7 +35,10 @@ fn the_first_supported_format_is_chosen() {
     assert_eq!(format(&accept("application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io")), "Document");
     assert_eq!(format(&HeaderMap::new()), "Document");
     let weighted = "application/json;as=Table;v=v1;g=meta.k8s.io;q=0.1, application/json;q=0.9";
-    assert_eq!(format(&accept(weighted)), "Table", "weights do not count");
+    assert_eq!(format(&accept(weighted)), "Document");
+    // What clients in Go send that allow CBOR.
+    assert_eq!(format(&accept("application/json;q=0.9,application/cbor;q=1")), "Cbor");
+    assert_eq!(format(&accept("application/cbor;q=0, application/json;q=0.1")), "Document");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::*;
 
 /// Sends a request with only these headers and `host`.
-async fn ask_with(
+pub(super) async fn ask_with(
     server: &Server,
     method: &str,
     path: &str,
@@ -195,7 +195,7 @@ async fn an_apply_with_owners_of_fields_is_refused() {
 const APPLY: &str = "application/apply-patch+yaml";
 
 /// Longer than the limit of a body, and than the socket buffers.
-const LONG: usize = 5 << 20;
+const LONG: usize = 20 << 20;
 
 /// Sends a head and a whole body before it reads, and returns the connection.
 async fn send_all(server: &Server, head: &str, body: &[u8]) -> UnixStream {
@@ -238,6 +238,23 @@ async fn a_client_that_sends_a_body_that_is_too_long_gets_its_answer() {
     let page = head(&format!("origin: https://site.example\r\ncontent-length: {LONG}"));
     let received = read_until(&mut send_all(&server, &page, &vec![b'x'; LONG]).await, "Forbidden").await;
     assert!(received.starts_with("HTTP/1.1 403 "), "{received}");
+}
+
+#[tokio::test]
+async fn a_definition_of_nearly_a_mebibyte_and_a_half_is_stored() {
+    let server = Server::start().await;
+    let mut definition = site_definition();
+    let schema = json!({ "type": "object", "description": "x".repeat(1_500_000) });
+    definition["spec"]["versions"][0]["schema"] = json!({ "openAPIV3Schema": schema });
+    let created = server.ask("POST", DEFINITIONS, &definition).await;
+    assert_eq!(created.code, 201, "{}", created.body["message"]);
+    let site = json!({ "apiVersion": "example.com/v1", "kind": "Site", "metadata": { "name": "a" } });
+    assert_eq!(server.ask("POST", "/apis/example.com/v1/sites", &site).await.code, 201);
+    let mut larger = site.clone();
+    larger["metadata"]["name"] = "b".into();
+    larger["spec"] = "x".repeat(1_600_000).into();
+    let refused = server.ask("POST", "/apis/example.com/v1/sites", &larger).await;
+    assert_eq!((refused.code, &refused.body["reason"]), (413, &json!("RequestEntityTooLarge")));
 }
 
 #[tokio::test]

@@ -137,8 +137,30 @@ pub(super) fn check_storage_class(report: &mut Report<'_>) {
 /// The highest priority of a class that is not the system's.
 const PRIORITY_MAX: i64 = 1_000_000_000;
 
+/// The priority classes of the system, with their values.
+const PRIORITIES_OF_SYSTEM: [(&str, i64); 2] =
+    [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
+
 pub(super) fn check_priority_class(report: &mut Report<'_>) {
-    let is_of_system = report.at("/metadata/name").as_str().is_some_and(|name| name.starts_with("system-"));
+    let name = report.at("/metadata/name").as_str().unwrap_or_default();
+    let is_of_system = name.starts_with("system-");
+    if is_of_system {
+        let known = PRIORITIES_OF_SYSTEM.iter().find(|(known, _)| *known == name);
+        let wrong = match known {
+            None => Some(format!("{name} is not a known system priority class")),
+            Some((_, value)) if report.at("/value") != value => {
+                Some(format!("value of {name} PriorityClass must be {value}"))
+            }
+            Some(_) if report.at("/globalDefault") == true => {
+                Some(format!("globalDefault of {name} PriorityClass must be false"))
+            }
+            Some(_) => None,
+        };
+        if let Some(wrong) = wrong {
+            let words = "priority class names with 'system-' prefix are reserved for system use only. error: ";
+            report.forbidden("metadata.name", &format!("{words}{wrong}"));
+        }
+    }
     if !is_of_system && report.at("/value").as_i64().is_some_and(|value| value > PRIORITY_MAX) {
         report.forbidden("value", &format!("maximum allowed value of a user defined priority is {PRIORITY_MAX}"));
     }

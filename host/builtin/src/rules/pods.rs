@@ -23,8 +23,16 @@ pub(super) fn set_defaults(pod: &mut Value, old: Option<&Value>) {
     let Some(spec) = object_at(pod, "/spec") else { return };
     spec_defaults(spec);
     default(spec, "enableServiceLinks", true);
-    if old.is_none() {
-        admit(spec);
+    match old {
+        None => admit(spec),
+        Some(old) => {
+            // As the admission plug-in `Priority`, for a client that leaves them out.
+            for name in ["priority", "preemptionPolicy"] {
+                if let Some(before) = old["spec"].get(name) {
+                    default(spec, name, before.clone());
+                }
+            }
+        }
     }
     let on_host = spec.get("hostNetwork") == Some(&Value::Bool(true));
     for name in &CONTAINERS[..2] {
@@ -139,9 +147,17 @@ pub(super) fn check(report: &mut Report<'_>) {
     check_spec(report, "/spec", "spec", None);
     let Some(old) = report.old else { return };
     let (now, before) = (report.at("/spec"), &old["spec"]);
-    if comparable(now) != comparable(before) {
+    let is_bound = before["nodeName"].as_str().is_some_and(|name| !name.is_empty());
+    let moves = now["nodeName"] != before["nodeName"] && (is_bound || !is_scheduled(old));
+    if moves || comparable(now) != comparable(before) {
         report.forbidden("spec", MUTABLE);
     }
+}
+
+/// Returns whether a scheduler has chosen a node: a binding reports the condition before it sets the node.
+fn is_scheduled(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|found| found["type"] == "PodScheduled" && found["status"] == "True")
 }
 
 /// Returns a specification without the fields that an update can change.

@@ -160,7 +160,7 @@ impl World {
     }
 
     async fn list(&self, query: &Query, view: View) -> Result<PageData, StoreError> {
-        let Page { items, revision, next } = self.store.list(&Query { view, ..query.clone() }).await?;
+        let Page { items, revision, next, remaining: _ } = self.store.list(&Query { view, ..query.clone() }).await?;
         let items = items.iter().map(|item| ResourceData::new(item, view)).collect();
         Ok(PageData { items, revision: revision.to_string(), next })
     }

@@ -167,7 +167,7 @@ impl ListWatchMachine {
     }
 
     fn page_listed(&mut self, page: ListedPage, out: &mut VecDeque<Delta>) -> StreamAction {
-        let ListedPage { items, unreadable, at, next } = page;
+        let ListedPage { items, unreadable, at, next, remaining: _ } = page;
         let exactly = match self.phase {
             Phase::Paging { exactly, .. } => exactly,
             // The content of the server was replaced by an older one: no watch would send it the changes.

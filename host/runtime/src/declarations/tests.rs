@@ -294,6 +294,7 @@ async fn a_definition_written_by_a_guest_is_checked_like_any_other() {
         store: store.clone(),
         kinds: Arc::<Kinds>::clone(&context.kinds),
         namespaces: context.namespaces.clone(),
+        priorities: context.priorities.clone(),
     };
     for bad in [
         definition("example.com", "Cluster", &["v1"]),

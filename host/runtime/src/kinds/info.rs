@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use homeostat_builtin::BuiltInKind;
+use homeostat_builtin::{BuiltInKind, autoscaler};
 use homeostat_component::KindDeclaration;
 use homeostat_store::catalog::ServedKind;
 use homeostat_store::definition::{Conversion, Definition, Presentation, PrinterColumn, Scale, Version};
@@ -162,6 +162,25 @@ impl ScalePaths {
     }
 }
 
+/// Returns the further versions of a built-in kind.
+fn other_versions(kind: &Kind) -> Vec<OtherVersion> {
+    let (schema, scale, columns, deprecation) = (None, None, Vec::new(), None);
+    let version = autoscaler::kind().version;
+    let is_meant = *kind == autoscaler::stored_kind();
+    is_meant.then_some(OtherVersion { version, schema, scale, columns, deprecation }).into_iter().collect()
+}
+
+/// Returns the indexes of a built-in kind: of fields by which clients select few of many resources.
+fn built_in_indexes(kind: &Kind) -> Vec<IndexTerm> {
+    let pointers: &[&str] = match (kind.group.as_str(), kind.name.as_str()) {
+        ("", "Pod") => &["/spec/nodeName", "/status/phase"],
+        ("", "Event") => &["/involvedObject/name", "/involvedObject/uid", "/involvedObject/kind"],
+        ("scheduling.k8s.io", "PriorityClass") => &["/globalDefault"],
+        _ => &[],
+    };
+    pointers.iter().map(|pointer| IndexTerm::Field((*pointer).to_owned())).collect()
+}
+
 impl KindInfo {
     /// Returns the kind of a component's declaration, with default names for missing ones. Invalid names in its schema
     /// count as missing here; [`Kinds::declare`] refuses them.
@@ -219,6 +238,8 @@ impl KindInfo {
             categories: known.categories.clone(),
             scale: known.has("scale").then_some(ScaleSource::Fields(scale)),
             has_status: known.has("status"),
+            others: other_versions(&known.kind()),
+            indexes: built_in_indexes(&known.kind()),
             built_in: Some(known),
             ..Self::declared(&declaration, "homeostat")
         }

@@ -60,6 +60,12 @@ impl Kinds {
         self.each(|mut kinds| kinds.find(meant)?.served().find(|info| info.kind.version == version))
     }
 
+    /// Returns whether some built-in kind of Kubernetes is in this group and version.
+    pub fn has_built_in_version(&self, group: &str, version: &str) -> bool {
+        let is_meant = |info: &KindInfo| info.kind.group == group && info.is_served_in(version);
+        self.each(|mut kinds| kinds.any(|info| info.built_in().is_some() && is_meant(info)))
+    }
+
     /// Returns at most three kinds with names similar to `name`.
     pub fn similar(&self, name: &str) -> Vec<String> {
         let wanted = name.to_lowercase();

@@ -48,6 +48,7 @@ impl Kinds {
         of_servers.extend(here);
         drop(of_servers);
         drop(by_type);
+        self.notify();
     }
 
     /// Returns a declared kind with the scale subresource that its server has, if a server defines it.

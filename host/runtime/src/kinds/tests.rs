@@ -252,3 +252,19 @@ async fn changes_of_a_catalog_are_followed_until_the_end() {
     end.cancel();
     homeostat_testing::soon(following).await.unwrap();
 }
+
+#[test]
+fn pods_and_events_have_indexes_of_the_fields_that_select_few() {
+    let schemas = Schemas::default();
+    let mut kinds = Kinds::with_built_in(schemas.clone());
+    kinds.add_built_in(&BuiltInGroups::All);
+    let has = |kind: Kind, pointer: &str| {
+        let terms = schemas.indexes_of(&kind);
+        terms.contains(&IndexTerm::Field(pointer.to_owned()))
+    };
+    assert!(has(Kind::new("", "v1", "Pod"), "/spec/nodeName") && has(Kind::new("", "v1", "Pod"), "/status/phase"));
+    for field in ["kind", "name", "uid"] {
+        assert!(has(Kind::new("", "v1", "Event"), &format!("/involvedObject/{field}")), "{field}");
+    }
+    assert!(!has(Kind::new("", "v1", "ConfigMap"), "/metadata/name"));
+}

@@ -151,7 +151,9 @@ fn versions(spec: &FieldReader<'_>, group: &str, kind: &str) -> Result<Vec<Versi
         versions.push(version);
     }
     if versions.iter().filter(|version| version.storage).count() != 1 {
-        return Err(spec.error("versions", "must have exactly one version marked as storage version"));
+        let names: Vec<&str> = versions.iter().map(|version| &*version.name).collect();
+        let reason = format!("Invalid value: {names:?}: must have exactly one version marked as storage version");
+        return Err(spec.error("versions", reason));
     }
     Ok(versions)
 }

@@ -181,7 +181,7 @@ impl<'a> LogRow<'a> {
 }
 
 fn count(bytes: usize) -> u32 {
-    u32::try_from(bytes).expect("documents are at most 1 MiB long, paths shorter")
+    u32::try_from(bytes).expect("documents and paths are bounded far below")
 }
 
 /// Returns the length of the common prefix of two documents, and of the common suffix of the rest.

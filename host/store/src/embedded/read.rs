@@ -113,7 +113,13 @@ impl Snapshot {
         if page.next.is_none() {
             pasts.end(&start, revision);
         }
-        Ok(page)
+        start.finish(query, page, |last| {
+            let range = (Bound::Excluded(last.0.as_slice()), Bound::Excluded(start.prefix.end().0));
+            let range = (range.0, range.1.as_ref().map(Vec::as_slice));
+            let rows = self.documents()?.range::<&[u8]>(range).map_err(unreadable)?;
+            let counted = rows.map(|row| row.map_or_else(|error| Err(unreadable(error)), |_| Ok(1)));
+            counted.sum::<Result<u64>>().map(Some)
+        })
     }
 
     pub(super) fn kinds(&self) -> Result<Vec<Kind>> {

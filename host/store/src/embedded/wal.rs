@@ -165,7 +165,7 @@ impl WriteAheadLog {
         let begin = self.entry.len() + 4;
         self.entry.extend([0; 4]);
         write(&mut self.entry);
-        let length = u32::try_from(self.entry.len() - begin).expect("a row has a document of 1 MiB at most");
+        let length = u32::try_from(self.entry.len() - begin).expect("a row has a bounded document");
         self.entry[begin - 4..begin].copy_from_slice(&length.to_le_bytes());
         self.rows += 1;
     }

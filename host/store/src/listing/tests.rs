@@ -11,9 +11,22 @@ use crate::{Key, Kind, Page, Query, Resource, Revision};
 #[test]
 fn a_token_has_the_position_to_continue_from() {
     let path = Path(vec![0, 1, 0xAB, 0xFF]);
-    let token = write_token(Revision(7), "some.store", &path);
-    assert_eq!(read_token(&token), Some((Revision(7), "some.store", path)));
-    for wrong in ["", "1", "1.2", "x.store.00", "1.store.0", "1.store.zz", "1.store.+1", "01.store.00", "1.store.é0"] {
+    for remaining in [None, Some(0), Some(12)] {
+        let token = write_token(Revision(7), remaining, "some.store", &path);
+        assert_eq!(read_token(&token), Some((Revision(7), remaining, "some.store", path.clone())));
+    }
+    for wrong in [
+        "",
+        "1",
+        "1.2",
+        "x.store.00",
+        "1.store.0",
+        "1.store.zz",
+        "1-.store.00",
+        "1.store.+1",
+        "01.store.00",
+        "1.store.é0",
+    ] {
         let read = read_token(wrong);
         assert!(read.is_none() || wrong == "1.store.+1", "{wrong}: {read:?}");
     }
@@ -29,7 +42,7 @@ fn a_token_of_a_server_goes_on_inside_of_its_page() {
     // Further on in the same page, whose limit stays.
     let further = continue_after(&inside, &key("n3"), Some(9)).unwrap();
     let items = (1..=4).map(|number| Arc::new(pod(number))).collect();
-    let mut page = Page { items, revision: Revision(1), next: None };
+    let mut page = Page { items, revision: Revision(1), next: None, remaining: None };
     for (text, left) in [(inside, 2), (further, 1)] {
         let token = ServerToken::parse(&text).unwrap();
         let rest = token.rest.unwrap();
@@ -66,7 +79,7 @@ fn a_list_covers_the_paths_after_its_last_one() {
     let kind = Kind::new("", "v1", "Pod");
     let prefix = Path::prefix(&kind, Some("default"));
     let path = |name| Path::of(&crate::Key::new(kind.clone(), "default", name));
-    let start = Start { revision: None, prefix, after: Some(path("b")) };
+    let start = Start { revision: None, prefix, after: Some(path("b")), remaining: None };
     assert!(!start.covers(&path("a")));
     assert!(!start.covers(&path("b")));
     assert!(start.covers(&path("c")));

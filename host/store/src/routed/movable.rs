@@ -59,7 +59,7 @@ impl Store for MovableStore {
 
     async fn list(&self, query: &Query) -> Result<Page> {
         let offset = self.offset(&query.kind);
-        let Page { items, revision, next } = match self.inner.list(query).await {
+        let Page { items, revision, next, remaining } = match self.inner.list(query).await {
             // Another kind of store gave the continue token, before the move.
             Err(Error::Invalid { path, .. }) if offset != RevisionOffset::NONE && path == "continue" => {
                 return Err(Error::Expired { oldest: offset.shown(Revision::ZERO) });
@@ -67,7 +67,7 @@ impl Store for MovableStore {
             page => page.map_err(|error| offset.error(error))?,
         };
         let items = items.into_iter().map(|item| offset.resource(item)).collect();
-        Ok(Page { items, revision: offset.shown(revision), next })
+        Ok(Page { items, revision: offset.shown(revision), next, remaining })
     }
 
     async fn submit(&self, mut request: Request) -> Result<WriteResponse> {

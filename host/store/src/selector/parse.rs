@@ -1,74 +1,153 @@
-//! Parses label requirements in the syntax of kubectl.
+//! Parses label requirements in the syntax of kubectl, and refuses others in its words.
+//!
+//! Source: `k8s.io/apimachinery/pkg/labels`, whose lexer and parser these are. The operators `>` and `<` are refused.
 
-use crate::{Error, LabelRequirement, Result};
+use crate::{Error, LabelRequirement, validate};
+
+/// The operators between a name and its value.
+const OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
 
 /// Parses a comma-separated list of requirements.
-pub(super) fn labels(text: &str) -> Result<Vec<LabelRequirement>> {
-    split(text)?.into_iter().map(|one| requirement(one.trim())).collect()
+pub(super) fn labels(text: &str) -> crate::Result<Vec<LabelRequirement>> {
+    let mut parser = Parser { tokens: tokens(text), at: 0 };
+    parser.requirements().map_err(|reason| Error::invalid("labelSelector", reason))
 }
 
-/// Splits at the commas outside parentheses.
-fn split(text: &str) -> Result<Vec<&str>> {
-    let mut pieces = Vec::new();
-    let (mut start, mut inside) = (0, false);
-    for (at, symbol) in text.char_indices() {
-        match symbol {
-            '(' if inside => return Err(wrong(text, "has a parenthesis inside of parentheses")),
-            '(' => inside = true,
-            ')' if !inside => return Err(wrong(text, "closes a parenthesis that was not opened")),
-            ')' => inside = false,
-            ',' if !inside => {
-                pieces.push(&text[start..at]);
-                start = at + 1;
+/// A part of a selector: an operator, a parenthesis, a comma or a word.
+fn tokens(text: &str) -> Vec<&str> {
+    let is_symbol = |letter: char| matches!(letter, '=' | '!' | '(' | ')' | ',' | '>' | '<');
+    let is_space = |letter: char| matches!(letter, ' ' | '\t' | '\r' | '\n');
+    let (mut tokens, mut rest) = (Vec::new(), text.trim_start_matches(is_space));
+    while !rest.is_empty() {
+        let length = if ["==", "!="].iter().any(|operator| rest.starts_with(operator)) {
+            2
+        } else if rest.starts_with(is_symbol) {
+            1
+        } else {
+            rest.find(|letter: char| is_symbol(letter) || is_space(letter)).unwrap_or(rest.len())
+        };
+        let (token, further) = rest.split_at(length);
+        tokens.push(token);
+        rest = further.trim_start_matches(is_space);
+    }
+    tokens
+}
+
+fn is_word(token: &str) -> bool {
+    !matches!(token, "" | "=" | "==" | "!=" | "!" | "(" | ")" | "," | ">" | "<")
+}
+
+struct Parser<'t> {
+    tokens: Vec<&'t str>,
+    at: usize,
+}
+
+impl<'t> Parser<'t> {
+    /// Returns the next token without reading it; empty at the end.
+    fn next(&self) -> &'t str {
+        self.tokens.get(self.at).copied().unwrap_or_default()
+    }
+
+    /// Reads the next token; empty at the end.
+    fn read(&mut self) -> &'t str {
+        let token = self.next();
+        self.at += 1;
+        token
+    }
+
+    fn requirements(&mut self) -> Result<Vec<LabelRequirement>, String> {
+        let mut found = Vec::new();
+        if self.next().is_empty() {
+            return Ok(found);
+        }
+        if !(is_word(self.next()) || self.next() == "!") {
+            return Err(format!("found '{}', expected: !, identifier, or 'end of string'", self.next()));
+        }
+        loop {
+            found.push(self.requirement().map_err(|reason| format!("unable to parse requirement: {reason}"))?);
+            match self.read() {
+                "" => return Ok(found),
+                "," if is_word(self.next()) || self.next() == "!" => {}
+                "," => return Err(format!("found '{}', expected: identifier after ','", self.next())),
+                other => return Err(format!("found '{other}', expected: ',' or 'end of string'")),
             }
-            _ => {}
         }
     }
-    if inside {
-        return Err(wrong(text, "opens a parenthesis and does not close it"));
+
+    fn requirement(&mut self) -> Result<LabelRequirement, String> {
+        let is_absent = self.next() == "!";
+        self.at += usize::from(is_absent);
+        let name = self.read();
+        if !is_word(name) {
+            return Err(format!("found '{name}', expected: identifier"));
+        }
+        validate::label_name("<nil>", name).map_err(words)?;
+        let name = name.to_owned();
+        if is_absent {
+            return Ok(LabelRequirement::Absent(name));
+        }
+        if matches!(self.next(), "" | ",") {
+            return Ok(LabelRequirement::Exists(name));
+        }
+        let found = match self.read() {
+            "=" | "==" => LabelRequirement::Equals(name, self.value()?),
+            "!=" => LabelRequirement::NotEquals(name, self.value()?),
+            "in" => LabelRequirement::OneOf(name, self.values()?),
+            "notin" => LabelRequirement::NoneOf(name, self.values()?),
+            operator @ (">" | "<") => return Err(format!("the operator '{operator}' is not supported")),
+            other => return Err(format!("found '{other}', expected: {OPERATORS}")),
+        };
+        check_values(&found).map(|()| found)
     }
-    if !pieces.is_empty() || !text.trim().is_empty() {
-        pieces.push(&text[start..]);
+
+    fn value(&mut self) -> Result<String, String> {
+        match self.next() {
+            "" | "," => Ok(String::new()),
+            _ => match self.read() {
+                word if is_word(word) => Ok(word.to_owned()),
+                other => Err(format!("found '{other}', expected: identifier")),
+            },
+        }
     }
-    Ok(pieces)
+
+    /// Reads values in parentheses. An empty one stands before, between and after commas.
+    fn values(&mut self) -> Result<Vec<String>, String> {
+        match self.read() {
+            "(" => {}
+            other => return Err(format!("found '{other}' expected: '('")),
+        }
+        if self.next() != ")" && self.next() != "," && !is_word(self.next()) {
+            return Err(format!("found '{}', expected: ',', ')' or identifier", self.next()));
+        }
+        let mut values = Vec::new();
+        loop {
+            values.push(if is_word(self.next()) { self.read().to_owned() } else { String::new() });
+            match self.read() {
+                "," => {}
+                ")" => return Ok(values),
+                other => return Err(format!("found '{other}', expected: ',' or ')'")),
+            }
+        }
+    }
 }
 
-fn requirement(text: &str) -> Result<LabelRequirement> {
-    let parsed = if let Some(set) = text.strip_suffix(')') {
-        members(set).ok_or_else(|| wrong(text, "must read `name in (a,b)` or `name notin (a,b)`"))?
-    } else if let Some((name, value)) = text.split_once("!=") {
-        LabelRequirement::NotEquals(owned(name), owned(value))
-    } else if let Some((name, value)) = text.split_once("==").or_else(|| text.split_once('=')) {
-        LabelRequirement::Equals(owned(name), owned(value))
-    } else if let Some(name) = text.strip_prefix('!') {
-        LabelRequirement::Absent(owned(name))
-    } else {
-        LabelRequirement::Exists(owned(text))
+fn check_values(requirement: &LabelRequirement) -> Result<(), String> {
+    let (name, values) = match requirement {
+        LabelRequirement::Equals(name, value) | LabelRequirement::NotEquals(name, value) => {
+            (name, std::slice::from_ref(value))
+        }
+        LabelRequirement::OneOf(name, values) | LabelRequirement::NoneOf(name, values) => (name, values.as_slice()),
+        LabelRequirement::Exists(_) | LabelRequirement::Absent(_) => return Ok(()),
     };
-    match parsed.validate("labelSelector") {
-        Ok(()) => Ok(parsed),
-        Err(Error::Invalid { path, reason }) => Err(Error::Invalid { path, reason: format!("`{text}`: {reason}") }),
-        Err(other) => Err(other),
+    let check = |(at, value): (usize, &String)| validate::label_value(&format!("values[{at}][{name}]"), value);
+    values.iter().enumerate().try_for_each(check).map_err(words)?;
+    requirement.validate("values").map_err(words)
+}
+
+/// Returns the words of a refusal.
+fn words(error: Error) -> String {
+    match error {
+        Error::Invalid { path, reason } => format!("{path}: {reason}"),
+        other => other.to_string(),
     }
-}
-
-/// Parses `name in (a,b` or `name notin (a,b`.
-fn members(text: &str) -> Option<LabelRequirement> {
-    let (head, values) = text.split_once('(')?;
-    let values: Vec<String> = values.split(',').map(owned).collect();
-    let mut words = head.split_whitespace();
-    let (name, operator) = (words.next()?, words.next()?);
-    match (operator, words.next()) {
-        ("in", None) => Some(LabelRequirement::OneOf(owned(name), values)),
-        ("notin", None) => Some(LabelRequirement::NoneOf(owned(name), values)),
-        _ => None,
-    }
-}
-
-fn owned(text: &str) -> String {
-    text.trim().to_owned()
-}
-
-fn wrong(text: &str, reason: &str) -> Error {
-    Error::invalid("labelSelector", format!("`{text}` {reason}"))
 }

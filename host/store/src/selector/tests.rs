@@ -64,6 +64,26 @@ fn a_malformed_selector_is_refused() {
 }
 
 #[test]
+fn a_refusal_has_the_words_of_kubernetes() {
+    for (text, words) in [
+        ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+        ("a in b", "unable to parse requirement: found 'b' expected: '('"),
+        ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
+        ("a,", "found '', expected: identifier after ','"),
+        (",", "found ',', expected: !, identifier, or 'end of string'"),
+        ("a=b c", "found 'c', expected: ',' or 'end of string'"),
+        ("a=-", "unable to parse requirement: values[0][a]: Invalid value: \"-\": a valid label must be"),
+        ("-a", "unable to parse requirement: <nil>: Invalid value: \"-a\": name part must consist of"),
+    ] {
+        let refused = Selector::parse_labels(text);
+        assert!(
+            matches!(&refused, Err(Error::Invalid { reason, .. }) if reason.starts_with(words)),
+            "{text}: {refused:?}"
+        );
+    }
+}
+
+#[test]
 fn an_absent_label_is_unequal_and_none_of() {
     for (text, absent, with_b, with_c) in [
         ("a=b", false, true, false),

@@ -42,7 +42,13 @@ fn future() -> RequestError {
 }
 
 fn page(items: Vec<Arc<Resource>>, at: u64, next: Option<&str>) -> StreamEvent {
-    StreamEvent::Page(ListedPage { items, unreadable: Vec::new(), at: Revision(at), next: next.map(str::to_owned) })
+    StreamEvent::Page(ListedPage {
+        items,
+        unreadable: Vec::new(),
+        at: Revision(at),
+        next: next.map(str::to_owned),
+        remaining: None,
+    })
 }
 
 fn bookmark(at: u64, ends_list: bool) -> StreamEvent {

@@ -1,0 +1,199 @@
+//! The priority of a new pod: that of its priority class, or of the class that is the default.
+//!
+//! Source: the admission plug-in `Priority` of Kubernetes.
+
+use homeostat_store::{Key, Kind, Query, Request, Selector, Store, Target, Write, WriteResponse};
+use parking_lot::Mutex;
+use serde_json::{Map, Value, json};
+
+use crate::error::found;
+use crate::{Error, Kinds, Stores};
+
+/// The classes that always exist: name, value and description.
+const OF_SYSTEM: [(&str, i64, &str); 2] = [
+    (
+        "system-cluster-critical",
+        2_000_000_000,
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    ),
+    (
+        "system-node-critical",
+        2_000_001_000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
+];
+
+/// The policy of a class that names none.
+const PREEMPTION: &str = "PreemptLowerPriority";
+
+/// The default class, as it was read last.
+pub(crate) struct Priorities {
+    stores: Stores,
+    known: Mutex<KnownDefault>,
+}
+
+#[derive(Default)]
+struct KnownDefault {
+    /// Counts the changes of classes, so that a class that was read before a change is not kept after it.
+    changes: u64,
+    /// `None` before the first look, `Some(None)` if no class is the default.
+    class: Option<Option<PriorityClass>>,
+}
+
+/// What a class gives to a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct PriorityClass {
+    name: String,
+    value: i64,
+    preemption: String,
+}
+
+impl PriorityClass {
+    fn of(document: &Value) -> Self {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        Self {
+            name: text(&document["metadata"]["name"]).unwrap_or_default(),
+            value: document["value"].as_i64().unwrap_or_default(),
+            preemption: text(&document["preemptionPolicy"]).unwrap_or_else(|| PREEMPTION.to_owned()),
+        }
+    }
+}
+
+impl Priorities {
+    pub(crate) fn new(stores: Stores) -> Self {
+        Self { stores, known: Mutex::default() }
+    }
+
+    /// Gives a pod that a write creates its priority.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] for a class that does not exist, and for a priority that is not that of the class;
+    /// [`Error::Store`].
+    pub(crate) async fn set(&self, store: &dyn Store, kinds: &Kinds, write: &mut Write) -> Result<(), Error> {
+        let Ok(Target { kind, namespace, name }) = write.target() else { return Ok(()) };
+        let are_built_in = kinds.has_built_in_schema(&pods()) && kinds.has_built_in_schema(&classes());
+        if !kind.same_type(&pods()) || !are_built_in {
+            return Ok(());
+        }
+        let document = match write {
+            Write::Create { document } => document,
+            Write::Apply { document, .. } => {
+                let key = Key::new(kind, &namespace, &name.clone().unwrap_or_default());
+                if found(store.get(&key).await)?.is_some() {
+                    return Ok(());
+                }
+                document
+            }
+            _ => return Ok(()),
+        };
+        let Some(spec) = document.get_mut("spec").and_then(Value::as_object_mut) else { return Ok(()) };
+        let named = spec.get("priorityClassName").and_then(Value::as_str).unwrap_or_default();
+        let refused = |reason: String| {
+            Error::Forbidden(format!("pods {:?} is forbidden: {reason}", name.as_deref().unwrap_or_default()))
+        };
+        let class = if named.is_empty() {
+            match self.default(store).await? {
+                Some(class) => class,
+                None => PriorityClass { name: String::new(), value: 0, preemption: PREEMPTION.to_owned() },
+            }
+        } else {
+            let class = found(store.get(&Key::new(classes(), "", named)).await)?;
+            let class = class.ok_or_else(|| refused(format!("no PriorityClass with name {named} was found")))?;
+            PriorityClass::of(class.document())
+        };
+        fill(spec, class).map_err(refused)
+    }
+
+    /// Returns the class that is the default. Of several, it is the one with the lowest value.
+    async fn default(&self, store: &dyn Store) -> Result<Option<PriorityClass>, Error> {
+        let changes = {
+            let known = self.known.lock();
+            if let Some(class) = &known.class {
+                return Ok(class.clone());
+            }
+            known.changes
+        };
+        let fields = vec![("/globalDefault".to_owned(), "true".to_owned())];
+        let selector = Selector { fields, ..Selector::default() };
+        let listed = store.list(&Query { selector, ..Query::all(classes()) }).await?;
+        let all = listed.items.iter().map(|class| PriorityClass::of(class.document()));
+        let class = all.min_by_key(|class| class.value);
+        let mut known = self.known.lock();
+        // Other hosts write to stores that are far away.
+        if known.changes == changes && !self.stores.is_far(&classes()) {
+            known.class = Some(class.clone());
+        }
+        Ok(class)
+    }
+
+    /// Writes, and forgets the default class if the write may have changed it.
+    pub(crate) async fn submit(&self, store: &dyn Store, request: Request) -> homeostat_store::Result<WriteResponse> {
+        let is_of_class = request.write.target().is_ok_and(|target| target.kind.same_type(&classes()));
+        let response = store.submit(request).await;
+        if is_of_class {
+            self.forget();
+        }
+        response
+    }
+
+    /// Creates the classes that always exist.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn create_initial(&self, store: &dyn Store, kinds: &Kinds) -> homeostat_store::Result<()> {
+        if !kinds.has_built_in_schema(&classes()) || self.stores.is_far(&classes()) {
+            return Ok(());
+        }
+        for (name, value, description) in OF_SYSTEM {
+            let document = json!({
+                "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": { "name": name },
+                "value": value, "description": description,
+            });
+            match store.write(Write::Create { document }).await {
+                Ok(_) | Err(homeostat_store::Error::AlreadyExists { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn forget(&self) {
+        let mut known = self.known.lock();
+        *known = KnownDefault { changes: known.changes.wrapping_add(1), class: None };
+    }
+}
+
+/// Sets the priority of a pod, or says why the stated one cannot be.
+fn fill(spec: &mut Map<String, Value>, class: PriorityClass) -> Result<(), String> {
+    let PriorityClass { name, value, preemption } = class;
+    const COMPUTED: &str = "must not be provided in pod spec; priority admission controller computed";
+    let stated = spec.get("priority").and_then(Value::as_i64);
+    if let Some(stated) = stated.filter(|stated| *stated != value) {
+        return Err(format!(
+            "the integer value of priority ({stated}) {COMPUTED} {value} from the given PriorityClass name"
+        ));
+    }
+    let stated = spec.get("preemptionPolicy").and_then(Value::as_str);
+    if let Some(stated) = stated.filter(|stated| *stated != preemption) {
+        return Err(format!(
+            "the string value of PreemptionPolicy ({stated}) {COMPUTED} {preemption} from the given PriorityClass name"
+        ));
+    }
+    if !name.is_empty() {
+        spec.insert("priorityClassName".to_owned(), name.into());
+        spec.insert("priority".to_owned(), value.into());
+        spec.insert("preemptionPolicy".to_owned(), preemption.into());
+    }
+    Ok(())
+}
+
+fn pods() -> Kind {
+    Kind::new("", "v1", "Pod")
+}
+
+fn classes() -> Kind {
+    Kind::new("scheduling.k8s.io", "v1", "PriorityClass")
+}
+
+#[cfg(test)]
+mod tests;
