@@ -52,6 +52,7 @@ mod media_range;
 mod merged_documents;
 mod merged_records;
 mod metrics;
+mod named_document;
 mod negotiate;
 mod openapi;
 mod options;

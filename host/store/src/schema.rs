@@ -22,8 +22,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::Result;
 use crate::path::Path;
+use crate::{Error, Kind, Result};
 use limits::Constraints;
 use rules::PartRules;
 
@@ -167,6 +167,11 @@ impl Schema {
         unknown
     }
 
+    /// Drops unknown fields, as [`Schema::prune`] does, and leaves the known ones as they are written.
+    pub(crate) fn drop_unknown(&self, resource: &mut Value) {
+        prune::prune(self, resource, &Path::ROOT, true);
+    }
+
     /// Validates a value, and returns the first [`VIOLATIONS_MAX`] violations; none for a valid value.
     ///
     /// The value is a whole resource, not nested deeper than a document may be.
@@ -205,6 +210,26 @@ impl Schema {
         Ok(violations.collect())
     }
 
+    /// Checks that a whole resource of a built-in kind has the types of that kind. Resources of other kinds pass.
+    ///
+    /// # Errors
+    /// `Mistyped`.
+    pub(crate) fn check_types(&self, kind: &Kind, resource: &Value) -> Result<()> {
+        let Some(Rules(rules)) = self.rules else { return Ok(()) };
+        rules.check_types(kind, resource).map_err(|reason| Error::Mistyped { reason })
+    }
+
+    /// Checks that the values of an applied document have the types of the schema.
+    ///
+    /// # Errors
+    /// `Mistyped`.
+    pub(crate) fn check_applied(&self, document: &Value) -> Result<()> {
+        match check::first_mistyped(self, document, &Path::ROOT) {
+            Some(reason) => Err(Error::Mistyped { reason }),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the status of a new resource of a built-in kind; `None` for other kinds, and for kinds without status.
     pub(crate) fn first_status(&self, resource: &Value) -> Result<Option<Value>> {
         let (Some(Rules(rules)), Some(schema)) = (self.rules, self.field("status")) else { return Ok(None) };
@@ -231,6 +256,11 @@ impl Schema {
     /// Returns whether a strategic merge patch of a built-in kind adds to a list of scalars.
     pub(crate) fn merges(&self) -> bool {
         self.typed.as_ref().is_some_and(|typed| typed.merges)
+    }
+
+    /// Returns whether a value is kept as it is written.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open
     }
 
     /// Returns whether unknown fields are kept.

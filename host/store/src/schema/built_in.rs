@@ -5,9 +5,16 @@ use std::fmt;
 use serde_json::Value;
 
 use super::Violation;
+use crate::Kind;
 
 /// The rules of one built-in kind. Pure.
 pub trait KindRules: Send + Sync {
+    /// Checks that a resource can be decoded into the types of the kind.
+    ///
+    /// # Errors
+    /// The first field of a wrong type, in words for people.
+    fn check_types(&self, kind: &Kind, resource: &Value) -> Result<(), String>;
+
     /// Sets the defaults that depend on other fields. `old` is the resource before the write, `None` for one that is
     /// created. The constant defaults are set before and after.
     fn set_defaults(&self, resource: &mut Value, old: Option<&Value>);
@@ -29,9 +36,13 @@ pub trait KindRules: Send + Sync {
 pub enum Generation {
     /// Nothing: the resources have none.
     Nothing,
+    /// Nothing: it is always 1.
+    Constant,
     /// Changes outside of metadata and status.
     Specification,
-    /// The same, and changes of the annotations.
+    /// The same, and changes of the labels.
+    SpecificationAndLabels,
+    /// Changes outside of metadata and status, and of the annotations.
     SpecificationAndAnnotations,
 }
 

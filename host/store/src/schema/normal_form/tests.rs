@@ -2,11 +2,15 @@
 
 use serde_json::{Value, json};
 
+use crate::Kind;
 use crate::schema::{KindRules, Schema, Violation};
 
 struct NoRules;
 
 impl KindRules for NoRules {
+    fn check_types(&self, _: &Kind, _: &Value) -> Result<(), String> {
+        Ok(())
+    }
     fn set_defaults(&self, _: &mut Value, _: Option<&Value>) {}
     fn check(&self, _: &Value, _: Option<&Value>) -> Vec<Violation> {
         Vec::new()
