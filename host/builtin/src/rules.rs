@@ -16,11 +16,10 @@ mod report;
 mod services;
 mod workloads;
 
-use homeostat_store::Kind;
 use homeostat_store::schema::{Generation, KindRules, Violation};
 use serde_json::{Value, json};
 
-use crate::{BuiltInKind, json_types};
+use crate::BuiltInKind;
 use report::Report;
 
 /// The rules of one kind.
@@ -32,10 +31,6 @@ struct Rules {
 }
 
 impl KindRules for Rules {
-    fn check_types(&self, kind: &Kind, resource: &Value) -> Result<(), String> {
-        json_types::check(kind, resource)
-    }
-
     fn set_defaults(&self, resource: &mut Value, old: Option<&Value>) {
         (self.set_defaults)(resource, old);
     }

@@ -29,7 +29,7 @@ use rules::PartRules;
 
 pub use crate::violation::{Reason, VIOLATIONS_MAX, Violation};
 use built_in::Rules;
-pub use built_in::{Generation, KindRules};
+pub use built_in::{Generation, KindRules, TypeCheck};
 pub(crate) use schemas::DeclaredIndexes;
 pub use schemas::{Schemas, VersionSchema};
 
@@ -124,8 +124,8 @@ impl Schema {
     ///
     /// # Errors
     /// As [`Schema::parse`].
-    pub fn parse_built_in(source: &Value, rules: &'static dyn KindRules) -> Result<Self> {
-        Ok(Self { rules: Some(Rules(rules)), ..parse::parse_built_in(source)? })
+    pub fn parse_built_in(source: &Value, rules: &'static dyn KindRules, types: TypeCheck) -> Result<Self> {
+        Ok(Self { rules: Some(Rules(rules, types)), ..parse::parse_built_in(source)? })
     }
 
     /// Returns the source of the schema; `None` for the schema of a part.
@@ -201,7 +201,7 @@ impl Schema {
         prune::prune(self, value, path, is_resource);
         normal_form::normalize(self, value, is_resource);
         defaults::set(self, value, is_resource)?;
-        let Some(Rules(rules)) = self.rules else { return Ok(check::check(self, value, path)) };
+        let Some(Rules(rules, _)) = self.rules else { return Ok(check::check(self, value, path)) };
         rules.set_defaults(value, old);
         defaults::set(self, value, is_resource)?;
         let by_schema = check::check(self, value, path);
@@ -215,8 +215,8 @@ impl Schema {
     /// # Errors
     /// `Mistyped`.
     pub(crate) fn check_types(&self, kind: &Kind, resource: &Value) -> Result<()> {
-        let Some(Rules(rules)) = self.rules else { return Ok(()) };
-        rules.check_types(kind, resource).map_err(|reason| Error::Mistyped { reason })
+        let Some(Rules(_, check_types)) = self.rules else { return Ok(()) };
+        check_types(kind, resource).map_err(|reason| Error::Mistyped { reason })
     }
 
     /// Checks that the values of an applied document have the types of the schema.
@@ -232,7 +232,7 @@ impl Schema {
 
     /// Returns the status of a new resource of a built-in kind; `None` for other kinds, and for kinds without status.
     pub(crate) fn first_status(&self, resource: &Value) -> Result<Option<Value>> {
-        let (Some(Rules(rules)), Some(schema)) = (self.rules, self.field("status")) else { return Ok(None) };
+        let (Some(Rules(rules, _)), Some(schema)) = (self.rules, self.field("status")) else { return Ok(None) };
         let mut status = rules.first_status(resource);
         defaults::set(schema, &mut status, false)?;
         Ok(Some(status))
@@ -245,7 +245,7 @@ impl Schema {
 
     /// Returns what the generation of a resource counts.
     pub(crate) fn generation(&self) -> Generation {
-        self.rules.map_or(Generation::Specification, |Rules(rules)| rules.generation())
+        self.rules.map_or(Generation::Specification, |Rules(rules, _)| rules.generation())
     }
 
     /// Returns the field that identifies the items of a list in a strategic merge patch of a built-in kind.

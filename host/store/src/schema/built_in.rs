@@ -9,12 +9,6 @@ use crate::Kind;
 
 /// The rules of one built-in kind. Pure.
 pub trait KindRules: Send + Sync {
-    /// Checks that a resource can be decoded into the types of the kind.
-    ///
-    /// # Errors
-    /// The first field of a wrong type, in words for people.
-    fn check_types(&self, kind: &Kind, resource: &Value) -> Result<(), String>;
-
     /// Sets the defaults that depend on other fields. `old` is the resource before the write, `None` for one that is
     /// created. The constant defaults are set before and after.
     fn set_defaults(&self, resource: &mut Value, old: Option<&Value>);
@@ -46,9 +40,13 @@ pub enum Generation {
     SpecificationAndAnnotations,
 }
 
-/// A reference to the rules of a kind. The rules of one kind are one object.
+/// Checks that a resource can be decoded into the types of a kind. The error is the first field of a wrong type, in words
+/// for people.
+pub type TypeCheck = fn(&Kind, &Value) -> Result<(), String>;
+
+/// A reference to the rules of a kind, and the check of its types. The rules of one kind are one object.
 #[derive(Clone, Copy)]
-pub(super) struct Rules(pub(super) &'static dyn KindRules);
+pub(super) struct Rules(pub(super) &'static dyn KindRules, pub(super) TypeCheck);
 
 impl fmt::Debug for Rules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
