@@ -1,11 +1,13 @@
-//! Kubernetes' own software, with its default settings, against a host without a cluster: helm, an operator built on
-//! controller-runtime, and kube-controller-manager with a guest as its node.
+//! Published software, with its default settings, against a host without a cluster: helm, an operator built on
+//! controller-runtime, the controller of volume snapshots, and kube-controller-manager with a guest as its node.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use homeostat_testing::eventually_built;
-use homeostat_tests::{HostProcess, guest, helm, kube_controller_manager, kubectl, manager};
+use homeostat_tests::{
+    HostProcess, guest, helm, kube_controller_manager, kubectl, manager, snapshot_controller, snapshot_definitions,
+};
 use tempfile::TempDir;
 
 /// A host on a port, and a folder with the files of its clients.
@@ -162,4 +164,72 @@ fn kube_controller_manager_rolls_out_a_deployment_and_completes_its_work() {
     // The namespace goes with all that is in it.
     place.kubectl(&["delete", "namespace", "shop", "--timeout=120s"]);
     place.until(&["get", "deployments,pods,jobs,cronjobs", "-A", "-o", "name"], "");
+}
+
+/// A claim of a disk that somebody provisioned, and a snapshot of it by the default class of its driver.
+const SNAPSHOT: &str = r#"
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: fast}
+provisioner: disks.example.com
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: disk}
+spec:
+  capacity: {storage: 1Gi}
+  accessModes: [ReadWriteOnce]
+  storageClassName: fast
+  csi: {driver: disks.example.com, volumeHandle: disk-1}
+  claimRef: {namespace: default, name: data}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec:
+  accessModes: [ReadWriteOnce]
+  storageClassName: fast
+  volumeName: disk
+  resources: {requests: {storage: 1Gi}}
+---
+apiVersion: snapshot.storage.k8s.io/v1
+kind: VolumeSnapshotClass
+metadata: {name: daily, annotations: {snapshot.storage.kubernetes.io/is-default-class: "true"}}
+driver: disks.example.com
+deletionPolicy: Delete
+---
+apiVersion: snapshot.storage.k8s.io/v1
+kind: VolumeSnapshot
+metadata: {name: today}
+spec: {source: {persistentVolumeClaimName: data}}
+"#;
+
+#[test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+fn the_published_controller_of_volume_snapshots_binds_a_snapshot() {
+    let place = Place::start();
+    for kind in ["volumesnapshotclasses", "volumesnapshotcontents", "volumesnapshots"] {
+        let file = snapshot_definitions().join(format!("snapshot.storage.k8s.io_{kind}.yaml"));
+        place.kubectl(&["create", "-f", file.to_str().unwrap()]);
+        let crd = format!("crd/{kind}.snapshot.storage.k8s.io");
+        place.kubectl(&["wait", "--for=condition=Established", &crd]);
+    }
+    std::fs::write(place.home.path().join("snapshot.yaml"), SNAPSHOT).unwrap();
+    place.kubectl(&["apply", "-f", "snapshot.yaml"]);
+    let status = |of: &str, status: &str| {
+        place.kubectl(&["patch", of, "--subresource=status", "--type=merge", "-p", status]);
+    };
+    status("pv/disk", r#"{"status":{"phase":"Bound"}}"#);
+    status("pvc/data", r#"{"status":{"phase":"Bound"}}"#);
+    let _controller = place.spawn(&snapshot_controller(), &["--kubeconfig", "kubeconfig"]);
+    place.until(&["get", "vs", "today", "-o", "jsonpath={.spec.volumeSnapshotClassName}"], "daily");
+    let bound = ["get", "vs", "today", "-o", "jsonpath={.status.boundVolumeSnapshotContentName}"];
+    let uid = place.kubectl(&["get", "vs", "today", "-o", "jsonpath={.metadata.uid}"]);
+    let content = format!("snapcontent-{}", uid.trim());
+    place.until(&bound, &content);
+    // The driver of the disk, which runs beside a node, reports that it has made the snapshot.
+    let made = r#"{"status":{"snapshotHandle":"snapshot-1","readyToUse":true,"restoreSize":1073741824,
+        "creationTime":1767225600000000000}}"#;
+    status(&format!("volumesnapshotcontent/{content}"), made);
+    place.until(&["get", "vs", "today", "-o", "jsonpath={.status.readyToUse} {.status.restoreSize}"], "true 1Gi");
 }

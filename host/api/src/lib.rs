@@ -55,6 +55,7 @@ mod media_range;
 mod merged_documents;
 mod merged_records;
 mod metrics;
+mod named_document;
 mod negotiate;
 mod openapi;
 mod options;

@@ -1,9 +1,10 @@
 //! Chooses the format of a response from the `Accept` header. Pure.
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, header};
 use homeostat_builtin::{cbor, protobuf};
 
 use crate::media_range::MediaRange;
+use crate::status::Failure;
 use crate::table::Table;
 
 /// A format of resources.
@@ -44,6 +45,26 @@ pub(crate) fn response_format<'h>(
         Some("Table") => ResponseFormat::Table(table()),
         Some(_) => ResponseFormat::Metadata,
     }
+}
+
+/// Refuses a request that accepts no format of the server. A request without an `Accept` header accepts all. JSON is also
+/// YAML.
+pub(crate) fn check_accepted(headers: &HeaderMap, has_protobuf: bool) -> Result<(), Failure> {
+    let is_any = headers.get_all(header::ACCEPT).iter().all(axum::http::HeaderValue::is_empty);
+    let fits = |range: MediaRange<'_>| {
+        let is_yaml = range.media == "application/yaml" && range.parameter("as").is_none();
+        is_yaml || is_supported(&range) || (has_protobuf && is_protobuf(&range))
+    };
+    if is_any || MediaRange::all(headers).any(fits) {
+        return Ok(());
+    }
+    let known = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+    Err(Failure::not_acceptable(format!("only the following media types are accepted: {known}")))
+}
+
+/// Returns whether the client accepts protobuf.
+pub(crate) fn accepts_protobuf(headers: &HeaderMap) -> bool {
+    MediaRange::all(headers).any(|range| is_protobuf(&range))
 }
 
 /// Returns whether the client accepts whole documents as JSON.

@@ -3,7 +3,8 @@
 use std::str::FromStr;
 
 use axum::extract::Query as UriQuery;
-use axum::http::Uri;
+use axum::http::{Method, Uri};
+use homeostat_store::schema::Reason;
 use homeostat_store::{FieldValidation, Kind, Precondition, Propagation, Query, Revision, Selector};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -33,7 +34,26 @@ pub(crate) struct Params {
     pub(crate) include_object: IncludeObjectPolicy,
     pub(crate) allow_watch_bookmarks: BoolParam,
     pub(crate) resource_version_match: Option<String>,
+    pub(crate) timeout_seconds: Option<String>,
+    pub(crate) grace_period_seconds: Option<String>,
+    /// The kind of options that Kubernetes reads from the query, as `PatchOptions`.
+    #[serde(skip)]
+    pub(crate) options: &'static str,
 }
+
+/// Returns the kind of options in the query of a request.
+pub(crate) fn options_of(method: &Method) -> &'static str {
+    match *method {
+        Method::POST => "CreateOptions",
+        Method::PUT => "UpdateOptions",
+        Method::PATCH => "PatchOptions",
+        Method::DELETE => DELETE_OPTIONS,
+        _ => LIST_OPTIONS,
+    }
+}
+
+const DELETE_OPTIONS: &str = "DeleteOptions";
+const LIST_OPTIONS: &str = "ListOptions";
 
 impl Params {
     pub(crate) fn is_watch(&self) -> bool {
@@ -53,7 +73,16 @@ impl Params {
         match self.dry_run.as_deref() {
             None | Some("") => Ok(false),
             Some("All") => Ok(true),
-            Some(other) => Err(no_dry_run(other)),
+            Some(other) => Err(no_dry_run(self.options, other)),
+        }
+    }
+
+    /// Checks the times in the query.
+    pub(crate) fn check_seconds(&self) -> Result<(), Failure> {
+        let given = [&self.timeout_seconds, &self.grace_period_seconds];
+        match given.into_iter().flatten().find(|text| !text.is_empty() && text.parse::<i64>().is_err()) {
+            Some(text) => Err(Failure::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))),
+            None => Ok(()),
         }
     }
 
@@ -64,7 +93,8 @@ impl Params {
             Some("Strict") => Ok(FieldValidation::Strict),
             Some("Ignore") => Ok(FieldValidation::Ignore),
             Some(other) => {
-                Err(Failure::bad_request(format!("fieldValidation: `{other}` is not one of Ignore, Warn, Strict")))
+                let detail = format!("{other:?}: supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"");
+                Err(Failure::bad_option(self.options, Reason::Unsupported, "fieldValidation", &detail))
             }
         }
     }
@@ -90,15 +120,18 @@ impl Params {
         if let Some(asked) = self.asked_match() {
             let revision = self.resource_version.as_deref().unwrap_or_default();
             if revision.is_empty() {
-                return Err(unmatched("is forbidden unless resourceVersion is provided"));
+                return Err(unmatched("resourceVersionMatch is forbidden unless resourceVersion is provided"));
             }
-            self.check_match(asked, &["Exact", "NotOlderThan"])?;
+            self.check_match(asked, &["Exact", "NotOlderThan", ""])?;
             if asked == "Exact" && revision == "0" {
-                return Err(unmatched("`Exact` is forbidden for resourceVersion `0`"));
+                return Err(unmatched("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""));
             }
         }
         match self.send_initial_events {
-            Some(_) => Err(invalid("sendInitialEvents", "is forbidden for list")),
+            Some(_) => {
+                let detail = "sendInitialEvents is forbidden for list";
+                Err(Failure::bad_option(LIST_OPTIONS, Reason::Forbidden, "sendInitialEvents", detail))
+            }
             None => Ok(()),
         }
     }
@@ -109,9 +142,16 @@ impl Params {
     pub(crate) fn check_watch(&self) -> Result<(), Failure> {
         match (self.asked_match(), self.send_initial_events) {
             (None, None) => Ok(()),
-            (None, Some(_)) => Err(unmatched("must be `NotOlderThan` where sendInitialEvents is set")),
-            (Some(_), None) => Err(unmatched("is forbidden for watch unless sendInitialEvents is provided")),
-            (Some(asked), Some(_)) => self.check_match(asked, &["NotOlderThan"]),
+            (None, Some(_)) => {
+                Err(unmatched("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
+            }
+            (Some(_), None) => {
+                Err(unmatched("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"))
+            }
+            (Some(asked), Some(_)) => self.check_match(asked, &["NotOlderThan"]).map_err(|failure| {
+                let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+                failure.with_cause(Reason::Forbidden, MATCH, detail)
+            }),
         }
     }
 
@@ -121,12 +161,14 @@ impl Params {
 
     fn check_match(&self, asked: &str, known: &[&str]) -> Result<(), Failure> {
         if self.next.as_deref().is_some_and(|next| !next.is_empty()) {
-            return Err(unmatched("is forbidden when continue is provided"));
+            return Err(unmatched("resourceVersionMatch is forbidden when continue is provided"));
         }
         if known.contains(&asked) {
             return Ok(());
         }
-        Err(unmatched(format!("Unsupported value: {asked:?}: supported values: {}", known.join(", "))))
+        let listed: Vec<String> = known.iter().map(|name| format!("{name:?}")).collect();
+        let detail = format!("{asked:?}: supported values: {}", listed.join(", "));
+        Err(Failure::bad_option(LIST_OPTIONS, Reason::Unsupported, MATCH, &detail))
     }
 
     /// Checks the revision that a list requests. `current` is the store's revision.
@@ -172,7 +214,20 @@ impl Params {
 
     /// Returns the revision after which a watch starts; `None` if it starts with the current resources.
     pub(crate) fn watch_after(&self) -> Result<Option<Revision>, Failure> {
-        Ok(self.requested_revision()?.filter(|_| !self.wants_initial_events()))
+        let asked = self.requested_revision().map_err(|_| self.no_revision())?;
+        Ok(asked.filter(|_| !self.wants_initial_events()))
+    }
+
+    /// Checks the revision in a request for one resource, which may be of any age.
+    pub(crate) fn check_revision_of_one(&self) -> Result<(), Failure> {
+        self.requested_revision().map(drop).map_err(|_| self.no_revision())
+    }
+
+    /// Refuses a revision where Kubernetes expects none that is malformed.
+    fn no_revision(&self) -> Failure {
+        let text = self.resource_version.as_deref().unwrap_or_default();
+        let reason = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
+        Failure::unexplained(format!("resourceVersion: Invalid value: {text:?}: {reason}"))
     }
 
     /// Returns the requested revision; `None` for any revision.
@@ -226,7 +281,7 @@ impl DeleteOptions {
     pub(crate) fn is_dry_run(&self) -> Result<bool, Failure> {
         let asked = self.dry_run.as_deref().unwrap_or_default();
         match asked.iter().find(|what| *what != "All") {
-            Some(other) => Err(no_dry_run(other)),
+            Some(other) => Err(no_dry_run(DELETE_OPTIONS, other)),
             None => Ok(!asked.is_empty()),
         }
     }
@@ -235,15 +290,17 @@ impl DeleteOptions {
         let policy = self.propagation_policy.as_deref().filter(|policy| !policy.is_empty());
         match policy {
             Some(_) if self.orphan_dependents.is_some() => {
-                Err(invalid("propagationPolicy", "orphanDependents and propagationPolicy cannot be both set"))
+                let detail = "orphanDependents and deletionPropagation cannot be both set";
+                Err(Failure::bad_option(DELETE_OPTIONS, Reason::Invalid, "propagationPolicy", detail))
             }
             None if self.orphan_dependents == Some(true) => Ok(Propagation::Orphan),
             None | Some("Background") => Ok(Propagation::Background),
             Some("Foreground") => Ok(Propagation::Foreground),
             Some("Orphan") => Ok(Propagation::Orphan),
             Some(other) => {
-                let reason = format!("{other:?} is not one of Background, Foreground, Orphan");
-                Err(invalid("propagationPolicy", &reason))
+                let known = "\"Foreground\", \"Background\", \"Orphan\", \"nil\"";
+                let detail = format!("{other:?}: supported values: {known}");
+                Err(Failure::bad_option(DELETE_OPTIONS, Reason::Unsupported, "propagationPolicy", &detail))
             }
         }
     }
@@ -261,14 +318,29 @@ impl DeleteOptions {
 
 /// Parses the query of a request.
 ///
+/// As by Go, parameters with a malformed escape are left out.
+///
 /// # Errors
 /// 400 if a parameter has a value of another type, or appears twice.
 pub(crate) fn parse<P: DeserializeOwned>(uri: &Uri) -> Result<P, Failure> {
-    UriQuery::try_from_uri(uri).map(|UriQuery(params)| params).map_err(|error| Failure::bad_request(error.body_text()))
+    let query = uri.query().unwrap_or_default();
+    let sound: Vec<&str> = query.split('&').filter(|pair| is_escaped(pair)).collect();
+    let read = match Uri::builder().path_and_query(format!("/?{}", sound.join("&"))).build() {
+        Ok(sound) => UriQuery::try_from_uri(&sound),
+        Err(_) => UriQuery::try_from_uri(uri),
+    };
+    read.map(|UriQuery(params)| params).map_err(|error| Failure::bad_request(error.body_text()))
 }
 
-fn no_dry_run(other: &str) -> Failure {
-    Failure::bad_request(format!("dryRun: `{other}` is not All: nothing was changed"))
+/// Returns whether each `%` of a parameter begins an escape, and the parameter has no `;`.
+fn is_escaped(pair: &str) -> bool {
+    let is_escape = |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
+    !pair.contains(';') && pair.split('%').skip(1).all(is_escape)
+}
+
+fn no_dry_run(options: &str, other: &str) -> Failure {
+    let detail = format!("[{other:?}]: supported values: \"All\"");
+    Failure::bad_option(options, Reason::Unsupported, "dryRun", &detail)
 }
 
 /// Fields as JSON pointers, each with a string.
@@ -328,12 +400,10 @@ pub(crate) fn parse_bool(name: &str, value: &str) -> Result<BoolParam, Failure> 
     value.parse().map_err(|reason| Failure::bad_request(format!("{name}: {reason}")))
 }
 
-fn invalid(path: &str, reason: impl Into<String>) -> Failure {
-    homeostat_store::Error::Invalid { path: path.to_owned(), reason: reason.into() }.into()
-}
+const MATCH: &str = "resourceVersionMatch";
 
-fn unmatched(reason: impl Into<String>) -> Failure {
-    invalid("resourceVersionMatch", reason)
+fn unmatched(detail: &str) -> Failure {
+    Failure::bad_option(LIST_OPTIONS, Reason::Forbidden, MATCH, detail)
 }
 
 #[cfg(test)]

@@ -69,11 +69,12 @@ impl RequestContext<'_> {
 
     fn parse_body(&self) -> Result<Value, Failure> {
         let unsupported = || {
-            let reason =
-                format!("a body of the type {} is not supported here: use application/json", self.content_type());
-            Failure::unsupported_media_type(reason)
+            Failure::unsupported_media_type(
+                "the body of the request was in an unknown format - accepted media types include: application/json, \
+                 application/yaml, application/vnd.kubernetes.protobuf",
+            )
         };
-        match self.content_type() {
+        match self.content_type().to_ascii_lowercase().as_str() {
             protobuf::CONTENT_TYPE => {
                 return protobuf::decode(&self.body).map_err(|error| match error {
                     protobuf::Error::UnknownKind(_) => unsupported(),
@@ -84,12 +85,21 @@ impl RequestContext<'_> {
                 let malformed = |error| Failure::bad_request(format!("the body is not CBOR: {error}"));
                 return cbor::decode(&self.body).map_err(malformed);
             }
-            _ => {}
+            "" if self.headers.get(header::CONTENT_TYPE).is_none_or(|value| value.is_empty()) => {}
+            "application/json" | "application/yaml" => {}
+            patch if *self.method == Method::PATCH && patch.starts_with("application/") => {}
+            _ => return Err(unsupported()),
         }
         let is_yaml = self.content_type().ends_with("yaml");
-        let read = serde_json::from_slice(&self.body).map_err(|error| error.to_string());
+        // A tab is no indentation.
+        if is_yaml && self.body.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"\t")) {
+            return Err(Failure::bad_request("yaml: found character that cannot start any token"));
+        }
+        // As Go does, it replaces bytes that are not UTF-8.
+        let text = String::from_utf8_lossy(&self.body);
+        let read = serde_json::from_str(&text).map_err(|error| error.to_string());
         let read = read.or_else(|error| {
-            let text = std::str::from_utf8(&self.body).ok().filter(|_| is_yaml).ok_or(error)?;
+            let text = Some(&text).filter(|_| is_yaml).ok_or(error)?;
             serde_saphyr::from_str(text).map_err(|error| error.to_string())
         });
         let language = if is_yaml { "neither JSON nor YAML" } else { "not JSON" };
@@ -135,7 +145,9 @@ pub(crate) struct ResourceRequest<'r> {
 
 impl<'r> ResourceRequest<'r> {
     pub(crate) fn new(http: &'r RequestContext<'r>, info: &'r KindInfo) -> Result<Self, Failure> {
-        Ok(Self { http, info, params: http.params()? })
+        let params = Params { options: params::options_of(http.method), ..http.params()? };
+        params.check_seconds()?;
+        Ok(Self { http, info, params })
     }
 
     /// Returns the selector of the resources that the request asks for.

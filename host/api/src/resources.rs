@@ -4,15 +4,17 @@ use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use homeostat_builtin::{autoscaler, json_types};
 use homeostat_runtime::KindInfo;
-use homeostat_store::{Change, EventType, Key, Precondition, Write, WriteResponse};
-use serde_json::{Map, Value, json};
+use homeostat_store::schema::Reason;
+use homeostat_store::{Change, EventType, FieldValidation, Key, Precondition, Write, WriteResponse};
+use serde_json::{Value, json};
 
 use crate::encoder::ResourceEncoder;
+use crate::named_document::fill_in;
 use crate::path::Target;
 use crate::request::{RequestContext, ResourceRequest};
 use crate::state::Api;
 use crate::status::{Failure, success};
-use crate::{binding, collection, event_versions, events, eviction, health, list, scale, watch};
+use crate::{binding, collection, event_versions, events, eviction, health, list, negotiate, scale, watch};
 
 /// Reports the result of a write, which Kubernetes does not: `created`, `configured` or `unchanged`.
 const CHANGE: HeaderName = HeaderName::from_static("homeostat-change");
@@ -32,6 +34,9 @@ pub(crate) async fn answer(http: &RequestContext<'_>) -> Result<Response, Failur
     if info.kind.group.is_empty() && info.plural == events::PLURAL && info.built_in().is_none() {
         return events::answer(http, &info).await;
     }
+    if let Err(failure) = negotiate::check_accepted(http.headers, info.built_in().is_some()) {
+        return if negotiate::accepts_protobuf(http.headers) { Ok(failure.in_protobuf()) } else { Err(failure) };
+    }
     let mut answer = answer_of(&ResourceRequest::new(http, &info)?).await?;
     warn(&mut answer, info.deprecation.into_iter());
     Ok(answer)
@@ -46,7 +51,11 @@ async fn answer_of(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
             Method::GET if params.is_watch() => watch::answer(request).await,
             Method::GET => list::answer(request).await,
             Method::POST => create(request).await,
-            Method::DELETE => collection::delete(request).await,
+            Method::DELETE if !(info.built_in().is_some() && is_namespace(info)) => collection::delete(request).await,
+            // As in Kubernetes, whose kinds of definitions have no paths of their own.
+            Method::PUT | Method::PATCH if info.is_of_definition() => {
+                Err(Failure::bad_request("name must be provided"))
+            }
             _ => Err(http.not_allowed()),
         };
     };
@@ -60,9 +69,11 @@ async fn answer_of(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
     match (http.method, target.subresource) {
         (&Method::GET, None | Some("status")) => {
             let store = http.api.host.store();
+            params.check_revision_of_one()?;
             let resource = if params.is_live() { store.get_live(&key).await? } else { store.get(&key).await? };
             Ok(ResourceEncoder::of(request).response(&resource))
         }
+        (&Method::POST, None) if info.is_of_definition() => create(request).await,
         (&Method::PUT, None) => update(request, &key).await,
         (&Method::PUT, Some("status")) => update_status(request, key).await,
         (&Method::PATCH, None) => patch(request, key).await,
@@ -124,10 +135,33 @@ async fn update(request: &ResourceRequest<'_>, key: &Key) -> Result<Response, Fa
     let mut document = request.http.document()?;
     fill_in(&mut document, request, namespace(key), Some(key.name()))?;
     let revision = document.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
-    if request.info.is_of_definition() && revision.is_empty() {
+    if needs_revision(request.info) && revision.is_empty() {
         return Err(Failure::no_revision(key.name()));
     }
     write(request, Write::Update { document, precondition: Precondition::default() }).await
+}
+
+/// Built-in kinds whose updates name a revision. Source: `AllowUnconditionalUpdate` in the registries of Kubernetes.
+const CONDITIONAL: [(&str, &str); 13] = [
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"),
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"),
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+    ("coordination.k8s.io", "Lease"),
+    ("node.k8s.io", "RuntimeClass"),
+    ("policy", "PodDisruptionBudget"),
+    ("storage.k8s.io", "CSIDriver"),
+    ("storage.k8s.io", "CSINode"),
+    ("storage.k8s.io", "CSIStorageCapacity"),
+    ("storage.k8s.io", "VolumeAttachment"),
+];
+
+/// Returns whether an update of the kind names the revision that it replaces.
+fn needs_revision(info: &KindInfo) -> bool {
+    let kind = (info.kind.group.as_str(), info.kind.name.as_str());
+    info.is_of_definition() || (info.built_in().is_some() && CONDITIONAL.contains(&kind))
 }
 
 async fn update_status(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Failure> {
@@ -194,6 +228,10 @@ async fn patch_autoscaler(request: &ResourceRequest<'_>, key: &Key) -> Result<Re
 /// Parses the patch in the body.
 fn change(request: &ResourceRequest<'_>) -> Result<Change, Failure> {
     let change = request.http.change()?;
+    if request.params.forces() {
+        let detail = "may not be specified for non-apply patch";
+        return Err(Failure::bad_option("PatchOptions", Reason::Forbidden, "force", detail));
+    }
     // As in Kubernetes, a definition has no merge keys. Components declare kinds that clients have built in.
     if matches!(change, Change::Strategic(_)) && request.info.is_of_definition() {
         return Err(Failure::unsupported_media_type(
@@ -209,18 +247,14 @@ fn change(request: &ResourceRequest<'_>) -> Result<Change, Failure> {
         Change::Json(patch) if !patch.is_array() => {
             Err(wrong(patch, "[]handlers.jsonPatchOp").after("error decoding patch: "))
         }
+        Change::Json(Value::Array(operations)) if operations.iter().any(|operation| !operation.is_object()) => {
+            let operation = operations.iter().find(|operation| !operation.is_object()).unwrap_or(&Value::Null);
+            Err(wrong(operation, "handlers.jsonPatchOp").after("error decoding patch: "))
+        }
         Change::Merge(patch) if !patch.is_object() => {
             Err(wrong(patch, "map[string]interface {}").after("error decoding patch: "))
         }
         Change::Strategic(patch) if !patch.is_object() => Err(wrong(patch, "map[string]interface {}")),
-        Change::Merge(patch) | Change::Strategic(patch)
-            if request.info.built_in().is_some() && !request.http.has_autoscaler_version() =>
-        {
-            let Err(reason) = json_types::check(&request.info.kind, patch) else { return Ok(change) };
-            let is_merge = matches!(change, Change::Merge(_));
-            let reason = if is_merge { reason } else { json_types::words_of_merge(&reason) };
-            Err(Failure::bad_patch(&patch_text(request), &reason))
-        }
         _ => Ok(change),
     }
 }
@@ -309,7 +343,12 @@ async fn delete(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Fai
 /// Writes, and responds with the resulting resource.
 async fn write(request: &ResourceRequest<'_>, write: Write) -> Result<Response, Failure> {
     let duplicates = request.duplicates()?;
-    let written = request.http.api.host.write(request.write(write)?).await;
+    let mut asked = request.write(write)?;
+    if request.http.applies() {
+        // An apply owns what it names, so it names no field that the kind does not have.
+        asked.field_validation = FieldValidation::Strict;
+    }
+    let written = request.http.api.host.write(asked).await;
     let WriteResponse { resource, change, unknown_fields: unknown } =
         written.map_err(|error| refusal(request, error))?;
     let (code, word) = match change {
@@ -322,6 +361,12 @@ async fn write(request: &ResourceRequest<'_>, write: Write) -> Result<Response, 
     let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
     warn(&mut response, duplicates.chain(unknown));
     Ok(response)
+}
+
+/// Returns whether an error is that of an item of an applied list, which cannot be told apart from others.
+fn is_of_list(path: &str, reason: &str) -> bool {
+    let words = ["is the same as", "must be an object", "must be set: it identifies", "must be a string, a number"];
+    path.ends_with(']') && !path.starts_with("metadata") && words.iter().any(|word| reason.starts_with(word))
 }
 
 /// Returns the refusal of a write, in the words of Kubernetes.
@@ -340,9 +385,35 @@ fn refusal(request: &ResourceRequest<'_>, error: homeostat_runtime::Error) -> Fa
             Failure::from(error).after(&place)
         }
         homeostat_runtime::Error::Store(homeostat_store::Error::Invalid { path, .. })
-            if is_patch && path.starts_with("patch[") =>
+            if is_patch && (path.starts_with("patch[") || path == "patch") =>
         {
             Failure::failed_patch()
+        }
+        homeostat_runtime::Error::Store(homeostat_store::Error::Mistyped { reason }) if request.http.applies() => {
+            Failure::untyped(kind, &request.http.document().unwrap_or_default(), reason)
+        }
+        homeostat_runtime::Error::Store(homeostat_store::Error::Mistyped { reason }) => {
+            let is_strategic = matches!(request.http.change(), Ok(Change::Strategic(_)));
+            let reason = if is_strategic { &json_types::words_of_merge(reason) } else { reason };
+            Failure::bad_patch(&patch_text(request), reason)
+        }
+        homeostat_runtime::Error::Store(homeostat_store::Error::Invalid { path, reason })
+            if request.http.applies() && is_of_list(path, reason) =>
+        {
+            let reason = format!(".{path}: {reason}");
+            Failure::untyped(kind, &request.http.document().unwrap_or_default(), &reason)
+        }
+        homeostat_runtime::Error::Store(homeostat_store::Error::Invalid { path, reason })
+            if is_patch && path.starts_with("patch.") =>
+        {
+            Failure::unexplained(reason)
+        }
+        homeostat_runtime::Error::Store(homeostat_store::Error::Invalid { path, reason })
+            if is_patch
+                && ["metadata.name", "metadata.namespace"].contains(&path.as_str())
+                && reason.starts_with("the name") =>
+        {
+            Failure::bad_request(reason)
         }
         _ => error.into(),
     }
@@ -359,13 +430,12 @@ fn patch_text(request: &ResourceRequest<'_>) -> String {
 /// Refuses an apply with unknown fields. Items of lists have their names in the paths.
 fn undeclared_fields(request: &ResourceRequest<'_>, fields: &[String]) -> Failure {
     let document = request.http.document().unwrap_or_default();
-    let kind = &request.info.kind;
-    let text = |field: &str| document["metadata"][field].as_str().unwrap_or_default();
-    let namespace = request.http.target.namespace.unwrap_or_default();
-    let name = [namespace, text("name")].join("/");
-    let what = format!("{}; {}, Kind={}", name.trim_start_matches('/'), kind.api_version(), kind.name);
-    let paths: Vec<String> = fields.iter().map(|path| named_path(&document, path)).collect();
-    Failure::undeclared_fields(&what, &paths)
+    let line = |path: &String| format!("{}: field not declared in schema", named_path(&document, path));
+    let reason = match fields {
+        [path] => line(path),
+        paths => format!("errors:\n  {}", paths.iter().map(line).collect::<Vec<_>>().join("\n  ")),
+    };
+    Failure::untyped(&request.info.kind, &document, &reason)
 }
 
 /// Returns `.spec.containers[name="a"].x` for `spec.containers[0].x`, if the item has a name.
@@ -401,87 +471,4 @@ fn warn(response: &mut Response, warnings: impl Iterator<Item = String>) {
 
 fn namespace(key: &Key) -> Option<&str> {
     Some(key.namespace()).filter(|namespace| !namespace.is_empty())
-}
-
-/// Fills in the document's kind, namespace and name from the path. Refuses a document that contradicts the
-/// path or has no kind.
-fn fill_in(
-    document: &mut Value,
-    request: &ResourceRequest<'_>,
-    namespace: Option<&str>,
-    name: Option<&str>,
-) -> Result<(), Failure> {
-    let info = request.info;
-    if info.built_in().is_some() {
-        without_nulls(document);
-        json_types::check(&info.kind, document).map_err(Failure::bad_request)?;
-    }
-    let fields = document.as_object_mut().ok_or_else(|| Failure::bad_request("the body is not an object"))?;
-    let (api_version, kind) = (info.kind.api_version(), &info.kind.name);
-    if request.http.applies() || !is_compiled_in(&info.kind.group) {
-        require_text(fields, "kind")?;
-        require_text(fields, "apiVersion")?;
-    }
-    set_or_match(fields.entry("apiVersion"), "apiVersion", Some(&api_version))?;
-    if !is_compiled_in(&info.kind.group)
-        && let Some(other) = fields.get("kind").and_then(Value::as_str).filter(|other| *other != kind)
-    {
-        let name = fields.get("metadata").and_then(|metadata| metadata["name"].as_str()).unwrap_or_default();
-        return Err(Failure::other_kind(&info.kind, other, name));
-    }
-    set_or_match(fields.entry("kind"), "kind", Some(kind))?;
-    let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
-    let metadata = metadata.as_object_mut().ok_or_else(|| Failure::bad_request("metadata: must be an object"))?;
-    if !info.namespaced && metadata.get("namespace").is_some_and(|namespace| !namespace.is_null() && namespace != "") {
-        return Err(Failure::bad_request(format!("metadata.namespace: {} are cluster-scoped", info.plural)));
-    }
-    set_or_match(metadata.entry("namespace"), "metadata.namespace", namespace)?;
-    set_or_match(metadata.entry("name"), "metadata.name", name)
-}
-
-/// Replaces nulls in the metadata as the types of Kubernetes do.
-fn without_nulls(document: &mut Value) {
-    let Some(fields) = document.as_object_mut() else { return };
-    let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
-    if metadata.is_null() {
-        *metadata = json!({});
-    }
-    for list in ["labels", "annotations"] {
-        let entries = metadata.get_mut(list).and_then(Value::as_object_mut).into_iter().flatten();
-        entries.filter(|(_, value)| value.is_null()).for_each(|(_, value)| *value = "".into());
-    }
-}
-
-/// Returns whether clients of Kubernetes have the kinds of a group built in. An API server accepts a document
-/// of a built-in kind without `kind` and `apiVersion`, unless it is applied, because some clients (Python's)
-/// leave them out.
-///
-/// Source: the groups that are reserved for Kubernetes, in its documentation of `CustomResourceDefinition`s.
-fn is_compiled_in(group: &str) -> bool {
-    !group.contains('.') || group.ends_with(".k8s.io")
-}
-
-/// Refuses a document in which a field is missing, empty or not a string.
-fn require_text(fields: &Map<String, Value>, name: &str) -> Result<(), Failure> {
-    match fields.get(name).and_then(Value::as_str) {
-        Some(text) if !text.is_empty() => Ok(()),
-        _ => Err(Failure::bad_request(format!("{name}: missing in the body"))),
-    }
-}
-
-/// Sets a missing entry to the expected value, and refuses an entry with another value. `None` accepts any
-/// value.
-fn set_or_match(entry: serde_json::map::Entry<'_>, path: &str, expected: Option<&str>) -> Result<(), Failure> {
-    let Some(expected) = expected else { return Ok(()) };
-    let found = entry.or_insert_with(|| expected.into());
-    if found.as_str() == Some("") || found.is_null() {
-        *found = expected.into();
-    }
-    if *found == expected {
-        Ok(())
-    } else {
-        Err(Failure::bad_request(format!(
-            "{path}: the document says {found}, the path of the request says \"{expected}\""
-        )))
-    }
 }

@@ -22,7 +22,7 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>, key: Key) -> Result<Re
     loop {
         let (desired, patched) = match *http.method {
             Method::GET => return Ok(Json(read(request, &key, source).await?).into_response()),
-            Method::PUT => (http.document()?, None),
+            Method::PUT => (scale_of(http.document()?)?, None),
             Method::PATCH => {
                 let change = http.change()?;
                 if let Some(desired) = desired_by(&change) {
@@ -46,6 +46,17 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>, key: Key) -> Result<Re
                     return Err(failure);
                 }
             }
+        }
+    }
+}
+
+/// Returns a body that is a scale.
+fn scale_of(body: Value) -> Result<Value, Failure> {
+    match body["kind"].as_str().filter(|kind| !matches!(*kind, "" | "Scale")) {
+        None => Ok(body),
+        Some(kind) => {
+            let reason = format!("converting ({kind}) to (Scale): unknown conversion");
+            Err(Failure::bad_request(format!("{kind} cannot be handled as a Scale: {reason}")))
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use homeostat_builtin::protobuf;
 use homeostat_store::schema::{Reason, Violation};
 use homeostat_store::{FieldConflict, Kind};
 use serde_json::{Value, json};
@@ -133,13 +134,27 @@ impl Failure {
         failure
     }
 
+    /// Refuses an option of a request, in the words of Kubernetes. `options` is their kind, as `PatchOptions`.
+    pub(crate) fn bad_option(options: &str, reason: Reason, field: &str, detail: &str) -> Self {
+        let words = format!("{options}.meta.k8s.io \"\" is invalid: ");
+        let mut failure = Self::invalid_field(&words, reason, field, detail);
+        failure.details["group"] = "meta.k8s.io".into();
+        failure.details["kind"] = options.into();
+        Self { is_bare: true, ..failure }
+    }
+
+    /// Adds another cause.
+    pub(crate) fn with_cause(mut self, reason: Reason, field: &str, detail: &str) -> Self {
+        let cause = json!({ "reason": reason.cause(), "message": format!("{reason}: {detail}"), "field": field });
+        if let Some(causes) = self.details["causes"].as_array_mut() {
+            causes.insert(0, cause);
+        }
+        self
+    }
+
     /// Refuses an apply without a field manager, in the words of Kubernetes.
     pub(crate) fn no_manager() -> Self {
-        let words = "PatchOptions.meta.k8s.io \"\" is invalid: ";
-        let mut failure = Self::invalid_field(words, Reason::Required, "fieldManager", "is required for apply patch");
-        failure.details["group"] = "meta.k8s.io".into();
-        failure.details["kind"] = "PatchOptions".into();
-        Self { is_bare: true, ..failure }
+        Self::bad_option("PatchOptions", Reason::Required, "fieldManager", "is required for apply patch")
     }
 
     /// Refuses a document of another kind than that of its path, in the words of Kubernetes.
@@ -191,19 +206,29 @@ impl Failure {
         Self { is_bare: true, ..Self::invalid_field(" \"\" is invalid: ", Reason::Invalid, "patch", &detail) }
     }
 
-    /// Refuses an apply with fields that the schema does not know, in the words of Kubernetes. `what` names the resource.
-    pub(crate) fn undeclared_fields(what: &str, paths: &[String]) -> Self {
-        let lines: Vec<String> = paths.iter().map(|path| format!("{path}: field not declared in schema")).collect();
-        let fields =
-            if let [line] = lines.as_slice() { line.clone() } else { format!("errors:\n  {}", lines.join("\n  ")) };
-        let message = format!("failed to create typed patch object ({what}): {fields}");
-        Self { is_bare: true, ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message) }
-    }
-
     /// Refuses a JSON patch one of whose operations fails, in the words of Kubernetes.
     pub(crate) fn failed_patch() -> Self {
         let message = "the server rejected our request due to an error in our request";
         Self { is_bare: true, ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message) }
+    }
+
+    /// Refuses a document that cannot be applied, because it does not have the types of its kind, in the words of
+    /// Kubernetes.
+    pub(crate) fn untyped(kind: &Kind, document: &Value, reason: &str) -> Self {
+        let text = |name: &str| document["metadata"][name].as_str().unwrap_or_default();
+        let slash = if kind.group.is_empty() { "/" } else { "" };
+        Self::unexplained(format!(
+            "failed to create typed patch object ({}/{}; {slash}{}, Kind={}): {reason}",
+            text("namespace"),
+            text("name"),
+            kind.api_version(),
+            kind.name
+        ))
+    }
+
+    /// Refuses a request as Kubernetes does where it expects no error: with the code 500, and without a reason.
+    pub(crate) fn unexplained(message: impl Into<String>) -> Self {
+        Self { is_bare: true, ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message) }
     }
 
     /// Names the resource that was to be created, if the failure does not.
@@ -260,10 +285,22 @@ impl Failure {
 
     /// Returns the `Status` document.
     pub(crate) fn document(&self) -> Value {
-        json!({
+        let mut document = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": homeostat_text::lines(&self.message), "reason": self.reason, "details": self.details, "code": self.code.as_u16(),
-        })
+        });
+        if let Some(fields) = document.as_object_mut().filter(|_| self.reason.is_empty()) {
+            fields.remove("reason");
+        }
+        document
+    }
+
+    /// Responds with the `Status` document in protobuf.
+    pub(crate) fn in_protobuf(self) -> Response {
+        match protobuf::encode(&self.document()) {
+            Ok(body) => (self.code, [(header::CONTENT_TYPE, protobuf::CONTENT_TYPE)], body).into_response(),
+            Err(_) => self.into_response(),
+        }
     }
 
     /// Returns whether another client wrote the resource first.

@@ -19,22 +19,64 @@ const DEPTH_MAX: usize = 100;
 pub fn check(kind: &Kind, document: &Value) -> Result<(), String> {
     let Some(name) = definition_of(kind) else { return Ok(()) };
     let Some(message) = message::find(name) else { return Ok(()) };
-    let whole =
-        |reason| format!("{} in version {:?} cannot be handled as a {}: {reason}", kind.name, kind.version, kind.name);
     let Value::Object(fields) = document else {
-        return Err(whole(format!(
-            "json: cannot unmarshal {} into Go value of type v1.{}",
-            type_name(document),
-            kind.name
-        )));
+        let (found, name) = (type_name(document), &kind.name);
+        return Err(format!("json: cannot unmarshal {found} into Go value of type v1.{name}"));
     };
-    Place { holder: short(name), path: Vec::new() }.fields(&message, fields).map_err(whole)
+    Place { holder: short(name), path: Vec::new(), has_forms: true }.fields(&message, fields)?;
+    check_kind(kind, fields)
+}
+
+/// Checks the same, except for the forms of texts and numbers: of quantities, times, bytes and the like.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_shape(kind: &Kind, document: &Value) -> Result<(), String> {
+    let Some(message) = definition_of(kind).and_then(message::find) else { return check(kind, document) };
+    let (Some(name), Value::Object(fields)) = (definition_of(kind), document) else { return check(kind, document) };
+    Place { holder: short(name), path: Vec::new(), has_forms: false }.fields(&message, fields)?;
+    check_kind(kind, fields)
+}
+
+/// Checks the JSON types of the metadata of a document of any kind.
+///
+/// # Errors
+/// The first field of a wrong type, in words for people.
+pub fn check_metadata(document: &Value) -> Result<(), String> {
+    const NAME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+    let Some(Value::Object(fields)) = document.get("metadata") else { return Ok(()) };
+    let Some(message) = message::find(NAME) else { return Ok(()) };
+    Place { holder: short(NAME), path: Vec::new(), has_forms: true }.fields(&message, fields)
+}
+
+/// Checks that a document has no other kind and no other version.
+fn check_kind(kind: &Kind, fields: &Map<String, Value>) -> Result<(), String> {
+    let text = |name: &str| fields.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let (version, name) = (text("apiVersion"), text("kind"));
+    if let Some(version) = version.filter(|version| *version != kind.api_version()) {
+        let name = name.unwrap_or(&kind.name);
+        return Err(format!("no kind {name:?} is registered for version {version:?}"));
+    }
+    match name.filter(|name| *name != kind.name) {
+        Some(name) => Err(format!("converting ({name}) to ({}): unknown conversion", kind.name)),
+        None => Ok(()),
+    }
+}
+
+/// Returns the words of Kubernetes for a document that is no resource of its kind.
+pub fn undecodable(kind: &Kind, document: &Value, reason: &str) -> String {
+    let text = |name: &str| document.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let name = text("kind").unwrap_or(&kind.name);
+    let version = text("apiVersion").map_or(kind.version.as_str(), |whole| whole.rsplit('/').next().unwrap_or(whole));
+    format!("{name} in version {version:?} cannot be handled as a {}: {reason}", kind.name)
 }
 
 /// A field, as Go names it: the struct that has it, and its path.
 struct Place<'h, 'd> {
     holder: &'h str,
     path: Vec<&'d str>,
+    /// Whether the forms of texts and numbers count.
+    has_forms: bool,
 }
 
 impl<'d> Place<'_, 'd> {
@@ -61,6 +103,19 @@ impl<'d> Place<'_, 'd> {
     }
 
     fn value(&mut self, of: &FieldType, value: &'d Value) -> Result<(), String> {
+        let is_scalar = !value.is_object() && !value.is_array();
+        let has_form = matches!(
+            of,
+            FieldType::Bytes
+                | FieldType::Time
+                | FieldType::MicroTime
+                | FieldType::Quantity
+                | FieldType::IntegerOrText
+                | FieldType::Integer(_)
+        );
+        if !self.has_forms && has_form && is_scalar && (value.is_number() || !matches!(of, FieldType::Integer(_))) {
+            return Ok(());
+        }
         match (of, value) {
             (_, Value::Null)
             | (FieldType::Raw, _)
@@ -92,7 +147,8 @@ impl<'d> Place<'_, 'd> {
             }
             (FieldType::Message(name), Value::Object(fields)) => {
                 let Some(message) = message::find(name) else { return Ok(()) };
-                Place { holder: short(name), path: self.path.clone() }.fields(&message, fields)
+                let (holder, path) = (short(name), self.path.clone());
+                Place { holder, path, has_forms: self.has_forms }.fields(&message, fields)
             }
             (FieldType::List(item), Value::Array(items)) => items.iter().try_for_each(|value| self.value(item, value)),
             (FieldType::Map(entry), Value::Object(entries)) => {

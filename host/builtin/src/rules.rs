@@ -38,6 +38,7 @@ impl KindRules for Rules {
     fn check(&self, resource: &Value, old: Option<&Value>) -> Vec<Violation> {
         let mut report = Report::new(resource, old);
         (self.check)(&mut report);
+        report.check_finalizers();
         report.found
     }
 
@@ -67,7 +68,8 @@ static EVENT: Rules = Rules { check: others::check_event, ..NONE };
 static RESOURCE_QUOTA: Rules = Rules { check: others::check_resource_quota, ..NONE };
 static ENDPOINTS: Rules = Rules { check: networking::check_endpoints, ..NONE };
 static CONTROLLER_REVISION: Rules = Rules { check: workloads::check_controller_revision, ..NONE };
-static ENDPOINT_SLICE: Rules = Rules { check: networking::check_endpoint_slice, ..COUNTED };
+static ENDPOINT_SLICE: Rules =
+    Rules { check: networking::check_endpoint_slice, generation: Generation::SpecificationAndLabels, ..NONE };
 static WEBHOOKS: Rules = Rules { check: others::check_webhooks, ..COUNTED };
 static SERVICE: Rules = Rules {
     set_defaults: services::set_defaults,
@@ -81,7 +83,7 @@ static NODE: Rules = Rules { set_defaults: nodes::node_defaults, check: nodes::c
 static POD_TEMPLATE: Rules = Rules {
     set_defaults: |resource, _| pods::template_defaults(&mut resource["template"]),
     check: |report| pods::check_spec(report, "/template/spec", "template.spec", None),
-    ..NONE
+    ..COUNTED
 };
 static DEPLOYMENT: Rules = Rules {
     set_defaults: workloads::deployment_defaults,
@@ -115,7 +117,7 @@ static BINDING: Rules = Rules { set_defaults: others::binding_defaults, check: o
 static ROLE: Rules = Rules { check: others::check_role, ..NONE };
 static LEASE: Rules = Rules { check: others::check_lease, ..NONE };
 static STORAGE_CLASS: Rules = Rules { check: others::check_storage_class, ..NONE };
-static PRIORITY_CLASS: Rules = Rules { check: others::check_priority_class, ..COUNTED };
+static PRIORITY_CLASS: Rules = Rules { check: others::check_priority_class, generation: Generation::Constant, ..NONE };
 static DISRUPTION_BUDGET: Rules = Rules { check: autoscaling::check_disruption_budget, ..COUNTED };
 static INGRESS: Rules = Rules { check: networking::check_ingress, ..COUNTED };
 

@@ -6,7 +6,7 @@ use homeostat_store::Kind;
 use homeostat_store::schema::Schema;
 use serde_json::{Map, Value, json};
 
-use crate::{data, definition_of, find, rules};
+use crate::{data, definition_of, find, json_types, rules};
 
 /// Keywords that say how Go encodes a field: its protobuf number and its flags.
 pub(crate) const FIELD: &str = "x-go";
@@ -66,7 +66,7 @@ pub fn schema(kind: &Kind) -> Option<Schema> {
     if let Some(status) = properties.get_mut("status") {
         allow_any_values(status);
     }
-    let schema = Schema::parse_built_in(&root, rules::of(known));
+    let schema = Schema::parse_built_in(&root, rules::of(known), json_types::check);
     Some(schema.expect("the published schemas are structural"))
 }
 

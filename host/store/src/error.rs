@@ -57,6 +57,12 @@ pub enum Error {
         /// The error, as `must not be empty`.
         reason: String,
     },
+    /// A patched document of a built-in kind, or an applied document, has a value of a type that its field does not have.
+    #[error("{reason}")]
+    Mistyped {
+        /// The first such field, in the words of Go's JSON decoder.
+        reason: String,
+    },
     /// Fields of the document violate the schema of its kind.
     #[error("{what} is invalid: {}", join_violations(violations))]
     InvalidFields {

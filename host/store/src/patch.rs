@@ -5,7 +5,7 @@ mod strategic;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use json_patch::{PatchOperation, jsonptr::PointerBuf};
+use json_patch::{AddOperation, PatchOperation, ReplaceOperation, jsonptr::PointerBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -61,7 +61,8 @@ pub(crate) fn change(document: &Value, change: &Change, schema: Option<&Schema>)
 }
 
 fn operations(document: &mut Value, patch: &Value) -> Result<()> {
-    let operations = Vec::<PatchOperation>::deserialize(patch)
+    let patch = with_values(patch);
+    let operations = Vec::<PatchOperation>::deserialize(&patch)
         .map_err(|error| Error::invalid("patch", format!("is not a JSON patch: {error}")))?;
     if operations.len() > OPERATIONS_MAX {
         let reason = format!("has {} operations, the limit is {OPERATIONS_MAX}", operations.len());
@@ -71,10 +72,45 @@ fn operations(document: &mut Value, patch: &Value) -> Result<()> {
     for (at, operation) in operations.iter().enumerate() {
         let path = format!("patch[{at}]");
         check_bounds(document, operation, &path, &mut carried_bytes)?;
-        json_patch::patch_unsafe(document, std::slice::from_ref(operation))
+        let operation = as_kubernetes_does(document, operation.clone());
+        json_patch::patch_unsafe(document, std::slice::from_ref(&operation))
             .map_err(|error| Error::invalid(path, format!("does not fit: {}", error.kind)))?;
     }
     Ok(())
+}
+
+/// Returns a JSON patch as an API server reads it: an operation without its value has a null.
+fn with_values(patch: &Value) -> Value {
+    let mut patch = patch.clone();
+    let operations = patch.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut);
+    for operation in operations {
+        let has_value =
+            operation.get("op").is_some_and(|name| ["add", "replace", "test"].iter().any(|known| name == known));
+        if has_value && !operation.contains_key("value") {
+            operation.insert("value".to_owned(), Value::Null);
+        }
+        for name in ["from", "path"] {
+            // What is before the first slash does not count.
+            if let Some(Value::String(path)) = operation.get_mut(name)
+                && let Some(at) = path.find('/')
+            {
+                path.drain(..at);
+            }
+        }
+    }
+    patch
+}
+
+/// Returns an operation as an API server performs it: `replace` also adds a missing field to an object.
+fn as_kubernetes_does(document: &Value, operation: PatchOperation) -> PatchOperation {
+    let PatchOperation::Replace(ReplaceOperation { path, value }) = operation else { return operation };
+    let is_new = document.pointer(path.as_str()).is_none()
+        && path.parent().is_some_and(|parent| document.pointer(parent.as_str()).is_some_and(Value::is_object));
+    if is_new {
+        PatchOperation::Add(AddOperation { path, value })
+    } else {
+        PatchOperation::Replace(ReplaceOperation { path, value })
+    }
 }
 
 /// Refuses an operation that would nest the document too deeply, or carry too much.

@@ -22,14 +22,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::Result;
 use crate::path::Path;
+use crate::{Error, Kind, Result};
 use limits::Constraints;
 use rules::PartRules;
 
 pub use crate::violation::{Reason, VIOLATIONS_MAX, Violation};
 use built_in::Rules;
-pub use built_in::{Generation, KindRules};
+pub use built_in::{Generation, KindRules, TypeCheck};
 pub(crate) use schemas::DeclaredIndexes;
 pub use schemas::{Schemas, VersionSchema};
 
@@ -124,8 +124,8 @@ impl Schema {
     ///
     /// # Errors
     /// As [`Schema::parse`].
-    pub fn parse_built_in(source: &Value, rules: &'static dyn KindRules) -> Result<Self> {
-        Ok(Self { rules: Some(Rules(rules)), ..parse::parse_built_in(source)? })
+    pub fn parse_built_in(source: &Value, rules: &'static dyn KindRules, types: TypeCheck) -> Result<Self> {
+        Ok(Self { rules: Some(Rules(rules, types)), ..parse::parse_built_in(source)? })
     }
 
     /// Returns the source of the schema; `None` for the schema of a part.
@@ -167,6 +167,11 @@ impl Schema {
         unknown
     }
 
+    /// Drops unknown fields, as [`Schema::prune`] does, and leaves the known ones as they are written.
+    pub(crate) fn drop_unknown(&self, resource: &mut Value) {
+        prune::prune(self, resource, &Path::ROOT, true);
+    }
+
     /// Validates a value, and returns the first [`VIOLATIONS_MAX`] violations; none for a valid value.
     ///
     /// The value is a whole resource, not nested deeper than a document may be.
@@ -196,7 +201,7 @@ impl Schema {
         prune::prune(self, value, path, is_resource);
         normal_form::normalize(self, value, is_resource);
         defaults::set(self, value, is_resource)?;
-        let Some(Rules(rules)) = self.rules else { return Ok(check::check(self, value, path)) };
+        let Some(Rules(rules, _)) = self.rules else { return Ok(check::check(self, value, path)) };
         rules.set_defaults(value, old);
         defaults::set(self, value, is_resource)?;
         let by_schema = check::check(self, value, path);
@@ -205,9 +210,29 @@ impl Schema {
         Ok(violations.collect())
     }
 
+    /// Checks that a whole resource of a built-in kind has the types of that kind. Resources of other kinds pass.
+    ///
+    /// # Errors
+    /// `Mistyped`.
+    pub(crate) fn check_types(&self, kind: &Kind, resource: &Value) -> Result<()> {
+        let Some(Rules(_, check_types)) = self.rules else { return Ok(()) };
+        check_types(kind, resource).map_err(|reason| Error::Mistyped { reason })
+    }
+
+    /// Checks that the values of an applied document have the types of the schema.
+    ///
+    /// # Errors
+    /// `Mistyped`.
+    pub(crate) fn check_applied(&self, document: &Value) -> Result<()> {
+        match check::first_mistyped(self, document, &Path::ROOT) {
+            Some(reason) => Err(Error::Mistyped { reason }),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the status of a new resource of a built-in kind; `None` for other kinds, and for kinds without status.
     pub(crate) fn first_status(&self, resource: &Value) -> Result<Option<Value>> {
-        let (Some(Rules(rules)), Some(schema)) = (self.rules, self.field("status")) else { return Ok(None) };
+        let (Some(Rules(rules, _)), Some(schema)) = (self.rules, self.field("status")) else { return Ok(None) };
         let mut status = rules.first_status(resource);
         defaults::set(schema, &mut status, false)?;
         Ok(Some(status))
@@ -220,7 +245,7 @@ impl Schema {
 
     /// Returns what the generation of a resource counts.
     pub(crate) fn generation(&self) -> Generation {
-        self.rules.map_or(Generation::Specification, |Rules(rules)| rules.generation())
+        self.rules.map_or(Generation::Specification, |Rules(rules, _)| rules.generation())
     }
 
     /// Returns the field that identifies the items of a list in a strategic merge patch of a built-in kind.
@@ -231,6 +256,11 @@ impl Schema {
     /// Returns whether a strategic merge patch of a built-in kind adds to a list of scalars.
     pub(crate) fn merges(&self) -> bool {
         self.typed.as_ref().is_some_and(|typed| typed.merges)
+    }
+
+    /// Returns whether a value is kept as it is written.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open
     }
 
     /// Returns whether unknown fields are kept.

@@ -4,9 +4,9 @@
 //! The rules are those of Kubernetes, and this page is their only home:
 //!
 //! * The host owns `uid`, `resourceVersion`, `creationTimestamp`, `deletionTimestamp`, `generation` and
-//!   `managedFields` of the metadata. A client's `uid` and `resourceVersion` are preconditions. Its
-//!   `creationTimestamp` must not differ. The others are ignored, except that an update or a patch of the
-//!   resource can write `managedFields`, or empty it.
+//!   `managedFields` of the metadata. A client's `uid` and `resourceVersion` are preconditions. The
+//!   others are ignored, except that an update or a patch of the resource can write `managedFields`, or empty
+//!   it.
 //! * Metadata fields that Kubernetes does not know are dropped, as are fields that a schema does not know.
 //! * Equal numbers are stored in the same form (module `numbers`).
 //! * Only [`Write::UpdateStatus`], [`Write::PatchStatus`] and [`Write::ApplyStatus`] write `status`, and they
@@ -29,12 +29,13 @@
 
 mod admit;
 mod apply;
+mod decoded;
 mod delete;
 mod document;
+mod identity;
 mod moved;
 mod object_meta;
 mod planned;
-mod preconditions;
 #[cfg(test)]
 mod tests;
 mod unknown;
@@ -45,13 +46,14 @@ use std::time::SystemTime;
 use serde_json::{Value, json};
 
 use self::admit::DocumentPart;
+use self::decoded::decoded;
 pub use self::document::HOST_OWNED;
 use self::document::{
     fields, in_version_of, into_stored_version, metadata, metadata_text, normalize_metadata, set, strip_host_owned,
     timestamp,
 };
-pub(crate) use self::preconditions::check_precondition;
-use self::preconditions::{check_identity, metadata_precondition};
+pub(crate) use self::identity::check_precondition;
+use self::identity::{check_identity, check_names, metadata_precondition};
 use crate::model::{finalizers, holds_content};
 use crate::ownership::{self, Operation, Writer};
 use crate::schema::{Generation, Schema, Schemas, VersionSchema};
@@ -165,9 +167,9 @@ pub fn plan_write(
         numbers::normalize(value);
     }
     if let (Write::Create { document }, Err(error)) = (&write, write.target())
-        && let Some(schema) = admit::built_in_schema(schemas, document)
+        && let Some(schema) = admit::schema_of(schemas, document)
     {
-        return Err(admit::with_violations(Some(&schema), document.clone(), error));
+        return Err(admit::with_violations(Some(&schema), document.clone(), None, error));
     }
     let generates = matches!(&write, Write::Create { document } if metadata_text(document, "name").is_empty());
     let mut tries = if generates { GENERATE_TRIES } else { 1 };
@@ -268,6 +270,8 @@ pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: Write, context:
         Write::PatchStatus { key, change } => {
             let current = existing()?;
             let changed = patch::change(&in_version_of(&key, current), &change, context.version.schema.as_deref())?;
+            let mut changed = decoded(&key, current, changed, writer.schema)?;
+            check_names(current, &mut changed)?;
             validate::document(&changed)?;
             check_identity(current, &changed)?;
             check_precondition(current, &metadata_precondition(current, &changed)?)?;
@@ -277,7 +281,7 @@ pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: Write, context:
             let current = existing()?;
             check_precondition(current, &precondition)?;
             let changed = patch::change(&in_version_of(key, current), &change, context.version.schema.as_deref())?;
-            replace(current, changed, writer, context)
+            replace(current, decoded(key, current, changed, writer.schema)?, writer, context)
         }
         Write::Apply { document, manager, force } => {
             let writer = Writer { manager: &manager, operation: Operation::Apply, ..writer };
@@ -306,7 +310,7 @@ pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: Write, context:
 
 fn create(mut document: Value, writer: Writer<'_>, context: &WriteContext) -> Result<Decision> {
     if let Err(error) = validate::document(&document) {
-        return Err(admit::with_violations(writer.schema, document, error));
+        return Err(admit::with_violations(writer.schema, document, None, error));
     }
     if !metadata_text(&document, "resourceVersion").is_empty() {
         return Err(Error::invalid("metadata.resourceVersion", "must not be set on a resource that is to be created"));
@@ -323,6 +327,9 @@ fn create(mut document: Value, writer: Writer<'_>, context: &WriteContext) -> Re
         set(fields(&mut document), "status", status);
     } else {
         prune(writer.schema, &mut document);
+        if let (Some(schema), Ok(target)) = (writer.schema, validate::target(&document, false)) {
+            schema.check_types(&target.kind, &document)?;
+        }
         ownership::create_owners(&mut document, writer)?;
         admit::admit(writer.schema, &mut document, DocumentPart::Specification, None, context.rules)?;
     }
@@ -348,10 +355,11 @@ fn build_resource_of_any_size(document: &Value, before: Option<&Resource>) -> Re
     Resource::new(document, validate::text(document), before).map(Arc::new)
 }
 
-/// Drops the fields that the schema does not know.
+/// Drops the fields that the schema does not know. The others stay as they are written, so that their writer owns what
+/// it named.
 fn prune(schema: Option<&Schema>, document: &mut Value) {
     if let Some(schema) = schema {
-        schema.prune(document);
+        schema.drop_unknown(document);
     }
 }
 
@@ -378,9 +386,12 @@ fn replace(
     writer: Writer<'_>,
     context: &WriteContext,
 ) -> Result<Decision> {
-    validate::document(&document)?;
+    check_names(current, &mut document)?;
     check_precondition(current, &metadata_precondition(current, &document)?)?;
     let old = current.document();
+    if let Err(error) = validate::document(&document) {
+        return Err(admit::with_violations(writer.schema, document, Some(old), error));
+    }
     check_identity(current, &document)?;
     set(fields(&mut document), "status", old.get("status").cloned());
     let metadata = metadata(&mut document);
@@ -390,15 +401,7 @@ fn replace(
     }
     normalize_metadata(metadata);
     owners.write(&mut document)?;
-    if specification(&document).ne(specification(old)) {
-        admit::admit(
-            context.version.schema.as_deref(),
-            &mut document,
-            DocumentPart::Specification,
-            Some(old),
-            context.rules,
-        )?;
-    }
+    admit::admit_change(&mut document, old, context)?;
     update(current, document, writer, context)
 }
 
@@ -424,10 +427,13 @@ fn store(current: &Arc<Resource>, mut document: Value, context: &WriteContext) -
         return Ok(Decision::Unchanged(Arc::clone(current)));
     }
     let annotations = |document: &Value| document["metadata"].get("annotations").cloned();
+    let labels = |document: &Value| document["metadata"].get("labels").cloned();
     let rule = generation_rule(context);
     let counts = match rule {
         Generation::SpecificationAndAnnotations => respecified || annotations(&document) != annotations(old),
-        _ => respecified,
+        Generation::SpecificationAndLabels => respecified || labels(&document) != labels(old),
+        Generation::Specification => respecified,
+        Generation::Constant | Generation::Nothing => false,
     };
     let generation = current.generation() + u64::from(counts);
     let metadata = metadata(&mut document);

@@ -258,20 +258,29 @@ fn finalizers(metadata: &Map<String, Value>) -> Result<()> {
     for (at, finalizer) in list(metadata, "finalizers", FINALIZERS_MAX)?.iter().enumerate() {
         let path = format!("metadata.finalizers[{at}]");
         let name = finalizer.as_str().ok_or_else(|| Error::invalid(&path, "must be a string"))?;
-        label_name(&path, name)?;
+        // Kubernetes names the list.
+        label_name("metadata.finalizers", name)?;
     }
     Ok(())
 }
 
 fn owners(metadata: &Map<String, Value>) -> Result<()> {
     let mut controllers = 0;
-    for (at, owner) in list(metadata, "ownerReferences", OWNERS_MAX)?.iter().enumerate() {
-        let path = format!("metadata.ownerReferences[{at}].");
+    // Kubernetes does not say which owner it is.
+    let path = "metadata.ownerReferences.";
+    for owner in list(metadata, "ownerReferences", OWNERS_MAX)? {
         let owner = owner.as_object().ok_or_else(|| Error::invalid(path.trim_end_matches('.'), "must be an object"))?;
-        for field in ["name", "uid"] {
-            required(owner, &path, field)?;
+        for (field, reason) in [
+            ("apiVersion", "version must not be empty"),
+            ("kind", "must not be empty"),
+            ("name", "must not be empty"),
+            ("uid", "must not be empty"),
+        ] {
+            if optional(owner, path, field)?.is_none_or(str::is_empty) {
+                return Err(Error::invalid(format!("{path}{field}"), format!("Invalid value: \"\": {reason}")));
+            }
         }
-        Kind::parse(required(owner, &path, "apiVersion")?, required(owner, &path, "kind")?).map_err(
+        Kind::parse(required(owner, path, "apiVersion")?, required(owner, path, "kind")?).map_err(
             |error| match error {
                 Error::Invalid { path: field, reason } => Error::invalid(format!("{path}{field}"), reason),
                 other => other,

@@ -253,6 +253,13 @@ impl Cluster {
         })
     }
 
+    /// Sends any request as the administrator. `None` if there is no whole answer.
+    pub fn send(&self, request: &Request<'_>) -> Option<Answer> {
+        let token = Self::token(ADMIN);
+        let request = Request { token: Some(&token), ..*request };
+        request.send_tls(self.apiserver.port(), self.apiserver.trust.clone())
+    }
+
     /// Runs `kubectl` as the administrator. Returns its standard output, or what it said when it failed.
     ///
     /// # Errors
@@ -311,8 +318,9 @@ impl ApiServer {
     pub fn ask(&self, user: &str, method: &str, path: &str, body: Option<&Value>) -> Option<Answer> {
         let (token, body) = (Cluster::token(user), body.map(Value::to_string).unwrap_or_default());
         let content_type = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-        let request = Request { method, path, token: Some(&token), content_type, body: &body };
-        request.send_tls(self.port(), self.trust.clone())
+        let body = body.as_bytes();
+        Request { method, token: Some(&token), content_type, body, ..Request::get(path) }
+            .send_tls(self.port(), self.trust.clone())
     }
 }
 

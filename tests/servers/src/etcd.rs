@@ -117,7 +117,7 @@ impl Etcd {
 
     fn send(&self, path: &str, body: &Value) -> Answer {
         let body = body.to_string();
-        let request = Request { method: "POST", body: &body, ..Request::get(path) };
+        let request = Request { method: "POST", body: body.as_bytes(), ..Request::get(path) };
         let answer = request.send(self.client.number()).expect("etcd answers");
         assert_eq!(answer.status, 200, "{answer:?}");
         answer

@@ -17,7 +17,9 @@ const READ_BOUND: Duration = Duration::from_secs(30);
 pub struct Answer {
     /// The HTTP status code.
     pub status: u16,
-    /// The whole body.
+    /// The type of the body; empty if the answer has none.
+    pub content_type: String,
+    /// The whole body. Bytes that are not UTF-8 are replaced.
     pub text: String,
 }
 
@@ -34,32 +36,41 @@ impl Answer {
 /// Sends a request in the clear to a server on this machine, with a JSON body. `None` if there is no whole answer.
 pub fn ask_plain(port: u16, method: &str, path: &str, body: Option<&Value>) -> Option<Answer> {
     let body = body.map(Value::to_string).unwrap_or_default();
-    Request { method, body: &body, ..Request::get(path) }.send(port)
+    Request { method, body: body.as_bytes(), ..Request::get(path) }.send(port)
 }
 
 /// As [`ask_plain`], with a token.
 pub fn ask_plain_with(port: u16, token: &str, method: &str, path: &str, body: Option<&Value>) -> Option<Answer> {
     let body = body.map(Value::to_string).unwrap_or_default();
-    Request { method, body: &body, token: Some(token), ..Request::get(path) }.send(port)
+    Request { method, body: body.as_bytes(), token: Some(token), ..Request::get(path) }.send(port)
 }
 
-/// A request without its connection.
-pub(super) struct Request<'a> {
-    pub(super) method: &'a str,
+/// A request without its connection. Nothing of it is checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The method, as `GET`.
+    pub method: &'a str,
     /// The path with the query.
-    pub(super) path: &'a str,
-    pub(super) token: Option<&'a str>,
-    pub(super) content_type: &'a str,
-    pub(super) body: &'a str,
+    pub path: &'a str,
+    /// The bearer token, if there is one.
+    pub token: Option<&'a str>,
+    /// The type of the body; empty for no such header.
+    pub content_type: &'a str,
+    /// The accepted types; empty for no such header.
+    pub accept: &'a str,
+    /// The body, which may be any bytes.
+    pub body: &'a [u8],
 }
 
 impl<'a> Request<'a> {
-    pub(super) fn get(path: &'a str) -> Self {
-        Self { method: "GET", path, token: None, content_type: "application/json", body: "" }
+    /// Returns a request for a path, with types of JSON.
+    pub fn get(path: &'a str) -> Self {
+        let json = "application/json";
+        Self { method: "GET", path, token: None, content_type: json, accept: json, body: b"" }
     }
 
-    /// Sends the request in the clear. `None` if there is no whole answer.
-    pub(super) fn send(&self, port: u16) -> Option<Answer> {
+    /// Sends the request in the clear to a server on this machine. `None` if there is no whole answer.
+    pub fn send(&self, port: u16) -> Option<Answer> {
         self.over(connection(port)?)
     }
 
@@ -72,21 +83,29 @@ impl<'a> Request<'a> {
 
     /// HTTP 1.0 has no chunks: the answer ends with its connection.
     fn over(&self, mut connection: impl Read + Write) -> Option<Answer> {
-        let Self { method, path, token, content_type, body } = self;
-        let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+        let Self { method, path, token, content_type, accept, body } = self;
+        let header = |name: &str, value: &str| {
+            if value.is_empty() { String::new() } else { format!("{name}: {value}\r\n") }
+        };
+        let token = token.map(|token| header("Authorization", &format!("Bearer {token}"))).unwrap_or_default();
         let head = format!(
-            "{method} {path} HTTP/1.0\r\nHost: 127.0.0.1\r\n{token}Accept: application/json\r\n\
-             Content-Type: {content_type}\r\nContent-Length: {}\r\n\r\n",
+            "{method} {path} HTTP/1.0\r\nHost: 127.0.0.1\r\n{token}{}{}Content-Length: {}\r\n\r\n",
+            header("Accept", accept),
+            header("Content-Type", content_type),
             body.len()
         );
         connection.write_all(head.as_bytes()).ok()?;
-        connection.write_all(body.as_bytes()).ok()?;
-        connection.flush().ok()?;
-        let mut answer = String::new();
-        connection.read_to_string(&mut answer).ok()?;
-        let (head, body) = answer.split_once("\r\n\r\n")?;
+        // A server may refuse a long body before it has read it.
+        drop(connection.write_all(body).and_then(|()| connection.flush()));
+        let mut answer = Vec::new();
+        let read = connection.read_to_end(&mut answer);
+        let answer = String::from_utf8_lossy(&answer);
+        let (head, body) = answer.split_once("\r\n\r\n").filter(|_| read.is_ok())?;
         let status = head.split(' ').nth(1)?.parse().ok()?;
-        Some(Answer { status, text: body.to_owned() })
+        let mut headers = head.lines().filter_map(|line| line.split_once(": "));
+        let content_type = headers.find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+        let content_type = content_type.map(|(_, value)| value.to_owned()).unwrap_or_default();
+        Some(Answer { status, content_type, text: body.to_owned() })
     }
 }
 

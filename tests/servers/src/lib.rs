@@ -13,6 +13,7 @@ mod http_proxy;
 mod nats;
 mod ports;
 mod process;
+mod projects;
 mod proxy;
 mod server;
 mod tools;
@@ -25,14 +26,15 @@ use parking_lot::{Condvar, Mutex};
 pub use certificates::{Authority, CertificatePair};
 pub use cluster::{ApiServer, CLUSTER_USERS, Cluster, ClusterOptions};
 pub use etcd::{Etcd, Flush};
-pub use http::{Answer, ask_plain, ask_plain_with};
+pub use http::{Answer, Request, ask_plain, ask_plain_with};
 pub use http_proxy::{HttpProxy, HttpReply, HttpRule};
 pub use nats::{Nats, NatsAccess, NatsCluster, NatsOptions, NatsUser};
+pub use projects::project_definitions;
 pub use proxy::{NetworkFault, Proxy, Traffic};
 pub use server::Server;
 pub use tools::{
     crane, distribution_registry, elector, go_test, helm, informer, kube, kube_controller_manager, kubectl, manager,
-    node_packages, node_tool, oras, python, python_tool,
+    node_packages, node_tool, oras, python, python_tool, snapshot_controller, snapshot_definitions,
 };
 
 /// The most private clusters at a time in one test process. A cluster takes half a GiB of memory.

@@ -25,6 +25,9 @@ const REGISTRY: &str = "tests/tools/registry";
 /// The module of helm.
 const HELM: &str = "tests/tools/helm";
 
+/// The module of the controller of volume snapshots.
+const SNAPSHOTS: &str = "tests/tools/snapshots";
+
 /// The module of an operator on a current controller-runtime.
 const MANAGER: &str = "tests/tools/manager";
 
@@ -117,6 +120,29 @@ pub fn elector() -> PathBuf {
 pub fn manager() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| go_build(MANAGER, "homeostat.dev/tests/tools/manager", "manager", "-s -w")).clone()
+}
+
+/// Returns the controller of volume snapshots, as the Kubernetes project publishes it. The first call on a machine builds it.
+///
+/// # Panics
+/// When it cannot be built: it needs Go 1.26 or newer.
+pub fn snapshot_controller() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let package = "github.com/kubernetes-csi/external-snapshotter/v8/cmd/snapshot-controller";
+    BUILT.get_or_init(|| go_build(SNAPSHOTS, package, "snapshot-controller", "-s -w")).clone()
+}
+
+/// Returns the folder with the definitions of the kinds of that controller.
+///
+/// # Panics
+/// When the controller cannot be built.
+pub fn snapshot_definitions() -> PathBuf {
+    snapshot_controller();
+    let mut command = Command::new("go");
+    command.args(["list", "-m", "-f", "{{.Dir}}", "github.com/kubernetes-csi/external-snapshotter/client/v8"]);
+    let output = command.current_dir(repository().join(SNAPSHOTS)).output().expect("go starts");
+    let folder = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    Path::new(&folder).join("config/crd")
 }
 
 /// Returns `helm`. The first call on a machine builds it.
@@ -230,7 +256,7 @@ fn node_environment(name: &str, sources: &str) -> PathBuf {
 }
 
 /// Fills a folder with the packages of `list`, unless that was done before.
-fn installed_once(folder: &Path, list: &Path, fill: impl FnOnce()) {
+pub(crate) fn installed_once(folder: &Path, list: &Path, fill: impl FnOnce()) {
     let installed = folder.join("installed");
     let wanted = std::fs::read(list).expect("the list is in the repository");
     if std::fs::read(&installed).is_ok_and(|installed| installed == wanted) {

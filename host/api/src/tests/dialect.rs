@@ -256,7 +256,7 @@ async fn unknown_and_duplicate_fields_are_warned_about_or_refused() {
     assert_eq!((patched.code, warnings), (200, vec![r#"299 - "unknown field \"spec.size\"""#.to_owned()]));
     let (warnings, _) = send("PATCH", "", r#"{"spec":{"copies":3}}"#).await;
     assert_eq!(warnings.len(), 0);
-    assert_eq!(send("PATCH", "fieldValidation=Maybe", patch).await.1.code, 400);
+    assert_eq!(send("PATCH", "fieldValidation=Maybe", patch).await.1.code, 422);
 }
 
 #[tokio::test]
@@ -519,7 +519,7 @@ async fn ambiguous_deletion_is_refused() {
     server.ask("POST", DEPLOYMENTS, &deployment("web", "web", 1)).await;
     assert_eq!(server.ask("DELETE", "/apis/apps/v1/deployments", &Value::Null).await.code, 405);
     let tried = server.ask("DELETE", &format!("{DEPLOYMENTS}/web"), &json!({ "dryRun": ["Server"] })).await;
-    assert_eq!(tried.code, 400);
+    assert_eq!(tried.code, 422);
     server.get(&format!("{DEPLOYMENTS}/web")).await;
 }
 

@@ -5,6 +5,9 @@ use serde_json::{Value, json};
 use super::defaults::{default, object_at};
 use super::report::Report;
 
+/// Longest window over which an autoscaler looks back.
+const WINDOW_SECONDS_MAX: i64 = 3600;
+
 pub(super) fn autoscaler_defaults(autoscaler: &mut Value, _old: Option<&Value>) {
     let Some(spec) = object_at(autoscaler, "/spec") else { return };
     let target = json!({ "type": "Utilization", "averageUtilization": 80 });
@@ -51,6 +54,22 @@ pub(super) fn check_autoscaler(report: &mut Report<'_>) {
     for (at, metric) in spec["metrics"].as_array().into_iter().flatten().enumerate() {
         check_metric(report, metric, &format!("spec.metrics[{at}]"));
     }
+    for direction in ["scaleUp", "scaleDown"] {
+        let window = &spec["behavior"][direction]["stabilizationWindowSeconds"];
+        if window.as_i64().is_some_and(|seconds| seconds > WINDOW_SECONDS_MAX) {
+            let detail = format!("must be less than or equal to {WINDOW_SECONDS_MAX}");
+            report.invalid(format!("spec.behavior.{direction}.stabilizationWindowSeconds"), window, &detail);
+        }
+        let policies = spec["behavior"][direction]["policies"].as_array();
+        for (at, policy) in policies.into_iter().flatten().enumerate() {
+            for name in ["value", "periodSeconds"] {
+                if policy[name].as_i64().unwrap_or(0) <= 0 {
+                    let path = format!("spec.behavior.{direction}.policies[{at}].{name}");
+                    report.invalid(path, &policy[name].as_i64().unwrap_or(0).into(), "must be greater than zero");
+                }
+            }
+        }
+    }
 }
 
 fn check_metric(report: &mut Report<'_>, metric: &Value, path: &str) {
@@ -61,7 +80,11 @@ fn check_metric(report: &mut Report<'_>, metric: &Value, path: &str) {
         "Object" => "object",
         "Pods" => "pods",
         "Resource" => "resource",
-        _ => return,
+        "" => return report.required(format!("{path}.type"), "must specify a metric source type"),
+        _ => {
+            let supported = ["ContainerResource", "External", "Object", "Pods", "Resource"];
+            return report.unsupported(format!("{path}.type"), &metric["type"], &supported);
+        }
     };
     if !metric[source].is_object() {
         let detail = "must populate information for the given metric source";
@@ -76,6 +99,10 @@ fn check_metric(report: &mut Report<'_>, metric: &Value, path: &str) {
         let detail = "must be either Utilization, Value, or AverageValue";
         report.invalid(format!("{path}.type"), &kind.into(), detail);
     }
+    if source == "resource" && target["averageUtilization"].is_null() && target["averageValue"].is_null() {
+        let detail = "must set either a target raw value or a target utilization";
+        report.required(format!("{path}.averageUtilization"), detail);
+    }
     if target["averageUtilization"].as_i64().is_some_and(|percent| percent < 1) {
         report.invalid(format!("{path}.averageUtilization"), &target["averageUtilization"], "must be greater than 0");
     }
@@ -86,26 +113,8 @@ pub(super) fn check_disruption_budget(report: &mut Report<'_>) {
     if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
         report.invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set");
     }
+    report.labels("spec.selector.matchLabels", &spec["selector"]["matchLabels"]);
     for name in ["minAvailable", "maxUnavailable"] {
-        check_count(report, &spec[name], &format!("spec.{name}"));
-    }
-}
-
-/// Checks a count or a percentage.
-fn check_count(report: &mut Report<'_>, value: &Value, path: &str) {
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    match value {
-        Value::String(text) if !text.strip_suffix('%').is_some_and(digits) => {
-            let detail = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or \
-                '93%', regex used for validation is '[0-9]+%')";
-            report.invalid(path, value, detail);
-        }
-        Value::String(text) if text.trim_end_matches('%').parse::<u64>().is_ok_and(|percent| percent > 100) => {
-            report.invalid(path, value, "must not be greater than 100%");
-        }
-        Value::Number(number) if number.as_i64().is_some_and(|count| count < 0) => {
-            report.invalid(path, value, "must be greater than or equal to 0");
-        }
-        _ => {}
+        report.count_or_percent(&format!("spec.{name}"), &spec[name]);
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::defaults::{default, labels_of_template, object_at};
 use super::pods::{check_spec, template_defaults};
 use super::report::Report;
-use super::workloads::check_labels;
+use super::workloads::{MISMATCH, check_labels};
 
 const POLICIES: &[&str] = &["OnFailure", "Never"];
 /// Longest name of a cron job: its jobs have names with eleven more bytes.
@@ -32,9 +32,7 @@ pub(super) fn job_defaults(job: &mut Value, old: Option<&Value>) {
         generate_selector(job);
     }
     // The labels of the selector are among them.
-    if old.is_none() {
-        labels_of_template(job);
-    }
+    labels_of_template(job);
 }
 
 /// Gives a new job a selector of its own, and its template the labels that it selects.
@@ -71,8 +69,11 @@ pub(super) fn check_job(report: &mut Report<'_>) {
     let selector = report.at("/spec/selector");
     if selector.is_null() {
         report.required("spec.selector", "");
+        // No selector matches nothing.
+        report.invalid("spec.template.metadata.labels", report.at("/spec/template/metadata/labels"), MISMATCH);
     } else {
         check_labels(report, selector);
+        check_generated_labels(report);
     }
     check_spec(report, "/spec/template/spec", "spec.template.spec", Some(POLICIES));
     let indexed = report.at("/spec/completionMode") == "Indexed";
@@ -87,6 +88,29 @@ pub(super) fn check_job(report: &mut Report<'_>) {
     }
     if report.old.is_some_and(|old| old["spec"]["suspend"] != true) {
         report.immutable("/spec/template");
+    }
+}
+
+/// Checks the labels by which a job selects its own pods.
+fn check_generated_labels(report: &mut Report<'_>) {
+    if report.at("/spec/manualSelector") == true {
+        return;
+    }
+    let (name, uid) = (report.at("/metadata/name"), report.at("/metadata/uid"));
+    let labels = report.at("/spec/template/metadata/labels");
+    for (label, wanted) in [
+        ("controller-uid", uid),
+        ("batch.kubernetes.io/controller-uid", uid),
+        ("job-name", name),
+        ("batch.kubernetes.io/job-name", name),
+    ] {
+        let (path, detail) =
+            (format!("spec.template.metadata.labels[{label}]"), format!("must be '{}'", wanted.as_str().unwrap_or("")));
+        match labels.get(label) {
+            None => report.required(path, &detail),
+            Some(found) if found != wanted => report.invalid(path, found, &detail),
+            Some(_) => {}
+        }
     }
 }
 

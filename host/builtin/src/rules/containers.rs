@@ -91,14 +91,7 @@ pub(super) fn check_resources(report: &mut Report<'_>, resources: &Value, path: 
     for list in ["limits", "requests"] {
         for (name, amount) in resources[list].as_object().into_iter().flatten() {
             let path = format!("{path}.{list}[{name}]");
-            let is_huge = name.starts_with("hugepages-");
-            if !is_qualified(name) {
-                report.qualified(path.clone(), &name.as_str().into());
-            } else if !name.contains('/') && !RESOURCES.contains(&name.as_str()) && !is_huge {
-                let detail = "must be a standard resource type or fully qualified";
-                report.invalid(path.clone(), &name.as_str().into(), detail);
-                report.invalid(path.clone(), &name.as_str().into(), "must be a standard resource for containers");
-            }
+            check_resource_name(report, name, &path);
             if quantity_in_nanos(amount).is_some_and(|amount| amount < 0) {
                 report.invalid(path, amount, "must be greater than or equal to 0");
             }
@@ -112,6 +105,16 @@ pub(super) fn check_resources(report: &mut Report<'_>, resources: &Value, path: 
             let detail = format!("must be less than or equal to {name} limit of {shown}");
             report.invalid(format!("{path}.requests"), request, &detail);
         }
+    }
+}
+
+/// Checks the name of an amount that a container may ask for.
+pub(super) fn check_resource_name(report: &mut Report<'_>, name: &str, path: &str) {
+    if !is_qualified(name) {
+        report.qualified(path.to_owned(), &name.into());
+    } else if !name.contains('/') && !RESOURCES.contains(&name) && !name.starts_with("hugepages-") {
+        report.invalid(path, &name.into(), "must be a standard resource type or fully qualified");
+        report.invalid(path, &name.into(), "must be a standard resource for containers");
     }
 }
 

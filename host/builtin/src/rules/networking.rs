@@ -86,6 +86,11 @@ pub(super) fn check_ingress(report: &mut Report<'_>) {
             check_path(report, route, &format!("{path}.http.paths[{at}]"));
         }
     }
+    for (at, tls) in spec["tls"].as_array().into_iter().flatten().enumerate() {
+        if tls["secretName"].as_str().is_some_and(|name| !name.is_empty()) {
+            report.subdomain(format!("spec.tls[{at}].secretName"), &tls["secretName"]);
+        }
+    }
     if spec["ingressClassName"].is_string() {
         report.subdomain("spec.ingressClassName".to_owned(), &spec["ingressClassName"]);
     }
@@ -188,7 +193,12 @@ pub(super) fn check_endpoint_slice(report: &mut Report<'_>) {
             }
         }
     }
+    let mut names = std::collections::BTreeSet::new();
     for (at, port) in report.at("/ports").as_array().into_iter().flatten().enumerate() {
+        let name = port["name"].as_str().unwrap_or_default();
+        if !names.insert(name) {
+            report.duplicate(format!("ports[{at}].name"), &name.into());
+        }
         if port["name"].as_str().is_some_and(|name| !name.is_empty()) {
             report.label(format!("ports[{at}].name"), &port["name"]);
         }

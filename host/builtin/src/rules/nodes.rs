@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::defaults::default;
 use super::names::{is_label_value, is_network};
 use super::report::Report;
 
@@ -12,8 +11,13 @@ use super::report::Report;
 pub(super) fn node_defaults(node: &mut Value, old: Option<&Value>) {
     let fields = node.as_object_mut().map(|fields| fields.entry("spec").or_insert_with(|| json!({})));
     let Some(spec) = fields.and_then(Value::as_object_mut) else { return };
-    if let Some(range) = spec.get("podCIDR").cloned() {
-        default(spec, "podCIDRs", json!([range]));
+    // The first range has an old and a new field, which are always the same.
+    match (spec.get("podCIDR").cloned(), spec.get("podCIDRs").and_then(|ranges| ranges.get(0)).cloned()) {
+        (Some(range), first) if first.as_ref() != Some(&range) => {
+            spec.insert("podCIDRs".to_owned(), json!([range]));
+        }
+        (None, Some(first)) => drop(spec.insert("podCIDR".to_owned(), first)),
+        _ => {}
     }
     let taint = json!({ "key": "node.kubernetes.io/not-ready", "effect": "NoSchedule" });
     let taints = spec.entry("taints").or_insert_with(|| json!([]));
@@ -30,6 +34,16 @@ pub(super) fn check_node(report: &mut Report<'_>) {
         if !range.as_str().is_some_and(is_network) {
             let detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
             report.invalid(format!("spec.podCIDRs[{at}]"), range, detail);
+        }
+    }
+    if let Some(old) = report.old {
+        let before = &old["spec"]["podCIDRs"];
+        if before.is_array() && before != report.at("/spec/podCIDRs") {
+            report.forbidden("spec.podCIDRs", "node updates may not change podCIDR except from \"\" to valid");
+        }
+        let before = &old["spec"]["providerID"];
+        if before.as_str().is_some_and(|id| !id.is_empty()) && before != report.at("/spec/providerID") {
+            report.forbidden("spec.providerID", "node updates may not change providerID except from \"\" to valid");
         }
     }
     let mut known = BTreeSet::new();

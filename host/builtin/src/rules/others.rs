@@ -3,6 +3,7 @@
 use homeostat_store::schema::quantity_in_nanos;
 use serde_json::{Map, Value, json};
 
+use super::containers;
 use super::defaults::{default, object_at};
 use super::names::is_qualified;
 use super::report::Report;
@@ -18,8 +19,12 @@ pub(super) fn namespace_defaults(namespace: &mut Value, old: Option<&Value>) {
         }
     }
     let before = old.map(|old| old["spec"]["finalizers"].clone()).filter(Value::is_array);
+    let is_ending = old.is_some_and(|old| old["metadata"]["deletionTimestamp"].is_string());
     let spec = object_at(namespace, "").map(|fields| fields.entry("spec").or_insert_with(|| json!({})));
     let Some(spec) = spec.and_then(Value::as_object_mut) else { return };
+    if let Some(before) = before.as_ref().filter(|_| !is_ending) {
+        spec.insert("finalizers".to_owned(), before.clone());
+    }
     let finalizers = spec.entry("finalizers").or_insert_with(|| before.unwrap_or_else(|| json!([])));
     // A new namespace has one of the host's own; later, only the API removes it.
     if let Some(finalizers) =
@@ -86,6 +91,8 @@ pub(super) fn check_binding(report: &mut Report<'_>) {
         }
         if subject["name"].as_str().is_none_or(str::is_empty) {
             report.required(format!("{path}.name"), "");
+        } else if subject["kind"] == "ServiceAccount" {
+            report.subdomain(format!("{path}.name"), &subject["name"]);
         }
     }
     if report.old.is_some_and(|old| old["roleRef"] != *role) {
@@ -129,7 +136,7 @@ pub(super) fn check_storage_class(report: &mut Report<'_>) {
     for name in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
         let Some(old) = report.old else { break };
         if old[name] != report.resource[name] {
-            report.forbidden(name, &format!("updates to {name} are forbidden."));
+            report.invalid(name, report.at(&format!("/{name}")), "field is immutable");
         }
     }
 }
@@ -226,7 +233,10 @@ pub(super) fn check_resource_quota(report: &mut Report<'_>) {
     if scopes.as_array().is_some_and(|scopes| scopes.iter().any(is_unknown)) {
         report.invalid("spec.scopes", scopes, "unsupported scope");
     }
-    if report.old.is_some() {
+    let distinct = |scopes: &Value| -> std::collections::BTreeSet<String> {
+        scopes.as_array().into_iter().flatten().map(Value::to_string).collect()
+    };
+    if report.old.is_some_and(|old| distinct(&old["spec"]["scopes"]) != distinct(scopes)) {
         report.immutable("/spec/scopes");
     }
 }
@@ -263,6 +273,11 @@ pub(super) fn check_limit_range(report: &mut Report<'_>) {
             .iter()
             .flat_map(|list| item[*list].as_object().into_iter().flatten().map(|(name, _)| name))
             .collect();
+        for list in ["max", "min", "default", "defaultRequest"] {
+            for (name, _) in item[list].as_object().into_iter().flatten().filter(|_| kind != "PersistentVolumeClaim") {
+                containers::check_resource_name(report, name, &format!("{path}.{list}[{name}]"));
+            }
+        }
         for name in names {
             let amount = |list: &str| item[list].get(name).and_then(quantity_in_nanos);
             let shown = |list: &str| item[list][name.as_str()].as_str().unwrap_or_default().to_owned();
@@ -270,9 +285,18 @@ pub(super) fn check_limit_range(report: &mut Report<'_>) {
                 let detail = format!("min value {} is greater than max value {}", shown("min"), shown("max"));
                 report.invalid(format!("{path}.min[{name}]"), &item["min"][name.as_str()], &detail);
             }
-            if amount("default").zip(amount("max")).is_some_and(|(default, max)| default > max) {
-                let detail = format!("default value {} is greater than max value {}", shown("default"), shown("max"));
-                report.invalid(format!("{path}.default[{name}]"), &item["default"][name.as_str()], &detail);
+            for (less, more, at, words) in [
+                ("min", "defaultRequest", "defaultRequest", ["min", "default request"]),
+                ("defaultRequest", "max", "defaultRequest", ["default request", "max"]),
+                ("defaultRequest", "default", "defaultRequest", ["default request", "default limit"]),
+                ("min", "default", "default", ["min", "default"]),
+                ("default", "max", "default", ["default", "max"]),
+            ] {
+                if amount(less).zip(amount(more)).is_some_and(|(less, more)| less > more) {
+                    let (small, large) = (shown(less), shown(more));
+                    let detail = format!("{} value {small} is greater than {} value {large}", words[0], words[1]);
+                    report.invalid(format!("{path}.{at}[{name}]"), &item[at][name.as_str()], &detail);
+                }
             }
         }
     }
@@ -303,6 +327,21 @@ pub(super) fn check_persistent_volume(report: &mut Report<'_>) {
             report.required("spec.hostPath.path", "");
         }
         Some(_) => {}
+    }
+    let Some(old) = report.old else { return };
+    let sources = |spec: &Value| {
+        let mut spec = spec.clone();
+        if let Some(fields) = spec.as_object_mut() {
+            fields.retain(|name, _| !PLAIN_FIELDS.contains(&name.as_str()));
+        }
+        spec
+    };
+    if sources(report.at("/spec")) != sources(&old["spec"]) {
+        report.forbidden("spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation");
+    }
+    let (mode, before) = (report.at("/spec/volumeMode"), &old["spec"]["volumeMode"]);
+    if mode != before {
+        report.invalid("volumeMode", mode, "field is immutable");
     }
 }
 
@@ -347,15 +386,24 @@ pub(super) fn check_claim(report: &mut Report<'_>, pointer: &str, path: &str) {
 pub(super) fn check_persistent_volume_claim(report: &mut Report<'_>) {
     check_claim(report, "", "spec");
     let Some(old) = report.old else { return };
+    let is_bound = old["status"]["phase"] == "Bound";
     let fixed = |spec: &Value| {
         let mut spec = spec.clone();
         if let Some(fields) = spec.as_object_mut() {
             fields.remove("volumeName");
-            fields.remove("resources");
             fields.remove("volumeAttributesClassName");
+            if is_bound {
+                fields.remove("resources");
+            }
         }
         spec
     };
+    let amount = |claim: &Value, pointer: &str| claim.pointer(pointer).and_then(quantity_in_nanos).unwrap_or(0);
+    let size = amount(report.resource, "/spec/resources/requests/storage");
+    if size < amount(old, "/spec/resources/requests/storage") && size <= amount(old, "/status/capacity/storage") {
+        let detail = "field can not be less than status.capacity";
+        report.forbidden("spec.resources.requests.storage", detail);
+    }
     if fixed(report.at("/spec")) != fixed(&old["spec"]) {
         let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound \
             claims";

@@ -23,17 +23,8 @@ pub(super) fn set_defaults(pod: &mut Value, old: Option<&Value>) {
     let Some(spec) = object_at(pod, "/spec") else { return };
     spec_defaults(spec);
     default(spec, "enableServiceLinks", true);
-    match old {
-        None => admit(spec),
-        Some(old) => {
-            // As the admission plug-in `Priority`, for a client that leaves them out.
-            for name in ["priority", "preemptionPolicy"] {
-                if let Some(before) = old["spec"].get(name) {
-                    default(spec, name, before.clone());
-                }
-            }
-        }
-    }
+    prioritize(spec, old.map(|old| &old["spec"]));
+    tolerate(spec);
     let on_host = spec.get("hostNetwork") == Some(&Value::Bool(true));
     for name in &CONTAINERS[..2] {
         for container in spec.get_mut(*name).and_then(Value::as_array_mut).into_iter().flatten() {
@@ -45,12 +36,22 @@ pub(super) fn set_defaults(pod: &mut Value, old: Option<&Value>) {
     }
 }
 
-/// Does what the admission plug-ins `Priority` and `DefaultTolerationSeconds` do with a new pod without a priority class.
-fn admit(spec: &mut Map<String, Value>) {
-    if !spec.contains_key("priorityClassName") {
+/// Does what the admission plug-in `Priority` does with a pod without a priority class: it keeps what it had.
+fn prioritize(spec: &mut Map<String, Value>, old: Option<&Value>) {
+    if let Some(old) = old {
+        for name in ["priority", "preemptionPolicy"] {
+            if let Some(before) = old.get(name) {
+                default(spec, name, before.clone());
+            }
+        }
+    } else if !spec.contains_key("priorityClassName") {
         default(spec, "priority", 0);
         default(spec, "preemptionPolicy", "PreemptLowerPriority");
     }
+}
+
+/// Does what the admission plug-in `DefaultTolerationSeconds` does.
+fn tolerate(spec: &mut Map<String, Value>) {
     let tolerations = spec.entry("tolerations").or_insert_with(|| json!([]));
     let Some(tolerations) = tolerations.as_array_mut() else { return };
     for taint in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
@@ -149,6 +150,22 @@ pub(super) fn check(report: &mut Report<'_>) {
     let (now, before) = (report.at("/spec"), &old["spec"]);
     let is_bound = before["nodeName"].as_str().is_some_and(|name| !name.is_empty());
     let moves = now["nodeName"] != before["nodeName"] && (is_bound || !is_scheduled(old));
+    for list in &CONTAINERS[..2] {
+        let count = |spec: &Value| spec[*list].as_array().map_or(0, Vec::len);
+        if count(now) != count(before) {
+            return report.forbidden(format!("spec.{list}"), "pod updates may not add or remove containers");
+        }
+    }
+    let (deadline, before_it) = (&now["activeDeadlineSeconds"], &before["activeDeadlineSeconds"]);
+    if before_it.is_number() && deadline.is_null() {
+        let detail = "must not update from a positive integer to nil value";
+        report.invalid("spec.activeDeadlineSeconds", deadline, detail);
+    }
+    if before_it.as_i64().zip(deadline.as_i64()).is_some_and(|(before, now)| before < now) {
+        let detail = "must be less than or equal to previous value";
+        return report.invalid("spec.activeDeadlineSeconds", deadline, detail);
+    }
+    check_old_tolerations(report, &now["tolerations"], &before["tolerations"]);
     if moves || comparable(now) != comparable(before) {
         report.forbidden("spec", MUTABLE);
     }
@@ -160,6 +177,22 @@ fn is_scheduled(pod: &Value) -> bool {
     conditions.into_iter().any(|found| found["type"] == "PodScheduled" && found["status"] == "True")
 }
 
+/// Checks that each toleration of a pod stays, except for its time.
+fn check_old_tolerations(report: &mut Report<'_>, now: &Value, before: &Value) {
+    let timeless = |toleration: &Value| {
+        let mut toleration = toleration.clone();
+        if let Some(fields) = toleration.as_object_mut() {
+            fields.remove("tolerationSeconds");
+        }
+        toleration
+    };
+    let now: Vec<Value> = now.as_array().into_iter().flatten().map(timeless).collect();
+    if before.as_array().into_iter().flatten().any(|old| !now.contains(&timeless(old))) {
+        let detail = "existing toleration can not be modified except its tolerationSeconds";
+        report.forbidden("spec.tolerations", detail);
+    }
+}
+
 /// Returns a specification without the fields that an update can change.
 fn comparable(spec: &Value) -> Value {
     let mut spec = spec.clone();
@@ -169,9 +202,7 @@ fn comparable(spec: &Value) -> Value {
         }
     }
     if let Some(fields) = spec.as_object_mut() {
-        for name in
-            ["activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates", "nodeName"]
-        {
+        for name in ["activeDeadlineSeconds", "tolerations", "schedulingGates", "nodeName"] {
             fields.remove(name);
         }
         // They are written through a subresource.

@@ -65,6 +65,36 @@ impl<'r> Report<'r> {
         }
     }
 
+    /// Checks a count, or a part of a hundred as `25%`.
+    pub(super) fn count_or_percent(&mut self, path: &str, value: &Value) {
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        match value {
+            Value::String(text) if !text.strip_suffix('%').is_some_and(digits) => {
+                let detail = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or \
+                    '93%', regex used for validation is '[0-9]+%')";
+                self.invalid(path, value, detail);
+            }
+            Value::String(text) if text.trim_end_matches('%').parse::<u64>().is_ok_and(|percent| percent > 100) => {
+                self.invalid(path, value, "must not be greater than 100%");
+            }
+            Value::Number(number) if number.as_i64().is_some_and(|count| count < 0) => {
+                self.invalid(path, value, "must be greater than or equal to 0");
+            }
+            _ => {}
+        }
+    }
+
+    /// Checks that the finalizers of a resource are those of Kubernetes, or have a domain.
+    pub(super) fn check_finalizers(&mut self) {
+        const PLAIN: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
+        for (at, name) in self.at("/metadata/finalizers").as_array().into_iter().flatten().enumerate() {
+            if !name.as_str().is_some_and(|name| name.contains('/') || PLAIN.contains(&name)) {
+                let detail = "name is neither a standard finalizer name nor is it fully qualified";
+                self.invalid(format!("metadata.finalizers[{at}]"), name, detail);
+            }
+        }
+    }
+
     /// Checks that a field has the value that it had before.
     pub(super) fn immutable(&mut self, pointer: &str) {
         let Some(old) = self.old else { return };

@@ -140,6 +140,15 @@ pub(super) fn check(report: &mut Report<'_>) {
             report.duplicate(path, &json!({ "port": number, "protocol": port["protocol"] }));
         }
     }
+    let mut families = BTreeSet::new();
+    for (at, family) in spec["ipFamilies"].as_array().into_iter().flatten().enumerate() {
+        let path = format!("spec.ipFamilies[{at}]");
+        if family != "IPv4" && family != "IPv6" {
+            report.unsupported(path, family, &["IPv4", "IPv6"]);
+        } else if !families.insert(family.as_str()) {
+            report.duplicate(path, family);
+        }
+    }
     report.labels("spec.selector", &spec["selector"]);
     let old = report.old.map_or(&Value::Null, |old| &old["spec"]);
     let both = kind != "ExternalName" && old["type"] != "ExternalName";

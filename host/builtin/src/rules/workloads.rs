@@ -8,7 +8,7 @@ use super::pods::{check_spec, check_spec_with, template_defaults};
 use super::report::Report;
 
 const ALWAYS: &[&str] = &["Always"];
-const MISMATCH: &str = "`selector` does not match template `labels`";
+pub(super) const MISMATCH: &str = "`selector` does not match template `labels`";
 
 fn template_of(resource: &mut Value) {
     if let Some(template) = resource.pointer_mut("/spec/template") {
@@ -126,7 +126,9 @@ pub(super) fn check_stateful_set(report: &mut Report<'_>) {
     let claims = report.at("/spec/volumeClaimTemplates").as_array().into_iter().flatten();
     let claimed: Vec<Value> = claims.map(|claim| json!({ "name": claim["metadata"]["name"] })).collect();
     check_spec_with(report, "/spec/template/spec", "spec.template.spec", Some(ALWAYS), &claimed);
-    for at in 0..report.at("/spec/volumeClaimTemplates").as_array().map_or(0, Vec::len) {
+    // An update cannot change them.
+    let count = report.at("/spec/volumeClaimTemplates").as_array().filter(|_| report.old.is_none()).map_or(0, Vec::len);
+    for at in 0..count {
         let (pointer, path) = (format!("/spec/volumeClaimTemplates/{at}"), format!("spec.volumeClaimTemplates[{at}]"));
         check_claim(report, &pointer, &format!("{path}.spec"));
     }
@@ -158,6 +160,7 @@ pub(super) fn check_stateful_set(report: &mut Report<'_>) {
 
 pub(super) fn check_controller_revision(report: &mut Report<'_>) {
     match report.at("/data") {
+        _ if report.old.is_some() => {}
         Value::Null => report.required("data", "data is mandatory"),
         Value::Object(_) => {}
         _ => report.required("data", "data must be a valid JSON object"),
@@ -170,7 +173,30 @@ pub(super) fn check_daemon_set(report: &mut Report<'_>) {
     report.not_negative("/spec", &["minReadySeconds", "revisionHistoryLimit"]);
     check_selector(report, "daemonset");
     check_spec(report, "/spec/template/spec", "spec.template.spec", Some(ALWAYS));
+    check_daemon_set_strategy(report);
     report.immutable("/spec/selector");
+}
+
+fn check_daemon_set_strategy(report: &mut Report<'_>) {
+    let update = report.at("/spec/updateStrategy/rollingUpdate");
+    if !update.is_object() {
+        return;
+    }
+    let path = "spec.updateStrategy.rollingUpdate";
+    let (surge, missing) = (&update["maxSurge"], &update["maxUnavailable"]);
+    report.count_or_percent(&format!("{path}.maxUnavailable"), missing);
+    report.count_or_percent(&format!("{path}.maxSurge"), surge);
+    let is_zero = |value: &Value| match value {
+        Value::String(text) => text.trim_end_matches('%').parse::<i64>().unwrap_or(0) == 0,
+        other => other.as_i64().unwrap_or(0) == 0,
+    };
+    match (is_zero(missing), is_zero(surge)) {
+        (false, false) => {
+            report.invalid(format!("{path}.maxSurge"), surge, "may not be set when maxUnavailable is non-zero");
+        }
+        (true, true) => report.required(format!("{path}.maxUnavailable"), "cannot be 0 when maxSurge is 0"),
+        _ => {}
+    }
 }
 
 /// Checks that a selector is not empty, and matches the labels of the template.
@@ -182,7 +208,10 @@ fn check_selector(report: &mut Report<'_>, kind: &str) {
         _ => true,
     };
     if selector.is_null() {
-        report.required("spec.selector", "");
+        // A daemon set that had one misses it only because it never changes.
+        if report.old.is_none() || kind != "daemonset" {
+            report.required("spec.selector", "");
+        }
         // No selector matches nothing.
         let labels = report.at("/spec/template/metadata/labels");
         return report.invalid("spec.template.metadata.labels", labels, MISMATCH);

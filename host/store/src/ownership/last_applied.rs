@@ -24,18 +24,17 @@ pub(super) fn unchanged(manager: &str, current: &Value, version: &str, shape: Sh
     fields
 }
 
-/// Updates the annotation with the applied document, if the annotation exists; returns whether it did. The
-/// owner of the annotation does not change.
-pub(crate) fn renew(manager: &str, document: &mut Value, applied: &Value) -> bool {
+/// Updates the annotation with the applied document, if the annotation exists. The owner of the annotation does not
+/// change.
+pub(crate) fn renew(manager: &str, document: &mut Value, applied: &Value) {
     if text(manager, document).is_none() {
-        return false;
+        return;
     }
     let mut applied = applied.clone();
     if let Some(annotations) = applied.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
         annotations.remove(ANNOTATION);
     }
     document["metadata"]["annotations"][ANNOTATION] = format!("{applied}\n").into();
-    true
 }
 
 fn text<'d>(manager: &str, document: &'d Value) -> Option<&'d str> {

@@ -138,7 +138,8 @@ impl<'a> Shape<'a> {
     pub(super) fn has_fields(self) -> bool {
         let single = match self.form {
             ShapeKind::Single => true,
-            ShapeKind::Known(schema) => schema.is_atomic_map(),
+            // What a built-in kind keeps as it is written is a single value.
+            ShapeKind::Known(schema) => schema.is_atomic_map() || (schema.is_typed() && schema.is_open()),
             _ => false,
         };
         !single && self.level < LEVELS_MAX

@@ -143,7 +143,12 @@ fn list<'p>(
             || schema.is_some_and(|schema| {
                 if schema.is_typed() { schema.merges() } else { *schema.list_type() == ListType::Set }
             });
-    if replaces || !target.is_array() || (keys.is_empty() && !is_set) {
+    if keys.is_empty() && !is_set {
+        // Such a list is replaced, directives or not.
+        *target = Value::Array(patch.iter().map(without_directives_below).collect());
+        return Ok(());
+    }
+    if replaces || !target.is_array() {
         let items = patch.iter().filter(|item| item.get(PATCH).is_none());
         *target = Value::Array(items.map(without_directives_below).collect());
         return Ok(());

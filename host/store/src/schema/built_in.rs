@@ -5,6 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::Violation;
+use crate::Kind;
 
 /// The rules of one built-in kind. Pure.
 pub trait KindRules: Send + Sync {
@@ -29,15 +30,23 @@ pub trait KindRules: Send + Sync {
 pub enum Generation {
     /// Nothing: the resources have none.
     Nothing,
+    /// Nothing: it is always 1.
+    Constant,
     /// Changes outside of metadata and status.
     Specification,
-    /// The same, and changes of the annotations.
+    /// The same, and changes of the labels.
+    SpecificationAndLabels,
+    /// Changes outside of metadata and status, and of the annotations.
     SpecificationAndAnnotations,
 }
 
-/// A reference to the rules of a kind. The rules of one kind are one object.
+/// Checks that a resource can be decoded into the types of a kind. The error is the first field of a wrong type, in words
+/// for people.
+pub type TypeCheck = fn(&Kind, &Value) -> Result<(), String>;
+
+/// A reference to the rules of a kind, and the check of its types. The rules of one kind are one object.
 #[derive(Clone, Copy)]
-pub(super) struct Rules(pub(super) &'static dyn KindRules);
+pub(super) struct Rules(pub(super) &'static dyn KindRules, pub(super) TypeCheck);
 
 impl fmt::Debug for Rules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -11,21 +11,42 @@ use super::{ListType, Reason, Schema, ValueType, Violation};
 use crate::violation::{VIOLATIONS_MAX, shown, type_name};
 use crate::{numbers, path::Path};
 
+/// The path of a violation that Kubernetes reports without one.
+pub(super) const NO_PATH: &str = "<nil>";
+
 /// Supported values listed in a violation.
 const VALUES_SHOWN_MAX: usize = 20;
 
 /// Returns the violations of a value at `path`.
 pub(super) fn check(schema: &Schema, value: &Value, path: &Path<'_>) -> Vec<Violation> {
-    let mut report = SchemaChecker { found: Vec::new(), count_max: VIOLATIONS_MAX };
+    let mut report = SchemaChecker { found: Vec::new(), count_max: VIOLATIONS_MAX, visited: 0 };
     report.value(schema, value, path);
     report.found
 }
 
 /// Returns whether a value is valid.
 fn fits(schema: &Schema, value: &Value, path: &Path<'_>) -> bool {
-    let mut report = SchemaChecker { found: Vec::new(), count_max: 1 };
+    let mut report = SchemaChecker { found: Vec::new(), count_max: 1, visited: 0 };
     report.value(schema, value, path);
     report.found.is_empty()
+}
+
+/// Returns the first value at or below `path` of another type than its schema; a null and any number have every type.
+pub(super) fn first_mistyped(schema: &Schema, value: &Value, path: &Path<'_>) -> Option<String> {
+    let is_any = value.is_null() || schema.is_typed();
+    if let Some(wanted) = schema.value_type.filter(|wanted| !is_any && !wanted.accepts(value)) {
+        return Some(format!(".{path}: expected {}, got {}", wanted.applied_name(), type_name(value)));
+    }
+    match value {
+        Value::Object(fields) => fields.iter().find_map(|(name, value)| {
+            schema.field(name).and_then(|schema| first_mistyped(schema, value, &path.field(name)))
+        }),
+        Value::Array(items) => {
+            let schema = schema.items()?;
+            items.iter().enumerate().find_map(|(at, item)| first_mistyped(schema, item, &path.item(at)))
+        }
+        _ => None,
+    }
 }
 
 /// Returns the values by which an item of a list is identified, as text.
@@ -37,6 +58,8 @@ pub(super) fn identity(keys: &[String], item: &Value) -> String {
 struct SchemaChecker {
     found: Vec<Violation>,
     count_max: usize,
+    /// Values that were checked.
+    visited: usize,
 }
 
 impl SchemaChecker {
@@ -59,12 +82,20 @@ impl SchemaChecker {
         if self.is_full() || (value.is_null() && schema.nullable) {
             return;
         }
+        self.visited += 1;
         if let Some(wanted) = schema.value_type.filter(|wanted| !wanted.holds(value)) {
             let (name, found) = (wanted.name(), type_name(value));
             let detail = format!("{found:?}: {path} in body must be of type {name}: {found:?}");
-            return self.add(path, Reason::TypeInvalid, detail);
+            self.add(path, Reason::TypeInvalid, detail);
+            if let Some(limits) = schema.limits.as_ref().filter(|_| !schema.is_typed()) {
+                self.supported(limits, &shown(value), value, path);
+                self.combinations(limits, value, path);
+            }
+            return;
         }
-        if let Some(limits) = &schema.limits {
+        // A required text of a built-in kind that is empty is reported once, by the object that has it.
+        let is_no_text = schema.is_typed() && *value == "";
+        if let Some(limits) = schema.limits.as_ref().filter(|_| !is_no_text) {
             self.limits(limits, value, path);
         }
         if schema.is_typed() {
@@ -85,7 +116,9 @@ impl SchemaChecker {
             if let Some(property) = schema.properties.get(name) {
                 self.value(property, value, &path.field(name));
             } else if let Some(additional) = &schema.additional {
-                self.value(additional, value, &path.key(name));
+                // Kubernetes has both forms.
+                let path = if schema.is_typed() { path.key(name) } else { path.field(name) };
+                self.value(additional, value, &path);
             }
         }
     }
@@ -124,6 +157,10 @@ impl SchemaChecker {
             ListType::Atomic => {}
             ListType::Set => self.duplicates(items, path, Value::to_string, shown),
             ListType::Map(keys) => {
+                for (at, item) in items.iter().enumerate().filter(|(_, item)| !item.is_object()) {
+                    let detail = format!("{}: must be an object for an array of list-type map", shown(item));
+                    self.add(&path.item(at), Reason::Invalid, detail);
+                }
                 let identity = |item: &Value| identity(keys, item);
                 self.duplicates(items, path, identity, identity);
             }
@@ -152,12 +189,10 @@ impl SchemaChecker {
     fn limits(&mut self, limits: &Constraints, value: &Value, path: &Path<'_>) {
         let hidden = limits.format == Some(Format::Password);
         let shown = if hidden { "\"…\"".to_owned() } else { shown(value) };
-        if !limits.values.is_empty() && !limits.values.iter().any(|known| same(known, value)) {
-            self.add(path, Reason::Unsupported, format!("{shown}: supported values: {}", listed(&limits.values)));
-        }
+        self.supported(limits, &shown, value, path);
         if let Some(format) = limits.format.filter(|format| !format.holds(value)) {
-            let should = format!("must be of type {}: {shown}", format.name());
-            self.invalid(path, &shown, &should);
+            let detail = format!("{shown}: {path} in body must be of type {}: {shown}", format.name());
+            self.add(path, Reason::TypeInvalid, detail);
         }
         match value {
             Value::Number(number) => self.number(limits, number, path, &shown),
@@ -166,7 +201,13 @@ impl SchemaChecker {
             Value::Object(fields) => self.object(limits, fields, path),
             Value::Null | Value::Bool(_) => {}
         }
-        self.combinations(limits, value, path, &shown);
+        self.combinations(limits, value, path);
+    }
+
+    fn supported(&mut self, limits: &Constraints, shown: &str, value: &Value, path: &Path<'_>) {
+        if !limits.values.is_empty() && !limits.values.iter().any(|known| same(known, value)) {
+            self.add(path, Reason::Unsupported, format!("{shown}: supported values: {}", listed(&limits.values)));
+        }
     }
 
     fn number(&mut self, limits: &Constraints, number: &Number, path: &Path<'_>, shown: &str) {
@@ -231,27 +272,93 @@ impl SchemaChecker {
         }
     }
 
-    fn combinations(&mut self, limits: &Constraints, value: &Value, path: &Path<'_>, shown: &str) {
-        for schema in &limits.all_of {
-            self.value(schema, value, path);
+    /// Checks the combinations of schemas. Kubernetes reports them without a path, with the violations of the alternative
+    /// that fits best.
+    fn combinations(&mut self, limits: &Constraints, value: &Value, path: &Path<'_>) {
+        let all = limits.all_of.iter().map(|schema| self.alternative(schema, value, path)).collect::<Vec<_>>();
+        let valid = all.iter().filter(|checked| checked.found.is_empty()).count();
+        if valid < all.len() {
+            let none = if valid == 0 { ". None validated" } else { "" };
+            all.into_iter().for_each(|checked| self.extend(checked));
+            self.combination(path, &format!("must validate all the schemas (allOf){none}"));
         }
-        if !limits.any_of.is_empty() && !limits.any_of.iter().any(|schema| fits(schema, value, path)) {
-            self.invalid(path, shown, "must validate at least one schema (anyOf)");
+        if let Err(best) = self.best(&limits.any_of, value, path).0 {
+            self.combination(path, "must validate at least one schema (anyOf)");
+            self.extend(best);
         }
-        if !limits.one_of.is_empty() {
-            match limits.one_of.iter().filter(|schema| fits(schema, value, path)).take(2).count() {
-                0 => self.invalid(path, shown, "must validate one and only one schema (oneOf), and validates none"),
-                1 => {}
-                _ => self.invalid(path, shown, "must validate one and only one schema (oneOf), and validates several"),
+        match self.best(&limits.one_of, value, path) {
+            (Err(best), _) => {
+                self.combination(path, "must validate one and only one schema (oneOf). Found none valid");
+                self.extend(best);
             }
+            (Ok(()), count) if count > 1 => {
+                let found = format!("Found {count} valid alternatives");
+                self.combination(path, &format!("must validate one and only one schema (oneOf). {found}"));
+            }
+            _ => {}
         }
         if limits.not.as_ref().is_some_and(|schema| fits(schema, value, path)) {
-            self.invalid(path, shown, "must not validate the schema (not)");
+            self.combination(path, "must not validate the schema (not)");
+        }
+    }
+
+    fn combination(&mut self, path: &Path<'_>, words: &str) {
+        if !self.is_full() {
+            let detail = format!("\"\": \"{path}\" {words}");
+            self.found.push(Violation { path: NO_PATH.to_owned(), reason: Reason::Invalid, detail });
+        }
+    }
+
+    fn extend(&mut self, other: Self) {
+        let room = self.count_max.saturating_sub(self.found.len());
+        self.found.extend(other.found.into_iter().take(room));
+    }
+
+    /// Validates a value against one schema of several.
+    fn alternative(&self, schema: &Schema, value: &Value, path: &Path<'_>) -> Self {
+        let mut report = Self { found: Vec::new(), count_max: self.count_max, visited: 0 };
+        report.value(schema, value, path);
+        report
+    }
+
+    /// Returns how many alternatives a value fits; if it fits none, the one in which most of its parts were checked.
+    fn best(&self, alternatives: &[Schema], value: &Value, path: &Path<'_>) -> (Result<(), Self>, usize) {
+        let (mut valid, mut best) = (0, None::<Self>);
+        for schema in alternatives {
+            let checked = self.alternative(schema, value, path);
+            if checked.found.is_empty() {
+                valid += 1;
+            } else if best.as_ref().is_none_or(|best| checked.visited > best.visited) {
+                best = Some(checked);
+            }
+        }
+        match best.filter(|_| valid == 0) {
+            Some(best) => (Err(best), 0),
+            None => (Ok(()), valid),
         }
     }
 }
 
 impl ValueType {
+    /// Returns whether an apply accepts a value of this type. Any number is one of any kind.
+    fn accepts(self, value: &Value) -> bool {
+        match self {
+            Self::Integer | Self::Number => value.is_number(),
+            Self::IntegerOrString | Self::Quantity => value.is_number() || value.is_string(),
+            other => other.holds(value),
+        }
+    }
+
+    /// Returns the name of the type in the refusal of an apply.
+    fn applied_name(self) -> &'static str {
+        match self {
+            Self::Object => "map",
+            Self::Array => "list",
+            Self::Integer | Self::Number => "numeric (int or float)",
+            other => other.name(),
+        }
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Object => "object",
@@ -260,7 +367,7 @@ impl ValueType {
             Self::Integer => "integer",
             Self::Number => "number",
             Self::Boolean => "boolean",
-            Self::IntegerOrString => "integer or string",
+            Self::IntegerOrString => "integer,string",
             Self::Quantity => "quantity",
         }
     }

@@ -1,6 +1,6 @@
 //! The supported values of `format`. Others are ignored, as in Kubernetes.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde_json::Value;
 
@@ -20,12 +20,13 @@ pub(super) enum Format {
     Uuid,
     Email,
     Hostname,
+    Cidr,
     Uri,
     /// Not checked; the value is never shown.
     Password,
 }
 
-const NAMES: [(Format, &str); 15] = [
+const NAMES: [(Format, &str); 16] = [
     (Format::Int32, "int32"),
     (Format::Int64, "int64"),
     (Format::Date, "date"),
@@ -39,6 +40,7 @@ const NAMES: [(Format, &str); 15] = [
     (Format::Uuid, "uuid"),
     (Format::Email, "email"),
     (Format::Hostname, "hostname"),
+    (Format::Cidr, "cidr"),
     (Format::Uri, "uri"),
     (Format::Password, "password"),
 ];
@@ -83,9 +85,21 @@ impl Format {
             Self::Uuid => is_uuid(text),
             Self::Email => is_email(text),
             Self::Hostname => is_hostname(text),
+            Self::Cidr => is_cidr(text),
             Self::Uri => is_uri(text),
         }
     }
+}
+
+/// `10.0.0.0/8`.
+fn is_cidr(text: &str) -> bool {
+    let Some((address, bits)) = text.split_once('/') else { return false };
+    let bits_max = match address.parse::<IpAddr>() {
+        Ok(IpAddr::V4(_)) => 32,
+        Ok(IpAddr::V6(_)) => 128,
+        Err(_) => return false,
+    };
+    bits.parse::<u8>().is_ok_and(|bits| bits <= bits_max)
 }
 
 /// `2026-01-31`.

@@ -249,8 +249,9 @@ fn value_type(fields: &FieldReader<'_>) -> Result<Option<ValueType>> {
     let named = fields.text("type")?.filter(|name| !name.is_empty());
     if fields.flag("x-kubernetes-int-or-string")? {
         return match named {
-            None => Ok(Some(ValueType::IntegerOrString)),
-            Some(_) => Err(fields.error("type", "must be empty where x-kubernetes-int-or-string is true")),
+            // Either type allows both, as in Kubernetes.
+            None | Some("integer" | "string") => Ok(Some(ValueType::IntegerOrString)),
+            Some(_) => Err(fields.error("type", "must be integer or string where x-kubernetes-int-or-string is true")),
         };
     }
     Ok(Some(match named {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use homeostat_cel::{Budget, EvaluationError, Expression, Output, Type, Variable};
 use serde_json::Value;
 
-use super::check::identity;
+use super::check::{NO_PATH, identity};
 use super::{ListType, Reason, Schema, VIOLATIONS_MAX, Violation};
 use crate::path::Path;
 use crate::violation::{shown, type_name};
@@ -107,6 +107,7 @@ struct RuleChecker {
 impl RuleChecker {
     fn add(&mut self, path: String, reason: Reason, detail: String) {
         if self.found.len() < VIOLATIONS_MAX {
+            let path = if path.is_empty() { NO_PATH.to_owned() } else { path };
             self.found.push(Violation { path, reason, detail });
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{RuleEvaluation, fields, set};
+use super::{RuleEvaluation, WriteContext, fields, set, specification};
 use crate::path::Path;
 use crate::schema::{Reason, Schema, Schemas, VIOLATIONS_MAX, Violation};
 use crate::{Error, Kind, Result, validate};
@@ -38,9 +38,10 @@ pub(super) fn admit(
     let (mut violations, status) = match part {
         DocumentPart::Specification => {
             let mut violations = schema.admit(document, &Path::ROOT, true, old)?;
-            // This write cannot set a status, so a required status does not apply, and a default of it neither.
+            // This write cannot set a status, so a required status does not apply.
             violations.retain(|violation| !(violation.path == "status" && violation.reason == Reason::Required));
-            let first = if old.is_none() { schema.first_status(document)? } else { None };
+            let by_default = fields(document).remove("status");
+            let first = if old.is_none() { schema.first_status(document)?.or(by_default) } else { None };
             (violations, status.or(first))
         }
         DocumentPart::Status => admit_status(schema, status)?,
@@ -60,17 +61,43 @@ pub(super) fn admit(
     Err(Error::InvalidFields { what: what(document), violations })
 }
 
-/// Returns the schema of the built-in kind that a document names; `None` for another kind.
-pub(super) fn built_in_schema(schemas: &Schemas, document: &Value) -> Option<Arc<Schema>> {
-    let text = |name: &str| document.get(name).and_then(Value::as_str);
-    let kind = Kind::parse(text("apiVersion")?, text("kind")?).ok()?;
-    schemas.of(&kind).schema.filter(|schema| schema.is_typed())
+/// Admits the change of a document, except its status. Without a change outside of metadata, only the defaults of a
+/// built-in kind apply, so that a document which its schema would refuse now can still get labels and lose finalizers.
+///
+/// # Errors
+/// As [`admit`].
+pub(super) fn admit_change(document: &mut Value, old: &Value, context: &WriteContext) -> Result<()> {
+    let schema = context.version.schema.as_deref();
+    let is_respecified = specification(document).ne(specification(old));
+    if !is_respecified && !schema.is_some_and(Schema::is_typed) {
+        return Ok(());
+    }
+    match admit(schema, document, DocumentPart::Specification, Some(old), context.rules) {
+        Err(Error::InvalidFields { violations, .. })
+            if !is_respecified && !violations.iter().any(|found| found.path.starts_with("metadata.")) =>
+        {
+            Ok(())
+        }
+        admitted => admitted,
+    }
 }
 
-/// Returns an error of the metadata of a new resource, with the violations of the rest of the document if the kind is
-/// built in.
-pub(super) fn with_violations(schema: Option<&Schema>, mut document: Value, error: Error) -> Error {
-    let Some(schema) = schema.filter(|schema| schema.is_typed()) else { return error };
+/// Returns the schema of the kind that a document names; `None` if it has none.
+pub(super) fn schema_of(schemas: &Schemas, document: &Value) -> Option<Arc<Schema>> {
+    let text = |name: &str| document.get(name).and_then(Value::as_str);
+    let kind = Kind::parse(text("apiVersion")?, text("kind")?).ok()?;
+    schemas.of(&kind).schema
+}
+
+/// Returns an error of the metadata of a document, with the violations of the rest of the document.
+/// `old` is the document before the write, `None` for one that is created.
+pub(super) fn with_violations(
+    schema: Option<&Schema>,
+    mut document: Value,
+    old: Option<&Value>,
+    error: Error,
+) -> Error {
+    let Some(schema) = schema else { return error };
     let Error::Invalid { path, reason } = error else { return error };
     let name = "name or generateName is required".to_owned();
     let (reason, detail) = match reason.starts_with("must not be empty") {
@@ -81,12 +108,20 @@ pub(super) fn with_violations(schema: Option<&Schema>, mut document: Value, erro
     // Kubernetes names the labels, and not the one that is wrong.
     let path = if path.starts_with("metadata.labels[") { "metadata.labels".to_owned() } else { path };
     let mut violations = vec![Violation { path, reason, detail }];
+    if violations[0].path == "metadata.generateName" {
+        // The name would have the same fault.
+        let detail = violations[0].detail.clone();
+        violations.push(Violation { path: "metadata.name".to_owned(), reason: Reason::Invalid, detail });
+    }
     if validate::size("document", &document).is_ok()
         && document.get("metadata").is_some_and(Value::is_object)
         && let Err(Error::InvalidFields { violations: others, .. }) =
-            admit(Some(schema), &mut document, DocumentPart::Specification, None, RuleEvaluation::Done)
+            admit(Some(schema), &mut document, DocumentPart::Specification, old, RuleEvaluation::Done)
     {
         violations.extend(others);
+    }
+    if schema.has_rules() && violations.iter().any(|violation| blocks_rules(violation.reason)) {
+        violations.push(unchecked_rules());
     }
     violations.truncate(VIOLATIONS_MAX);
     Error::InvalidFields { what: what(&document), violations }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::admit::{self, DocumentPart};
 use super::{
     Decision, WriteContext, check_identity, check_precondition, fields, metadata, metadata_precondition,
-    normalize_metadata, prune, specification, store, strip_host_owned,
+    normalize_metadata, prune, store, strip_host_owned,
 };
 use crate::ownership::{ServerSideApply, Writer, last_applied};
 use crate::schema::Schema;
@@ -18,6 +18,7 @@ pub(super) fn applicable(mut document: Value, schema: Option<&Schema>) -> Result
     validate::size("document", &document)?;
     leave_out_nulls(&mut document);
     if let Some(schema) = schema {
+        schema.check_applied(&document)?;
         schema.set_key_defaults(&mut document)?;
     }
     Ok(document)
@@ -39,14 +40,16 @@ pub(super) fn resource(
     let application = ServerSideApply::new(current.document(), &applied, writer)?;
     let mut merged = application.merged();
     normalize_metadata(metadata(&mut merged));
-    validate::document(&merged)?;
+    validate::size("document", &merged)?;
     application.update_owners(&mut merged, current.key(), force)?;
-    if last_applied::renew(writer.manager, &mut merged, document) {
-        validate::document(&merged)?;
+    last_applied::renew(writer.manager, &mut merged, document);
+    if let Some(schema) = writer.schema {
+        schema.check_types(current.key().kind(), &merged)?;
     }
-    if specification(&merged).ne(specification(current.document())) {
-        admit::admit(writer.schema, &mut merged, DocumentPart::Specification, Some(current.document()), context.rules)?;
+    if let Err(error) = validate::document(&merged) {
+        return Err(admit::with_violations(writer.schema, merged, Some(current.document()), error));
     }
+    admit::admit_change(&mut merged, current.document(), context)?;
     store(current, merged, context)
 }
 

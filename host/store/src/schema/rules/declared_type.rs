@@ -45,7 +45,8 @@ pub(super) fn of(schema: &Schema, is_resource: bool) -> Option<DeclaredType> {
                 let value = of(values, values.embedded)?;
                 let count_max = limit(schema, |limits| limits.properties_max)
                     .unwrap_or((REQUEST_BYTES_MAX - 2) / (value.bytes_min + 6));
-                found(Type::map(Type::Text(u64::MAX), value.value, count_max), 2)
+                // For the estimates of Kubernetes, the keys of a map have no length.
+                found(Type::map(Type::Text(0), value.value, count_max), 2)
             }
             None => Some(object(schema, is_resource)),
         },

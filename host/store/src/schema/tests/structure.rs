@@ -33,7 +33,7 @@ fn a_schema_that_is_not_structural_is_refused_where_it_is_not() {
         ),
         (json!({"type": "object", "$ref": "#/a"}), ".$ref"),
         (json!({"type": "object", "patternProperties": {}}), ".patternProperties"),
-        (json!({"type": "string", "x-kubernetes-int-or-string": true}), ".type"),
+        (json!({"type": "object", "x-kubernetes-int-or-string": true}), ".type"),
         (json!({"type": "string", "x-kubernetes-embedded-resource": true}), ".type"),
         (json!({"type": "string", "x-kubernetes-list-type": "set"}), ".type"),
         (json!({"type": "string", "x-kubernetes-map-type": "atomic"}), ".type"),

@@ -1,0 +1,66 @@
+//! A host beside a real kube-apiserver: the same request goes to both, and the answers are compared.
+
+mod mutation;
+mod verdict;
+
+use homeostat_tests::{Answer, Cluster, HostProcess, Request, shared_bare_cluster};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+pub(crate) use mutation::{Mutation, ways};
+pub(crate) use verdict::{Verdict, comparable};
+
+/// The type of a merge patch.
+pub(crate) const MERGE: &str = "application/merge-patch+json";
+
+/// A host and a kube-apiserver without controllers.
+pub(crate) struct Pair {
+    port: u16,
+    cluster: &'static Cluster,
+    _host: HostProcess,
+    _folders: [TempDir; 2],
+}
+
+impl Pair {
+    pub(crate) fn start() -> Self {
+        let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+        let [folder, scratch] = &folders;
+        let host = HostProcess::start_on_port("http", folder.path(), scratch.path(), &[], &[]);
+        let port = host.server().rsplit_once(':').unwrap().1.parse().unwrap();
+        Self { port, cluster: shared_bare_cluster(), _host: host, _folders: folders }
+    }
+
+    /// Sends a request to both. Returns the answers: theirs, ours.
+    pub(crate) fn send(&self, request: &Request<'_>) -> [Answer; 2] {
+        [self.send_there(request), self.send_here(request)]
+    }
+
+    /// Sends a request to the kube-apiserver.
+    pub(crate) fn send_there(&self, request: &Request<'_>) -> Answer {
+        self.cluster.send(request).unwrap_or_else(|| panic!("not answered there: {} {}", request.method, request.path))
+    }
+
+    /// Sends a request to the host.
+    pub(crate) fn send_here(&self, request: &Request<'_>) -> Answer {
+        request.send(self.port).unwrap_or_else(|| panic!("not answered here: {} {}", request.method, request.path))
+    }
+
+    /// Sends a JSON body to both.
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> [Answer; 2] {
+        let body = body.to_string();
+        let content_type = if method == "PATCH" { MERGE } else { "application/json" };
+        self.send(&Request { method, content_type, body: body.as_bytes(), ..Request::get(path) })
+    }
+
+    /// Makes a namespace on both.
+    pub(crate) fn make_namespace(&self, name: &str) {
+        let made = self.ask("POST", "/api/v1/namespaces", &json!({ "metadata": { "name": name } }));
+        assert_eq!(made.map(|answer| answer.status), [201, 201], "{name}");
+    }
+}
+
+/// Fails unless at most `differences_max` of a hundred compared cases differ. `different` has a text for each that does.
+pub(crate) fn assert_alike(compared: usize, different: &[String], differences_max: usize) {
+    let count = different.len();
+    assert!(count * 100 <= compared * differences_max, "{count} of {compared}:\n{}", different.join("\n"));
+}

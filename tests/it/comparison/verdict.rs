@@ -1,0 +1,74 @@
+//! The answer of a server to a document, without what differs between two servers that do the same.
+
+use std::collections::BTreeSet;
+
+use homeostat_tests::Answer;
+use serde_json::Value;
+
+/// What a server says of a document.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Verdict {
+    /// The document with its defaults.
+    Stored(Value),
+    /// The status code, and field and reason of each cause.
+    Refused(u16, BTreeSet<(String, String)>),
+}
+
+impl Verdict {
+    pub(crate) fn of(answer: &Answer) -> Self {
+        let body = answer.json();
+        if matches!(answer.status, 200 | 201) {
+            return Self::Stored(comparable(body));
+        }
+        let causes = body["details"]["causes"].as_array().cloned().unwrap_or_default();
+        let text = |cause: &Value, name: &str| cause[name].as_str().unwrap_or_default().to_owned();
+        let causes = causes.iter().map(|cause| (text(cause, "field"), text(cause, "reason")));
+        Self::Refused(answer.status, causes.collect())
+    }
+}
+
+/// Fields that differ between two writes.
+const OF_EACH: [&str; 5] = ["uid", "creationTimestamp", "resourceVersion", "managedFields", "selfLink"];
+
+/// Returns a document without named differences: without a cluster nobody allocates addresses or protects volumes, and a
+/// null is absent.
+pub(crate) fn comparable(mut document: Value) -> Value {
+    let uid = document["metadata"]["uid"].as_str().unwrap_or("-").to_owned();
+    let kind = document["kind"].as_str().unwrap_or_default().to_owned();
+    if let Some(metadata) = document["metadata"].as_object_mut() {
+        OF_EACH.iter().for_each(|name| drop(metadata.remove(*name)));
+        if kind.starts_with("PersistentVolume") {
+            metadata.remove("finalizers");
+        }
+    }
+    if let Some(status) = document["status"].as_object_mut() {
+        status.remove("lastPhaseTransitionTime");
+    }
+    if let Some(spec) = document["spec"].as_object_mut().filter(|_| kind == "Service") {
+        for name in ["clusterIP", "clusterIPs"] {
+            let is_allocated = spec.get(name).is_some_and(|value| value.to_string().contains("\"10."));
+            if is_allocated {
+                spec.remove(name);
+            }
+        }
+        for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(port) = port.as_object_mut() {
+                port.remove("nodePort");
+            }
+        }
+    }
+    without_nulls(&mut document);
+    // The selector of a job contains its uid.
+    serde_json::from_str(&document.to_string().replace(&uid, "UID")).unwrap()
+}
+
+fn without_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, field| !field.is_null());
+            fields.values_mut().for_each(without_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_nulls),
+        _ => {}
+    }
+}

@@ -1,0 +1,150 @@
+//! Definitions of well-known projects beside a real kube-apiserver: both declare them, and decide generated resources of each.
+//! The verdicts, the documents with their defaults, and the causes of refusals are compared.
+
+mod sample;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use homeostat_testing::{Dice, eventually_blocking};
+use homeostat_tests::project_definitions;
+use serde_json::{Value, json};
+
+use crate::comparison::{Mutation, Pair, Verdict, assert_alike};
+use sample::sample;
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+/// Definitions of one run of the tests.
+const SAMPLE: usize = 100;
+/// The sample of each run is the same.
+const SEED: u64 = 36;
+/// Generated resources of each definition.
+const RESOURCES: usize = 8;
+/// Cases of a hundred that may differ.
+const DIFFERENCES_MAX: usize = 1;
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found.sort();
+    found
+}
+
+/// Returns up to so many definitions, by their names, drawn from all projects. Those with a webhook for conversions are left
+/// out.
+fn definitions(count_max: usize) -> BTreeMap<String, Value> {
+    let (mut files, mut dice) = (files(&project_definitions()), Dice::new(SEED));
+    let mut found = BTreeMap::new();
+    while !files.is_empty() && found.len() < count_max {
+        let text = std::fs::read_to_string(files.swap_remove(dice.index(files.len()))).unwrap();
+        for part in text.split("\n---").filter(|part| part.contains("kind: CustomResourceDefinition")) {
+            // A template is no document.
+            let Ok(mut definition) = serde_saphyr::from_str::<Value>(part.trim_start_matches("---")) else { continue };
+            let converts = definition["spec"]["conversion"]["strategy"] == "Webhook";
+            if definition["apiVersion"] == "apiextensions.k8s.io/v1" && !converts && found.len() < count_max {
+                definition.as_object_mut().unwrap().remove("status");
+                found.insert(definition["metadata"]["name"].as_str().unwrap().to_owned(), definition);
+            }
+        }
+    }
+    found
+}
+
+/// Returns the stored version of a kind. A host prunes by the schema of the written version, an API server by that of the
+/// stored one, too.
+fn stored_version(definition: &Value) -> &Value {
+    let versions = definition["spec"]["versions"].as_array().unwrap();
+    versions.iter().find(|version| version["storage"] == true).unwrap()
+}
+
+fn text<'d>(value: &'d Value, pointer: &str) -> &'d str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap()
+}
+
+/// The cases of a comparison.
+#[derive(Default)]
+struct Cases {
+    compared: usize,
+    different: Vec<String>,
+}
+
+impl Cases {
+    fn add(&mut self, what: &str, theirs: &Verdict, ours: &Verdict) {
+        self.compared += 1;
+        if theirs != ours {
+            self.different.push(format!("{what}\n  there: {theirs:?}\n  here:  {ours:?}"));
+        }
+    }
+}
+
+/// Returns the verdict on a definition, of whose document only the name is compared.
+fn on_definition(verdict: Verdict) -> Verdict {
+    match verdict {
+        Verdict::Stored(document) => Verdict::Stored(document["metadata"]["name"].clone()),
+        refused @ Verdict::Refused(..) => refused,
+    }
+}
+
+fn compare(count_max: usize) {
+    let pair = Pair::start();
+    pair.make_namespace("projects");
+    let definitions = definitions(count_max);
+    assert!(definitions.len() >= SAMPLE.min(count_max), "only {} definitions", definitions.len());
+    let mut cases = Cases::default();
+    let mut served = Vec::new();
+    for (name, definition) in &definitions {
+        let [theirs, ours] =
+            pair.ask("POST", DEFINITIONS, definition).map(|answer| on_definition(Verdict::of(&answer)));
+        cases.add(name, &theirs, &ours);
+        if matches!((&theirs, &ours), (Verdict::Stored(_), Verdict::Stored(_))) {
+            served.push(definition);
+        }
+    }
+    for definition in served {
+        let (version, plural) = (stored_version(definition), text(definition, "/spec/names/plural"));
+        let group_version = format!("{}/{}", text(definition, "/spec/group"), text(version, "/name"));
+        let namespace = if definition["spec"]["scope"] == "Namespaced" { "namespaces/projects/" } else { "" };
+        let path = format!("/apis/{group_version}/{namespace}{plural}");
+        eventually_blocking(&format!("both serve {path}"), || {
+            pair.ask("GET", &path, &Value::Null).iter().all(|answer| answer.status == 200).then_some(())
+        });
+        let mut dice = Dice::new(path.bytes().fold(5, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into())));
+        for number in 0..RESOURCES {
+            let mut document = sample(&version["schema"]["openAPIV3Schema"], 0, &mut dice);
+            for _ in 0..dice.below(3) {
+                if let Some(mutation) = Mutation::draw(&document, &mut dice) {
+                    mutation.apply(&mut document);
+                }
+            }
+            if !document.is_object() {
+                document = json!({});
+            }
+            document["apiVersion"] = group_version.clone().into();
+            document["kind"] = definition["spec"]["names"]["kind"].clone();
+            document["metadata"] = json!({ "name": format!("a{number}") });
+            if version.pointer("/subresources/status").is_none() {
+                // Here every kind has a status of its own.
+                document.as_object_mut().unwrap().remove("status");
+            }
+            let answers = pair.ask("POST", &format!("{path}?dryRun=All"), &document);
+            let [theirs, ours] = answers.map(|answer| Verdict::of(&answer));
+            cases.add(&format!("{path} {document}"), &theirs, &ours);
+        }
+    }
+    assert_alike(cases.compared, &cases.different, DIFFERENCES_MAX);
+}
+
+#[test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+fn definitions_of_projects_mean_what_they_mean_to_a_real_api_server() {
+    compare(SAMPLE);
+}
+
+#[test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[cfg_attr(not(missing_go), ignore = "takes minutes: the other test has a sample of the definitions")]
+fn all_definitions_of_projects_mean_what_they_mean_to_a_real_api_server() {
+    compare(usize::MAX);
+}
