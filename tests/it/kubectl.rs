@@ -38,7 +38,7 @@ impl Cluster {
         Self::over(apps().await).await
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(kubectl());
         command.arg("--server").arg(self.served.address().to_string()).args(arguments);
         command.env_clear().env("HOME", self.home.path()).env("PATH", "/usr/bin:/bin").current_dir(self.home.path());

@@ -17,6 +17,7 @@ mod composition;
 mod conformance;
 mod contract;
 mod controllers;
+mod conversion;
 mod costs;
 mod crash;
 mod cron_feeder;

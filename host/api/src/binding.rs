@@ -5,8 +5,8 @@
 //!
 //! Source: `pkg/registry/core/pod/storage` of Kubernetes.
 
-use axum::http::{Method, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::http::Method;
+use axum::response::Response;
 use homeostat_store::{Change, Key, Precondition, Resource, Write};
 use serde_json::{Map, Value, json};
 

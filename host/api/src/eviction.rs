@@ -12,7 +12,7 @@ use homeostat_store::{
     Change, Key, Kind, LabelRequirement, Precondition, Query, Resource, ResourcePages, Revision, Selector, Write,
 };
 use jiff::{Timestamp, Unit};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::params::DeleteOptions;
 use crate::pod_condition::PodCondition;

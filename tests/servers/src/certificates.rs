@@ -97,7 +97,10 @@ impl Authority {
     }
 
     /// Returns the configuration of a server with a certificate of this authority.
-    pub(super) fn server_config(&self) -> Arc<ServerConfig> {
+    ///
+    /// # Panics
+    /// When no key can be made.
+    pub fn server_config(&self) -> Arc<ServerConfig> {
         let CertificatePair { certificate, key } = self.server();
         let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).expect("it was made above");
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("it was made above");

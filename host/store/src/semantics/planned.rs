@@ -77,3 +77,6 @@ pub(super) fn check_version(key: &Key, previous: Option<&Resource>, version: &Ve
     }
     Err(Error::OtherVersion { key: key.clone(), stored: stored.clone() })
 }
+
+#[cfg(test)]
+mod tests;

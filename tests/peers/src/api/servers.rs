@@ -20,7 +20,7 @@ use crate::measure::resident_bytes_of;
 const USER: &str = "admin";
 /// The interval between questions whether the host is ready.
 const ASKED_EVERY: Duration = Duration::from_millis(1);
-/// What the host says before its address.
+/// The text of the host before its address.
 const SERVING: &str = " on https://127.0.0.1:";
 
 /// A running server, which ends when this is dropped.
@@ -32,9 +32,9 @@ pub(super) struct MeasuredServer {
     processes: Processes,
 }
 
-/// What keeps a server running.
+/// The processes of a server.
 enum Processes {
-    Host(Host),
+    Host(Box<Host>),
     Cluster(Box<Cluster>),
 }
 
@@ -116,7 +116,7 @@ async fn host(program: &Path) -> Result<MeasuredServer> {
         tokio::time::sleep(ASKED_EVERY).await;
     }
     let ready_after = start.elapsed();
-    let processes = Processes::Host(Host { child, _lines: lines, _folder: folder });
+    let processes = Processes::Host(Box::new(Host { child, _lines: lines, _folder: folder }));
     Ok(MeasuredServer { endpoint, ready_after, processes })
 }
 

@@ -136,7 +136,9 @@ impl Statuses {
         let list = store.list(&Query::all(kind())).await?;
         let watch = store.watch(Scope::Kind(kind()), list.revision).await?;
         let mut statuses = Self { characters: BTreeMap::new(), watch, _subscription: subscription };
-        list.items.iter().for_each(|resource| drop(statuses.note(resource)));
+        for resource in &list.items {
+            let _noted = statuses.note(resource);
+        }
         Ok(statuses)
     }
 
