@@ -266,8 +266,7 @@ mod tests {
     fn wrong_types_are_named_as_go_names_them() {
         assert_eq!(
             error(&json!({ "spec": { "replicas": "3" } })),
-            "Deployment in version \"v1\" cannot be handled as a Deployment: json: cannot unmarshal string into Go \
-             struct field DeploymentSpec.spec.replicas of type int32"
+            "json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32"
         );
         let container = |field: Value| json!({ "spec": { "template": { "spec": { "containers": [field] } } } });
         assert!(

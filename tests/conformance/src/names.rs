@@ -60,7 +60,7 @@ fn hostile(store: &Fixture) -> Vec<(Value, &'static str)> {
         (meta(json!({"annotations": {"a": null}})), "metadata.annotations[a]"),
         (meta(json!({"finalizers": "a"})), "metadata.finalizers"),
         (meta(json!({"finalizers": [1]})), "metadata.finalizers[0]"),
-        (meta(json!({"finalizers": ["a", ""]})), "metadata.finalizers[1]"),
+        (meta(json!({"finalizers": ["a", ""]})), "metadata.finalizers"),
         (meta(json!({"ownerReferences": [{}]})), "metadata.ownerReferences[0].name"),
         (meta(json!({"ownerReferences": [1]})), "metadata.ownerReferences[0]"),
         (

@@ -9,7 +9,7 @@ const V2: &str = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscale
 async fn an_autoscaler_is_one_resource_in_both_versions() {
     let server = Server::with_built_in().await;
     let spec = json!({
-        "scaleTargetRef": { "kind": "Deployment", "name": "web" }, "maxReplicas": 5, "targetCPUUtilizationPercentage": 60,
+        "scaleTargetRef": { "apiVersion": "apps/v1", "kind": "Deployment", "name": "web" }, "maxReplicas": 5, "targetCPUUtilizationPercentage": 60,
     });
     let document = json!({ "apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "metadata": { "name": "web" }, "spec": spec });
     let created = server.ask("POST", V1, &document).await;

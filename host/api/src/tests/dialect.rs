@@ -167,7 +167,7 @@ async fn a_scale_reads_and_writes_the_paths_of_its_definition() {
     } });
     assert_eq!(server.ask("POST", DEFINITIONS, &definition).await.code, 201);
     server.ask("POST", SITES, &site(&json!({ "a.b/c": { "copies": 2, "other": true } }))).await;
-    let status = json!({ "apiVersion": "example.com/v1", "kind": "Site", "status": { "a.b": { "copies": 1 } } });
+    let status = json!({ "apiVersion": "example.com/v1", "kind": "Site", "metadata": { "name": "one" }, "status": { "a.b": { "copies": 1 } } });
     server.ask("PUT", &format!("{SITES}/one/status"), &status).await;
     let path = format!("{SITES}/one/scale");
     let scale = server.get(&path).await;

@@ -65,16 +65,22 @@ async fn a_resource_is_read_in_every_version_that_is_served() {
 #[tokio::test]
 async fn every_version_is_written_by_its_own_schema() {
     let server = sites().await;
-    let spec = json!({ "host": "a.example", "v1": 1, "v1beta1": 2 });
-    let document = |version: &str| json!({ "apiVersion": format!("example.com/{version}"), "kind": "Site", "metadata": { "name": "one" }, "spec": spec });
-    let apply = async |path: &str, version: &str| {
+    let apply = async |path: &str, version: &str, spec: Value| {
         let path = format!("{path}/one?fieldManager={version}");
-        answer(server.send("PATCH", &path, "application/apply-patch+yaml", &document(version).to_string()).await).await
+        let document = json!({
+            "apiVersion": format!("example.com/{version}"), "kind": "Site", "metadata": { "name": "one" }, "spec": spec,
+        });
+        answer(server.send("PATCH", &path, "application/apply-patch+yaml", &document.to_string()).await).await
     };
-    assert_eq!(apply(BETA, "v1beta1").await.body["spec"], json!({ "host": "a.example", "v1beta1": 2 }));
-    let applied = apply(V1, "v1").await.body;
-    assert_eq!(applied["spec"], json!({ "host": "a.example", "v1": 1 }), "v1 knows nothing of the other field");
-    let mixed = apply(V1, "v1beta1").await;
+    let beta = json!({ "host": "a.example", "v1beta1": 2 });
+    assert_eq!(apply(BETA, "v1beta1", beta.clone()).await.body["spec"], beta);
+    let stable = json!({ "host": "a.example", "v1": 1 });
+    let applied = apply(V1, "v1", stable.clone()).await.body;
+    assert_eq!(applied["spec"], stable, "v1 knows nothing of the other field");
+    // As in Kubernetes, an apply names no field that its version does not know.
+    let unknown = apply(V1, "v1", beta.clone()).await;
+    assert_eq!(unknown.code, 500, "{}", unknown.body);
+    let mixed = apply(V1, "v1beta1", beta).await;
     assert_eq!(mixed.code, 400, "{}", mixed.body);
     for (path, field) in [(V1, "v1"), (BETA, "v1beta1")] {
         let patch = json!({ "spec": { field: 5 } }).to_string();

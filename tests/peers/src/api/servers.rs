@@ -18,6 +18,8 @@ use crate::measure::resident_bytes_of;
 
 /// The user of the requests.
 const USER: &str = "admin";
+/// The token of a host; it refuses shorter ones than 16 characters.
+const TOKEN: &str = "a-token-of-the-contender";
 /// The interval between questions whether the host is ready.
 const ASKED_EVERY: Duration = Duration::from_millis(1);
 /// The text of the host before its address.
@@ -89,7 +91,7 @@ async fn host(program: &Path) -> Result<MeasuredServer> {
     std::fs::create_dir(&manifests).context("no folder for manifests can be created")?;
     let authority = Authority::new();
     let CertificatePair { certificate, key } = authority.server();
-    let token = Cluster::token(USER);
+    let token = TOKEN.to_owned();
     let mut command = Command::new(program);
     command.arg("run").arg(manifests).args(["--listen", "https://127.0.0.1:0"]);
     command.arg("--data").arg(folder.path().join("data"));
@@ -103,11 +105,13 @@ async fn host(program: &Path) -> Result<MeasuredServer> {
     let start = Instant::now();
     let mut child = command.spawn().context("the host does not start")?;
     let mut lines = BufReader::new(child.stderr.take().context("it has no errors")?).lines();
+    let mut said = Vec::new();
     let port = loop {
-        let line = lines.next_line().await?.context("the host ended before it served")?;
+        let Some(line) = lines.next_line().await? else { bail!("the host ended: {}", said.join("\n")) };
         if let Some((_, port)) = line.split_once(SERVING) {
             break port.trim().parse()?;
         }
+        said.push(line);
     };
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let endpoint = Endpoint { address, trust: Some(authority.client_config()), token: Some(token) };

@@ -98,9 +98,12 @@ fn the_definition_of_prometheus_operators_service_monitor_holds() {
         [
             "spec.selector",
             "spec.endpoints[0].interval",
-            "spec.endpoints[0].params[a]",
+            "spec.endpoints[0].params.a",
             "spec.endpoints[0].targetPort",
-            "spec.limits[memory]"
+            // As in Kubernetes, the failure of `anyOf` as a whole names no field.
+            "<nil>",
+            "spec.endpoints[0].targetPort",
+            "spec.limits.memory"
         ]
     );
 }
@@ -153,8 +156,8 @@ fn the_definition_of_gateway_apis_route_holds() {
     assert_eq!(
         wrong,
         [
-            "spec.rules[1].filters[0]: Invalid value: \"object\": spec.rules[1].filters[0] in body must validate one and only one schema \
-             (oneOf), and validates none",
+            "<nil>: Invalid value: \"\": \"spec.rules[1].filters[0]\" must validate one and only one schema (oneOf). Found none valid",
+            "spec.rules[1].filters[0].requestMirror: Required value",
             "spec.rules[1].matches[0].headers[1]: Duplicate value: {\"name\":\"x-a\"}",
         ]
     );
