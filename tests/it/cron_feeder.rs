@@ -57,8 +57,10 @@ async fn a_schedule_runs_at_its_moments_and_reports_those_that_a_killed_host_mis
     });
     // The fourth hour may have begun meanwhile.
     assert!(matches!(missed["missed"].as_u64(), Some(3 | 4)), "{missed}");
-    let events = host.ask(&["get", "events", "-A", "-o", "json"]).stdout;
-    assert!(events.contains("RunsMissed") && events.contains("one run starts now"), "{events}");
+    eventually_built("the event of the missed runs", || {
+        let events = host.ask(&["get", "events", "-A", "-o", "json"]).stdout;
+        (events.contains("RunsMissed") && events.contains("one run starts now")).then_some(())
+    });
     let first = eventually_built("the next minute", || {
         feeder(&host, "minutely").filter(|feeder| feeder["keys"].as_u64() > Some(0))
     });

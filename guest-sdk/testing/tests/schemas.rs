@@ -197,7 +197,7 @@ fn what_a_type_refuses_its_schema_refuses() {
         let mut document = document(0);
         *document.pointer_mut(pointer).expect("it is there") = value.clone();
         let found = complaints(document);
-        assert!(found.iter().any(|complaint| complaint.starts_with(expected)), "{pointer} {value}: {found:?}");
+        assert!(found.iter().any(|complaint| complaint.contains(expected)), "{pointer} {value}: {found:?}");
     }
 }
 

@@ -91,7 +91,12 @@ pub(crate) fn resources(kinds: &[KindInfo], group: &str, version: &str) -> Resul
     let bindings = bindings.filter(|_| group.is_empty() && version == "v1");
     let mut resources: Vec<Value> =
         served.flat_map(|info| resource_documents(kinds, info)).chain(reviews).chain(bindings).collect();
-    resources.sort_by_cached_key(|resource| resource["name"].as_str().map(str::to_owned));
+    // As in an API server, a definition's subresources keep their order.
+    let has_built_in = kinds.iter().any(|info| info.kind.group == group && info.built_in().is_some());
+    resources.sort_by_cached_key(|resource| {
+        let name = resource["name"].as_str().unwrap_or_default();
+        if has_built_in { name.to_owned() } else { name.split('/').next().unwrap_or_default().to_owned() }
+    });
     if resources.is_empty() && !(group.is_empty() && version == "v1") {
         return Err(Failure::unknown_page());
     }

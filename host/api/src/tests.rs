@@ -411,7 +411,7 @@ async fn discovery_lists_declared_kinds() {
     assert!(names.contains(&"apps") && names.contains(&"homeostat.dev") && !names.contains(&""), "{names:?}");
     let resources = server.get("/apis/apps/v1").await["resources"].clone();
     let names: Vec<&Value> = (0..3).map(|at| &resources[at]["name"]).collect();
-    assert_eq!(names, ["deployments", "deployments/scale", "deployments/status"]);
+    assert_eq!(names, ["deployments", "deployments/status", "deployments/scale"]);
     assert_eq!(server.get("/version").await["major"], "1");
     assert_eq!(server.get("/readyz").await, "ok");
     assert_eq!(server.ask("GET", "/apis/nothing", &Value::Null).await.code, 404);

@@ -152,6 +152,10 @@ pub fn to_v1(mut document: Value) -> Value {
     let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
     fields.insert("spec".to_owned(), simple.into());
     if !status.is_null() {
+        // In v1 they are never left out.
+        for name in ["currentReplicas", "desiredReplicas"] {
+            simple_status.entry(name).or_insert(json!(0));
+        }
         fields.insert("status".to_owned(), simple_status.into());
     }
     let behavior =

@@ -137,25 +137,40 @@ pub(crate) fn is_migrated(definition: &Resource) -> bool {
     !info.converts() || definition.status()["storedVersions"] == json!([info.kind.version])
 }
 
-/// Rewrites every resource of a declared kind with a conversion in the storage version, through a store that converts.
+/// Rewrites every resource of a declared kind with a conversion in the storage version. `store` shows what is stored, and
+/// `converting` takes the writes.
 ///
 /// *Cancel safety*: as [`declare`].
 ///
 /// # Errors
 /// Those of the store, and `Conversion`.
-pub(crate) async fn migrate_converted(store: &dyn Store, definition: &Resource) -> homeostat_store::Result<()> {
+pub(crate) async fn migrate_converted(
+    store: &dyn Store,
+    converting: &dyn Store,
+    definition: &Resource,
+) -> homeostat_store::Result<()> {
     let Ok(info) = KindInfo::from_definition(definition.document()) else { return Ok(()) };
-    migrate(store, &info.kind).await
+    rewrite(converting, older(store, &info.kind).await?).await
 }
 
 /// Rewrites every resource of a kind in the kind's current storage version.
 pub(crate) async fn migrate(store: &dyn Store, kind: &Kind) -> homeostat_store::Result<()> {
+    rewrite(store, older(store, kind).await?).await
+}
+
+/// Returns the keys, in the storage version, of all resources that are stored in another one.
+async fn older(store: &dyn Store, kind: &Kind) -> homeostat_store::Result<Vec<Key>> {
     let mut old = Vec::new();
     let note = |resource: &Arc<Resource>| {
         let key = resource.key();
         old.extend((key.kind() != kind).then(|| Key::new(kind.clone(), key.namespace(), key.name())));
     };
     for_each_listed(store, kind, note).await?;
+    Ok(old)
+}
+
+/// Writes resources as they are, which brings them into the storage version.
+async fn rewrite(store: &dyn Store, old: Vec<Key>) -> homeostat_store::Result<()> {
     let mut rewritten = stream::iter(old)
         .map(|key| {
             let change = Change::Merge(json!({}));

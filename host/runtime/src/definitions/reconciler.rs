@@ -109,7 +109,7 @@ impl DefinitionReconciler {
             if is_migrated {
                 return Ok(Next::Done);
             }
-            let migrated = migrate_converted(&*context.converting, &definition).await;
+            let migrated = migrate_converted(&*context.store, &*context.converting, &definition).await;
             let Err(error) = migrated else {
                 establish(context, &definition, true).await?;
                 return Ok(Next::Done);
