@@ -184,8 +184,9 @@ async fn messages_of_a_plain_subject_beyond_those_that_wait_are_counted_as_lost(
     eventually_built("the lost messages", || feeder(&host).filter(|feeder| feeder["lost"].as_u64() > Some(3000)));
     let described = host.ask(&["describe", "controller", "noop"]).stdout;
     assert!(described.contains("LOST"), "{described}");
-    let events = host.ask(&["get", "events", "-A", "-o", "json"]).stdout;
-    assert!(events.contains("MessagesLost"), "{events}");
+    eventually_built("the event of the lost messages", || {
+        host.ask(&["get", "events", "-A", "-o", "json"]).stdout.contains("MessagesLost").then_some(())
+    });
     assert_eq!(host.ask(&["resume", "noop"]).code, Some(0));
     let number = |feeder: &Value, field: &str| feeder[field].as_u64().unwrap();
     let feeder = eventually_built("all messages to be added or counted", || {

@@ -17,6 +17,11 @@ impl NameForm {
         let malformed = (!(self.is_valid)(text)).then(|| self.reason.to_owned());
         too_long.into_iter().chain(malformed).collect()
     }
+
+    /// Returns the description of the form, as Kubernetes words it.
+    pub fn description(&self) -> &'static str {
+        self.reason
+    }
 }
 
 /// A label of DNS, as the name of a namespace.

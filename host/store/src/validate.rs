@@ -205,7 +205,7 @@ pub(crate) fn label_name(path: &str, text: &str) -> Result<()> {
         None => (None, text),
     };
     if name.contains('/') {
-        let form = QUALIFIED_PART.reason.replacen("name part", "a valid label key", 1);
+        let form = QUALIFIED_PART.description().replacen("name part", "a valid label key", 1);
         let prefixed = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
         return Err(Error::invalid(path, format!("Invalid value: {text:?}: {form} {prefixed}")));
     }
