@@ -181,8 +181,8 @@ impl MessageStream {
         }
     }
 
-    /// Returns the number of messages of a subject that the client has dropped so far, as [`MESSAGES_MAX`] others waited.
-    /// The number is exact when no message waits, and at most [`MESSAGES_MAX`] + 1 lower before. It never falls.
+    /// Returns the number of messages of a subject that the client has dropped so far, as `MESSAGES_MAX` others waited.
+    /// The number is exact when no message waits, and at most `MESSAGES_MAX` + 1 lower before. It never falls.
     pub fn lost(&mut self) -> u64 {
         match &mut self.source {
             MessageSource::Subject(messages) => {
