@@ -163,6 +163,10 @@ fn the_layer_for_javascript_reads_writes_lists_and_fails() {
 #[test]
 #[cfg_attr(missing_node, ignore = "Node 20 or newer with npm is not on PATH: https://nodejs.org")]
 fn the_types_of_a_project_in_javascript_find_a_wrong_name() {
+    node_types();
+}
+
+fn node_types() {
     let script = r#"set -euo pipefail
 PATH="$BINARIES:$PATH"
 homeostat new typed --lang js

@@ -52,11 +52,11 @@ impl Place {
     }
 
     /// Starts a program that runs until it is dropped.
-    fn spawn(&self, program: &Path, arguments: &[&str]) -> Running {
+    fn spawn(&self, program: &Path, arguments: &[&str]) -> OperatorProcess {
         let log = std::fs::File::create(self.home.path().join("program.log")).unwrap();
         let mut command = self.command(program, arguments);
         command.stdout(log.try_clone().unwrap()).stderr(log);
-        Running(command.spawn().unwrap())
+        OperatorProcess(command.spawn().unwrap())
     }
 
     /// Waits until kubectl says what is wanted.
@@ -69,9 +69,9 @@ impl Place {
 }
 
 /// A program in the background.
-struct Running(Child);
+struct OperatorProcess(Child);
 
-impl Drop for Running {
+impl Drop for OperatorProcess {
     fn drop(&mut self) {
         drop(self.0.kill());
         drop(self.0.wait());

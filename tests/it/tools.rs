@@ -28,7 +28,7 @@ const TOOLS: [Tool; 3] = [
     Tool {
         name: "node",
         reason: "Node 20 or newer with npm is not on PATH: https://nodejs.org",
-        roots: &["node_environment", "node_commands"],
+        roots: &["node_environment", "node_commands", "node_types"],
     },
     Tool {
         name: "python",

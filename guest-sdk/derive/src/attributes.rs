@@ -36,7 +36,7 @@ pub(crate) struct Column {
 
 /// The attributes before defaults are filled in.
 #[derive(Default)]
-struct Written {
+struct AttributeValues {
     group: Option<LitStr>,
     version: Option<LitStr>,
     kind: Option<LitStr>,
@@ -58,7 +58,7 @@ impl Attributes {
     /// # Errors
     /// At the place of the attribute that is missing, unknown, repeated or malformed.
     pub(crate) fn of(input: &DeriveInput) -> Result<Self> {
-        let mut written = Written::default();
+        let mut written = AttributeValues::default();
         for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("resource")) {
             attribute.parse_nested_meta(|meta| written.read(&meta))?;
         }
@@ -66,7 +66,7 @@ impl Attributes {
     }
 }
 
-impl Written {
+impl AttributeValues {
     fn read(&mut self, meta: &ParseNestedMeta<'_>) -> Result<()> {
         let name = meta.path.get_ident().map(ToString::to_string).unwrap_or_default();
         match name.as_str() {

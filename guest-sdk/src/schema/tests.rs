@@ -119,7 +119,7 @@ enum Source {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type")]
 #[allow(dead_code, reason = "only their schemas matter")]
-enum Tagged {
+enum TaggedChoice {
     Number { value: u32, unit: String },
     Text { value: String },
     Empty,
@@ -140,7 +140,7 @@ struct Enums {
     maybe_phase: Option<Phase>,
     source: Source,
     maybe_source: Option<Source>,
-    tagged: Tagged,
+    tagged: TaggedChoice,
     share: Share,
     maybe_share: Option<Share>,
 }

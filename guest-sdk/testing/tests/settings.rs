@@ -7,9 +7,9 @@ use homeostat_sdk_testing::World;
 #[resource(group = "demo.dev", version = "v1", schema = "disabled")]
 struct Site {}
 
-struct Configured;
+struct SettingsReader;
 
-impl Reconciler for Configured {
+impl Reconciler for SettingsReader {
     fn describe() -> Spec {
         let kind = config::require("kind").unwrap_or_else(|error| panic!("{error}"));
         Spec::manages_dynamic(DynamicKind::new("demo.dev/v1", &kind, "sites"))
@@ -22,7 +22,7 @@ impl Reconciler for Configured {
 
 #[test]
 fn a_controller_describes_itself_with_the_settings_of_its_world() {
-    let mut world = World::<Configured>::with_config(&[("kind", "Site")]);
+    let mut world = World::<SettingsReader>::with_config(&[("kind", "Site")]);
     world.put(&Resource::new("default", "a", Site {}));
     assert_eq!(world.settle(), 1);
 }
@@ -30,5 +30,5 @@ fn a_controller_describes_itself_with_the_settings_of_its_world() {
 #[test]
 #[should_panic(expected = "the setting \"kind\" is missing")]
 fn a_missing_setting_fails_where_the_controller_reads_it() {
-    drop(World::<Configured>::of());
+    drop(World::<SettingsReader>::of());
 }

@@ -30,3 +30,6 @@ mod write;
 pub(crate) use converters::Converters;
 pub(crate) use store::ConvertingStore;
 pub(crate) use webhook::check;
+
+/// The `apiVersion` of reviews.
+const API_VERSION: &str = "apiextensions.k8s.io/v1";

@@ -5,7 +5,8 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-const API_VERSION: &str = "apiextensions.k8s.io/v1";
+use super::API_VERSION;
+
 const KIND: &str = "ConversionReview";
 
 /// The metadata that a conversion may change.

@@ -28,10 +28,10 @@ impl Effects for World {
 }
 
 /// Answers every effect as a layer that grants nothing.
-struct Refused;
+struct RefusingEffects;
 
 #[async_trait]
-impl Effects for Refused {
+impl Effects for RefusingEffects {
     async fn perform(&self, _: &Call, _: Effect) -> Answer {
         Answer::Unit
     }
@@ -48,14 +48,14 @@ fn grants(max: u32) -> Grants {
 /// The layer of a creator with these grants, over a store.
 struct Creation {
     store: Arc<dyn Store>,
-    layer: CreatedControllers<Refused, World>,
+    layer: CreatedControllers<RefusingEffects, World>,
 }
 
 impl Creation {
     fn with(grants: &Grants) -> Self {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Options::default()));
         let creator = Creator { name: "maker", grants, limits: &Limits::default() };
-        let layer = CreatedControllers::new(&creator, store.clone(), Refused, World(store.clone()));
+        let layer = CreatedControllers::new(&creator, store.clone(), RefusingEffects, World(store.clone()));
         Self { store, layer }
     }
 

@@ -196,7 +196,7 @@ async fn the_kinds_of_a_server_are_known_where_they_live_and_a_declaration_has_t
     assert!(kinds.by_plural("far.dev", "v1", "widgets").is_some());
     assert_eq!(
         kinds.with_resources().len(),
-        7,
+        8,
         "nothing is read of kinds that nobody uses: {:?}",
         kinds.with_resources()
     );

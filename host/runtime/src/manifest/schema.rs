@@ -537,7 +537,7 @@ mod tests {
                         "hmac": { "secret": "a", "header": "a", "prefix": "a", "encoding": "hex" },
                         "token": { "secret": "a", "header": "a", "prefix": "a" },
                     },
-                    "bodyMax": "1Mi", "dedupeHeader": "a",
+                    "bodyMax": "1Mi", "dedupeHeader": "a", "inbox": true,
                 }, "files": { "path": "a" },
                 "nats": { "store": "a", "subject": "a", "stream": "a", "consumer": "a", "ack": "queued" }, "keys": "all", "delay": { "after": "1m", "hold": true },
                 "priority": "low",

@@ -14,14 +14,14 @@ type Behaviour = fn(&Document) -> Vec<Write>;
 type Document = Value;
 
 /// A controller that answers a resource with writes, and a missing one with nothing.
-struct Scripted {
+struct ScriptedController {
     spec: ControllerSpec,
     behaviour: Behaviour,
     outcome: fn(&Document) -> Outcome,
 }
 
 #[async_trait::async_trait(?Send)]
-impl Reconciler for Scripted {
+impl Reconciler for ScriptedController {
     fn describe(&self) -> &ControllerSpec {
         &self.spec
     }
@@ -80,7 +80,7 @@ fn part(parent: &Document) -> Vec<Write> {
     vec![Write::Apply { document: part, manager: "test".into(), force: false }]
 }
 
-async fn simulator(behaviour: Behaviour, outcome: fn(&Document) -> Outcome) -> Simulator<Scripted> {
+async fn simulator(behaviour: Behaviour, outcome: fn(&Document) -> Outcome) -> Simulator<ScriptedController> {
     let watch = DeclaredWatch {
         name: "parts".into(),
         of: declared("Part"),
@@ -98,7 +98,7 @@ async fn simulator(behaviour: Behaviour, outcome: fn(&Document) -> Outcome) -> S
         concurrency: None,
         during_delay: Holding::RunNow,
     };
-    let reconciler = Scripted { spec, behaviour, outcome };
+    let reconciler = ScriptedController { spec, behaviour, outcome };
     Simulator::new(reconciler, Grants::everything(), BTreeMap::new()).await.unwrap()
 }
 

@@ -132,6 +132,6 @@ fn a_document_beyond_the_bounds_of_a_resource_is_refused() {
     // The parser has a bound of its own, which a document within an answer may meet first.
     assert!(check(&answer(&json!([document])), &[original("a")]).is_err());
     let mut document = honest("a");
-    document["spec"] = json!("x".repeat(1 << 20));
+    document["spec"] = json!("x".repeat(2 << 20));
     assert!(check(&answer(&json!([document])), &[original("a")]).is_err());
 }

@@ -56,7 +56,7 @@ impl MemoryFolder {
     }
 }
 
-struct Running {
+struct FeederRun {
     folder: Arc<MemoryFolder>,
     feeder: Arc<FilesFeeder>,
     queue: Queue<Key>,
@@ -64,7 +64,7 @@ struct Running {
     tally: Arc<FeederTally>,
 }
 
-impl Running {
+impl FeederRun {
     fn new(keys_max: Option<u32>) -> Self {
         let template = |text| Template::parse(text, |word| matches!(word, "file" | "stem")).unwrap();
         let keys = MessageKeys { each: None, namespace: Some(template("default")), name: template("{stem}") };
@@ -97,7 +97,7 @@ impl Running {
 
 #[tokio::test(start_paused = true)]
 async fn each_file_that_appears_changes_or_vanishes_adds_its_key() {
-    let world = Running::new(None);
+    let world = FeederRun::new(None);
     world.folder.put(&["a.json", "b.json", ".c.json", "d.txt"], 1);
     let task = world.start();
     assert_eq!((next(&world.queue).await, next(&world.queue).await), (key("a"), key("b")));
@@ -113,7 +113,7 @@ async fn each_file_that_appears_changes_or_vanishes_adds_its_key() {
 
 #[tokio::test(start_paused = true)]
 async fn files_that_changed_while_the_folder_was_away_are_found_when_it_is_back() {
-    let world = Running::new(None);
+    let world = FeederRun::new(None);
     world.folder.put(&["a.json", "b.json"], 1);
     let task = world.start();
     assert_eq!((next(&world.queue).await, next(&world.queue).await), (key("a"), key("b")));
@@ -130,7 +130,7 @@ async fn files_that_changed_while_the_folder_was_away_are_found_when_it_is_back(
 
 #[tokio::test(start_paused = true)]
 async fn a_file_whose_name_makes_no_key_is_dropped_and_counted_once() {
-    let world = Running::new(None);
+    let world = FeederRun::new(None);
     world.folder.put(&["Not A Name.json", "a.json", ".json"], 1);
     let task = world.start();
     assert_eq!(next(&world.queue).await, key("a"));
@@ -142,7 +142,7 @@ async fn a_file_whose_name_makes_no_key_is_dropped_and_counted_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_gets_the_keys_of_all_files_in_turn() {
-    let world = Running::new(Some(4));
+    let world = FeederRun::new(Some(4));
     let names: Vec<String> = (0..100).map(|number| format!("n{number:02}.json")).collect();
     world.folder.put(&names.iter().map(String::as_str).collect::<Vec<_>>(), 1);
     let task = world.start();
@@ -155,7 +155,7 @@ async fn a_full_queue_gets_the_keys_of_all_files_in_turn() {
 
 #[tokio::test(start_paused = true)]
 async fn a_host_that_allows_no_folder_follows_no_file() {
-    let mut world = Running::new(None);
+    let mut world = FeederRun::new(None);
     Arc::get_mut(&mut world.feeder).unwrap().folder = None;
     let refused = world.start().await.unwrap().unwrap_err();
     assert!(refused.0.contains("--feeder-files"), "{refused}");

@@ -77,7 +77,7 @@ impl Client {
     }
 }
 
-struct Running {
+struct FeederRun {
     client: Client,
     queue: Queue<Key>,
     settled: Arc<SettleWaiters>,
@@ -85,7 +85,7 @@ struct Running {
     task: JoinHandle<Result<(), FeederError>>,
 }
 
-impl Running {
+impl FeederRun {
     fn start(name: &str, acknowledged: AcknowledgedWhen, keys_max: Option<u32>) -> Self {
         let template = |text| Template::parse(text, is_subject_word).unwrap();
         let keys = MessageKeys { each: None, namespace: Some(template("default")), name: template(name) };
@@ -112,7 +112,7 @@ impl Running {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_is_acknowledged_when_its_key_is_queued() {
-    let world = Running::start("{subject.2}-{/id}", AcknowledgedWhen::Queued, None);
+    let world = FeederRun::start("{subject.2}-{/id}", AcknowledgedWhen::Queued, None);
     world.client.publish("orders.web", r#"{"id":7}"#);
     let all = world.client.until_acknowledged(1).await;
     assert_eq!(all, [("orders.web".to_owned(), Acknowledgement::Handled)]);
@@ -122,7 +122,7 @@ async fn a_message_is_acknowledged_when_its_key_is_queued() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_is_acknowledged_after_the_first_good_run_of_its_key() {
-    let world = Running::start("{subject.2}", AcknowledgedWhen::Settled, None);
+    let world = FeederRun::start("{subject.2}", AcknowledgedWhen::Settled, None);
     world.client.publish("orders.a", "");
     assert_eq!(next(&world.queue).await, key("a"));
     drop(world.settled.begin_run(&key("a")).unwrap());
@@ -138,7 +138,7 @@ async fn a_message_is_acknowledged_after_the_first_good_run_of_its_key() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_whose_key_never_settles_is_left_to_the_server() {
-    let world = Running::start("{subject.2}", AcknowledgedWhen::Settled, None);
+    let world = FeederRun::start("{subject.2}", AcknowledgedWhen::Settled, None);
     world.client.publish("orders.a", "");
     assert_eq!(next(&world.queue).await, key("a"));
     tokio::time::sleep(SETTLE_MAX + Duration::from_secs(1)).await;
@@ -149,7 +149,7 @@ async fn a_message_whose_key_never_settles_is_left_to_the_server() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_that_makes_no_key_is_rejected_and_counted() {
-    let world = Running::start("{/id}", AcknowledgedWhen::Queued, None);
+    let world = FeederRun::start("{/id}", AcknowledgedWhen::Queued, None);
     for body in ["no JSON", "{}", r#"{"id":"A B"}"#, r#"{"id":"a"}"#] {
         world.client.publish("orders.a", body);
     }
@@ -164,7 +164,7 @@ async fn a_message_that_makes_no_key_is_rejected_and_counted() {
 /// The server keeps the rest: the feeder takes no message beyond its bound.
 #[tokio::test(start_paused = true)]
 async fn the_keys_of_unsettled_messages_are_bounded() {
-    let world = Running::start("n{subject.2}", AcknowledgedWhen::Settled, None);
+    let world = FeederRun::start("n{subject.2}", AcknowledgedWhen::Settled, None);
     for number in 0..UNSETTLED_KEYS_MAX + 500 {
         world.client.publish(&format!("orders.{number}"), "");
     }
@@ -185,7 +185,7 @@ async fn the_keys_of_unsettled_messages_are_bounded() {
 /// The queue holds up the feeder, and the messages beyond those that wait are lost meanwhile.
 #[tokio::test(start_paused = true)]
 async fn lost_messages_are_counted_also_while_the_queue_is_full() {
-    let world = Running::start("{subject.2}", AcknowledgedWhen::Queued, Some(1));
+    let world = FeederRun::start("{subject.2}", AcknowledgedWhen::Queued, Some(1));
     world.client.publish("orders.a", "");
     world.client.publish("orders.b", "");
     homeostat_testing::eventually("the full queue", async || {

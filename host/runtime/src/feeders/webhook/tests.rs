@@ -91,7 +91,7 @@ impl Audience for Holders {
 }
 
 /// A running webhook and its queue.
-struct Running {
+struct FeederRun {
     queue: Queue<Key>,
     endpoint: WebhookEndpoint,
     audience: Arc<Holders>,
@@ -99,7 +99,7 @@ struct Running {
     task: JoinHandle<Result<(), FeederError>>,
 }
 
-impl Running {
+impl FeederRun {
     async fn start(auth: WebhookAuth, keys: FeederKeys, keys_max: Option<u32>) -> Self {
         let webhook =
             Webhook { auth, body_bytes_max: 1024, dedupe_header: Some("x-github-delivery".to_owned()), inbox: false };
@@ -161,7 +161,7 @@ fn added(keys: usize) -> Result<Delivery, WebhookError> {
 /// Source: the example of GitHub's manual, "Validating webhook deliveries".
 #[tokio::test(start_paused = true)]
 async fn a_signature_of_github_is_believed_as_it_is() {
-    let webhook = Running::github(FeederKeys::Listed(Vec::new()), None).await;
+    let webhook = FeederRun::github(FeederKeys::Listed(Vec::new()), None).await;
     let digits = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
     let header = format!("sha256={digits}");
     assert_eq!(webhook.send("Hello, World!", &[("x-hub-signature-256", &header)]).await, added(0));
@@ -172,7 +172,7 @@ async fn a_signature_of_github_is_believed_as_it_is() {
 /// Deny by default.
 #[tokio::test(start_paused = true)]
 async fn a_request_without_the_proof_of_the_secret_adds_nothing() {
-    let webhook = Running::github(templates(None), None).await;
+    let webhook = FeederRun::github(templates(None), None).await;
     let body = r#"{"name":"a"}"#;
     let good = signature(body);
     let cut = &good[..good.len() - 1];
@@ -193,10 +193,10 @@ async fn a_request_without_the_proof_of_the_secret_adds_nothing() {
 async fn a_base64_signature_and_a_token_are_believed_as_defined() {
     let body = r#"{"name":"a"}"#;
     let code = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, SECRET), body.as_bytes());
-    let webhook = Running::start(by_hmac("github", SignatureEncoding::Base64), templates(None), None).await;
+    let webhook = FeederRun::start(by_hmac("github", SignatureEncoding::Base64), templates(None), None).await;
     let header = format!("sha256={}", BASE64.encode(code));
     assert_eq!(webhook.send(body, &[("x-hub-signature-256", &header)]).await, added(1));
-    let webhook = Running::start(by_token(), templates(None), None).await;
+    let webhook = FeederRun::start(by_token(), templates(None), None).await;
     let token = format!("Bearer {}", std::str::from_utf8(SECRET).unwrap());
     assert_eq!(webhook.send(body, &[("authorization", &token)]).await, added(1));
     for wrong in ["Bearer ", "Bearer x", &token[..token.len() - 1], &token["Bearer ".len()..]] {
@@ -208,7 +208,7 @@ async fn a_base64_signature_and_a_token_are_believed_as_defined() {
 #[tokio::test(start_paused = true)]
 async fn a_missing_or_empty_secret_believes_nothing() {
     for name in ["empty", "missing"] {
-        let webhook = Running::start(by_hmac(name, SignatureEncoding::Hex), templates(None), None).await;
+        let webhook = FeederRun::start(by_hmac(name, SignatureEncoding::Hex), templates(None), None).await;
         let code = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, b""), b"{}");
         let header = format!("sha256={}", hex(code.as_ref()));
         assert_eq!(webhook.send("{}", &[("x-hub-signature-256", &header)]).await, Err(WebhookError::Unavailable));
@@ -217,17 +217,17 @@ async fn a_missing_or_empty_secret_believes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn each_item_of_a_list_adds_one_key() {
-    let webhook = Running::github(templates(Some("/apps")), None).await;
+    let webhook = FeederRun::github(templates(Some("/apps")), None).await;
     assert_eq!(webhook.send_signed(&json!({"apps": [{"name": "a"}, {"name": "b"}]})).await, added(2));
     assert_eq!((next(&webhook.queue).await, next(&webhook.queue).await), (key("a"), key("b")));
-    let all = Running::github(FeederKeys::All, None).await;
+    let all = FeederRun::github(FeederKeys::All, None).await;
     assert_eq!(all.send_signed(&json!({})).await, Ok(Delivery::default()));
     assert_eq!((next(&all.queue).await, next(&all.queue).await), (key("a"), key("b")));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_makes_no_key_is_refused_as_a_whole() {
-    let webhook = Running::github(templates(Some("")), None).await;
+    let webhook = FeederRun::github(templates(Some("")), None).await;
     for body in
         [json!([{"name": "a"}, {"name": "b/c"}]), json!([{"name": "a"}, {}]), json!({}), json!([{"name": ["a"]}])]
     {
@@ -242,7 +242,7 @@ async fn a_body_that_makes_no_key_is_refused_as_a_whole() {
 
 #[tokio::test(start_paused = true)]
 async fn a_repeated_delivery_adds_nothing_unless_the_first_was_refused() {
-    let webhook = Running::github(templates(None), Some(1)).await;
+    let webhook = FeederRun::github(templates(None), Some(1)).await;
     let deliver = async |name: &str, id: &str| {
         let body = json!({ "name": name }).to_string();
         webhook.send(&body, &[("x-hub-signature-256", &signature(&body)), ("x-github-delivery", id)]).await
@@ -270,7 +270,7 @@ fn the_ids_of_deliveries_are_bounded() {
 /// The feeder ends when the host loses its lease, and when the manifest has it no longer.
 #[tokio::test(start_paused = true)]
 async fn a_webhook_whose_feeder_has_ended_takes_nothing() {
-    let webhook = Running::github(templates(None), None).await;
+    let webhook = FeederRun::github(templates(None), None).await;
     webhook.task.abort();
     tokio::task::yield_now().await;
     assert_eq!(webhook.send_signed(&json!({"name": "a"})).await, Err(WebhookError::NotHolder));
@@ -278,7 +278,7 @@ async fn a_webhook_whose_feeder_has_ended_takes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_names_the_other_hosts_that_hold_leases_of_its_keys() {
-    let webhook = Running::github(templates(Some("")), None).await;
+    let webhook = FeederRun::github(templates(Some("")), None).await;
     webhook.audience.set("b", Some("other"));
     webhook.audience.set("c", Some("third"));
     let body = json!([{"name": "a"}, {"name": "b"}, {"name": "c"}, {"name": "b"}]).to_string();
@@ -298,7 +298,7 @@ async fn a_request_names_the_other_hosts_that_hold_leases_of_its_keys() {
 /// A host that waits for its lease checks the request, so nobody without the secret makes it ask other hosts.
 #[tokio::test(start_paused = true)]
 async fn a_webhook_without_a_lease_believes_and_takes_nothing() {
-    let webhook = Running::github(templates(None), None).await;
+    let webhook = FeederRun::github(templates(None), None).await;
     webhook.task.abort();
     tokio::task::yield_now().await;
     webhook.audience.set("a", Some("other"));

@@ -9,7 +9,7 @@ use crate::PlacementSpec;
 use crate::fleet::tests::{Shared, TestHost};
 
 /// A host whose own store has the resources.
-struct Mirrored {
+struct MirroredFleet {
     host: TestHost,
     home: Arc<FaultyStore>,
     end: CancellationToken,
@@ -21,13 +21,13 @@ fn start(fleet: &Arc<Fleet>, home: &Arc<FaultyStore>) -> CancellationToken {
     end
 }
 
-fn mirrored(shared: &Shared, name: &str) -> Mirrored {
+fn mirrored(shared: &Shared, name: &str) -> MirroredFleet {
     let (host, home) = (shared.host(name, PlacementSpec::Singleton), FaultyStore::over(memory_store()));
     let end = start(&host.fleet, &home);
-    Mirrored { host, home, end }
+    MirroredFleet { host, home, end }
 }
 
-impl Mirrored {
+impl MirroredFleet {
     /// Ends as if the process was killed.
     fn kill(&self) {
         self.host.fleet.end.cancel();

@@ -37,9 +37,9 @@ fn view(hosts: Vec<SharingHost>) -> FleetView {
 
 /// The stored resources.
 #[derive(Default)]
-struct Stored(BTreeMap<String, KnownHost>);
+struct HostTable(BTreeMap<String, KnownHost>);
 
-impl Stored {
+impl HostTable {
     /// Carries a plan out. Returns the number of its steps, and when to look again.
     fn look(&mut self, view: &FleetView, now: Duration) -> (usize, Option<Duration>) {
         let Plan { steps, next } = plan(&self.0, view, &moment(now));
@@ -75,7 +75,7 @@ impl Stored {
 
 #[test]
 fn a_host_is_written_with_what_it_tells_and_what_it_holds() {
-    let (mut stored, now) = (Stored::default(), Duration::from_secs(100));
+    let (mut stored, now) = (HostTable::default(), Duration::from_secs(100));
     let (b, since) = (host("b", now - Duration::from_secs(3)), Duration::from_secs(40));
     let b = SharingHost { leases: vec![lease(1, 7, since), lease(0, 8, since)], ..b };
     assert_eq!(stored.look(&view(vec![host("a", now), b]), now), (2, None));
@@ -95,7 +95,7 @@ fn a_host_is_written_with_what_it_tells_and_what_it_holds() {
 
 #[test]
 fn a_heartbeat_a_load_and_a_term_alone_are_written_once_a_minute() {
-    let (mut stored, mut writes) = (Stored::default(), 0);
+    let (mut stored, mut writes) = (HostTable::default(), 0);
     for second in 0..600 {
         let now = Duration::from_secs(second);
         let term = HeldLease { millicores: Some(second as u32), ..lease(0, second, now) };
@@ -105,14 +105,14 @@ fn a_heartbeat_a_load_and_a_term_alone_are_written_once_a_minute() {
     assert_eq!(writes, 20);
     // A host without a lease of its own has no heartbeat.
     let alone = || view(vec![SharingHost { renewed: None, ..host("a", Duration::ZERO) }]);
-    let mut stored = Stored::default();
+    let mut stored = HostTable::default();
     assert_eq!(stored.look(&alone(), Duration::ZERO), (1, None));
     assert_eq!(stored.look(&alone(), HOUR), (0, None));
 }
 
 #[test]
 fn a_change_of_leases_or_state_is_written_at_once() {
-    let (mut stored, now) = (Stored::default(), Duration::from_secs(100));
+    let (mut stored, now) = (HostTable::default(), Duration::from_secs(100));
     let with = |leases: Vec<HeldLease>, is_draining| {
         view(vec![host("a", now), SharingHost { leases, is_draining, ..host("b", now) }])
     };
@@ -126,12 +126,12 @@ fn a_change_of_leases_or_state_is_written_at_once() {
 
 #[test]
 fn a_term_keeps_its_beginning_over_a_restart_of_the_host_that_writes_it() {
-    let (mut stored, now) = (Stored::default(), Duration::from_secs(100));
+    let (mut stored, now) = (HostTable::default(), Duration::from_secs(100));
     let with = |epoch, since| view(vec![SharingHost { leases: vec![lease(0, epoch, since)], ..host("a", now) }]);
     stored.look(&with(1, now), now);
     stored.restart();
     stored.look(&with(1, now + MINUTE), now + MINUTE);
-    let since = |stored: &Stored| stored.status("a")["leases"][0]["since"].as_str().unwrap().to_owned();
+    let since = |stored: &HostTable| stored.status("a")["leases"][0]["since"].as_str().unwrap().to_owned();
     assert_eq!(since(&stored), "1970-01-01T00:01:40Z");
     stored.look(&with(2, now + MINUTE), now + 2 * MINUTE);
     assert_eq!(since(&stored), "1970-01-01T00:02:40Z");
@@ -141,7 +141,7 @@ fn a_term_keeps_its_beginning_over_a_restart_of_the_host_that_writes_it() {
 fn a_host_that_is_gone_is_shown_for_an_hour() {
     let now = Duration::from_secs(100);
     for (is_released, reason) in [(true, "LeaseReleased"), (false, "LeaseExpired")] {
-        let mut stored = Stored::default();
+        let mut stored = HostTable::default();
         let b = SharingHost { leases: vec![lease(0, 1, now)], ..host("b", now) };
         stored.look(&view(vec![host("a", now), b]), now);
         let released: BTreeSet<String> = is_released.then(|| "b".to_owned()).into_iter().collect();
@@ -168,7 +168,7 @@ fn a_host_that_is_gone_is_shown_for_an_hour() {
 
 #[test]
 fn a_host_that_a_restarted_host_has_not_seen_yet_is_not_gone() {
-    let (mut stored, now) = (Stored::default(), Duration::from_secs(100));
+    let (mut stored, now) = (HostTable::default(), Duration::from_secs(100));
     stored.look(&view(vec![host("a", now), host("b", now)]), now);
     stored.restart();
     let early = FleetView { complete_at: now + LENGTH, ..view(vec![host("a", now)]) };
@@ -181,7 +181,7 @@ fn a_host_that_a_restarted_host_has_not_seen_yet_is_not_gone() {
 /// A host that got another name, or runs on a copy of the store of another one.
 #[test]
 fn the_former_name_of_this_host_is_gone_at_once() {
-    let (mut stored, now) = (Stored::default(), Duration::from_secs(100));
+    let (mut stored, now) = (HostTable::default(), Duration::from_secs(100));
     stored.look(&view(vec![host("a", now)]), now);
     stored.restart();
     let this = Identity::new("c_1");
@@ -192,7 +192,7 @@ fn the_former_name_of_this_host_is_gone_at_once() {
 
 #[test]
 fn at_most_256_leases_of_a_host_are_listed_and_all_are_counted() {
-    let (mut stored, now) = (Stored::default(), Duration::ZERO);
+    let (mut stored, now) = (HostTable::default(), Duration::ZERO);
     let db = |number| HeldLease { name: LeaseName::new("db", number, 100).unwrap(), ..lease(number, 1, now) };
     let leases = (0..256).map(|number| lease(number, 1, now)).chain((0..100).map(db)).collect();
     stored.look(&view(vec![SharingHost { leases, ..host("a", now) }]), now);
@@ -202,7 +202,7 @@ fn at_most_256_leases_of_a_host_are_listed_and_all_are_counted() {
 
 #[test]
 fn at_most_1024_hosts_have_a_resource_and_those_that_are_gone_give_way() {
-    let (mut stored, mut now) = (Stored::default(), Duration::from_secs(100));
+    let (mut stored, mut now) = (HostTable::default(), Duration::from_secs(100));
     let some = |from: usize, count: usize| {
         let others = (from..from + count).map(|number| host(&format!("h{number:04}"), Duration::ZERO));
         view(others.chain([host("z", Duration::ZERO)]).collect())
@@ -221,7 +221,7 @@ fn at_most_1024_hosts_have_a_resource_and_those_that_are_gone_give_way() {
 
 #[test]
 fn of_two_runs_with_one_name_the_later_one_is_shown() {
-    let (mut stored, now) = (Stored::default(), Duration::from_secs(100));
+    let (mut stored, now) = (HostTable::default(), Duration::from_secs(100));
     let run =
         |number: u32, renewed| SharingHost { identity: Identity::new(&format!("b_{number}")), ..host("b", renewed) };
     stored.look(&view(vec![host("a", now), run(1, now), run(2, now - LENGTH), run(3, Duration::ZERO)]), now);
@@ -230,7 +230,7 @@ fn of_two_runs_with_one_name_the_later_one_is_shown() {
 
 #[test]
 fn a_holder_whose_name_no_resource_can_have_has_none() {
-    let (mut stored, now) = (Stored::default(), Duration::ZERO);
+    let (mut stored, now) = (HostTable::default(), Duration::ZERO);
     let names = ["b", "b.c-1", "", "-b", "b-", "B", "b..c", "b/c", "b c", "\u{e9}"];
     stored.look(&view(names.map(|name| host(name, now)).into()), now);
     assert_eq!(Vec::from_iter(stored.0.keys()), ["b", "b.c-1"]);
