@@ -61,17 +61,17 @@ fn hostile(store: &Fixture) -> Vec<(Value, &'static str)> {
         (meta(json!({"finalizers": "a"})), "metadata.finalizers"),
         (meta(json!({"finalizers": [1]})), "metadata.finalizers[0]"),
         (meta(json!({"finalizers": ["a", ""]})), "metadata.finalizers"),
-        (meta(json!({"ownerReferences": [{}]})), "metadata.ownerReferences[0].name"),
-        (meta(json!({"ownerReferences": [1]})), "metadata.ownerReferences[0]"),
+        (meta(json!({"ownerReferences": [{}]})), "metadata.ownerReferences.apiVersion"),
+        (meta(json!({"ownerReferences": [1]})), "metadata.ownerReferences"),
         (
             meta(json!({"ownerReferences": [{"apiVersion": "v1", "kind": "K k", "name": "a", "uid": "b"}]})),
-            "metadata.ownerReferences[0].kind",
+            "metadata.ownerReferences.kind",
         ),
         (
             meta(
                 json!({"ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": "a", "uid": "b", "controller": 1}]}),
             ),
-            "metadata.ownerReferences[0].controller",
+            "metadata.ownerReferences.controller",
         ),
         (meta(json!({"resourceVersion": "1"})), "metadata.resourceVersion"),
     ]
