@@ -11,11 +11,10 @@ use axum::response::Response;
 use homeostat_store::{
     Change, Key, Kind, LabelRequirement, Precondition, Query, Resource, ResourcePages, Revision, Selector, Write,
 };
-use jiff::{Timestamp, Unit};
 use serde_json::json;
 
 use crate::params::DeleteOptions;
-use crate::pod_condition::PodCondition;
+use crate::pod_condition::{PodCondition, is_true, this_second};
 use crate::request::ResourceRequest;
 use crate::status::{Failure, created};
 
@@ -83,7 +82,7 @@ impl Evictor<'_> {
                 ));
             }
         };
-        if !(is_ready(pod) || needs(budget)) {
+        if !(is_true(pod, "Ready") || needs(budget)) {
             return self.delete(pod).await;
         }
         self.take(budget, pod).await?;
@@ -133,10 +132,8 @@ impl Evictor<'_> {
                 format!("The disruption budget {name} needs {desired} healthy pods and has {current} currently");
             return Err(Failure::disruption(None, &words));
         }
-        let now = Timestamp::now();
-        let now = now.round(Unit::Second).unwrap_or(now).to_string();
         let metadata = json!({ "uid": budget.uid(), "resourceVersion": budget.revision().to_string() });
-        let status = json!({ "disruptionsAllowed": allowed - 1, "disruptedPods": { pod.key().name(): now } });
+        let status = json!({ "disruptionsAllowed": allowed - 1, "disruptedPods": { pod.key().name(): this_second() } });
         let change = Change::Merge(json!({ "metadata": metadata, "status": status }));
         self.write(Write::PatchStatus { key: budget.key().clone(), change }).await.map(drop)
     }
@@ -170,11 +167,6 @@ impl Evictor<'_> {
 
 fn budgets() -> Kind {
     Kind::new("policy", "v1", "PodDisruptionBudget")
-}
-
-fn is_ready(pod: &Resource) -> bool {
-    let conditions = pod.status()["conditions"].as_array().into_iter().flatten();
-    conditions.into_iter().any(|found| found["type"] == "Ready" && found["status"] == "True")
 }
 
 /// Returns whether a budget counts a pod that is not ready.

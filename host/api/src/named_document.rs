@@ -3,6 +3,7 @@
 use axum::http::Method;
 use homeostat_builtin::json_types;
 use homeostat_store::Kind;
+use homeostat_store::semantics::empty_nulls;
 use serde_json::{Map, Value, json};
 
 use crate::request::ResourceRequest;
@@ -17,7 +18,7 @@ pub(crate) fn fill_in(
     name: Option<&str>,
 ) -> Result<(), Failure> {
     let info = request.info;
-    without_nulls(document);
+    empty_nulls(document);
     if info.built_in().is_some() {
         if document.is_null() {
             *document = json!({});
@@ -94,19 +95,6 @@ pub(crate) fn fill_in(
 /// Returns whether a document has this kind and version.
 fn names_its_kind(document: &Value, kind: &Kind) -> bool {
     document["kind"] == kind.name.as_str() && document["apiVersion"] == kind.api_version()
-}
-
-/// Replaces nulls in the metadata as the types of Kubernetes do.
-fn without_nulls(document: &mut Value) {
-    let Some(fields) = document.as_object_mut() else { return };
-    let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
-    if metadata.is_null() {
-        *metadata = json!({});
-    }
-    for list in ["labels", "annotations"] {
-        let entries = metadata.get_mut(list).and_then(Value::as_object_mut).into_iter().flatten();
-        entries.filter(|(_, value)| value.is_null()).for_each(|(_, value)| *value = "".into());
-    }
 }
 
 /// Returns whether clients of Kubernetes have the kinds of a group built in. An API server accepts a document

@@ -1,7 +1,7 @@
 //! The conditions of a pod that the API itself reports.
 
 use homeostat_store::{Change, Key, Resource, Write};
-use jiff::{Timestamp, ToSpan, Unit};
+use jiff::{Timestamp, Unit};
 use serde_json::{Value, json};
 
 /// A condition that is true.
@@ -15,16 +15,14 @@ pub(crate) struct PodCondition {
 impl PodCondition {
     /// Returns whether a pod has the condition already.
     pub(crate) fn is_in(&self, pod: &Resource) -> bool {
-        conditions(pod).iter().any(|found| found["type"] == self.name && found["status"] == "True")
+        is_true(pod, self.name)
     }
 
     /// Returns the write that adds the condition to exactly this state of a pod.
     pub(crate) fn write(&self, pod: &Resource) -> Write {
         let mut conditions: Vec<Value> =
             conditions(pod).iter().filter(|found| found["type"] != self.name).cloned().collect();
-        let now = Timestamp::now();
-        let second = now.round(Unit::Second).unwrap_or_else(|_| now.saturating_add(0.seconds()).unwrap_or(now));
-        let mut condition = json!({ "type": self.name, "status": "True", "lastTransitionTime": second.to_string() });
+        let mut condition = json!({ "type": self.name, "status": "True", "lastTransitionTime": this_second() });
         for (name, text) in [("reason", self.reason), ("message", self.message)] {
             if let Some(text) = text {
                 condition[name] = text.into();
@@ -35,6 +33,17 @@ impl PodCondition {
         let change = json!({ "metadata": metadata, "status": { "conditions": conditions } });
         Write::PatchStatus { key: Key::clone(pod.key()), change: Change::Merge(change) }
     }
+}
+
+/// Returns whether a condition of a pod is true.
+pub(crate) fn is_true(pod: &Resource, name: &str) -> bool {
+    conditions(pod).iter().any(|found| found["type"] == name && found["status"] == "True")
+}
+
+/// Returns the time in whole seconds, as Kubernetes writes it.
+pub(crate) fn this_second() -> String {
+    let now = Timestamp::now();
+    now.round(Unit::Second).unwrap_or(now).to_string()
 }
 
 fn conditions(pod: &Resource) -> &[Value] {

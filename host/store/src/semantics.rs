@@ -47,6 +47,7 @@ use serde_json::{Value, json};
 
 use self::admit::DocumentPart;
 use self::decoded::decoded;
+pub use self::decoded::empty_nulls;
 pub use self::document::HOST_OWNED;
 use self::document::{
     fields, in_version_of, into_stored_version, metadata, metadata_text, normalize_metadata, set, strip_host_owned,

@@ -6,8 +6,8 @@ use super::document::metadata_text;
 use crate::schema::Schema;
 use crate::{Error, Key, Resource, Result};
 
-/// Replaces nulls in the metadata as the types of Kubernetes do.
-fn empty_nulls(document: &mut Value) {
+/// Replaces nulls in the metadata of a document as the types of Kubernetes do.
+pub fn empty_nulls(document: &mut Value) {
     let Some(metadata) = document.get_mut("metadata") else { return };
     if metadata.is_null() {
         *metadata = json!({});
