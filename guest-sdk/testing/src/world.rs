@@ -149,9 +149,14 @@ impl<T: Reconciler> World<T> {
         self.fail(operation, StoreError::Unavailable(ON_PURPOSE.to_owned()), false);
     }
 
-    /// Makes the next operation of this sort fail with a conflict: another client was faster.
+    /// Makes the next operation of this sort fail because another client was faster: creating answers
+    /// [`homeostat_sdk::Error::AlreadyExists`], every other operation [`homeostat_sdk::Error::Conflict`].
     pub fn conflict_once(&mut self, operation: Operation) {
-        self.fail(operation, StoreError::Conflict(String::new()), false);
+        let error = match operation {
+            Operation::Create => StoreError::AlreadyExists(String::new()),
+            _ => StoreError::Conflict(String::new()),
+        };
+        self.fail(operation, error, false);
     }
 
     /// Loses the answer of the next write of this sort: it happens, and the controller is told that the store is

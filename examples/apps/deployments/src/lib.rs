@@ -215,11 +215,11 @@ fn create(
             Ok(Some(created))
         }
         Err(Error::AlreadyExists { .. }) => {
-            let there = ReplicaSet::get_opt(&set.key())?;
-            // It is ours after all: the list was older than the last write.
-            Ok(there.filter(|there| {
-                there.metadata.is_controlled_by(deployment) && template::same(&there.spec.template, template)
-            }))
+            // A set that was deleted since is no collision: the error brings the key back, and the name is free.
+            let there = ReplicaSet::get(&set.key())?;
+            let is_ours = there.metadata.is_controlled_by(deployment) && template::same(&there.spec.template, template);
+            // If it is ours after all, the list was older than the last write.
+            Ok(is_ours.then_some(there))
         }
         Err(error) => Err(Failure::from(error).while_doing(format_args!("creating ReplicaSet {name}"))),
     }

@@ -45,6 +45,19 @@ fn a_deployment_has_a_set_of_its_template() {
     assert_eq!(sets(&world), [("web:1".to_owned(), 2)].into());
 }
 
+/// A set with the name exists when the deployment creates its own, and is gone when the deployment reads it.
+#[test]
+fn a_set_that_is_deleted_between_two_calls_is_no_collision() {
+    let mut world = World::of();
+    world.conflict_once(homeostat_sdk_testing::Operation::Create);
+    world.put(&deployment("web:1"));
+    world.settle();
+    world.advance(Duration::from_secs(1));
+    assert_eq!(sets(&world), [("web:1".to_owned(), 2)].into());
+    let stored: Resource<Deployment> = world.list().remove(0);
+    assert_eq!(stored.status.and_then(|status| status.collision_count), None);
+}
+
 #[test]
 fn a_new_image_rolls_out_until_the_old_set_is_empty() {
     let mut world = World::of();
