@@ -59,3 +59,12 @@ part!(
     "lifecycle-part",
     "__export_lifecycle"
 );
+/// The export `converter`, which uses no types of the imports.
+pub mod converter {
+    wit_bindgen::generate!({
+        path: "wit",
+        world: "converter-part",
+        pub_export_macro: true,
+        export_macro_name: "__export_converter",
+    });
+}

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::bindings::imports::homeostat::reconciler::types as wit;
-use crate::bindings::{lifecycle, mapper, poller, reconciler};
+use crate::bindings::{converter, lifecycle, mapper, poller, reconciler};
 #[cfg(all(target_family = "wasm", target_os = "unknown"))]
 use crate::freestanding::report_panics;
 use crate::{Error, Failure, Key, Kind, Outcome, Resource, Spec};
@@ -67,6 +67,22 @@ pub trait Lifecycle {
     /// Runs after the last reconcile, when the controller is removed or the host shuts down. It does not run
     /// after a crash.
     fn stop() {}
+}
+
+/// Optional: converts resources between the versions of a kind, in place of a conversion webhook.
+///
+/// A `CustomResourceDefinition` names the controller in its annotation `homeostat.dev/converter`.
+pub trait Converter {
+    /// Returns a document in the `apiVersion` `desired`. Its own `apiVersion` is another one of the same kind.
+    ///
+    /// The SDK sets the `apiVersion` of the result. Kind, name, namespace and uid must stay. The host takes labels and
+    /// annotations from the rest of the metadata, and keeps the answer: it must depend on the arguments alone. Calls to
+    /// the host fail here as in [`Reconciler::describe`], and there is no configuration.
+    ///
+    /// # Errors
+    ///
+    /// The request that needs the document fails with the message.
+    fn convert(document: Value, desired: &str) -> Result<Value, Failure>;
 }
 
 /// A changed resource, as passed to a [`Mapper`].
@@ -141,6 +157,21 @@ impl<T: Lifecycle> lifecycle::exports::homeostat::reconciler::lifecycle::Guest f
     fn stop() {
         report_panics();
         T::stop();
+    }
+}
+
+impl<T: Converter> converter::exports::homeostat::reconciler::converter::Guest for T {
+    fn convert(desired: String, documents: Vec<String>) -> Result<Vec<String>, String> {
+        report_panics();
+        let convert = |text: String| {
+            let document = serde_json::from_str(&text).map_err(|error| format!("a document is not JSON: {error}"))?;
+            let mut converted = T::convert(document, &desired).map_err(|failure| failure.into_wit().message)?;
+            if let Some(fields) = converted.as_object_mut() {
+                fields.insert("apiVersion".to_owned(), desired.as_str().into());
+            }
+            Ok(converted.to_string())
+        };
+        documents.into_iter().map(convert).collect()
     }
 }
 

@@ -97,7 +97,7 @@
 //!
 //! | for | see |
 //! |---|---|
-//! | saying what the controller is | [`Spec`], [`Reconciler`], and the optional [`Mapper`], [`Poller`] and [`Lifecycle`] |
+//! | saying what the controller is | [`Spec`], [`Reconciler`], and the optional [`Mapper`], [`Poller`], [`Lifecycle`] and [`Converter`] |
 //! | naming a type of resource | [`#[derive(Resource)]`](derive@Resource), or the trait [`Kind`] by hand; [`schema`]; [`DynamicKind`] for one that is known at run time only |
 //! | reading and writing | the methods of [`Kind`] and [`Resource`](struct@Resource); [`Selector`] |
 //! | telling people | [`Conditions`], [`events`], [`info!`] and its siblings |
@@ -147,7 +147,7 @@ pub mod watches;
 
 pub use adopt::adopt;
 pub use condition::{Condition, Conditions};
-pub use controller::{ChangedResource, Lifecycle, Mapper, Poller, Reconciler};
+pub use controller::{ChangedResource, Converter, Lifecycle, Mapper, Poller, Reconciler};
 pub use describe::{DynamicKind, Mapping, Spec, Watch};
 pub use finalizer::finalizer;
 /// Implements [`Kind`] for the type of a `spec`, with the schema of its documents.
@@ -232,8 +232,9 @@ pub mod raw {
 /// `schemars`.
 pub mod prelude {
     pub use crate::{
-        Condition, Conditions, DynamicKind, Error, Failure, Key, Kind, Lifecycle, Mapper, Mapping, Metadata, Outcome,
-        Patch, Poller, Reconciler, Resource, Result, Selector, Span, Spec, Time, Watch, config, events, queue, watches,
+        Condition, Conditions, Converter, DynamicKind, Error, Failure, Key, Kind, Lifecycle, Mapper, Mapping, Metadata,
+        Outcome, Patch, Poller, Reconciler, Resource, Result, Selector, Span, Spec, Time, Watch, config, events, queue,
+        watches,
     };
     pub use crate::{debug, error, finalizer, info, trace, warn};
     pub use schemars::JsonSchema;
@@ -244,7 +245,8 @@ pub mod prelude {
 /// Exports a type as a controller: `export!(MyController)`.
 ///
 /// The macro exports [`Reconciler`]. Optional exports follow a colon, in any combination and order:
-/// `export!(MyController: mapper, poller, lifecycle)` also exports [`Mapper`], [`Poller`] and [`Lifecycle`].
+/// `export!(MyController: mapper, poller, lifecycle, converter)` also exports [`Mapper`], [`Poller`], [`Lifecycle`] and
+/// [`Converter`].
 /// The component has only the exports that are named here.
 #[macro_export]
 macro_rules! export {
@@ -269,11 +271,14 @@ macro_rules! __export_part {
     (lifecycle $controller:ident) => {
         $crate::bindings::lifecycle::__export_lifecycle!($controller with_types_in $crate::bindings::lifecycle);
     };
+    (converter $controller:ident) => {
+        $crate::bindings::converter::__export_converter!($controller with_types_in $crate::bindings::converter);
+    };
     ($other:ident $controller:ident) => {
         compile_error!(concat!(
             "`",
             stringify!($other),
-            "` is no part of a controller: use `mapper`, `poller` or `lifecycle`"
+            "` is no part of a controller: use `mapper`, `poller`, `lifecycle` or `converter`"
         ));
     };
 }

@@ -1,6 +1,7 @@
-//! Conversion by a webhook: with an unmodified `kubectl`, with a webhook that misbehaves, and beside a real
-//! kube-apiserver.
+//! Conversion by a webhook or a component: with an unmodified `kubectl`, with a webhook that misbehaves, and beside a
+//! real kube-apiserver.
 
+mod component;
 mod webhook;
 
 use std::process::Stdio;
@@ -52,8 +53,13 @@ fn site(version: &str, spec: &Value) -> Value {
 
 /// Starts a host with the kind, and a resource that is stored as `v1`.
 async fn sites(webhook: &Webhook) -> Cluster {
-    let cluster = Cluster::over(TestHost::start().await).await;
-    define(&cluster, &definition("v1", &webhook.conversion())).await;
+    sites_of(TestHost::start().await, &definition("v1", &webhook.conversion())).await
+}
+
+/// Starts the API of a host with the kind of this definition, and a resource that is stored as `v1`.
+async fn sites_of(test: TestHost, definition: &Value) -> Cluster {
+    let cluster = Cluster::over(test).await;
+    define(&cluster, definition).await;
     cluster.done(&["wait", "--for=condition=Established", "crd/sites.example.com"]).await;
     cluster.file("web.json", &site("v1", &json!({ "address": "a:1" })).to_string());
     cluster.done(&["create", "-f", "web.json"]).await;
@@ -63,6 +69,15 @@ async fn sites(webhook: &Webhook) -> Cluster {
 async fn define(cluster: &Cluster, definition: &Value) {
     cluster.file("crd.json", &definition.to_string());
     cluster.done(&["apply", "-f", "crd.json"]).await;
+}
+
+/// Waits until the definition names these stored versions.
+async fn stored_versions(cluster: &Cluster, wanted: Value) {
+    let are_stored = async || {
+        let found = cluster.json(&["get", "crd", "sites.example.com"]).await["status"]["storedVersions"].clone();
+        (found == wanted).then_some(())
+    };
+    eventually("the stored versions", are_stored).await;
 }
 
 async fn stored(cluster: &Cluster) -> Value {
@@ -77,6 +92,11 @@ async fn stored(cluster: &Cluster) -> Value {
 async fn kubectl_reads_and_writes_a_kind_in_every_version_by_a_webhook() {
     let webhook = Webhook::start().await;
     let cluster = sites(&webhook).await;
+    reads_and_writes_in_every_version(&cluster).await;
+}
+
+/// Makes every sort of request in both versions. `web` is stored as `v1`.
+async fn reads_and_writes_in_every_version(cluster: &Cluster) {
     let spec = async |kind: &str| cluster.json(&["get", kind, "web"]).await["spec"].clone();
     assert_eq!(spec(BETA).await, json!({ "host": "a", "port": 1 }));
     assert_eq!(spec(V1).await, json!({ "address": "a:1" }));
@@ -119,13 +139,13 @@ async fn kubectl_reads_and_writes_a_kind_in_every_version_by_a_webhook() {
     let web = cluster.json(&["get", V1, "web"]).await;
     assert_eq!((&web["spec"]["replicas"], &web["status"]["copies"]), (&json!(3), &json!(2)));
     assert_eq!(
-        stored(&cluster).await,
+        stored(cluster).await,
         json!({ "apiVersion": "example.com/v1", "spec": { "address": "e:4", "replicas": 3 } })
     );
     cluster.done(&["delete", BETA, "web"]).await;
     cluster.refused(&["get", V1, "web"]).await;
     cluster.done(&["create", "-f", "beta.json"]).await;
-    assert_eq!(stored(&cluster).await["apiVersion"], "example.com/v1");
+    assert_eq!(stored(cluster).await["apiVersion"], "example.com/v1");
 }
 
 #[tokio::test]
@@ -189,17 +209,10 @@ async fn a_webhook_that_fails_holds_up_only_those_who_need_it() {
 async fn resources_are_rewritten_in_a_new_storage_version_once_they_can_be_converted() {
     let webhook = Webhook::start().await;
     let cluster = sites(&webhook).await;
-    let versions = async |wanted: Value| {
-        let are_stored = async || {
-            let found = cluster.json(&["get", "crd", "sites.example.com"]).await["status"]["storedVersions"].clone();
-            (found == wanted).then_some(())
-        };
-        eventually("the stored versions", are_stored).await;
-    };
-    versions(json!(["v1"])).await;
+    stored_versions(&cluster, json!(["v1"])).await;
     webhook.set(Behaviour::Says(String::new()));
     define(&cluster, &definition("v1beta1", &webhook.conversion())).await;
-    versions(json!(["v1", "v1beta1"])).await;
+    stored_versions(&cluster, json!(["v1", "v1beta1"])).await;
     assert_eq!(cluster.json(&["get", V1, "web"]).await["spec"], json!({ "address": "a:1" }), "it is stored so");
     cluster.refused(&["get", BETA, "web"]).await;
     let mut without = definition("v1beta1", &webhook.conversion());
@@ -210,7 +223,7 @@ async fn resources_are_rewritten_in_a_new_storage_version_once_they_can_be_conve
     webhook.alters(|_| {});
     // A change of the definition is tried at once.
     cluster.done(&["annotate", "crd", "sites.example.com", "now=1"]).await;
-    versions(json!(["v1beta1"])).await;
+    stored_versions(&cluster, json!(["v1beta1"])).await;
     let wanted = json!({ "apiVersion": "example.com/v1beta1", "spec": { "host": "a", "port": 1 } });
     assert_eq!(stored(&cluster).await, wanted);
     assert_eq!(cluster.json(&["get", V1, "web"]).await["spec"], json!({ "address": "a:1" }));

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use homeostat_component::layers::DescribeWorld;
+use homeostat_component::layers::SealedWorld;
 use homeostat_component::{ControllerSpec, Effects, EntryPoint, Fault, Outcome};
 use homeostat_sdk::bindings::mapper::exports::homeostat::reconciler::mapper::Guest as MapperGuest;
 use homeostat_sdk::bindings::reconciler::exports::homeostat::reconciler::reconciler::Guest;
@@ -31,7 +31,7 @@ pub(crate) struct NativeReconciler<T> {
 impl<T: Reconciler> NativeReconciler<T> {
     /// Describes the reconciler with these settings.
     pub(crate) fn new(config: &BTreeMap<String, String>) -> Self {
-        let world = Arc::new(DescribeWorld::new(config.clone()));
+        let world = Arc::new(SealedWorld::new(config.clone()));
         let host = NativeHost::new(EntryPoint::Describe, None, world);
         let spec = convert::spec(with_host(Rc::new(host), <T as Guest>::describe));
         Self { spec, map: None, reconciler: PhantomData }

@@ -151,8 +151,8 @@ fn inspection(file: &str, bytes: &[u8], component: &Component, calls: &MeasuredC
 
 /// Returns the exported interfaces other than `reconciler`, which every component exports.
 fn optional_exports(exports: Exports) -> Vec<&'static str> {
-    let Exports { mapper, poller, lifecycle } = exports;
-    let all = [("mapper", mapper), ("poller", poller), ("lifecycle", lifecycle)];
+    let Exports { mapper, poller, lifecycle, converter } = exports;
+    let all = [("mapper", mapper), ("poller", poller), ("lifecycle", lifecycle), ("converter", converter)];
     all.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect()
 }
 

@@ -9,6 +9,6 @@ wasmtime::component::bindgen!({
     exports: { default: async },
 });
 
-pub(crate) use exports::homeostat::reconciler::{lifecycle, mapper, poller, reconciler};
+pub(crate) use exports::homeostat::reconciler::{converter, lifecycle, mapper, poller, reconciler};
 pub(crate) use homeostat::reconciler::{events, log, queue, stderr, store, types, watches};
 pub(crate) use wasi::config::store as config;

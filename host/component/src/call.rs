@@ -18,10 +18,11 @@ use crate::bindings::types;
 use crate::call_context::{CallContext, State};
 use crate::code::{Code, LinkedCode, ReloadError, ResidentCode};
 use crate::component::{Component, LoadedComponent};
+use crate::contract::CONVERTER;
 use crate::effect::{Call, Effects, EntryPoint, ResourceData};
 use crate::imports::store::{from_key, to_key, to_resource};
 use crate::instances::{CallSession, ExecutionPermit, Machine};
-use crate::layers::LimitHit;
+use crate::layers::{LimitHit, SealedWorld};
 use crate::limits::LimitName;
 use crate::limits::{Limits, STACK_BYTES_MAX, contract, cut};
 use crate::link::link;
@@ -195,6 +196,35 @@ impl Component {
         });
         report.await
     }
+
+    /// Returns documents in the `apiVersion` `desired`, unchecked. The guest has no settings, and no effects.
+    ///
+    /// A component without this export fails.
+    /// *Cancel safety*: as `reconcile`.
+    pub async fn convert(
+        &self,
+        controller: &Arc<str>,
+        desired: &str,
+        documents: &[String],
+        limits: &Limits,
+    ) -> CallReport<Vec<String>> {
+        let call = new_call(controller, EntryPoint::Convert, None);
+        let code = self.0.code.current();
+        let leave = ExecutionPermit::acquire(&code.machine, &self.0.engine.0.conversions, controller).await;
+        let sandbox = Sandbox::new(&leave, call, limits, Arc::new(SealedWorld::default()));
+        let report = sandbox.run(async {
+            let ready = code.ready(self.0.engine.codes())?;
+            let LinkedCode { pre, entries } = self.0.linked(&code, &ready)?;
+            let Some(converter) = entries.converter.as_ref() else {
+                return Ok(Err(never(format!("the component has no export {}", CONVERTER))));
+            };
+            let (mut store, instance) = sandbox.open(pre).await?;
+            let guest = converter.load(&mut store, &instance)?;
+            let answer = guest.call_convert(&mut store, desired, documents).await?;
+            texts(&store.data().context, answer)
+        });
+        report.await
+    }
 }
 
 impl LoadedComponent {
@@ -354,6 +384,29 @@ pub(crate) fn keys(
     let keys = keys.into_iter().enumerate();
     let keys = keys.map(|(at, key)| from_key(key).map_err(|error| format_err!("key {at} of the answer: {error}")));
     keys.collect::<wasmtime::Result<_>>().map(Ok)
+}
+
+/// Checks the size of the texts that a guest returned.
+///
+/// # Errors
+/// Their total size is too large.
+fn texts(
+    port: &CallContext,
+    answer: Result<Vec<String>, String>,
+) -> wasmtime::Result<Result<Vec<String>, types::Failure>> {
+    let texts = match answer {
+        Ok(texts) => texts,
+        Err(message) => return Ok(Err(never(message))),
+    };
+    let (bytes, bytes_max) = (texts.iter().map(|text| text.len() as u64).sum::<u64>(), port.limits.result_bytes_max);
+    if bytes > bytes_max {
+        return Err(port.hit(LimitName::Result, format!("documents of {bytes} bytes returned, {bytes_max} allowed")));
+    }
+    Ok(Ok(texts))
+}
+
+fn never(message: String) -> types::Failure {
+    types::Failure { message, retry: types::Retry::Never }
 }
 
 fn key_bytes(key: &types::Key) -> u64 {

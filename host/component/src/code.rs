@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use wasmtime::component::{Component, InstancePre};
 
-use crate::bindings::{lifecycle, mapper, poller, reconciler};
+use crate::bindings::{converter, lifecycle, mapper, poller, reconciler};
 use crate::cache::{self, Entry, TrustedBytes};
 use crate::call_context::State;
 use crate::instances::Machine;
@@ -57,6 +57,7 @@ pub(crate) struct ExportIndices {
     pub(crate) mapper: Option<mapper::GuestIndices>,
     pub(crate) poller: Option<poller::GuestIndices>,
     pub(crate) lifecycle: Option<lifecycle::GuestIndices>,
+    pub(crate) converter: Option<converter::GuestIndices>,
 }
 
 /// The origin of code.

@@ -132,6 +132,8 @@ pub struct Exports {
     pub poller: bool,
     /// `lifecycle.start` and `lifecycle.stop` can be called.
     pub lifecycle: bool,
+    /// `converter.convert` can be called.
+    pub converter: bool,
 }
 
 #[cfg(test)]

@@ -238,6 +238,8 @@ pub enum EntryPoint {
     Start,
     /// `lifecycle.stop`.
     Stop,
+    /// `converter.convert`.
+    Convert,
 }
 
 impl EntryPoint {
@@ -250,6 +252,7 @@ impl EntryPoint {
             Self::Poll => "poll",
             Self::Start => "start",
             Self::Stop => "stop",
+            Self::Convert => "convert",
         }
     }
 }

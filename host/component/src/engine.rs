@@ -14,7 +14,7 @@ use crate::cache::Cache;
 use crate::code::CodeTable;
 use crate::compiler::{CompilationCounts, Compilations};
 use crate::error::Error;
-use crate::instances::{Instances, Machine};
+use crate::instances::{CONVERSIONS_MAX, Instances, Machine};
 use crate::optimiser::Optimiser;
 use crate::options::{EngineOptions, INSTANCES_BOUNDS, config, pool};
 use crate::tier::Tier;
@@ -41,6 +41,8 @@ pub(crate) struct Inner {
     optimiser: Optimiser,
     warm: Arc<WarmTable>,
     pub(crate) instances: Arc<Instances>,
+    /// The permits of conversions, which calls of other guests may wait for.
+    pub(crate) conversions: Arc<Instances>,
 }
 
 impl std::fmt::Debug for Inner {
@@ -67,7 +69,7 @@ impl Engine {
             return Err(Error::Option { option: "restAfterMs", reason });
         }
         let pooled = start(&options, Tier::Optimised, true)?;
-        let instances = Instances::new(instances_max);
+        let (instances, conversions) = (Instances::new(instances_max), Instances::new(CONVERSIONS_MAX));
         let cache = cache(&options);
         Ok(Self(Arc::new(Inner {
             options,
@@ -81,6 +83,7 @@ impl Engine {
             optimiser: Optimiser::default(),
             warm: Arc::default(),
             instances,
+            conversions,
         })))
     }
 

@@ -1,6 +1,6 @@
 //! Links code to the imports of its machine.
 
-use crate::bindings::{lifecycle, mapper, poller, reconciler};
+use crate::bindings::{converter, lifecycle, mapper, poller, reconciler};
 use crate::code::{ExportIndices, LinkedCode};
 use crate::component::Exports;
 use crate::contract;
@@ -23,16 +23,19 @@ pub(crate) fn link(
         let reason = format!("{error:#}; it was built against another version of the contract");
         reasons.push(Reason::ExportType { name: interface.to_owned(), reason });
     };
-    let Exports { mapper, poller, lifecycle } = exports;
+    let Exports { mapper, poller, lifecycle, converter } = exports;
     let reconciler = reconciler::GuestIndices::new(&pre).map_err(|error| check(contract::RECONCILER, error)).ok();
     let mapper = mapper.then(|| mapper::GuestIndices::new(&pre).map_err(|error| check(contract::MAPPER, error)).ok());
     let poller = poller.then(|| poller::GuestIndices::new(&pre).map_err(|error| check(contract::POLLER, error)).ok());
     let lifecycle =
         lifecycle.then(|| lifecycle::GuestIndices::new(&pre).map_err(|error| check(contract::LIFECYCLE, error)).ok());
+    let converter =
+        converter.then(|| converter::GuestIndices::new(&pre).map_err(|error| check(contract::CONVERTER, error)).ok());
     match reconciler {
         Some(reconciler) if reasons.is_empty() => {
-            let (mapper, poller, lifecycle) = (mapper.flatten(), poller.flatten(), lifecycle.flatten());
-            Ok(LinkedCode { pre, entries: ExportIndices { reconciler, mapper, poller, lifecycle } })
+            let (mapper, poller) = (mapper.flatten(), poller.flatten());
+            let (lifecycle, converter) = (lifecycle.flatten(), converter.flatten());
+            Ok(LinkedCode { pre, entries: ExportIndices { reconciler, mapper, poller, lifecycle, converter } })
         }
         _ => Err(LoadError { reasons }),
     }

@@ -147,6 +147,7 @@ async fn check(
         mapper: optional(contract::MAPPER),
         poller: optional(contract::POLLER),
         lifecycle: optional(contract::LIFECYCLE),
+        converter: optional(contract::CONVERTER),
     };
     let linked = ready.linked(|component| link(&code.machine, component, exports))?;
     let (spec, describe_cost) = describe::describe(engine, &code.machine, linked, limits, config).await?;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use wasmtime::{Config, Enabled, PoolingAllocationConfig, Strategy};
 
 use crate::compiler::Compiler;
+use crate::instances::CONVERSIONS_MAX;
 use crate::limits::STACK_BYTES_MAX;
 use crate::millis;
 use crate::tier::{Tier, TierPolicy};
@@ -139,7 +140,7 @@ pub(crate) fn pool(instances_max: u32) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     // Every bound is the number of guests, running or kept, times the maximum of one guest, so a guest with a permit
     // never finds the pool empty.
-    let instances_max = instances_max + INSTANCES_KEPT_MAX as u32;
+    let instances_max = instances_max + CONVERSIONS_MAX + INSTANCES_KEPT_MAX as u32;
     pool.total_component_instances(instances_max)
         .total_stacks(instances_max)
         .total_core_instances(instances_max * CORE_INSTANCES_MAX)

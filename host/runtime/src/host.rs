@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use crate::context::Context;
 use crate::controller::{Controller, RemovalReport, SwapReport};
 use crate::controller_reconciler::{CompilationTracker, ControllerReconciler, SyncResults};
+use crate::conversion::ControllerCode;
 use crate::feeders::Feeder;
 use crate::feeders::webhook::WebhookEndpoint;
 use crate::store_monitor::StoreMonitor;
@@ -104,6 +105,12 @@ impl Host {
             end: CancellationToken::new(),
         };
         let host = Self { inner: Arc::new(inner) };
+        let controllers = Arc::downgrade(&host.inner);
+        host.inner.context.kinds.converters().connect(move |name| {
+            let controller = Host { inner: controllers.upgrade()? }.controller(name).ok()?;
+            let Definition { component, limits, .. } = &controller.slot.current().definition;
+            Some(ControllerCode { component: component.clone(), limits: limits.clone() })
+        });
         let (context, end) = (&host.inner.context, &host.inner.end);
         let fleet = Arc::clone(&context.fleet);
         host.spawn(garbage::run(context.stores.clone(), context.kinds.clone(), fleet, end.clone()));

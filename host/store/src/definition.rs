@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::jsonpath::JsonPath;
 use crate::schema::Schema;
 use crate::{IndexTerm, Kind, Result};
-pub use conversion::{Conversion, WebhookClient, WebhookTarget};
+pub use conversion::{CONVERTER, Conversion, WebhookClient, WebhookTarget};
 
 /// A validated definition.
 #[derive(Debug, Clone, PartialEq)]

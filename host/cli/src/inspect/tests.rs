@@ -37,5 +37,6 @@ fn everything_grants_everything() {
 #[test]
 fn the_optional_exports_are_named_one_by_one() {
     assert_eq!(optional_exports(Exports::default()), [""; 0]);
-    assert_eq!(optional_exports(Exports { poller: true, lifecycle: true, mapper: false }), ["poller", "lifecycle"]);
+    let exports = Exports { poller: true, lifecycle: true, mapper: false, converter: false };
+    assert_eq!(optional_exports(exports), ["poller", "lifecycle"]);
 }

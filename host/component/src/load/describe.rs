@@ -13,7 +13,7 @@ use crate::engine::Engine;
 use crate::imports::store::from_kind;
 use crate::instances::ExecutionPermit;
 use crate::instances::Machine;
-use crate::layers::DescribeWorld;
+use crate::layers::SealedWorld;
 use crate::limits::LimitName;
 use crate::limits::Limits;
 use crate::load_error::{LoadError, Reason};
@@ -37,7 +37,7 @@ pub(super) fn limits(controller: &Limits) -> Limits {
     Limits { deadline: DEADLINE, ..controller.larger(&Limits::default()) }
 }
 
-/// Runs `describe` in a [`DescribeWorld`] with these settings. Returns the description and the cost of the call.
+/// Runs `describe` in a [`SealedWorld`] with these settings. Returns the description and the cost of the call.
 ///
 /// # Errors
 /// `Describe` when it returned no answer, otherwise `Description` for every value out of range.
@@ -48,7 +48,7 @@ pub(super) async fn describe(
     limits: &Limits,
     config: &BTreeMap<String, String>,
 ) -> Result<(ControllerSpec, Cost), LoadError> {
-    let sealed = Arc::new(DescribeWorld::new(config.clone()));
+    let sealed = Arc::new(SealedWorld::new(config.clone()));
     let call = new_call(&Arc::from(""), EntryPoint::Describe, None);
     let effects: Arc<dyn Effects> = sealed.clone();
     let leave = ExecutionPermit::acquire(machine, &engine.0.instances, &call.controller).await;

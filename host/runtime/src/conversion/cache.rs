@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use homeostat_component::Digest;
 use homeostat_store::{Resource, Revision};
 use parking_lot::Mutex;
 
@@ -17,6 +18,8 @@ const BYTES_MAX: u64 = 32 << 20;
 pub(super) struct ConversionKey {
     /// The number of the converter. A definition whose conversion or schemas change gets another one.
     pub(super) converter: u64,
+    /// The code that converted it, if it is known.
+    pub(super) code: Option<Digest>,
     pub(super) uid: String,
     pub(super) revision: Revision,
     /// The version into which the resource was converted.

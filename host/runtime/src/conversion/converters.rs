@@ -10,7 +10,9 @@ use homeostat_store::schema::Schema;
 use parking_lot::RwLock;
 
 use super::cache::ConversionCache;
+use super::component::{CodeFinder, ComponentConverter, ControllerCode};
 use super::converter::KindConverter;
+use super::document_converter::DocumentConverter;
 use super::webhook::Webhook;
 
 /// The converters, by group and name of their kinds. One for each definition with a conversion.
@@ -19,32 +21,43 @@ pub(crate) struct Converters {
     by_type: RwLock<BTreeMap<(String, String), Arc<KindConverter>>>,
     cache: Arc<ConversionCache>,
     count: AtomicU64,
+    finder: Arc<CodeFinder>,
 }
 
 impl Converters {
+    /// Sets how the code of a controller is found by its name.
+    pub(crate) fn connect(&self, find: impl Fn(&str) -> Option<ControllerCode> + Send + Sync + 'static) {
+        self.finder.connect(Box::new(find));
+    }
+
     /// Sets the converter of a kind. `kind` has the storage version, and `schemas` every version that documents can have.
     pub(crate) fn set(&self, kind: &Kind, conversion: &Arc<Conversion>, schemas: &[(String, Option<Schema>)]) {
-        let Conversion::Webhook(settings) = &**conversion else { return self.forget(kind) };
         if self.of(kind).is_some_and(|known| known.is_of(kind, conversion, schemas)) {
             return;
         }
+        let inner: Box<dyn DocumentConverter> = match &**conversion {
+            Conversion::None => return self.forget(kind),
+            Conversion::Webhook(settings) => Box::new(Webhook::new(settings)),
+            Conversion::Component(controller) => {
+                Box::new(ComponentConverter::new(controller, Arc::clone(&self.finder)))
+            }
+        };
         let number = self.count.fetch_add(1, Ordering::Relaxed);
-        let reviewer = Box::new(Webhook::new(settings));
         let (schemas, cache) = (schemas.to_vec(), Arc::clone(&self.cache));
-        let converter = KindConverter::new(number, kind.clone(), Arc::clone(conversion), schemas, reviewer, cache);
+        let converter = KindConverter::new(number, kind.clone(), Arc::clone(conversion), schemas, inner, cache);
         self.by_type.write().insert(by_type(kind), Arc::new(converter));
     }
 
-    /// Sets a converter whose reviews are answered by a test.
+    /// Sets a converter whose documents a test converts.
     #[cfg(test)]
-    pub(super) fn set_reviewer(
+    pub(super) fn set_inner(
         &self,
         kind: &Kind,
         schemas: Vec<(String, Option<Schema>)>,
-        reviewer: Box<dyn super::reviewer::Reviewer>,
+        inner: Box<dyn DocumentConverter>,
     ) {
         let (number, cache) = (self.count.fetch_add(1, Ordering::Relaxed), Arc::clone(&self.cache));
-        let converter = KindConverter::new(number, kind.clone(), Arc::default(), schemas, reviewer, cache);
+        let converter = KindConverter::new(number, kind.clone(), Arc::default(), schemas, inner, cache);
         self.by_type.write().insert(by_type(kind), Arc::new(converter));
     }
 

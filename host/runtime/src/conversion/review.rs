@@ -34,19 +34,18 @@ pub(super) fn request(uid: &str, desired: &str, objects: &[&Value]) -> Vec<u8> {
     serde_json::to_vec(&review).expect("documents have texts as keys, and memory takes them")
 }
 
-/// Returns the converted documents of an answer, in the order of the originals, with the metadata of the originals except
-/// for labels and annotations.
+/// Returns converted documents in the order of the originals, with the metadata of the originals except for labels and
+/// annotations.
 ///
 /// # Errors
-/// What is wrong, as the rest of a sentence about the webhook.
-pub(super) fn converted(answer: &[u8], uid: &str, desired: &str, originals: &[&Value]) -> Result<Vec<Value>, String> {
-    let documents = documents(answer, uid).map_err(|reason| format!("failed: {reason}"))?;
+/// What is wrong, as the rest of a sentence about the webhook or component.
+pub(super) fn checked(documents: Vec<Value>, desired: &str, originals: &[&Value]) -> Result<Vec<Value>, String> {
     if documents.len() != originals.len() {
         return Err(format!("returned {} objects, expected {}", documents.len(), originals.len()));
     }
     let is_one = originals.len() == 1;
     let check = |(at, (document, original)): (usize, (Value, &&Value))| {
-        checked(document, original, desired).map_err(|problem| match (problem, is_one) {
+        check(document, original, desired).map_err(|problem| match (problem, is_one) {
             (Problem::Type(reason), true) => format!("returned invalid object at index 0: {reason}"),
             (Problem::Identity(reason), true) => format!("returned invalid object: {reason}"),
             (Problem::Metadata(reason), true) => format!("returned invalid metadata: {reason}"),
@@ -62,7 +61,10 @@ pub(super) fn converted(answer: &[u8], uid: &str, desired: &str, originals: &[&V
 }
 
 /// Returns the documents of a successful answer to this review.
-fn documents(answer: &[u8], uid: &str) -> Result<Vec<Value>, String> {
+///
+/// # Errors
+/// Why there are none, for a person.
+pub(super) fn documents(answer: &[u8], uid: &str) -> Result<Vec<Value>, String> {
     let mut answer: Value =
         serde_json::from_slice(answer).map_err(|error| format!("the answer is not JSON: {error}"))?;
     let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
@@ -97,7 +99,7 @@ enum Problem {
     Metadata(String),
 }
 
-fn checked(mut document: Value, original: &Value, desired: &str) -> Result<Value, Problem> {
+fn check(mut document: Value, original: &Value, desired: &str) -> Result<Value, Problem> {
     let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let same = |what: &str, expected: String, found: String| {
         let reason = format!("invalid {what} (expected {expected}, received {found})");

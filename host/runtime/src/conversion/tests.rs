@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
+use homeostat_component::Digest;
 use homeostat_fixtures::memory_store;
 use homeostat_store::schema::Schema;
 use homeostat_store::{
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::converter::CALL_MAX;
-use super::reviewer::Reviewer;
+use super::document_converter::{BatchSize, ConvertedDocuments, DocumentConverter};
 use super::{Converters, ConvertingStore};
 
 /// The versions: `v1` has `spec.address`, and `v1beta1` has `spec.host` and `spec.port`.
@@ -60,6 +61,8 @@ enum Behaviour {
 #[derive(Clone)]
 struct TestWebhook {
     behaviour: Arc<Mutex<Behaviour>>,
+    /// The code, if it is that of a component.
+    code: Arc<Mutex<Option<Digest>>>,
     /// Reviews so far.
     reviews: Arc<AtomicUsize>,
     /// Documents in them.
@@ -74,6 +77,7 @@ impl TestWebhook {
     fn new() -> Self {
         Self {
             behaviour: Arc::new(Mutex::new(Behaviour::Converts)),
+            code: Arc::default(),
             reviews: Arc::default(),
             documents: Arc::default(),
             running: Arc::default(),
@@ -92,8 +96,20 @@ impl TestWebhook {
 }
 
 #[async_trait]
-impl Reviewer for TestWebhook {
-    async fn ask(&self, review: Vec<u8>) -> Result<Vec<u8>, String> {
+impl DocumentConverter for TestWebhook {
+    fn name(&self) -> String {
+        "conversion webhook".to_owned()
+    }
+
+    fn batch_max(&self) -> BatchSize {
+        BatchSize { documents: 500, bytes: 4 << 20 }
+    }
+
+    fn code(&self) -> Option<Digest> {
+        self.code.lock().clone()
+    }
+
+    async fn convert(&self, desired: &str, originals: &[&Value]) -> Result<ConvertedDocuments, String> {
         self.reviews.fetch_add(1, Ordering::SeqCst);
         let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
         self.running_max.fetch_max(running, Ordering::SeqCst);
@@ -105,18 +121,9 @@ impl Reviewer for TestWebhook {
             Behaviour::Hangs => std::future::pending().await,
             Behaviour::Fails => Err("it is away".to_owned()),
             Behaviour::Converts => {
-                let review: Value = serde_json::from_slice(&review).unwrap();
-                let request = &review["request"];
-                let documents: Vec<Value> = request["objects"].as_array().unwrap().clone();
-                self.documents.fetch_add(documents.len(), Ordering::SeqCst);
-                let desired = request["desiredAPIVersion"].as_str().unwrap();
-                let documents: Vec<Value> = documents.into_iter().map(|it| converted(it, desired)).collect();
-                let response = json!({
-                    "uid": request["uid"], "result": { "status": "Success" }, "convertedObjects": documents,
-                });
-                let answer =
-                    json!({ "apiVersion": review["apiVersion"], "kind": review["kind"], "response": response });
-                Ok(answer.to_string().into_bytes())
+                self.documents.fetch_add(originals.len(), Ordering::SeqCst);
+                let documents = originals.iter().map(|&original| converted(original.clone(), desired)).collect();
+                Ok(ConvertedDocuments { documents, code: self.code.lock().clone() })
             }
         }
     }
@@ -164,7 +171,7 @@ impl World {
 
     fn stores(&self, version: &str) {
         self.inner.schemas().unwrap().set_converted(&kind(version), schemas());
-        self.converters.set_reviewer(&kind(version), schemas(), Box::new(self.webhook.clone()));
+        self.converters.set_inner(&kind(version), schemas(), Box::new(self.webhook.clone()));
     }
 
     async fn create(&self, version: &str, name: &str) -> Arc<Resource> {
@@ -220,6 +227,19 @@ async fn a_list_is_converted_in_one_review_and_cached() {
     world.write(merge("v1", "b", json!({ "spec": { "address": "b:2" } }))).await;
     assert_eq!(spec(&world.store.get(&key("v1beta1", "b")).await.unwrap()), json!({ "host": "b", "port": 2 }));
     assert_eq!(world.webhook.reviews(), 2);
+}
+
+/// A new version of a component may convert in another way.
+#[tokio::test]
+async fn results_of_other_code_are_not_used() {
+    let world = World::new();
+    world.create("v1", "a").await;
+    let code = |text: &str| *world.webhook.code.lock() = Some(Digest::of(text.as_bytes()));
+    for (text, calls) in [("one", 1), ("one", 1), ("other", 2), ("one", 2)] {
+        code(text);
+        world.store.get(&key("v1beta1", "a")).await.unwrap();
+        assert_eq!(world.webhook.reviews(), calls, "{text}");
+    }
 }
 
 #[tokio::test]

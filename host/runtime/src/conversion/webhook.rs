@@ -7,15 +7,23 @@ use std::error::Error as _;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use homeostat_component::Digest;
+use homeostat_store::PAGE_BYTES_MAX;
 use homeostat_store::definition::{Conversion, WebhookClient, WebhookTarget};
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, Client, Url, header};
+use serde_json::Value;
+use uuid::Uuid;
 
 use super::converter::CALL_MAX;
-use super::reviewer::Reviewer;
+use super::document_converter::{BatchSize, ConvertedDocuments, DocumentConverter};
+use super::review;
 
 /// Maximum bytes of one answer. A review has at most 4 MiB of documents, or one document.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
+
+/// Documents in one review: those of a page of a list.
+const BATCH_MAX: BatchSize = BatchSize { documents: 500, bytes: PAGE_BYTES_MAX };
 
 /// Maximum characters of a reason of the HTTP client that are shown.
 const REASON_CHARS_MAX: usize = 500;
@@ -92,8 +100,8 @@ fn reason_of(error: &reqwest::Error) -> String {
     cause.chars().take(REASON_CHARS_MAX).collect()
 }
 
-#[async_trait]
-impl Reviewer for Webhook {
+impl Webhook {
+    /// Sends a review, and returns the answer.
     async fn ask(&self, review: Vec<u8>) -> Result<Vec<u8>, String> {
         let client = self.client.as_ref().map_err(|reason| self.failed(reason))?;
         let failed = |error: reqwest::Error| self.failed(&reason_of(&error));
@@ -112,6 +120,28 @@ impl Reviewer for Webhook {
             answer.extend_from_slice(&bytes);
         }
         Ok(answer)
+    }
+}
+
+#[async_trait]
+impl DocumentConverter for Webhook {
+    fn name(&self) -> String {
+        "conversion webhook".to_owned()
+    }
+
+    fn batch_max(&self) -> BatchSize {
+        BATCH_MAX
+    }
+
+    /// The program behind an address can change without a sign.
+    fn code(&self) -> Option<Digest> {
+        None
+    }
+
+    async fn convert(&self, desired: &str, originals: &[&Value]) -> Result<ConvertedDocuments, String> {
+        let uid = Uuid::new_v4().to_string();
+        let answer = self.ask(review::request(&uid, desired, originals)).await?;
+        Ok(ConvertedDocuments { documents: review::documents(&answer, &uid)?, code: None })
     }
 
     fn late(&self) -> String {

@@ -2,8 +2,8 @@
 //!
 //! Source: `validateCustomResourceConversion` and `ValidateWebhookURL` of Kubernetes.
 
-use crate::Result;
 use crate::fields::FieldReader;
+use crate::{Result, validate};
 
 /// How the documents of a kind get from one version to another.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -13,7 +13,13 @@ pub enum Conversion {
     None,
     /// A webhook converts documents.
     Webhook(WebhookClient),
+    /// The component of the controller of this name converts documents.
+    Component(String),
 }
+
+/// The annotation of a definition that names the controller whose component converts documents, whatever `spec.conversion`
+/// says. So a definition can have a webhook for Kubernetes clusters.
+pub const CONVERTER: &str = "homeostat.dev/converter";
 
 /// A webhook, and whom it is trusted by.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,8 +51,16 @@ pub enum WebhookTarget {
 /// The version of reviews that the host sends.
 const REVIEW_VERSION: &str = "v1";
 
-/// Reads `spec.conversion`.
-pub(super) fn conversion(spec: &FieldReader<'_>) -> Result<Conversion> {
+/// Reads `spec.conversion` and the annotation [`CONVERTER`].
+pub(super) fn conversion(metadata: &FieldReader<'_>, spec: &FieldReader<'_>) -> Result<Conversion> {
+    let specified = specified(spec)?;
+    let Some(annotations) = metadata.object("annotations")? else { return Ok(specified) };
+    let Some(controller) = annotations.text(CONVERTER)? else { return Ok(specified) };
+    validate::subdomain(&annotations.path().field(CONVERTER).to_string(), controller)?;
+    Ok(Conversion::Component(controller.to_owned()))
+}
+
+fn specified(spec: &FieldReader<'_>) -> Result<Conversion> {
     let Some(fields) = spec.object("conversion")? else { return Ok(Conversion::None) };
     match fields.text("strategy")? {
         None | Some("" | "None") if fields.get("webhook").is_some() => {

@@ -51,7 +51,7 @@ pub(super) fn definition(document: &Value) -> Result<Definition> {
         return Err(spec
             .error("preserveUnknownFields", "must be false: set x-kubernetes-preserve-unknown-fields in the schema"));
     }
-    let conversion = super::conversion::conversion(&spec)?;
+    let conversion = super::conversion::conversion(&metadata, &spec)?;
     let versions = versions(&spec, group, &names.kind)?;
     let indexed_labels = indexed_labels(&metadata)?;
     Ok(Definition { group: group.to_owned(), names, namespaced, versions, conversion, indexed_labels })

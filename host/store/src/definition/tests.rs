@@ -2,7 +2,9 @@ mod wild;
 
 use serde_json::{Value, json};
 
-use super::{ColumnType, Conversion, Definition, INDEXED_LABELS, Presentation, WebhookClient, WebhookTarget};
+use super::{
+    CONVERTER, ColumnType, Conversion, Definition, INDEXED_LABELS, Presentation, WebhookClient, WebhookTarget,
+};
 use crate::{Error, IndexTerm};
 
 fn widgets() -> Value {
@@ -198,6 +200,16 @@ fn a_conversion_names_one_webhook_with_a_url_or_a_service() {
     for none in [json!(null), json!({"strategy": "None"})] {
         assert_eq!(Definition::parse(&with("/spec/conversion", none)).unwrap().conversion, Conversion::None);
     }
+}
+
+#[test]
+fn an_annotation_names_the_controller_that_converts_in_place_of_a_webhook() {
+    let mut document = converting(&json!(["v1"]), &json!({"url": "https://a.example/convert"}));
+    document["metadata"]["annotations"] = json!({CONVERTER: "sites"});
+    assert_eq!(Definition::parse(&document).unwrap().conversion, Conversion::Component("sites".to_owned()));
+    document["metadata"]["annotations"] = json!({CONVERTER: "No Name"});
+    let Err(Error::Invalid { path, .. }) = Definition::parse(&document) else { panic!("a wrong name is accepted") };
+    assert_eq!(path, format!("metadata.annotations.{CONVERTER}"));
 }
 
 #[test]

@@ -7,7 +7,7 @@ fn resource(revision: u64, bytes: usize) -> (ConversionKey, Arc<Resource>) {
         "apiVersion": "example.com/v1", "kind": "Site", "metadata": { "name": "a", "uid": "u" }, "text": "x".repeat(bytes),
     });
     let (uid, version) = ("u".to_owned(), "v1".to_owned());
-    let key = ConversionKey { converter: 0, uid, revision: Revision(revision), version };
+    let key = ConversionKey { converter: 0, code: None, uid, revision: Revision(revision), version };
     (key, Arc::new(Resource::from_document(document).unwrap()))
 }
 

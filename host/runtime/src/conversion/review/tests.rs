@@ -27,16 +27,16 @@ fn answer(documents: &Value) -> Value {
     })
 }
 
-fn check(answer: &Value, originals: &[Value]) -> Result<Vec<Value>, String> {
+fn converted(answer: &Value, originals: &[Value]) -> Result<Vec<Value>, String> {
     let originals: Vec<&Value> = originals.iter().collect();
-    converted(answer.to_string().as_bytes(), "r", DESIRED, &originals)
+    checked(documents(answer.to_string().as_bytes(), "r")?, DESIRED, &originals)
 }
 
 /// Returns the refusal of one converted document with a change at a pointer; `null` removes the field.
 fn refusal(pointer: &str, value: Value) -> String {
     let mut document = honest("a");
     *document.pointer_mut(pointer).unwrap() = value;
-    check(&answer(&json!([document])), &[original("a")]).unwrap_err()
+    converted(&answer(&json!([document])), &[original("a")]).unwrap_err()
 }
 
 #[test]
@@ -53,8 +53,8 @@ fn a_review_is_the_one_that_an_api_server_sends() {
 #[test]
 fn an_honest_answer_is_taken_in_the_order_of_the_originals() {
     let answer = answer(&json!([honest("a"), honest("b")]));
-    assert_eq!(check(&answer, &[original("a"), original("b")]), Ok(vec![honest("a"), honest("b")]));
-    let swapped = check(&answer, &[original("b"), original("a")]).unwrap_err();
+    assert_eq!(converted(&answer, &[original("a"), original("b")]), Ok(vec![honest("a"), honest("b")]));
+    let swapped = converted(&answer, &[original("b"), original("a")]).unwrap_err();
     assert_eq!(swapped, "returned invalid converted object at index 0: must have the same name: b != a");
 }
 
@@ -63,22 +63,23 @@ fn an_answer_without_a_success_for_this_review_is_refused() {
     let changed = |pointer: &str, value: Value| {
         let mut answer = answer(&json!([honest("a")]));
         *answer.pointer_mut(pointer).unwrap() = value;
-        check(&answer, &[original("a")]).unwrap_err()
+        converted(&answer, &[original("a")]).unwrap_err()
     };
-    assert_eq!(changed("/response/uid", json!("x")), "failed: expected response.uid=\"r\", got \"x\"");
-    assert_eq!(changed("/response", json!(null)), "failed: no response provided");
+    assert_eq!(changed("/response/uid", json!("x")), "expected response.uid=\"r\", got \"x\"");
+    assert_eq!(changed("/response", json!(null)), "no response provided");
     let failure = json!({ "status": "Failure", "message": "no such field" });
-    assert_eq!(changed("/response/result", failure), "failed: no such field");
+    assert_eq!(changed("/response/result", failure), "no such field");
     let silent = changed("/response/result", json!({ "status": "Failure" }));
-    assert_eq!(silent, "failed: response.result.status was 'Failure', not 'Success'");
+    assert_eq!(silent, "response.result.status was 'Failure', not 'Success'");
     let other = changed("/apiVersion", json!("apiextensions.k8s.io/v1beta1"));
-    assert!(other.starts_with("failed: expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview"));
+    assert!(other.starts_with("expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview"));
     assert_eq!(changed("/response/convertedObjects", json!([])), "returned 0 objects, expected 1");
     let many = json!([honest("a"), honest("a")]);
     assert_eq!(changed("/response/convertedObjects", many), "returned 2 objects, expected 1");
-    assert!(changed("/response/convertedObjects", json!("a")).starts_with("failed: "));
-    let text = converted(b"<html>", "r", DESIRED, &[&original("a")]).unwrap_err();
-    assert!(text.starts_with("failed: the answer is not JSON"), "{text}");
+    let text = changed("/response/convertedObjects", json!("a"));
+    assert_eq!(text, "response.convertedObjects is string, not a list");
+    let text = documents(b"<html>", "r").unwrap_err();
+    assert!(text.starts_with("the answer is not JSON"), "{text}");
 }
 
 #[test]
@@ -104,7 +105,7 @@ fn metadata_stays_except_for_labels_and_annotations() {
         "name": "a", "namespace": "n", "uid": "u", "resourceVersion": "9", "finalizers": ["x.dev/y"],
         "labels": { "c": "d" }, "annotations": { "kept": "host" },
     });
-    let found = check(&answer(&json!([document])), &[original("a")]).unwrap().remove(0);
+    let found = converted(&answer(&json!([document])), &[original("a")]).unwrap().remove(0);
     let wanted = json!({
         "name": "a", "namespace": "n", "uid": "u", "resourceVersion": "5", "labels": { "c": "d" },
         "annotations": { "kept": "host" },
@@ -113,7 +114,7 @@ fn metadata_stays_except_for_labels_and_annotations() {
     let bare = |labels: Value| {
         let mut document = honest("a");
         document["metadata"]["labels"] = labels;
-        check(&answer(&json!([document])), &[original("a")])
+        converted(&answer(&json!([document])), &[original("a")])
     };
     for none in [json!(null), json!({})] {
         assert_eq!(bare(none).unwrap()[0]["metadata"].get("labels"), None);
@@ -130,8 +131,8 @@ fn a_document_beyond_the_bounds_of_a_resource_is_refused() {
     let mut document = honest("a");
     document["spec"] = deep;
     // The parser has a bound of its own, which a document within an answer may meet first.
-    assert!(check(&answer(&json!([document])), &[original("a")]).is_err());
+    assert!(converted(&answer(&json!([document])), &[original("a")]).is_err());
     let mut document = honest("a");
     document["spec"] = json!("x".repeat(2 << 20));
-    assert!(check(&answer(&json!([document])), &[original("a")]).is_err());
+    assert!(converted(&answer(&json!([document])), &[original("a")]).is_err());
 }

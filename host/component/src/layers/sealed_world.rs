@@ -1,4 +1,4 @@
-//! The world in which a component describes itself.
+//! The world in which a component describes itself, and converts documents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use super::world::settings;
 use crate::effect::{Answer, Blob, Call, Effect, Effects, HttpError, StoreError};
 
-/// The reading of the wall clock in `describe`, 2000-01-01T00:00:00Z, and of the monotonic clock.
+/// The reading of the wall clock in `describe` and `convert`, 2000-01-01T00:00:00Z, and of the monotonic clock.
 const CLOCK_NS: u64 = 946_684_800_000_000_000;
 
 /// A world that is the same each time for the same settings.
@@ -17,7 +17,7 @@ const CLOCK_NS: u64 = 946_684_800_000_000_000;
 /// controller's own settings. Clocks stand still, and randomness is deterministic. It refuses all others with their
 /// import's error.
 #[derive(Debug, Default)]
-pub struct DescribeWorld {
+pub struct SealedWorld {
     config: BTreeMap<String, String>,
     usage: Mutex<DescribeUsage>,
 }
@@ -33,7 +33,7 @@ struct DescribeUsage {
     drawn: u64,
 }
 
-impl DescribeWorld {
+impl SealedWorld {
     /// Creates the world of a controller with these settings.
     pub fn new(config: BTreeMap<String, String>) -> Self {
         Self { config, usage: Mutex::default() }
@@ -64,9 +64,9 @@ fn fixed_byte(at: u64) -> u8 {
 }
 
 #[async_trait]
-impl Effects for DescribeWorld {
-    async fn perform(&self, _: &Call, effect: Effect) -> Answer {
-        let reason = || format!("describe may not use {}", effect.import());
+impl Effects for SealedWorld {
+    async fn perform(&self, call: &Call, effect: Effect) -> Answer {
+        let reason = || format!("{} may not use {}", call.entry, effect.import());
         let answer = match &effect {
             Effect::Log { .. } => return Answer::Unit,
             Effect::Random { bytes } => return Answer::Bytes(self.draw(*bytes)),

@@ -5,11 +5,11 @@ use super::*;
 use crate::call::new_call;
 use crate::effect::{EntryPoint, Severity};
 
-fn world() -> DescribeWorld {
-    DescribeWorld::new([("a", "1"), ("b", "2")].map(|(name, value)| (name.to_owned(), value.to_owned())).into())
+fn world() -> SealedWorld {
+    SealedWorld::new([("a", "1"), ("b", "2")].map(|(name, value)| (name.to_owned(), value.to_owned())).into())
 }
 
-async fn perform(world: &DescribeWorld, effect: Effect) -> Answer {
+async fn perform(world: &SealedWorld, effect: Effect) -> Answer {
     world.perform(&new_call(&"test".into(), EntryPoint::Describe, None), effect).await
 }
 
