@@ -96,7 +96,7 @@ const JOBS_MAX: usize = 1024;
 /// Events in memory for watches that keep up; other watches read the file.
 const RECENT_EVENTS_MAX: u64 = 4096;
 /// Total size of those events, in bytes of memory.
-const RECENT_BYTES_MAX: u64 = 64 << 20;
+const RECENT_BYTES_MAX: u64 = 8 << 20;
 
 /// A store in a file.
 pub struct EmbeddedStore {

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use homeostat_component::Severity;
-use homeostat_store::{Key, Store};
+use homeostat_store::{Error, Key, Query, Resource, ResourcePages, Store};
 
 use super::webhook::WebhookError;
 use super::{Capacity, FeederError, Intake, IntakeError};
 use crate::feeder_definition::{FeederDefinition, FeederKeys, ListedKey};
-use crate::listing::for_each_listed;
 
 /// Adds the keys of one declared feeder.
 pub(crate) struct KeyAdder {
@@ -106,29 +105,40 @@ impl KeyAdder {
         has_all()
     }
 
-    /// Adds the key of every stored resource. Remembers one key: the last one that the queue had room for.
+    /// Adds the key of every stored resource. Remembers the keys of one page.
     async fn add_stored(&self, intake: &Intake) -> Result<(), FeederError> {
-        let kind = intake.manages().clone();
-        let mut behind: Option<(String, String)> = None;
+        let mut last = None;
         loop {
-            let mut fits = true;
-            for_each_listed(&*self.store, &kind, |resource| {
-                // Lists are in the order of namespace and name.
-                let (namespace, name) = (resource.key().namespace(), resource.key().name());
-                if !fits || behind.as_ref().is_some_and(|(n, m)| (namespace, name) <= (n.as_str(), m.as_str())) {
-                    return;
-                }
-                fits = self.try_add(intake, &Key::new(kind.clone(), namespace, name)) != Err(IntakeError::Full);
-                if fits {
-                    behind = Some((namespace.to_owned(), name.to_owned()));
-                }
-            })
-            .await?;
-            if fits {
-                return Ok(());
+            let before = last.clone();
+            match self.add_pages(intake, &mut last).await {
+                // The store has forgotten the moment of the list while keys waited for room: the rest is listed anew.
+                Err(Error::Expired { .. }) if last != before => {}
+                ended => return Ok(ended?),
             }
-            intake.report_full();
-            intake.wait_for_room().await;
         }
+    }
+
+    /// Adds the keys behind `last`, which becomes the last one that was added. Lists are in the order of namespace and
+    /// name.
+    async fn add_pages(&self, intake: &Intake, last: &mut Option<(String, String)>) -> homeostat_store::Result<()> {
+        let kind = intake.manages().clone();
+        let view = self.store.watched_view(&kind);
+        let mut pages = ResourcePages::new(&*self.store, Query { view, ..Query::all(kind.clone()) });
+        while let Some(page) = pages.next_page().await? {
+            let names = |resource: &Arc<Resource>| {
+                (resource.key().namespace().to_owned(), resource.key().name().to_owned())
+            };
+            let names: Vec<(String, String)> = page.iter().map(names).collect();
+            drop(page);
+            for (namespace, name) in names {
+                if last.as_ref().is_some_and(|(n, m)| (namespace.as_str(), name.as_str()) <= (n.as_str(), m.as_str())) {
+                    continue;
+                }
+                // A dropped key is reported, and a closed queue takes none.
+                let _ = self.add(intake, &Key::new(kind.clone(), &namespace, &name)).await;
+                *last = Some((namespace, name));
+            }
+        }
+        Ok(())
     }
 }

@@ -145,20 +145,46 @@ async fn a_full_queue_gets_all_keys_of_a_kind_in_turn() {
 /// The queue never has more keys than its limit, whatever the number of resources. A key that is still queued when the
 /// next moment comes merges. `cron`, and each feeder with `keys: all`, add their keys in the same way.
 #[tokio::test(start_paused = true)]
-async fn a_burst_of_20_000_keys_passes_a_queue_of_2000() {
-    const KEYS: usize = 20_000;
+async fn a_burst_of_100_000_keys_passes_a_queue_of_2000() {
+    const KEYS: usize = 100_000;
     let store = memory_store();
     for number in 0..KEYS {
-        apply(&*store, "App", &format!("a{number:05}"), serde_json::json!({})).await;
+        apply(&*store, "App", &format!("a{number:06}"), serde_json::json!({})).await;
     }
+    let (store, pages) = (FaultyStore::over(store), KEYS / 500);
+    let counted = store.clone();
     let (queue, intake) = intake_of(&SyncBarrier::new(), Some(2000));
     let tally = Arc::<FeederTally>::default();
     let intake = intake.counting(Some(tally.clone()));
     let task = tokio::spawn(async move { feeder(store, FeederKeys::All, None).run(&intake).await });
     for number in 0..KEYS {
-        assert_eq!(next(&queue).await, key(&format!("a{number:05}")));
+        assert_eq!(next(&queue).await, key(&format!("a{number:06}")));
         assert!(queue.len() <= 2000);
     }
     assert_eq!(tally.status("tick", "interval", true).keys, KEYS as u64);
+    assert!(counted.lists() <= pages + 1, "each page is read once: {}", counted.lists());
+    task.abort();
+}
+
+/// The store forgets the moment of a list while its keys wait for room.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_expires_goes_on_behind_the_last_key() {
+    let store = FaultyStore::over(memory_store());
+    for number in 0..1200 {
+        apply(&*store, "App", &format!("a{number:04}"), serde_json::json!({})).await;
+    }
+    let (queue, intake) = intake_of(&SyncBarrier::new(), Some(100));
+    let tally = Arc::<FeederTally>::default();
+    let intake = intake.counting(Some(tally.clone()));
+    let list = store.clone();
+    let task = tokio::spawn(async move { feeder(list, FeederKeys::All, None).run(&intake).await });
+    for number in 0..1200 {
+        if number == 300 {
+            store.fault(On::List, "App", Fault::Expire);
+        }
+        assert_eq!(next(&queue).await, key(&format!("a{number:04}")));
+    }
+    assert_eq!(tally.status("tick", "interval", true).keys, 1200);
+    assert_eq!(store.lists(), 1 + 1 + 3, "one page, one that has expired, and the whole list");
     task.abort();
 }
