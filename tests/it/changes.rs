@@ -23,7 +23,7 @@ struct Change {
 }
 
 /// A resource of a kind, on both servers.
-struct Stored {
+struct StoredDocument {
     path: String,
     /// As it was created.
     document: Value,
@@ -31,7 +31,7 @@ struct Stored {
     stored: [Value; 2],
 }
 
-impl Stored {
+impl StoredDocument {
     /// Makes the resource in a namespace of its kind, and returns it.
     fn make(pair: &Pair, base: &Value) -> Self {
         let kind = base["document"]["kind"].as_str().unwrap().to_lowercase();
@@ -131,7 +131,7 @@ fn changes_of_built_in_kinds_are_decided_as_a_real_api_server_decides_them() {
     let pair = Pair::start();
     let (mut compared, mut different) = (0, Vec::new());
     for base in bases {
-        let stored = Stored::make(&pair, &base);
+        let stored = StoredDocument::make(&pair, &base);
         let path = &stored.path;
         let mut dice = Dice::new(path.bytes().fold(7, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into())));
         for _ in 0..CHANGES {

@@ -119,6 +119,10 @@ fn difference(there: &str, here: &str) -> String {
     if found.is_empty() && there != here { only("-", there, "") + &only("+", here, "") } else { found }
 }
 
+/// The reason of an event of a kube-apiserver under load: its caches showed a service before the address of the service.
+/// Commands that print it read, and are repeated without it.
+const REPAIR: &str = "ClusterIPNotAllocated";
+
 #[test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 fn kubectl_commands_end_as_with_a_real_server_and_say_the_same() {
@@ -133,10 +137,16 @@ fn kubectl_commands_end_as_with_a_real_server_and_say_the_same() {
     let lines: Vec<&str> = table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
     let (mut different, mut unnamed) = (0, String::new());
     for line in &lines {
-        let [theirs, ours] = std::thread::scope(|scope| {
+        let [mut theirs, ours] = std::thread::scope(|scope| {
             let both = [&there, &here].map(|side| scope.spawn(move || side.run(line, masks)));
             both.map(|side| side.join().unwrap())
         });
+        if theirs.stdout.contains(REPAIR) {
+            let remove = format!("kubectl delete events --all-namespaces --field-selector reason={REPAIR}");
+            let removed = there.run(&remove, masks);
+            assert_eq!(removed.code, Some(0), "{}", removed.stderr);
+            theirs = there.run(line, masks);
+        }
         if theirs == ours {
             continue;
         }

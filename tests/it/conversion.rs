@@ -57,7 +57,7 @@ async fn sites(webhook: &Webhook) -> Cluster {
 }
 
 /// Starts the API of a host with the kind of this definition, and a resource that is stored as `v1`.
-async fn sites_of(test: TestHost, definition: &Value) -> Cluster {
+pub(crate) async fn sites_of(test: TestHost, definition: &Value) -> Cluster {
     let cluster = Cluster::over(test).await;
     define(&cluster, definition).await;
     cluster.done(&["wait", "--for=condition=Established", "crd/sites.example.com"]).await;

@@ -14,9 +14,9 @@ use crate::cache::Cache;
 use crate::code::CodeTable;
 use crate::compiler::{CompilationCounts, Compilations};
 use crate::error::Error;
-use crate::instances::{CONVERSIONS_MAX, Instances, Machine};
+use crate::instances::{Instances, Machine};
 use crate::optimiser::Optimiser;
-use crate::options::{EngineOptions, INSTANCES_BOUNDS, config, pool};
+use crate::options::{CONVERSIONS_MAX, EngineOptions, INSTANCES_BOUNDS, config, pool};
 use crate::tier::Tier;
 use crate::warm_instances::WarmTable;
 

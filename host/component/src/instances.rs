@@ -26,10 +26,6 @@ use crate::error::Error;
 use crate::imports;
 use crate::tiered_code::TieredCode;
 
-/// Conversions that run at once, beside [`EngineOptions::instances_max`](crate::EngineOptions::instances_max) other guests.
-/// They have permits of their own, because a guest that holds one may wait for a conversion.
-pub(crate) const CONVERSIONS_MAX: u32 = 8;
-
 /// A session that calls guests on behalf of one controller, one at a time.
 ///
 /// Between calls it keeps its permit, unless other callers wait for one, and the code of the last call, which

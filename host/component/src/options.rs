@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use wasmtime::{Config, Enabled, PoolingAllocationConfig, Strategy};
 
 use crate::compiler::Compiler;
-use crate::instances::CONVERSIONS_MAX;
 use crate::limits::STACK_BYTES_MAX;
 use crate::millis;
 use crate::tier::{Tier, TierPolicy};
@@ -35,6 +34,10 @@ const BASELINE_STACK_BYTES: usize = 2 * BASELINE_STACK_BYTES_MAX;
 
 /// Instances that an engine keeps between calls. Beyond it, an instance ends with its call.
 pub(crate) const INSTANCES_KEPT_MAX: usize = 64;
+
+/// Conversions that run at once, beside [`EngineOptions::instances_max`] other guests. They have permits of their own,
+/// because a guest that holds one may wait for a conversion.
+pub(crate) const CONVERSIONS_MAX: u32 = 8;
 
 /// Frames that a trap walks. The innermost frames of a panic are its own machinery.
 const BACKTRACE_FRAMES_MAX: usize = 16;

@@ -125,9 +125,8 @@ impl KeyAdder {
         let view = self.store.watched_view(&kind);
         let mut pages = ResourcePages::new(&*self.store, Query { view, ..Query::all(kind.clone()) });
         while let Some(page) = pages.next_page().await? {
-            let names = |resource: &Arc<Resource>| {
-                (resource.key().namespace().to_owned(), resource.key().name().to_owned())
-            };
+            let names =
+                |resource: &Arc<Resource>| (resource.key().namespace().to_owned(), resource.key().name().to_owned());
             let names: Vec<(String, String)> = page.iter().map(names).collect();
             drop(page);
             for (namespace, name) in names {
