@@ -9,6 +9,10 @@ pub(crate) const COMPILED: &str = "compiled";
 /// The folder of pulled components, in this user's cache or in a host's data.
 pub(crate) const PULLED: &str = "registry";
 /// The file that remembers which content each far store had, in the data folder.
+#[cfg_attr(
+    not(any(feature = "kubernetes", feature = "nats")),
+    expect(dead_code, reason = "stores that are far away read it")
+)]
 pub(crate) const CONTENTS: &str = "store-contents.json";
 /// The file that remembers which kinds were moved between stores, in the data folder.
 pub(crate) const MOVES: &str = "store-moves.json";

@@ -451,10 +451,14 @@ async fn open_stores(args: &HostArgs, fleet: &FleetOptions, data: &Path) -> Resu
 }
 
 /// Returns the stores of a file whose servers have messages.
+#[cfg(feature = "nats")]
 fn message_stores(file: &StoresConfig) -> Option<Arc<dyn MessageStores>> {
-    #[cfg(feature = "nats")]
-    return crate::message_stores::NatsServers::of(&file.stores);
-    #[cfg(not(feature = "nats"))]
+    crate::message_stores::NatsServers::of(&file.stores)
+}
+
+/// This build has no stores with messages.
+#[cfg(not(feature = "nats"))]
+fn message_stores(_: &StoresConfig) -> Option<Arc<dyn MessageStores>> {
     None
 }
 

@@ -47,6 +47,10 @@ pub(crate) struct NamedStore {
     pub(crate) name: Arc<str>,
     pub(crate) storage: Storage,
     /// Bytes of the cache of a store that is far away; `None` for the default.
+    #[cfg_attr(
+        not(any(feature = "kubernetes", feature = "nats")),
+        expect(dead_code, reason = "stores that are far away read it")
+    )]
     pub(crate) cache_bytes_max: Option<u64>,
 }
 
@@ -112,6 +116,7 @@ impl StoresConfig {
     }
 
     /// Bounds the time of a write where the server compares no fence: another host may begin when it has passed.
+    #[cfg_attr(not(feature = "kubernetes"), expect(unused_variables, reason = "only clusters compare no fence"))]
     pub(crate) fn limit_writes(&mut self, deadline: Duration) {
         for store in &mut self.stores {
             match &mut store.storage {

@@ -6,4 +6,4 @@ use serde::de::IgnoredAny;
 /// Settings that are not read.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
-pub(super) struct AbsentEntry(#[expect(dead_code, reason = "a file may have them")] IgnoredAny);
+pub(super) struct AbsentEntry(IgnoredAny);

@@ -36,8 +36,13 @@ pub(super) struct ValidStores {
 /// What the settings of a store are completed with.
 pub(super) struct Context<'a> {
     /// The folder of the file, from which relative paths begin.
+    #[cfg_attr(
+        not(any(feature = "kubernetes", feature = "nats")),
+        expect(dead_code, reason = "stores that are far away read it")
+    )]
     pub(super) folder: &'a Path,
     /// The folder of secrets.
+    #[cfg_attr(not(feature = "nats"), expect(dead_code, reason = "only settings of NATS name secrets"))]
     pub(super) secrets: Option<&'a Path>,
 }
 
@@ -97,6 +102,10 @@ pub(super) fn check(
 
 struct Checks<'a> {
     document: &'a SingleDocument<StoresManifest>,
+    #[cfg_attr(
+        not(any(feature = "kubernetes", feature = "nats")),
+        expect(dead_code, reason = "stores that are far away read it")
+    )]
     context: &'a Context<'a>,
     problems: Vec<Problem>,
 }
