@@ -1,4 +1,4 @@
-//! What converts documents: a webhook or a component.
+//! The trait of webhooks and components, which convert documents.
 
 use async_trait::async_trait;
 use homeostat_component::Digest;

@@ -38,7 +38,7 @@ pub(super) fn request(uid: &str, desired: &str, objects: &[&Value]) -> Vec<u8> {
 /// annotations.
 ///
 /// # Errors
-/// What is wrong, as the rest of a sentence about the webhook or component.
+/// The fault of the answer, as the rest of a sentence about the webhook or the component.
 pub(super) fn checked(documents: Vec<Value>, desired: &str, originals: &[&Value]) -> Result<Vec<Value>, String> {
     if documents.len() != originals.len() {
         return Err(format!("returned {} objects, expected {}", documents.len(), originals.len()));

@@ -129,13 +129,13 @@ impl KeyAdder {
                 |resource: &Arc<Resource>| (resource.key().namespace().to_owned(), resource.key().name().to_owned());
             let names: Vec<(String, String)> = page.iter().map(names).collect();
             drop(page);
-            for (namespace, name) in names {
-                if last.as_ref().is_some_and(|(n, m)| (namespace.as_str(), name.as_str()) <= (n.as_str(), m.as_str())) {
+            for name in names {
+                if last.as_ref().is_some_and(|last| name <= *last) {
                     continue;
                 }
                 // A dropped key is reported, and a closed queue takes none.
-                let _ = self.add(intake, &Key::new(kind.clone(), &namespace, &name)).await;
-                *last = Some((namespace, name));
+                let _ = self.add(intake, &Key::new(kind.clone(), &name.0, &name.1)).await;
+                *last = Some(name);
             }
         }
         Ok(())

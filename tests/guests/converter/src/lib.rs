@@ -1,5 +1,6 @@
 //! Converts `Site`s between `v1`, which has `spec.address`, and `v1beta1`, which has `spec.host` and `spec.port`.
-//! Misbehaves for documents with the annotation `attack`:
+//!
+//! The guest misbehaves for documents with the annotation `attack`:
 //!
 //! | attack | does |
 //! |---|---|
