@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 pub(crate) use mutation::{Mutation, ways};
-pub(crate) use verdict::{Verdict, comparable};
+pub(crate) use verdict::{Verdict, comparable, owners};
 
 /// The type of a merge patch.
 pub(crate) const MERGE: &str = "application/merge-patch+json";

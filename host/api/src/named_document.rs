@@ -81,7 +81,10 @@ pub(crate) fn fill_in(
     let of_other = "the namespace of the provided object does not match the namespace sent on the request";
     set_or_match(metadata.entry("namespace"), namespace).map_err(|_| Failure::bad_request(of_other))?;
     let Some(wanted) = name else { return Ok(()) };
-    if *request.http.method == Method::PUT && metadata.get("name").is_none_or(|name| name.is_null() || name == "") {
+    let given = metadata.get("name").filter(|name| !name.is_null());
+    // A document that is applied may leave its name out.
+    let needs_name = *request.http.method == Method::PUT || (request.http.applies() && given.is_some());
+    if needs_name && given.is_none_or(|name| name == "") {
         return Err(Failure::bad_request(format!(
             "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
         )));

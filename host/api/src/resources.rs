@@ -366,7 +366,8 @@ async fn write(request: &ResourceRequest<'_>, write: Write) -> Result<Response, 
 /// Returns whether an error is that of an item of an applied list, which cannot be told apart from others.
 fn is_of_list(path: &str, reason: &str) -> bool {
     let words = ["is the same as", "must be an object", "must be set: it identifies", "must be a string, a number"];
-    path.ends_with(']') && !path.starts_with("metadata") && words.iter().any(|word| reason.starts_with(word))
+    let is_of_item = path.ends_with(']') || reason.ends_with("it identifies the items of the list");
+    is_of_item && !path.starts_with("metadata") && words.iter().any(|word| reason.starts_with(word))
 }
 
 /// Returns the refusal of a write, in the words of Kubernetes.

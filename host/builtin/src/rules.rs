@@ -25,6 +25,7 @@ use report::Report;
 /// The rules of one kind.
 struct Rules {
     set_defaults: fn(&mut Value, Option<&Value>),
+    allocated: fn(&Value) -> Vec<String>,
     check: fn(&mut Report<'_>),
     first_status: fn(&Value) -> Value,
     generation: Generation,
@@ -33,6 +34,10 @@ struct Rules {
 impl KindRules for Rules {
     fn set_defaults(&self, resource: &mut Value, old: Option<&Value>) {
         (self.set_defaults)(resource, old);
+    }
+
+    fn allocated(&self, written: &Value) -> Vec<String> {
+        (self.allocated)(written)
     }
 
     fn check(&self, resource: &Value, old: Option<&Value>) -> Vec<Violation> {
@@ -52,8 +57,13 @@ impl KindRules for Rules {
 }
 
 /// The rules of a kind that has none.
-static NONE: Rules =
-    Rules { set_defaults: |_, _| {}, check: |_| {}, first_status: empty, generation: Generation::Nothing };
+static NONE: Rules = Rules {
+    set_defaults: |_, _| {},
+    allocated: |_| Vec::new(),
+    check: |_| {},
+    first_status: empty,
+    generation: Generation::Nothing,
+};
 /// The rules of a kind that has none, and counts the changes of its resources.
 static COUNTED: Rules = Rules { generation: Generation::Specification, ..NONE };
 
@@ -73,12 +83,18 @@ static ENDPOINT_SLICE: Rules =
 static WEBHOOKS: Rules = Rules { check: others::check_webhooks, ..COUNTED };
 static SERVICE: Rules = Rules {
     set_defaults: services::set_defaults,
+    allocated: services::allocated,
     check: services::check,
     first_status: |_| json!({ "loadBalancer": {} }),
     ..NONE
 };
-static POD: Rules =
-    Rules { set_defaults: pods::set_defaults, check: pods::check, first_status: pods::first_status, ..COUNTED };
+static POD: Rules = Rules {
+    set_defaults: pods::set_defaults,
+    allocated: pods::allocated,
+    check: pods::check,
+    first_status: pods::first_status,
+    ..COUNTED
+};
 static NODE: Rules = Rules { set_defaults: nodes::node_defaults, check: nodes::check_node, ..NONE };
 static POD_TEMPLATE: Rules = Rules {
     set_defaults: |resource, _| pods::template_defaults(&mut resource["template"]),
@@ -102,7 +118,8 @@ static STATEFUL_SET: Rules =
     Rules { set_defaults: workloads::stateful_set_defaults, check: workloads::check_stateful_set, ..COUNTED };
 static DAEMON_SET: Rules =
     Rules { set_defaults: workloads::daemon_set_defaults, check: workloads::check_daemon_set, ..COUNTED };
-static JOB: Rules = Rules { set_defaults: batch::job_defaults, check: batch::check_job, ..COUNTED };
+static JOB: Rules =
+    Rules { set_defaults: batch::job_defaults, allocated: batch::allocated, check: batch::check_job, ..COUNTED };
 static CRON_JOB: Rules = Rules { set_defaults: batch::cron_job_defaults, check: batch::check_cron_job, ..COUNTED };
 static PERSISTENT_VOLUME: Rules =
     Rules { set_defaults: others::persistent_volume_defaults, check: others::check_persistent_volume, ..NONE };

@@ -172,7 +172,9 @@ fn allow_any_values(schema: &mut Value) {
 fn resolve(property: &mut Value) {
     let Some(fields) = property.as_object_mut() else { return };
     fields.remove("description");
-    let flags = fields.remove(FIELD).and_then(|field| field.get(1)?.as_str().map(str::to_owned)).unwrap_or_default();
+    let field = fields.remove(FIELD);
+    let is_field = field.is_some();
+    let flags = field.and_then(|field| field.get(1)?.as_str().map(str::to_owned)).unwrap_or_default();
     let is_struct = fields.contains_key("$ref");
     if let Some(Value::String(name)) = fields.remove("$ref") {
         let mut referred = structural(&name).unwrap_or_else(|| json!({}));
@@ -182,6 +184,9 @@ fn resolve(property: &mut Value) {
     }
     // An empty list that Go does not omit is a null, and nulls are dropped.
     let is_list = fields.get("type").is_some_and(|name| name == "array");
+    if is_field && (!flags.contains('o') || (is_struct && !flags.contains('p') && !is_text(fields))) {
+        fields.insert("x-homeostat-always-present".to_owned(), true.into());
+    }
     if (flags.contains('o') || is_list) && !flags.contains('p') && (!is_struct || is_text(fields)) {
         fields.insert("x-homeostat-omit-empty".to_owned(), true.into());
         // A published default that is empty is never seen.

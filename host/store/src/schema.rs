@@ -11,7 +11,7 @@ mod check;
 mod defaults;
 mod format;
 mod limits;
-mod normal_form;
+pub(crate) mod normal_form;
 mod parse;
 mod prune;
 mod rules;
@@ -69,6 +69,8 @@ pub struct Schema {
 struct TypedField {
     /// Whether an empty value is dropped.
     omit_empty: bool,
+    /// Whether an object has the field even where its document lacks it: with an empty value.
+    always_present: bool,
     /// The field that identifies the items of a list in a strategic merge patch.
     merge_key: Option<String>,
     /// Whether a strategic merge patch adds to a list of scalars.
@@ -119,8 +121,8 @@ impl Schema {
     /// Parses the schema of a built-in kind, and adds its rules. Its documents are brought into the form in which
     /// Kubernetes stores them: without empty fields that its types omit, with canonical quantities and times.
     ///
-    /// The schema is trusted: neither its size nor its defaults are checked. Two keywords are not those of OpenAPI:
-    /// `x-homeostat-omit-empty` and `x-homeostat-quantity`.
+    /// The schema is trusted: neither its size nor its defaults are checked. Three keywords are not those of OpenAPI:
+    /// `x-homeostat-always-present`, `x-homeostat-omit-empty` and `x-homeostat-quantity`.
     ///
     /// # Errors
     /// As [`Schema::parse`].
@@ -136,15 +138,6 @@ impl Schema {
     /// Returns whether there are `x-kubernetes-validations`, here or below.
     pub fn has_rules(&self) -> bool {
         self.has_rules
-    }
-
-    /// Sets the defaults of the key fields of list items (`x-kubernetes-list-map-keys`), and no other
-    /// defaults.
-    ///
-    /// # Errors
-    /// As [`Schema::set_defaults`].
-    pub fn set_key_defaults(&self, resource: &mut Value) -> Result<()> {
-        defaults::set_keys(self, resource)
     }
 
     /// Sets the defaults of missing fields. A null that the schema does not allow counts as missing.
@@ -246,6 +239,23 @@ impl Schema {
     /// Returns what the generation of a resource counts.
     pub(crate) fn generation(&self) -> Generation {
         self.rules.map_or(Generation::Specification, |Rules(rules, _)| rules.generation())
+    }
+
+    /// Returns the default of the value.
+    pub(crate) fn default_value(&self) -> Option<&Value> {
+        self.default.as_ref()
+    }
+
+    /// Returns whether an object of a built-in kind has the field even where its document lacks it: with an empty value,
+    /// as a struct of Go has each of its fields.
+    pub(crate) fn is_always_present(&self) -> bool {
+        self.typed.as_ref().is_some_and(|typed| typed.always_present)
+    }
+
+    /// Returns the pointers of the fields that the rules of a built-in kind set in a new resource, and that no writer owns.
+    /// Fields that the document has are not among them.
+    pub(crate) fn allocated(&self, document: &Value) -> Vec<String> {
+        self.rules.map_or_else(Vec::new, |Rules(rules, _)| rules.allocated(document))
     }
 
     /// Returns the field that identifies the items of a list in a strategic merge patch of a built-in kind.

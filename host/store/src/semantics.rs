@@ -321,10 +321,12 @@ fn create(mut document: Value, writer: Writer<'_>, context: &WriteContext) -> Re
     set(metadata(&mut document), "uid", Some(json!(context.uid)));
     // A create owns the defaults, too; an apply owns only the fields that it names.
     if writer.operation == Operation::Update {
+        normalize_metadata(metadata(&mut document));
+        // The first status and allocated fields are not the work of the client.
+        let allocated = writer.schema.map_or_else(Vec::new, |schema| schema.allocated(&document));
         admit::admit(writer.schema, &mut document, DocumentPart::Specification, None, context.rules)?;
-        // The first status is not the work of the client.
         let status = fields(&mut document).remove("status");
-        ownership::create_owners(&mut document, writer)?;
+        without(&mut document, &allocated, |document| ownership::create_owners(document, writer))?;
         set(fields(&mut document), "status", status);
     } else {
         prune(writer.schema, &mut document);
@@ -332,6 +334,7 @@ fn create(mut document: Value, writer: Writer<'_>, context: &WriteContext) -> Re
             schema.check_types(&target.kind, &document)?;
         }
         ownership::create_owners(&mut document, writer)?;
+        normalize_metadata(metadata(&mut document));
         admit::admit(writer.schema, &mut document, DocumentPart::Specification, None, context.rules)?;
     }
     let metadata = metadata(&mut document);
@@ -341,6 +344,23 @@ fn create(mut document: Value, writer: Writer<'_>, context: &WriteContext) -> Re
     set(metadata, "generation", counts.then(|| json!(1)));
     into_stored_version(&mut document, context);
     build_resource(&document, None).map(Decision::Put)
+}
+
+/// Calls `change` with a document that lacks the fields at these pointers, and restores them.
+fn without<T>(document: &mut Value, pointers: &[String], change: impl FnOnce(&mut Value) -> T) -> T {
+    let mut taken = Vec::new();
+    for (parent, name) in pointers.iter().filter_map(|pointer| pointer.rsplit_once('/')) {
+        let name = name.replace("~1", "/").replace("~0", "~");
+        let value = document.pointer_mut(parent).and_then(Value::as_object_mut).and_then(|fields| fields.remove(&name));
+        taken.extend(value.map(|value| (parent, name, value)));
+    }
+    let changed = change(document);
+    for (parent, name, value) in taken.into_iter().rev() {
+        if let Some(fields) = document.pointer_mut(parent).and_then(Value::as_object_mut) {
+            fields.insert(name, value);
+        }
+    }
+    changed
 }
 
 /// Builds a resource from a validated document to which the host has added its own metadata.

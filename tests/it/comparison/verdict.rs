@@ -62,6 +62,17 @@ pub(crate) fn comparable(mut document: Value) -> Value {
     serde_json::from_str(&document.to_string().replace(&uid, "UID")).unwrap()
 }
 
+/// Returns the owners of a document's fields, without their times.
+pub(crate) fn owners(document: &Value) -> Value {
+    let uid = document["metadata"]["uid"].as_str().unwrap_or("-");
+    let mut entries = document["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
+        entry.remove("time");
+    }
+    entries.sort_by_cached_key(Value::to_string);
+    serde_json::from_str(&Value::Array(entries).to_string().replace(uid, "UID")).unwrap()
+}
+
 fn without_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {

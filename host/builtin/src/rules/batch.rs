@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::defaults::{default, labels_of_template, object_at};
+use super::defaults::{absent, default, labels_of_template, object_at};
 use super::pods::{check_spec, template_defaults};
 use super::report::Report;
 use super::workloads::{MISMATCH, check_labels};
@@ -10,6 +10,10 @@ use super::workloads::{MISMATCH, check_labels};
 const POLICIES: &[&str] = &["OnFailure", "Never"];
 /// Longest name of a cron job: its jobs have names with eleven more bytes.
 const CRON_NAME_BYTES_MAX: usize = 52;
+
+/// The labels of the pods of a job: its name and its uid, each under an old and a new name.
+const LABELS: [&str; 4] =
+    ["job-name", "batch.kubernetes.io/job-name", "controller-uid", "batch.kubernetes.io/controller-uid"];
 
 pub(super) fn job_defaults(job: &mut Value, old: Option<&Value>) {
     if let Some(template) = job.pointer_mut("/spec/template") {
@@ -35,18 +39,34 @@ pub(super) fn job_defaults(job: &mut Value, old: Option<&Value>) {
     labels_of_template(job);
 }
 
+/// Returns the fields by which an API server selects the pods of a job.
+pub(super) fn allocated(job: &Value) -> Vec<String> {
+    if job["spec"]["manualSelector"] == true {
+        return Vec::new();
+    }
+    let mut pointers = absent(job, &[&["spec", "selector"]]);
+    for holder in [&["metadata"][..], &["spec", "template", "metadata"]] {
+        for label in LABELS {
+            let path = [holder, &["labels", label]].concat();
+            pointers.extend(absent(job, &[&path]));
+        }
+    }
+    pointers.dedup();
+    pointers
+}
+
 /// Gives a new job a selector of its own, and its template the labels that it selects.
 fn generate_selector(job: &mut Value) {
-    const UID: &str = "batch.kubernetes.io/controller-uid";
+    let [old_name_label, name_label, old_uid_label, uid_label] = LABELS;
     let (name, uid) = (job["metadata"]["name"].clone(), job["metadata"]["uid"].clone());
     let Some(template) = object_at(job, "/spec/template") else { return };
     let metadata = template.entry("metadata").or_insert_with(|| json!({}));
     let labels = metadata.as_object_mut().map(|metadata| metadata.entry("labels").or_insert_with(|| json!({})));
     if let Some(labels) = labels.and_then(Value::as_object_mut) {
-        for label in ["job-name", "batch.kubernetes.io/job-name"] {
+        for label in [old_name_label, name_label] {
             default(labels, label, name.clone());
         }
-        for label in ["controller-uid", UID] {
+        for label in [old_uid_label, uid_label] {
             default(labels, label, uid.clone());
         }
     }
@@ -54,7 +74,7 @@ fn generate_selector(job: &mut Value) {
     let selector = spec.entry("selector").or_insert_with(|| json!({}));
     let wanted = selector.as_object_mut().map(|selector| selector.entry("matchLabels").or_insert_with(|| json!({})));
     if let Some(wanted) = wanted.and_then(Value::as_object_mut) {
-        default(wanted, UID, uid);
+        default(wanted, uid_label, uid);
     }
 }
 

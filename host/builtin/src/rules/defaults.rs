@@ -25,3 +25,22 @@ pub(super) fn labels_of_template(resource: &mut Value) {
         metadata.insert("labels".to_owned(), labels);
     }
 }
+
+/// Returns which of these fields a document lacks: the pointer of each, or of the outermost object above it that is absent.
+/// The paths are those of fields of objects.
+pub(super) fn absent(document: &Value, paths: &[&[&str]]) -> Vec<String> {
+    let pointers = paths.iter().filter_map(|path| {
+        let (mut place, mut pointer) = (document, String::new());
+        for name in *path {
+            pointer = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
+            match place.get(name) {
+                Some(inner) if !inner.is_null() => place = inner,
+                _ => return Some(pointer),
+            }
+        }
+        None
+    });
+    let mut pointers: Vec<String> = pointers.collect();
+    pointers.dedup();
+    pointers
+}

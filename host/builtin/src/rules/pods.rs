@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::containers;
-use super::defaults::{default, object_at};
+use super::defaults::{absent, default, object_at};
 use super::names::{is_label, is_label_value};
 use super::report::Report;
 
@@ -34,6 +34,11 @@ pub(super) fn set_defaults(pod: &mut Value, old: Option<&Value>) {
             }
         }
     }
+}
+
+/// Returns the fields that admission plug-ins set.
+pub(super) fn allocated(pod: &Value) -> Vec<String> {
+    absent(pod, &[&["spec", "priority"], &["spec", "preemptionPolicy"], &["spec", "tolerations"]])
 }
 
 /// Does what the admission plug-in `Priority` does with a pod without a priority class: it keeps what it had.

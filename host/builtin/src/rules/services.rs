@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::defaults::{default, object_at};
+use super::defaults::{absent, default, object_at};
 use super::names::{PORT, is_label};
 use super::report::Report;
 
@@ -63,6 +63,18 @@ pub(super) fn set_defaults(service: &mut Value, old: Option<&Value>) {
     if kind == "NodePort" || (kind == "LoadBalancer" && allocates) {
         set_node_ports(spec, old.and_then(|old| old.pointer("/spec/ports")), &uid);
     }
+}
+
+/// Returns the fields that an API server allocates.
+pub(super) fn allocated(service: &Value) -> Vec<String> {
+    let mut pointers = absent(
+        service,
+        &[&["spec", "clusterIP"], &["spec", "clusterIPs"], &["spec", "ipFamilies"], &["spec", "ipFamilyPolicy"]],
+    );
+    let ports = service["spec"]["ports"].as_array().into_iter().flatten().enumerate();
+    let without = ports.filter(|(_, port)| port.get("nodePort").is_none_or(|number| number.is_null() || *number == 0));
+    pointers.extend(without.map(|(at, _)| format!("/spec/ports/{at}/nodePort")));
+    pointers
 }
 
 /// Gives each port without one a port of the nodes: that which it had, else one made from the uid. No node listens there,

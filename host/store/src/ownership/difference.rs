@@ -22,7 +22,7 @@ pub(super) fn everything(value: &Value, shape: Shape<'_>) -> FieldSet {
 
 fn collect(value: &Value, shape: Shape<'_>, whole: bool) -> FieldSet {
     let mut found = FieldSet::default();
-    let empty = match shape.parts(value) {
+    let is_empty = match shape.parts(value) {
         Parts::Single => return FieldSet::itself(),
         Parts::Fields(fields) => {
             for (name, value) in fields {
@@ -33,14 +33,13 @@ fn collect(value: &Value, shape: Shape<'_>, whole: bool) -> FieldSet {
             fields.is_empty()
         }
         Parts::Items(items) => {
-            let empty = items.is_empty();
             for (element, value) in items {
                 found.add(element, collect(value, shape.items(), whole));
             }
-            empty
+            false
         }
     };
-    if whole || empty || !shape.is_declared() {
+    if whole || is_empty || !shape.is_declared() {
         found.add_itself();
     }
     found
@@ -105,14 +104,17 @@ fn differ_fields(old: &Map<String, Value>, new: &Map<String, Value>, shape: Shap
         let part = match old.get(name) {
             Some(old) if old == new => continue,
             Some(old) => diff(old, new, shape),
+            // The object had the field before.
+            None if shape.is_always_present() => diff(&empty(new), new, shape),
             None => FieldDiff::set(new, shape),
         };
         found.add(PathElement::Field(name.clone()), part);
     }
-    for name in old.keys().filter(|name| !new.contains_key(*name)) {
-        if shape.field(name).is_some() {
-            found.add(PathElement::Field(name.clone()), FieldDiff::removed());
-        }
+    for (name, old) in old.iter().filter(|(name, _)| !new.contains_key(*name)) {
+        let Some(shape) = shape.field(name) else { continue };
+        // The object still has the field.
+        let part = if shape.is_always_present() { diff(old, &empty(old), shape) } else { FieldDiff::removed() };
+        found.add(PathElement::Field(name.clone()), part);
     }
     found
 }
@@ -131,4 +133,16 @@ fn differ_items(
         found.add(element, FieldDiff::removed());
     }
     found
+}
+
+/// Returns the empty value of the same type.
+fn empty(value: &Value) -> Value {
+    match value {
+        Value::Null => Value::Null,
+        Value::Bool(_) => Value::Bool(false),
+        Value::Number(_) => 0.into(),
+        Value::String(_) => Value::String(String::new()),
+        Value::Array(_) => Value::Array(Vec::new()),
+        Value::Object(_) => Value::Object(Map::new()),
+    }
 }

@@ -19,6 +19,8 @@ pub(super) struct Shape<'a> {
     level: usize,
     /// The schema of the parent object names this field. Such a field exists only through its content.
     declared: bool,
+    /// An object has this field even where its document lacks it.
+    always_present: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -63,12 +65,17 @@ enum List<'a> {
 impl<'a> Shape<'a> {
     /// Returns the shape of a whole document.
     pub(super) fn document(schema: Option<&'a Schema>) -> Self {
-        Self { form: ShapeKind::Document(schema), level: 0, declared: true }
+        Self { form: ShapeKind::Document(schema), level: 0, declared: true, always_present: true }
     }
 
     /// Returns whether the value exists only through its content, unless it is empty.
     pub(super) fn is_declared(self) -> bool {
         self.declared
+    }
+
+    /// Returns whether an object has this field even where its document lacks it.
+    pub(super) fn is_always_present(self) -> bool {
+        self.always_present
     }
 
     /// Returns the shape of a field of an object; `None` for a field without owners.
@@ -104,7 +111,8 @@ impl<'a> Shape<'a> {
                 (ShapeKind::Unknown, false)
             }
         };
-        Some(Self { form, level: self.level + 1, declared })
+        let always_present = matches!(form, ShapeKind::Known(schema) if schema.is_always_present());
+        Some(Self { form, level: self.level + 1, declared, always_present })
     }
 
     /// Returns the shape of the items of a list.
@@ -114,7 +122,7 @@ impl<'a> Shape<'a> {
             ShapeKind::Known(schema) => schema.items().map_or(ShapeKind::Unknown, ShapeKind::Known),
             _ => ShapeKind::Unknown,
         };
-        Self { form, level: self.level + 1, declared: false }
+        Self { form, level: self.level + 1, declared: false, always_present: false }
     }
 
     /// Returns the key fields of list items.
@@ -150,7 +158,7 @@ impl<'a> Shape<'a> {
         let identify: &dyn Fn(usize, &Value) -> Result<PathElement, ItemKeyError> = match self.list() {
             List::Single => return None,
             List::Set => &scalar,
-            List::Map(keys) => &move |at, item| keyed(at, item, &keys),
+            List::Map(keys) => &move |at, item| keyed(at, item, &keys, |key| self.key_default(key)),
         };
         let mut found = BTreeMap::new();
         let mut elements = Vec::with_capacity(items.len());
@@ -165,6 +173,12 @@ impl<'a> Shape<'a> {
             elements.push(element);
         }
         Some(Ok(elements))
+    }
+
+    /// Returns the value of a key field that an item lacks, if it has a default.
+    fn key_default(self, key: &str) -> Option<&'a Value> {
+        let ShapeKind::Known(schema) = self.form else { return None };
+        schema.items()?.field(key)?.default_value()
     }
 
     fn list(self) -> List<'a> {
@@ -194,13 +208,18 @@ fn scalar(at: usize, item: &Value) -> Result<PathElement, ItemKeyError> {
     }
 }
 
-fn keyed(at: usize, item: &Value, keys: &[&str]) -> Result<PathElement, ItemKeyError> {
+fn keyed<'a>(
+    at: usize,
+    item: &Value,
+    keys: &[&str],
+    default: impl Fn(&str) -> Option<&'a Value>,
+) -> Result<PathElement, ItemKeyError> {
     let Value::Object(fields) = item else {
         return Err(ItemKeyError { at, field: None, reason: "must be an object" });
     };
     let mut known = BTreeMap::new();
     for key in keys {
-        match fields.get(*key) {
+        match fields.get(*key).or_else(|| default(key)) {
             Some(value @ (Value::Bool(_) | Value::Number(_) | Value::String(_))) => known.insert(*key, value),
             Some(Value::Array(_) | Value::Object(_)) => {
                 let reason = "must be a string, a number or a boolean: it identifies the items of the list";

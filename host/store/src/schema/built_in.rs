@@ -13,6 +13,13 @@ pub trait KindRules: Send + Sync {
     /// created. The constant defaults are set before and after.
     fn set_defaults(&self, resource: &mut Value, old: Option<&Value>);
 
+    /// Returns the JSON pointers of the fields that [`KindRules::set_defaults`] sets in a new resource as an API server
+    /// allocates them, after the fields of the writer got their owner. Fields that the written resource has, and fields
+    /// below them, are not among them.
+    fn allocated(&self, _written: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Returns the violations of a resource, which may violate its schema too.
     fn check(&self, resource: &Value, old: Option<&Value>) -> Vec<Violation>;
 

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{ListType, Schema};
+use super::Schema;
 use crate::{DOCUMENT_BYTES_MAX, Error, Result, validate};
 
 /// Sets the defaults at and below a value.
@@ -15,43 +15,6 @@ use crate::{DOCUMENT_BYTES_MAX, Error, Result, validate};
 /// defaults.
 pub(super) fn set(schema: &Schema, value: &mut Value, is_resource: bool) -> Result<()> {
     walk(schema, value, is_resource, &mut 0)
-}
-
-/// Sets only the defaults of the key fields of list items: items cannot be identified without their keys.
-///
-/// # Errors
-/// As [`set`].
-pub(super) fn set_keys(schema: &Schema, value: &mut Value) -> Result<()> {
-    walk_keys(schema, value, &mut 0)
-}
-
-fn walk_keys(schema: &Schema, value: &mut Value, added_bytes: &mut u64) -> Result<()> {
-    match value {
-        Value::Object(fields) => {
-            for (name, field) in fields {
-                if let Some(schema) = schema.field(name) {
-                    walk_keys(schema, field, added_bytes)?;
-                }
-            }
-        }
-        Value::Array(items) => {
-            let Some(item_schema) = schema.items() else { return Ok(()) };
-            let keys = if let ListType::Map(keys) = schema.list_type() { &keys[..] } else { &[] };
-            for item in items {
-                for key in keys {
-                    let default = item_schema.properties.get(key).and_then(|property| property.default.as_ref());
-                    if let (Some(default), Some(fields)) = (default, item.as_object_mut())
-                        && !fields.contains_key(key)
-                    {
-                        fields.insert(key.clone(), counted(default, added_bytes)?);
-                    }
-                }
-                walk_keys(item_schema, item, added_bytes)?;
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-    Ok(())
 }
 
 fn walk(schema: &Schema, value: &mut Value, is_resource: bool, added_bytes: &mut u64) -> Result<()> {

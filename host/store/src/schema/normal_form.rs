@@ -89,4 +89,4 @@ fn is_empty(value: &Value) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -238,7 +238,8 @@ fn typed_field(fields: &FieldReader<'_>) -> Result<TypedField> {
     let merges = strategy.split(',').any(|word| word == "merge");
     let merge_key = fields.text("x-kubernetes-patch-merge-key")?.filter(|_| merges).map(str::to_owned);
     let omit_empty = fields.flag("x-homeostat-omit-empty")?;
-    Ok(TypedField { omit_empty, merges: merges && merge_key.is_none(), merge_key })
+    let always_present = fields.flag("x-homeostat-always-present")?;
+    Ok(TypedField { omit_empty, always_present, merges: merges && merge_key.is_none(), merge_key })
 }
 
 fn refuse(fields: &FieldReader<'_>, names: &[&str], reason: &str) -> Result<()> {

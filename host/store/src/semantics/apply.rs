@@ -19,7 +19,6 @@ pub(super) fn applicable(mut document: Value, schema: Option<&Schema>) -> Result
     leave_out_nulls(&mut document);
     if let Some(schema) = schema {
         schema.check_applied(&document)?;
-        schema.set_key_defaults(&mut document)?;
     }
     Ok(document)
 }

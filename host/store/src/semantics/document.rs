@@ -37,14 +37,14 @@ pub(super) fn into_stored_version(document: &mut Value, context: &WriteContext) 
     set(fields(document), "apiVersion", Some(json!(stored)));
 }
 
-/// Drops the fields that a client cannot write.
+/// Drops the fields that a client cannot write. Empty fields stay: a manager that applies them owns them.
 pub(super) fn strip_host_owned(document: &mut Value) {
     set(fields(document), "status", None);
     let metadata = metadata(document);
     for field in HOST_OWNED {
         set(metadata, field, None);
     }
-    normalize_metadata(metadata);
+    object_meta::prune(metadata);
 }
 
 /// Returns a string field of the metadata; empty when it is absent.

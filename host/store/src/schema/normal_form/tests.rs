@@ -34,6 +34,11 @@ fn schema() -> Schema {
             "raw": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
         },
     });
+    built_in(spec)
+}
+
+/// Returns the schema of a built-in kind without rules, whose `spec` is this.
+pub(crate) fn built_in(spec: Value) -> Schema {
     let source = json!({ "type": "object", "properties": { "spec": spec } });
     Schema::parse_built_in(&source, &NoRules, |_, _| Ok(())).expect("it is structural")
 }
