@@ -98,7 +98,7 @@ static POD: Rules = Rules {
 static NODE: Rules = Rules { set_defaults: nodes::node_defaults, check: nodes::check_node, ..NONE };
 static POD_TEMPLATE: Rules = Rules {
     set_defaults: |resource, _| pods::template_defaults(&mut resource["template"]),
-    check: |report| pods::check_spec(report, "/template/spec", "template.spec", None),
+    check: |report| pods::check_template(report, "/template", "template", None, &[]),
     ..COUNTED
 };
 static DEPLOYMENT: Rules = Rules {

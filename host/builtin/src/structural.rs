@@ -14,7 +14,7 @@ pub(crate) const FIELD: &str = "x-go";
 pub(crate) const INLINED: &str = "x-go-inline";
 
 /// Required fields that the rules check, or that nobody checks.
-const UNCHECKED: [(&str, &str); 26] = [
+const UNCHECKED: [(&str, &str); 27] = [
     (".ContainerPort", "containerPort"),
     (".EndpointAddress", "ip"),
     (".EndpointPort", "port"),
@@ -26,6 +26,7 @@ const UNCHECKED: [(&str, &str); 26] = [
     (".GRPCAction", "port"),
     (".HTTPGetAction", "port"),
     (".HTTPHeader", "value"),
+    (".HPAScalingPolicy", "type"),
     (".HTTPIngressPath", "backend"),
     (".HorizontalPodAutoscalerSpec", "maxReplicas"),
     (".LimitRangeItem", "type"),
@@ -184,7 +185,7 @@ fn resolve(property: &mut Value) {
     }
     // An empty list that Go does not omit is a null, and nulls are dropped.
     let is_list = fields.get("type").is_some_and(|name| name == "array");
-    if is_field && (!flags.contains('o') || (is_struct && !flags.contains('p') && !is_text(fields))) {
+    if is_field && (!flags.contains('o') || (is_struct && !flags.contains('p'))) {
         fields.insert("x-homeostat-always-present".to_owned(), true.into());
     }
     if (flags.contains('o') || is_list) && !flags.contains('p') && (!is_struct || is_text(fields)) {

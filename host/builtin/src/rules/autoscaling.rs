@@ -47,9 +47,14 @@ pub(super) fn check_autoscaler(report: &mut Report<'_>) {
             report.required(format!("spec.scaleTargetRef.{name}"), "");
         }
     }
-    if target["apiVersion"].as_str().is_none_or(str::is_empty) {
-        let detail = "apiVersion must specify API group";
-        report.invalid("spec.scaleTargetRef.apiVersion", &"".into(), detail);
+    let version = target["apiVersion"].as_str().unwrap_or_default();
+    let detail = match version.split('/').collect::<Vec<_>>()[..] {
+        [group, _] if !group.is_empty() => None,
+        [_] | [_, _] => Some("apiVersion must specify API group".to_owned()),
+        _ => Some(format!("unexpected GroupVersion string: {version}")),
+    };
+    if let Some(detail) = detail {
+        report.invalid("spec.scaleTargetRef.apiVersion", &version.into(), &detail);
     }
     for (at, metric) in spec["metrics"].as_array().into_iter().flatten().enumerate() {
         check_metric(report, metric, &format!("spec.metrics[{at}]"));
@@ -62,6 +67,10 @@ pub(super) fn check_autoscaler(report: &mut Report<'_>) {
         }
         let policies = spec["behavior"][direction]["policies"].as_array();
         for (at, policy) in policies.into_iter().flatten().enumerate() {
+            if policy["type"].as_str().is_none_or(str::is_empty) {
+                let path = format!("spec.behavior.{direction}.policies[{at}].type");
+                report.unsupported(path, &"".into(), &["Percent", "Pods"]);
+            }
             for name in ["value", "periodSeconds"] {
                 if policy[name].as_i64().unwrap_or(0) <= 0 {
                     let path = format!("spec.behavior.{direction}.policies[{at}].{name}");
@@ -72,30 +81,48 @@ pub(super) fn check_autoscaler(report: &mut Report<'_>) {
     }
 }
 
+/// The sources of metrics: the type, and the field with its parameters.
+const SOURCES: [(&str, &str); 5] = [
+    ("Object", "object"),
+    ("External", "external"),
+    ("Pods", "pods"),
+    ("Resource", "resource"),
+    ("ContainerResource", "containerResource"),
+];
+
 fn check_metric(report: &mut Report<'_>, metric: &Value, path: &str) {
-    const TARGETS: [&str; 3] = ["Utilization", "Value", "AverageValue"];
-    let source = match metric["type"].as_str().unwrap_or_default() {
-        "ContainerResource" => "containerResource",
-        "External" => "external",
-        "Object" => "object",
-        "Pods" => "pods",
-        "Resource" => "resource",
-        "" => return report.required(format!("{path}.type"), "must specify a metric source type"),
-        _ => {
-            let supported = ["ContainerResource", "External", "Object", "Pods", "Resource"];
-            return report.unsupported(format!("{path}.type"), &metric["type"], &supported);
-        }
-    };
-    if !metric[source].is_object() {
-        let detail = "must populate information for the given metric source";
-        return report.required(format!("{path}.{source}"), detail);
+    let kind = metric["type"].as_str().unwrap_or_default();
+    if kind.is_empty() {
+        report.required(format!("{path}.type"), "must specify a metric source type");
     }
-    let (target, path) = (&metric[source]["target"], format!("{path}.{source}.target"));
+    let present = SOURCES.iter().map(|(_, field)| *field).filter(|field| metric[*field].is_object());
+    let present: Vec<&str> = present.collect();
+    if let Some(source) = present.first() {
+        check_target(report, source, &metric[*source]["target"], &format!("{path}.{source}.target"));
+    }
+    let wanted = SOURCES.iter().find(|(name, _)| *name == kind).map(|(_, field)| *field);
+    match wanted {
+        Some(field) if !present.contains(&field) => {
+            report.required(format!("{path}.{field}"), "must populate information for the given metric source");
+        }
+        Some(_) => {}
+        None => {
+            let supported = ["ContainerResource", "External", "Object", "Pods", "Resource"];
+            report.unsupported(format!("{path}.type"), &kind.into(), &supported);
+        }
+    }
+    for field in present.iter().filter(|field| present.len() > 1 && Some(**field) != wanted) {
+        report.forbidden(format!("{path}.{field}"), "must populate the given metric source only");
+    }
+}
+
+fn check_target(report: &mut Report<'_>, source: &str, target: &Value, path: &str) {
+    const TYPES: [&str; 3] = ["Utilization", "Value", "AverageValue"];
     let kind = target["type"].as_str().unwrap_or_default();
     if kind.is_empty() {
         report.required(format!("{path}.type"), "must specify a metric target type");
     }
-    if !TARGETS.contains(&kind) {
+    if !TYPES.contains(&kind) {
         let detail = "must be either Utilization, Value, or AverageValue";
         report.invalid(format!("{path}.type"), &kind.into(), detail);
     }

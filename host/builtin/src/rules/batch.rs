@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::defaults::{absent, default, labels_of_template, object_at};
-use super::pods::{check_spec, template_defaults};
+use super::pods::{check_template, template_defaults};
 use super::report::Report;
 use super::workloads::{MISMATCH, check_labels};
 
@@ -95,7 +95,7 @@ pub(super) fn check_job(report: &mut Report<'_>) {
         check_labels(report, selector);
         check_generated_labels(report);
     }
-    check_spec(report, "/spec/template/spec", "spec.template.spec", Some(POLICIES));
+    check_template(report, "/spec/template", "spec.template", Some(POLICIES), &[]);
     let indexed = report.at("/spec/completionMode") == "Indexed";
     if indexed && report.at("/spec/completions").is_null() {
         report.required("spec.completions", "when completion mode is Indexed");
@@ -170,8 +170,8 @@ pub(super) fn check_cron_job(report: &mut Report<'_>) {
     }
     report.not_negative("/spec", &["startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"]);
     check_job_numbers(report, "/spec/jobTemplate/spec");
-    let path = "spec.jobTemplate.spec.template.spec";
-    check_spec(report, "/spec/jobTemplate/spec/template/spec", path, Some(POLICIES));
+    let path = "spec.jobTemplate.spec.template";
+    check_template(report, "/spec/jobTemplate/spec/template", path, Some(POLICIES), &[]);
     let template = report.at("/spec/jobTemplate/spec");
     if template["manualSelector"] == true {
         let supported = ["false"];

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::containers;
 use super::defaults::{absent, default, object_at};
-use super::names::{is_label, is_label_value};
+use super::names::{QUALIFIED, is_label, is_label_value, is_qualified};
 use super::report::Report;
 
 /// The lists of containers in the specification of a pod.
@@ -23,6 +23,10 @@ pub(super) fn set_defaults(pod: &mut Value, old: Option<&Value>) {
     let Some(spec) = object_at(pod, "/spec") else { return };
     spec_defaults(spec);
     default(spec, "enableServiceLinks", true);
+    // Only in a pod: a template keeps what it says.
+    if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
+        spec.insert("terminationGracePeriodSeconds".to_owned(), 1.into());
+    }
     prioritize(spec, old.map(|old| &old["spec"]));
     tolerate(spec);
     let on_host = spec.get("hostNetwork") == Some(&Value::Bool(true));
@@ -150,7 +154,7 @@ fn is_no_image(name: &str) -> bool {
 
 /// Checks a pod.
 pub(super) fn check(report: &mut Report<'_>) {
-    check_spec(report, "/spec", "spec", None);
+    check_spec(report, "/spec", "spec", None, &[]);
     let Some(old) = report.old else { return };
     let (now, before) = (report.at("/spec"), &old["spec"]);
     let is_bound = before["nodeName"].as_str().is_some_and(|name| !name.is_empty());
@@ -216,13 +220,27 @@ fn comparable(spec: &Value) -> Value {
     spec
 }
 
-/// Checks the specification of a pod. `restart_policies` are those that its owner allows; `None` for all.
-pub(super) fn check_spec(report: &mut Report<'_>, pointer: &str, path: &str, restart_policies: Option<&[&str]>) {
-    check_spec_with(report, pointer, path, restart_policies, &[]);
+/// Checks a template of pods. `restart_policies` are those that its owner allows; `None` for all. The pods get `further`
+/// volumes when they are made.
+pub(super) fn check_template(
+    report: &mut Report<'_>,
+    pointer: &str,
+    path: &str,
+    restart_policies: Option<&[&str]>,
+    further: &[Value],
+) {
+    let metadata = report.at(&format!("{pointer}/metadata"));
+    report.labels(&format!("{path}.labels"), &metadata["labels"]);
+    for (name, _) in metadata["annotations"].as_object().into_iter().flatten() {
+        if !is_qualified(&name.to_lowercase()) {
+            report.invalid(format!("{path}.annotations"), &name.as_str().into(), QUALIFIED);
+        }
+    }
+    check_spec(report, &format!("{pointer}/spec"), &format!("{path}.spec"), restart_policies, further);
 }
 
-/// Checks the specification of a pod that gets further volumes when it is made.
-pub(super) fn check_spec_with(
+/// Checks the specification of a pod.
+fn check_spec(
     report: &mut Report<'_>,
     pointer: &str,
     path: &str,
@@ -265,10 +283,6 @@ pub(super) fn check_spec_with(
     if spec["activeDeadlineSeconds"].as_i64().is_some_and(|seconds| !(1..=i64::from(i32::MAX)).contains(&seconds)) {
         let detail = "must be between 1 and 2147483647, inclusive";
         report.invalid(format!("{path}.activeDeadlineSeconds"), &spec["activeDeadlineSeconds"], detail);
-    }
-    if spec["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0) {
-        let detail = "must be greater than or equal to 0";
-        report.invalid(format!("{path}.terminationGracePeriodSeconds"), &spec["terminationGracePeriodSeconds"], detail);
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::defaults::{default, labels_of_template, object_at};
 use super::others::check_claim;
-use super::pods::{check_spec, check_spec_with, template_defaults};
+use super::pods::{check_template, template_defaults};
 use super::report::Report;
 
 const ALWAYS: &[&str] = &["Always"];
@@ -77,7 +77,7 @@ fn count_templates(daemon_set: &mut Value, old: Option<&Value>) {
 pub(super) fn check_deployment(report: &mut Report<'_>) {
     report.not_negative("/spec", &["replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"]);
     check_selector(report, "deployment");
-    check_spec(report, "/spec/template/spec", "spec.template.spec", Some(ALWAYS));
+    check_template(report, "/spec/template", "spec.template", Some(ALWAYS), &[]);
     let (deadline, ready) = (report.at("/spec/progressDeadlineSeconds"), report.at("/spec/minReadySeconds"));
     if deadline.as_i64().is_some_and(|deadline| deadline <= ready.as_i64().unwrap_or(0)) {
         report.invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds");
@@ -101,7 +101,7 @@ pub(super) fn check_deployment(report: &mut Report<'_>) {
 pub(super) fn check_replica_set(report: &mut Report<'_>) {
     report.not_negative("/spec", &["replicas", "minReadySeconds"]);
     check_selector(report, "deployment");
-    check_spec(report, "/spec/template/spec", "spec.template.spec", Some(ALWAYS));
+    check_template(report, "/spec/template", "spec.template", Some(ALWAYS), &[]);
     report.immutable("/spec/selector");
 }
 
@@ -116,7 +116,7 @@ pub(super) fn check_replication_controller(report: &mut Report<'_>) {
         return;
     }
     check_labels(report, &json!({ "matchLabels": selector }));
-    check_spec(report, "/spec/template/spec", "spec.template.spec", Some(ALWAYS));
+    check_template(report, "/spec/template", "spec.template", Some(ALWAYS), &[]);
 }
 
 pub(super) fn check_stateful_set(report: &mut Report<'_>) {
@@ -125,7 +125,7 @@ pub(super) fn check_stateful_set(report: &mut Report<'_>) {
     // Each pod has a volume for each claim.
     let claims = report.at("/spec/volumeClaimTemplates").as_array().into_iter().flatten();
     let claimed: Vec<Value> = claims.map(|claim| json!({ "name": claim["metadata"]["name"] })).collect();
-    check_spec_with(report, "/spec/template/spec", "spec.template.spec", Some(ALWAYS), &claimed);
+    check_template(report, "/spec/template", "spec.template", Some(ALWAYS), &claimed);
     // An update cannot change them.
     let count = report.at("/spec/volumeClaimTemplates").as_array().filter(|_| report.old.is_none()).map_or(0, Vec::len);
     for at in 0..count {
@@ -172,7 +172,7 @@ pub(super) fn check_controller_revision(report: &mut Report<'_>) {
 pub(super) fn check_daemon_set(report: &mut Report<'_>) {
     report.not_negative("/spec", &["minReadySeconds", "revisionHistoryLimit"]);
     check_selector(report, "daemonset");
-    check_spec(report, "/spec/template/spec", "spec.template.spec", Some(ALWAYS));
+    check_template(report, "/spec/template", "spec.template", Some(ALWAYS), &[]);
     check_daemon_set_strategy(report);
     report.immutable("/spec/selector");
 }
