@@ -125,3 +125,23 @@ fn a_service_gets_ports_and_policies() {
     assert_eq!(service["spec"]["clusterIPs"], json!([address]));
     assert_eq!(violations(&service, None), [""; 0]);
 }
+
+#[test]
+fn labels_and_annotations_of_a_template_are_checked() {
+    let mut document = defaulted(deployment());
+    assert_eq!(violations(&document, None), Vec::<String>::new());
+    document["spec"]["template"]["metadata"]["labels"]["tier"] = "not a value".into();
+    document["spec"]["template"]["metadata"]["annotations"] = json!({ "not a name": "x" });
+    let found = violations(&document, None).join("\n");
+    assert!(found.contains("spec.template.labels: Invalid value: \"not a value\""), "{found}");
+    assert!(found.contains("spec.template.annotations: Invalid value: \"not a name\""), "{found}");
+}
+
+#[test]
+fn allocated_fields_are_those_that_the_written_resource_lacks() {
+    let service = find(&homeostat_store::Kind::parse("v1", "Service").expect("it is a kind")).expect("it is built in");
+    let written =
+        json!({ "spec": { "clusterIP": "None", "ports": [{ "port": 80 }, { "port": 81, "nodePort": 30_001 }] } });
+    let allocated = rules::of(service).allocated(&written);
+    assert_eq!(allocated, ["/spec/clusterIPs", "/spec/ipFamilies", "/spec/ipFamilyPolicy", "/spec/ports/0/nodePort"]);
+}
