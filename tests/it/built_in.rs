@@ -1,10 +1,9 @@
 //! Built-in kinds beside a real kube-apiserver: the same generated documents go to both, as dry runs, and the verdict, the
 //! document with its defaults, and the causes of a refusal are compared.
 
-use homeostat_testing::Dice;
 use serde_json::Value;
 
-use crate::comparison::{Mutation, Pair, Verdict, assert_alike};
+use crate::comparison::{Mutation, Pair, Verdict, assert_alike, dice_of};
 
 /// Documents of each kind.
 const DOCUMENTS: usize = 40;
@@ -42,7 +41,7 @@ fn generated_resources_are_decided_as_a_real_api_server_decides_them() {
     for base in bases {
         let (path, document) = (base["path"].as_str().unwrap(), &base["document"]);
         let path = format!("{path}?dryRun=All&fieldManager=test");
-        let mut dice = Dice::new(path.bytes().fold(1, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into())));
+        let mut dice = dice_of(&path, 1);
         for number in 0..DOCUMENTS {
             let mut document = document.clone();
             let mutations = if number == 0 { 0 } else { 1 + dice.below(2) };

@@ -4,15 +4,16 @@
 mod patches;
 mod stored_document;
 
-use homeostat_testing::Dice;
 use homeostat_tests::Answer;
 use serde_json::{Value, json};
 
-use crate::comparison::{Pair, Verdict, assert_alike, owners};
+use crate::comparison::{Pair, Verdict, assert_alike, dice_of, owners};
 use stored_document::{Change, StoredDocument};
 
 /// Changes of each kind.
 const CHANGES: usize = 40;
+/// Changes of one resource that are stored, one after the other.
+const STEPS: usize = 15;
 /// Changes of a hundred that may differ.
 const DIFFERENCES_MAX: usize = 1;
 
@@ -25,7 +26,7 @@ fn changes_of_built_in_kinds_are_decided_as_a_real_api_server_decides_them() {
     for base in bases {
         let stored = StoredDocument::make(&pair, &base, "changed");
         let path = &stored.path;
-        let mut dice = Dice::new(path.bytes().fold(7, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into())));
+        let mut dice = dice_of(path, 7);
         for _ in 0..CHANGES {
             let change = stored.change(&mut dice);
             let Change { method, content_type, query, bodies } = &change;
@@ -49,9 +50,6 @@ fn changes_of_built_in_kinds_are_decided_as_a_real_api_server_decides_them() {
     assert_alike(compared, &different, DIFFERENCES_MAX);
 }
 
-/// Changes of each resource, one after the other.
-const STEPS: usize = 15;
-
 #[test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 fn fields_of_built_in_kinds_have_the_owners_that_a_real_api_server_gives_them() {
@@ -60,8 +58,7 @@ fn fields_of_built_in_kinds_have_the_owners_that_a_real_api_server_gives_them() 
     let (mut compared, mut different) = (0, Vec::new());
     for base in bases {
         let mut stored = StoredDocument::make(&pair, &base, "owned");
-        let mut dice =
-            Dice::new(stored.path.bytes().fold(11, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into())));
+        let mut dice = dice_of(&stored.path, 11);
         let mut steps = Vec::new();
         for _ in 0..STEPS {
             compared += 1;

@@ -3,6 +3,7 @@
 mod mutation;
 mod verdict;
 
+use homeostat_testing::Dice;
 use homeostat_tests::{Answer, Cluster, HostProcess, Request, shared_bare_cluster};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -57,6 +58,11 @@ impl Pair {
         let made = self.ask("POST", "/api/v1/namespaces", &json!({ "metadata": { "name": name } }));
         assert_eq!(made.map(|answer| answer.status), [201, 201], "{name}");
     }
+}
+
+/// Returns dice whose throws depend on a text and a number alone.
+pub(crate) fn dice_of(text: &str, start: u64) -> Dice {
+    Dice::new(text.bytes().fold(start, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into())))
 }
 
 /// Fails unless at most `differences_max` of a hundred compared cases differ. `different` has a text for each that does.

@@ -10,7 +10,7 @@ use homeostat_testing::{Dice, eventually_blocking};
 use homeostat_tests::project_definitions;
 use serde_json::{Value, json};
 
-use crate::comparison::{Mutation, Pair, Verdict, assert_alike};
+use crate::comparison::{Mutation, Pair, Verdict, assert_alike, dice_of};
 use sample::sample;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -110,7 +110,7 @@ fn compare(count_max: usize) {
         eventually_blocking(&format!("both serve {path}"), || {
             pair.ask("GET", &path, &Value::Null).iter().all(|answer| answer.status == 200).then_some(())
         });
-        let mut dice = Dice::new(path.bytes().fold(5, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into())));
+        let mut dice = dice_of(&path, 5);
         for number in 0..RESOURCES {
             let mut document = sample(&version["schema"]["openAPIV3Schema"], 0, &mut dice);
             for _ in 0..dice.below(3) {

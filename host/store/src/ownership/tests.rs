@@ -147,8 +147,8 @@ fn refused_at(result: Result<(), Error>) -> String {
     }
 }
 
-/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners. As in Kubernetes, nobody owns a field
-/// that an object of Go always has; its writers own what is in it.
+/// S11: an apply sets and unsets its own fields, and a conflict names fields and owners. As in Kubernetes, a field that an object
+/// of Go always has is not owned; its writers own what is in it.
 #[test]
 fn a_field_that_an_object_always_has_is_not_owned_itself() {
     let object = |field: Value| json!({"type": "object", "properties": {"a": field}});
