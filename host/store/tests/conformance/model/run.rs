@@ -105,12 +105,16 @@ impl Run {
         };
         let (newest, history_max) = (self.log.newest().0, self.options.history_max);
         assert!(oldest >= self.oldest, "history came back");
-        let too_old = self.log.reached(self.clock.now() - AGE_MAX);
-        let needless = newest.saturating_sub(history_max).max(too_old.0);
-        assert!(oldest.0 <= needless, "{oldest} of {newest}: history was cut too far");
+        assert!(oldest <= self.compact_target(), "{oldest} of {newest}: history was cut too far");
         assert!(newest - oldest.0 <= history_max + EXTRA_MAX, "{oldest} of {newest}: history was not cut");
         self.oldest = oldest;
         oldest
+    }
+
+    /// Returns the revision up to which the store may compact, at any moment from now on.
+    fn compact_target(&self) -> Revision {
+        let too_many = self.log.newest().0.saturating_sub(self.options.history_max);
+        Revision(too_many).max(self.log.reached(self.clock.now() - AGE_MAX))
     }
 
     async fn burst(&mut self, burst: &[Traffic]) {
@@ -136,8 +140,9 @@ impl Run {
         self.open(kind, from).await;
     }
 
-    /// Opens a watch. It has to succeed exactly if the history after `from` is kept.
-    async fn open(&mut self, kind: Option<&'static str>, from: Revision) {
+    /// Opens a watch, and returns whether it is open. It has to succeed exactly if the history after `from`
+    /// is kept.
+    async fn open(&mut self, kind: Option<&'static str>, from: Revision) -> bool {
         let (before, newest) = (self.oldest().await, self.log.newest());
         let opened = self.store().watch(scope(kind), from).await;
         let after = self.oldest().await;
@@ -148,6 +153,7 @@ impl Run {
                 if self.followers.len() > WATCHES_MAX {
                     self.followers.remove(0);
                 }
+                return true;
             }
             Err(Error::FutureRevision { asked, current }) => {
                 assert!(asked == from && current == newest && from > newest)
@@ -155,6 +161,7 @@ impl Run {
             Err(Error::Expired { .. }) => assert!(from < after, "{from} is not older than {after}"),
             Err(error) => panic!("{error}"),
         }
+        false
     }
 
     async fn read(&mut self, which: usize, count: usize) {
@@ -285,9 +292,14 @@ impl Run {
             }
             self.open(kind, position).await;
         }
-        // All remaining history now comes from the file.
-        let oldest = self.oldest().await;
-        self.open(None, oldest).await;
+        // All remaining history now comes from the file. The store may compact past a revision before the watch
+        // from it is open.
+        loop {
+            let oldest = self.oldest().await;
+            if self.open(None, oldest).await {
+                break;
+            }
+        }
         self.read(self.followers.len() - 1, usize::MAX).await;
     }
 
@@ -313,10 +325,10 @@ impl Run {
         for kind in KINDS {
             self.whole(kind).await;
         }
-        let oldest = self.oldest().await;
+        let compact_target = self.compact_target();
         self.store().close().await;
         for Follower { mut watch, kind, position } in self.followers {
-            if position >= oldest && self.log.next(kind, position).is_none() {
+            if position >= compact_target && self.log.next(kind, position).is_none() {
                 assert_eq!(next(&mut watch).await, Err(Error::Closed));
             }
         }
