@@ -31,7 +31,7 @@ fn changes_of_built_in_kinds_are_decided_as_a_real_api_server_decides_them() {
             let change = stored.change(&mut dice);
             let Change { method, content_type, query, bodies } = &change;
             let path = format!("{path}?dryRun=All&fieldManager=second{query}");
-            let answers = change.send(&pair, &path);
+            let Some(answers) = change.send(&pair, &path) else { continue };
             let verdicts = answers.each_ref().map(Verdict::of);
             compared += 1;
             if verdicts[0] != verdicts[1] && !change.is_named(&verdicts) {
@@ -72,7 +72,7 @@ fn fields_of_built_in_kinds_have_the_owners_that_a_real_api_server_gives_them() 
             let Change { method, content_type, query, bodies } = &change;
             let path = format!("{}?fieldManager={manager}{query}", stored.path);
             steps.push(format!("{method} {content_type} {path} {}", bodies[1]));
-            let answers = change.send(&pair, &path);
+            let Some(answers) = change.send(&pair, &path) else { continue };
             match answers.each_ref().map(|answer| answer.status) {
                 [200, 200] => stored.stored = answers.each_ref().map(Answer::json),
                 // The other test compares verdicts.

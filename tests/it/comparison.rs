@@ -38,7 +38,13 @@ impl Pair {
 
     /// Sends a request to the kube-apiserver.
     pub(crate) fn send_there(&self, request: &Request<'_>) -> Answer {
-        self.cluster.send(request).unwrap_or_else(|| panic!("not answered there: {} {}", request.method, request.path))
+        self.try_send_there(request)
+            .unwrap_or_else(|| panic!("not answered there: {} {}", request.method, request.path))
+    }
+
+    /// Sends a request to the kube-apiserver, which closes the connection where it panics.
+    pub(crate) fn try_send_there(&self, request: &Request<'_>) -> Option<Answer> {
+        self.cluster.send(request)
     }
 
     /// Sends a request to the host.

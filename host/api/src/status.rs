@@ -308,7 +308,7 @@ impl Failure {
         self.reason == "Conflict"
     }
 
-    #[cfg(test)]
+    /// Returns the status code of the response.
     pub(crate) fn code(&self) -> u16 {
         self.code.as_u16()
     }
@@ -388,7 +388,7 @@ impl From<homeostat_store::Error> for Failure {
                 failure.details["causes"] = conflicts.iter().map(cause).collect();
                 failure
             }
-            Error::UnknownFields { .. } => Self::bad_request(message),
+            Error::MalformedPatch { .. } | Error::UnknownFields { .. } => Self::bad_request(message),
             Error::TooLarge { .. } => Self::too_large(message),
             Error::Expired { .. } => Self::expired(message),
             Error::FutureRevision { .. } => {

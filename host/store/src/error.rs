@@ -57,6 +57,12 @@ pub enum Error {
         /// The error, as `must not be empty`.
         reason: String,
     },
+    /// A directive of a strategic merge patch is malformed.
+    #[error("the patch is malformed: {reason}")]
+    MalformedPatch {
+        /// The path of the directive, and the error.
+        reason: String,
+    },
     /// A patched document of a built-in kind, or an applied document, has a value of a type that its field does not have.
     #[error("{reason}")]
     Mistyped {

@@ -45,8 +45,8 @@ pub(crate) fn change(document: &Value, change: &Change, schema: Option<&Schema>)
     match change {
         Change::Merge(patch) => {
             validate::size("patch", patch)?;
-            // It recurses once for each level: the check above bounds the nesting.
-            json_patch::merge(&mut changed, patch);
+            // Both recurse once for each level: the check above bounds the nesting.
+            json_patch::merge(&mut changed, &without_nulls_in_lists(patch, false));
         }
         Change::Strategic(patch) => {
             validate::size("patch", patch)?;
@@ -58,6 +58,18 @@ pub(crate) fn change(document: &Value, change: &Change, schema: Option<&Schema>)
         }
     }
     Ok(changed)
+}
+
+/// Returns a merge patch as an API server reads it: an object in a list has no nulls either.
+fn without_nulls_in_lists(value: &Value, is_in_list: bool) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.iter().filter(|(_, field)| !is_in_list || !field.is_null());
+            fields.map(|(name, field)| (name.clone(), without_nulls_in_lists(field, is_in_list))).collect()
+        }
+        Value::Array(items) => items.iter().map(|item| without_nulls_in_lists(item, true)).collect(),
+        scalar => scalar.clone(),
+    }
 }
 
 fn operations(document: &mut Value, patch: &Value) -> Result<()> {

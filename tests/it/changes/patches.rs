@@ -6,6 +6,9 @@ use serde_json::{Map, Value, json};
 /// The fields by which lists of built-in kinds name their items.
 const KEYS: [&str; 9] = ["name", "containerPort", "port", "mountPath", "key", "type", "ip", "uid", "devicePath"];
 
+/// Lists of objects that are merged wherever they are. A kube-apiserver panics if the order of another one is set.
+const MERGED_LISTS: [&str; 6] = ["containers", "env", "imagePullSecrets", "initContainers", "volumeMounts", "volumes"];
+
 /// Returns a JSON merge patch.
 pub(super) fn merge(from: &Value, to: &Value) -> Value {
     let (Value::Object(from), Value::Object(to)) = (from, to) else { return to.clone() };
@@ -36,6 +39,9 @@ fn fields(from: &Map<String, Value>, to: &Map<String, Value>, dice: &mut Dice) -
             None => drop(patch.insert(name.clone(), value.clone())),
             Some(before) if before != value || dice.below(12) == 0 => {
                 patch.insert(name.clone(), strategic(before, value, dice));
+                if let (Value::Array(before), Value::Array(after)) = (before, value) {
+                    patch.extend(list_directives(name, before, after, dice));
+                }
             }
             Some(_) => {}
         }
@@ -50,6 +56,30 @@ fn fields(from: &Map<String, Value>, to: &Map<String, Value>, dice: &mut Dice) -
         _ => {}
     }
     Value::Object(patch)
+}
+
+/// Returns directives for a list, as `kubectl` adds them.
+fn list_directives(name: &str, from: &[Value], to: &[Value], dice: &mut Dice) -> Map<String, Value> {
+    let mut directives = Map::new();
+    let has_order = MERGED_LISTS.contains(&name) || to.iter().chain(from).all(|item| !item.is_object());
+    if has_order && dice.below(3) == 0 {
+        let order = to.iter().map(|item| match item {
+            Value::Object(fields) => {
+                fields.iter().filter(|(name, _)| KEYS.contains(&name.as_str())).map(clone_field).collect()
+            }
+            scalar => scalar.clone(),
+        });
+        directives.insert(format!("$setElementOrder/{name}"), order.collect());
+    }
+    let deleted: Vec<Value> = from.iter().filter(|item| !item.is_object() && !to.contains(item)).cloned().collect();
+    if !deleted.is_empty() && dice.below(2) == 0 {
+        directives.insert(format!("$deleteFromPrimitiveList/{name}"), deleted.into());
+    }
+    directives
+}
+
+fn clone_field((name, value): (&String, &Value)) -> (String, Value) {
+    (name.clone(), value.clone())
 }
 
 fn items(from: &[Value], to: &[Value], dice: &mut Dice) -> Value {

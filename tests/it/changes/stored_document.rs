@@ -106,15 +106,14 @@ impl StoredDocument {
 }
 
 impl Change {
-    /// Sends the change to both servers. Returns the answers: theirs, ours.
-    pub(super) fn send(&self, pair: &Pair, path: &str) -> [Answer; 2] {
+    /// Sends the change to both servers. Returns the answers: theirs, ours; `None` for a change at which an API server
+    /// panics.
+    pub(super) fn send(&self, pair: &Pair, path: &str) -> Option<[Answer; 2]> {
         let Self { method, content_type, query: _, bodies } = self;
         let [there, here] = bodies.each_ref().map(Value::to_string);
         let request = Request { method, content_type, ..Request::get(path) };
-        [
-            pair.send_there(&Request { body: there.as_bytes(), ..request }),
-            pair.send_here(&Request { body: here.as_bytes(), ..request }),
-        ]
+        let there = pair.try_send_there(&Request { body: there.as_bytes(), ..request });
+        Some([there?, pair.send_here(&Request { body: here.as_bytes(), ..request })])
     }
 
     /// Returns whether the difference is one that `docs/kubernetes.md` names: an API server refuses a patch of the metadata

@@ -158,7 +158,10 @@ impl From<store::Error> for StoreError {
             // Another host decides about the resource now; the host ends this run.
             store::Error::Fenced { .. } => Self::Conflict(String::new()),
             store::Error::ApplyConflict { .. } => Self::Owned(text),
-            store::Error::InvalidFields { .. } | store::Error::Mistyped { .. } => Self::Invalid(text),
+            store::Error::InvalidFields { .. }
+            | store::Error::MalformedPatch { .. }
+            | store::Error::Mistyped { .. }
+            | store::Error::UnknownFields { .. } => Self::Invalid(text),
             store::Error::AlreadyExists { current, .. } => Self::AlreadyExists(current.to_string()),
             store::Error::Invalid { path, reason } => Self::Invalid(format!("{path}: {reason}")),
             store::Error::TooLarge { .. } => Self::TooLarge(text),

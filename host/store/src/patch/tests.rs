@@ -34,6 +34,14 @@ fn merging_is_as_the_standard_says() {
     }
 }
 
+/// RFC 7396 keeps them; the library of Kubernetes does not.
+#[test]
+fn an_object_in_a_list_of_a_merge_patch_loses_its_nulls() {
+    let mut target = json!({"a": [1], "b": null});
+    merge(&mut target, &json!({"a": [null, {"b": null, "c": [{"d": null}]}], "e": {"f": null}}));
+    assert_eq!(target, json!({"a": [null, {"c": [{}]}], "b": null, "e": {}}));
+}
+
 #[test]
 fn the_operations_of_a_json_patch_work_in_order() {
     let document = json!({"a": {"b": [1, 2]}});
@@ -96,6 +104,7 @@ pub(crate) fn json_value() -> impl Strategy<Value = Value> {
 fn holds_null_member(value: &Value) -> bool {
     match value {
         Value::Object(fields) => fields.values().any(|value| value.is_null() || holds_null_member(value)),
+        Value::Array(items) => items.iter().any(holds_null_member),
         _ => false,
     }
 }

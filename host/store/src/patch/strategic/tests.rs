@@ -48,30 +48,76 @@ fn directives_replace_retain_and_take_scalars_out() {
     assert_eq!(patched(strategy, patch), json!({"strategy": {"type": "Recreate"}}));
     let finalizers = json!({"metadata": {"finalizers": ["a", "b"]}});
     let patch = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"], "finalizers": ["c"]}});
-    assert_eq!(patched(finalizers, patch), json!({"metadata": {"finalizers": ["b", "c"]}}));
+    assert_eq!(patched(finalizers, patch), json!({"metadata": {"finalizers": ["c", "b"]}}));
 }
 
 #[test]
 fn null_removes_a_field_and_directives_are_not_stored() {
-    let now =
-        patched(json!({"a": 1}), json!({"a": null, "b": {"$patch": "replace", "c": 1}, "d": {"$patch": "delete"}}));
+    let now = patched(
+        json!({"a": 1, "b": {"d": 2}}),
+        json!({"a": null, "b": {"$patch": "replace", "c": 1, "e": null}, "d": {"$patch": "delete"}}),
+    );
     assert_eq!(now, json!({"b": {"c": 1}}));
 }
 
 #[test]
-fn an_item_without_its_key_is_refused_and_the_list_stays() {
+fn an_item_without_its_key_is_refused() {
     let mut target = pod();
     let patch = json!({"spec": {"containers": [{"image": "x"}]}});
     let error = apply(&mut target, &patch, None).unwrap_err().to_string();
     assert!(error.contains("patch.spec.containers") && error.contains("`name`"), "{error}");
-    let many: Vec<Value> = (0..2000).map(|number| json!({"name": number.to_string()})).collect();
-    let mut target = json!({"env": many});
-    let error = apply(&mut target, &json!({"env": many}), None).unwrap_err().to_string();
-    assert!(error.contains("too many"), "{error}");
 }
 
 #[test]
 fn an_unknown_directive_names_its_place() {
-    let error = apply(&mut json!({}), &json!({"spec": {"$patch": "burn"}}), None).unwrap_err().to_string();
+    let error = apply(&mut json!({"spec": {}}), &json!({"spec": {"$patch": "burn"}}), None).unwrap_err().to_string();
     assert!(error.contains("patch.spec"), "{error}");
+}
+
+/// The orders are those of a kube-apiserver.
+#[test]
+fn merged_items_are_in_the_order_of_kubernetes() {
+    let list = |names: &str| -> Value { names.chars().map(|name| json!({"name": name.to_string()})).collect() };
+    let cases = [
+        // Before, patch, asked order, after.
+        ("ab", "c", None, "cab"),
+        ("abc", "b", None, "abc"),
+        ("abc", "cb", None, "acb"),
+        ("abc", "xb", None, "xabc"),
+        ("ab", "c", Some("abc"), "abc"),
+        ("abcd", "", Some("ca"), "bcad"),
+        ("abc", "d", Some("dc"), "dabc"),
+    ];
+    for (before, patch, order, after) in cases {
+        let mut patch = json!({ "env": list(patch) });
+        if let Some(order) = order {
+            patch["$setElementOrder/env"] = list(order);
+        }
+        assert_eq!(patched(json!({ "env": list(before) }), patch.clone()), json!({ "env": list(after) }), "{patch}");
+    }
+}
+
+#[test]
+fn a_patch_in_another_order_than_it_asks_for_is_refused() {
+    let patch = json!({"$setElementOrder/env": [{"name": "A"}, {"name": "B"}], "env": [{"name": "B"}, {"name": "A"}]});
+    let error = apply(&mut json!({"env": []}), &patch, None).unwrap_err().to_string();
+    assert!(error.contains("patch.env") && error.contains("order"), "{error}");
+}
+
+#[test]
+fn retained_keys_have_every_field_that_the_patch_sets() {
+    let patch = json!({"strategy": {"$retainKeys": ["type"], "type": "Recreate", "gone": null}});
+    assert_eq!(patched(json!({"strategy": {"kept": 1}}), patch), json!({"strategy": {"type": "Recreate"}}));
+    for retained in [json!(["type"]), json!("type"), json!([1])] {
+        let patch = json!({"strategy": {"$retainKeys": retained, "type": "a", "more": 1}});
+        let error = apply(&mut json!({"strategy": {}}), &patch, None).unwrap_err();
+        assert!(matches!(&error, Error::MalformedPatch { reason } if reason.starts_with("strategy.$retainKeys")));
+    }
+}
+
+#[test]
+fn lists_of_many_items_are_merged_in_time_proportional_to_them() {
+    let many: Vec<Value> = (0..20_000).map(|number| json!({"name": number.to_string()})).collect();
+    let patch = json!({ "env": many, "$setElementOrder/env": many });
+    assert_eq!(patched(json!({ "env": many }), patch), json!({ "env": many }));
 }
