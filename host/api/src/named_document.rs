@@ -80,19 +80,30 @@ pub(crate) fn fill_in(
     }
     let of_other = "the namespace of the provided object does not match the namespace sent on the request";
     set_or_match(metadata.entry("namespace"), namespace).map_err(|_| Failure::bad_request(of_other))?;
-    let Some(wanted) = name else { return Ok(()) };
-    let given = metadata.get("name").filter(|name| !name.is_null());
-    // A document that is applied may leave its name out.
-    let needs_name = *request.http.method == Method::PUT || (request.http.applies() && given.is_some());
-    if needs_name && given.is_none_or(|name| name == "") {
-        return Err(Failure::bad_request(format!(
-            "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
-        )));
+    match name {
+        Some(name) => set_name(document, request.http.method, name),
+        None => Ok(()),
     }
-    set_or_match(metadata.entry("name"), name).map_err(|found| {
-        let found = found.as_str().map_or_else(|| found.to_string(), str::to_owned);
-        Failure::bad_request(format!("the name of the object ({found}) does not match the name on the URL ({wanted})"))
-    })
+}
+
+/// Sets the name of a document to that of the path. Refuses a document that has another one, or a PUT without one.
+pub(crate) fn set_name(document: &mut Value, method: &Method, wanted: &str) -> Result<(), Failure> {
+    let given = document["metadata"].get("name").cloned();
+    document["metadata"]["name"] = wanted.into();
+    let given = match given {
+        None if *method == Method::PUT => Value::Null,
+        None => return Ok(()),
+        Some(given) => given,
+    };
+    match given.as_str() {
+        Some(given) if given == wanted => Ok(()),
+        None | Some("") => Err(Failure::bad_request(format!(
+            "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+        ))),
+        Some(given) => Err(Failure::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({wanted})"
+        ))),
+    }
 }
 
 /// Returns whether a document has this kind and version.

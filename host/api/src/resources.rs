@@ -5,11 +5,11 @@ use axum::response::{IntoResponse, Response};
 use homeostat_builtin::{autoscaler, json_types};
 use homeostat_runtime::KindInfo;
 use homeostat_store::schema::Reason;
-use homeostat_store::{Change, EventType, FieldValidation, Key, Precondition, Write, WriteResponse};
+use homeostat_store::{Change, EventType, FieldValidation, Key, Precondition, Request, Write, WriteResponse};
 use serde_json::{Value, json};
 
 use crate::encoder::ResourceEncoder;
-use crate::named_document::fill_in;
+use crate::named_document::{fill_in, set_name};
 use crate::path::Target;
 use crate::request::{RequestContext, ResourceRequest};
 use crate::state::Api;
@@ -192,8 +192,9 @@ async fn finalize(request: &ResourceRequest<'_>, key: Key) -> Result<Response, F
 /// Patches or applies a status. The rest of the body is ignored.
 async fn patch_status(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Failure> {
     if request.http.applies() {
-        let (document, manager) = read_apply(request, &key)?;
-        return write(request, Write::ApplyStatus { document, manager, force: request.params.forces() }).await;
+        let (document, manager, name) = read_apply(request, &key)?;
+        let applied = Write::ApplyStatus { document, manager, force: request.params.forces() };
+        return write_named(request, applied, name).await;
     }
     if request.http.has_autoscaler_version() {
         return patch_autoscaler(request, &key).await;
@@ -261,8 +262,9 @@ fn change(request: &ResourceRequest<'_>) -> Result<Change, Failure> {
 
 async fn patch(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Failure> {
     if request.http.applies() {
-        let (document, manager) = read_apply(request, &key)?;
-        return write(request, Write::Apply { document, manager, force: request.params.forces() }).await;
+        let (document, manager, name) = read_apply(request, &key)?;
+        let applied = Write::Apply { document, manager, force: request.params.forces() };
+        return write_named(request, applied, name).await;
     }
     if request.http.has_autoscaler_version() {
         return patch_autoscaler(request, &key).await;
@@ -271,16 +273,31 @@ async fn patch(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Fail
     write(request, Write::Patch { key, change, precondition: Precondition::default() }).await
 }
 
-/// Parses an applied document, and returns it with its field manager.
-fn read_apply(request: &ResourceRequest<'_>, key: &Key) -> Result<(Value, String), Failure> {
+/// Writes an applied document. An API server compares the name of a document last, so another refusal comes first.
+async fn write_named(
+    request: &ResourceRequest<'_>,
+    applied: Write,
+    name: Result<(), Failure>,
+) -> Result<Response, Failure> {
+    let Err(misnamed) = name else { return write(request, applied).await };
+    let asked = Request { dry_run: true, field_validation: FieldValidation::Strict, ..request.write(applied)? };
+    match request.http.api.host.write(asked).await.map_err(|error| refusal(request, error)) {
+        Err(failure) if [409, 500].contains(&failure.code()) => Err(failure),
+        _ => Err(misnamed),
+    }
+}
+
+/// Parses an applied document, and returns it with its field manager, and whether its name is that of the path.
+fn read_apply(request: &ResourceRequest<'_>, key: &Key) -> Result<(Value, String, Result<(), Failure>), Failure> {
     let mut document = request.http.document()?;
     let manager = request.params.field_manager.clone().filter(|manager| !manager.is_empty());
     let manager = manager.ok_or_else(Failure::no_manager)?;
-    fill_in(&mut document, request, namespace(key), Some(key.name()))?;
+    fill_in(&mut document, request, namespace(key), None)?;
+    let name = set_name(&mut document, request.http.method, key.name());
     if document.pointer("/metadata/managedFields").is_some_and(|owners| !owners.is_null()) {
         return Err(Failure::bad_request("metadata.managedFields must be nil"));
     }
-    Ok((document, manager))
+    Ok((document, manager, name))
 }
 
 /// The namespaces that cannot be deleted. Source: the admission plug-in `NamespaceLifecycle` of Kubernetes.

@@ -14,6 +14,7 @@ mod others;
 mod pods;
 mod report;
 mod services;
+mod volumes;
 mod workloads;
 
 use homeostat_store::schema::{Generation, KindRules, Violation};

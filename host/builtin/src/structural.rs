@@ -14,8 +14,9 @@ pub(crate) const FIELD: &str = "x-go";
 pub(crate) const INLINED: &str = "x-go-inline";
 
 /// Required fields that the rules check, or that nobody checks.
-const UNCHECKED: [(&str, &str); 27] = [
+const UNCHECKED: [(&str, &str); 29] = [
     (".ContainerPort", "containerPort"),
+    (".DaemonSetSpec", "selector"),
     (".EndpointAddress", "ip"),
     (".EndpointPort", "port"),
     (".EndpointSlice", "endpoints"),
@@ -29,6 +30,7 @@ const UNCHECKED: [(&str, &str); 27] = [
     (".HPAScalingPolicy", "type"),
     (".HTTPIngressPath", "backend"),
     (".HorizontalPodAutoscalerSpec", "maxReplicas"),
+    (".IngressServiceBackend", "name"),
     (".LimitRangeItem", "type"),
     (".LimitRangeSpec", "limits"),
     (".MetricTarget", "type"),
@@ -45,14 +47,21 @@ const UNCHECKED: [(&str, &str); 27] = [
 ];
 
 /// Fields whose values the rules check.
-const WITH_RULES: [(&str, &str); 6] = [
+const WITH_RULES: [(&str, &str); 10] = [
+    (".DaemonSetUpdateStrategy", "type"),
+    (".DeploymentStrategy", "type"),
     (".HTTPIngressPath", "pathType"),
     (".PersistentVolumeClaimSpec", "accessModes"),
     (".PersistentVolumeSpec", "accessModes"),
     (".ResourceQuotaSpec", "scopes"),
+    (".StatefulSetSpec", "podManagementPolicy"),
+    (".StatefulSetUpdateStrategy", "type"),
     (".Taint", "effect"),
     (".Toleration", "operator"),
 ];
+
+/// Fields whose defaults the rules set, since other fields depend on whether they were given.
+const DEFAULTED_BY_RULES: [(&str, &str); 1] = [(".StatefulSetUpdateStrategy", "type")];
 
 /// Returns the schema of a built-in kind, with its rules; `None` for another kind.
 ///
@@ -146,6 +155,10 @@ fn structural(name: &str) -> Option<Value> {
     for (_, field) in UNCHECKED.iter().filter(|(holder, _)| name.ends_with(holder)) {
         let required = definition.get_mut("required").and_then(Value::as_array_mut);
         required.into_iter().for_each(|names| names.retain(|name| name != field));
+    }
+    for (_, field) in DEFAULTED_BY_RULES.iter().filter(|(holder, _)| name.ends_with(holder)) {
+        let property = definition["properties"][*field].as_object_mut();
+        property.and_then(|property| property.remove("default"));
     }
     if name.ends_with(".NamespaceSpec") {
         // An empty list lets a namespace go, and no list changes nothing.

@@ -60,7 +60,8 @@ fn parse(text: &str) -> Option<Quantity> {
     let end = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(rest.len());
     let (number, suffix) = rest.split_at(end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') || number.len() > DIGITS_MAX * 2 {
+    // No digits are a zero, as in Kubernetes.
+    if fraction.contains('.') || number.len() > DIGITS_MAX * 2 {
         return None;
     }
     let (notation, binary, decimal) = unit(suffix)?;

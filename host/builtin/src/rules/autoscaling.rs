@@ -67,9 +67,10 @@ pub(super) fn check_autoscaler(report: &mut Report<'_>) {
         }
         let policies = spec["behavior"][direction]["policies"].as_array();
         for (at, policy) in policies.into_iter().flatten().enumerate() {
-            if policy["type"].as_str().is_none_or(str::is_empty) {
+            let kind = policy["type"].as_str().unwrap_or_default();
+            if !["Percent", "Pods"].contains(&kind) {
                 let path = format!("spec.behavior.{direction}.policies[{at}].type");
-                report.unsupported(path, &"".into(), &["Percent", "Pods"]);
+                report.unsupported(path, &kind.into(), &["Percent", "Pods"]);
             }
             for name in ["value", "periodSeconds"] {
                 if policy[name].as_i64().unwrap_or(0) <= 0 {

@@ -118,6 +118,38 @@ impl Report<'_> {
         }
     }
 
+    /// Checks a label selector. Nothing selects nothing, and is valid.
+    pub(super) fn selector(&mut self, path: &str, selector: &Value) {
+        self.labels(&format!("{path}.matchLabels"), &selector["matchLabels"]);
+        for (at, requirement) in selector["matchExpressions"].as_array().into_iter().flatten().enumerate() {
+            self.selector_requirement(&format!("{path}.matchExpressions[{at}]"), requirement);
+        }
+    }
+
+    fn selector_requirement(&mut self, path: &str, requirement: &Value) {
+        let values = requirement["values"].as_array().map(Vec::as_slice).unwrap_or_default();
+        match requirement["operator"].as_str().unwrap_or_default() {
+            "In" | "NotIn" if values.is_empty() => {
+                self.required(format!("{path}.values"), "must be specified when `operator` is 'In' or 'NotIn'");
+            }
+            "Exists" | "DoesNotExist" if !values.is_empty() => {
+                let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+                self.forbidden(format!("{path}.values"), detail);
+            }
+            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+            other => self.invalid(format!("{path}.operator"), &other.into(), "not a valid selector operator"),
+        }
+        let key = requirement["key"].as_str().unwrap_or_default();
+        if !is_qualified(key) {
+            self.invalid(format!("{path}.key"), &key.into(), QUALIFIED);
+        }
+        for (at, value) in values.iter().enumerate() {
+            if !value.as_str().is_some_and(is_label_value) {
+                self.invalid(format!("{path}.values[{at}]"), value, LABEL_VALUE);
+            }
+        }
+    }
+
     /// Checks the number of a port.
     pub(super) fn port(&mut self, path: String, value: &Value) {
         if !value.as_i64().is_some_and(|number| (1..=65535).contains(&number)) {

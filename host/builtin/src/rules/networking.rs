@@ -16,6 +16,7 @@ pub(super) fn network_policy_defaults(policy: &mut Value, _old: Option<&Value>) 
 }
 
 pub(super) fn check_network_policy(report: &mut Report<'_>) {
+    report.selector("spec.podSelector", report.at("/spec/podSelector"));
     for (list, peers) in [("ingress", "from"), ("egress", "to")] {
         for (at, rule) in report.at(&format!("/spec/{list}")).as_array().into_iter().flatten().enumerate() {
             let path = format!("spec.{list}[{at}]");
@@ -35,6 +36,9 @@ fn check_peer(report: &mut Report<'_>, peer: &Value, path: &str) {
     let has = |name: &str| peer[name].is_object();
     if !has("podSelector") && !has("namespaceSelector") && !has("ipBlock") {
         return report.required(path, "must specify a peer");
+    }
+    for name in ["podSelector", "namespaceSelector"] {
+        report.selector(&format!("{path}.{name}"), &peer[name]);
     }
     if !has("ipBlock") {
         return;

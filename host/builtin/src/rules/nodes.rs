@@ -36,6 +36,12 @@ pub(super) fn check_node(report: &mut Report<'_>) {
             report.invalid(format!("spec.podCIDRs[{at}]"), range, detail);
         }
     }
+    let ranges = report.at("/spec/podCIDRs");
+    let families = ranges.as_array().into_iter().flatten().filter_map(Value::as_str).map(|range| range.contains(':'));
+    let (v6, v4): (Vec<bool>, Vec<bool>) = families.partition(|is_v6| *is_v6);
+    if v4.len() > 1 || v6.len() > 1 {
+        report.invalid("spec.podCIDRs", ranges, "may specify no more than one CIDR for each IP family");
+    }
     if let Some(old) = report.old {
         let before = &old["spec"]["podCIDRs"];
         if before.is_array() && before != report.at("/spec/podCIDRs") {

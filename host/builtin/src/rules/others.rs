@@ -1,5 +1,7 @@
 //! The rules of kinds with few rules.
 
+use std::collections::BTreeSet;
+
 use homeostat_store::schema::quantity_in_nanos;
 use serde_json::{Map, Value, json};
 
@@ -88,6 +90,15 @@ pub(super) fn check_binding(report: &mut Report<'_>) {
             }
             "ServiceAccount" | "User" | "Group" => {}
             _ => report.unsupported(format!("{path}.kind"), &subject["kind"], &["Group", "ServiceAccount", "User"]),
+        }
+        let group = subject["apiGroup"].as_str().unwrap_or_default();
+        let supported = match subject["kind"].as_str() {
+            Some("ServiceAccount") => "",
+            Some("User" | "Group") => RBAC,
+            _ => group,
+        };
+        if group != supported {
+            report.unsupported(format!("{path}.apiGroup"), &group.into(), &[supported]);
         }
         if subject["name"].as_str().is_none_or(str::is_empty) {
             report.required(format!("{path}.name"), "");
@@ -415,17 +426,25 @@ pub(super) fn check_webhooks(report: &mut Report<'_>) {
     const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
     for (at, webhook) in report.at("/webhooks").as_array().into_iter().flatten().enumerate() {
         let path = format!("webhooks[{at}]");
-        if webhook["name"].as_str().is_none_or(|name| name.split('.').count() < 3) {
+        if webhook["name"].as_str().is_some_and(|name| !name.is_empty() && name.split('.').count() < 3) {
             let detail = "should be a domain with at least three segments separated by dots";
             report.invalid(format!("{path}.name"), &webhook["name"], detail);
         }
         let client = &webhook["clientConfig"];
         if client["url"].is_string() == client["service"].is_object() {
             report.required(format!("{path}.clientConfig"), "exactly one of url or service is required");
+        } else if let Some(url) = client["url"].as_str() {
+            check_url(report, url, &format!("{path}.clientConfig.url"));
         }
         if webhook["admissionReviewVersions"].as_array().is_none_or(Vec::is_empty) {
             let detail = "must specify one of v1, v1beta1";
             report.required(format!("{path}.admissionReviewVersions"), detail);
+        }
+        let mut versions = BTreeSet::new();
+        for (at, version) in webhook["admissionReviewVersions"].as_array().into_iter().flatten().enumerate() {
+            if !versions.insert(version.as_str()) {
+                report.invalid(format!("{path}.admissionReviewVersions[{at}]"), version, "duplicate version");
+            }
         }
         for (at, rule) in webhook["rules"].as_array().into_iter().flatten().enumerate() {
             let path = format!("{path}.rules[{at}]");
@@ -439,6 +458,28 @@ pub(super) fn check_webhooks(report: &mut Report<'_>) {
                     report.unsupported(format!("{path}.operations[{at}]"), operation, &OPERATIONS);
                 }
             }
+        }
+    }
+}
+
+/// Checks the URL of a webhook.
+fn check_url(report: &mut Report<'_>, url: &str, path: &str) {
+    const FORM: &str = "desired format: https://host[/path]";
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let rest = if scheme.is_empty() { "" } else { rest };
+    if !scheme.eq_ignore_ascii_case("https") {
+        report.invalid(path, &scheme.into(), &format!("'https' is the only allowed URL scheme; {FORM}"));
+    }
+    let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let authority = rest.split('/').next().unwrap_or_default();
+    let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+    if host.is_empty() {
+        report.invalid(path, &host.into(), &format!("host must be specified; {FORM}"));
+    }
+    for (part, name) in [(user, "user information is"), (fragment, "fragments are"), (query, "query parameters are")] {
+        if !part.is_empty() {
+            report.invalid(path, &part.into(), &format!("{name} not permitted in the URL"));
         }
     }
 }

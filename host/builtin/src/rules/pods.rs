@@ -8,6 +8,7 @@ use super::containers;
 use super::defaults::{absent, default, object_at};
 use super::names::{QUALIFIED, is_label, is_label_value, is_qualified};
 use super::report::Report;
+use super::volumes;
 
 /// The lists of containers in the specification of a pod.
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
@@ -248,8 +249,10 @@ fn check_spec(
     further: &[Value],
 ) {
     let spec = report.at(pointer);
-    let mut volumes = check_volumes(report, &spec["volumes"], &format!("{path}.volumes"));
-    volumes.extend(further);
+    let is_further = |volume: &&Value| further.iter().any(|known| known["name"] == volume["name"]);
+    let own = spec["volumes"].as_array().into_iter().flatten().filter(|volume| !is_further(volume));
+    let volumes: Vec<&Value> = further.iter().chain(own).collect();
+    let volumes = volumes::check(report, &volumes, &format!("{path}.volumes"));
     if spec["containers"].as_array().is_none_or(Vec::is_empty) {
         report.required(format!("{path}.containers"), "");
     }
@@ -284,49 +287,6 @@ fn check_spec(
         let detail = "must be between 1 and 2147483647, inclusive";
         report.invalid(format!("{path}.activeDeadlineSeconds"), &spec["activeDeadlineSeconds"], detail);
     }
-}
-
-/// The field by which a volume names its source.
-const SOURCES: [(&str, &str); 6] = [
-    ("configMap", "name"),
-    ("csi", "driver"),
-    ("hostPath", "path"),
-    ("nfs", "server"),
-    ("persistentVolumeClaim", "claimName"),
-    ("secret", "secretName"),
-];
-
-/// Checks the volumes of a pod, and returns those that are valid: others cannot be mounted.
-fn check_volumes<'v>(report: &mut Report<'_>, volumes: &'v Value, path: &str) -> Vec<&'v Value> {
-    let (mut names, mut valid) = (BTreeSet::new(), Vec::new());
-    for (at, volume) in volumes.as_array().into_iter().flatten().enumerate() {
-        let before = report.found.len();
-        let path = format!("{path}[{at}]");
-        let sources: Vec<&str> = volume.as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
-        let mut sources = sources.into_iter().filter(|name| *name != "name");
-        if let Some(source) = sources.next() {
-            let field = SOURCES.iter().find(|(name, _)| *name == source).map(|(_, field)| *field);
-            if let Some(field) = field.filter(|field| volume[source][*field].as_str().is_none_or(str::is_empty)) {
-                report.required(format!("{path}.{source}.{field}"), "");
-            }
-        }
-        for source in sources {
-            report.forbidden(format!("{path}.{source}"), "may not specify more than 1 volume type");
-        }
-        let path = format!("{path}.name");
-        let name = volume["name"].as_str().unwrap_or_default();
-        if name.is_empty() {
-            report.required(path, "");
-        } else if !is_label(name) {
-            report.label(path, &volume["name"]);
-        } else if !names.insert(name) {
-            report.duplicate(path, &volume["name"]);
-        }
-        if report.found.len() == before {
-            valid.push(volume);
-        }
-    }
-    valid
 }
 
 fn check_tolerations(report: &mut Report<'_>, tolerations: &Value, path: &str) {

@@ -145,3 +145,122 @@ fn allocated_fields_are_those_that_the_written_resource_lacks() {
     let allocated = rules::of(service).allocated(&written);
     assert_eq!(allocated, ["/spec/clusterIPs", "/spec/ipFamilies", "/spec/ipFamilyPolicy", "/spec/ports/0/nodePort"]);
 }
+
+fn pod_with(volume: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "a" },
+        "spec": { "restartPolicy": "Always", "containers": [{ "name": "a", "image": "i" }], "volumes": [volume] },
+    })
+}
+
+#[test]
+fn sources_of_volumes_are_checked() {
+    for (volume, wanted) in [
+        (json!({ "configMap": { "name": "c", "defaultMode": 512 } }), "configMap.defaultMode: Invalid"),
+        (json!({ "secret": { "secretName": "s", "items": [{ "path": "p" }] } }), "secret.items[0].key: Required"),
+        (
+            json!({ "secret": { "secretName": "s", "items": [{ "key": "k", "path": "../p" }] } }),
+            "must not contain '..'",
+        ),
+        (
+            json!({ "secret": { "secretName": "s", "items": [{ "key": "k", "path": "..p" }] } }),
+            "must not start with '..'",
+        ),
+        (
+            json!({ "secret": { "secretName": "s", "items": [{ "key": "k", "path": "/p" }] } }),
+            "must be a relative path",
+        ),
+        (json!({ "emptyDir": { "sizeLimit": "-1" } }), "emptyDir.sizeLimit: Forbidden"),
+        (json!({ "hostPath": { "path": "/a/../b" } }), "hostPath.path: Invalid"),
+        (json!({ "hostPath": { "path": "/a", "type": "Disk" } }), "hostPath.type: Unsupported"),
+        (json!({ "nfs": { "server": "s", "path": "a" } }), "must be an absolute path"),
+        (json!({ "downwardAPI": { "items": [{ "path": "p" }] } }), "one of fieldRef and resourceFieldRef is required"),
+        (
+            json!({ "projected": { "sources": [{ "serviceAccountToken": { "path": "t", "expirationSeconds": 599 } }] } }),
+            "sources[0].serviceAccountToken.expirationSeconds: Invalid",
+        ),
+        (
+            json!({ "projected": { "sources": [{ "configMap": { "name": "c" }, "secret": { "name": "s" } }] } }),
+            "sources[0]: Forbidden",
+        ),
+    ] {
+        let mut named = volume.clone();
+        named["name"] = json!("v");
+        let found = violations(&pod_with(&named), None);
+        assert!(found.len() == 1 && found[0].contains(wanted), "{volume}: {found:?}");
+    }
+    let sound =
+        json!({ "name": "v", "secret": { "secretName": "s", "items": [{ "key": "k", "path": "a/b", "mode": 511 }] } });
+    assert_eq!(violations(&pod_with(&sound), None), [""; 0]);
+}
+
+#[test]
+fn a_stateful_set_that_names_its_strategy_keeps_what_the_strategy_lacks() {
+    let strategy = |given: Value| {
+        let mut document = deployment();
+        document["kind"] = json!("StatefulSet");
+        document["spec"]["updateStrategy"] = given;
+        defaulted(document)["spec"]["updateStrategy"].clone()
+    };
+    let full = json!({ "type": "RollingUpdate", "rollingUpdate": { "partition": 0 } });
+    assert_eq!(strategy(json!({})), full);
+    assert_eq!(strategy(json!({ "type": "RollingUpdate", "rollingUpdate": {} })), full);
+    assert_eq!(strategy(json!({ "type": "RollingUpdate" })), json!({ "type": "RollingUpdate" }));
+    assert_eq!(strategy(json!({ "type": "OnDelete" })), json!({ "type": "OnDelete" }));
+}
+
+#[test]
+fn the_volumes_of_claims_come_before_those_of_the_template() {
+    let mut document = defaulted(deployment());
+    document["kind"] = json!("StatefulSet");
+    document["spec"]["podManagementPolicy"] = json!("Parallel");
+    document["spec"]["updateStrategy"] = json!({ "type": "OnDelete" });
+    document["spec"]["volumeClaimTemplates"] = json!([{ "metadata": { "name": "data" }, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } },
+    } }]);
+    let template = &mut document["spec"]["template"]["spec"];
+    template["volumes"] = json!([{ "name": "data", "emptyDir": {} }, { "name": "v", "configMap": {} }]);
+    template["containers"][0]["volumeMounts"] = json!([{ "name": "data", "mountPath": "/d" }]);
+    let found = violations(&document, None);
+    assert!(found.len() == 1 && found[0].starts_with("spec.template.spec.volumes[1].configMap.name"), "{found:?}");
+}
+
+#[test]
+fn label_selectors_are_checked() {
+    for (selector, wanted) in [
+        (json!({ "matchLabels": { "app": "-" } }), "spec.podSelector.matchLabels: Invalid"),
+        (json!({ "matchExpressions": [{ "key": "a", "operator": "In" }] }), "matchExpressions[0].values: Required"),
+        (
+            json!({ "matchExpressions": [{ "key": "a", "operator": "Exists", "values": ["b"] }] }),
+            "matchExpressions[0].values: Forbidden",
+        ),
+        (json!({ "matchExpressions": [{ "key": "a", "operator": "Is" }] }), "matchExpressions[0].operator: Invalid"),
+        (json!({ "matchExpressions": [{ "key": "", "operator": "Exists" }] }), "matchExpressions[0].key: Invalid"),
+    ] {
+        let policy = json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": { "name": "a" },
+            "spec": { "podSelector": selector },
+        });
+        let found = violations(&policy, None);
+        assert!(found.len() == 1 && found[0].contains(wanted), "{policy}: {found:?}");
+    }
+}
+
+#[test]
+fn the_url_of_a_webhook_is_checked() {
+    for (url, wanted) in [
+        ("http://a.b", "'https' is the only allowed URL scheme"),
+        ("https:///c", "host must be specified"),
+        ("https://u@a.b/c", "user information"),
+        ("https://a.b/c#d", "fragments"),
+        ("https://a.b/c?d=e", "query parameters"),
+    ] {
+        let webhooks = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "metadata": { "name": "a" },
+            "webhooks": [{ "name": "a.b.c", "clientConfig": { "url": url }, "admissionReviewVersions": ["v1"] }],
+        });
+        let found = violations(&webhooks, None);
+        assert!(found.len() == 1 && found[0].contains(wanted), "{url}: {found:?}");
+    }
+}

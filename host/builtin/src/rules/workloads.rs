@@ -1,5 +1,7 @@
 //! The kinds of the group `apps`, and replication controllers.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use super::defaults::{default, labels_of_template, object_at};
@@ -47,7 +49,18 @@ pub(super) fn replication_controller_defaults(controller: &mut Value, _old: Opti
 
 pub(super) fn stateful_set_defaults(stateful_set: &mut Value, _old: Option<&Value>) {
     template_of(stateful_set);
-    rolling_update(stateful_set, "/spec/updateStrategy", json!({ "partition": 0 }));
+    if let Some(strategy) = object_at(stateful_set, "/spec/updateStrategy") {
+        // A strategy that was named keeps what it lacks.
+        if !strategy.contains_key("type") {
+            strategy.insert("type".to_owned(), "RollingUpdate".into());
+            default(strategy, "rollingUpdate", json!({}));
+        }
+        if strategy["type"] == "RollingUpdate"
+            && let Some(parameters) = strategy.get_mut("rollingUpdate").and_then(Value::as_object_mut)
+        {
+            default(parameters, "partition", 0);
+        }
+    }
     let claims = stateful_set.pointer_mut("/spec/volumeClaimTemplates").and_then(Value::as_array_mut);
     for claim in claims.into_iter().flatten().filter_map(Value::as_object_mut) {
         default(claim, "apiVersion", "v1");
@@ -87,6 +100,9 @@ pub(super) fn check_deployment(report: &mut Report<'_>) {
         let detail = "may not be specified when strategy `type` is 'Recreate'";
         report.forbidden("spec.strategy.rollingUpdate", detail);
     }
+    if !["Recreate", "RollingUpdate"].iter().any(|known| strategy["type"] == *known) {
+        report.unsupported("spec.strategy", strategy, &["Recreate", "RollingUpdate"]);
+    }
     let is_zero = |name: &str| {
         matches!(&strategy["rollingUpdate"][name], Value::Number(number) if number.as_i64() == Some(0))
             || strategy["rollingUpdate"][name] == "0%"
@@ -122,10 +138,21 @@ pub(super) fn check_replication_controller(report: &mut Report<'_>) {
 pub(super) fn check_stateful_set(report: &mut Report<'_>) {
     report.not_negative("/spec", &["replicas", "minReadySeconds", "revisionHistoryLimit"]);
     check_selector(report, "statefulset");
-    // Each pod has a volume for each claim.
-    let claims = report.at("/spec/volumeClaimTemplates").as_array().into_iter().flatten();
-    let claimed: Vec<Value> = claims.map(|claim| json!({ "name": claim["metadata"]["name"] })).collect();
-    check_template(report, "/spec/template", "spec.template", Some(ALWAYS), &claimed);
+    let policy = report.at("/spec/podManagementPolicy");
+    if !["OrderedReady", "Parallel"].iter().any(|known| policy == known) {
+        report.invalid("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'");
+    }
+    let strategy = report.at("/spec/updateStrategy");
+    match strategy["type"].as_str().unwrap_or_default() {
+        "RollingUpdate" => {}
+        "OnDelete" if strategy["rollingUpdate"].is_object() => {
+            let detail = "only allowed for updateStrategy 'RollingUpdate'";
+            report.invalid("spec.updateStrategy.rollingUpdate", &strategy["rollingUpdate"], detail);
+        }
+        "OnDelete" => {}
+        _ => report.invalid("spec.updateStrategy", strategy, "must be 'RollingUpdate' or 'OnDelete'"),
+    }
+    check_template(report, "/spec/template", "spec.template", Some(ALWAYS), &claimed_volumes(report));
     // An update cannot change them.
     let count = report.at("/spec/volumeClaimTemplates").as_array().filter(|_| report.old.is_none()).map_or(0, Vec::len);
     for at in 0..count {
@@ -158,6 +185,15 @@ pub(super) fn check_stateful_set(report: &mut Report<'_>) {
     }
 }
 
+/// Returns the volumes that each pod of a stateful set has for its claims.
+fn claimed_volumes(report: &Report<'_>) -> Vec<Value> {
+    let mut names = BTreeSet::new();
+    let claims = report.at("/spec/volumeClaimTemplates").as_array().into_iter().flatten();
+    let claimed = claims.map(|claim| claim["metadata"]["name"].as_str().unwrap_or_default());
+    let volume = |name: &str| json!({ "name": name, "persistentVolumeClaim": { "claimName": name } });
+    claimed.filter(|name| names.insert(*name)).map(volume).collect()
+}
+
 pub(super) fn check_controller_revision(report: &mut Report<'_>) {
     match report.at("/data") {
         _ if report.old.is_some() => {}
@@ -178,6 +214,12 @@ pub(super) fn check_daemon_set(report: &mut Report<'_>) {
 }
 
 fn check_daemon_set_strategy(report: &mut Report<'_>) {
+    let strategy = report.at("/spec/updateStrategy");
+    match strategy["type"].as_str().unwrap_or_default() {
+        "RollingUpdate" => {}
+        "OnDelete" => return,
+        _ => return report.unsupported("spec.updateStrategy", strategy, &["RollingUpdate", "OnDelete"]),
+    }
     let update = report.at("/spec/updateStrategy/rollingUpdate");
     if !update.is_object() {
         return;
@@ -220,7 +262,15 @@ fn check_selector(report: &mut Report<'_>, kind: &str) {
         let shown = json!({});
         return report.invalid("spec.selector", &shown, &format!("empty selector is invalid for {kind}"));
     }
-    check_labels(report, selector);
+    let before = report.found.len();
+    report.selector("spec.selector", selector);
+    match kind {
+        // An invalid selector matches nothing that could be said.
+        _ if report.found.len() == before => check_labels(report, selector),
+        "deployment" => report.invalid("spec.selector", selector, "invalid label selector"),
+        "statefulset" => report.invalid("spec.selector", selector, ""),
+        _ => {}
+    }
 }
 
 pub(super) fn check_labels(report: &mut Report<'_>, selector: &Value) {

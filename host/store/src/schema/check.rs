@@ -7,7 +7,7 @@ use serde_json::{Map, Number, Value};
 
 use super::format::Format;
 use super::limits::{Bound, Constraints, compare, is_multiple, same};
-use super::{ListType, Reason, Schema, ValueType, Violation};
+use super::{ListType, Reason, Schema, TypedField, ValueType, Violation};
 use crate::violation::{VIOLATIONS_MAX, shown, type_name};
 use crate::{numbers, path::Path};
 
@@ -93,8 +93,10 @@ impl SchemaChecker {
             }
             return;
         }
-        // A required text of a built-in kind that is empty is reported once, by the object that has it.
-        let is_no_text = schema.is_typed() && *value == "";
+        // A required text of a built-in kind that is empty is reported once, by the object that has it. Go tells an empty
+        // text from none where it has a pointer.
+        let is_pointer = |field: &TypedField| !field.omit_empty && !field.always_present;
+        let is_no_text = *value == "" && schema.typed.as_ref().is_some_and(|field| !is_pointer(field));
         if let Some(limits) = schema.limits.as_ref().filter(|_| !is_no_text) {
             self.limits(limits, value, path);
         }
