@@ -155,7 +155,11 @@ async fn a_recreated_parent_adopts_the_orphans_of_its_predecessor() {
     let no_owners = async |group: &str, kind: &str| owned(&test, group, kind).await.values().all(Vec::is_empty);
 
     remove(&test, key(), Propagation::Orphan).await;
-    eventually("the set to be left", async || no_owners("apps", "ReplicaSet").await.then_some(())).await;
+    let is_gone = async || test.host.store().get(&key()).await.is_err();
+    eventually("the set to be left, and the deployment to be gone", async || {
+        (is_gone().await && no_owners("apps", "ReplicaSet").await).then_some(())
+    })
+    .await;
     test.apply(web(3, "web:1")).await;
     wait_for_rollout(&test, 3, "web:1").await;
     let by = uid(&test, &key()).await;

@@ -264,7 +264,9 @@ async fn a_list_of_a_replica_that_catches_up_lacks_nothing() {
     let create = Some(Create { replicas: 3, ..Create::default() });
     let bucket = bucket_of(BucketSettings { servers: urls.clone(), create, ..settings(&urls[0], "behind") });
     eventually("a bucket", || async { bucket.connect().await.ok() }).await;
-    let info = admin(&urls[0]).await.get_stream("KV_behind").await.unwrap().cached_info().clone();
+    let admin = admin(&urls[0]).await;
+    let info = async || Some(admin.get_stream("KV_behind").await.ok()?.cached_info().clone());
+    let info = eventually("what the cluster says of the bucket", info).await;
     let leader = info.cluster.unwrap().leader.unwrap();
     let follower = cluster.servers().iter().find(|nats| nats.name() != leader).unwrap().server();
     follower.kill();
