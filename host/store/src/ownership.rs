@@ -152,8 +152,7 @@ impl<'a> ServerSideApply<'a> {
     /// Prepares an apply. The document has no `status` and no host-owned metadata.
     ///
     /// # Errors
-    /// `Invalid` with the path of a field that is `null`, of a duplicate list item, or of the missing key of
-    /// an item.
+    /// `Invalid` with the path of a list item that is `null` or a duplicate, or of the missing key of an item.
     pub(crate) fn new(current: &'a Value, applied: &'a Value, writer: Writer<'a>) -> Result<Self> {
         let shape = Shape::document(writer.schema);
         accept::document(applied, shape)?;
@@ -184,8 +183,11 @@ impl<'a> ServerSideApply<'a> {
     /// # Errors
     /// `ApplyConflict` when other managers own changed fields and the apply is not forced; `TooLarge`.
     pub(crate) fn update_owners(self, document: &mut Value, key: &Key, force: bool) -> Result<()> {
-        let Self { current, applied: _, writer, shape, manager, mut managers, named } = self;
+        let Self { current, applied, writer, shape, manager, mut managers, named } = self;
         let difference = diff(current, document, shape);
+        if let Some(schema) = writer.schema.filter(|_| holds_null(applied)) {
+            schema.normalize(document);
+        }
         if !force && !managers.conflicts(&manager, &difference.set).is_empty() {
             let mut disputed = difference.set.clone();
             disputed.subtract(&last_applied::unchanged(&manager.name, current, &manager.version, shape));
@@ -217,6 +219,15 @@ fn track_from_now_on(managers: &mut Managers, document: &Value, shape: Shape<'_>
     let fields = all(document, shape);
     if !fields.is_empty() {
         managers.add(before.manager_of(document), fields, writer.time);
+    }
+}
+
+fn holds_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.iter().any(holds_null),
+        Value::Object(fields) => fields.values().any(holds_null),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
 

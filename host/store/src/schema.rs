@@ -156,8 +156,14 @@ impl Schema {
     /// `metadata` stay, also in embedded resources.
     pub fn prune(&self, resource: &mut Value) -> Vec<String> {
         let unknown = prune::prune(self, resource, &Path::ROOT, true);
-        normal_form::normalize(self, resource, true);
+        self.normalize(resource);
         unknown
+    }
+
+    /// Brings a resource of a built-in kind into the form in which it is stored: above all, without nulls. Resources of
+    /// other kinds stay unchanged.
+    pub(crate) fn normalize(&self, resource: &mut Value) {
+        normal_form::normalize(self, resource, true);
     }
 
     /// Drops unknown fields, as [`Schema::prune`] does, and leaves the known ones as they are written.

@@ -7,6 +7,8 @@ use super::report::Report;
 
 /// Longest window over which an autoscaler looks back.
 const WINDOW_SECONDS_MAX: i64 = 3600;
+/// The longest period of a policy, in seconds.
+const PERIOD_SECONDS_MAX: i64 = 1800;
 
 pub(super) fn autoscaler_defaults(autoscaler: &mut Value, _old: Option<&Value>) {
     let Some(spec) = object_at(autoscaler, "/spec") else { return };
@@ -78,6 +80,11 @@ pub(super) fn check_autoscaler(report: &mut Report<'_>) {
                     report.invalid(path, &policy[name].as_i64().unwrap_or(0).into(), "must be greater than zero");
                 }
             }
+            if policy["periodSeconds"].as_i64().is_some_and(|seconds| seconds > PERIOD_SECONDS_MAX) {
+                let path = format!("spec.behavior.{direction}.policies[{at}].periodSeconds");
+                let detail = format!("must be less than or equal to {PERIOD_SECONDS_MAX}");
+                report.invalid(path, &policy["periodSeconds"], &detail);
+            }
         }
     }
 }
@@ -143,6 +150,6 @@ pub(super) fn check_disruption_budget(report: &mut Report<'_>) {
     }
     report.labels("spec.selector.matchLabels", &spec["selector"]["matchLabels"]);
     for name in ["minAvailable", "maxUnavailable"] {
-        report.count_or_percent(&format!("spec.{name}"), &spec[name]);
+        report.count_or_part(&format!("spec.{name}"), &spec[name]);
     }
 }

@@ -74,13 +74,19 @@ impl<'r> Report<'r> {
                     '93%', regex used for validation is '[0-9]+%')";
                 self.invalid(path, value, detail);
             }
-            Value::String(text) if text.trim_end_matches('%').parse::<u64>().is_ok_and(|percent| percent > 100) => {
-                self.invalid(path, value, "must not be greater than 100%");
-            }
             Value::Number(number) if number.as_i64().is_some_and(|count| count < 0) => {
                 self.invalid(path, value, "must be greater than or equal to 0");
             }
             _ => {}
+        }
+    }
+
+    /// Checks a count, or a part of a hundred that is at most all of it.
+    pub(super) fn count_or_part(&mut self, path: &str, value: &Value) {
+        self.count_or_percent(path, value);
+        let percent = value.as_str().and_then(|text| text.strip_suffix('%')?.parse::<u64>().ok());
+        if percent.is_some_and(|percent| percent > 100) {
+            self.invalid(path, value, "must not be greater than 100%");
         }
     }
 

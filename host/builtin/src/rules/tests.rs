@@ -264,3 +264,18 @@ fn the_url_of_a_webhook_is_checked() {
         assert!(found.len() == 1 && found[0].contains(wanted), "{url}: {found:?}");
     }
 }
+
+#[test]
+fn a_rollout_may_surge_by_more_than_all_and_miss_at_most_all() {
+    for (name, value, is_valid) in [
+        ("maxSurge", "200%", true),
+        ("maxSurge", "b", false),
+        ("maxUnavailable", "100%", true),
+        ("maxUnavailable", "101%", false),
+    ] {
+        let mut document = defaulted(deployment());
+        document["spec"]["strategy"]["rollingUpdate"][name] = json!(value);
+        let found = violations(&document, None);
+        assert_eq!(found.is_empty(), is_valid, "{name} {value}: {found:?}");
+    }
+}

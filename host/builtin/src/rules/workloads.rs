@@ -103,6 +103,9 @@ pub(super) fn check_deployment(report: &mut Report<'_>) {
     if !["Recreate", "RollingUpdate"].iter().any(|known| strategy["type"] == *known) {
         report.unsupported("spec.strategy", strategy, &["Recreate", "RollingUpdate"]);
     }
+    let update = &strategy["rollingUpdate"];
+    report.count_or_part("spec.strategy.rollingUpdate.maxUnavailable", &update["maxUnavailable"]);
+    report.count_or_percent("spec.strategy.rollingUpdate.maxSurge", &update["maxSurge"]);
     let is_zero = |name: &str| {
         matches!(&strategy["rollingUpdate"][name], Value::Number(number) if number.as_i64() == Some(0))
             || strategy["rollingUpdate"][name] == "0%"
@@ -226,8 +229,8 @@ fn check_daemon_set_strategy(report: &mut Report<'_>) {
     }
     let path = "spec.updateStrategy.rollingUpdate";
     let (surge, missing) = (&update["maxSurge"], &update["maxUnavailable"]);
-    report.count_or_percent(&format!("{path}.maxUnavailable"), missing);
-    report.count_or_percent(&format!("{path}.maxSurge"), surge);
+    report.count_or_part(&format!("{path}.maxUnavailable"), missing);
+    report.count_or_part(&format!("{path}.maxSurge"), surge);
     let is_zero = |value: &Value| match value {
         Value::String(text) => text.trim_end_matches('%').parse::<i64>().unwrap_or(0) == 0,
         other => other.as_i64().unwrap_or(0) == 0,

@@ -1,4 +1,4 @@
-//! Checks that a document can be applied: it has no `null`, and all list items can be told apart.
+//! Checks that a document can be applied: no list has a `null`, and all list items can be told apart.
 
 use serde_json::Value;
 
@@ -8,8 +8,7 @@ use crate::{Error, Result};
 /// Checks an applied document. It must not be nested deeper than the limit.
 ///
 /// # Errors
-/// `Invalid` with the path of a field that is `null`, of a duplicate list item, or of the missing key of an
-/// item.
+/// `Invalid` with the path of a list item that is `null` or a duplicate, or of the missing key of an item.
 pub(super) fn document(applied: &Value, shape: Shape<'_>) -> Result<()> {
     value(applied, Some(shape), "")
 }
@@ -20,7 +19,7 @@ fn value(applied: &Value, shape: Option<Shape<'_>>, path: &str) -> Result<()> {
         Value::Null => Err(Error::invalid(path, "must not be null; omit the field instead")),
         Value::Object(fields) => {
             let shape = shape.filter(|shape| shape.has_fields());
-            for (name, field) in fields {
+            for (name, field) in fields.iter().filter(|(_, field)| !field.is_null()) {
                 let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
                 value(field, shape.and_then(|shape| shape.field(name)), &path)?;
             }

@@ -13,6 +13,9 @@ pub(super) fn merge(current: &mut Value, applied: &Value, shape: Shape<'_>) {
     match (current, applied) {
         (Value::Object(current), Value::Object(applied)) if shape.has_fields() => merge_fields(current, applied, shape),
         (current @ Value::Array(_), Value::Array(_)) => *current = merge_lists(current, applied, shape),
+        // Nothing is set in an object or a list whose parts have owners of their own.
+        (Value::Object(fields), Value::Null) if !fields.is_empty() && shape.has_fields() => {}
+        (Value::Array(items), Value::Null) if !items.is_empty() && shape.elements(items).is_some() => {}
         (current, applied) => *current = applied.clone(),
     }
 }

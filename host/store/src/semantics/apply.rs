@@ -16,7 +16,11 @@ use crate::{Resource, Result, validate};
 /// Prepares a document for apply.
 pub(super) fn applicable(mut document: Value, schema: Option<&Schema>) -> Result<Value> {
     validate::size("document", &document)?;
-    leave_out_nulls(&mut document);
+    if schema.is_some_and(Schema::is_typed) {
+        leave_out_nulls(&mut document["metadata"]);
+    } else {
+        leave_out_nulls(&mut document);
+    }
     if let Some(schema) = schema {
         schema.check_applied(&document)?;
     }
@@ -76,7 +80,7 @@ pub(super) fn status(
 }
 
 /// Drops object fields that are `null`: generated manifests contain them, and their author does not mean to
-/// set them.
+/// set them. A `null` in a built-in kind empties its field.
 fn leave_out_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {
