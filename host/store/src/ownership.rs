@@ -37,6 +37,7 @@ mod tests;
 
 use serde_json::Value;
 
+use crate::patch::holds_null;
 use crate::schema::Schema;
 use crate::{Error, Key, Result};
 pub(crate) use asked::requested_owners;
@@ -185,7 +186,7 @@ impl<'a> ServerSideApply<'a> {
     pub(crate) fn update_owners(self, document: &mut Value, key: &Key, force: bool) -> Result<()> {
         let Self { current, applied, writer, shape, manager, mut managers, named } = self;
         let difference = diff(current, document, shape);
-        if let Some(schema) = writer.schema.filter(|_| holds_null(applied)) {
+        if let Some(schema) = writer.schema.filter(|schema| schema.is_typed() && holds_null(applied)) {
             schema.normalize(document);
         }
         if !force && !managers.conflicts(&manager, &difference.set).is_empty() {
@@ -219,15 +220,6 @@ fn track_from_now_on(managers: &mut Managers, document: &Value, shape: Shape<'_>
     let fields = all(document, shape);
     if !fields.is_empty() {
         managers.add(before.manager_of(document), fields, writer.time);
-    }
-}
-
-fn holds_null(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Array(items) => items.iter().any(holds_null),
-        Value::Object(fields) => fields.values().any(holds_null),
-        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
 

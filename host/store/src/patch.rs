@@ -45,8 +45,12 @@ pub(crate) fn change(document: &Value, change: &Change, schema: Option<&Schema>)
     match change {
         Change::Merge(patch) => {
             validate::size("patch", patch)?;
-            // Both recurse once for each level: the check above bounds the nesting.
-            json_patch::merge(&mut changed, &without_nulls_in_lists(patch, false));
+            // Each recurses once for each level: the check above bounds the nesting.
+            if holds_null(patch) {
+                json_patch::merge(&mut changed, &without_nulls_in_lists(patch, false));
+            } else {
+                json_patch::merge(&mut changed, patch);
+            }
         }
         Change::Strategic(patch) => {
             validate::size("patch", patch)?;
@@ -58,6 +62,16 @@ pub(crate) fn change(document: &Value, change: &Change, schema: Option<&Schema>)
         }
     }
     Ok(changed)
+}
+
+/// Returns whether a value is a null or has one.
+pub(crate) fn holds_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.iter().any(holds_null),
+        Value::Object(fields) => fields.values().any(holds_null),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
 }
 
 /// Returns a merge patch as an API server reads it: an object in a list has no nulls either.

@@ -37,9 +37,9 @@ pub(super) fn check_node(report: &mut Report<'_>) {
         }
     }
     let ranges = report.at("/spec/podCIDRs");
-    let families = ranges.as_array().into_iter().flatten().filter_map(Value::as_str).map(|range| range.contains(':'));
-    let (v6, v4): (Vec<bool>, Vec<bool>) = families.partition(|is_v6| *is_v6);
-    if v4.len() > 1 || v6.len() > 1 {
+    let mut families = BTreeSet::new();
+    let mut texts = ranges.as_array().into_iter().flatten().filter_map(Value::as_str);
+    if texts.any(|range| !families.insert(range.contains(':'))) {
         report.invalid("spec.podCIDRs", ranges, "may specify no more than one CIDR for each IP family");
     }
     if let Some(old) = report.old {

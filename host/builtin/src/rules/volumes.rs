@@ -18,7 +18,7 @@ const SOURCES: [(&str, &str); 7] = [
     ("secret", "secretName"),
 ];
 
-/// What a path of the host may have to be.
+/// The supported types of a path of the host.
 const HOST_PATH_TYPES: [&str; 8] =
     ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
 
