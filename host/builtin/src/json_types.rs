@@ -118,7 +118,7 @@ impl<'d> Place<'_, 'd> {
         }
         match (of, value) {
             (_, Value::Null)
-            | (FieldType::Raw, _)
+            | (FieldType::Raw | FieldType::SchemaOr(_), _)
             | (FieldType::Boolean, Value::Bool(_))
             | (FieldType::Double, Value::Number(_))
             | (FieldType::Text, Value::String(_)) => Ok(()),
@@ -230,6 +230,7 @@ fn go_type(of: &FieldType) -> String {
         FieldType::Time => "v1.Time".to_owned(),
         FieldType::MicroTime => "v1.MicroTime".to_owned(),
         FieldType::Raw => "runtime.RawExtension".to_owned(),
+        FieldType::SchemaOr(_) => "v1.JSONSchemaProps".to_owned(),
         FieldType::Message(name) => format!("v1.{}", short(name)),
         FieldType::List(item) => format!("[]{}", go_type(item)),
         FieldType::Map(entry) => format!("map[string]{}", go_type(entry)),

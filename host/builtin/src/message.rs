@@ -42,11 +42,49 @@ pub(crate) enum FieldType {
     IntegerOrText,
     /// A JSON value as its text.
     Raw,
+    /// A schema, or something shorter in its place.
+    SchemaOr(SchemaAlternative),
     /// A message, by its name.
     Message(String),
     List(Box<FieldType>),
     Map(Box<FieldType>),
 }
+
+/// What may be in the place of a schema in a definition. In protobuf it is a message with a field for the schema, and one
+/// for the alternative.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SchemaAlternative {
+    /// `additionalProperties: false`.
+    Boolean,
+    /// The schemas of the items of a tuple.
+    Schemas,
+    /// The names of the fields that a field needs.
+    Texts,
+}
+
+impl SchemaAlternative {
+    /// Returns the numbers of the fields: of the schema, and of the alternative.
+    ///
+    /// Source: `k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/generated.proto`.
+    pub(crate) fn numbers(self) -> (u32, u32) {
+        match self {
+            Self::Boolean => (2, 1),
+            Self::Schemas | Self::Texts => (1, 2),
+        }
+    }
+
+    /// Returns the type of the alternative.
+    pub(crate) fn field_type(self) -> FieldType {
+        match self {
+            Self::Boolean => FieldType::Boolean,
+            Self::Schemas => FieldType::List(Box::new(FieldType::Message(SCHEMA.to_owned()))),
+            Self::Texts => FieldType::List(Box::new(FieldType::Text)),
+        }
+    }
+}
+
+/// The message of a schema in a definition.
+pub(crate) const SCHEMA: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
 
 impl Message {
     pub(crate) fn field(&self, number: u32) -> Option<&MessageField> {
@@ -89,7 +127,10 @@ fn field_type(property: &Value) -> FieldType {
             "MicroTime" => FieldType::MicroTime,
             "Quantity" => FieldType::Quantity,
             "IntOrString" => FieldType::IntegerOrText,
-            "RawExtension" | "FieldsV1" => FieldType::Raw,
+            "RawExtension" | "FieldsV1" | "JSON" => FieldType::Raw,
+            "JSONSchemaPropsOrArray" => FieldType::SchemaOr(SchemaAlternative::Schemas),
+            "JSONSchemaPropsOrBool" => FieldType::SchemaOr(SchemaAlternative::Boolean),
+            "JSONSchemaPropsOrStringArray" => FieldType::SchemaOr(SchemaAlternative::Texts),
             _ => FieldType::Message(name.to_owned()),
         };
     }

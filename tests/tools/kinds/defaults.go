@@ -8,8 +8,11 @@ import (
 	"slices"
 	"strings"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -24,13 +27,21 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
 	_ "k8s.io/kubernetes/pkg/apis/discovery/install"
 	_ "k8s.io/kubernetes/pkg/apis/events/install"
+	_ "k8s.io/kubernetes/pkg/apis/flowcontrol/install"
 	_ "k8s.io/kubernetes/pkg/apis/networking/install"
 	_ "k8s.io/kubernetes/pkg/apis/node/install"
 	_ "k8s.io/kubernetes/pkg/apis/policy/install"
 	_ "k8s.io/kubernetes/pkg/apis/rbac/install"
+	_ "k8s.io/kubernetes/pkg/apis/resource/install"
 	_ "k8s.io/kubernetes/pkg/apis/scheduling/install"
 	_ "k8s.io/kubernetes/pkg/apis/storage/install"
 )
+
+// The kinds of the servers inside of an API server have schemes of their own.
+func init() {
+	utilruntime.Must(apiextensionsv1.AddToScheme(legacyscheme.Scheme))
+	utilruntime.Must(apiregistrationv1.AddToScheme(legacyscheme.Scheme))
+}
 
 // goType returns the Go type of a kind.
 func goType(of schema.GroupVersionKind) reflect.Type {
@@ -39,6 +50,8 @@ func goType(of schema.GroupVersionKind) reflect.Type {
 		return reflect.TypeFor[metav1.DeleteOptions]()
 	case "Status":
 		return reflect.TypeFor[metav1.Status]()
+	case "PartialObjectMetadata":
+		return reflect.TypeFor[metav1.PartialObjectMetadata]()
 	}
 	made, err := legacyscheme.Scheme.New(of)
 	if err != nil {

@@ -18,7 +18,6 @@ import (
 	"strconv"
 	"strings"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	generated "k8s.io/kubernetes/pkg/generated/openapi"
@@ -28,6 +27,7 @@ import (
 var groupVersions = []schema.GroupVersion{
 	{Group: "", Version: "v1"},
 	{Group: "admissionregistration.k8s.io", Version: "v1"},
+	{Group: "apiregistration.k8s.io", Version: "v1"},
 	{Group: "apps", Version: "v1"},
 	{Group: "autoscaling", Version: "v2"},
 	{Group: "batch", Version: "v1"},
@@ -35,10 +35,12 @@ var groupVersions = []schema.GroupVersion{
 	{Group: "coordination.k8s.io", Version: "v1"},
 	{Group: "discovery.k8s.io", Version: "v1"},
 	{Group: "events.k8s.io", Version: "v1"},
+	{Group: "flowcontrol.apiserver.k8s.io", Version: "v1"},
 	{Group: "networking.k8s.io", Version: "v1"},
 	{Group: "node.k8s.io", Version: "v1"},
 	{Group: "policy", Version: "v1"},
 	{Group: "rbac.authorization.k8s.io", Version: "v1"},
+	{Group: "resource.k8s.io", Version: "v1"},
 	{Group: "scheduling.k8s.io", Version: "v1"},
 	{Group: "storage.k8s.io", Version: "v1"},
 }
@@ -48,6 +50,7 @@ var messages = []schema.GroupVersionKind{
 	{Group: "", Version: "v1", Kind: "Binding"},
 	{Group: "", Version: "v1", Kind: "DeleteOptions"},
 	{Group: "", Version: "v1", Kind: "Status"},
+	{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
 	{Group: "authentication.k8s.io", Version: "v1", Kind: "SelfSubjectReview"},
 	{Group: "authentication.k8s.io", Version: "v1", Kind: "TokenRequest"},
 	{Group: "authentication.k8s.io", Version: "v1", Kind: "TokenReview"},
@@ -57,11 +60,9 @@ var messages = []schema.GroupVersionKind{
 	{Group: "authorization.k8s.io", Version: "v1", Kind: "SubjectAccessReview"},
 	{Group: "autoscaling", Version: "v1", Kind: "HorizontalPodAutoscaler"},
 	{Group: "autoscaling", Version: "v1", Kind: "Scale"},
+	{Group: "meta.k8s.io", Version: "v1", Kind: "PartialObjectMetadata"},
 	{Group: "policy", Version: "v1", Kind: "Eviction"},
 }
-
-// Types that are only described to clients: their protobuf form has parts that the tables do not express.
-var described = []reflect.Type{reflect.TypeFor[apiextensionsv1.CustomResourceDefinition]()}
 
 // Kinds of the groups that are not stored.
 var leftOut = []string{"Binding", "ComponentStatus"}
@@ -101,9 +102,6 @@ func main() {
 	names := map[string]string{}
 	for _, message := range messages {
 		names[message.GroupVersion().String()+" "+message.Kind] = table.add(goType(message))
-	}
-	for _, of := range described {
-		table.add(of)
 	}
 	probe := newProbe(table)
 	for i := range kinds {
@@ -291,8 +289,11 @@ func (d *definitions) add(of reflect.Type) string {
 			properties[key] = simplified(value.(object))
 		}
 	}
-	made["properties"] = properties
 	d.fields(of, made, properties, true)
+	// A client that writes a document again leaves an empty object out.
+	if len(properties) > 0 {
+		made["properties"] = properties
+	}
 	for key, value := range properties {
 		if _, is := value.(object)["x-go"]; !is && key != "apiVersion" && key != "kind" {
 			log.Fatalf("%s.%s has no field in Go", name, key)

@@ -5,7 +5,7 @@ use serde_json::{Map, Number, Value};
 
 use super::wire::{WireReader, WireValue};
 use super::{Error, MAGIC, kind_of, malformed, message_of};
-use crate::message::{FieldType, Message, MessageField, find};
+use crate::message::{FieldType, Message, MessageField, SCHEMA, SchemaAlternative, find};
 
 /// Bytes of names and texts in one document. A small message can have a large JSON form.
 const TEXT_BYTES_MAX: usize = 8 << 20;
@@ -162,7 +162,7 @@ impl Decoder {
             FieldType::Boolean => (value.varint()? != 0).into(),
             FieldType::Integer(_) => integer(value.varint()?),
             FieldType::Double => match value {
-                WireValue::Fixed64(bits) => Number::from_f64(f64::from_bits(bits)).map_or(Value::Null, Value::Number),
+                WireValue::Fixed64(bits) => double(f64::from_bits(bits)),
                 _ => return Err(malformed("a double has the wrong wire type")),
             },
             FieldType::Text => value.text()?.into(),
@@ -172,6 +172,7 @@ impl Decoder {
             FieldType::Quantity => first_text(value.bytes()?)?.into(),
             FieldType::IntegerOrText => integer_or_text(value.bytes()?)?,
             FieldType::Raw => self.raw(value.bytes()?, depth)?,
+            FieldType::SchemaOr(alternative) => self.schema_or(*alternative, value.bytes()?, depth)?,
             FieldType::Message(name) => {
                 let message = find(name).ok_or_else(|| malformed("a message is not known"))?;
                 let mut object = Map::new();
@@ -180,6 +181,29 @@ impl Decoder {
             }
             FieldType::List(_) | FieldType::Map(_) => return Err(malformed("a list is inside of a list")),
         })
+    }
+
+    /// Decodes a schema or its alternative. A client writes `false` as a message without fields.
+    fn schema_or(&mut self, alternative: SchemaAlternative, bytes: &[u8], depth: usize) -> Result<Value, Error> {
+        let (schema, other) = alternative.numbers();
+        let of_other = alternative.field_type();
+        let mut items = Vec::new();
+        let mut decoded = None;
+        let mut reader = WireReader(bytes);
+        while let Some(field) = reader.next()? {
+            match &of_other {
+                _ if field.number == schema => {
+                    decoded = Some(self.value(&FieldType::Message(SCHEMA.to_owned()), field.value, depth)?);
+                }
+                FieldType::List(item) if field.number == other => items.push(self.value(item, field.value, depth)?),
+                plain if field.number == other && decoded.is_none() => {
+                    decoded = Some(self.value(plain, field.value, depth)?);
+                }
+                _ => {}
+            }
+        }
+        let otherwise = || if matches!(of_other, FieldType::Boolean) { false.into() } else { Value::Array(items) };
+        Ok(decoded.unwrap_or_else(otherwise))
     }
 
     /// Decodes a value that is contained as its own text, or as another envelope.
@@ -200,6 +224,17 @@ impl Decoder {
         }
         serde_json::from_slice(raw).map_err(|error| malformed(format!("a raw value is no JSON: {error}")))
     }
+}
+
+/// Returns a double as Go writes it: without a point, if it is whole.
+fn double(number: f64) -> Value {
+    /// Whole numbers below it have a double of their own.
+    const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
+    if number.fract() == 0.0 && number.abs() < WHOLE_MAX {
+        #[expect(clippy::cast_possible_truncation, reason = "it is whole, and below 2^53")]
+        return (number as i64).into();
+    }
+    Number::from_f64(number).map_or(Value::Null, Value::Number)
 }
 
 fn integer(number: u64) -> Value {

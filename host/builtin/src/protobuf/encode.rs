@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::wire::{put_bytes, put_double, put_number};
 use super::{Error, MAGIC, kind_of, malformed, message_of};
-use crate::message::{FieldType, Message, find};
+use crate::message::{FieldType, Message, SCHEMA, find};
 
 /// Encodes a document or a list with its envelope.
 pub(super) fn envelope(document: &Value) -> Result<Vec<u8>, Error> {
@@ -123,6 +123,16 @@ fn put(number: u32, of: &FieldType, value: &Value, out: &mut Vec<u8>) -> Result<
         FieldType::Raw => {
             let mut message = Vec::new();
             put_bytes(&mut message, 1, value.to_string().as_bytes());
+            put_bytes(out, number, &message);
+        }
+        FieldType::SchemaOr(alternative) => {
+            let (schema, other) = alternative.numbers();
+            let mut message = Vec::new();
+            if value.is_object() {
+                put(schema, &FieldType::Message(SCHEMA.to_owned()), value, &mut message)?;
+            } else {
+                put(other, &alternative.field_type(), value, &mut message)?;
+            }
             put_bytes(out, number, &message);
         }
         FieldType::Message(name) => {

@@ -58,6 +58,39 @@ fn bytes_times_and_leases_survive() {
 }
 
 #[test]
+fn a_definition_survives_with_all_forms_of_schemas() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "closed": { "type": "object", "additionalProperties": false },
+            "open": { "type": "object", "additionalProperties": { "type": "string" } },
+            "any": { "type": "object", "additionalProperties": true },
+            "list": { "type": "array", "items": { "type": "integer", "minimum": 1, "maximum": 1.5 } },
+            "pair": { "type": "array", "items": [{ "type": "string" }, { "type": "integer" }] },
+            "one": { "enum": ["a", 1, null, { "b": [] }], "default": "a" },
+        },
+        "dependencies": { "open": ["closed"], "list": { "type": "object" } },
+        "x-kubernetes-validations": [{ "rule": "true" }],
+    });
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": "as.demo.dev" },
+        "spec": {
+            "group": "demo.dev", "scope": "Namespaced", "names": { "plural": "as", "kind": "A" },
+            "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema } }],
+        },
+    });
+    assert_eq!(decode(&encode(&definition).expect("it is a definition")), Ok(definition));
+}
+
+#[test]
+fn the_metadata_of_each_kind_has_a_message() {
+    let metadata = json!({ "name": "w", "labels": { "a": "b" } });
+    let partial = json!({ "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata });
+    assert_eq!(decode(&encode(&partial).expect("it is metadata")), Ok(partial));
+}
+
+#[test]
 fn lists_and_events_have_their_messages() {
     let item = json!({ "metadata": { "name": "c" }, "data": { "a": "b" } });
     let list = json!({
