@@ -37,6 +37,7 @@ use check::{Checker, Estimate};
 pub use error::EvaluationError;
 pub use evaluate::Budget;
 use evaluate::Evaluation;
+pub use objects::time::duration;
 pub use pattern::Pattern;
 use syntax::{Node, NodeKind};
 pub use types::{Field, ItemIdentity, ListType, MapType, ObjectType, Type, escaped};

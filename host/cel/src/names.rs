@@ -1,5 +1,7 @@
 //! The forms of names, with the words of Kubernetes. Source: `pkg/util/validation/validation.go` of apimachinery.
 
+use std::net::IpAddr;
+
 /// A form of names.
 #[derive(Debug)]
 pub struct NameForm {
@@ -35,6 +37,21 @@ pub const DNS_1123_SUBDOMAIN: NameForm = NameForm {
     length_max: 253,
     is_valid: |text| text.split('.').all(DNS_1123_LABEL.is_valid),
     reason: "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
+};
+/// A name that is one segment of a path, as the name of a role. Kubernetes also takes blanks and letters outside of ASCII.
+pub const PATH_SEGMENT: NameForm = NameForm {
+    length_max: 253,
+    is_valid: |text| {
+        let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | '%');
+        !matches!(text, "" | "." | "..") && text.chars().all(is_plain)
+    },
+    reason: "may not be '.' or '..', and may have only visible ASCII characters other than '/' and '%'",
+};
+/// An IP address, in the form in which it is written.
+pub const IP_ADDRESS: NameForm = NameForm {
+    length_max: 39,
+    is_valid: |text| text.parse().is_ok_and(|address: IpAddr| address.to_string() == text),
+    reason: "must be a valid IP address in canonical form (e.g. 10.9.8.7 or 2001:db8::ffff)",
 };
 /// A label of DNS that begins with a letter, as the name of a service.
 pub const DNS_1035_LABEL: NameForm = NameForm {

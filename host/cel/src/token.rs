@@ -105,7 +105,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn error(&self, reason: &str) -> CompileError {
-        CompileError::at(self.source, self.at, reason)
+        CompileError::at(self.source, self.at, &format!("Syntax error: {reason}"))
     }
 
     fn number(&mut self) -> Result<Literal, CompileError> {

@@ -5,7 +5,9 @@ mod tests;
 
 use std::io;
 
-use homeostat_cel::names::{DNS_1123_LABEL, DNS_1123_SUBDOMAIN, LABEL_VALUE, NameForm, QUALIFIED_PART};
+use homeostat_cel::names::{
+    DNS_1035_LABEL, DNS_1123_LABEL, DNS_1123_SUBDOMAIN, IP_ADDRESS, LABEL_VALUE, NameForm, PATH_SEGMENT, QUALIFIED_PART,
+};
 use serde_json::{Map, Value};
 
 use crate::{DOCUMENT_BYTES_MAX, DOCUMENT_DEPTH_MAX, Error, Key, Kind, Result, Target};
@@ -110,9 +112,15 @@ pub fn key(key: &Key) -> Result<()> {
 
 /// Checks the name of a resource.
 fn name_of(kind: &Kind, name: &str) -> Result<()> {
-    // The name of a namespace is a part of the DNS names of its resources.
-    let is_namespace = kind.group.is_empty() && kind.name == "Namespace";
-    if is_namespace { dns_label("metadata.name", name) } else { subdomain("metadata.name", name) }
+    let form = match (kind.group.as_str(), kind.name.as_str()) {
+        // The name of a namespace is a part of the DNS names of its resources.
+        ("", "Namespace") => &DNS_1123_LABEL,
+        // As `system:auth-delegator`.
+        ("rbac.authorization.k8s.io", _) | ("certificates.k8s.io", "CertificateSigningRequest") => &PATH_SEGMENT,
+        ("networking.k8s.io", "IPAddress") => &IP_ADDRESS,
+        _ => &DNS_1123_SUBDOMAIN,
+    };
+    fits("metadata.name", name, name, form)
 }
 
 /// Parses kind, namespace and name of a document. With `generate`, `metadata.generateName` can replace the
@@ -189,13 +197,11 @@ pub(crate) fn api_version(whole: &str, group: &str, version: &str) -> Result<()>
 
 /// Checks the `kind` of a document.
 pub(crate) fn kind_name(name: &str) -> Result<()> {
-    let well_formed = name.starts_with(|first: char| first.is_ascii_alphabetic())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
-        && name.len() <= LABEL_BYTES_MAX;
-    if !well_formed {
-        return Err(Error::invalid("kind", "must be 1 to 63 ASCII letters and digits, a letter first"));
+    let faults = DNS_1035_LABEL.faults(&name.to_ascii_lowercase());
+    match faults.into_iter().next() {
+        None => Ok(()),
+        Some(fault) => Err(Error::invalid("kind", format!("may have mixed case, but should otherwise match: {fault}"))),
     }
-    Ok(())
 }
 
 /// Checks the name of a label, annotation or finalizer: `name` or `prefix/name`.

@@ -16,7 +16,7 @@ pub(crate) fn timestamp_or_date(text: &str) -> Option<Timestamp> {
 }
 
 /// Parses a length of time as Go writes it, such as `1h30m` or `-1.5s`.
-pub(crate) fn duration(text: &str) -> Option<SignedDuration> {
+pub fn duration(text: &str) -> Option<SignedDuration> {
     let (is_negative, mut rest) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
         b'+' => (false, &text[1..]),

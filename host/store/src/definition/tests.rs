@@ -123,7 +123,7 @@ fn a_definition_is_refused_where_it_is_wrong() {
         (with("/spec/conversion", json!({"webhook": {}})), "spec.conversion.webhook"),
         (with("/spec/names", json!("a")), "spec.names"),
         (with("/spec/names/plural", json!("Widgets")), "spec.names.plural"),
-        (with("/spec/names/kind", json!("a-b")), "spec.names.kind"),
+        (with("/spec/names/kind", json!("a_b")), "spec.names.kind"),
         (with("/spec/names/listKind", json!("Widget")), "spec.names.listKind"),
         (with("/spec/names/listKind", json!("1")), "spec.names.listKind"),
         (with("/spec/names/singular", json!("a b")), "spec.names.singular"),

@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
-use super::{bytes, depth, generated, label_name, label_value, size};
+use super::{bytes, depth, generated, key, kind_name, label_name, label_value, size};
+use crate::{Key, Kind};
 
 #[test]
 fn bytes_are_those_of_the_json_text() {
@@ -49,4 +50,21 @@ fn label_names_and_values_follow_the_rules_of_kubernetes() {
     }
     assert_eq!(label_value("x", ""), Ok(()));
     assert!(label_value("x", "a/b").is_err());
+}
+
+#[test]
+fn names_have_the_form_of_their_kind() {
+    let role = Kind::new("rbac.authorization.k8s.io", "v1", "ClusterRole");
+    let address = Kind::new("networking.k8s.io", "v1", "IPAddress");
+    let pod = Kind::new("", "v1", "Pod");
+    let is_valid = |kind: &Kind, name: &str| key(&Key::new(kind.clone(), "", name)).is_ok();
+    for (name, fits_role) in
+        [("system:auth-delegator", true), ("A_b", true), ("a/b", false), ("a%b", false), ("..", false)]
+    {
+        assert_eq!((is_valid(&role, name), is_valid(&pod, name)), (fits_role, false), "{name}");
+    }
+    assert!(!is_valid(&role, "a\u{1b}b") && !is_valid(&role, "a b") && !is_valid(&role, &"a".repeat(254)));
+    assert!(is_valid(&address, "2001:db8::1") && is_valid(&address, "10.0.0.1"));
+    assert!(!is_valid(&address, "2001:DB8::1") && !is_valid(&address, "10.0.0.01"));
+    assert!(kind_name("my-Widget").is_ok() && kind_name("my_Widget").is_err() && kind_name("-a").is_err());
 }
