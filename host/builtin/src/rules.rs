@@ -29,6 +29,7 @@ struct Rules {
     allocated: fn(&Value) -> Vec<String>,
     check: fn(&mut Report<'_>),
     first_status: fn(&Value) -> Value,
+    status_metadata: &'static [&'static str],
     generation: Generation,
 }
 
@@ -52,6 +53,10 @@ impl KindRules for Rules {
         (self.first_status)(resource)
     }
 
+    fn status_metadata(&self) -> &'static [&'static str] {
+        self.status_metadata
+    }
+
     fn generation(&self) -> Generation {
         self.generation
     }
@@ -63,10 +68,15 @@ static NONE: Rules = Rules {
     allocated: |_| Vec::new(),
     check: |_| {},
     first_status: empty,
+    status_metadata: &["annotations", "finalizers", "labels", "ownerReferences"],
     generation: Generation::Nothing,
 };
 /// The rules of a kind that has none, and counts the changes of its resources.
 static COUNTED: Rules = Rules { generation: Generation::Specification, ..NONE };
+/// The rules of a kind that has none, and whose metadata no write of the status changes.
+static SEPARATE: Rules = Rules { status_metadata: &[], ..NONE };
+/// The same, for a kind that counts the changes of its resources.
+static SEPARATE_COUNTED: Rules = Rules { status_metadata: &[], ..COUNTED };
 
 fn empty(_: &Value) -> Value {
     json!({})
@@ -94,6 +104,7 @@ static POD: Rules = Rules {
     allocated: pods::allocated,
     check: pods::check,
     first_status: pods::first_status,
+    status_metadata: &["annotations", "finalizers", "labels"],
     ..COUNTED
 };
 static NODE: Rules = Rules { set_defaults: nodes::node_defaults, check: nodes::check_node, ..NONE };
@@ -105,6 +116,7 @@ static POD_TEMPLATE: Rules = Rules {
 static DEPLOYMENT: Rules = Rules {
     set_defaults: workloads::deployment_defaults,
     check: workloads::check_deployment,
+    status_metadata: &["annotations", "finalizers", "ownerReferences"],
     generation: Generation::SpecificationAndAnnotations,
     ..NONE
 };
@@ -176,7 +188,16 @@ pub(crate) fn of(kind: &BuiltInKind) -> &'static dyn KindRules {
         ("storage.k8s.io", "StorageClass") => &STORAGE_CLASS,
         ("scheduling.k8s.io", "PriorityClass") => &PRIORITY_CLASS,
         ("policy", "PodDisruptionBudget") => &DISRUPTION_BUDGET,
-        ("admissionregistration.k8s.io", _) | ("networking.k8s.io", "IngressClass") => &COUNTED,
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") | ("flowcontrol.apiserver.k8s.io", _) => {
+            &SEPARATE_COUNTED
+        }
+        ("apiregistration.k8s.io", _)
+        | ("networking.k8s.io", "ServiceCIDR")
+        | ("resource.k8s.io", "ResourceClaim")
+        | ("storage.k8s.io", "VolumeAttachment") => &SEPARATE,
+        ("admissionregistration.k8s.io", _)
+        | ("networking.k8s.io", "IngressClass")
+        | ("resource.k8s.io", "DeviceClass" | "ResourceSlice") => &COUNTED,
         _ => &NONE,
     }
 }

@@ -242,6 +242,11 @@ impl Schema {
         self.typed.is_some()
     }
 
+    /// Returns the fields of `metadata` that a write of the status changes too; none for a kind that is not built in.
+    pub(crate) fn status_metadata(&self) -> &'static [&'static str] {
+        self.rules.map_or(&[], |Rules(rules, _)| rules.status_metadata())
+    }
+
     /// Returns what the generation of a resource counts.
     pub(crate) fn generation(&self) -> Generation {
         self.rules.map_or(Generation::Specification, |Rules(rules, _)| rules.generation())

@@ -266,7 +266,7 @@ pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: Write, context:
         Write::UpdateStatus { key: _, status, precondition } => {
             let current = existing()?;
             check_precondition(current, &precondition)?;
-            write_status(current, key, status, writer, context)
+            write_status(current, key, status, None, writer, context)
         }
         Write::PatchStatus { key, change } => {
             let current = existing()?;
@@ -276,7 +276,8 @@ pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: Write, context:
             validate::document(&changed)?;
             check_identity(current, &changed)?;
             check_precondition(current, &metadata_precondition(current, &changed)?)?;
-            write_status(current, &key, changed.get("status").cloned().unwrap_or_default(), writer, context)
+            let status = changed.get("status").cloned().unwrap_or_default();
+            write_status(current, &key, status, changed.get("metadata"), writer, context)
         }
         Write::Patch { key: _, change, precondition } => {
             let current = existing()?;
@@ -384,19 +385,26 @@ fn prune(schema: Option<&Schema>, document: &mut Value) {
     }
 }
 
-/// Stores a status; `null` removes it.
+/// Stores a status; `null` removes it. Of the written metadata, those fields are stored that a write of the status changes.
 fn write_status(
     current: &Arc<Resource>,
     key: &Key,
     status: Value,
+    written: Option<&Value>,
     writer: Writer<'_>,
     context: &WriteContext,
 ) -> Result<Decision> {
     validate::size("status", &status)?;
     let mut document = in_version_of(key, current);
     set(fields(&mut document), "status", Some(status).filter(|status| !status.is_null()));
+    if let (Some(written), Some(schema)) = (written, writer.schema) {
+        let metadata = metadata(&mut document);
+        schema.status_metadata().iter().for_each(|field| set(metadata, field, written.get(field).cloned()));
+        normalize_metadata(metadata);
+    }
     admit::admit(writer.schema, &mut document, DocumentPart::Status, Some(current.document()), context.rules)?;
-    update(current, document, Writer { subresource: "status", ..writer }, context)
+    ownership::track(current.document(), &mut document, Writer { subresource: "status", ..writer })?;
+    store(current, document, DocumentPart::Status, context)
 }
 
 /// Replaces the current document, except for `status` and the host-owned metadata. The document can set the
@@ -423,24 +431,18 @@ fn replace(
     normalize_metadata(metadata);
     owners.write(&mut document)?;
     admit::admit_change(&mut document, old, context)?;
-    update(current, document, writer, context)
+    ownership::track(current.document(), &mut document, writer)?;
+    store(current, document, DocumentPart::Specification, context)
 }
 
-/// Stores a document whose host-owned metadata is unchanged, except that a client may have written its field
-/// owners.
-fn update(
+/// Stores a document of which this part was written, and whose host-owned metadata is unchanged, except for the field
+/// owners. The rest of the document is validated or unchanged.
+fn store(
     current: &Arc<Resource>,
     mut document: Value,
-    writer: Writer<'_>,
+    written: DocumentPart,
     context: &WriteContext,
 ) -> Result<Decision> {
-    ownership::track(current.document(), &mut document, writer)?;
-    store(current, document, context)
-}
-
-/// Stores a document whose host-owned metadata is unchanged, except for the field owners. The rest of the
-/// document is validated or unchanged.
-fn store(current: &Arc<Resource>, mut document: Value, context: &WriteContext) -> Result<Decision> {
     let old = current.document();
     into_stored_version(&mut document, context);
     let respecified = specification(&document).ne(specification(old));
@@ -456,6 +458,7 @@ fn store(current: &Arc<Resource>, mut document: Value, context: &WriteContext) -
         Generation::Specification => respecified,
         Generation::Constant | Generation::Nothing => false,
     };
+    let counts = counts && written == DocumentPart::Specification;
     let generation = current.generation() + u64::from(counts);
     let metadata = metadata(&mut document);
     set(metadata, "generation", (rule != Generation::Nothing).then(|| json!(generation)));

@@ -60,6 +60,9 @@ pub(super) fn limit_range_defaults(range: &mut Value, _old: Option<&Value>) {
 }
 
 pub(super) fn binding_defaults(binding: &mut Value, _old: Option<&Value>) {
+    if let Some(role) = binding.get_mut("roleRef").and_then(Value::as_object_mut) {
+        default(role, "apiGroup", RBAC);
+    }
     for subject in binding.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten() {
         let Some(subject) = subject.as_object_mut() else { continue };
         if matches!(subject.get("kind").and_then(Value::as_str), Some("User" | "Group")) {

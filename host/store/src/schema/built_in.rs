@@ -26,6 +26,11 @@ pub trait KindRules: Send + Sync {
     /// Returns the status of a new resource, without the constant defaults.
     fn first_status(&self, resource: &Value) -> Value;
 
+    /// Returns the fields of `metadata` that a write of the status changes too.
+    fn status_metadata(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Returns what `metadata.generation` counts.
     fn generation(&self) -> Generation {
         Generation::Specification

@@ -62,7 +62,8 @@ pub(super) fn admit(
 }
 
 /// Admits the change of a document, except its status. Without a change outside of metadata, only the defaults of a
-/// built-in kind apply, so that a document which its schema would refuse now can still get labels and lose finalizers.
+/// built-in kind and the rules in CEL apply, which compare the document with itself then. So a document which its schema
+/// would refuse now can still get labels and lose finalizers, and one that is being deleted can always end.
 ///
 /// # Errors
 /// As [`admit`].
@@ -70,7 +71,7 @@ pub(super) fn admit_change(document: &mut Value, old: &Value, context: &WriteCon
     let schema = context.version.schema.as_deref();
     let is_respecified = specification(document).ne(specification(old));
     if !is_respecified && !schema.is_some_and(Schema::is_typed) {
-        return Ok(());
+        return check_transition(schema, document, old, context.rules);
     }
     match admit(schema, document, DocumentPart::Specification, Some(old), context.rules) {
         Err(Error::InvalidFields { violations, .. })
@@ -80,6 +81,15 @@ pub(super) fn admit_change(document: &mut Value, old: &Value, context: &WriteCon
         }
         admitted => admitted,
     }
+}
+
+/// Checks the rules of a document of which only the metadata changes.
+fn check_transition(schema: Option<&Schema>, document: &Value, old: &Value, rules: RuleEvaluation) -> Result<()> {
+    let is_deleting = old["metadata"].get("deletionTimestamp").is_some();
+    let schema = schema.filter(|schema| schema.has_rules() && rules == RuleEvaluation::Included && !is_deleting);
+    let mut violations = schema.map_or_else(Vec::new, |schema| schema.check_rules(document, Some(old)));
+    violations.truncate(VIOLATIONS_MAX);
+    if violations.is_empty() { Ok(()) } else { Err(Error::InvalidFields { what: what(document), violations }) }
 }
 
 /// Returns the schema of the kind that a document names; `None` if it has none.

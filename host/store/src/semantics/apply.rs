@@ -53,7 +53,7 @@ pub(super) fn resource(
         return Err(admit::with_violations(writer.schema, merged, Some(current.document()), error));
     }
     admit::admit_change(&mut merged, current.document(), context)?;
-    store(current, merged, context)
+    store(current, merged, DocumentPart::Specification, context)
 }
 
 /// Applies a status. The manager does not become the owner of any other field in the document.
@@ -68,15 +68,19 @@ pub(super) fn status(
     check_precondition(current, &metadata_precondition(current, document)?)?;
     let mut applied = document.clone();
     fields(&mut applied).retain(|name, _| matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
-    metadata(&mut applied).retain(|name, _| matches!(name.as_str(), "name" | "namespace"));
+    let written = writer.schema.map_or(&[][..], Schema::status_metadata);
+    let is_written = |name: &str| matches!(name, "name" | "namespace") || written.contains(&name);
+    metadata(&mut applied).retain(|name, _| is_written(name));
     prune(writer.schema, &mut applied);
     let application = ServerSideApply::new(current.document(), &applied, writer)?;
     let mut merged = application.merged();
+    normalize_metadata(metadata(&mut merged));
     application.update_owners(&mut merged, current.key(), force)?;
+    validate::document(&merged)?;
     if merged.get("status") != current.document().get("status") {
         admit::admit(writer.schema, &mut merged, DocumentPart::Status, Some(current.document()), context.rules)?;
     }
-    store(current, merged, context)
+    store(current, merged, DocumentPart::Status, context)
 }
 
 /// Drops object fields that are `null`: generated manifests contain them, and their author does not mean to
