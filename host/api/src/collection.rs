@@ -32,8 +32,13 @@ pub(crate) async fn delete(request: &ResourceRequest<'_>) -> Result<Response, Fa
     let began = Timestamp::now();
     let (list, first) = PagedList::open((&http.api.limits.lists, http.client), http.api.host.store(), query).await?;
     let metadata = list.metadata();
-    let deleting =
-        CollectionDeletion { host: http.api.host.clone(), author, propagation: deletion.propagation()?, list, began };
+    let deleting = CollectionDeletion {
+        host: http.api.host.clone(),
+        author,
+        propagation: deletion.propagation(request.default_propagation())?,
+        list,
+        began,
+    };
     let first = deleting.delete(first).await?;
     Ok(list::send(ResourceEncoder::of_documents(request), &metadata, deleting, first))
 }

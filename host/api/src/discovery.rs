@@ -9,7 +9,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use homeostat_runtime::KindInfo;
+use homeostat_runtime::{Host, KindInfo};
 use homeostat_store::Kind;
 use serde_json::{Value, json};
 
@@ -41,6 +41,13 @@ pub(crate) async fn version() -> Json<Value> {
         // Clients that validate the response require these fields.
         "buildDate": "", "compiler": "rustc", "gitCommit": "", "gitTreeState": "", "goVersion": "",
     }))
+}
+
+/// Returns the kinds that discovery lists.
+pub(crate) fn kinds(host: &Host) -> Vec<KindInfo> {
+    let mut kinds = host.kinds().list();
+    kinds.retain(KindInfo::is_established);
+    kinds
 }
 
 /// Responds with the paths of the server.
@@ -211,6 +218,9 @@ fn discovery_entries(info: &KindInfo) -> Vec<DiscoveryEntry<'_>> {
     if has("eviction") {
         let kind = ("policy", "v1", "Eviction");
         entries.push(DiscoveryEntry { info, subresource: "eviction", kind, verbs: &["create"] });
+    }
+    if has("approval") {
+        entries.push(DiscoveryEntry { info, subresource: "approval", kind: own, verbs: &PART_VERBS });
     }
     if info.has_status {
         entries.push(DiscoveryEntry { info, subresource: "status", kind: own, verbs: &PART_VERBS });

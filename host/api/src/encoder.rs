@@ -1,5 +1,7 @@
 //! Encodes the resources of a response: of a read, a list or a watch, each in every format.
 
+use std::borrow::Cow;
+
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use homeostat_builtin::{autoscaler, cbor, protobuf};
@@ -13,6 +15,7 @@ use crate::presentation::{Presentation, only_metadata};
 use crate::request::ResourceRequest;
 use crate::status::Failure;
 use crate::table::Table;
+use crate::untyped;
 
 /// The initial capacity for the text of a list, in bytes.
 const LIST_BYTES: usize = 64 << 10;
@@ -26,17 +29,19 @@ pub(crate) struct ResourceEncoder {
     pub(crate) presentation: Presentation,
     /// The kind, in the version that the client requested.
     pub(crate) kind: Kind,
+    /// Whether Kubernetes has a Go type for the kind. Then the items of a list do not repeat their kind.
+    pub(crate) is_typed: bool,
 }
 
 impl ResourceEncoder {
     /// Returns an encoder for the requested format.
     pub(crate) fn of(request: &ResourceRequest<'_>) -> Self {
         let ResourceRequest { http, info, params } = request;
-        let has_protobuf = info.built_in().is_some();
-        let format = response_format(http.headers, has_protobuf, || Table::of(info, params.included()));
+        let format = response_format(http.headers, info.is_typed(), || Table::of(info, params.included()));
         if http.has_autoscaler_version() && matches!(format, ResponseFormat::Table(_)) {
             // The columns are those of the stored version.
-            return Self { format, presentation: Presentation::Plain, kind: info.kind.clone() };
+            let (presentation, kind) = (Presentation::Plain, info.kind.clone());
+            return Self { format, presentation, kind, is_typed: true };
         }
         Self { format, ..Self::of_documents(request) }
     }
@@ -45,14 +50,15 @@ impl ResourceEncoder {
     pub(crate) fn of_documents(request: &ResourceRequest<'_>) -> Self {
         if request.http.has_event_version() {
             let (presentation, kind) = (Presentation::Events, event_versions::kind());
-            return Self { format: ResponseFormat::Document, presentation, kind };
+            return Self { format: ResponseFormat::Document, presentation, kind, is_typed: true };
         }
         if request.http.has_autoscaler_version() {
             let (presentation, kind) = (Presentation::Autoscalers, autoscaler::kind());
-            return Self { format: ResponseFormat::Document, presentation, kind };
+            return Self { format: ResponseFormat::Document, presentation, kind, is_typed: true };
         }
         let presentation = Presentation::of(request.info, &request.http.api.host);
-        Self { format: ResponseFormat::Document, presentation, kind: request.info.kind.clone() }
+        let (kind, is_typed) = (request.info.kind.clone(), request.info.is_typed());
+        Self { format: ResponseFormat::Document, presentation, kind, is_typed }
     }
 
     /// Returns whether a resource has the same encoding in each response. Otherwise it has columns, ages or
@@ -63,9 +69,8 @@ impl ResourceEncoder {
 
     /// Responds with one resource.
     pub(crate) fn response(&self, resource: &Resource) -> Response {
-        if matches!(self.format, ResponseFormat::Protobuf) {
-            let document = self.presentation.render(resource.document(), &self.kind);
-            return protobuf_response(protobuf::encode(&document));
+        if self.format.is_protobuf() {
+            return protobuf_response(protobuf::encode(&self.binary_document(resource.document())));
         }
         let mut text = Vec::new();
         if matches!(self.format, ResponseFormat::Cbor) {
@@ -86,23 +91,45 @@ impl ResourceEncoder {
         if matches!(self.format, ResponseFormat::Cbor) { cbor::CONTENT_TYPE } else { "application/json" }
     }
 
+    /// Returns a document as it is encoded in protobuf or CBOR.
+    pub(crate) fn binary_document<'d>(&self, document: &'d Value) -> Cow<'d, Value> {
+        let document = self.presentation.render(document, &self.kind);
+        match self.format {
+            ResponseFormat::ProtobufMetadata => Cow::Owned(json!(only_metadata(&document))),
+            _ => document,
+        }
+    }
+
     /// Responds with a list of resources in protobuf.
     pub(crate) fn protobuf_list_response<'r>(
         &self,
         metadata: &Value,
         resources: impl Iterator<Item = &'r Resource>,
     ) -> Response {
-        let items = resources.map(|resource| self.presentation.render(resource.document(), &self.kind).into_owned());
-        let list = json!({
-            "kind": format!("{}List", self.kind.name), "apiVersion": self.kind.api_version(), "metadata": metadata,
-            "items": items.collect::<Vec<Value>>(),
-        });
+        let items = resources.map(|resource| self.binary_document(resource.document()).into_owned());
+        let (kind, api_version) = self.list_kind();
+        let items: Vec<Value> = items.collect();
+        let list = json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items });
         protobuf_response(protobuf::encode(&list))
     }
 
     /// Returns an encoder for JSON in place of protobuf.
     pub(crate) fn in_json(self) -> Self {
-        Self { format: ResponseFormat::Document, ..self }
+        let format = match self.format {
+            ResponseFormat::ProtobufMetadata => ResponseFormat::Metadata,
+            _ => ResponseFormat::Document,
+        };
+        Self { format, ..self }
+    }
+
+    /// Returns the kind of a list, and its version.
+    fn list_kind(&self) -> (String, String) {
+        match self.format {
+            ResponseFormat::Metadata | ResponseFormat::ProtobufMetadata => {
+                ("PartialObjectMetadataList".to_owned(), "meta.k8s.io/v1".to_owned())
+            }
+            _ => (format!("{}List", self.kind.name), self.kind.api_version()),
+        }
     }
 
     /// Responds with a list of resources that are already in memory.
@@ -127,10 +154,7 @@ impl ResourceEncoder {
 
     /// Appends a resource. A table has its columns, unless the client has them already.
     pub(crate) fn append(&self, resource: &Resource, knows_columns: bool, text: &mut Vec<u8>) {
-        let is_as_stored =
-            matches!((&self.format, &self.presentation), (ResponseFormat::Document, Presentation::Plain))
-                && *resource.key().kind() == self.kind;
-        if is_as_stored {
+        if matches!(self.format, ResponseFormat::Document) && self.is_as_stored(resource) {
             text.extend_from_slice(resource.text().as_bytes());
         } else {
             self.append_document(resource.document(), knows_columns, text);
@@ -143,20 +167,19 @@ impl ResourceEncoder {
         match &self.format {
             ResponseFormat::Cbor => cbor::append(document, text),
             ResponseFormat::Document | ResponseFormat::Protobuf => append_json(document, text),
-            ResponseFormat::Metadata => append_json(&only_metadata(document), text),
+            ResponseFormat::Metadata | ResponseFormat::ProtobufMetadata => append_json(&only_metadata(document), text),
             ResponseFormat::Table(table) => append_json(&table.of_one(document, knows_columns), text),
         }
     }
 
     /// Returns the text of a list before its first item.
     pub(crate) fn list_head(&self, metadata: &Value) -> Vec<u8> {
-        let list = |kind, api_version| json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata });
         let (name, facts) = match &self.format {
-            ResponseFormat::Document | ResponseFormat::Protobuf | ResponseFormat::Cbor => {
-                ("items", list(format!("{}List", self.kind.name), self.kind.api_version()))
-            }
-            ResponseFormat::Metadata => ("items", list("PartialObjectMetadataList".into(), "meta.k8s.io/v1".into())),
             ResponseFormat::Table(table) => ("rows", json!(table.document(metadata, []).without_rows())),
+            _ => {
+                let (kind, api_version) = self.list_kind();
+                ("items", json!({ "kind": kind, "apiVersion": api_version, "metadata": metadata }))
+            }
         };
         if let (ResponseFormat::Cbor, Value::Object(facts)) = (&self.format, &facts) {
             return cbor::list_head(facts, name);
@@ -180,8 +203,24 @@ impl ResourceEncoder {
             ResponseFormat::Table(table) => {
                 append_json(&table.row(&self.presentation.render(resource.document(), &self.kind)), text);
             }
+            ResponseFormat::Document if self.is_typed && self.is_as_stored(resource) => {
+                untyped::append(resource.text(), &self.kind, text);
+            }
+            ResponseFormat::Document | ResponseFormat::Cbor if self.is_typed => {
+                let mut document = self.presentation.render(resource.document(), &self.kind).into_owned();
+                untyped::remove(&mut document);
+                match self.format {
+                    ResponseFormat::Cbor => cbor::append(&document, text),
+                    _ => append_json(&document, text),
+                }
+            }
             _ => self.append(resource, true, text),
         }
+    }
+
+    /// Returns whether the text of a resource in the store is its JSON here.
+    fn is_as_stored(&self, resource: &Resource) -> bool {
+        self.presentation.is_as_stored(resource) && *resource.key().kind() == self.kind
     }
 
     /// Returns the object of a bookmark.

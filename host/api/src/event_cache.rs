@@ -43,6 +43,8 @@ pub(crate) enum EventFormat {
     Metadata,
     /// The whole document, in protobuf.
     Protobuf,
+    /// Only the metadata of the resource, in protobuf.
+    ProtobufMetadata,
     /// The whole document, in CBOR.
     Cbor,
 }

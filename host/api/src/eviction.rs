@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use homeostat_store::{
-    Change, Key, Kind, LabelRequirement, Precondition, Query, Resource, ResourcePages, Revision, Selector, Write,
+    Change, Key, Kind, LabelRequirement, Precondition, Propagation, Query, Resource, ResourcePages, Revision, Selector,
+    Write,
 };
 use serde_json::json;
 
@@ -148,8 +149,10 @@ impl Evictor<'_> {
         {
             revision = self.write(DISRUPTED.write(pod)).await?;
         }
-        let (precondition, propagation) =
-            (Precondition { uid: Some(uid), revision: Some(revision) }, self.deletion.propagation()?);
+        let (precondition, propagation) = (
+            Precondition { uid: Some(uid), revision: Some(revision) },
+            self.deletion.propagation(Propagation::Background)?,
+        );
         self.write(Write::Delete { key: pod.key().clone(), precondition, propagation }).await.map(drop)
     }
 

@@ -42,9 +42,7 @@ pub(crate) async fn answer(State(api): State<Arc<Api>>, uri: Uri, headers: Heade
     let info = api.host.kinds().of(&kind).ok_or_else(|| Failure::internal(format!("there is no kind {kind}")))?;
     Ok(match response_format(&headers, false, || Table::of(&info, IncludeObjectPolicy::Metadata)) {
         ResponseFormat::Table(table) => Json(table.document(&json!({}), &api.host.host_documents())).into_response(),
-        ResponseFormat::Document | ResponseFormat::Protobuf | ResponseFormat::Cbor | ResponseFormat::Metadata => {
-            Json(json!({ "items": api.host.hosts() })).into_response()
-        }
+        _ => Json(json!({ "items": api.host.hosts() })).into_response(),
     })
 }
 

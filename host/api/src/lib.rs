@@ -82,6 +82,7 @@ mod stores;
 mod table;
 mod tls;
 mod tokens;
+mod untyped;
 mod watch;
 mod webhooks;
 

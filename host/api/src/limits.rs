@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::body::BodyLimits;
 use crate::client::Client;
 use crate::limiter::Limiter;
-use crate::params::parse_bool;
+use crate::params::{self, parse_bool};
 use crate::path::{BACKUP, HEALTH, METRICS};
 use crate::status::Failure;
 use crate::tokens::AuthenticatedCaller;
@@ -155,12 +155,16 @@ pub(crate) fn hold_until_sent(response: Response, held: impl Send + 'static) -> 
     })
 }
 
-/// Waits for a response to start.
+/// Waits for a response to start, at most as long as the client says.
 pub(crate) async fn within(
     answer_max: Duration,
     request: Request,
     next: impl AsyncFnOnce(Request) -> Response,
 ) -> Response {
+    let answer_max = match params::timeout(request.uri()) {
+        Ok(given) => given.map_or(answer_max, |given| given.min(answer_max)),
+        Err(failure) => return failure.into_response(),
+    };
     let answer = tokio::time::timeout(answer_max, next(request)).await;
     answer.unwrap_or_else(|_| {
         let reason = format!(

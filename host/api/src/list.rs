@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::client::Client;
 use crate::encoder::ResourceEncoder;
 use crate::limiter::{Limiter, LimiterPermit};
-use crate::negotiate::{ResponseFormat, accepts_json};
+use crate::negotiate::accepts_json;
 use crate::request::ResourceRequest;
 use crate::status::Failure;
 
@@ -41,14 +41,14 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>) -> Result<Response, Fa
     request.params.check_revision(list.revision())?;
     let metadata = list.metadata();
     let encoder = ResourceEncoder::of(request);
-    if !matches!(encoder.format, ResponseFormat::Protobuf) {
+    if !encoder.format.is_protobuf() {
         return Ok(send(encoder, &metadata, list, first));
     }
     // A list in protobuf has its length before it, so it cannot be streamed.
     if !list.has_more() {
         return Ok(encoder.protobuf_list_response(&metadata, first.iter().map(|resource| &**resource)));
     }
-    if accepts_json(request.http.headers) {
+    if accepts_json(request.http.headers, &encoder.format) {
         return Ok(send(encoder.in_json(), &metadata, list, first));
     }
     let all = list.rest(first).await?;

@@ -17,8 +17,17 @@ pub(crate) enum ResponseFormat {
     Cbor,
     /// Only `metadata`.
     Metadata,
+    /// Only `metadata`, in protobuf. Each kind has this form.
+    ProtobufMetadata,
     /// The rows of a table, for people.
     Table(Table),
+}
+
+impl ResponseFormat {
+    /// Returns whether the format is protobuf.
+    pub(crate) fn is_protobuf(&self) -> bool {
+        matches!(self, Self::Protobuf | Self::ProtobufMetadata)
+    }
 }
 
 /// Returns the format in the `Accept` header that the server supports and the client likes best; by default, the whole
@@ -29,8 +38,9 @@ pub(crate) fn response_format<'h>(
     has_protobuf: bool,
     table: impl FnOnce() -> Table,
 ) -> ResponseFormat {
-    let is_known =
-        |range: &MediaRange<'_>| is_supported(range) || is_cbor(range) || (has_protobuf && is_protobuf(range));
+    let is_known = |range: &MediaRange<'_>| {
+        is_supported(range) || is_cbor(range) || is_protobuf_metadata(range) || (has_protobuf && is_protobuf(range))
+    };
     let heavier =
         |best: MediaRange<'h>, range: MediaRange<'h>| if range.weight() > best.weight() { range } else { best };
     let range = MediaRange::all(headers).filter(|range| range.weight() > 0.0 && is_known(range)).reduce(heavier);
@@ -40,10 +50,14 @@ pub(crate) fn response_format<'h>(
     if range.is_some_and(|range| is_protobuf(&range)) {
         return ResponseFormat::Protobuf;
     }
-    match range.and_then(|range| range.parameter("as")) {
-        None => ResponseFormat::Document,
-        Some("Table") => ResponseFormat::Table(table()),
-        Some(_) => ResponseFormat::Metadata,
+    if range.is_some_and(|range| is_protobuf_metadata(&range)) {
+        return ResponseFormat::ProtobufMetadata;
+    }
+    match range.map(|range| (range.parameter("as"), range.parameter("v"))) {
+        None | Some((None, _)) => ResponseFormat::Document,
+        Some((Some("Table"), Some("v1beta1"))) => ResponseFormat::Table(table().in_beta()),
+        Some((Some("Table"), _)) => ResponseFormat::Table(table()),
+        Some((Some(_), _)) => ResponseFormat::Metadata,
     }
 }
 
@@ -53,13 +67,26 @@ pub(crate) fn check_accepted(headers: &HeaderMap, has_protobuf: bool) -> Result<
     let is_any = headers.get_all(header::ACCEPT).iter().all(axum::http::HeaderValue::is_empty);
     let fits = |range: MediaRange<'_>| {
         let is_yaml = range.media == "application/yaml" && range.parameter("as").is_none();
-        is_yaml || is_supported(&range) || (has_protobuf && is_protobuf(&range))
+        is_yaml || is_supported(&range) || is_protobuf_metadata(&range) || (has_protobuf && is_protobuf(&range))
     };
     if is_any || MediaRange::all(headers).any(fits) {
         return Ok(());
     }
+    Err(not_acceptable())
+}
+
+fn not_acceptable() -> Failure {
     let known = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-    Err(Failure::not_acceptable(format!("only the following media types are accepted: {known}")))
+    Failure::not_acceptable(format!("only the following media types are accepted: {known}"))
+}
+
+/// Refuses a request that accepts no whole document: the kind has neither tables nor metadata.
+pub(crate) fn check_whole(headers: &HeaderMap) -> Result<(), Failure> {
+    let mut ranges = MediaRange::all(headers).peekable();
+    if ranges.peek().is_none() || ranges.any(|range| range.parameter("as").is_none()) {
+        return Ok(());
+    }
+    Err(not_acceptable())
 }
 
 /// Returns whether the client accepts protobuf.
@@ -67,13 +94,21 @@ pub(crate) fn accepts_protobuf(headers: &HeaderMap) -> bool {
     MediaRange::all(headers).any(|range| is_protobuf(&range))
 }
 
-/// Returns whether the client accepts whole documents as JSON.
-pub(crate) fn accepts_json(headers: &HeaderMap) -> bool {
-    MediaRange::all(headers).any(|range| is_supported(&range) && range.parameter("as").is_none())
+/// Returns whether the client accepts as JSON what it gets in a format in protobuf.
+pub(crate) fn accepts_json(headers: &HeaderMap, format: &ResponseFormat) -> bool {
+    let has_form = |range: &MediaRange<'_>| match format {
+        ResponseFormat::ProtobufMetadata => is_metadata(range),
+        _ => range.parameter("as").is_none(),
+    };
+    MediaRange::all(headers).any(|range| is_supported(&range) && has_form(&range))
 }
 
 fn is_protobuf(range: &MediaRange<'_>) -> bool {
     range.media == protobuf::CONTENT_TYPE && range.parameter("as").is_none()
+}
+
+fn is_protobuf_metadata(range: &MediaRange<'_>) -> bool {
+    range.media == protobuf::CONTENT_TYPE && is_metadata(range)
 }
 
 fn is_cbor(range: &MediaRange<'_>) -> bool {
@@ -87,13 +122,23 @@ pub(crate) fn wants_all_groups(headers: &HeaderMap) -> bool {
 }
 
 fn is_supported(range: &MediaRange<'_>) -> bool {
-    let format = (range.parameter("as"), range.parameter("g"), range.parameter("v"));
-    let is_known = matches!(
-        format,
-        (None, ..)
-            | (Some("Table" | "PartialObjectMetadata" | "PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1"))
-    );
+    let is_known = range.parameter("as").is_none() || is_table(range) || is_metadata(range);
     is_known && matches!(range.media, "application/json" | "application/*" | "*/*")
+}
+
+fn is_table(range: &MediaRange<'_>) -> bool {
+    matches!(form(range), (Some("Table"), Some("meta.k8s.io"), Some("v1" | "v1beta1")))
+}
+
+fn is_metadata(range: &MediaRange<'_>) -> bool {
+    let kinds = (Some("PartialObjectMetadata"), Some("PartialObjectMetadataList"));
+    let (kind, group, version) = form(range);
+    (kind == kinds.0 || kind == kinds.1) && group == Some("meta.k8s.io") && version == Some("v1")
+}
+
+/// Returns kind, group and version of the form in which a client wants resources.
+fn form<'r>(range: &MediaRange<'r>) -> (Option<&'r str>, Option<&'r str>, Option<&'r str>) {
+    (range.parameter("as"), range.parameter("g"), range.parameter("v"))
 }
 
 #[cfg(test)]

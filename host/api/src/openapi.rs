@@ -155,7 +155,7 @@ fn schema_name(info: &KindInfo) -> String {
     {
         return published.to_owned();
     }
-    if info.kind.group == "apiextensions.k8s.io" && info.kind.name == "CustomResourceDefinition" {
+    if info.is_definition() {
         return DEFINITION.to_owned();
     }
     let mut words: Vec<&str> = info.kind.group.split('.').rev().filter(|word| !word.is_empty()).collect();

@@ -1,6 +1,7 @@
 //! Parses the query of a request: selectors, pages, watches. Pure.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use axum::extract::Query as UriQuery;
 use axum::http::{Method, Uri};
@@ -39,6 +40,26 @@ pub(crate) struct Params {
     /// The kind of options that Kubernetes reads from the query, as `PatchOptions`.
     #[serde(skip)]
     pub(crate) options: &'static str,
+}
+
+/// Returns the time in which the client wants the beginning of the response: `timeout`, as Go writes durations. `0s` is
+/// that of the server.
+///
+/// # Errors
+/// 400 if it is no duration, or is negative.
+pub(crate) fn timeout(uri: &Uri) -> Result<Option<Duration>, Failure> {
+    #[derive(Deserialize)]
+    struct Timeout {
+        timeout: Option<String>,
+    }
+    let Ok(Timeout { timeout: Some(text) }) = parse(uri) else { return Ok(None) };
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let refused = |why: String| Failure::bad_request(format!("invalid timeout specified in the request URL - {why}"));
+    let given = homeostat_store::duration(&text).ok_or_else(|| refused(format!("time: invalid duration {text:?}")))?;
+    let given = Duration::try_from(given).map_err(|_| refused("it is negative".to_owned()))?;
+    Ok(Some(given).filter(|given| !given.is_zero()))
 }
 
 /// Returns the kind of options in the query of a request.
@@ -286,7 +307,8 @@ impl DeleteOptions {
         }
     }
 
-    pub(crate) fn propagation(&self) -> Result<Propagation, Failure> {
+    /// Returns what happens to the dependents; `default` if neither policy is given.
+    pub(crate) fn propagation(&self, default: Propagation) -> Result<Propagation, Failure> {
         let policy = self.propagation_policy.as_deref().filter(|policy| !policy.is_empty());
         match policy {
             Some(_) if self.orphan_dependents.is_some() => {
@@ -294,6 +316,7 @@ impl DeleteOptions {
                 Err(Failure::bad_option(DELETE_OPTIONS, Reason::Invalid, "propagationPolicy", detail))
             }
             None if self.orphan_dependents == Some(true) => Ok(Propagation::Orphan),
+            None if self.orphan_dependents.is_none() => Ok(default),
             None | Some("Background") => Ok(Propagation::Background),
             Some("Foreground") => Ok(Propagation::Foreground),
             Some("Orphan") => Ok(Propagation::Orphan),

@@ -2,11 +2,13 @@
 //! status merged into the stored one. Header values of controllers and their revisions are redacted.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use homeostat_builtin::autoscaler;
 use homeostat_runtime::manifest::HIDDEN;
 use homeostat_runtime::{Host, KindInfo, manifest};
-use homeostat_store::Kind;
+use homeostat_store::schema::Schema;
+use homeostat_store::{Kind, Resource, Revision};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -27,6 +29,12 @@ pub(crate) enum Presentation {
     Events,
     /// As autoscalers in the version that is not stored.
     Autoscalers,
+    /// With the defaults of their definition.
+    Defaulted {
+        schema: Arc<Schema>,
+        /// Resources of this revision and later ones have the defaults; `None` where revisions cannot be compared.
+        since: Option<Revision>,
+    },
 }
 
 impl Presentation {
@@ -35,7 +43,23 @@ impl Presentation {
         match name(&info.kind) {
             Some("Controller") => Self::Controllers(host.clone()),
             Some("ControllerRevision") => Self::Revisions,
-            _ => Self::Plain,
+            _ => Self::defaulted(info, host).unwrap_or(Self::Plain),
+        }
+    }
+
+    fn defaulted(info: &KindInfo, host: &Host) -> Option<Self> {
+        let since = info.defaults_since()?;
+        let schema = host.store().schemas()?.of(&info.kind).schema?;
+        // The revisions of another store are not those of the definition.
+        Some(Self::Defaulted { schema, since: info.store.is_none().then_some(since) })
+    }
+
+    /// Returns whether a resource is presented as it is stored, in the same version.
+    pub(crate) fn is_as_stored(&self, resource: &Resource) -> bool {
+        match self {
+            Self::Plain => true,
+            Self::Defaulted { since, .. } => since.is_some_and(|since| since <= resource.revision()),
+            _ => false,
         }
     }
 
@@ -50,6 +74,15 @@ impl Presentation {
         let document = in_version(document, kind);
         match self {
             Self::Plain => document,
+            Self::Defaulted { schema, since } => {
+                let revision = document["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok());
+                if revision.zip(*since).is_some_and(|(revision, since): (Revision, Revision)| since <= revision) {
+                    return document;
+                }
+                let mut defaulted = document.clone().into_owned();
+                // Defaults that are too large for a document are left out.
+                if schema.set_defaults(&mut defaulted).is_ok() { Cow::Owned(defaulted) } else { document }
+            }
             Self::Events => Cow::Owned(event_versions::from_core(document.into_owned())),
             Self::Autoscalers => Cow::Owned(autoscaler::to_v1(document.into_owned())),
             Self::Revisions => Cow::Owned(redact(document.into_owned())),

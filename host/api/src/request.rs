@@ -6,7 +6,9 @@ use axum::http::{HeaderMap, Method, Uri, header};
 use bytes::Bytes;
 use homeostat_builtin::{autoscaler, cbor, protobuf};
 use homeostat_runtime::KindInfo;
-use homeostat_store::{Change, FieldValidation, Key, Precondition, Query, Request, ScaleRequest, Selector, Write};
+use homeostat_store::{
+    Change, FieldValidation, Key, Precondition, Propagation, Query, Request, ScaleRequest, Selector, Write,
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -90,20 +92,26 @@ impl RequestContext<'_> {
             patch if *self.method == Method::PATCH && patch.starts_with("application/") => {}
             _ => return Err(unsupported()),
         }
-        let is_yaml = self.content_type().ends_with("yaml");
-        // A tab is no indentation.
-        if is_yaml && self.body.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"\t")) {
-            return Err(Failure::bad_request("yaml: found character that cannot start any token"));
-        }
         // As Go does, it replaces bytes that are not UTF-8.
         let text = String::from_utf8_lossy(&self.body);
-        let read = serde_json::from_str(&text).map_err(|error| error.to_string());
-        let read = read.or_else(|error| {
-            let text = Some(&text).filter(|_| is_yaml).ok_or(error)?;
-            serde_saphyr::from_str(text).map_err(|error| error.to_string())
-        });
-        let language = if is_yaml { "neither JSON nor YAML" } else { "not JSON" };
-        read.map_err(|error| Failure::bad_request(format!("the body is {language}: {error}")))
+        let not_json = match serde_json::from_str(&text) {
+            Ok(document) => return Ok(document),
+            Err(error) => error,
+        };
+        if !self.content_type().ends_with("yaml") {
+            return Err(Failure::bad_request(format!("the body is not JSON: {not_json}")));
+        }
+        // In YAML, a tab is no indentation, except within braces.
+        if !text.trim_start().starts_with('{') && text.lines().any(|line| line.starts_with('\t')) {
+            return Err(Failure::bad_request("yaml: found character that cannot start any token"));
+        }
+        serde_saphyr::from_str(&text).map_err(|error| match error.without_snippet() {
+            serde_saphyr::Error::DuplicateMappingKey { key: Some(key), location } => {
+                let line = location.line();
+                Failure::bad_request(format!("error decoding YAML: line {line}: key {key:?} already set in map"))
+            }
+            error => Failure::bad_request(format!("the body is neither JSON nor YAML: {error}")),
+        })
     }
 
     /// Returns whether the request is a server-side apply.
@@ -188,6 +196,16 @@ impl<'r> ResourceRequest<'r> {
         Ok(Query { selector: self.of_events(query.selector), ..query })
     }
 
+    /// Returns what a deletion without a policy does to dependents.
+    ///
+    /// Source: `DefaultGarbageCollectionPolicy` in the registries of Kubernetes.
+    pub(crate) fn default_propagation(&self) -> Propagation {
+        let orphans = self.info.built_in().is_some_and(|known| {
+            matches!((known.group.as_str(), known.name.as_str()), ("", "ReplicationController") | ("batch", "Job"))
+        });
+        if orphans { Propagation::Orphan } else { Propagation::Background }
+    }
+
     /// Parses the options of a deletion, from the body, which may be protobuf, or from the query.
     pub(crate) fn deletion(&self) -> Result<DeleteOptions, Failure> {
         let body = if self.http.body.is_empty() { None } else { Some(self.http.document()?) };
@@ -210,20 +228,11 @@ impl<'r> ResourceRequest<'r> {
     }
 
     /// Returns the paths of duplicate fields in the body; none if field validation is `Ignore`.
-    ///
-    /// # Errors
-    /// 400 if field validation is `Strict` and the body has duplicate fields.
     pub(crate) fn duplicates(&self) -> Result<Vec<String>, Failure> {
         let unknown = self.params.unknown()?;
         let binary = [protobuf::CONTENT_TYPE, cbor::CONTENT_TYPE, cbor::APPLY_CONTENT_TYPE];
         let is_json = !binary.contains(&self.http.content_type());
-        let found =
-            if unknown == FieldValidation::Ignore || !is_json { Vec::new() } else { duplicates(&self.http.body) };
-        if unknown == FieldValidation::Strict && !found.is_empty() {
-            let fields: Vec<String> = found.iter().map(|path| format!("duplicate field {path:?}")).collect();
-            return Err(Failure::bad_request(format!("strict decoding error: {}", fields.join(", "))));
-        }
-        Ok(found)
+        Ok(if unknown == FieldValidation::Ignore || !is_json { Vec::new() } else { duplicates(&self.http.body) })
     }
 }
 

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use homeostat_builtin::{autoscaler, json_types};
 use homeostat_runtime::KindInfo;
 use homeostat_store::schema::Reason;
-use homeostat_store::{Change, EventType, FieldValidation, Key, Precondition, Request, Write, WriteResponse};
+use homeostat_store::{Change, EventType, FieldValidation, Key, Kind, Precondition, Request, Write, WriteResponse};
 use serde_json::{Value, json};
 
 use crate::encoder::ResourceEncoder;
@@ -34,7 +34,7 @@ pub(crate) async fn answer(http: &RequestContext<'_>) -> Result<Response, Failur
     if info.kind.group.is_empty() && info.plural == events::PLURAL && info.built_in().is_none() {
         return events::answer(http, &info).await;
     }
-    if let Err(failure) = negotiate::check_accepted(http.headers, info.built_in().is_some()) {
+    if let Err(failure) = negotiate::check_accepted(http.headers, info.is_typed()) {
         return if negotiate::accepts_protobuf(http.headers) { Ok(failure.in_protobuf()) } else { Err(failure) };
     }
     let mut answer = answer_of(&ResourceRequest::new(http, &info)?).await?;
@@ -67,15 +67,13 @@ async fn answer_of(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
     }
     let key = Key::new(info.kind.clone(), target.namespace.unwrap_or_default(), name);
     match (http.method, target.subresource) {
-        (&Method::GET, None | Some("status")) => {
-            let store = http.api.host.store();
-            params.check_revision_of_one()?;
-            let resource = if params.is_live() { store.get_live(&key).await? } else { store.get(&key).await? };
-            Ok(ResourceEncoder::of(request).response(&resource))
-        }
+        (&Method::GET, None | Some("status")) => read(request, &key).await,
         (&Method::POST, None) if info.is_of_definition() => create(request).await,
         (&Method::PUT, None) => update(request, &key).await,
         (&Method::PUT, Some("status")) => update_status(request, key).await,
+        (_, Some("approval")) if info.built_in().is_some_and(|known| known.has("approval")) => {
+            approval(request, key).await
+        }
         (&Method::PATCH, None) => patch(request, key).await,
         (&Method::PATCH, Some("status")) => patch_status(request, key).await,
         (&Method::DELETE, None) => delete(request, key).await,
@@ -90,6 +88,24 @@ async fn answer_of(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
         }
         (_, None | Some("status")) => Err(http.not_allowed()),
         (_, Some(_)) => Err(Failure::unknown_path()),
+    }
+}
+
+/// Responds with one resource.
+async fn read(request: &ResourceRequest<'_>, key: &Key) -> Result<Response, Failure> {
+    let store = request.http.api.host.store();
+    request.params.check_revision_of_one()?;
+    let resource = if request.params.is_live() { store.get_live(key).await? } else { store.get(key).await? };
+    Ok(ResourceEncoder::of(request).response(&resource))
+}
+
+/// Answers a request for the approval of a certificate: for the conditions in the status of the request for it.
+async fn approval(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Failure> {
+    match *request.http.method {
+        Method::GET => read(request, &key).await,
+        Method::PUT => update_status(request, key).await,
+        Method::PATCH => patch_status(request, key).await,
+        _ => Err(request.http.not_allowed()),
     }
 }
 
@@ -136,6 +152,7 @@ async fn update(request: &ResourceRequest<'_>, key: &Key) -> Result<Response, Fa
     fill_in(&mut document, request, namespace(key), Some(key.name()))?;
     let revision = document.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
     if needs_revision(request.info) && revision.is_empty() {
+        request.http.api.host.store().get_live(key).await?;
         return Err(Failure::no_revision(key.name()));
     }
     write(request, Write::Update { document, precondition: Precondition::default() }).await
@@ -170,8 +187,29 @@ async fn update_status(request: &ResourceRequest<'_>, key: Key) -> Result<Respon
     let text = |pointer| document.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
     let revision = text("/metadata/resourceVersion").map(str::parse).transpose()?;
     let precondition = Precondition { uid: text("/metadata/uid").map(str::to_owned), revision };
+    if request.info.built_in().is_some() {
+        let part = if request.http.target.subresource == Some("approval") { "/status/conditions" } else { "/status" };
+        let change = Change::Json(status_replacement(&document, part));
+        return write(request, Write::PatchStatus { key, change }).await;
+    }
     let status = document.get("status").cloned().unwrap_or(Value::Null);
     write(request, Write::UpdateStatus { key, status, precondition }).await
+}
+
+/// Returns the JSON patch that replaces the status of a built-in kind, or a part of it. Such a write changes metadata as
+/// well, and has the preconditions that the metadata names.
+fn status_replacement(document: &Value, part: &str) -> Value {
+    let empty =
+        [("annotations", json!({})), ("finalizers", json!([])), ("labels", json!({})), ("ownerReferences", json!([]))];
+    let metadata = &document["metadata"];
+    let field =
+        |(name, empty): (&str, Value)| (format!("/metadata/{name}"), metadata.get(name).cloned().unwrap_or(empty));
+    let is_named = |name: &&str| metadata[*name].as_str().is_some_and(|text| !text.is_empty());
+    let preconditions = ["resourceVersion", "uid"].into_iter().filter(is_named).map(|name| (name, Value::Null));
+    let nothing = if part == "/status" { json!({}) } else { json!([]) };
+    let status = document.pointer(part).cloned().unwrap_or(nothing);
+    let fields = empty.into_iter().chain(preconditions).map(field).chain([(part.to_owned(), status)]);
+    fields.map(|(path, value)| json!({ "op": "add", "path": path, "value": value })).collect()
 }
 
 fn is_namespace(info: &KindInfo) -> bool {
@@ -341,7 +379,8 @@ fn returns_deleted(info: &KindInfo) -> bool {
 async fn delete(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Failure> {
     check_deletion(request.info, key.name())?;
     let deletion = request.deletion()?;
-    let (precondition, propagation) = (deletion.precondition()?, deletion.propagation()?);
+    let propagation = deletion.propagation(request.default_propagation())?;
+    let precondition = deletion.precondition()?;
     let kind = key.kind().clone();
     let mut write = request.write(Write::Delete { key, precondition, propagation })?;
     write.dry_run |= deletion.is_dry_run()?;
@@ -361,6 +400,9 @@ async fn delete(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Fai
 async fn write(request: &ResourceRequest<'_>, write: Write) -> Result<Response, Failure> {
     let duplicates = request.duplicates()?;
     let mut asked = request.write(write)?;
+    if asked.field_validation == FieldValidation::Strict && !duplicates.is_empty() {
+        return Err(strict_refusal(request, &duplicates, asked).await);
+    }
     if request.http.applies() {
         // An apply owns what it names, so it names no field that the kind does not have.
         asked.field_validation = FieldValidation::Strict;
@@ -376,8 +418,32 @@ async fn write(request: &ResourceRequest<'_>, write: Write) -> Result<Response, 
     let mut response = (code, [(CHANGE, word)], ResourceEncoder::of(request).response(&resource)).into_response();
     let duplicates = duplicates.iter().map(|path| format!("duplicate field {path:?}"));
     let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
-    warn(&mut response, duplicates.chain(unknown));
+    let inert = change.filter(|_| is_inert(request.info)).map(|_| {
+        let Kind { group, name, .. } = &request.info.kind;
+        format!("{name}.{group} is stored, and does not act on this host")
+    });
+    warn(&mut response, inert.into_iter().chain(duplicates).chain(unknown));
     Ok(response)
+}
+
+/// Returns whether the resources of a kind are settings of an API server that the host does not have.
+fn is_inert(info: &KindInfo) -> bool {
+    const GROUPS: [&str; 3] =
+        ["admissionregistration.k8s.io", "apiregistration.k8s.io", "flowcontrol.apiserver.k8s.io"];
+    info.built_in().is_some() && GROUPS.contains(&info.kind.group.as_str())
+}
+
+/// Returns the refusal of a body with duplicate fields, which also names the unknown ones. A dry run finds those.
+async fn strict_refusal(request: &ResourceRequest<'_>, duplicates: &[String], asked: Request) -> Failure {
+    use homeostat_runtime::Error::Store;
+    let unknown = match request.http.api.host.write(Request { dry_run: true, ..asked }).await {
+        Err(Store(homeostat_store::Error::UnknownFields { fields })) => fields,
+        _ => Vec::new(),
+    };
+    let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
+    let fields = unknown.chain(duplicates.iter().map(|path| format!("duplicate field {path:?}")));
+    let fields: Vec<String> = fields.collect();
+    Failure::bad_request(format!("strict decoding error: {}", fields.join(", ")))
 }
 
 /// Returns whether an error is that of an item of an applied list, which cannot be told apart from others.

@@ -11,6 +11,7 @@ use homeostat_builtin::protobuf;
 use serde_json::{Value, json};
 
 use crate::access;
+use crate::negotiate;
 use crate::rbac::role_book::{AUTHENTICATED, RoleBook};
 use crate::rbac::{Attributes, PolicyRule};
 use crate::request::RequestContext;
@@ -63,6 +64,7 @@ pub(crate) async fn answer(http: &RequestContext<'_>) -> Option<Result<Response,
 }
 
 async fn review(http: &RequestContext<'_>, kind: &str) -> Result<Response, Failure> {
+    negotiate::check_whole(http.headers)?;
     let mut review = http.document()?;
     let fields = review.as_object_mut().ok_or_else(|| Failure::bad_request("the body is not an object"))?;
     fields.insert("apiVersion".to_owned(), format!("{}/v1", http.target.group).into());

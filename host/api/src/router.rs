@@ -84,7 +84,7 @@ fn router(api: Arc<Api>) -> Router {
         .route(ready, get(health::ready))
         .route(healthy, get(health::ready))
         .route(METRICS, get(metrics))
-        .route("/", get(async |State(api): State<Arc<Api>>| discovery::paths(&api.host.kinds().list())))
+        .route("/", get(async |State(api): State<Arc<Api>>| discovery::paths(&discovery::kinds(&api.host))))
         .route("/version", get(discovery::version))
         .route("/version/", get(discovery::version))
         .route(
@@ -155,7 +155,7 @@ async fn kubernetes_api(api: &Api, request: Request) -> Result<Response, Failure
             failure.about(&target).of_kind(info.as_ref().map(|info| &info.kind))
         });
     }
-    let kinds = api.host.kinds().list();
+    let kinds = discovery::kinds(&api.host);
     let all = negotiate::wants_all_groups(&parts.headers);
     match route {
         Route::Versions if all => Ok(discovery::aggregated(&kinds, true)),

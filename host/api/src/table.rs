@@ -49,6 +49,8 @@ type Cell = Box<dyn for<'d> Fn(&'d Value) -> Cow<'d, Value> + Send + Sync>;
 /// The columns of one kind.
 pub(crate) struct Table {
     columns: Vec<TableColumn>,
+    /// That of the document, `meta.k8s.io/v1` or an older one with the same fields.
+    api_version: &'static str,
     included: IncludeObjectPolicy,
     /// Ages are relative to this time, which is taken for each row.
     now: fn() -> Timestamp,
@@ -92,7 +94,12 @@ enum RowObject<'d> {
 
 impl Table {
     pub(crate) fn of(info: &KindInfo, included: IncludeObjectPolicy) -> Self {
-        Self { columns: columns::of(info), included, now: Timestamp::now }
+        Self { columns: columns::of(info), api_version: "meta.k8s.io/v1", included, now: Timestamp::now }
+    }
+
+    /// Returns the table in the version before `v1`.
+    pub(crate) fn in_beta(self) -> Self {
+        Self { api_version: "meta.k8s.io/v1beta1", ..self }
     }
 
     /// Returns a table with these rows. `metadata` is that of the list.
@@ -103,7 +110,7 @@ impl Table {
     ) -> TableDocument<'d> {
         TableDocument {
             kind: "Table",
-            api_version: "meta.k8s.io/v1",
+            api_version: self.api_version,
             metadata: metadata.clone(),
             column_definitions: Some(self.columns.iter().map(definition).collect()),
             rows: Some(documents.into_iter().map(|document| self.row(document)).collect()),

@@ -79,6 +79,10 @@ impl Server {
     }
 
     async fn send(&self, method: &str, path: &str, content_type: &str, body: &str) -> Response<Incoming> {
+        self.send_bytes(method, path, content_type, Bytes::from(body.to_owned())).await
+    }
+
+    async fn send_bytes(&self, method: &str, path: &str, content_type: &str, body: Bytes) -> Response<Incoming> {
         let Address::Unix(socket) = self.handle.address() else { panic!("not a socket") };
         let stream = UnixStream::connect(socket).await.unwrap();
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
@@ -90,7 +94,7 @@ impl Server {
             .header("host", "localhost")
             .header("accept", if method == "GET" { content_type } else { "application/json" })
             .header("content-type", content_type);
-        let request = request.body(Full::new(Bytes::from(body.to_owned()))).unwrap();
+        let request = request.body(Full::new(body)).unwrap();
         soon(sender.send_request(request)).await.unwrap()
     }
 
@@ -171,6 +175,7 @@ mod openapi;
 mod paths;
 mod pods;
 mod stores;
+mod typed;
 mod versions;
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";

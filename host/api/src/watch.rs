@@ -35,7 +35,7 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>) -> Result<Response, Fa
     let selector = request.selector()?;
     let encoder = ResourceEncoder::of(request);
     let has_whole = api.host.store().watched_view(&info.kind) == View::Whole;
-    if !has_whole && !matches!(encoder.format, ResponseFormat::Metadata) {
+    if !has_whole && !matches!(encoder.format, ResponseFormat::Metadata | ResponseFormat::ProtobufMetadata) {
         let reason = format!("a watch of {} has metadata alone here: accept PartialObjectMetadata", info.plural);
         return Err(Failure::not_acceptable(reason));
     }
@@ -141,7 +141,7 @@ impl WatchStream {
     /// Responds with the lines of the watch, or with events in a binary format. An error ends it, and is its last line.
     pub(crate) fn response(self) -> Response {
         let content_type = match self.encoder.format {
-            ResponseFormat::Protobuf => protobuf::WATCH_CONTENT_TYPE,
+            ResponseFormat::Protobuf | ResponseFormat::ProtobufMetadata => protobuf::WATCH_CONTENT_TYPE,
             ResponseFormat::Cbor => cbor::SEQUENCE_CONTENT_TYPE,
             _ => "application/json",
         };
@@ -163,7 +163,7 @@ impl WatchStream {
     /// Returns an event in the binary format of the watch; `None` for a watch of lines.
     fn binary_event(&self, event_type: &str, document: &Value) -> Option<Bytes> {
         match self.encoder.format {
-            ResponseFormat::Protobuf => Some(frame(event_type, document)),
+            ResponseFormat::Protobuf | ResponseFormat::ProtobufMetadata => Some(frame(event_type, document)),
             ResponseFormat::Cbor => Some(cbor::encode(&json!({ "type": event_type, "object": document })).into()),
             _ => None,
         }
@@ -209,6 +209,7 @@ impl WatchStream {
                 let format = match self.encoder.format {
                     ResponseFormat::Metadata => EventFormat::Metadata,
                     ResponseFormat::Protobuf => EventFormat::Protobuf,
+                    ResponseFormat::ProtobufMetadata => EventFormat::ProtobufMetadata,
                     ResponseFormat::Cbor => EventFormat::Cbor,
                     ResponseFormat::Document | ResponseFormat::Table(_) => EventFormat::Document,
                 };
@@ -222,8 +223,8 @@ impl WatchStream {
     /// Returns the line of an event. Its resource has the revision of the event, so that a client can resume
     /// from there. The first table has the columns, further ones do not.
     fn event_line(&mut self, event_type: &str, resource: &Resource, revision: Revision) -> Bytes {
-        if matches!(self.encoder.format, ResponseFormat::Protobuf | ResponseFormat::Cbor) {
-            let mut document = self.encoder.presentation.render(resource.document(), &self.encoder.kind);
+        if self.encoder.format.is_protobuf() || matches!(self.encoder.format, ResponseFormat::Cbor) {
+            let mut document = self.encoder.binary_document(resource.document());
             if resource.revision() != revision {
                 document.to_mut()["metadata"]["resourceVersion"] = revision.to_string().into();
             }
@@ -241,7 +242,8 @@ impl WatchStream {
     }
 
     fn bookmark_line(&self, annotations: &Value) -> Bytes {
-        if let Some(event) = self.binary_event("BOOKMARK", &self.encoder.bookmark(self.seen, annotations)) {
+        let bookmark = self.encoder.bookmark(self.seen, annotations);
+        if let Some(event) = self.binary_event("BOOKMARK", &self.encoder.binary_document(&bookmark)) {
             return event;
         }
         line("BOOKMARK", |text| self.encoder.append_bookmark(self.seen, annotations, text))

@@ -21,7 +21,7 @@ use crate::feeders::webhook::WebhookEndpoint;
 use crate::store_monitor::StoreMonitor;
 use crate::{
     Definition, Error, Options, Stores, Suspend, declarations, definitions, event_resources, far_garbage, fleet,
-    garbage, namespace_content,
+    garbage, namespace_content, service_range,
 };
 
 mod keys;
@@ -94,6 +94,7 @@ impl Host {
         context.declare_stored().await?;
         namespace_content::create_initial(&context).await?;
         context.priorities.create_initial(&*context.store, &context.kinds).await?;
+        service_range::create_initial(&context).await?;
         let inner = Inner {
             context,
             controllers_max,

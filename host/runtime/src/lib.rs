@@ -67,6 +67,7 @@ pub mod reasons;
 pub mod rollout;
 mod scheduler;
 mod secrets;
+mod service_range;
 mod settings;
 pub mod settle;
 mod settle_waiters;

@@ -105,14 +105,18 @@ impl NamespaceReconciler {
             let change = Change::Merge(json!({ "status": { "phase": "Terminating" } }));
             found(store.write(Write::PatchStatus { key: key(name), change }).await)?;
         }
-        let mut left = 0;
-        for info in self.context.kinds.list() {
-            if info.namespaced && !info.keys_only && !self.context.stores.is_far(&info.kind) {
+        let mut kinds = self.context.kinds.list();
+        kinds.retain(|info| info.namespaced && !info.keys_only && !self.context.stores.is_far(&info.kind));
+        // The content stays until the pods that use it are gone.
+        let (pods, others): (Vec<_>, Vec<_>) = kinds.into_iter().partition(|info| info.kind == pods());
+        for kinds in [pods, others] {
+            let mut left = 0;
+            for info in kinds {
                 left += self.delete_content(&info.kind, name).await?;
             }
-        }
-        if left > 0 {
-            return Ok(Next::After(PAUSE));
+            if left > 0 {
+                return Ok(Next::After(PAUSE));
+            }
         }
         let others: Vec<&Value> = finalizers(&namespace).filter(|finalizer| *finalizer != FINALIZER).collect();
         let change = Change::Merge(json!({ "spec": { "finalizers": others } }));
@@ -143,6 +147,10 @@ impl NamespaceReconciler {
         }
         Ok(left)
     }
+}
+
+fn pods() -> Kind {
+    Kind::new("", "v1", "Pod")
 }
 
 fn finalizers(namespace: &Resource) -> impl Iterator<Item = &Value> {

@@ -20,7 +20,7 @@ async fn begin(store: &Arc<dyn Store>, query: Query) -> (PagedList, PageItems) {
 
 fn encoder() -> ResourceEncoder {
     let kind = Kind::new("", "v1", "ConfigMap");
-    ResourceEncoder { format: ResponseFormat::Document, presentation: Presentation::Plain, kind }
+    ResourceEncoder { format: ResponseFormat::Document, presentation: Presentation::Plain, kind, is_typed: false }
 }
 
 /// A store with config maps of about a kilobyte.

@@ -20,6 +20,7 @@ fn format(headers: &HeaderMap) -> &'static str {
         ResponseFormat::Protobuf => "Protobuf",
         ResponseFormat::Cbor => "Cbor",
         ResponseFormat::Metadata => "Metadata",
+        ResponseFormat::ProtobufMetadata => "ProtobufMetadata",
         ResponseFormat::Table(_) => "Table",
     }
 }
@@ -28,10 +29,14 @@ fn format(headers: &HeaderMap) -> &'static str {
 fn the_supported_format_with_the_greatest_weight_is_chosen() {
     let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
     assert_eq!(format(&accept(table)), "Table");
-    assert_eq!(format(&accept("application/json;as=Table;v=v1beta1;g=meta.k8s.io, application/json")), "Document");
+    assert_eq!(format(&accept("application/json;as=Table;v=v1beta1;g=meta.k8s.io, application/json")), "Table");
+    assert_eq!(format(&accept("application/json;as=Table;v=v1alpha1;g=meta.k8s.io, application/json")), "Document");
     assert_eq!(format(&accept("application/vnd.kubernetes.protobuf, */*")), "Document");
     assert_eq!(format(&accept("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")), "Metadata");
     assert_eq!(format(&accept("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")), "Metadata");
+    // What a client of metadata in Go sends.
+    let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+    assert_eq!(format(&accept(metadata)), "ProtobufMetadata");
     assert_eq!(format(&accept("application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io")), "Document");
     assert_eq!(format(&HeaderMap::new()), "Document");
     let weighted = "application/json;as=Table;v=v1;g=meta.k8s.io;q=0.1, application/json;q=0.9";

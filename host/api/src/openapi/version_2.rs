@@ -43,7 +43,7 @@ pub(super) fn document(kinds: &[KindInfo]) -> Value {
     for path in served.map(group_version_path).collect::<BTreeSet<String>>() {
         let described = Description::of(kinds, &path);
         paths.extend(described.paths.into_iter().map(|(path, item)| (path, path_item(item))));
-        definitions.extend(described.schemas.into_iter().map(|(name, schema)| (name, schema_of(schema))));
+        definitions.extend(described.schemas.into_iter().map(|(name, schema)| (name, definition_of(schema))));
     }
     json!({ "swagger": "2.0", "info": information(), "paths": paths, "definitions": definitions })
 }
@@ -80,6 +80,20 @@ fn operation(mut operation: Value) -> Value {
         *response = json!({ "description": response["description"], "schema": schema });
     }
     operation
+}
+
+/// Converts the schema of a kind. Of one that takes unknown fields, only its type and its kinds are left, since clients
+/// would refuse the fields that it does not name.
+fn definition_of(schema: Value) -> Value {
+    const KINDS: &str = "x-kubernetes-group-version-kind";
+    if schema["x-kubernetes-preserve-unknown-fields"] != true {
+        return schema_of(schema);
+    }
+    let mut definition = json!({ "type": "object" });
+    if let Some(kinds) = schema.get(KINDS) {
+        definition[KINDS] = kinds.clone();
+    }
+    definition
 }
 
 /// Converts a schema, and drops what v2 has no keyword for.

@@ -50,7 +50,7 @@ fn watch_without_a_revision_starts_with_current_resources() {
 #[test]
 fn a_deletion_is_read_from_its_body_or_else_from_its_query() {
     let params = Params { propagation_policy: Some("Orphan".into()), ..Params::default() };
-    let propagation = |body| DeleteOptions::read(body, &params).unwrap().propagation().unwrap();
+    let propagation = |body| DeleteOptions::read(body, &params).unwrap().propagation(Propagation::Background).unwrap();
     assert_eq!(propagation(Some(json!({ "propagationPolicy": "Foreground" }))), Propagation::Foreground);
     for nothing in [None, Some(Value::Null)] {
         assert_eq!(propagation(nothing), Propagation::Orphan);
@@ -60,13 +60,25 @@ fn a_deletion_is_read_from_its_body_or_else_from_its_query() {
 #[test]
 fn orphan_dependents_excludes_propagation_policy() {
     let read = |body: Value| DeleteOptions::read(Some(body), &Params::default()).unwrap();
-    assert_eq!(read(json!({ "orphanDependents": true })).propagation().unwrap(), Propagation::Orphan);
-    assert_eq!(read(json!({ "orphanDependents": false })).propagation().unwrap(), Propagation::Background);
+    assert_eq!(
+        read(json!({ "orphanDependents": true })).propagation(Propagation::Background).unwrap(),
+        Propagation::Orphan
+    );
+    assert_eq!(
+        read(json!({ "orphanDependents": false })).propagation(Propagation::Background).unwrap(),
+        Propagation::Background
+    );
     let both = json!({ "orphanDependents": true, "propagationPolicy": "Orphan" });
-    assert_eq!(read(both).propagation().unwrap_err().code(), 422);
-    assert_eq!(read(json!({ "propagationPolicy": "Sideways" })).propagation().unwrap_err().code(), 422);
+    assert_eq!(read(both).propagation(Propagation::Background).unwrap_err().code(), 422);
+    assert_eq!(
+        read(json!({ "propagationPolicy": "Sideways" })).propagation(Propagation::Background).unwrap_err().code(),
+        422
+    );
     let params = Params { orphan_dependents: Some("True".parse().unwrap()), ..Params::default() };
-    assert_eq!(DeleteOptions::read(None, &params).unwrap().propagation().unwrap(), Propagation::Orphan);
+    assert_eq!(
+        DeleteOptions::read(None, &params).unwrap().propagation(Propagation::Background).unwrap(),
+        Propagation::Orphan
+    );
 }
 
 #[test]

@@ -234,7 +234,9 @@ async fn unknown_and_duplicate_fields_are_warned_about_or_refused() {
     };
     let (warnings, refused) = send("POST", "fieldValidation=Strict", body).await;
     assert_eq!((warnings.len(), refused.code), (0, 400));
-    assert_eq!(refused.body["message"], "strict decoding error: duplicate field \"spec.host\"");
+    let wanted =
+        r#"strict decoding error: unknown field "spec.a\"b", unknown field "spec.color", duplicate field "spec.host""#;
+    assert_eq!(refused.body["message"], wanted);
     assert_eq!(server.get(SITES).await["items"], json!([]));
     let (warnings, created) = send("POST", "dryRun=All", body).await;
     let expected = [

@@ -43,7 +43,7 @@ fn event_outside_the_selector_is_not_sent() {
 
 fn encoder(version: &str) -> ResourceEncoder {
     let kind = Kind::new("", version, "Pod");
-    ResourceEncoder { format: ResponseFormat::Document, presentation: Presentation::Plain, kind }
+    ResourceEncoder { format: ResponseFormat::Document, presentation: Presentation::Plain, kind, is_typed: false }
 }
 
 /// Watches all changes in a store.

@@ -91,9 +91,30 @@ pub struct KindInfo {
     /// The definition is being deleted.
     #[serde(skip)]
     pub(super) ending: bool,
+    /// Whether discovery lists the kind: its definition has the condition `Established`.
+    #[serde(skip)]
+    pub(super) is_established: bool,
+    /// Whether the schema of a definition has defaults.
+    #[serde(skip)]
+    pub(super) has_defaults: bool,
     /// Revision of the definition; zero for declarations of components.
     #[serde(skip)]
     pub(super) written: Revision,
+}
+
+/// Returns whether a definition has the condition `Established`.
+fn is_established(definition: &Value) -> bool {
+    let mut conditions = definition.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    conditions.any(|condition| condition["type"] == "Established" && condition["status"] == "True")
+}
+
+/// Returns whether a schema may have defaults: whether a field is called so.
+fn names_default(schema: &Value) -> bool {
+    match schema {
+        Value::Object(fields) => fields.contains_key("default") || fields.values().any(names_default),
+        Value::Array(items) => items.iter().any(names_default),
+        _ => false,
+    }
 }
 
 /// The fields of another version that differ.
@@ -216,6 +237,8 @@ impl KindInfo {
             kind,
             store: None,
             ending: false,
+            is_established: true,
+            has_defaults: false,
             written: Revision::ZERO,
         }
     }
@@ -248,6 +271,27 @@ impl KindInfo {
     /// Returns the built-in kind of Kubernetes; `None` for other kinds.
     pub fn built_in(&self) -> Option<&'static BuiltInKind> {
         self.built_in
+    }
+
+    /// Returns whether discovery lists the kind. A kind of a definition is served a moment before.
+    pub fn is_established(&self) -> bool {
+        self.is_established
+    }
+
+    /// Returns the revision before which resources may lack defaults of the definition; `None` if it has no defaults.
+    pub fn defaults_since(&self) -> Option<Revision> {
+        self.has_defaults.then_some(self.written)
+    }
+
+    /// Returns whether this is the kind of definitions.
+    pub fn is_definition(&self) -> bool {
+        self.kind.group == "apiextensions.k8s.io" && self.kind.name == DEFINITION
+    }
+
+    /// Returns whether Kubernetes has a Go type for the kind: its resources have a protobuf form, and no kind of their own
+    /// in a list.
+    pub fn is_typed(&self) -> bool {
+        self.built_in.is_some() || self.is_definition()
     }
 
     /// Returns a kind that the server of a store defines, in the version that the server prefers.
@@ -284,6 +328,8 @@ impl KindInfo {
             kind: kind.clone(),
             store: None,
             ending: false,
+            is_established: true,
+            has_defaults: false,
             written: Revision::ZERO,
         }
     }
@@ -323,6 +369,11 @@ impl KindInfo {
             source: format!("{DEFINITION} {}.{}", names.plural, definition.group),
             store: None,
             ending: document.pointer("/metadata/deletionTimestamp").is_some_and(|since| !since.is_null()),
+            is_established: is_established(document),
+            has_defaults: definition
+                .versions
+                .iter()
+                .any(|version| version.schema.as_ref().and_then(Schema::source).is_some_and(names_default)),
             written: written.unwrap_or(Revision::ZERO),
         })
     }

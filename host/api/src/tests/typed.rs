@@ -1,0 +1,167 @@
+//! Built-in kinds and definitions, as clients see them that have a type for each.
+
+use super::*;
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
+const MERGE: &str = "application/merge-patch+json";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+async fn accepting(server: &Server, path: &str, accept: &str) -> (u16, String, Vec<u8>) {
+    let response = server.send("GET", path, accept, "").await;
+    let code = response.status().as_u16();
+    let kind = response.headers()["content-type"].to_str().unwrap().to_owned();
+    (code, kind, response.into_body().collect().await.unwrap().to_bytes().to_vec())
+}
+
+fn definition() -> Value {
+    let schema = json!({ "type": "object", "properties": { "a": { "type": "string" } } });
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": "widgets.demo.dev" },
+        "spec": {
+            "group": "demo.dev", "scope": "Namespaced", "names": { "plural": "widgets", "kind": "my-Widget" },
+            "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema } }],
+        },
+    })
+}
+
+#[tokio::test]
+async fn the_items_of_a_list_have_no_kind() {
+    let server = Server::with_built_in().await;
+    server.ask("POST", CONFIG_MAPS, &json!({ "metadata": { "name": "a" }, "data": { "k": "v" } })).await;
+    let list = server.get(CONFIG_MAPS).await;
+    assert_eq!((&list["kind"], &list["items"][0]["data"]), (&json!("ConfigMapList"), &json!({ "k": "v" })));
+    assert_eq!((&list["items"][0]["kind"], &list["items"][0]["apiVersion"]), (&Value::Null, &Value::Null));
+    assert_eq!(server.get(&format!("{CONFIG_MAPS}/a")).await["kind"], "ConfigMap");
+}
+
+#[tokio::test]
+async fn definitions_and_the_metadata_of_each_kind_are_read_and_written_in_protobuf() {
+    let server = Server::with_built_in().await;
+    let encoded = homeostat_builtin::protobuf::encode(&definition()).unwrap();
+    assert_eq!(server.send_bytes("POST", DEFINITIONS, PROTOBUF, encoded.into()).await.status(), 201);
+    let (code, kind, body) = accepting(&server, &format!("{DEFINITIONS}/widgets.demo.dev"), PROTOBUF).await;
+    assert_eq!((code, kind.as_str()), (200, PROTOBUF));
+    assert_eq!(homeostat_builtin::protobuf::decode(&body).unwrap()["spec"]["names"]["kind"], "my-Widget");
+    let widgets = "/apis/demo.dev/v1/namespaces/default/widgets";
+    let widget = json!({ "apiVersion": "demo.dev/v1", "kind": "my-Widget", "metadata": { "name": "w" }, "a": "b" });
+    assert_eq!(server.ask("POST", widgets, &widget).await.code, 201);
+    let metadata = format!("{PROTOBUF};as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
+    let (code, _, body) = accepting(&server, &format!("{widgets}/w"), &metadata).await;
+    let decoded = homeostat_builtin::protobuf::decode(&body).unwrap();
+    assert_eq!((code, &decoded["kind"], &decoded["a"]), (200, &json!("PartialObjectMetadata"), &Value::Null));
+    assert_eq!(decoded["metadata"]["name"], "w");
+    assert_eq!(accepting(&server, &format!("{widgets}/w"), PROTOBUF).await.0, 406);
+}
+
+#[tokio::test]
+async fn a_read_sets_the_defaults_that_a_definition_has_now() {
+    let server = Server::with_built_in().await;
+    server.ask("POST", DEFINITIONS, &definition()).await;
+    let widgets = "/apis/demo.dev/v1/namespaces/default/widgets";
+    let widget = |name: &str| json!({ "apiVersion": "demo.dev/v1", "kind": "my-Widget", "metadata": { "name": name } });
+    server.ask("POST", widgets, &widget("old")).await;
+    let patch = r#"[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties/a/default","value":"A"}]"#;
+    let path = format!("{DEFINITIONS}/widgets.demo.dev");
+    let patched = server.send("PATCH", &path, "application/json-patch+json", patch).await;
+    assert_eq!(patched.status(), 200);
+    server.ask("POST", widgets, &widget("new")).await;
+    for name in ["old", "new"] {
+        assert_eq!(server.get(&format!("{widgets}/{name}")).await["a"], "A", "{name}");
+    }
+    let list = server.get(widgets).await;
+    assert!(list["items"].as_array().unwrap().iter().all(|widget| widget["a"] == "A"), "{list}");
+}
+
+#[tokio::test]
+async fn a_write_of_the_status_of_a_built_in_kind_changes_annotations_too() {
+    let server = Server::with_built_in().await;
+    let template = json!({ "spec": { "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i" }] } });
+    server.ask("POST", JOBS, &json!({ "metadata": { "name": "j" }, "spec": { "template": template } })).await;
+    let patch = json!({ "metadata": { "annotations": { "a": "1" } }, "spec": { "parallelism": 7 } }).to_string();
+    let path = format!("{JOBS}/j/status");
+    let patched = answer(server.send("PATCH", &path, MERGE, &patch).await).await;
+    assert_eq!(
+        (&patched.body["metadata"]["annotations"]["a"], &patched.body["spec"]["parallelism"]),
+        (&json!("1"), &json!(1))
+    );
+    let mut document = patched.body;
+    document["metadata"]["annotations"] = json!({ "b": "2" });
+    document["status"]["active"] = 3.into();
+    let updated = server.ask("PUT", &path, &document).await;
+    assert_eq!(updated.body["metadata"]["annotations"], json!({ "b": "2" }), "{}", updated.body);
+    assert_eq!(updated.body["status"]["active"], 3);
+    // The revision of the document is a precondition.
+    assert_eq!(server.ask("PUT", &path, &document).await.code, 409);
+}
+
+#[tokio::test]
+async fn a_deleted_job_leaves_its_pods_unless_the_client_says_otherwise() {
+    let server = Server::with_built_in().await;
+    let template = json!({ "spec": { "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i" }] } });
+    for (name, body, waits) in [("a", json!({}), true), ("b", json!({ "propagationPolicy": "Background" }), false)] {
+        let job =
+            json!({ "metadata": { "name": name, "finalizers": ["demo.dev/wait"] }, "spec": { "template": template } });
+        server.ask("POST", JOBS, &job).await;
+        let deleted = server.ask("DELETE", &format!("{JOBS}/{name}"), &body).await;
+        let finalizers = deleted.body["metadata"]["finalizers"].as_array().unwrap();
+        assert_eq!(finalizers.contains(&json!("orphan")), waits, "{}", deleted.body);
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_is_approved_by_its_own_path() {
+    let server = Server::with_built_in().await;
+    let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let spec = json!({ "request": "YQ==", "signerName": "demo.dev/s", "usages": ["client auth"] });
+    let created = server.ask("POST", requests, &json!({ "metadata": { "name": "system:node:a" }, "spec": spec })).await;
+    assert_eq!(created.code, 201, "{}", created.body);
+    let path = format!("{requests}/system:node:a/approval");
+    let mut document = server.get(&path).await;
+    let condition = json!({ "type": "Approved", "status": "True", "reason": "Because", "message": "" });
+    document["status"] = json!({ "certificate": "YQ==", "conditions": [condition] });
+    let approved = server.ask("PUT", &path, &document).await;
+    assert_eq!(approved.body["status"]["conditions"][0]["type"], "Approved", "{}", approved.body);
+    assert_eq!(approved.body["status"]["certificate"], Value::Null);
+}
+
+#[tokio::test]
+async fn an_invalid_timeout_is_refused_and_a_short_one_is_kept() {
+    let server = Server::with_built_in().await;
+    let refused = server.ask("GET", "/version?timeout=soon", &Value::Null).await;
+    let words = "invalid timeout specified in the request URL - time: invalid duration \"soon\"";
+    assert_eq!((refused.code, &refused.body["message"]), (400, &json!(words)));
+    for fine in ["0s", "1m30s", "100h"] {
+        assert_eq!(server.ask("GET", &format!("/version?timeout={fine}"), &Value::Null).await.code, 200);
+    }
+}
+
+#[tokio::test]
+async fn yaml_within_braces_has_tabs_and_a_duplicate_key_has_its_line() {
+    let server = Server::with_built_in().await;
+    let apply = "application/apply-patch+yaml";
+    let path = format!("{CONFIG_MAPS}/a?fieldManager=m");
+    let body = "{\n\t\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\",\n\t\"data\": {\"k\": \"v\",},\n}";
+    assert_eq!(server.send("PATCH", &path, apply, body).await.status(), 201);
+    let tab = "apiVersion: v1\nkind: ConfigMap\ndata:\n\tk: v\n";
+    assert_eq!(server.send("PATCH", &path, apply, tab).await.status(), 400);
+    let twice = "apiVersion: v1\nkind: ConfigMap\ndata:\n  k: v\n  k: w\n";
+    let refused = answer(server.send("PATCH", &path, apply, twice).await).await;
+    assert_eq!(refused.body["message"], "error decoding YAML: line 5: key \"k\" already set in map");
+}
+
+#[tokio::test]
+async fn what_the_host_does_not_act_on_is_stored_with_a_warning() {
+    let server = Server::with_built_in().await;
+    let service = json!({
+        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": { "name": "v1.demo.dev" },
+        "spec": { "group": "demo.dev", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1 },
+    });
+    let path = "/apis/apiregistration.k8s.io/v1/apiservices";
+    let response = server.send("POST", path, "application/json", &service.to_string()).await;
+    let warning = response.headers()["warning"].to_str().unwrap();
+    assert_eq!(warning, "299 - \"APIService.apiregistration.k8s.io is stored, and does not act on this host\"");
+    assert_eq!(response.status(), 201);
+}
