@@ -25,6 +25,7 @@ mod delays;
 mod distribution;
 mod documents;
 mod effects;
+mod end_to_end;
 mod exposure;
 mod fairness;
 mod feeders;

@@ -1,7 +1,7 @@
 //! Published software, with its default settings, against a host without a cluster: helm, an operator built on
 //! controller-runtime, the controller of volume snapshots, and kube-controller-manager with a guest as its node.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use homeostat_testing::eventually_built;
@@ -11,13 +11,24 @@ use homeostat_tests::{
 use tempfile::TempDir;
 
 /// A host on a port, and a folder with the files of its clients.
-struct Place {
+pub(crate) struct Place {
     host: HostProcess,
     home: TempDir,
     _folder: TempDir,
 }
 
 impl Place {
+    /// Starts a host with a guest as the node of its pods.
+    pub(crate) fn with_kubelet() -> Self {
+        let folder = TempDir::new().unwrap();
+        std::fs::copy(guest("kubelet"), folder.path().join("kubelet.wasm")).unwrap();
+        let controller = "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {name: kubelet}\nspec:\n  \
+            component: {file: kubelet.wasm}\n  config: {startup: 10ms}\n  grants:\n    resources:\n      - {kinds: [Pod], \
+            verbs: [get, list, watch, patch, update-status], namespaces: [\"*\"]}\n";
+        std::fs::write(folder.path().join("kubelet.yaml"), controller).unwrap();
+        Self::over(folder)
+    }
+
     /// Starts a host over the files of a folder.
     fn over(folder: TempDir) -> Self {
         let home = TempDir::new().unwrap();
@@ -30,10 +41,15 @@ impl Place {
         Self::over(TempDir::new().unwrap())
     }
 
-    fn command(&self, program: &Path, arguments: &[&str]) -> Command {
+    /// Returns the file with the address of the host.
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.home.path().join("kubeconfig")
+    }
+
+    pub(crate) fn command(&self, program: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
         command.args(arguments).env_clear().env("HOME", self.home.path()).env("PATH", "/usr/bin:/bin");
-        command.env("KUBECONFIG", self.home.path().join("kubeconfig")).current_dir(self.home.path());
+        command.env("KUBECONFIG", self.kubeconfig()).current_dir(self.home.path());
         command.stdin(Stdio::null());
         command
     }
@@ -52,7 +68,7 @@ impl Place {
     }
 
     /// Starts a program that runs until it is dropped.
-    fn spawn(&self, program: &Path, arguments: &[&str]) -> OperatorProcess {
+    pub(crate) fn spawn(&self, program: &Path, arguments: &[&str]) -> OperatorProcess {
         let log = std::fs::File::create(self.home.path().join("program.log")).unwrap();
         let mut command = self.command(program, arguments);
         command.stdout(log.try_clone().unwrap()).stderr(log);
@@ -60,7 +76,7 @@ impl Place {
     }
 
     /// Waits until kubectl says what is wanted.
-    fn until(&self, arguments: &[&str], wanted: &str) {
+    pub(crate) fn until(&self, arguments: &[&str], wanted: &str) {
         eventually_built(&format!("kubectl {arguments:?} to say {wanted:?}"), || {
             let output = self.command(&kubectl(), arguments).output().unwrap();
             (String::from_utf8_lossy(&output.stdout).trim() == wanted).then_some(())
@@ -69,7 +85,7 @@ impl Place {
 }
 
 /// A program in the background.
-struct OperatorProcess(Child);
+pub(crate) struct OperatorProcess(Child);
 
 impl Drop for OperatorProcess {
     fn drop(&mut self) {
@@ -123,16 +139,10 @@ fn a_controller_runtime_manager_with_its_defaults_does_its_job() {
 #[test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 fn kube_controller_manager_rolls_out_a_deployment_and_completes_its_work() {
-    let folder = TempDir::new().unwrap();
-    std::fs::copy(guest("kubelet"), folder.path().join("kubelet.wasm")).unwrap();
-    let controller = "apiVersion: homeostat.dev/v1alpha1\nkind: Controller\nmetadata: {name: kubelet}\nspec:\n  \
-        component: {file: kubelet.wasm}\n  config: {startup: 10ms}\n  grants:\n    resources:\n      - {kinds: [Pod], \
-        verbs: [get, list, watch, patch, update-status], namespaces: [\"*\"]}\n";
-    std::fs::write(folder.path().join("kubelet.yaml"), controller).unwrap();
-    let place = Place::over(folder);
+    let place = Place::with_kubelet();
     let controllers = "--controllers=deployment-controller,replicaset-controller,job-controller,cronjob-controller,\
         garbage-collector-controller,namespace-controller,serviceaccount-controller";
-    let kubeconfig = place.home.path().join("kubeconfig").display().to_string();
+    let kubeconfig = place.kubeconfig().display().to_string();
     let arguments = ["--kubeconfig", &kubeconfig, "--secure-port=0", controllers];
     let _controllers = place.spawn(&kube_controller_manager(), &arguments);
     // It leads by a lease, and makes the account of each namespace.

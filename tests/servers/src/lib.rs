@@ -33,8 +33,8 @@ pub use projects::project_definitions;
 pub use proxy::{NetworkFault, Proxy, Traffic};
 pub use server::Server;
 pub use tools::{
-    crane, distribution_registry, elector, go_test, helm, informer, kube, kube_controller_manager, kubectl, manager,
-    node_packages, node_tool, oras, python, python_tool, snapshot_controller, snapshot_definitions,
+    crane, distribution_registry, elector, end_to_end_tests, go_test, helm, informer, kube, kube_controller_manager,
+    kubectl, manager, node_packages, node_tool, oras, python, python_tool, snapshot_controller, snapshot_definitions,
 };
 
 /// The most private clusters at a time in one test process. A cluster takes half a GiB of memory.

@@ -31,6 +31,9 @@ const SNAPSHOTS: &str = "tests/tools/snapshots";
 /// The module of an operator on a current controller-runtime.
 const MANAGER: &str = "tests/tools/manager";
 
+/// The module of Kubernetes' own end-to-end tests.
+const END_TO_END: &str = "tests/tools/e2e";
+
 /// Returns the `kubectl` of a current release. The first call on a machine builds it.
 ///
 /// # Panics
@@ -120,6 +123,15 @@ pub fn elector() -> PathBuf {
 pub fn manager() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| go_build(MANAGER, "homeostat.dev/tests/tools/manager", "manager", "-s -w")).clone()
+}
+
+/// Returns Kubernetes' own end-to-end tests, as one program. The first call on a machine builds it.
+///
+/// # Panics
+/// When it cannot be built: it needs Go 1.26 or newer.
+pub fn end_to_end_tests() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| go_build(END_TO_END, "homeostat.dev/tests/tools/e2e", "e2e", "-s -w")).clone()
 }
 
 /// Returns the controller of volume snapshots, as the Kubernetes project publishes it. The first call on a machine builds it.
