@@ -1,12 +1,14 @@
 //! Published software, with its default settings, against a host without a cluster: helm, an operator built on
-//! controller-runtime, the controller of volume snapshots, and kube-controller-manager with a guest as its node.
+//! controller-runtime, the controller of volume snapshots, kube-scheduler, and kube-controller-manager with a guest as its
+//! node.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use homeostat_testing::eventually_built;
 use homeostat_tests::{
-    HostProcess, guest, helm, kube_controller_manager, kubectl, manager, snapshot_controller, snapshot_definitions,
+    HostProcess, guest, helm, kube_controller_manager, kube_scheduler, kubectl, manager, snapshot_controller,
+    snapshot_definitions,
 };
 use tempfile::TempDir;
 
@@ -174,6 +176,37 @@ fn kube_controller_manager_rolls_out_a_deployment_and_completes_its_work() {
     // The namespace goes with all that is in it.
     place.kubectl(&["delete", "namespace", "shop", "--timeout=120s"]);
     place.until(&["get", "deployments,pods,jobs,cronjobs", "-A", "-o", "name"], "");
+}
+
+#[test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+fn kube_scheduler_gives_pods_the_node_that_fits() {
+    let place = Place::start();
+    let kubeconfig = place.kubeconfig().display().to_string();
+    let _scheduler = place.spawn(&kube_scheduler(), &["--kubeconfig", &kubeconfig, "--secure-port=0"]);
+    let nodes = place.kubeconfig().with_file_name("nodes.yaml");
+    let node =
+        |name: &str| format!("---\napiVersion: v1\nkind: Node\nmetadata: {{name: {name}, labels: {{disk: {name}}}}}\n");
+    std::fs::write(&nodes, node("fast") + &node("slow")).unwrap();
+    place.kubectl(&["apply", "-f", &nodes.display().to_string()]);
+    let status = "{\"status\":{\"allocatable\":{\"cpu\":\"4\",\"memory\":\"8Gi\",\"pods\":\"110\"},\
+        \"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}]}}";
+    for name in ["fast", "slow"] {
+        place.kubectl(&["patch", "node", name, "--subresource=status", "--type=merge", "-p", status]);
+        // A new node has this taint until a controller finds it ready.
+        place.kubectl(&["taint", "nodes", name, "node.kubernetes.io/not-ready-"]);
+    }
+    let selector = "{\"spec\":{\"nodeSelector\":{\"disk\":\"slow\"}}}";
+    place.kubectl(&["run", "web", "--image=web:1", "--overrides", selector]);
+    place.until(&["get", "pod", "web", "-o", "jsonpath={.spec.nodeName}"], "slow");
+    let scheduled = "jsonpath={.items[?(@.reason==\"Scheduled\")].message}";
+    place.until(&["get", "events", "-o", scheduled], "Successfully assigned default/web to slow");
+    let nowhere = "{\"spec\":{\"nodeSelector\":{\"disk\":\"tape\"}}}";
+    place.kubectl(&["run", "lost", "--image=web:1", "--overrides", nowhere]);
+    place.until(
+        &["get", "pod", "lost", "-o", "jsonpath={.status.conditions[?(@.type==\"PodScheduled\")].reason}"],
+        "Unschedulable",
+    );
 }
 
 /// A claim of a disk that somebody provisioned, and a snapshot of it by the default class of its driver.

@@ -61,6 +61,15 @@ pub fn kube_controller_manager() -> PathBuf {
     BUILT.get_or_init(|| kubernetes("kube-controller-manager")).clone()
 }
 
+/// Returns the scheduler of Kubernetes. The first call on a machine builds it.
+///
+/// # Panics
+/// When it cannot be built: it needs Go 1.26 or newer.
+pub fn kube_scheduler() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| kubernetes("kube-scheduler")).clone()
+}
+
 /// Returns the etcd whose client is in this Kubernetes. The first call on a machine builds it.
 ///
 /// # Panics
