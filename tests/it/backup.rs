@@ -44,8 +44,8 @@ fn a_running_host_is_backed_up_and_restored_elsewhere() {
 
     let checked = run(&["fsck", text(&saved)]);
     assert_eq!(checked.code, Some(0), "{checked:?}");
-    // Five namespaces and two priority classes, all but one of which always exist, and the host itself.
-    assert!(checked.stdout.contains("8 resources"), "{checked:?}");
+    // Five namespaces, two priority classes and the range of services, all but one of which always exist, and the host.
+    assert!(checked.stdout.contains("9 resources"), "{checked:?}");
     let second = scratch.path().join("second");
     std::fs::create_dir(&second).unwrap();
     let store = second.join("data/store.redb");

@@ -7,6 +7,7 @@ use axum::extract::Request;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use homeostat_store::is_path_character;
 
 use crate::client::Client;
 use crate::params::{self, Params};
@@ -151,7 +152,7 @@ fn attributes<'r>(method: &'r Method, uri: &'r Uri, route: Option<&Route<'r>>, p
     // A list of one name is about that resource.
     let selected = params.field_selector.as_deref().and_then(|selector| {
         let name = selector.strip_prefix("metadata.name=")?;
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+        let is_plain = |c: char| is_path_character(c) && !matches!(c, ',' | '=' | '!');
         name.chars().all(is_plain).then_some(name)
     });
     // A namespace is in itself.

@@ -220,7 +220,7 @@ impl ResourceEncoder {
 
     /// Returns whether the text of a resource in the store is its JSON here.
     fn is_as_stored(&self, resource: &Resource) -> bool {
-        self.presentation.is_as_stored(resource) && *resource.key().kind() == self.kind
+        matches!(self.presentation, Presentation::Plain) && *resource.key().kind() == self.kind
     }
 
     /// Returns the object of a bookmark.

@@ -30,7 +30,7 @@ pub(crate) struct EventCacheKey {
     /// `ADDED`, `MODIFIED` or `DELETED`, which depends on the selector of the watch.
     pub(crate) event_type: &'static str,
     pub(crate) format: EventFormat,
-    /// The version of the kind.
+    /// The version of the kind, and the revision of a definition with defaults.
     pub(crate) version: Arc<str>,
 }
 

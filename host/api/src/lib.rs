@@ -78,6 +78,7 @@ mod selectable_fields;
 mod serve;
 mod state;
 mod status;
+mod status_part;
 mod stores;
 mod table;
 mod tls;

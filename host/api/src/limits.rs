@@ -109,6 +109,10 @@ pub(crate) async fn bound(
         Ok(RequestClass::Backup) => return next(request).await,
         Ok(RequestClass::Probe) => return within(answer_max, request, next).await,
         Ok(RequestClass::Answer) => {
+            let answer_max = match params::timeout(request.uri()) {
+                Ok(given) => given.map_or(answer_max, |given| given.min(answer_max)),
+                Err(failure) => return failure.into_response(),
+            };
             return match requests.acquire(&client, 1).await {
                 Ok(permit) => hold_until_sent(within(answer_max, request, next).await, permit),
                 Err(failure) => failure.into_response(),
@@ -155,16 +159,12 @@ pub(crate) fn hold_until_sent(response: Response, held: impl Send + 'static) -> 
     })
 }
 
-/// Waits for a response to start, at most as long as the client says.
+/// Waits for a response to start.
 pub(crate) async fn within(
     answer_max: Duration,
     request: Request,
     next: impl AsyncFnOnce(Request) -> Response,
 ) -> Response {
-    let answer_max = match params::timeout(request.uri()) {
-        Ok(given) => given.map_or(answer_max, |given| given.min(answer_max)),
-        Err(failure) => return failure.into_response(),
-    };
     let answer = tokio::time::timeout(answer_max, next(request)).await;
     answer.unwrap_or_else(|_| {
         let reason = format!(

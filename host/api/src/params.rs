@@ -43,10 +43,10 @@ pub(crate) struct Params {
 }
 
 /// Returns the time in which the client wants the beginning of the response: `timeout`, as Go writes durations. `0s` is
-/// that of the server.
+/// that of the server, and so is a negative one.
 ///
 /// # Errors
-/// 400 if it is no duration, or is negative.
+/// 400 if it is no duration.
 pub(crate) fn timeout(uri: &Uri) -> Result<Option<Duration>, Failure> {
     #[derive(Deserialize)]
     struct Timeout {
@@ -56,10 +56,11 @@ pub(crate) fn timeout(uri: &Uri) -> Result<Option<Duration>, Failure> {
     if text.is_empty() {
         return Ok(None);
     }
-    let refused = |why: String| Failure::bad_request(format!("invalid timeout specified in the request URL - {why}"));
-    let given = homeostat_store::duration(&text).ok_or_else(|| refused(format!("time: invalid duration {text:?}")))?;
-    let given = Duration::try_from(given).map_err(|_| refused("it is negative".to_owned()))?;
-    Ok(Some(given).filter(|given| !given.is_zero()))
+    let given = homeostat_store::duration(&text).ok_or_else(|| {
+        let reason = format!("invalid timeout specified in the request URL - time: invalid duration {text:?}");
+        Failure::bad_request(reason)
+    })?;
+    Ok(Duration::try_from(given).ok().filter(|given| !given.is_zero()))
 }
 
 /// Returns the kind of options in the query of a request.

@@ -1,5 +1,8 @@
 //! Parses the path of a request: the kind, the resource and the subresource. Pure.
 
+use axum::http::Uri;
+use homeostat_store::is_path_character;
+
 /// The health endpoints.
 pub(crate) const HEALTH: [&str; 3] = ["/livez", "/readyz", "/healthz"];
 
@@ -43,9 +46,34 @@ impl Target<'_> {
     }
 }
 
+/// Returns a URI without needless escapes in its path, as some clients write `%3A` in a name; `None` if it has none, or has
+/// one of a character that no name has.
+pub(crate) fn unescaped(uri: &Uri) -> Option<Uri> {
+    let mut rest = uri.path();
+    let mut plain = String::new();
+    while let Some((before, after)) = rest.split_once('%') {
+        let code = u8::from_str_radix(after.get(..2)?, 16).ok()?;
+        let character = Some(char::from(code)).filter(|c| is_path_character(*c))?;
+        plain.push_str(before);
+        plain.push(character);
+        rest = &after[2..];
+    }
+    if plain.is_empty() {
+        return None;
+    }
+    plain.push_str(rest);
+    if let Some(query) = uri.query() {
+        plain.push('?');
+        plain.push_str(query);
+    }
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(plain.parse().ok()?);
+    Uri::from_parts(parts).ok()
+}
+
 /// Parses a path; `None` if it has no meaning.
 pub(crate) fn parse(path: &str) -> Option<Route<'_>> {
-    // No name needs an escape. Decoding escapes could only hide something.
+    // No name needs an escape, and `unescaped` has removed the needless ones.
     if path.contains('%') {
         return None;
     }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use homeostat_builtin::autoscaler;
 use homeostat_runtime::manifest::HIDDEN;
 use homeostat_runtime::{Host, KindInfo, manifest};
+use homeostat_store::Kind;
 use homeostat_store::schema::Schema;
-use homeostat_store::{Kind, Resource, Revision};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -29,12 +29,8 @@ pub(crate) enum Presentation {
     Events,
     /// As autoscalers in the version that is not stored.
     Autoscalers,
-    /// With the defaults of their definition.
-    Defaulted {
-        schema: Arc<Schema>,
-        /// Resources of this revision and later ones have the defaults; `None` where revisions cannot be compared.
-        since: Option<Revision>,
-    },
+    /// With the defaults of their definition, which may have got them after a resource was written.
+    Defaulted(Arc<Schema>),
 }
 
 impl Presentation {
@@ -48,19 +44,8 @@ impl Presentation {
     }
 
     fn defaulted(info: &KindInfo, host: &Host) -> Option<Self> {
-        let since = info.defaults_since()?;
-        let schema = host.store().schemas()?.of(&info.kind).schema?;
-        // The revisions of another store are not those of the definition.
-        Some(Self::Defaulted { schema, since: info.store.is_none().then_some(since) })
-    }
-
-    /// Returns whether a resource is presented as it is stored, in the same version.
-    pub(crate) fn is_as_stored(&self, resource: &Resource) -> bool {
-        match self {
-            Self::Plain => true,
-            Self::Defaulted { since, .. } => since.is_some_and(|since| since <= resource.revision()),
-            _ => false,
-        }
+        info.defaults_since()?;
+        host.store().schemas()?.of(&info.kind).schema.map(Self::Defaulted)
     }
 
     /// Returns whether the same stored document may look different a moment later.
@@ -74,11 +59,7 @@ impl Presentation {
         let document = in_version(document, kind);
         match self {
             Self::Plain => document,
-            Self::Defaulted { schema, since } => {
-                let revision = document["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok());
-                if revision.zip(*since).is_some_and(|(revision, since): (Revision, Revision)| since <= revision) {
-                    return document;
-                }
+            Self::Defaulted(schema) => {
                 let mut defaulted = document.clone().into_owned();
                 // Defaults that are too large for a document are left out.
                 if schema.set_defaults(&mut defaulted).is_ok() { Cow::Owned(defaulted) } else { document }

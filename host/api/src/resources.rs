@@ -14,13 +14,15 @@ use crate::path::Target;
 use crate::request::{RequestContext, ResourceRequest};
 use crate::state::Api;
 use crate::status::{Failure, success};
-use crate::{binding, collection, event_versions, events, eviction, health, list, negotiate, scale, watch};
+use crate::{
+    binding, collection, event_versions, events, eviction, health, list, negotiate, scale, status_part, watch,
+};
 
 /// Reports the result of a write, which Kubernetes does not: `created`, `configured` or `unchanged`.
 const CHANGE: HeaderName = HeaderName::from_static("homeostat-change");
 
 /// How often a patch that was computed from a resource is tried when others write the resource meanwhile.
-const PATCH_TRIES: u32 = 5;
+pub(crate) const PATCH_TRIES: u32 = 5;
 
 /// Maximum size of all warnings of one response, in bytes. Source: Kubernetes.
 const WARNING_BYTES_MAX: usize = 4096;
@@ -70,12 +72,12 @@ async fn answer_of(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
         (&Method::GET, None | Some("status")) => read(request, &key).await,
         (&Method::POST, None) if info.is_of_definition() => create(request).await,
         (&Method::PUT, None) => update(request, &key).await,
-        (&Method::PUT, Some("status")) => update_status(request, key).await,
+        (&Method::PUT, Some("status")) => status_part::update(request, key).await,
         (_, Some("approval")) if info.built_in().is_some_and(|known| known.has("approval")) => {
-            approval(request, key).await
+            status_part::approval(request, key).await
         }
         (&Method::PATCH, None) => patch(request, key).await,
-        (&Method::PATCH, Some("status")) => patch_status(request, key).await,
+        (&Method::PATCH, Some("status")) => status_part::patch(request, key).await,
         (&Method::DELETE, None) => delete(request, key).await,
         (&Method::PUT, Some("finalize")) if is_namespace(info) => finalize(request, key).await,
         (_, Some("scale")) => scale::answer(request, key).await,
@@ -92,21 +94,11 @@ async fn answer_of(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
 }
 
 /// Responds with one resource.
-async fn read(request: &ResourceRequest<'_>, key: &Key) -> Result<Response, Failure> {
+pub(crate) async fn read(request: &ResourceRequest<'_>, key: &Key) -> Result<Response, Failure> {
     let store = request.http.api.host.store();
     request.params.check_revision_of_one()?;
     let resource = if request.params.is_live() { store.get_live(key).await? } else { store.get(key).await? };
     Ok(ResourceEncoder::of(request).response(&resource))
-}
-
-/// Answers a request for the approval of a certificate: for the conditions in the status of the request for it.
-async fn approval(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Failure> {
-    match *request.http.method {
-        Method::GET => read(request, &key).await,
-        Method::PUT => update_status(request, key).await,
-        Method::PATCH => patch_status(request, key).await,
-        _ => Err(request.http.not_allowed()),
-    }
 }
 
 fn kind(api: &Api, target: &Target<'_>) -> Result<KindInfo, Failure> {
@@ -181,37 +173,6 @@ fn needs_revision(info: &KindInfo) -> bool {
     info.is_of_definition() || (info.built_in().is_some() && CONDITIONAL.contains(&kind))
 }
 
-async fn update_status(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Failure> {
-    let mut document = request.http.document()?;
-    fill_in(&mut document, request, namespace(&key), Some(key.name()))?;
-    let text = |pointer| document.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let revision = text("/metadata/resourceVersion").map(str::parse).transpose()?;
-    let precondition = Precondition { uid: text("/metadata/uid").map(str::to_owned), revision };
-    if request.info.built_in().is_some() {
-        let part = if request.http.target.subresource == Some("approval") { "/status/conditions" } else { "/status" };
-        let change = Change::Json(status_replacement(&document, part));
-        return write(request, Write::PatchStatus { key, change }).await;
-    }
-    let status = document.get("status").cloned().unwrap_or(Value::Null);
-    write(request, Write::UpdateStatus { key, status, precondition }).await
-}
-
-/// Returns the JSON patch that replaces the status of a built-in kind, or a part of it. Such a write changes metadata as
-/// well, and has the preconditions that the metadata names.
-fn status_replacement(document: &Value, part: &str) -> Value {
-    let empty =
-        [("annotations", json!({})), ("finalizers", json!([])), ("labels", json!({})), ("ownerReferences", json!([]))];
-    let metadata = &document["metadata"];
-    let field =
-        |(name, empty): (&str, Value)| (format!("/metadata/{name}"), metadata.get(name).cloned().unwrap_or(empty));
-    let is_named = |name: &&str| metadata[*name].as_str().is_some_and(|text| !text.is_empty());
-    let preconditions = ["resourceVersion", "uid"].into_iter().filter(is_named).map(|name| (name, Value::Null));
-    let nothing = if part == "/status" { json!({}) } else { json!([]) };
-    let status = document.pointer(part).cloned().unwrap_or(nothing);
-    let fields = empty.into_iter().chain(preconditions).map(field).chain([(part.to_owned(), status)]);
-    fields.map(|(path, value)| json!({ "op": "add", "path": path, "value": value })).collect()
-}
-
 fn is_namespace(info: &KindInfo) -> bool {
     info.kind.group.is_empty() && info.kind.name == "Namespace"
 }
@@ -227,32 +188,18 @@ async fn finalize(request: &ResourceRequest<'_>, key: Key) -> Result<Response, F
     write(request, Write::Patch { key, change: Change::Merge(change), precondition }).await
 }
 
-/// Patches or applies a status. The rest of the body is ignored.
-async fn patch_status(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Failure> {
-    if request.http.applies() {
-        let (document, manager, name) = read_apply(request, &key)?;
-        let applied = Write::ApplyStatus { document, manager, force: request.params.forces() };
-        return write_named(request, applied, name).await;
-    }
-    if request.http.has_autoscaler_version() {
-        return patch_autoscaler(request, &key).await;
-    }
-    write(request, Write::PatchStatus { key, change: change(request)? }).await
-}
-
 /// Patches an autoscaler, or its status, in the version that is not stored.
-async fn patch_autoscaler(request: &ResourceRequest<'_>, key: &Key) -> Result<Response, Failure> {
+pub(crate) async fn patch_autoscaler(request: &ResourceRequest<'_>, key: &Key) -> Result<Response, Failure> {
     let (change, host) = (change(request)?, &request.http.api.host);
     let mut tries = PATCH_TRIES;
     loop {
         let current = host.store().get_live(key).await?;
-        let mut document = autoscaler::to_v2(change.apply(&autoscaler::to_v1(current.document().clone()))?);
+        let document = autoscaler::to_v2(change.apply(&autoscaler::to_v1(current.document().clone()))?);
         let revision = document.pointer("/metadata/resourceVersion").and_then(Value::as_str).map(str::parse);
         let precondition = Precondition { uid: None, revision: revision.transpose()? };
         let is_ours = precondition.revision == Some(current.revision());
         let changed = if request.http.target.subresource.is_some() {
-            let status = document["status"].take();
-            Write::UpdateStatus { key: key.clone(), status, precondition }
+            Write::PatchStatus { key: key.clone(), change: status_part::replacement(&document) }
         } else {
             Write::Update { document, precondition }
         };
@@ -265,7 +212,7 @@ async fn patch_autoscaler(request: &ResourceRequest<'_>, key: &Key) -> Result<Re
 }
 
 /// Parses the patch in the body.
-fn change(request: &ResourceRequest<'_>) -> Result<Change, Failure> {
+pub(crate) fn change(request: &ResourceRequest<'_>) -> Result<Change, Failure> {
     let change = request.http.change()?;
     if request.params.forces() {
         let detail = "may not be specified for non-apply patch";
@@ -312,7 +259,7 @@ async fn patch(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Fail
 }
 
 /// Writes an applied document. An API server compares the name of a document last, so another refusal comes first.
-async fn write_named(
+pub(crate) async fn write_named(
     request: &ResourceRequest<'_>,
     applied: Write,
     name: Result<(), Failure>,
@@ -326,7 +273,10 @@ async fn write_named(
 }
 
 /// Parses an applied document, and returns it with its field manager, and whether its name is that of the path.
-fn read_apply(request: &ResourceRequest<'_>, key: &Key) -> Result<(Value, String, Result<(), Failure>), Failure> {
+pub(crate) fn read_apply(
+    request: &ResourceRequest<'_>,
+    key: &Key,
+) -> Result<(Value, String, Result<(), Failure>), Failure> {
     let mut document = request.http.document()?;
     let manager = request.params.field_manager.clone().filter(|manager| !manager.is_empty());
     let manager = manager.ok_or_else(Failure::no_manager)?;
@@ -397,7 +347,7 @@ async fn delete(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Fai
 }
 
 /// Writes, and responds with the resulting resource.
-async fn write(request: &ResourceRequest<'_>, write: Write) -> Result<Response, Failure> {
+pub(crate) async fn write(request: &ResourceRequest<'_>, write: Write) -> Result<Response, Failure> {
     let duplicates = request.duplicates()?;
     let mut asked = request.write(write)?;
     if asked.field_validation == FieldValidation::Strict && !duplicates.is_empty() {
@@ -553,6 +503,6 @@ fn warn(response: &mut Response, warnings: impl Iterator<Item = String>) {
     }
 }
 
-fn namespace(key: &Key) -> Option<&str> {
+pub(crate) fn namespace(key: &Key) -> Option<&str> {
     Some(key.namespace()).filter(|namespace| !namespace.is_empty())
 }

@@ -40,8 +40,11 @@ impl ApiService {
     }
 
     /// Authenticates and authorises a request, and answers it within its limits.
-    pub(crate) async fn answer(&self, request: Request) -> Response {
+    pub(crate) async fn answer(&self, mut request: Request) -> Response {
         let api = &self.api;
+        if let Some(plain) = path::unescaped(request.uri()).filter(|plain| is_kubernetes_path(plain.path())) {
+            *request.uri_mut() = plain;
+        }
         let mark = request.headers().get(FORWARDED_TO).cloned();
         let is_own = mark.as_ref().is_none_or(|mark| mark.as_bytes() == api.host.identity().as_bytes());
         // The senders of webhooks have no token of this server: each webhook checks them.

@@ -54,7 +54,11 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>) -> Result<Response, Fa
         Err(error) => return Err(error.into()),
     };
     // A definition may get another conversion, and then the same event has another encoding.
-    let shared = (!info.converts()).then(|| (api.event_cache.clone(), info.kind.version.as_str().into()));
+    let version = match info.defaults_since() {
+        Some(revision) => format!("{} {revision}", info.kind.version),
+        None => info.kind.version.clone(),
+    };
+    let shared = (!info.converts()).then(|| (api.event_cache.clone(), version.into()));
     let watch = WatchStream::new(watch, after, initial_events, selector, encoder, params);
     Ok(WatchStream { shared, ..watch }.response())
 }

@@ -84,7 +84,13 @@ fn empty(_: &Value) -> Value {
 
 static CONFIG_MAP: Rules = Rules { check: config::check_config_map, ..NONE };
 static SECRET: Rules = Rules { set_defaults: config::merge_string_data, check: config::check_secret, ..NONE };
-static NAMESPACE: Rules = Rules { set_defaults: others::namespace_defaults, check: others::check_namespace, ..NONE };
+static NAMESPACE: Rules = Rules {
+    set_defaults: others::namespace_defaults,
+    check: others::check_namespace,
+    // One of its labels is the host's.
+    status_metadata: &["annotations", "finalizers", "ownerReferences"],
+    ..NONE
+};
 static EVENT: Rules = Rules { check: others::check_event, ..NONE };
 static RESOURCE_QUOTA: Rules = Rules { check: others::check_resource_quota, ..NONE };
 static ENDPOINTS: Rules = Rules { check: networking::check_endpoints, ..NONE };

@@ -38,14 +38,11 @@ pub const DNS_1123_SUBDOMAIN: NameForm = NameForm {
     is_valid: |text| text.split('.').all(DNS_1123_LABEL.is_valid),
     reason: "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
 };
-/// A name that is one segment of a path, as the name of a role. Kubernetes also takes blanks and letters outside of ASCII.
+/// A name that is one segment of a path, as the name of a role. Kubernetes also takes characters that a path has to escape.
 pub const PATH_SEGMENT: NameForm = NameForm {
     length_max: 253,
-    is_valid: |text| {
-        let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | '%');
-        !matches!(text, "" | "." | "..") && text.chars().all(is_plain)
-    },
-    reason: "may not be '.' or '..', and may have only visible ASCII characters other than '/' and '%'",
+    is_valid: |text| !matches!(text, "" | "." | "..") && text.chars().all(is_path_character),
+    reason: "may not be '.' or '..', and may have only letters, digits and -._~!$&'()*+,;=:@",
 };
 /// An IP address, in the form in which it is written.
 pub const IP_ADDRESS: NameForm = NameForm {
@@ -71,6 +68,11 @@ pub const QUALIFIED_PART: NameForm = NameForm {
     is_valid: is_qualified_part,
     reason: "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
 };
+
+/// Returns whether a character stands for itself in a segment of a path. Source: RFC 3986, `pchar`.
+pub fn is_path_character(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:@".contains(c)
+}
 
 fn is_label(text: &str, is_first: impl Fn(char) -> bool) -> bool {
     let is_inner = |c: char| c == '-' || c.is_ascii_lowercase() || c.is_ascii_digit();

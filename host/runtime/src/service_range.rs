@@ -9,7 +9,8 @@ use crate::context::Context;
 /// The range that the rules of services take addresses from.
 const RANGE: &str = "10.96.0.0/12";
 
-/// Creates the range, unless another server has its kind, or names of namespaces are free.
+/// Creates the range, unless another server has its kind, or the host is to have nothing from its start
+/// ([`NamespacePolicy::Any`]).
 ///
 /// # Errors
 /// Those of the store.

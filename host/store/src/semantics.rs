@@ -9,11 +9,11 @@
 //!   it.
 //! * Metadata fields that Kubernetes does not know are dropped, as are fields that a schema does not know.
 //! * Equal numbers are stored in the same form (module `numbers`).
-//! * Only [`Write::UpdateStatus`], [`Write::PatchStatus`] and [`Write::ApplyStatus`] write `status`, and they
-//!   write nothing else.
+//! * Only [`Write::UpdateStatus`], [`Write::PatchStatus`] and [`Write::ApplyStatus`] write `status`. They write nothing
+//!   else, except that the latter two change the metadata of a built-in kind that its rules name.
 //! * A document of a kind with a schema is pruned, defaulted and validated. A status is validated when the
-//!   status is written, the rest when anything but metadata changes. So a document that was stored before the
-//!   schema can still get labels, status reports and a deletion.
+//!   status is written, the rest when anything but metadata changes; only the rules in CEL see a change of the metadata
+//!   as well. So a document that was stored before the schema can still get labels, status reports and a deletion.
 //! * A kind can have several versions, which differ only in their `apiVersion` and their schemas. A document
 //!   is validated by the schema of its written version, and stored in the storage version of its kind. An
 //!   older document is converted by the next write, even if that changes nothing else.

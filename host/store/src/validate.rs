@@ -112,15 +112,19 @@ pub fn key(key: &Key) -> Result<()> {
 
 /// Checks the name of a resource.
 fn name_of(kind: &Kind, name: &str) -> Result<()> {
-    let form = match (kind.group.as_str(), kind.name.as_str()) {
+    fits("metadata.name", name, name, form_of(kind))
+}
+
+/// Returns the form of the names of a kind.
+fn form_of(kind: &Kind) -> &'static NameForm {
+    match (kind.group.as_str(), kind.name.as_str()) {
         // The name of a namespace is a part of the DNS names of its resources.
         ("", "Namespace") => &DNS_1123_LABEL,
         // As `system:auth-delegator`.
         ("rbac.authorization.k8s.io", _) | ("certificates.k8s.io", "CertificateSigningRequest") => &PATH_SEGMENT,
         ("networking.k8s.io", "IPAddress") => &IP_ADDRESS,
         _ => &DNS_1123_SUBDOMAIN,
-    };
-    fits("metadata.name", name, name, form)
+    }
 }
 
 /// Parses kind, namespace and name of a document. With `generate`, `metadata.generateName` can replace the
@@ -147,7 +151,8 @@ pub(crate) fn target(document: &Value, generate: bool) -> Result<Target> {
             if stem.is_empty() {
                 return Err(Error::invalid("metadata.name", "must not be empty, unless metadata.generateName is set"));
             }
-            subdomain("metadata.generateName", &generated(stem, "xxxxx"))?;
+            let generated = generated(stem, "xxxxx");
+            fits("metadata.generateName", &generated, &generated, form_of(&kind))?;
             None
         }
         None => return Err(Error::invalid("metadata.name", "must not be empty")),

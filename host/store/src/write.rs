@@ -34,12 +34,13 @@ pub enum Write {
         #[serde(default)]
         precondition: Precondition,
     },
-    /// Changes the `status` of a resource in place, and nothing else.
+    /// Changes the `status` of a resource in place. Guests cannot write so.
     PatchStatus {
         /// The resource.
         key: Key,
-        /// The change to the whole document. Only its changes to `status` take effect. The `metadata.uid` and
-        /// `metadata.resourceVersion` that it sets are preconditions.
+        /// The change to the whole document. Only its changes to `status` take effect, and for a built-in kind those of
+        /// the metadata that its rules name. The `metadata.uid` and `metadata.resourceVersion` that it sets are
+        /// preconditions.
         change: Change,
     },
     /// Sets the fields of a `status` that the document names and leaves the others, as [`Write::Apply`] does

@@ -8,6 +8,17 @@ fn target(path: &str) -> Target<'_> {
 }
 
 #[test]
+fn only_needless_escapes_are_removed() {
+    let plain = |uri: &'static str| unescaped(&Uri::from_static(uri)).map(|plain| plain.to_string());
+    assert_eq!(plain("/api/v1/a%3Ab/%63?x=%2F"), Some("/api/v1/a:b/c?x=%2F".to_owned()));
+    for kept in
+        ["/api/v1/a:b?x=%3A", "/api/v1/a%2Fb", "/api/v1/a%25b", "/api/v1/a%", "/api/v1/%0A", "/api/v1/%+A", "/%C3%A4"]
+    {
+        assert_eq!(plain(kept), None, "{kept}");
+    }
+}
+
+#[test]
 fn a_resource_in_a_namespace_is_found_by_its_path() {
     let found = target("/apis/apps/v1/namespaces/default/deployments/web/status");
     assert_eq!((found.group, found.version, found.namespace), ("apps", "v1", Some("default")));

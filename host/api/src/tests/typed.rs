@@ -71,6 +71,9 @@ async fn a_read_sets_the_defaults_that_a_definition_has_now() {
     for name in ["old", "new"] {
         assert_eq!(server.get(&format!("{widgets}/{name}")).await["a"], "A", "{name}");
     }
+    // A write of the metadata alone stores no default, and its answer shows it.
+    let labelled = server.send("PATCH", &format!("{widgets}/old"), MERGE, r#"{"metadata":{"labels":{"x":"y"}}}"#).await;
+    assert_eq!(answer(labelled).await.body["a"], "A");
     let list = server.get(widgets).await;
     assert!(list["items"].as_array().unwrap().iter().all(|widget| widget["a"] == "A"), "{list}");
 }
@@ -125,6 +128,18 @@ async fn a_certificate_is_approved_by_its_own_path() {
     let approved = server.ask("PUT", &path, &document).await;
     assert_eq!(approved.body["status"]["conditions"][0]["type"], "Approved", "{}", approved.body);
     assert_eq!(approved.body["status"]["certificate"], Value::Null);
+    let patch = json!({ "status": { "certificate": "YQ==" } }).to_string();
+    let patched = answer(server.send("PATCH", &path, MERGE, &patch).await).await;
+    assert_eq!((patched.code, &patched.body["status"]["certificate"]), (200, &Value::Null), "{}", patched.body);
+    // The status has the certificate, and keeps the verdict.
+    let status = format!("{requests}/system:node:a/status");
+    let patch = json!({ "status": { "certificate": "YQ==", "conditions": null } }).to_string();
+    let issued = answer(server.send("PATCH", &status, MERGE, &patch).await).await;
+    assert_eq!(issued.body["status"]["certificate"], "YQ==", "{}", issued.body);
+    assert_eq!(issued.body["status"]["conditions"][0]["type"], "Approved");
+    // Clients in other languages than Go escape the colon.
+    assert_eq!(server.get(&format!("{requests}/system%3Anode%3Aa")).await["metadata"]["name"], "system:node:a");
+    assert_eq!(server.ask("GET", &format!("{requests}/system%2Fnode"), &Value::Null).await.code, 404);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::wire::{put_bytes, put_double, put_number};
 use super::{Error, MAGIC, kind_of, malformed, message_of};
-use crate::message::{FieldType, Message, SCHEMA, find};
+use crate::message::{FieldType, Message, SCHEMA, SchemaAlternative, find};
 
 /// Encodes a document or a list with its envelope.
 pub(super) fn envelope(document: &Value) -> Result<Vec<u8>, Error> {
@@ -129,6 +129,10 @@ fn put(number: u32, of: &FieldType, value: &Value, out: &mut Vec<u8>) -> Result<
             let (schema, other) = alternative.numbers();
             let mut message = Vec::new();
             if value.is_object() {
+                // Beside a schema, Go says that it allows something.
+                if matches!(alternative, SchemaAlternative::Boolean) {
+                    put_number(&mut message, other, 1);
+                }
                 put(schema, &FieldType::Message(SCHEMA.to_owned()), value, &mut message)?;
             } else {
                 put(other, &alternative.field_type(), value, &mut message)?;

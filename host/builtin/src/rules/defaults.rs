@@ -7,9 +7,16 @@ pub(super) fn object_at<'d>(document: &'d mut Value, pointer: &str) -> Option<&'
     document.pointer_mut(pointer)?.as_object_mut()
 }
 
-/// Sets a field that is absent, or an empty text, which Go does not tell apart.
-pub(super) fn default(fields: &mut Map<String, Value>, name: &str, value: impl Into<Value>) {
+/// Sets a text that is absent or empty. Go does not tell these apart, unless the field is a pointer.
+pub(super) fn default_text(fields: &mut Map<String, Value>, name: &str, value: &str) {
     if fields.get(name).is_none_or(|known| known == "") {
+        fields.insert(name.to_owned(), value.into());
+    }
+}
+
+/// Sets a field that is absent.
+pub(super) fn default(fields: &mut Map<String, Value>, name: &str, value: impl Into<Value>) {
+    if !fields.contains_key(name) {
         fields.insert(name.to_owned(), value.into());
     }
 }

@@ -6,7 +6,7 @@ use homeostat_store::schema::quantity_in_nanos;
 use serde_json::{Map, Value, json};
 
 use super::containers;
-use super::defaults::{default, object_at};
+use super::defaults::{default, default_text, object_at};
 use super::names::is_qualified;
 use super::report::Report;
 
@@ -61,12 +61,12 @@ pub(super) fn limit_range_defaults(range: &mut Value, _old: Option<&Value>) {
 
 pub(super) fn binding_defaults(binding: &mut Value, _old: Option<&Value>) {
     if let Some(role) = binding.get_mut("roleRef").and_then(Value::as_object_mut) {
-        default(role, "apiGroup", RBAC);
+        default_text(role, "apiGroup", RBAC);
     }
     for subject in binding.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten() {
         let Some(subject) = subject.as_object_mut() else { continue };
         if matches!(subject.get("kind").and_then(Value::as_str), Some("User" | "Group")) {
-            default(subject, "apiGroup", RBAC);
+            default_text(subject, "apiGroup", RBAC);
         }
     }
 }

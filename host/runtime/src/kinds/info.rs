@@ -278,7 +278,8 @@ impl KindInfo {
         self.is_established
     }
 
-    /// Returns the revision before which resources may lack defaults of the definition; `None` if it has no defaults.
+    /// Returns the revision of the definition, if it has defaults. Resources may lack those that it got after they were
+    /// written.
     pub fn defaults_since(&self) -> Option<Revision> {
         self.has_defaults.then_some(self.written)
     }

@@ -62,8 +62,9 @@ pub(super) fn admit(
 }
 
 /// Admits the change of a document, except its status. Without a change outside of metadata, only the defaults of a
-/// built-in kind and the rules in CEL apply, which compare the document with itself then. So a document which its schema
-/// would refuse now can still get labels and lose finalizers, and one that is being deleted can always end.
+/// built-in kind and the rules in CEL apply. So a document which its schema would refuse now can still get labels and lose
+/// finalizers, unless a rule that compares it with its former state refuses that it stays the same. One that is being
+/// deleted can always end.
 ///
 /// # Errors
 /// As [`admit`].
@@ -85,8 +86,9 @@ pub(super) fn admit_change(document: &mut Value, old: &Value, context: &WriteCon
 
 /// Checks the rules of a document of which only the metadata changes.
 fn check_transition(schema: Option<&Schema>, document: &Value, old: &Value, rules: RuleEvaluation) -> Result<()> {
-    let is_deleting = old["metadata"].get("deletionTimestamp").is_some();
-    let schema = schema.filter(|schema| schema.has_rules() && rules == RuleEvaluation::Included && !is_deleting);
+    // A change of the version alone is that of a migration, which no rule holds up.
+    let is_free = old["metadata"].get("deletionTimestamp").is_some() || document["metadata"] == old["metadata"];
+    let schema = schema.filter(|schema| schema.has_rules() && rules == RuleEvaluation::Included && !is_free);
     let mut violations = schema.map_or_else(Vec::new, |schema| schema.check_rules(document, Some(old)));
     violations.truncate(VIOLATIONS_MAX);
     if violations.is_empty() { Ok(()) } else { Err(Error::InvalidFields { what: what(document), violations }) }

@@ -1,0 +1,134 @@
+//! Writes of the status of a resource.
+
+use axum::http::Method;
+use axum::response::Response;
+use homeostat_runtime::KindInfo;
+use homeostat_store::{Change, Key, Precondition, Write};
+use serde_json::{Value, json};
+
+use crate::named_document::fill_in;
+use crate::request::ResourceRequest;
+use crate::resources::{PATCH_TRIES, change, namespace, patch_autoscaler, read, read_apply, write, write_named};
+use crate::status::Failure;
+
+/// The conditions of a request for a certificate that only its approval changes.
+const VERDICTS: [&str; 2] = ["Approved", "Denied"];
+
+/// Replaces a status.
+pub(crate) async fn update(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Failure> {
+    if has_approval(request.info) {
+        return write_certificate(request, key).await;
+    }
+    let mut document = request.http.document()?;
+    fill_in(&mut document, request, namespace(&key), Some(key.name()))?;
+    if request.info.built_in().is_some() {
+        return write(request, Write::PatchStatus { key, change: replacement(&document) }).await;
+    }
+    let text = |pointer| document.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let revision = text("/metadata/resourceVersion").map(str::parse).transpose()?;
+    let precondition = Precondition { uid: text("/metadata/uid").map(str::to_owned), revision };
+    let status = document.get("status").cloned().unwrap_or(Value::Null);
+    write(request, Write::UpdateStatus { key, status, precondition }).await
+}
+
+/// Patches or applies a status. Of the rest of the body, only the metadata of a built-in kind counts.
+pub(crate) async fn patch(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Failure> {
+    if has_approval(request.info) {
+        return write_certificate(request, key).await;
+    }
+    if request.http.applies() {
+        let (document, manager, name) = read_apply(request, &key)?;
+        let applied = Write::ApplyStatus { document, manager, force: request.params.forces() };
+        return write_named(request, applied, name).await;
+    }
+    if request.http.has_autoscaler_version() {
+        return patch_autoscaler(request, &key).await;
+    }
+    write(request, Write::PatchStatus { key, change: change(request)? }).await
+}
+
+/// Answers a request for the approval of a certificate: for the conditions in the status of the request for it.
+pub(crate) async fn approval(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Failure> {
+    match *request.http.method {
+        Method::GET => read(request, &key).await,
+        Method::PUT | Method::PATCH => write_certificate(request, key).await,
+        _ => Err(request.http.not_allowed()),
+    }
+}
+
+fn has_approval(info: &KindInfo) -> bool {
+    info.built_in().is_some_and(|known| known.has("approval"))
+}
+
+/// Returns the change that replaces the status of a built-in kind. It changes metadata as well, and has the preconditions
+/// that the metadata names.
+pub(crate) fn replacement(document: &Value) -> Change {
+    let empty =
+        [("annotations", json!({})), ("finalizers", json!([])), ("labels", json!({})), ("ownerReferences", json!([]))];
+    let metadata = &document["metadata"];
+    let field =
+        |(name, empty): (&str, Value)| (format!("/metadata/{name}"), metadata.get(name).cloned().unwrap_or(empty));
+    let is_named = |name: &&str| metadata[*name].as_str().is_some_and(|text| !text.is_empty());
+    let preconditions = ["resourceVersion", "uid"].into_iter().filter(is_named).map(|name| (name, Value::Null));
+    let status = document.get("status").cloned().unwrap_or_else(|| json!({}));
+    let fields = empty.into_iter().chain(preconditions).map(field).chain([("/status".to_owned(), status)]);
+    Change::Json(fields.map(|(path, value)| json!({ "op": "add", "path": path, "value": value })).collect())
+}
+
+/// Writes the status of a request for a certificate, or the part of it that is its approval. It tries again when others
+/// write meanwhile, unless the client names a revision.
+///
+/// Source: `csrStatusStrategy` and `csrApprovalStrategy` of Kubernetes.
+async fn write_certificate(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Failure> {
+    if request.http.applies() {
+        let reason = "the status of a request for a certificate is not applied here: update or patch it";
+        return Err(Failure::unsupported_media_type(reason));
+    }
+    let is_approval = request.http.target.subresource == Some("approval");
+    let mut tries = PATCH_TRIES;
+    loop {
+        let current = request.http.api.host.store().get_live(&key).await?;
+        let mut document = if *request.http.method == Method::PUT {
+            let mut document = request.http.document()?;
+            fill_in(&mut document, request, namespace(&key), Some(key.name()))?;
+            document
+        } else {
+            change(request)?.apply(current.document())?
+        };
+        let old = current.status();
+        document["status"] =
+            if is_approval { approved(old, &document["status"]) } else { issued(old, &document["status"]) };
+        let current_revision = current.revision().to_string();
+        let named = document["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+        let is_ours = named.is_empty() || named == current_revision;
+        if is_ours {
+            document["metadata"]["resourceVersion"] = current_revision.into();
+        }
+        tries -= 1;
+        match write(request, Write::PatchStatus { key: key.clone(), change: replacement(&document) }).await {
+            Err(failure) if failure.is_conflict() && is_ours && tries > 0 => {}
+            answer => return answer,
+        }
+    }
+}
+
+/// Returns the status after an approval, which changes the conditions alone.
+fn approved(old: &Value, written: &Value) -> Value {
+    let mut status = Some(old).filter(|old| old.is_object()).cloned().unwrap_or_else(|| json!({}));
+    status["conditions"] = written.get("conditions").cloned().unwrap_or_else(|| json!([]));
+    status
+}
+
+/// Returns the status after any other write, which changes no verdict.
+fn issued(old: &Value, written: &Value) -> Value {
+    let conditions = |status: &Value, are_verdicts: bool| {
+        let all = status["conditions"].as_array().into_iter().flatten();
+        let is_meant = |condition: &&Value| {
+            condition["type"].as_str().is_some_and(|name| VERDICTS.contains(&name)) == are_verdicts
+        };
+        all.filter(is_meant).cloned().collect::<Vec<Value>>()
+    };
+    let mut status = Some(written).filter(|written| written.is_object()).cloned().unwrap_or_else(|| json!({}));
+    status["conditions"] = [conditions(old, true), conditions(written, false)].concat().into();
+    status
+}
