@@ -2,12 +2,19 @@
 
 use axum::http::Method;
 use homeostat_builtin::json_types;
-use homeostat_store::Kind;
 use homeostat_store::semantics::empty_nulls;
+use homeostat_store::{Kind, Precondition};
 use serde_json::{Map, Value, json};
 
 use crate::request::ResourceRequest;
 use crate::status::Failure;
+
+/// Returns the precondition that the metadata of a document names.
+pub(crate) fn precondition(document: &Value) -> Result<Precondition, Failure> {
+    let text = |pointer| document.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let revision = text("/metadata/resourceVersion").map(str::parse).transpose()?;
+    Ok(Precondition { uid: text("/metadata/uid").map(str::to_owned), revision })
+}
 
 /// Fills in the document's kind, namespace and name from the path. Refuses a document that contradicts the
 /// path or has no kind.

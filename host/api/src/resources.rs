@@ -9,7 +9,7 @@ use homeostat_store::{Change, EventType, FieldValidation, Key, Kind, Preconditio
 use serde_json::{Value, json};
 
 use crate::encoder::ResourceEncoder;
-use crate::named_document::{fill_in, set_name};
+use crate::named_document::{fill_in, precondition, set_name};
 use crate::path::Target;
 use crate::request::{RequestContext, ResourceRequest};
 use crate::state::Api;
@@ -180,9 +180,7 @@ fn is_namespace(info: &KindInfo) -> bool {
 /// Replaces the finalizers of the content of a namespace.
 async fn finalize(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Failure> {
     let document = request.http.document()?;
-    let text = |pointer| document.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let revision = text("/metadata/resourceVersion").map(str::parse).transpose()?;
-    let precondition = Precondition { uid: text("/metadata/uid").map(str::to_owned), revision };
+    let precondition = precondition(&document)?;
     let finalizers = document.pointer("/spec/finalizers").filter(|names| names.is_array());
     let change = json!({ "spec": { "finalizers": finalizers.cloned().unwrap_or_else(|| json!([])) } });
     write(request, Write::Patch { key, change: Change::Merge(change), precondition }).await

@@ -3,10 +3,10 @@
 use axum::http::Method;
 use axum::response::Response;
 use homeostat_runtime::KindInfo;
-use homeostat_store::{Change, Key, Precondition, Write};
+use homeostat_store::{Change, Key, Write};
 use serde_json::{Value, json};
 
-use crate::named_document::fill_in;
+use crate::named_document::{fill_in, precondition};
 use crate::request::ResourceRequest;
 use crate::resources::{PATCH_TRIES, change, namespace, patch_autoscaler, read, read_apply, write, write_named};
 use crate::status::Failure;
@@ -24,9 +24,7 @@ pub(crate) async fn update(request: &ResourceRequest<'_>, key: Key) -> Result<Re
     if request.info.built_in().is_some() {
         return write(request, Write::PatchStatus { key, change: replacement(&document) }).await;
     }
-    let text = |pointer| document.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let revision = text("/metadata/resourceVersion").map(str::parse).transpose()?;
-    let precondition = Precondition { uid: text("/metadata/uid").map(str::to_owned), revision };
+    let precondition = precondition(&document)?;
     let status = document.get("status").cloned().unwrap_or(Value::Null);
     write(request, Write::UpdateStatus { key, status, precondition }).await
 }

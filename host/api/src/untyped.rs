@@ -30,8 +30,8 @@ pub(crate) fn remove(document: &mut Value) {
     }
 }
 
-/// Returns what a document has between its `apiVersion`, which is its first field, and its `kind`, and what it has after its
-/// `kind`, from the comma on; `None` where the text alone does not tell which `kind` is its own.
+/// Returns two parts of a document: the fields between its `apiVersion` and its `kind`, and the text after its `kind`, from
+/// the comma on. Returns `None` if `apiVersion` is not its first field, or the text does not tell which `kind` is its own.
 ///
 /// Within a text of JSON, quotes are escaped, so each match is a field. If there is one match, it is that of the document.
 fn without_kind<'t>(document: &'t str, kind: &Kind) -> Option<(&'t str, &'t str)> {

@@ -18,4 +18,5 @@ mod rules;
 mod structural;
 
 pub use kind::{BuiltInKind, definition_of, find, kinds};
+pub use rules::SERVICE_RANGE;
 pub use structural::{published, published_type, schema};

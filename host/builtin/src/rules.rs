@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 
 use crate::BuiltInKind;
 use report::Report;
+pub use services::SERVICE_RANGE;
 
 /// The rules of one kind.
 struct Rules {

@@ -47,6 +47,7 @@ mod garbage;
 mod guest_queue;
 mod host;
 mod host_kinds;
+mod initial_resources;
 mod kind_graph;
 pub mod kinds;
 mod known_kinds;

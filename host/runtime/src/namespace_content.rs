@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::NamespacePolicy;
 use crate::context::Context;
 use crate::error::found;
+use crate::initial_resources::create_missing;
 use crate::namespaces::{key, namespaces};
 use crate::native_controller::{self, NativeReconciler};
 
@@ -45,10 +46,7 @@ pub(crate) async fn create_initial(context: &Context) -> homeostat_store::Result
     }
     for name in INITIAL {
         let document = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
-        match context.store.write(Write::Create { document }).await {
-            Ok(_) | Err(homeostat_store::Error::AlreadyExists { .. }) => {}
-            Err(error) => return Err(error),
-        }
+        create_missing(&*context.store, document).await?;
     }
     Ok(())
 }

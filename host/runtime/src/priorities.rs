@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use crate::error::found;
+use crate::initial_resources::create_missing;
 use crate::{Error, Kinds, Stores};
 
 /// The classes that always exist: name, value and description.
@@ -149,10 +150,7 @@ impl Priorities {
                 "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": { "name": name },
                 "value": value, "description": description,
             });
-            match store.write(Write::Create { document }).await {
-                Ok(_) | Err(homeostat_store::Error::AlreadyExists { .. }) => {}
-                Err(error) => return Err(error),
-            }
+            create_missing(store, document).await?;
         }
         Ok(())
     }

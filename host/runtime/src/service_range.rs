@@ -1,13 +1,12 @@
 //! The range of the addresses of services, as the resource that clients read it from.
 
-use homeostat_store::{Error, Kind, Result, Write};
+use homeostat_builtin::SERVICE_RANGE;
+use homeostat_store::{Kind, Result};
 use serde_json::json;
 
 use crate::NamespacePolicy;
 use crate::context::Context;
-
-/// The range that the rules of services take addresses from.
-const RANGE: &str = "10.96.0.0/12";
+use crate::initial_resources::create_missing;
 
 /// Creates the range, unless another server has its kind, or the host is to have nothing from its start
 /// ([`NamespacePolicy::Any`]).
@@ -20,12 +19,10 @@ pub(crate) async fn create_initial(context: &Context) -> Result<()> {
     if !is_managed || context.namespaces.policy() == NamespacePolicy::Any {
         return Ok(());
     }
+    let (address, length) = SERVICE_RANGE;
     let document = json!({
         "apiVersion": kind.api_version(), "kind": kind.name, "metadata": { "name": "kubernetes" },
-        "spec": { "cidrs": [RANGE] },
+        "spec": { "cidrs": [format!("{address}/{length}")] },
     });
-    match context.store.write(Write::Create { document }).await {
-        Ok(_) | Err(Error::AlreadyExists { .. }) => Ok(()),
-        Err(error) => Err(error),
-    }
+    create_missing(&*context.store, document).await
 }

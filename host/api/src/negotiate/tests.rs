@@ -34,7 +34,7 @@ fn the_supported_format_with_the_greatest_weight_is_chosen() {
     assert_eq!(format(&accept("application/vnd.kubernetes.protobuf, */*")), "Document");
     assert_eq!(format(&accept("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")), "Metadata");
     assert_eq!(format(&accept("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")), "Metadata");
-    // What a client of metadata in Go sends.
+    // A client of metadata in Go sends this.
     let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
     assert_eq!(format(&accept(metadata)), "ProtobufMetadata");
     assert_eq!(format(&accept("application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io")), "Document");

@@ -2,6 +2,7 @@
 //! clients wait for it.
 
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 
 use serde_json::{Map, Value, json};
 
@@ -106,11 +107,13 @@ fn hash_of(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// Returns an address of 10.96.0.0/12, the range that kubeadm chooses. Two services may have the same one.
+/// The range of the addresses of services, and the length of its prefix. Source: kubeadm.
+pub const SERVICE_RANGE: (Ipv4Addr, u32) = (Ipv4Addr::new(10, 96, 0, 0), 12);
+
+/// Returns an address of the range. Two services may have the same one.
 fn address_of(uid: &str) -> String {
-    const RANGE: u32 = u32::from_be_bytes([10, 96, 0, 0]);
-    const HOSTS: u32 = (1 << 20) - 2;
-    std::net::Ipv4Addr::from(RANGE + 1 + hash_of(uid) % HOSTS).to_string()
+    const HOSTS: u32 = (1 << (Ipv4Addr::BITS - SERVICE_RANGE.1)) - 2;
+    Ipv4Addr::from(SERVICE_RANGE.0.to_bits() + 1 + hash_of(uid) % HOSTS).to_string()
 }
 
 pub(super) fn check(report: &mut Report<'_>) {
