@@ -62,6 +62,7 @@ fn prepare(pair: &Pair) {
     let widgets = "/apis/bad.dev/v1/namespaces/bad/widgets";
     for (path, document) in [
         ("/api/v1/namespaces/bad/configmaps", json!({"metadata": {"name": "a"}, "data": {"k": "v"}})),
+        ("/api/v1/namespaces/bad/serviceaccounts", json!({"metadata": {"name": "r"}})),
         ("/apis/apps/v1/namespaces/bad/deployments", deployment),
         ("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition),
     ] {

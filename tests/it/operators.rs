@@ -2,13 +2,15 @@
 //! controller-runtime, the controller of volume snapshots, kube-scheduler, and kube-controller-manager with a guest as its
 //! node.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use homeostat_testing::eventually_built;
 use homeostat_tests::{
-    HostProcess, guest, helm, kube_controller_manager, kube_scheduler, kubectl, manager, snapshot_controller,
-    snapshot_definitions,
+    Authority, HostProcess, guest, helm, kube_controller_manager, kube_scheduler, kubectl, manager,
+    snapshot_controller, snapshot_definitions,
 };
 use tempfile::TempDir;
 
@@ -31,10 +33,14 @@ impl Place {
         Self::over(folder)
     }
 
-    /// Starts a host over the files of a folder.
+    /// Starts a host over the files of a folder, with a key for tokens of service accounts.
     fn over(folder: TempDir) -> Self {
         let home = TempDir::new().unwrap();
-        let host = HostProcess::start_on_port("http", folder.path(), &home.path().join("host"), &[], &[]);
+        let key = home.path().join("accounts.key");
+        std::fs::write(&key, Authority::new().server().key).unwrap();
+        std::fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+        let key = ["--service-account-key", key.to_str().unwrap()];
+        let host = HostProcess::start_on_port("http", folder.path(), &home.path().join("host"), &key, &[]);
         host.kubeconfig(home.path());
         Self { host, home, _folder: folder }
     }
@@ -143,9 +149,10 @@ fn a_controller_runtime_manager_with_its_defaults_does_its_job() {
 fn kube_controller_manager_rolls_out_a_deployment_and_completes_its_work() {
     let place = Place::with_kubelet();
     let controllers = "--controllers=deployment-controller,replicaset-controller,job-controller,cronjob-controller,\
-        garbage-collector-controller,namespace-controller,serviceaccount-controller";
+        garbage-collector-controller,namespace-controller,serviceaccount-controller,serviceaccount-token-controller";
     let kubeconfig = place.kubeconfig().display().to_string();
-    let arguments = ["--kubeconfig", &kubeconfig, "--secure-port=0", controllers];
+    let key = "--service-account-private-key-file=accounts.key";
+    let arguments = ["--kubeconfig", &kubeconfig, "--secure-port=0", controllers, key];
     let _controllers = place.spawn(&kube_controller_manager(), &arguments);
     // It leads by a lease, and makes the account of each namespace.
     place.kubectl(&["create", "namespace", "shop"]);
@@ -173,6 +180,26 @@ fn kube_controller_manager_rolls_out_a_deployment_and_completes_its_work() {
     place.kubectl(&["patch", pod.trim(), "-n", "shop", "--subresource=status", "--type=merge", "-p", succeeded]);
     place.until(&["get", "job", "once", "-n", "shop", "-o", "jsonpath={.status.succeeded}"], "1");
     assert_eq!(place.host.ask(&["resume", "kubelet"]).code, Some(0));
+    // The host knows the token that it writes into a secret, because both have the same key.
+    let secret = "apiVersion: v1\nkind: Secret\ntype: kubernetes.io/service-account-token\nmetadata: {name: of-default, \
+        namespace: shop, annotations: {kubernetes.io/service-account.name: default}}\n";
+    std::fs::write(place.home.path().join("secret.yaml"), secret).unwrap();
+    place.kubectl(&["apply", "-f", "secret.yaml"]);
+    let token = [
+        "get",
+        "secret",
+        "of-default",
+        "-n",
+        "shop",
+        "-o",
+        "go-template={{with .data}}{{.token | base64decode}}{{end}}",
+    ];
+    let token =
+        eventually_built("the secret to have a token", || Some(place.kubectl(&token)).filter(|text| text.len() > 20));
+    let review = format!("apiVersion: authentication.k8s.io/v1\nkind: TokenReview\nspec: {{token: {token}}}\n");
+    std::fs::write(place.home.path().join("review.yaml"), review).unwrap();
+    let user = place.kubectl(&["create", "-f", "review.yaml", "-o", "jsonpath={.status.user.username}"]);
+    assert_eq!(user, "system:serviceaccount:shop:default");
     // The namespace goes with all that is in it.
     place.kubectl(&["delete", "namespace", "shop", "--timeout=120s"]);
     place.until(&["get", "deployments,pods,jobs,cronjobs", "-A", "-o", "name"], "");

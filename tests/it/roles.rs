@@ -162,23 +162,47 @@ fn nobody_gives_away_rights_that_they_do_not_have() {
     assert_eq!(shared.code(CAROL, "PATCH", &format!("{ROLES}/reader"), Some(&json!({"rules": widened["rules"]}))), 403);
 }
 
+/// Runs kubectl with a token, and returns what it says.
+fn ask_kubectl(server: &str, token: &str, words: &[&str]) -> String {
+    let mut command = Command::new(kubectl());
+    command.args(["--insecure-skip-tls-verify", "--server", server, "--token", token]).args(words);
+    let output = command.output().unwrap();
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    text.concat().trim().to_owned()
+}
+
 #[test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 fn kubectl_tells_what_a_token_may_do() {
     // kubectl sends no token without TLS.
     let shared = Shared::on("https");
-    let can = |token: &str, words: &[&str]| {
-        let mut command = Command::new(kubectl());
-        command.args(["--insecure-skip-tls-verify", "--server", shared.host.server(), "--token", token, "auth"]);
-        command.args(words);
-        let output = command.output().unwrap();
-        let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        text.concat().trim().to_owned()
-    };
+    let can = |token: &str, words: &[&str]| ask_kubectl(shared.host.server(), token, &[&["auth"], words].concat());
     assert_eq!(can(CAROL, &["can-i", "list", "configmaps", "-n", "a"]), "yes");
     assert!(can(CAROL, &["can-i", "list", "configmaps", "-n", "b"]).starts_with("no"));
     assert!(can(CAROL, &["can-i", "--list", "-n", "a"]).contains("configmaps"));
     assert!(can(DAVE, &["whoami"]).contains("[devs system:authenticated]"));
     assert_eq!(can(ROOT, &["can-i", "*", "*"]), "yes");
     assert!(can(DAVE, &["can-i", "*", "*"]).starts_with("no"));
+}
+
+#[test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+fn a_service_account_has_the_rights_that_are_bound_to_it() {
+    let shared = Shared::on("https");
+    let ask = |token: &str, words: &[&str]| ask_kubectl(shared.host.server(), token, words);
+    assert_eq!(ask(ROOT, &["create", "serviceaccount", "robot"]), "serviceaccount/robot created");
+    let token = ask(ROOT, &["create", "token", "robot"]);
+    assert!(ask(&token, &["auth", "whoami"]).contains("system:serviceaccount:default:robot"));
+    assert!(ask(&token, &["get", "pods"]).contains("cannot list resource \"pods\""));
+    ask(ROOT, &["create", "rolebinding", "robot", "--clusterrole=view", "--serviceaccount=default:robot"]);
+    eventually_blocking("the binding has an effect", || ask(&token, &["get", "pods"]).starts_with("No").then_some(()));
+    assert!(ask(&token, &["get", "secrets"]).contains("Forbidden"));
+    // Only those who may do everything act as the account, or give out its tokens.
+    for refused in [&["get", "pods", "--as=system:serviceaccount:default:robot"][..], &["create", "token", "robot"]] {
+        assert!(ask(DAVE, refused).contains("orbidden"), "{refused:?}");
+    }
+    assert!(ask(ROOT, &["get", "pods", "--as=system:serviceaccount:default:robot"]).starts_with("No"));
+    assert!(ask(ROOT, &["get", "secrets", "--as=system:serviceaccount:default:robot"]).contains("Forbidden"));
+    ask(ROOT, &["delete", "serviceaccount", "robot"]);
+    assert!(ask(&token, &["get", "pods"]).contains("Unauthorized"));
 }

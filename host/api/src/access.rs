@@ -1,7 +1,6 @@
-//! Authentication and authorisation: by bearer token if the server has tokens, otherwise only programs on
-//! this machine. Rights are those of the token, and those that stored bindings give its user and groups.
-
-use std::sync::Arc;
+//! Authorisation: what the sender of a request may do, and as whom it may act. A server without tokens serves only programs
+//! on this machine, which may do everything. Other rights are those of the token, and those that stored bindings give its
+//! user and groups.
 
 use axum::extract::Request;
 use axum::http::uri::Authority;
@@ -9,16 +8,16 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, he
 use axum::response::{IntoResponse, Response};
 use homeostat_store::is_path_character;
 
+use crate::authentication::{AuthenticatedCaller, Authentication};
+use crate::caller::{Access, Caller};
 use crate::client::Client;
 use crate::params::{self, Params};
-use crate::path::HEALTH;
-use crate::path::{self, Route, Target};
+use crate::path::{self, HEALTH, OPENID_CONFIGURATION, OPENID_KEYS, Route, Target};
 use crate::rbac::role_book::RoleBook;
 use crate::rbac::{Attributes, Subject};
-use crate::reviews;
 use crate::state::Api;
 use crate::status::Failure;
-use crate::tokens::{Access, AuthenticatedCaller, Caller, Tokens};
+use crate::{impersonation, reviews};
 
 /// Authenticates and authorises a request, then passes it to `next` or answers with the refusal.
 pub(crate) async fn check(api: &Api, mut request: Request, next: impl AsyncFnOnce(Request) -> Response) -> Response {
@@ -26,46 +25,56 @@ pub(crate) async fn check(api: &Api, mut request: Request, next: impl AsyncFnOnc
         // Source: RFC 9112, 3.2. A proxy may have checked the other `Host` header.
         return Failure::bad_request("the request has more than one Host header").into_response();
     }
-    let Some(tokens) = &api.tokens else {
-        return match refuse_foreign_page(api.scheme, request.method(), request.uri(), request.headers()) {
-            Ok(()) => next(request).await,
-            Err(failure) => failure.into_response(),
-        };
+    if api.tokens.is_none()
+        && let Err(failure) = refuse_foreign_page(api.scheme, request.method(), request.uri(), request.headers())
+    {
+        return failure.into_response();
+    }
+    let (tokens, accounts) = (api.tokens.as_ref(), &api.service_accounts);
+    let sender = match Authentication::of(tokens, accounts, request.uri(), request.headers()).await {
+        Authentication::Authenticated(sender) => Some(sender),
+        Authentication::Local => None,
+        Authentication::HealthProbe => return without_details(next(request).await),
+        Authentication::Unauthenticated => return unauthorized(),
     };
-    match Authentication::of(tokens, request.uri(), request.headers()).await {
-        Authentication::Authenticated(pass) => {
-            match may(&pass.caller, &api.roles.book(), request.method(), request.uri()) {
-                Ok(()) => {
-                    request.extensions_mut().insert(Client::Token(pass.caller.name.clone()));
-                    // A stream ends when its token is revoked.
-                    request.extensions_mut().insert(pass);
-                    next(request).await
-                }
-                Err(failure) => failure.into_response(),
+    if let Some(sender) = &sender {
+        request.extensions_mut().insert(Client::Token(sender.caller.name.clone()));
+    }
+    match authorize(api, sender, &request) {
+        Ok(caller) => {
+            // A stream ends when its token is revoked.
+            if let Some(caller) = caller {
+                request.extensions_mut().insert(caller);
             }
+            next(request).await
         }
-        Authentication::HealthProbe => without_details(next(request).await),
-        Authentication::Unauthenticated => unauthorized(),
+        Err(failure) => failure.into_response(),
     }
 }
 
-/// The result of authenticating a request, on a server with tokens.
-enum Authentication {
-    Authenticated(AuthenticatedCaller),
-    /// A request without a token for a health endpoint.
-    HealthProbe,
-    Unauthenticated,
-}
-
-impl Authentication {
-    async fn of(tokens: &Arc<Tokens>, uri: &Uri, headers: &HeaderMap) -> Self {
-        match tokens.authenticate(headers).await {
-            Some(pass) => Self::Authenticated(pass),
-            // A query selects details or excludes checks by name, so it needs a token.
-            None if HEALTH.contains(&uri.path()) && uri.query().is_none() => Self::HealthProbe,
-            None => Self::Unauthenticated,
+/// Returns as whom a request acts, if it may do so, and that user may do what it asks for; `None` for a program on this
+/// machine, on a host without tokens.
+fn authorize(
+    api: &Api,
+    sender: Option<AuthenticatedCaller>,
+    request: &Request,
+) -> Result<Option<AuthenticatedCaller>, Failure> {
+    let roles = api.roles.book();
+    let user = impersonation::user(request.headers(), |attributes| match &sender {
+        Some(sender) if !is_allowed(&sender.caller, &roles, attributes) => {
+            Err(Failure::forbidden(forbidden(&sender.caller, attributes)))
         }
+        _ => Ok(()),
+    })?;
+    let caller = match (sender, user) {
+        (Some(sender), Some(user)) => Some(sender.acting_as(user)),
+        (None, Some(user)) => Some(AuthenticatedCaller::local(user)),
+        (sender, None) => sender,
+    };
+    if let Some(caller) = &caller {
+        may(&caller.caller, &roles, request.method(), request.uri())?;
     }
+    Ok(caller)
 }
 
 /// Removes the names of failed checks from a health response.
@@ -83,8 +92,14 @@ fn unauthorized() -> Response {
     response
 }
 
-/// Paths that every caller may read: they tell which kinds there are. Source: the role `system:discovery` of Kubernetes.
-const DISCOVERY: [&str; 5] = ["/api", "/apis", "/version", "/openapi", "/homeostat/v1/kinds"];
+/// Paths that every authenticated caller may read: they tell which kinds there are. Source: the role `system:discovery` of
+/// Kubernetes.
+const DISCOVERY: [&str; 4] = ["/api", "/apis", "/openapi", "/homeostat/v1/kinds"];
+/// The path that every caller may read beside those of the health. Source: the role `system:public-info-viewer` of Kubernetes.
+const VERSION: &str = "/version";
+/// Paths that service accounts may read: they tell by which key tokens are verified. Source: the role
+/// `system:service-account-issuer-discovery` of Kubernetes.
+const ISSUER_DISCOVERY: [&str; 2] = [OPENID_CONFIGURATION, OPENID_KEYS];
 
 /// Refuses a request that neither the token nor stored bindings allow.
 fn may(caller: &Caller, roles: &RoleBook, method: &Method, uri: &Uri) -> Result<(), Failure> {
@@ -97,7 +112,11 @@ fn may(caller: &Caller, roles: &RoleBook, method: &Method, uri: &Uri) -> Result<
     }
     let failure = Failure::forbidden(forbidden(caller, &attributes));
     match route {
-        Some(Route::Resources(target)) if reviews::is_of_self(target.group, target.plural) => Ok(()),
+        Some(Route::Resources(target))
+            if caller.is_authenticated() && reviews::is_of_self(target.group, target.plural) =>
+        {
+            Ok(())
+        }
         Some(Route::Resources(target)) => Err(failure.about(&target)),
         _ => Err(failure),
     }
@@ -106,22 +125,37 @@ fn may(caller: &Caller, roles: &RoleBook, method: &Method, uri: &Uri) -> Result<
 /// Returns whether a caller may do something: by the token, or by stored bindings.
 pub(crate) fn is_allowed(caller: &Caller, roles: &RoleBook, request: &Attributes<'_>) -> bool {
     caller.rules.iter().any(|rule| rule.allows(request))
-        || roles.allows(&caller.name, &caller.groups, request)
-        || is_discovery(request)
+        || roles.allows(caller, request)
+        || is_discovery(caller, request)
 }
 
-/// Returns whether a request asks which kinds there are, or how the server is.
-fn is_discovery(request: &Attributes<'_>) -> bool {
+/// Returns whether a request asks for what its caller may read without a rule of its own.
+fn is_discovery(caller: &Caller, request: &Attributes<'_>) -> bool {
     let Subject::Path(path) = request.about else { return false };
     let is_below = |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    matches!(request.verb, "get" | "head" | "options") && DISCOVERY.into_iter().chain(HEALTH).any(is_below)
+    matches!(request.verb, "get" | "head" | "options") && paths_of(caller).any(is_below)
 }
 
-/// Returns the paths that every caller may read, in the words of Kubernetes.
-pub(crate) fn paths_of_everybody() -> Vec<String> {
-    let below =
-        DISCOVERY.into_iter().map(|path| if path == "/version" { "/version/".into() } else { format!("{path}/*") });
-    DISCOVERY.into_iter().chain(HEALTH).map(str::to_owned).chain(below).collect()
+/// Returns the paths that a caller may read without a rule of its own.
+fn paths_of(caller: &Caller) -> impl Iterator<Item = &'static str> {
+    let discovery = if caller.is_authenticated() { &DISCOVERY[..] } else { &[] };
+    let of_issuer = if caller.is_service_account() { &ISSUER_DISCOVERY[..] } else { &[] };
+    discovery.iter().chain([&VERSION]).chain(&HEALTH).chain(of_issuer).copied()
+}
+
+/// Returns the paths that a caller may read without a rule of its own, in the words of Kubernetes.
+pub(crate) fn patterns_of(caller: Option<&Caller>) -> Vec<String> {
+    let local = Caller::default();
+    let mut patterns = Vec::new();
+    for path in paths_of(caller.unwrap_or(&local)) {
+        patterns.push(path.to_owned());
+        if path == VERSION || ISSUER_DISCOVERY.contains(&path) {
+            patterns.push(format!("{path}/"));
+        } else if DISCOVERY.contains(&path) {
+            patterns.push(format!("{path}/*"));
+        }
+    }
+    patterns
 }
 
 /// Returns what a request does, in the words of Kubernetes.

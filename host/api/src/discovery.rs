@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::path::{HEALTH, METRICS};
 use crate::status::Failure;
-use crate::{binding, events, reviews};
+use crate::{binding, events, reviews, token_request};
 
 /// The verbs of every stored kind.
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
@@ -218,6 +218,9 @@ fn discovery_entries(info: &KindInfo) -> Vec<DiscoveryEntry<'_>> {
     if has("eviction") {
         let kind = ("policy", "v1", "Eviction");
         entries.push(DiscoveryEntry { info, subresource: "eviction", kind, verbs: &["create"] });
+    }
+    if has("token") {
+        entries.push(DiscoveryEntry { info, subresource: "token", kind: token_request::KIND, verbs: &["create"] });
     }
     if has("approval") {
         entries.push(DiscoveryEntry { info, subresource: "approval", kind: own, verbs: &PART_VERBS });

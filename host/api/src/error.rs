@@ -51,6 +51,14 @@ pub enum Error {
         /// The reason.
         source: BadFile,
     },
+    /// The key of the tokens of service accounts cannot be used.
+    #[error("the key of service accounts in {} cannot be used", .path.display())]
+    ServiceAccountKey {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: BadFile,
+    },
     /// The certificates that other hosts of the fleet are verified by cannot be used.
     #[error("the CA file of the fleet {} cannot be used", .path.display())]
     FleetAuthority {

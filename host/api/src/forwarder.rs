@@ -30,7 +30,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::status::Failure;
-use crate::{Address, BadFile, Error};
+use crate::{Address, BadFile, Error, impersonation};
 
 /// The header of a forwarded request: the identity of the host that shall answer.
 pub(crate) const FORWARDED_TO: HeaderName = HeaderName::from_static("homeostat-forwarded-to");
@@ -127,9 +127,12 @@ enum Route {
 }
 
 impl Question {
-    /// Returns a question with the caller's token.
+    /// Returns a question with the caller's token, and as whom the caller acts.
     pub(crate) fn new(method: Method, path: String, body: Bytes, headers: &HeaderMap) -> Self {
-        let question = Self { method, path, body, headers: HeaderMap::new(), secret_headers: HeaderMap::new() };
+        let mut question = Self { method, path, body, headers: HeaderMap::new(), secret_headers: HeaderMap::new() };
+        for (name, value) in headers.iter().filter(|(name, _)| impersonation::is_header(name)) {
+            question.headers.append(name, value.clone());
+        }
         question.with_secret(header::AUTHORIZATION, headers)
     }
 

@@ -2,7 +2,8 @@
 //! health.
 //!
 //! A request passes five stages. [`serve()`] accepts the connection, `connection_timeouts` bounds it, and
-//! `body_drain` drains the rest of a request body. `access` authenticates and authorises the client. `limits`
+//! `body_drain` drains the rest of a request body. `authentication` finds out who asks,
+//! by `tokens` or `service_accounts`, and `access` authorises it, as itself or as another user (`impersonation`). `limits`
 //! bounds the request, with the limiters (`limiter`) that all requests share. `router` finds the handler; `path`
 //! and `params` (both pure) parse the request. The handler calls the [`Host`](homeostat_runtime::Host). Every
 //! refusal becomes a Kubernetes `Status` document in one place, `status`.
@@ -18,16 +19,17 @@
 //! Questions about a controller whose leases another host holds are answered by that host: `forwarder` asks
 //! it, and `merged_documents` (pure) and `merged_records` make one answer of several.
 //!
-//! Deliberately absent: authorisation by kind or namespace beyond read and write access, and any rule about
-//! resources themselves. The store and the runtime have those rules.
+//! Deliberately absent: any rule about resources themselves. The store and the runtime have those rules.
 
 mod access;
 mod address;
 pub mod age;
+mod authentication;
 mod backup;
 mod binding;
 mod body;
 mod body_drain;
+mod caller;
 mod check;
 mod client;
 mod collection;
@@ -45,6 +47,7 @@ mod eviction;
 mod forwarder;
 mod health;
 mod hosts;
+mod impersonation;
 mod key_verbs;
 mod kind_graph;
 mod limiter;
@@ -76,12 +79,14 @@ mod router;
 mod scale;
 mod selectable_fields;
 mod serve;
+mod service_accounts;
 mod state;
 mod status;
 mod status_part;
 mod stores;
 mod table;
 mod tls;
+mod token_request;
 mod tokens;
 mod untyped;
 mod watch;

@@ -12,13 +12,13 @@ use futures_util::future::OptionFuture;
 use http_body_util::BodyExt;
 use tokio_util::sync::CancellationToken;
 
+use crate::authentication::AuthenticatedCaller;
 use crate::body::BodyLimits;
 use crate::client::Client;
 use crate::limiter::Limiter;
 use crate::params::{self, parse_bool};
 use crate::path::{BACKUP, HEALTH, METRICS};
 use crate::status::Failure;
-use crate::tokens::AuthenticatedCaller;
 
 /// The longest watch that a client may request with `timeoutSeconds`. Clients watch again afterwards.
 const TIMED_WATCH_MAX: Duration = Duration::from_secs(24 * 3600);

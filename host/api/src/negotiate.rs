@@ -33,17 +33,12 @@ impl ResponseFormat {
 /// Returns the format in the `Accept` header that the server supports and the client likes best; by default, the whole
 /// document. Of equal weights, the first counts. `has_protobuf` tells whether the kind has a protobuf form;
 /// `table` is called only for a table.
-pub(crate) fn response_format<'h>(
-    headers: &'h HeaderMap,
+pub(crate) fn response_format(
+    headers: &HeaderMap,
     has_protobuf: bool,
     table: impl FnOnce() -> Table,
 ) -> ResponseFormat {
-    let is_known = |range: &MediaRange<'_>| {
-        is_supported(range) || is_cbor(range) || is_protobuf_metadata(range) || (has_protobuf && is_protobuf(range))
-    };
-    let heavier =
-        |best: MediaRange<'h>, range: MediaRange<'h>| if range.weight() > best.weight() { range } else { best };
-    let range = MediaRange::all(headers).filter(|range| range.weight() > 0.0 && is_known(range)).reduce(heavier);
+    let range = best_range(headers, has_protobuf);
     if range.is_some_and(|range| is_cbor(&range)) {
         return ResponseFormat::Cbor;
     }
@@ -59,6 +54,20 @@ pub(crate) fn response_format<'h>(
         Some((Some("Table"), _)) => ResponseFormat::Table(table()),
         Some((Some(_), _)) => ResponseFormat::Metadata,
     }
+}
+
+/// Returns the supported format that the client likes best; of equal weights, the first.
+fn best_range(headers: &HeaderMap, has_protobuf: bool) -> Option<MediaRange<'_>> {
+    let is_known = |range: &MediaRange<'_>| {
+        is_supported(range) || is_cbor(range) || is_protobuf_metadata(range) || (has_protobuf && is_protobuf(range))
+    };
+    let known = MediaRange::all(headers).filter(|range| range.weight() > 0.0 && is_known(range));
+    known.reduce(|best, range| if range.weight() > best.weight() { range } else { best })
+}
+
+/// Returns whether the client likes a whole document best in protobuf.
+pub(crate) fn prefers_protobuf(headers: &HeaderMap) -> bool {
+    best_range(headers, true).is_some_and(|range| is_protobuf(&range))
 }
 
 /// Refuses a request that accepts no format of the server. A request without an `Accept` header accepts all. JSON is also

@@ -17,6 +17,9 @@ pub struct Options {
     /// A file of tokens; without one, every program on this machine has full access. `docs/security.md`
     /// describes its format.
     pub tokens: Option<PathBuf>,
+    /// The file of the key that signs the tokens of service accounts, in PEM. It is generated when the first token is
+    /// requested, and read once. Without one, the key is lost when the server stops.
+    pub service_account_key: Option<PathBuf>,
     /// A file with the certificates, in PEM, by which the certificates of other hosts are verified. Without
     /// one, no other host is asked over TLS.
     pub fleet_authority: Option<PathBuf>,
@@ -54,6 +57,7 @@ impl Default for Options {
             address: "http://127.0.0.1:0".into(),
             certificate: None,
             tokens: None,
+            service_account_key: None,
             fleet_authority: None,
             connections_max: 4096,
             watches_max: 2048,

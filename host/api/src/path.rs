@@ -9,6 +9,11 @@ pub(crate) const HEALTH: [&str; 3] = ["/livez", "/readyz", "/healthz"];
 /// The metrics endpoint.
 pub(crate) const METRICS: &str = "/metrics";
 
+/// Where other programs learn by which key tokens of service accounts are verified. Source: OpenID Connect Discovery 1.0,
+/// and Kubernetes for the second.
+pub(crate) const OPENID_CONFIGURATION: &str = "/.well-known/openid-configuration";
+pub(crate) const OPENID_KEYS: &str = "/openid/v1/jwks";
+
 /// The backup endpoint, a copy of the whole store.
 pub(crate) const BACKUP: &str = "/homeostat/v1/backup";
 

@@ -1,6 +1,7 @@
-//! Reads files with secrets, and refuses those that other users can read.
+//! Files with secrets: those that other users can read are refused.
 
-use std::io::{self, Read};
+use std::fs::Permissions;
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
@@ -50,4 +51,18 @@ pub fn read(path: &Path) -> Result<Vec<u8>, BadFile> {
         return Err(BadFile::Content(format!("it has more than {BYTES_MAX} bytes")));
     }
     Ok(bytes)
+}
+
+/// Writes a file atomically, readable only by its owner.
+///
+/// # Errors
+/// [`BadFile::Io`], also if the folder does not exist.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), BadFile> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().set_permissions(Permissions::from_mode(0o600))?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
 }

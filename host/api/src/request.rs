@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use axum::http::{HeaderMap, Method, Uri, header};
+use axum::Json;
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use homeostat_builtin::{autoscaler, cbor, protobuf};
 use homeostat_runtime::KindInfo;
@@ -12,15 +14,16 @@ use homeostat_store::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::caller::Caller;
 use crate::client::Client;
 use crate::duplicates::duplicates;
 use crate::event_versions;
+use crate::negotiate;
 use crate::params::{self, DeleteOptions, Params};
 use crate::path::Target;
 use crate::selectable_fields;
 use crate::state::Api;
 use crate::status::Failure;
-use crate::tokens::Caller;
 
 /// Maximum length of a field manager's name, in characters. Longer names are cut.
 const MANAGER_CHARS_MAX: usize = 128;
@@ -35,7 +38,7 @@ pub(crate) struct RequestContext<'r> {
     pub(crate) body: Bytes,
     /// The client, for the limits.
     pub(crate) client: &'r Client,
-    /// The owner of the request's token; `None` on a host without tokens.
+    /// The sender, or the user as whom it acts; `None` for a program on this machine, on a host without tokens.
     pub(crate) caller: Option<Arc<Caller>>,
 }
 
@@ -130,6 +133,16 @@ impl RequestContext<'_> {
                  application/strategic-merge-patch+json or application/apply-patch+yaml"
             ))),
         }
+    }
+
+    /// Responds with a document of a kind that is not stored, in JSON or in protobuf.
+    pub(crate) fn answer(&self, code: StatusCode, document: &Value) -> Result<Response, Failure> {
+        negotiate::check_whole(self.headers)?;
+        if !negotiate::prefers_protobuf(self.headers) {
+            return Ok((code, Json(document)).into_response());
+        }
+        let body = protobuf::encode(document).map_err(|error| Failure::internal(error.to_string()))?;
+        Ok((code, [(header::CONTENT_TYPE, protobuf::CONTENT_TYPE)], body).into_response())
     }
 
     /// Returns the refusal of a method that the path does not have.

@@ -15,7 +15,8 @@ use crate::request::{RequestContext, ResourceRequest};
 use crate::state::Api;
 use crate::status::{Failure, success};
 use crate::{
-    binding, collection, event_versions, events, eviction, health, list, negotiate, scale, status_part, watch,
+    binding, collection, event_versions, events, eviction, health, list, negotiate, scale, status_part, token_request,
+    watch,
 };
 
 /// Reports the result of a write, which Kubernetes does not: `created`, `configured` or `unchanged`.
@@ -81,10 +82,13 @@ async fn answer_of(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
         (&Method::DELETE, None) => delete(request, key).await,
         (&Method::PUT, Some("finalize")) if is_namespace(info) => finalize(request, key).await,
         (_, Some("scale")) => scale::answer(request, key).await,
-        (_, Some(part @ ("binding" | "eviction"))) if info.built_in().is_some_and(|known| known.has(part)) => {
+        (_, Some(part @ ("binding" | "eviction" | "token")))
+            if info.built_in().is_some_and(|known| known.has(part)) =>
+        {
             match (http.method, part) {
                 (&Method::POST, "binding") => binding::answer(request, &key).await,
-                (&Method::POST, _) => eviction::answer(request, &key).await,
+                (&Method::POST, "eviction") => eviction::answer(request, &key).await,
+                (&Method::POST, _) => token_request::answer(request, &key).await,
                 _ => Err(http.not_allowed()),
             }
         }

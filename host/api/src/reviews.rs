@@ -2,21 +2,16 @@
 //!
 //! Source: the groups `authentication.k8s.io` and `authorization.k8s.io` of Kubernetes.
 
-use std::sync::Arc;
-
-use axum::Json;
 use axum::http::{Method, StatusCode};
-use axum::response::{IntoResponse, Response};
-use homeostat_builtin::protobuf;
+use axum::response::Response;
 use serde_json::{Value, json};
 
-use crate::access;
-use crate::negotiate;
-use crate::rbac::role_book::{AUTHENTICATED, RoleBook};
+use crate::caller::Caller;
+use crate::rbac::role_book::RoleBook;
 use crate::rbac::{Attributes, PolicyRule};
 use crate::request::RequestContext;
 use crate::status::Failure;
-use crate::tokens::Caller;
+use crate::{access, service_accounts};
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
@@ -64,7 +59,6 @@ pub(crate) async fn answer(http: &RequestContext<'_>) -> Option<Result<Response,
 }
 
 async fn review(http: &RequestContext<'_>, kind: &str) -> Result<Response, Failure> {
-    negotiate::check_whole(http.headers)?;
     let mut review = http.document()?;
     let fields = review.as_object_mut().ok_or_else(|| Failure::bad_request("the body is not an object"))?;
     fields.insert("apiVersion".to_owned(), format!("{}/v1", http.target.group).into());
@@ -73,43 +67,40 @@ async fn review(http: &RequestContext<'_>, kind: &str) -> Result<Response, Failu
     let caller = http.caller.as_deref();
     let status = match kind {
         "SelfSubjectReview" => json!({ "userInfo": user(caller) }),
-        "TokenReview" => token_review(http, &review).await,
+        "TokenReview" => token_review(http, &review).await?,
         "SelfSubjectRulesReview" => rules(caller, &http.api.roles.book(), &review["spec"]),
         "SelfSubjectAccessReview" => access(caller, &http.api.roles.book(), &review["spec"]),
         _ => {
             let subject = subject(http, &review["spec"]).await;
-            access(subject.as_deref(), &http.api.roles.book(), &review["spec"])
+            access(subject.as_ref(), &http.api.roles.book(), &review["spec"])
         }
     };
     review["status"] = status;
-    let is_protobuf = http.headers.get("accept").is_some_and(|accept| accept == protobuf::CONTENT_TYPE);
-    if is_protobuf {
-        let body = protobuf::encode(&review).map_err(|error| Failure::internal(error.to_string()))?;
-        return Ok((StatusCode::CREATED, [("content-type", protobuf::CONTENT_TYPE)], body).into_response());
-    }
-    Ok((StatusCode::CREATED, Json(review)).into_response())
+    http.answer(StatusCode::CREATED, &review)
 }
 
 /// Returns the user of a caller.
 fn user(caller: Option<&Caller>) -> Value {
-    let name = caller.map_or(LOCAL_USER, |caller| &caller.name);
-    let groups = caller.map_or(&[][..], |caller| &caller.groups);
-    let groups: Vec<&str> = groups.iter().map(String::as_str).chain([AUTHENTICATED]).collect();
-    json!({ "username": name, "groups": groups })
+    match caller {
+        Some(caller) => caller.user_info(),
+        None => Caller { name: LOCAL_USER.to_owned(), ..Caller::default() }.user_info(),
+    }
 }
 
-/// Returns the user and the groups that a review names, with the rights of the token of that name; `None` on a host
-/// without tokens, where everybody may do everything.
-async fn subject(http: &RequestContext<'_>, spec: &Value) -> Option<Arc<Caller>> {
-    let tokens = http.api.tokens.as_ref()?;
+/// Returns the user and the groups that a review names, with the rights of the token of that name; `None` for a program on
+/// this machine, on a host without tokens.
+async fn subject(http: &RequestContext<'_>, spec: &Value) -> Option<Caller> {
     let name = spec["user"].as_str().unwrap_or_default();
     let named = spec["groups"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
-    let (rules, access, mut groups) = match tokens.find(name).await {
-        Some(found) => (found.rules.clone(), found.access, found.groups.clone()),
-        None => (Vec::new(), None, Vec::new()),
+    let known = match &http.api.tokens {
+        None if name == LOCAL_USER => return None,
+        None => None,
+        Some(tokens) => tokens.owner(name).await,
     };
-    groups.extend(named);
-    Some(Arc::new(Caller { name: name.to_owned(), groups, access, rules }))
+    let mut caller = known.map_or_else(Caller::default, |known| Caller::clone(&known));
+    caller.name = name.to_owned();
+    caller.groups.extend(named);
+    Some(caller)
 }
 
 /// Returns whether a caller may do what a review asks for.
@@ -128,7 +119,7 @@ fn rules(caller: Option<&Caller>, roles: &RoleBook, spec: &Value) -> Value {
     let namespace = spec["namespace"].as_str().unwrap_or_default();
     let rules: Vec<&PolicyRule> = match caller {
         None => everything.iter().collect(),
-        Some(caller) => caller.rules.iter().chain(roles.rules(&caller.name, &caller.groups)).collect(),
+        Some(caller) => caller.rules.iter().chain(roles.rules(caller)).collect(),
     };
     let applies =
         |rule: &&&PolicyRule| rule.namespaces.is_empty() || rule.namespaces.iter().any(|one| one == namespace);
@@ -144,7 +135,7 @@ fn rules(caller: Option<&Caller>, roles: &RoleBook, spec: &Value) -> Value {
     ];
     let of_self =
         of_self.map(|(group, resources)| json!({ "verbs": ["create"], "apiGroups": [group], "resources": resources }));
-    let of_everybody = json!({ "verbs": ["get"], "nonResourceURLs": access::paths_of_everybody() });
+    let of_everybody = json!({ "verbs": ["get"], "nonResourceURLs": access::patterns_of(caller) });
     json!({
         "resourceRules": of_resources.chain(of_self).collect::<Vec<_>>(),
         "nonResourceRules": of_paths.chain([of_everybody]).collect::<Vec<_>>(),
@@ -152,14 +143,30 @@ fn rules(caller: Option<&Caller>, roles: &RoleBook, spec: &Value) -> Value {
     })
 }
 
-async fn token_review(http: &RequestContext<'_>, review: &Value) -> Value {
+/// Returns whose token a review has. A token of the file is for the audience of this API, as one of a service account is if
+/// it names none.
+async fn token_review(http: &RequestContext<'_>, review: &Value) -> Result<Value, Failure> {
     let token = review["spec"]["token"].as_str().unwrap_or_default();
-    let found = match http.api.tokens.as_ref() {
-        Some(tokens) => tokens.owner(token).await,
-        None => None,
-    };
-    match found {
-        Some(caller) => json!({ "authenticated": true, "user": user(Some(&caller)) }),
-        None => json!({ "authenticated": false, "user": {}, "error": "the token is not known" }),
+    if token.is_empty() {
+        return Err(Failure::bad_request("token is required for TokenReview in authentication"));
     }
+    let wanted = review["spec"]["audiences"].as_array().into_iter().flatten();
+    let wanted: Vec<String> = wanted.filter_map(Value::as_str).map(str::to_owned).collect();
+    let is_own = wanted.is_empty() || wanted.iter().any(|audience| audience == service_accounts::ISSUER);
+    if let Some(tokens) = http.api.tokens.as_ref().filter(|_| is_own)
+        && let Some(known) = tokens.find(token).await
+    {
+        return Ok(json!({
+            "authenticated": true, "user": known.owner.user_info(), "audiences": [service_accounts::ISSUER],
+        }));
+    }
+    Ok(match http.api.service_accounts.authenticate(token, &wanted).await {
+        Ok(Some(token)) => {
+            json!({ "authenticated": true, "user": token.caller.user_info(), "audiences": token.audiences })
+        }
+        Ok(None) => json!({ "authenticated": false, "user": {}, "error": "the token is not known" }),
+        Err(error) => {
+            json!({ "authenticated": false, "user": {}, "error": format!("[invalid bearer token, {error}]") })
+        }
+    })
 }

@@ -2,24 +2,24 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use axum::{Json, Router};
 use bytes::Bytes;
 use homeostat_runtime::{Host, manifest};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 
+use crate::authentication::AuthenticatedCaller;
 use crate::client::Client;
 use crate::forwarder::{ANSWERED_BY, FORWARDED_TO};
 use crate::metrics::ExpositionFormat;
-use crate::path::{self, BACKUP, HEALTH, METRICS, Route};
+use crate::path::{self, BACKUP, HEALTH, METRICS, OPENID_CONFIGURATION, OPENID_KEYS, Route};
 use crate::request::RequestContext;
 use crate::state::Api;
 use crate::status::Failure;
-use crate::tokens::AuthenticatedCaller;
 use crate::{
     access, backup, body, controllers, discovery, health, hosts, kind_graph, limits, negotiate, openapi, record_stream,
     resources, reviews, role_guard, stores, webhooks,
@@ -101,6 +101,11 @@ fn router(api: Arc<Api>) -> Router {
                 openapi::document(&api, &path, &headers).await
             }),
         )
+        .route(
+            OPENID_CONFIGURATION,
+            get(async |State(api): State<Arc<Api>>, headers: HeaderMap| openid_configuration(&api, &headers)),
+        )
+        .route(OPENID_KEYS, get(async |State(api): State<Arc<Api>>| openid_keys(&api)))
         .route(BACKUP, get(backup::answer))
         .route("/homeostat/v1/kinds", get(record_stream::kinds))
         .route("/homeostat/v1/stores", get(stores::answer))
@@ -132,6 +137,18 @@ async fn metrics(State(api): State<Arc<Api>>, headers: HeaderMap) -> Result<Resp
     let rendered = tokio::task::spawn_blocking(move || api.metrics.render(&api.host, format)).await;
     let text = rendered.map_err(|error| Failure::internal(format!("the metrics could not be rendered: {error}")))?;
     Ok(([(header::CONTENT_TYPE, format.content_type())], text).into_response())
+}
+
+/// Responds with the configuration by which other programs verify tokens of service accounts.
+fn openid_configuration(api: &Api, headers: &HeaderMap) -> Response {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost");
+    Json(api.service_accounts.openid_configuration(&format!("{}://{host}", api.scheme))).into_response()
+}
+
+/// Responds with the public key of tokens of service accounts.
+fn openid_keys(api: &Api) -> Result<Response, Failure> {
+    let keys = api.service_accounts.openid_keys().map_err(|error| Failure::internal(error.to_string()))?;
+    Ok(([(header::CONTENT_TYPE, "application/jwk-set+json")], keys.to_string()).into_response())
 }
 
 /// Serves everything under `/api` and `/apis`.

@@ -30,6 +30,7 @@ use crate::metrics::LimitKind;
 use crate::reloading_file::ReloadingFile;
 use crate::role_watch::RoleWatch;
 use crate::router::ApiService;
+use crate::service_accounts::ServiceAccountTokens;
 use crate::state::Api;
 use crate::tls::TlsIdentity;
 use crate::tokens::Tokens;
@@ -127,14 +128,15 @@ impl From<Host> for ServerBackend {
 /// Binds the address, and serves a host until [`Handle::stop`].
 ///
 /// # Errors
-/// An [`Error`] if the address does not parse, is in use or is not safe, or if the certificate or the tokens
-/// cannot be used.
+/// An [`Error`] if the address does not parse, is in use or is not safe, or if the certificate, the tokens or the key of
+/// service accounts cannot be used.
 pub async fn serve(options: Options, served: impl Into<ServerBackend>) -> Result<Handle, Error> {
     let ServerBackend { host, metrics, checks, backups } = served.into();
     let Options {
         address,
         certificate,
         tokens,
+        service_account_key,
         fleet_authority,
         connections_max,
         watches_max,
@@ -153,6 +155,7 @@ pub async fn serve(options: Options, served: impl Into<ServerBackend>) -> Result
     }
     let identity = certificate.map(|certificate| TlsIdentity::open(certificate, metrics.clone())).transpose()?;
     let tokens = tokens.map(|path| Tokens::open(path, metrics.clone())).transpose()?;
+    let service_accounts = Arc::new(ServiceAccountTokens::open(service_account_key, host.clone())?);
     let forwarder = Forwarder::new(fleet_authority.as_deref())?;
     let listener = Listener::bind(&address, tokens.is_some()).await?;
     let address = listener.address().map_err(|source| Error::Bind { address, source })?;
@@ -192,9 +195,7 @@ pub async fn serve(options: Options, served: impl Into<ServerBackend>) -> Result
         checks.push(Check { name: "certificate", holds });
     }
     let roles = RoleWatch::default();
-    if tokens.is_some() {
-        tokio::spawn(roles.clone().follow(host.clone(), stopped.clone()));
-    }
+    tokio::spawn(roles.clone().follow(host.clone(), stopped.clone()));
     let api = Api {
         host,
         metrics,
@@ -203,6 +204,7 @@ pub async fn serve(options: Options, served: impl Into<ServerBackend>) -> Result
         backup_lock: Arc::default(),
         stopped: stopped.clone(),
         tokens: tokens.map(Arc::new),
+        service_accounts,
         roles,
         scheme: if identity.is_some() { "https" } else { "http" },
         limits,

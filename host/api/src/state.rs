@@ -14,6 +14,7 @@ use crate::event_cache::EncodedEventCache;
 use crate::forwarder::{Answers, Forwarder, Question};
 use crate::limits::Limits;
 use crate::role_watch::RoleWatch;
+use crate::service_accounts::ServiceAccountTokens;
 use crate::tokens::Tokens;
 use crate::{Check, Metrics};
 
@@ -30,6 +31,7 @@ pub(crate) struct Api {
     pub(crate) stopped: CancellationToken,
     /// The tokens; `None` gives every program on this machine full access.
     pub(crate) tokens: Option<Arc<Tokens>>,
+    pub(crate) service_accounts: Arc<ServiceAccountTokens>,
     /// The stored roles and bindings.
     pub(crate) roles: RoleWatch,
     /// `http` or `https`.

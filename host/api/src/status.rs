@@ -134,12 +134,28 @@ impl Failure {
         failure
     }
 
+    /// Refuses a document that is not the resource of the path, in the words of Kubernetes. `of` is its group and kind.
+    pub(crate) fn invalid_of(of: (&str, &str), name: &str, reason: Reason, field: &str, detail: &str) -> Self {
+        let (group, kind) = of;
+        let words = format!("{kind}.{group} {name:?} is invalid: ");
+        let mut failure = Self::invalid_field(&words, reason, field, detail);
+        failure.details["group"] = group.into();
+        failure.details["kind"] = kind.into();
+        if !name.is_empty() {
+            failure.details["name"] = name.into();
+        }
+        Self { is_bare: true, ..failure }
+    }
+
     /// Refuses an option of a request, in the words of Kubernetes. `options` is their kind, as `PatchOptions`.
     pub(crate) fn bad_option(options: &str, reason: Reason, field: &str, detail: &str) -> Self {
-        let words = format!("{options}.meta.k8s.io \"\" is invalid: ");
-        let mut failure = Self::invalid_field(&words, reason, field, detail);
-        failure.details["group"] = "meta.k8s.io".into();
-        failure.details["kind"] = options.into();
+        Self::invalid_of(("meta.k8s.io", options), "", reason, field, detail)
+    }
+
+    /// Says that a resource that the request is not about is missing, in the words of Kubernetes.
+    pub(crate) fn not_found_of(plural: &str, name: &str) -> Self {
+        let mut failure = Self::not_found(format!("{plural} {name:?} not found"));
+        failure.details = json!({ "name": name, "kind": plural });
         Self { is_bare: true, ..failure }
     }
 
@@ -159,13 +175,8 @@ impl Failure {
 
     /// Refuses a document of another kind than that of its path, in the words of Kubernetes.
     pub(crate) fn other_kind(kind: &Kind, other: &str, name: &str) -> Self {
-        let words = format!("{other}.{} {name:?} is invalid: ", kind.group);
         let detail = format!("{other:?}: must be {}", kind.name);
-        let mut failure = Self::invalid_field(&words, Reason::Invalid, "kind", &detail);
-        failure.details["name"] = name.into();
-        failure.details["group"] = kind.group.clone().into();
-        failure.details["kind"] = other.into();
-        Self { is_bare: true, ..failure }
+        Self::invalid_of((&kind.group, other), name, Reason::Invalid, "kind", &detail)
     }
 
     /// Refuses a request for a part of a resource in its present state, as Kubernetes does.

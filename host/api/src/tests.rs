@@ -174,6 +174,7 @@ mod hosts;
 mod openapi;
 mod paths;
 mod pods;
+mod service_accounts;
 mod stores;
 mod typed;
 mod versions;

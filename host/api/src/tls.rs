@@ -1,10 +1,9 @@
 //! The certificate of the server, from files, or generated and kept.
 
-use std::fs::{self, DirBuilder, Permissions};
-use std::io::Write;
+use std::fs::{self, DirBuilder};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -210,8 +209,8 @@ fn check_name(chain: &Path, host: &str) -> Result<(), BadFile> {
 fn make(certificate: &Certificate, folder: &Path, host: Option<&str>) -> Result<(), BadFile> {
     let (chain, key) = signed(host).map_err(|error| content(error.to_string()))?;
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    write(&certificate.key, folder, &key)?;
-    write(&certificate.chain, folder, &chain)
+    private_file::write(&certificate.key, &key)?;
+    private_file::write(&certificate.chain, &chain)
 }
 
 /// Returns a certificate and its key, in PEM.
@@ -230,16 +229,6 @@ fn signed(host: Option<&str>) -> Result<(String, String), rcgen::Error> {
     params.not_after = rcgen::date_time_ymd(i32::from(today.year() + YEARS), 1, 1);
     let key = KeyPair::generate()?;
     Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
-}
-
-/// Writes a file atomically, readable only by its owner.
-fn write(path: &Path, folder: &Path, text: &str) -> Result<(), BadFile> {
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(text.as_bytes())?;
-    file.as_file().set_permissions(Permissions::from_mode(0o600))?;
-    file.as_file().sync_all()?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use axum::http::{HeaderMap, header};
 use serde::Deserialize;
 use serde_saphyr::{Location, Spanned};
 
+use crate::caller::{Access, Caller};
 use crate::metrics::FileKind;
 use crate::private_file::{self, BadFile};
 use crate::rbac::{PolicyRule, RULES_MAX};
@@ -25,61 +25,20 @@ const TOKEN_CHARS_MIN: usize = 16;
 /// Most groups of one token.
 const GROUPS_MAX: usize = 100;
 
-/// The access that a token grants.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Access {
-    /// Read everything, change nothing.
-    Read,
-    /// Everything.
-    Write,
-}
-
-/// The owner of a token.
-#[derive(Debug, Eq, PartialEq)]
-pub(crate) struct Caller {
-    /// The user, as stored bindings name it.
-    pub(crate) name: String,
-    /// The groups, as stored bindings name them.
-    pub(crate) groups: Vec<String>,
-    /// The short form of rights; `None` if rules and stored bindings alone give them.
-    pub(crate) access: Option<Access>,
-    /// The rules of the token, with that of the short form.
-    pub(crate) rules: Vec<PolicyRule>,
-}
-
-impl Caller {
-    /// Returns a caller with the short form of rights.
-    #[cfg(test)]
-    pub(crate) fn with(name: &str, access: Access) -> Self {
-        Self { name: name.to_owned(), groups: Vec::new(), access: Some(access), rules: vec![access.rule()] }
-    }
-}
-
-impl Access {
-    /// Returns the rule that the short form stands for.
-    fn rule(self) -> PolicyRule {
-        PolicyRule::everywhere(match self {
-            Self::Read => &["get", "list", "watch", "head", "options"],
-            Self::Write => &["*"],
-        })
-    }
-}
-
 /// The token of a request, and its owner.
 #[derive(Clone)]
-pub(crate) struct AuthenticatedCaller {
-    pub(crate) caller: Arc<Caller>,
+pub(crate) struct KnownToken {
+    pub(crate) owner: Arc<Caller>,
     tokens: Arc<Tokens>,
     digest: [u8; 32],
 }
 
-impl AuthenticatedCaller {
+impl KnownToken {
     /// Waits until the token is removed from the file, or has other rights there. The file is checked every [`CHECK_INTERVAL`].
     ///
     /// *Cancel safety*: nothing is lost.
     pub(crate) async fn revoked(&self) {
-        while self.tokens.0.current().await.get(&self.digest) == Some(&self.caller) {
+        while self.tokens.0.current().await.get(&self.digest) == Some(&self.owner) {
             tokio::time::sleep(CHECK_INTERVAL).await;
         }
     }
@@ -117,20 +76,15 @@ impl Tokens {
         Ok(Self(Arc::new(ReloadingFile::open(FileKind::Tokens, paths, metrics, read)?)))
     }
 
-    /// Returns the caller of a request; `None` if it has no token or an unknown one.
-    pub(crate) async fn authenticate(self: &Arc<Self>, headers: &HeaderMap) -> Option<AuthenticatedCaller> {
-        let digest = sha256(bearer(headers)?);
-        let caller = self.0.current().await.get(&digest).cloned()?;
-        Some(AuthenticatedCaller { caller, tokens: self.clone(), digest })
-    }
-
-    /// Returns the owner of a token; `None` for an unknown one.
-    pub(crate) async fn owner(&self, token: &str) -> Option<Arc<Caller>> {
-        self.0.current().await.get(&sha256(token.as_bytes())).cloned()
+    /// Returns a token and its owner; `None` for an unknown one.
+    pub(crate) async fn find(self: &Arc<Self>, token: &str) -> Option<KnownToken> {
+        let digest = sha256(token.as_bytes());
+        let owner = self.0.current().await.get(&digest).cloned()?;
+        Some(KnownToken { owner, tokens: self.clone(), digest })
     }
 
     /// Returns the owner of this name; `None` if no token has it.
-    pub(crate) async fn find(&self, name: &str) -> Option<Arc<Caller>> {
+    pub(crate) async fn owner(&self, name: &str) -> Option<Arc<Caller>> {
         self.0.current().await.values().find(|caller| caller.name == name).cloned()
     }
 }
@@ -140,13 +94,6 @@ fn sha256(token: &[u8]) -> [u8; 32] {
     let mut bytes = [0; 32];
     bytes.copy_from_slice(digest(&SHA256, token).as_ref());
     bytes
-}
-
-/// Returns the token that a request carries.
-fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
-    let value = headers.get(header::AUTHORIZATION)?.as_bytes();
-    let (scheme, token) = value.split_at_checked("Bearer ".len())?;
-    scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
 }
 
 /// Reads a file of tokens.
@@ -179,7 +126,7 @@ fn parse(text: &str) -> Result<Callers, BadFile> {
         if !names.insert(name.clone()) {
             return Err(bad(place, &format!("the name `{name}` appears twice")));
         }
-        let caller = Arc::new(Caller { name: name.clone(), groups, access, rules });
+        let caller = Arc::new(Caller { name: name.clone(), groups, access, rules, ..Caller::default() });
         if let Some(other) = callers.insert(sha256(token.as_bytes()), caller) {
             return Err(bad(place, &format!("{name} has the same token as {}: give each its own", other.name)));
         }

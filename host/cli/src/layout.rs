@@ -18,3 +18,5 @@ pub(crate) const CONTENTS: &str = "store-contents.json";
 pub(crate) const MOVES: &str = "store-moves.json";
 /// The store's file in the data folder.
 pub(crate) const STORE: &str = "store.redb";
+/// The file of the key that signs the tokens of service accounts, in the data folder.
+pub(crate) const SERVICE_ACCOUNT_KEY: &str = "service-accounts.key";

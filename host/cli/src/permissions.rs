@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::layout::{COMPILED, COMPONENTS, DATA, PULLED, STORE};
+use crate::layout::{COMPILED, COMPONENTS, DATA, PULLED, SERVICE_ACCOUNT_KEY, STORE};
 
 /// The modes of folders and files: access for the owner alone.
 const FOLDER: u32 = 0o700;
@@ -62,7 +62,9 @@ pub(crate) fn restrict(data: &Path) -> io::Result<Option<Repair>> {
 
 /// Returns whether a name belongs to the host. Names of store drafts start with the store's name.
 fn is_kept(name: &str) -> bool {
-    name.starts_with(STORE) || CERTIFICATE.contains(&name) || [COMPILED, COMPONENTS, PULLED].contains(&name)
+    name.starts_with(STORE)
+        || CERTIFICATE.contains(&name)
+        || [COMPILED, COMPONENTS, PULLED, SERVICE_ACCOUNT_KEY].contains(&name)
 }
 
 fn restrict_one(path: &Path, mended: &mut Repair) -> io::Result<()> {

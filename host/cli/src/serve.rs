@@ -121,6 +121,7 @@ impl FolderHost {
             tls_cert: _,
             tls_key: _,
             tokens: _,
+            service_account_key,
             fleet_ca: _,
             advertise,
             secrets: _,
@@ -143,6 +144,13 @@ impl FolderHost {
             return Err(exit::failed(format!(
                 "{} is not a folder: name the folder that holds the manifests",
                 folder.display()
+            )));
+        }
+        if let Some(key) = service_account_key.as_deref().filter(|key| !key.exists()) {
+            let key = key.display();
+            return Err(exit::failed(format!(
+                "the key of service accounts {key} does not exist: make one with `openssl genpkey -algorithm EC \
+                 -pkeyopt ec_paramgen_curve:P-256 -out {key}`, and `chmod 600 {key}`"
             )));
         }
         let address = listen.clone().unwrap_or_else(|| format!("unix:{}", address::default_socket().display()));
@@ -351,6 +359,9 @@ async fn serve(
         address: address.to_string(),
         certificate,
         tokens: args.tokens.clone(),
+        service_account_key: Some(
+            args.service_account_key.clone().unwrap_or_else(|| data.join(layout::SERVICE_ACCOUNT_KEY)),
+        ),
         fleet_authority: args.fleet_ca.clone(),
         ..Default::default()
     };

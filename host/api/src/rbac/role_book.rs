@@ -5,9 +5,8 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::{Attributes, PolicyRule, RULES_MAX, Subject};
+use crate::caller::{Caller, service_account_user};
 
-/// The group of all callers that are authenticated.
-pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 /// The group whose members may do everything. Source: Kubernetes.
 const MASTERS: &str = "system:masters";
 /// Most rules that stored bindings give together. Further bindings have no effect.
@@ -58,7 +57,7 @@ impl RoleBook {
                     Some("Group") => (&mut book.groups, name.to_owned()),
                     Some("ServiceAccount") => {
                         let of = subject["namespace"].as_str().unwrap_or(namespace);
-                        (&mut book.users, format!("system:serviceaccount:{of}:{name}"))
+                        (&mut book.users, service_account_user(of, name))
                     }
                     _ => continue,
                 };
@@ -84,16 +83,15 @@ impl RoleBook {
         self.roles.get(&(namespace, name)).map(Vec::as_slice)
     }
 
-    /// Returns the rules of a user.
-    pub(crate) fn rules<'b>(&'b self, user: &str, groups: &'b [String]) -> impl Iterator<Item = &'b PolicyRule> {
-        let of_groups = groups.iter().map(String::as_str).chain([AUTHENTICATED]);
-        let of_groups = of_groups.filter_map(|group| self.groups.get(group)).flatten();
-        self.users.get(user).into_iter().flatten().chain(of_groups)
+    /// Returns the rules of a caller.
+    pub(crate) fn rules<'b>(&'b self, caller: &'b Caller) -> impl Iterator<Item = &'b PolicyRule> {
+        let of_groups = caller.all_groups().filter_map(|group| self.groups.get(group)).flatten();
+        self.users.get(&caller.name).into_iter().flatten().chain(of_groups)
     }
 
-    /// Returns whether stored bindings allow a request of a user.
-    pub(crate) fn allows(&self, user: &str, groups: &[String], request: &Attributes<'_>) -> bool {
-        groups.iter().any(|group| group == MASTERS) || self.rules(user, groups).any(|rule| rule.allows(request))
+    /// Returns whether stored bindings allow a request of a caller.
+    pub(crate) fn allows(&self, caller: &Caller, request: &Attributes<'_>) -> bool {
+        caller.groups.iter().any(|group| group == MASTERS) || self.rules(caller).any(|rule| rule.allows(request))
     }
 }
 
@@ -149,6 +147,8 @@ fn usual_roles() -> [(&'static str, Vec<PolicyRule>); 4] {
         rule(&all, &[""], &["secrets"]),
         rule(&all, &groups, &["*"]),
         rule(&all, &["coordination.k8s.io"], &["leases"]),
+        rule(&["impersonate"], &[""], &["serviceaccounts"]),
+        rule(&["create"], &[""], &["serviceaccounts/token"]),
     ]);
     let mut admin = edit.clone();
     admin.push(rule(&all, &["rbac.authorization.k8s.io"], &["roles", "rolebindings"]));

@@ -2,6 +2,12 @@ use serde_json::{Value, json};
 
 use super::role_book::{RoleBook, RoleDocuments};
 use super::*;
+use crate::caller::Caller;
+
+fn caller(name: &str, groups: &[&str]) -> Caller {
+    let groups = groups.iter().map(|name| (*name).to_owned()).collect();
+    Caller { name: name.to_owned(), groups, ..Caller::default() }
+}
 
 fn rule(value: Value) -> PolicyRule {
     serde_json::from_value(value).unwrap()
@@ -81,30 +87,28 @@ fn book() -> RoleBook {
 #[test]
 fn bindings_give_the_rights_of_a_role_to_users_and_groups() {
     let book = book();
-    let groups = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-    assert!(book.allows("alice", &[], &resource("get", "", "pods")));
+    assert!(book.allows(&caller("alice", &[]), &resource("get", "", "pods")));
     assert!(
-        !book.allows("alice", &[], &resource("delete", "", "pods"))
-            && !book.allows("bob", &[], &resource("get", "", "pods"))
+        !book.allows(&caller("alice", &[]), &resource("delete", "", "pods"))
+            && !book.allows(&caller("bob", &[]), &resource("get", "", "pods"))
     );
-    assert!(book.allows("bob", &groups(&["devs"]), &resource("get", "", "pods")));
-    assert!(book.allows("system:serviceaccount:a:robot", &[], &resource("create", "apps", "deployments")));
+    assert!(book.allows(&caller("bob", &["devs"]), &resource("get", "", "pods")));
+    assert!(book.allows(&caller("system:serviceaccount:a:robot", &[]), &resource("create", "apps", "deployments")));
     assert!(!book.allows(
-        "system:serviceaccount:a:robot",
-        &[],
+        &caller("system:serviceaccount:a:robot", &[]),
         &resource("create", "rbac.authorization.k8s.io", "roles")
     ));
     // A role of another namespace is another role.
-    assert!(!book.allows("carol", &[], &resource("get", "", "pods")));
-    assert!(book.allows("dave", &groups(&["viewers"]), &resource("list", "apps", "deployments")));
-    assert!(!book.allows("dave", &groups(&["viewers"]), &resource("get", "", "secrets")));
-    assert!(book.allows("root", &groups(&["system:masters"]), &resource("delete", "", "secrets")));
+    assert!(!book.allows(&caller("carol", &[]), &resource("get", "", "pods")));
+    assert!(book.allows(&caller("dave", &["viewers"]), &resource("list", "apps", "deployments")));
+    assert!(!book.allows(&caller("dave", &["viewers"]), &resource("get", "", "secrets")));
+    assert!(book.allows(&caller("root", &["system:masters"]), &resource("delete", "", "secrets")));
 }
 
 #[test]
 fn rights_that_a_caller_does_not_have_are_found() {
     let book = book();
-    let allowed = |request: &Attributes<'_>| book.allows("alice", &[], request);
+    let allowed = |request: &Attributes<'_>| book.allows(&caller("alice", &[]), request);
     let given = |value: Value| vec![rule(value).within("a")];
     let own = given(json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}));
     assert_eq!(escalation(&own, allowed), None);
@@ -135,6 +139,6 @@ fn bindings_beyond_the_bound_have_no_effect() {
         ..RoleDocuments::default()
     });
     assert_eq!(book.left_out, 1);
-    assert!(book.allows("u0", &[], &resource("get", "", "pods")));
-    assert!(!book.allows(&format!("u{}", role_book::GIVEN_RULES_MAX), &[], &resource("get", "", "pods")));
+    assert!(book.allows(&caller("u0", &[]), &resource("get", "", "pods")));
+    assert!(!book.allows(&caller(&format!("u{}", role_book::GIVEN_RULES_MAX), &[]), &resource("get", "", "pods")));
 }

@@ -1,4 +1,5 @@
-use std::os::unix::fs::MetadataExt;
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use super::*;
 
@@ -47,7 +48,7 @@ fn files_that_do_not_go_together_are_refused_and_no_key_is_quoted() {
     assert!(refused(Certificate { chain: one.key.clone(), ..one.clone() }).contains("no certificate"));
     let key = folders[0].path().join("broken.key");
     let pem = fs::read_to_string(&one.key).unwrap();
-    write(&key, folders[0].path(), &pem.replace("PRIVATE", "SECRET")).unwrap();
+    private_file::write(&key, &pem.replace("PRIVATE", "SECRET")).unwrap();
     assert!(refused(Certificate { key, ..one.clone() }).contains("no private key"));
     fs::set_permissions(&one.key, Permissions::from_mode(0o644)).unwrap();
     assert!(refused(one).contains("chmod 600"));
@@ -108,8 +109,8 @@ fn a_certificate_out_of_its_validity_is_reported() {
         [(1999, 2020, "expired at 2020"), (2390, 2399, "not valid before 2390"), (2020, 2399, "")]
     {
         let (made, key) = lasting(from, until);
-        write(&certificate.chain, folder.path(), &made.pem()).unwrap();
-        write(&certificate.key, folder.path(), &key.serialize_pem()).unwrap();
+        private_file::write(&certificate.chain, &made.pem()).unwrap();
+        private_file::write(&certificate.key, &key.serialize_pem()).unwrap();
         let identity = TlsIdentity::open(certificate.clone(), metrics.clone()).unwrap().last_value();
         let why = identity.check(Timestamp::now()).err().unwrap_or_default();
         assert!(why.contains(message) && why.is_empty() == message.is_empty(), "{why}");

@@ -51,6 +51,13 @@ pub(crate) struct HostArgs {
     /// address has full access.
     #[arg(long, value_name = "FILE")]
     pub(super) tokens: Option<PathBuf>,
+    /// File with the key that signs and verifies the tokens of service accounts, in PEM; only you may read it (mode 0600)
+    /// [default: a key beside the store, generated with the first token]
+    ///
+    /// It is an ECDSA key on the curve P-256, as from `openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256`. Hosts
+    /// of one fleet need the same. It is read once, at the start.
+    #[arg(long, value_name = "FILE")]
+    pub(super) service_account_key: Option<PathBuf>,
     /// File with the certificates, in PEM, that verify the other hosts of the fleet
     ///
     /// Questions about a controller that another host works on are asked there, with the caller's token, over
