@@ -17,10 +17,21 @@ const STEPS: usize = 15;
 /// Changes of a hundred that may differ.
 const DIFFERENCES_MAX: usize = 1;
 
+/// Groups whose resources are not changed here. In `events.k8s.io`, some changes are a named difference. A kube-apiserver
+/// writes the status of the kinds of the others by itself, which makes their revisions differ.
+const GROUPS_LEFT_OUT: [&str; 3] = ["events.k8s.io", "apiregistration.k8s.io", "flowcontrol.apiserver.k8s.io"];
+
+/// Returns one resource of each kind that is changed.
+fn bases() -> Vec<Value> {
+    let mut bases: Vec<Value> = serde_saphyr::from_str(include_str!("built_in.yaml")).unwrap();
+    bases.retain(|base| !GROUPS_LEFT_OUT.contains(&base["path"].as_str().unwrap().split('/').nth(2).unwrap()));
+    bases
+}
+
 #[test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 fn changes_of_built_in_kinds_are_decided_as_a_real_api_server_decides_them() {
-    let bases: Vec<Value> = serde_saphyr::from_str(include_str!("built_in.yaml")).unwrap();
+    let bases = bases();
     let pair = Pair::start();
     let (mut compared, mut different) = (0, Vec::new());
     for base in bases {
@@ -53,7 +64,7 @@ fn changes_of_built_in_kinds_are_decided_as_a_real_api_server_decides_them() {
 #[test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 fn fields_of_built_in_kinds_have_the_owners_that_a_real_api_server_gives_them() {
-    let bases: Vec<Value> = serde_saphyr::from_str(include_str!("built_in.yaml")).unwrap();
+    let bases = bases();
     let pair = Pair::start();
     let (mut compared, mut different) = (0, Vec::new());
     for base in bases {

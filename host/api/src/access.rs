@@ -40,7 +40,7 @@ pub(crate) async fn check(api: &Api, mut request: Request, next: impl AsyncFnOnc
     if let Some(sender) = &sender {
         request.extensions_mut().insert(Client::Token(sender.caller.name.clone()));
     }
-    match authorize(api, sender, &request) {
+    match authorize(api, sender, request.method(), request.uri(), request.headers()).await {
         Ok(caller) => {
             // A stream ends when its token is revoked.
             if let Some(caller) = caller {
@@ -54,13 +54,18 @@ pub(crate) async fn check(api: &Api, mut request: Request, next: impl AsyncFnOnc
 
 /// Returns as whom a request acts, if it may do so, and that user may do what it asks for; `None` for a program on this
 /// machine, on a host without tokens.
-fn authorize(
+async fn authorize(
     api: &Api,
     sender: Option<AuthenticatedCaller>,
-    request: &Request,
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
 ) -> Result<Option<AuthenticatedCaller>, Failure> {
-    let roles = api.roles.book();
-    let user = impersonation::user(request.headers(), |attributes| match &sender {
+    if sender.is_none() && !headers.keys().any(impersonation::is_header) {
+        return Ok(None);
+    }
+    let roles = api.roles.book().await;
+    let user = impersonation::user(headers, |attributes| match &sender {
         Some(sender) if !is_allowed(&sender.caller, &roles, attributes) => {
             Err(Failure::forbidden(forbidden(&sender.caller, attributes)))
         }
@@ -72,7 +77,7 @@ fn authorize(
         (sender, None) => sender,
     };
     if let Some(caller) = &caller {
-        may(&caller.caller, &roles, request.method(), request.uri())?;
+        may(&caller.caller, &roles, method, uri)?;
     }
     Ok(caller)
 }

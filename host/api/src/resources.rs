@@ -5,9 +5,12 @@ use axum::response::{IntoResponse, Response};
 use homeostat_builtin::{autoscaler, json_types};
 use homeostat_runtime::KindInfo;
 use homeostat_store::schema::Reason;
-use homeostat_store::{Change, EventType, FieldValidation, Key, Kind, Precondition, Request, Write, WriteResponse};
+use homeostat_store::{
+    Change, Error, EventType, FieldValidation, Key, Kind, Precondition, Request, Write, WriteResponse,
+};
 use serde_json::{Value, json};
 
+use crate::caller::Caller;
 use crate::encoder::ResourceEncoder;
 use crate::named_document::{fill_in, precondition, set_name};
 use crate::path::Target;
@@ -15,8 +18,8 @@ use crate::request::{RequestContext, ResourceRequest};
 use crate::state::Api;
 use crate::status::{Failure, success};
 use crate::{
-    binding, collection, event_versions, events, eviction, health, list, negotiate, scale, status_part, token_request,
-    watch,
+    binding, collection, event_versions, events, eviction, health, list, negotiate, reviews, scale, status_part,
+    token_request, watch,
 };
 
 /// Reports the result of a write, which Kubernetes does not: `created`, `configured` or `unchanged`.
@@ -140,6 +143,16 @@ async fn create(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
     }
     fill_in(&mut document, request, http.target.namespace, None)?;
     let name = document.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    if http.has_event_version() {
+        let violations = homeostat_builtin::check_new_event(&document);
+        if !violations.is_empty() {
+            let what = format!("Event.events.k8s.io {name:?}");
+            return Err(Failure::from(Error::InvalidFields { what, violations }).named(&name));
+        }
+    }
+    if is_certificate_request(info) {
+        set_requester(&mut document, http.caller.as_deref());
+    }
     write(request, Write::Create { document }).await.map_err(|failure| failure.named(&name))
 }
 
@@ -175,6 +188,25 @@ const CONDITIONAL: [(&str, &str); 13] = [
 fn needs_revision(info: &KindInfo) -> bool {
     let kind = (info.kind.group.as_str(), info.kind.name.as_str());
     info.is_of_definition() || (info.built_in().is_some() && CONDITIONAL.contains(&kind))
+}
+
+fn is_certificate_request(info: &KindInfo) -> bool {
+    let of = info.built_in().map(|known| (known.group.as_str(), known.name.as_str()));
+    of == Some(("certificates.k8s.io", "CertificateSigningRequest"))
+}
+
+/// Says in a request for a certificate who makes it. A client cannot say so itself.
+///
+/// Source: `pkg/registry/certificates/certificates/strategy.go` of Kubernetes.
+fn set_requester(document: &mut Value, caller: Option<&Caller>) {
+    let info = reviews::user(caller);
+    let Some(spec) = document.pointer_mut("/spec").and_then(Value::as_object_mut) else { return };
+    for name in ["username", "uid", "groups", "extra"] {
+        spec.remove(name);
+        if let Some(value) = info.get(name) {
+            spec.insert(name.to_owned(), value.clone());
+        }
+    }
 }
 
 fn is_namespace(info: &KindInfo) -> bool {

@@ -65,14 +65,15 @@ async fn review(http: &RequestContext<'_>, kind: &str) -> Result<Response, Failu
     fields.insert("kind".to_owned(), kind.into());
     fields.entry("metadata").or_insert_with(|| json!({}));
     let caller = http.caller.as_deref();
+    let roles = http.api.roles.book().await;
     let status = match kind {
         "SelfSubjectReview" => json!({ "userInfo": user(caller) }),
         "TokenReview" => token_review(http, &review).await?,
-        "SelfSubjectRulesReview" => rules(caller, &http.api.roles.book(), &review["spec"]),
-        "SelfSubjectAccessReview" => access(caller, &http.api.roles.book(), &review["spec"]),
+        "SelfSubjectRulesReview" => rules(caller, &roles, &review["spec"]),
+        "SelfSubjectAccessReview" => access(caller, &roles, &review["spec"]),
         _ => {
             let subject = subject(http, &review["spec"]).await;
-            access(subject.as_ref(), &http.api.roles.book(), &review["spec"])
+            access(subject.as_ref(), &roles, &review["spec"])
         }
     };
     review["status"] = status;
@@ -80,7 +81,7 @@ async fn review(http: &RequestContext<'_>, kind: &str) -> Result<Response, Failu
 }
 
 /// Returns the user of a caller.
-fn user(caller: Option<&Caller>) -> Value {
+pub(crate) fn user(caller: Option<&Caller>) -> Value {
     match caller {
         Some(caller) => caller.user_info(),
         None => Caller { name: LOCAL_USER.to_owned(), ..Caller::default() }.user_info(),

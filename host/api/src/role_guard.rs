@@ -14,13 +14,13 @@ use crate::status::Failure;
 ///
 /// The verb `escalate` on roles, or `bind` on the role, allows it. A patch needs them in any case, because its result is
 /// not known before it is decided. Source: Kubernetes, which compares the result of a patch.
-pub(crate) fn check(http: &RequestContext<'_>) -> Result<(), Failure> {
+pub(crate) async fn check(http: &RequestContext<'_>) -> Result<(), Failure> {
     let Some(caller) = &http.caller else { return Ok(()) };
     let is_write = matches!(*http.method, Method::POST | Method::PUT | Method::PATCH);
     if http.target.group != GROUP || !is_write {
         return Ok(());
     }
-    let book = http.api.roles.book();
+    let book = http.api.roles.book().await;
     let allowed = |request: &Attributes<'_>| is_allowed(caller, &book, request);
     if escalation(&[PolicyRule::everywhere(&["*"])], allowed).is_none() {
         return Ok(());

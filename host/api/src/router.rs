@@ -168,7 +168,7 @@ async fn kubernetes_api(api: &Api, request: Request) -> Result<Response, Failure
         if let Some(answer) = reviews::answer(&ask).await {
             return answer;
         }
-        role_guard::check(&ask).map_err(|failure| failure.about(&target))?;
+        role_guard::check(&ask).await.map_err(|failure| failure.about(&target))?;
         let answer = if is_controllers { controllers::answer(&ask).await } else { resources::answer(&ask).await };
         return answer.map_err(|failure| {
             let info = api.host.kinds().by_plural(target.group, target.version, target.plural);

@@ -194,8 +194,11 @@ pub async fn serve(options: Options, served: impl Into<ServerBackend>) -> Result
         let holds = Arc::new(move || identity.last_value().check(Timestamp::now()));
         checks.push(Check { name: "certificate", holds });
     }
-    let roles = RoleWatch::default();
-    tokio::spawn(roles.clone().follow(host.clone(), stopped.clone()));
+    let roles = RoleWatch::new(host.clone(), stopped.clone());
+    if tokens.is_some() {
+        let roles = roles.clone();
+        tokio::spawn(async move { roles.book().await });
+    }
     let api = Api {
         host,
         metrics,

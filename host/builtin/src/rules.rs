@@ -2,25 +2,34 @@
 //!
 //! Source: `pkg/apis/*/defaults.go`, `pkg/apis/*/validation` and `pkg/registry/*/strategy.go` of Kubernetes.
 
+mod admission;
 mod autoscaling;
 mod batch;
 mod config;
 mod containers;
 mod defaults;
+mod devices;
+mod events;
+mod flow_control;
 mod names;
 mod networking;
 mod nodes;
 mod others;
 mod pods;
+mod registration;
 mod report;
 mod services;
+mod storage;
+mod url;
 mod volumes;
+mod webhooks;
 mod workloads;
 
 use homeostat_store::schema::{Generation, KindRules, Violation};
 use serde_json::{Value, json};
 
 use crate::BuiltInKind;
+pub use events::check_new_event;
 use report::Report;
 pub use services::SERVICE_RANGE;
 
@@ -92,13 +101,21 @@ static NAMESPACE: Rules = Rules {
     status_metadata: &["annotations", "finalizers", "ownerReferences"],
     ..NONE
 };
-static EVENT: Rules = Rules { check: others::check_event, ..NONE };
+static EVENT: Rules = Rules { check: events::check, ..NONE };
 static RESOURCE_QUOTA: Rules = Rules { check: others::check_resource_quota, ..NONE };
 static ENDPOINTS: Rules = Rules { check: networking::check_endpoints, ..NONE };
 static CONTROLLER_REVISION: Rules = Rules { check: workloads::check_controller_revision, ..NONE };
 static ENDPOINT_SLICE: Rules =
     Rules { check: networking::check_endpoint_slice, generation: Generation::SpecificationAndLabels, ..NONE };
-static WEBHOOKS: Rules = Rules { check: others::check_webhooks, ..COUNTED };
+static WEBHOOKS: Rules = Rules { check: webhooks::check, ..COUNTED };
+static VALIDATING_POLICY: Rules =
+    Rules { set_defaults: admission::policy_defaults, check: admission::check_validating_policy, ..SEPARATE_COUNTED };
+static MUTATING_POLICY: Rules =
+    Rules { set_defaults: admission::policy_defaults, check: admission::check_mutating_policy, ..COUNTED };
+static VALIDATING_BINDING: Rules =
+    Rules { set_defaults: admission::binding_defaults, check: admission::check_validating_binding, ..COUNTED };
+static MUTATING_BINDING: Rules =
+    Rules { set_defaults: admission::binding_defaults, check: admission::check_mutating_binding, ..COUNTED };
 static SERVICE: Rules = Rules {
     set_defaults: services::set_defaults,
     allocated: services::allocated,
@@ -142,8 +159,8 @@ static JOB: Rules =
     Rules { set_defaults: batch::job_defaults, allocated: batch::allocated, check: batch::check_job, ..COUNTED };
 static CRON_JOB: Rules = Rules { set_defaults: batch::cron_job_defaults, check: batch::check_cron_job, ..COUNTED };
 static PERSISTENT_VOLUME: Rules =
-    Rules { set_defaults: others::persistent_volume_defaults, check: others::check_persistent_volume, ..NONE };
-static PERSISTENT_VOLUME_CLAIM: Rules = Rules { check: others::check_persistent_volume_claim, ..NONE };
+    Rules { set_defaults: storage::persistent_volume_defaults, check: storage::check_persistent_volume, ..NONE };
+static PERSISTENT_VOLUME_CLAIM: Rules = Rules { check: storage::check_persistent_volume_claim, ..NONE };
 static LIMIT_RANGE: Rules =
     Rules { set_defaults: others::limit_range_defaults, check: others::check_limit_range, ..NONE };
 static AUTOSCALER: Rules =
@@ -153,9 +170,41 @@ static NETWORK_POLICY: Rules =
 static BINDING: Rules = Rules { set_defaults: others::binding_defaults, check: others::check_binding, ..NONE };
 static ROLE: Rules = Rules { check: others::check_role, ..NONE };
 static LEASE: Rules = Rules { check: others::check_lease, ..NONE };
-static STORAGE_CLASS: Rules = Rules { check: others::check_storage_class, ..NONE };
+static STORAGE_CLASS: Rules = Rules { check: storage::check_storage_class, ..NONE };
+static VOLUME_ATTRIBUTES_CLASS: Rules = Rules { check: storage::check_volume_attributes_class, ..NONE };
+static DRIVER: Rules = Rules {
+    set_defaults: storage::driver_defaults,
+    check: storage::check_driver,
+    generation: Generation::Changes,
+    ..NONE
+};
+static NODE_DRIVERS: Rules = Rules { check: storage::check_node_drivers, ..NONE };
+static STORAGE_CAPACITY: Rules = Rules { check: storage::check_capacity, ..NONE };
+static ATTACHMENT: Rules = Rules { check: storage::check_attachment, ..SEPARATE };
+static API_SERVICE: Rules = Rules { check: registration::check_api_service, ..SEPARATE };
+static CERTIFICATE_REQUEST: Rules = Rules {
+    set_defaults: registration::certificate_request_defaults,
+    // No writer owns what never changes.
+    allocated: |_| vec!["/spec".to_owned()],
+    check: registration::check_certificate_request,
+    ..NONE
+};
+static RUNTIME_CLASS: Rules = Rules { check: registration::check_runtime_class, ..NONE };
+static INGRESS_CLASS: Rules = Rules { check: networking::check_ingress_class, ..COUNTED };
+static IP_ADDRESS: Rules = Rules { check: networking::check_ip_address, ..NONE };
+static SERVICE_CIDR: Rules = Rules { check: networking::check_service_cidr, ..SEPARATE };
 static PRIORITY_CLASS: Rules = Rules { check: others::check_priority_class, generation: Generation::Constant, ..NONE };
 static DISRUPTION_BUDGET: Rules = Rules { check: autoscaling::check_disruption_budget, ..COUNTED };
+static DEVICE_CLASS: Rules = Rules { check: devices::check_class, ..COUNTED };
+static RESOURCE_CLAIM: Rules = Rules { set_defaults: devices::claim_defaults, check: devices::check_claim, ..SEPARATE };
+static RESOURCE_CLAIM_TEMPLATE: Rules =
+    Rules { set_defaults: devices::template_defaults, check: devices::check_template, ..NONE };
+static RESOURCE_SLICE: Rules =
+    Rules { set_defaults: devices::slices::set_defaults, check: devices::slices::check, ..COUNTED };
+static FLOW_SCHEMA: Rules =
+    Rules { set_defaults: flow_control::schema_defaults, check: flow_control::check_schema, ..SEPARATE_COUNTED };
+static PRIORITY_LEVEL: Rules =
+    Rules { set_defaults: flow_control::level_defaults, check: flow_control::check_level, ..SEPARATE_COUNTED };
 static INGRESS: Rules = Rules { check: networking::check_ingress, ..COUNTED };
 
 /// Returns the rules of a kind.
@@ -178,6 +227,10 @@ pub(crate) fn of(kind: &BuiltInKind) -> &'static dyn KindRules {
         ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration") => {
             &WEBHOOKS
         }
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => &VALIDATING_POLICY,
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => &VALIDATING_BINDING,
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => &MUTATING_POLICY,
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding") => &MUTATING_BINDING,
         ("apps", "ControllerRevision") => &CONTROLLER_REVISION,
         ("discovery.k8s.io", "EndpointSlice") => &ENDPOINT_SLICE,
         ("apps", "Deployment") => &DEPLOYMENT,
@@ -193,21 +246,30 @@ pub(crate) fn of(kind: &BuiltInKind) -> &'static dyn KindRules {
         ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => &ROLE,
         ("coordination.k8s.io", "Lease") => &LEASE,
         ("storage.k8s.io", "StorageClass") => &STORAGE_CLASS,
+        ("storage.k8s.io", "VolumeAttributesClass") => &VOLUME_ATTRIBUTES_CLASS,
+        ("storage.k8s.io", "CSIDriver") => &DRIVER,
+        ("storage.k8s.io", "CSINode") => &NODE_DRIVERS,
+        ("storage.k8s.io", "CSIStorageCapacity") => &STORAGE_CAPACITY,
+        ("storage.k8s.io", "VolumeAttachment") => &ATTACHMENT,
+        ("apiregistration.k8s.io", "APIService") => &API_SERVICE,
+        ("certificates.k8s.io", "CertificateSigningRequest") => &CERTIFICATE_REQUEST,
+        ("node.k8s.io", "RuntimeClass") => &RUNTIME_CLASS,
+        ("networking.k8s.io", "IngressClass") => &INGRESS_CLASS,
+        ("networking.k8s.io", "IPAddress") => &IP_ADDRESS,
+        ("networking.k8s.io", "ServiceCIDR") => &SERVICE_CIDR,
         ("scheduling.k8s.io", "PriorityClass") => &PRIORITY_CLASS,
         ("policy", "PodDisruptionBudget") => &DISRUPTION_BUDGET,
-        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") | ("flowcontrol.apiserver.k8s.io", _) => {
-            &SEPARATE_COUNTED
-        }
-        ("apiregistration.k8s.io", _)
-        | ("networking.k8s.io", "ServiceCIDR")
-        | ("resource.k8s.io", "ResourceClaim")
-        | ("storage.k8s.io", "VolumeAttachment") => &SEPARATE,
-        ("admissionregistration.k8s.io", _)
-        | ("networking.k8s.io", "IngressClass")
-        | ("resource.k8s.io", "DeviceClass" | "ResourceSlice") => &COUNTED,
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => &FLOW_SCHEMA,
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => &PRIORITY_LEVEL,
+        ("resource.k8s.io", "DeviceClass") => &DEVICE_CLASS,
+        ("resource.k8s.io", "ResourceClaim") => &RESOURCE_CLAIM,
+        ("resource.k8s.io", "ResourceClaimTemplate") => &RESOURCE_CLAIM_TEMPLATE,
+        ("resource.k8s.io", "ResourceSlice") => &RESOURCE_SLICE,
         _ => &NONE,
     }
 }
 
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;

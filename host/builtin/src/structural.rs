@@ -14,43 +14,70 @@ pub(crate) const FIELD: &str = "x-go";
 pub(crate) const INLINED: &str = "x-go-inline";
 
 /// Required fields that the rules check, or that nobody checks.
-const UNCHECKED: [(&str, &str); 30] = [
-    (".CSINodeSpec", "drivers"),
+const UNCHECKED: [(&str, &str); 53] = [
+    (".admissionregistration.v1.ServiceReference", "name"),
+    (".admissionregistration.v1.ServiceReference", "namespace"),
+    (".AuditAnnotation", "key"),
+    (".CapacityRequestPolicyRange", "min"),
+    (".CELDeviceSelector", "expression"),
+    (".CertificateSigningRequestSpec", "request"),
     (".ContainerPort", "containerPort"),
+    (".CSINodeSpec", "drivers"),
+    (".CSIStorageCapacity", "storageClassName"),
     (".DaemonSetSpec", "selector"),
+    (".Device", "name"),
+    (".DeviceRequest", "name"),
+    (".DeviceSubRequest", "deviceClassName"),
+    (".DeviceSubRequest", "name"),
+    (".DeviceTaint", "key"),
+    (".Endpoint", "addresses"),
     (".EndpointAddress", "ip"),
     (".EndpointPort", "port"),
     (".EndpointSlice", "endpoints"),
-    (".Endpoint", "addresses"),
-    (".MutatingWebhook", "admissionReviewVersions"),
-    (".ValidatingWebhook", "admissionReviewVersions"),
     (".EventSeries", "count"),
+    (".ExactDeviceRequest", "deviceClassName"),
+    (".FlowDistinguisherMethod", "type"),
+    (".GroupSubject", "name"),
     (".GRPCAction", "port"),
+    (".HorizontalPodAutoscalerSpec", "maxReplicas"),
+    (".HPAScalingPolicy", "type"),
     (".HTTPGetAction", "port"),
     (".HTTPHeader", "value"),
-    (".HPAScalingPolicy", "type"),
     (".HTTPIngressPath", "backend"),
-    (".HorizontalPodAutoscalerSpec", "maxReplicas"),
+    (".HTTPIngressPath", "pathType"),
     (".IngressServiceBackend", "name"),
     (".LimitRangeItem", "type"),
     (".LimitRangeSpec", "limits"),
+    (".LimitResponse", "type"),
     (".MetricTarget", "type"),
+    (".MutatingWebhook", "admissionReviewVersions"),
+    (".OpaqueDeviceConfiguration", "driver"),
+    (".OpaqueDeviceConfiguration", "parameters"),
     (".PolicyRule", "verbs"),
     (".RoleRef", "apiGroup"),
     (".RoleRef", "kind"),
+    (".ServiceAccountSubject", "name"),
+    (".ServiceAccountSubject", "namespace"),
     (".ServicePort", "port"),
     (".Subject", "kind"),
-    (".TCPSocketAction", "port"),
-    (".HTTPIngressPath", "pathType"),
     (".Taint", "effect"),
     (".Taint", "key"),
+    (".TCPSocketAction", "port"),
+    (".TokenRequest", "audience"),
     (".Toleration", "key"),
+    (".UserSubject", "name"),
+    (".ValidatingWebhook", "admissionReviewVersions"),
+    (".VolumeAttachmentSpec", "nodeName"),
 ];
 
 /// Fields whose values the rules check.
-const WITH_RULES: [(&str, &str); 10] = [
+const WITH_RULES: [(&str, &str); 14] = [
     (".DaemonSetUpdateStrategy", "type"),
     (".DeploymentStrategy", "type"),
+    (".DeviceSubRequest", "allocationMode"),
+    (".DeviceToleration", "effect"),
+    (".DeviceToleration", "operator"),
+    (".ExactDeviceRequest", "allocationMode"),
     (".HTTPIngressPath", "pathType"),
     (".PersistentVolumeClaimSpec", "accessModes"),
     (".PersistentVolumeSpec", "accessModes"),
@@ -62,7 +89,12 @@ const WITH_RULES: [(&str, &str); 10] = [
 ];
 
 /// Fields whose defaults the rules set, since other fields depend on whether they were given.
-const DEFAULTED_BY_RULES: [(&str, &str); 1] = [(".StatefulSetUpdateStrategy", "type")];
+const DEFAULTED_BY_RULES: [(&str, &str); 4] = [
+    (".DeviceSubRequest", "count"),
+    (".DeviceTaint", "timeAdded"),
+    (".ExactDeviceRequest", "count"),
+    (".StatefulSetUpdateStrategy", "type"),
+];
 
 /// Returns the schema of a built-in kind, with its rules; `None` for another kind.
 ///

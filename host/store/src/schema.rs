@@ -263,8 +263,8 @@ impl Schema {
         self.typed.as_ref().is_some_and(|typed| typed.always_present)
     }
 
-    /// Returns the pointers of the fields that the rules of a built-in kind set in a new resource, and that no writer owns.
-    /// Fields that the document has are not among them.
+    /// Returns the pointers of the fields that the rules of a built-in kind set in a new resource, or keep for ever, and that no
+    /// writer owns.
     pub(crate) fn allocated(&self, document: &Value) -> Vec<String> {
         self.rules.map_or_else(Vec::new, |Rules(rules, _)| rules.allocated(document))
     }

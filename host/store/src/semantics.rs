@@ -341,8 +341,8 @@ fn create(mut document: Value, writer: Writer<'_>, context: &WriteContext) -> Re
     let metadata = metadata(&mut document);
     set(metadata, "creationTimestamp", Some(json!(timestamp(context.now))));
     set(metadata, "resourceVersion", Some(json!(context.revision.to_string())));
-    let counts = generation_rule(context) != Generation::Nothing;
-    set(metadata, "generation", counts.then(|| json!(1)));
+    let has_one = !matches!(generation_rule(context), Generation::Nothing | Generation::Changes);
+    set(metadata, "generation", has_one.then(|| json!(1)));
     into_stored_version(&mut document, context);
     build_resource(&document, None).map(Decision::Put)
 }
@@ -455,13 +455,13 @@ fn store(
     let counts = match rule {
         Generation::SpecificationAndAnnotations => respecified || annotations(&document) != annotations(old),
         Generation::SpecificationAndLabels => respecified || labels(&document) != labels(old),
-        Generation::Specification => respecified,
+        Generation::Specification | Generation::Changes => respecified,
         Generation::Constant | Generation::Nothing => false,
     };
     let counts = counts && written == DocumentPart::Specification;
     let generation = current.generation() + u64::from(counts);
     let metadata = metadata(&mut document);
-    set(metadata, "generation", (rule != Generation::Nothing).then(|| json!(generation)));
+    set(metadata, "generation", (rule != Generation::Nothing && generation > 0).then(|| json!(generation)));
     set(metadata, "resourceVersion", Some(json!(context.revision.to_string())));
     let resource = build_resource(&document, Some(current))?;
     if !current.is_deleting() {

@@ -15,6 +15,15 @@ pub(super) struct Change {
     pub(super) bodies: [Value; 2],
 }
 
+/// Returns the name of a resource. A registered service is named by its version and group, and an address by itself.
+fn own_name(kind: &str, name: &str) -> String {
+    match kind {
+        "apiservice" => format!("v1.{name}.dev"),
+        "ipaddress" => format!("10.0.0.{}", 100 + name.len()),
+        _ => name.to_owned(),
+    }
+}
+
 /// A resource of a kind, on both servers.
 pub(super) struct StoredDocument {
     pub(super) path: String,
@@ -35,9 +44,11 @@ impl StoredDocument {
         }
         let text = base["document"]
             .to_string()
+            .replace("nothing.dev", &format!("{name}.dev"))
             .replace("\"namespace\":\"default\"", &format!("\"namespace\":\"{namespace}\""));
         let mut document: Value = serde_json::from_str(&text).unwrap();
-        document["metadata"]["name"] = name.into();
+        let name = own_name(&kind, name);
+        document["metadata"]["name"] = name.as_str().into();
         let made = pair.ask("POST", &format!("{path}?fieldManager=first"), &document);
         let stored = made.map(|answer| {
             assert_eq!(answer.status, 201, "{kind}: {}", answer.text);

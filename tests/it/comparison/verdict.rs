@@ -30,6 +30,9 @@ impl Verdict {
 /// Fields that differ between two writes.
 const OF_EACH: [&str; 5] = ["uid", "creationTimestamp", "resourceVersion", "managedFields", "selfLink"];
 
+/// Who asks for a certificate.
+const REQUESTER: [&str; 4] = ["username", "uid", "groups", "extra"];
+
 /// Returns a document without named differences: without a cluster nobody allocates addresses or protects volumes, and a
 /// null is absent.
 pub(crate) fn comparable(mut document: Value) -> Value {
@@ -37,9 +40,15 @@ pub(crate) fn comparable(mut document: Value) -> Value {
     let kind = document["kind"].as_str().unwrap_or_default().to_owned();
     if let Some(metadata) = document["metadata"].as_object_mut() {
         OF_EACH.iter().for_each(|name| drop(metadata.remove(*name)));
-        if kind.starts_with("PersistentVolume") {
+        if kind.starts_with("PersistentVolume") || kind == "VolumeAttributesClass" {
             metadata.remove("finalizers");
         }
+    }
+    if kind == "CertificateSigningRequest"
+        && let Some(spec) = document["spec"].as_object_mut()
+    {
+        // The clients of the two servers are different users.
+        REQUESTER.iter().for_each(|name| drop(spec.remove(*name)));
     }
     if let Some(status) = document["status"].as_object_mut() {
         status.remove("lastPhaseTransitionTime");

@@ -291,6 +291,24 @@ async fn a_request_acts_as_the_user_that_it_names() {
 }
 
 #[tokio::test]
+async fn a_request_for_a_certificate_says_who_makes_it() {
+    let server = Server::with_built_in().await;
+    let body = "-----BEGIN CERTIFICATE REQUEST-----\nMAA=\n-----END CERTIFICATE REQUEST-----\n";
+    let spec = json!({
+        "request": STANDARD.encode(body), "signerName": "example.com/s", "usages": ["client auth"],
+        "username": "somebody", "groups": ["system:masters"],
+    });
+    let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let request = json!({ "metadata": { "name": "c" }, "spec": spec });
+    let headers = [("impersonate-user", "alice"), ("impersonate-group", "system:masters"), ("impersonate-uid", "7")];
+    let made = with(&server, &headers, "POST", path, &request).await;
+    assert_eq!(made.code, 201, "{}", made.body);
+    let spec = &made.body["spec"];
+    assert_eq!((&spec["username"], &spec["uid"]), (&json!("alice"), &json!("7")));
+    assert_eq!(spec["groups"], json!(["system:masters", "system:authenticated"]));
+}
+
+#[tokio::test]
 async fn others_find_the_key_that_verifies_tokens() {
     let server = with_account().await;
     let token = token(&server, json!({})).await;

@@ -2,6 +2,10 @@
 
 use super::*;
 
+/// A request for a certificate that is as long as it says: PEM of an empty sequence, in base64.
+const CERTIFICATE_REQUEST: &str =
+    "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUFBPQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
+
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
@@ -118,7 +122,7 @@ async fn a_deleted_job_leaves_its_pods_unless_the_client_says_otherwise() {
 async fn a_certificate_is_approved_by_its_own_path() {
     let server = Server::with_built_in().await;
     let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
-    let spec = json!({ "request": "YQ==", "signerName": "demo.dev/s", "usages": ["client auth"] });
+    let spec = json!({ "request": CERTIFICATE_REQUEST, "signerName": "demo.dev/s", "usages": ["client auth"] });
     let created = server.ask("POST", requests, &json!({ "metadata": { "name": "system:node:a" }, "spec": spec })).await;
     assert_eq!(created.code, 201, "{}", created.body);
     let path = format!("{requests}/system:node:a/approval");

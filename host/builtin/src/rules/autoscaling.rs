@@ -63,8 +63,8 @@ pub(super) fn check_autoscaler(report: &mut Report<'_>) {
     }
     for direction in ["scaleUp", "scaleDown"] {
         let window = &spec["behavior"][direction]["stabilizationWindowSeconds"];
-        if window.as_i64().is_some_and(|seconds| seconds > WINDOW_SECONDS_MAX) {
-            let detail = format!("must be less than or equal to {WINDOW_SECONDS_MAX}");
+        if window.as_i64().is_some_and(|seconds| !(0..=WINDOW_SECONDS_MAX).contains(&seconds)) {
+            let detail = format!("must be between 0 and {WINDOW_SECONDS_MAX}, inclusive");
             report.invalid(format!("spec.behavior.{direction}.stabilizationWindowSeconds"), window, &detail);
         }
         let policies = spec["behavior"][direction]["policies"].as_array();

@@ -10,6 +10,10 @@ use super::report::Report;
 
 pub(super) const PORT: &str = "must be between 1 and 65535, inclusive";
 
+pub(super) const VERSION: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
+character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is \
+'[a-z]([-a-z0-9]*[a-z0-9])?')";
+
 pub(super) const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
 and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
 '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -39,6 +43,11 @@ fn ends_are(text: &str, is_plain: fn(u8) -> bool) -> bool {
 pub(super) fn is_label(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     text.len() <= LABEL_BYTES_MAX && ends_are(text, is_plain) && text.bytes().all(|byte| is_plain(byte) || byte == b'-')
+}
+
+/// Returns whether a text is the version of a group, as `v1`: a label that begins with a letter.
+pub(super) fn is_version(text: &str) -> bool {
+    is_label(text) && text.starts_with(|first: char| first.is_ascii_lowercase())
 }
 
 /// Returns whether a text is a domain name.

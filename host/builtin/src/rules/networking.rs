@@ -8,6 +8,9 @@ use super::defaults::{default, object_at};
 use super::names::is_network;
 use super::report::Report;
 
+/// Most bytes of the name of a controller of a class.
+const CONTROLLER_BYTES_MAX: usize = 250;
+
 pub(super) fn network_policy_defaults(policy: &mut Value, _old: Option<&Value>) {
     let Some(spec) = object_at(policy, "/spec") else { return };
     let has_egress = spec.get("egress").and_then(Value::as_array).is_some_and(|rules| !rules.is_empty());
@@ -209,3 +212,138 @@ pub(super) fn check_endpoint_slice(report: &mut Report<'_>) {
     }
     report.immutable("/addressType");
 }
+
+pub(super) fn check_ingress_class(report: &mut Report<'_>) {
+    let spec = report.at("/spec");
+    check_controller(report, &spec["controller"]);
+    check_class_parameters(report, &spec["parameters"]);
+    report.immutable("/spec/controller");
+}
+
+/// Checks the name of a controller: a domain, a slash and a path.
+fn check_controller(report: &mut Report<'_>, controller: &Value) {
+    let (path, name) = ("spec.controller", controller.as_str().unwrap_or_default());
+    if name.is_empty() {
+        return report.required(path, "");
+    }
+    if name.len() > CONTROLLER_BYTES_MAX {
+        report.too_long(path, CONTROLLER_BYTES_MAX);
+    }
+    match name.split_once('/').filter(|(domain, rest)| !domain.is_empty() && !rest.is_empty()) {
+        None => report.invalid(path, controller, "must be a domain-prefixed path (such as \"acme.io/foo\")"),
+        Some((domain, rest)) => {
+            report.subdomain(path.to_owned(), &domain.into());
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte);
+            if !rest.bytes().all(is_plain) {
+                report.invalid(path, &rest.into(), "Invalid path");
+            }
+        }
+    }
+}
+
+/// Checks the reference to the parameters of a class.
+fn check_class_parameters(report: &mut Report<'_>, parameters: &Value) {
+    if !parameters.is_object() {
+        return;
+    }
+    let path = "spec.parameters";
+    if parameters["apiGroup"].is_string() {
+        report.subdomain(format!("{path}.apiGroup"), &parameters["apiGroup"]);
+    }
+    for name in ["kind", "name"] {
+        check_segment(report, format!("{path}.{name}"), &parameters[name]);
+    }
+    let namespace = &parameters["namespace"];
+    match parameters["scope"].as_str().unwrap_or_default() {
+        "Namespace" if namespace.is_null() => {
+            report.required(format!("{path}.namespace"), "`parameters.scope` is set to 'Namespace'");
+        }
+        "Namespace" => report.label(format!("{path}.namespace"), namespace),
+        "Cluster" if !namespace.is_null() => {
+            report.forbidden(format!("{path}.namespace"), "`parameters.scope` is set to 'Cluster'");
+        }
+        "Cluster" => {}
+        _ => report.unsupported(format!("{path}.scope"), &parameters["scope"], &["Cluster", "Namespace"]),
+    }
+}
+
+/// Checks a text that is to be a part of a path. An empty one is no matter of this check.
+fn check_segment(report: &mut Report<'_>, path: String, value: &Value) {
+    let text = value.as_str().unwrap_or_default();
+    if matches!(text, "." | "..") || text.contains(['/', '%']) {
+        report.invalid(path, value, "may not be '.' or '..', or contain '/' or '%'");
+    }
+}
+
+pub(super) fn check_ip_address(report: &mut Report<'_>) {
+    let parent = report.at("/spec/parentRef");
+    let group = &parent["group"];
+    if group.as_str().is_some_and(|group| !group.is_empty()) {
+        report.subdomain("spec.parentRef.group".to_owned(), group);
+    }
+    for name in ["resource", "name", "namespace"] {
+        check_segment(report, format!("spec.parentRef.{name}"), &parent[name]);
+    }
+    report.immutable("/spec/parentRef");
+}
+
+pub(super) fn check_service_cidr(report: &mut Report<'_>) {
+    let path = "spec.cidrs";
+    let (cidrs, all) = (networks(report.resource), report.at("/spec/cidrs"));
+    let Some(old) = report.old.map(networks) else { return check_networks(report, cidrs) };
+    if old.len() == cidrs.len() {
+        for (at, (now, before)) in cidrs.iter().zip(old).enumerate() {
+            if now != before {
+                report.invalid(format!("{path}[{at}]"), now, "field is immutable");
+            }
+        }
+    } else if let ([before], [now, _]) = (old, cidrs) {
+        if now != before {
+            report.invalid(format!("{path}[0]"), now, "field is immutable");
+        }
+        check_networks(report, cidrs);
+    } else {
+        report.invalid(path, all, "field is immutable");
+    }
+}
+
+fn networks(resource: &Value) -> &[Value] {
+    resource["spec"]["cidrs"].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Checks one network, or two of different families.
+fn check_networks(report: &mut Report<'_>, cidrs: &[Value]) {
+    let (path, all) = ("spec.cidrs", report.at("/spec/cidrs"));
+    match cidrs {
+        [] => return report.required(path, "at least one CIDR required"),
+        [_, _, _, ..] => return report.invalid(path, all, "may only hold up to 2 values"),
+        _ => {}
+    }
+    for (at, cidr) in cidrs.iter().enumerate() {
+        if !cidr.as_str().is_some_and(is_canonical_network) {
+            report.invalid(format!("{path}[{at}]"), cidr, "must be a valid CIDR value");
+        }
+    }
+    let is_wide = |cidr: &Value| cidr.as_str().map(|text| text.contains(':'));
+    if let [one, other] = cidrs
+        && is_wide(one) == is_wide(other)
+        && [one, other].into_iter().all(|cidr| cidr.as_str().is_some_and(is_network))
+    {
+        let detail = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
+        report.invalid(path, all, detail);
+    }
+}
+
+/// Returns whether a text is a network in its shortest form, whose address has no bits beyond its prefix.
+fn is_canonical_network(text: &str) -> bool {
+    let Some((address, bits)) = text.split_once('/') else { return false };
+    let (Ok(number), Ok(length)) = (address.parse::<IpAddr>(), bits.parse::<u32>()) else { return false };
+    let has_no_more = match number {
+        IpAddr::V4(number) => length <= 32 && number.to_bits().checked_shl(length).unwrap_or(0) == 0,
+        IpAddr::V6(number) => length <= 128 && number.to_bits().checked_shl(length).unwrap_or(0) == 0,
+    };
+    has_no_more && number.to_string() == address && length.to_string() == bits
+}
+
+#[cfg(test)]
+mod tests;

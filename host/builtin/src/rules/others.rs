@@ -1,9 +1,7 @@
 //! The rules of kinds with few rules.
 
-use std::collections::BTreeSet;
-
 use homeostat_store::schema::quantity_in_nanos;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::containers;
 use super::defaults::{default, default_text, object_at};
@@ -33,13 +31,6 @@ pub(super) fn namespace_defaults(namespace: &mut Value, old: Option<&Value>) {
         finalizers.as_array_mut().filter(|names| old.is_none() && !names.contains(&json!("kubernetes")))
     {
         finalizers.push(json!("kubernetes"));
-    }
-}
-
-pub(super) fn persistent_volume_defaults(volume: &mut Value, _old: Option<&Value>) {
-    if let Some(spec) = object_at(volume, "/spec") {
-        default(spec, "persistentVolumeReclaimPolicy", "Retain");
-        default(spec, "volumeMode", "Filesystem");
     }
 }
 
@@ -146,15 +137,6 @@ pub(super) fn check_lease(report: &mut Report<'_>) {
     report.not_negative("/spec", &["leaseTransitions"]);
 }
 
-pub(super) fn check_storage_class(report: &mut Report<'_>) {
-    for name in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
-        let Some(old) = report.old else { break };
-        if old[name] != report.resource[name] {
-            report.invalid(name, report.at(&format!("/{name}")), "field is immutable");
-        }
-    }
-}
-
 /// The highest priority of a class that is not the system's.
 const PRIORITY_MAX: i64 = 1_000_000_000;
 
@@ -199,16 +181,6 @@ pub(super) fn check_namespace(report: &mut Report<'_>) {
             let detail = "name is neither a standard finalizer name nor is it fully qualified";
             report.invalid("spec.finalizers", finalizer, detail);
         }
-    }
-}
-
-pub(super) fn check_event(report: &mut Report<'_>) {
-    let namespace = report.at("/metadata/namespace").as_str().unwrap_or_default();
-    let object = report.at("/involvedObject/namespace");
-    let named = object.as_str().unwrap_or_default();
-    let is_of_cluster = named.is_empty() && namespace == "default";
-    if named != namespace && !is_of_cluster {
-        report.invalid("involvedObject.namespace", &named.into(), "does not match event.namespace");
     }
 }
 
@@ -312,177 +284,6 @@ pub(super) fn check_limit_range(report: &mut Report<'_>) {
                     report.invalid(format!("{path}.{at}[{name}]"), &item[at][name.as_str()], &detail);
                 }
             }
-        }
-    }
-}
-
-pub(super) fn check_persistent_volume(report: &mut Report<'_>) {
-    if report.at("/spec/accessModes").as_array().is_none_or(Vec::is_empty) {
-        report.required("spec.accessModes", "");
-    }
-    check_modes(report, report.at("/spec/accessModes"), "spec.accessModes");
-    let capacity = report.at("/spec/capacity");
-    if capacity.as_object().is_none_or(Map::is_empty) {
-        report.required("spec.capacity", "");
-    }
-    if capacity.get("storage").is_none() || capacity.as_object().is_some_and(|amounts| amounts.len() > 1) {
-        report.unsupported("spec.capacity", capacity, &["storage"]);
-    }
-    for (name, amount) in capacity.as_object().into_iter().flatten() {
-        if quantity_in_nanos(amount).is_some_and(|amount| amount <= 0) {
-            report.invalid(format!("spec.capacity[{name}]"), amount, "must be greater than zero");
-        }
-    }
-    let spec = report.at("/spec").as_object().into_iter().flatten();
-    let source = spec.map(|(name, _)| name.as_str()).find(|name| !PLAIN_FIELDS.contains(name));
-    match source {
-        None => report.required("spec", "must specify a volume type"),
-        Some("hostPath") if report.at("/spec/hostPath/path").as_str().is_none_or(str::is_empty) => {
-            report.required("spec.hostPath.path", "");
-        }
-        Some(_) => {}
-    }
-    let Some(old) = report.old else { return };
-    let sources = |spec: &Value| {
-        let mut spec = spec.clone();
-        if let Some(fields) = spec.as_object_mut() {
-            fields.retain(|name, _| !PLAIN_FIELDS.contains(&name.as_str()));
-        }
-        spec
-    };
-    if sources(report.at("/spec")) != sources(&old["spec"]) {
-        report.forbidden("spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation");
-    }
-    let (mode, before) = (report.at("/spec/volumeMode"), &old["spec"]["volumeMode"]);
-    if mode != before {
-        report.invalid("volumeMode", mode, "field is immutable");
-    }
-}
-
-/// The fields of a volume that name no source.
-const PLAIN_FIELDS: [&str; 9] = [
-    "accessModes",
-    "capacity",
-    "claimRef",
-    "mountOptions",
-    "nodeAffinity",
-    "persistentVolumeReclaimPolicy",
-    "storageClassName",
-    "volumeAttributesClassName",
-    "volumeMode",
-];
-
-fn check_modes(report: &mut Report<'_>, modes: &Value, path: &str) {
-    const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
-    for mode in modes.as_array().into_iter().flatten().filter(|mode| !MODES.iter().any(|known| mode == known)) {
-        report.unsupported(path, mode, &MODES);
-    }
-}
-
-/// Checks the specification of a claim at a JSON pointer to the claim.
-pub(super) fn check_claim(report: &mut Report<'_>, pointer: &str, path: &str) {
-    let spec = report.at(&format!("{pointer}/spec"));
-    if spec["accessModes"].as_array().is_none_or(Vec::is_empty) {
-        report.required(format!("{path}.accessModes"), "at least 1 access mode is required");
-    }
-    check_modes(report, &spec["accessModes"], &format!("{path}.accessModes"));
-    let storage = &spec["resources"]["requests"]["storage"];
-    if storage.is_null() {
-        report.required(format!("{path}.resources[storage]"), "");
-    } else if quantity_in_nanos(storage).is_some_and(|amount| amount <= 0) {
-        report.invalid(format!("{path}.resources[storage]"), storage, "must be greater than zero");
-    }
-    if spec["storageClassName"].as_str().is_some_and(|name| !name.is_empty()) {
-        report.subdomain(format!("{path}.storageClassName"), &spec["storageClassName"]);
-    }
-}
-
-pub(super) fn check_persistent_volume_claim(report: &mut Report<'_>) {
-    check_claim(report, "", "spec");
-    let Some(old) = report.old else { return };
-    let is_bound = old["status"]["phase"] == "Bound";
-    let fixed = |spec: &Value| {
-        let mut spec = spec.clone();
-        if let Some(fields) = spec.as_object_mut() {
-            fields.remove("volumeName");
-            fields.remove("volumeAttributesClassName");
-            if is_bound {
-                fields.remove("resources");
-            }
-        }
-        spec
-    };
-    let amount = |claim: &Value, pointer: &str| claim.pointer(pointer).and_then(quantity_in_nanos).unwrap_or(0);
-    let size = amount(report.resource, "/spec/resources/requests/storage");
-    if size < amount(old, "/spec/resources/requests/storage") && size <= amount(old, "/status/capacity/storage") {
-        let detail = "field can not be less than status.capacity";
-        report.forbidden("spec.resources.requests.storage", detail);
-    }
-    if fixed(report.at("/spec")) != fixed(&old["spec"]) {
-        let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound \
-            claims";
-        report.forbidden("spec", detail);
-    }
-}
-
-pub(super) fn check_webhooks(report: &mut Report<'_>) {
-    const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
-    for (at, webhook) in report.at("/webhooks").as_array().into_iter().flatten().enumerate() {
-        let path = format!("webhooks[{at}]");
-        if webhook["name"].as_str().is_some_and(|name| !name.is_empty() && name.split('.').count() < 3) {
-            let detail = "should be a domain with at least three segments separated by dots";
-            report.invalid(format!("{path}.name"), &webhook["name"], detail);
-        }
-        let client = &webhook["clientConfig"];
-        if client["url"].is_string() == client["service"].is_object() {
-            report.required(format!("{path}.clientConfig"), "exactly one of url or service is required");
-        } else if let Some(url) = client["url"].as_str() {
-            check_url(report, url, &format!("{path}.clientConfig.url"));
-        }
-        if webhook["admissionReviewVersions"].as_array().is_none_or(Vec::is_empty) {
-            let detail = "must specify one of v1, v1beta1";
-            report.required(format!("{path}.admissionReviewVersions"), detail);
-        }
-        let mut versions = BTreeSet::new();
-        for (at, version) in webhook["admissionReviewVersions"].as_array().into_iter().flatten().enumerate() {
-            if !versions.insert(version.as_str()) {
-                report.invalid(format!("{path}.admissionReviewVersions[{at}]"), version, "duplicate version");
-            }
-        }
-        for (at, rule) in webhook["rules"].as_array().into_iter().flatten().enumerate() {
-            let path = format!("{path}.rules[{at}]");
-            for name in ["operations", "apiGroups", "apiVersions", "resources"] {
-                if rule[name].as_array().is_none_or(Vec::is_empty) {
-                    report.required(format!("{path}.{name}"), "");
-                }
-            }
-            for (at, operation) in rule["operations"].as_array().into_iter().flatten().enumerate() {
-                if !OPERATIONS.iter().any(|known| operation == known) {
-                    report.unsupported(format!("{path}.operations[{at}]"), operation, &OPERATIONS);
-                }
-            }
-        }
-    }
-}
-
-/// Checks the URL of a webhook.
-fn check_url(report: &mut Report<'_>, url: &str, path: &str) {
-    const FORM: &str = "desired format: https://host[/path]";
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    let rest = if scheme.is_empty() { "" } else { rest };
-    if !scheme.eq_ignore_ascii_case("https") {
-        report.invalid(path, &scheme.into(), &format!("'https' is the only allowed URL scheme; {FORM}"));
-    }
-    let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
-    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let authority = rest.split('/').next().unwrap_or_default();
-    let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
-    if host.is_empty() {
-        report.invalid(path, &host.into(), &format!("host must be specified; {FORM}"));
-    }
-    for (part, name) in [(user, "user information is"), (fragment, "fragments are"), (query, "query parameters are")] {
-        if !part.is_empty() {
-            report.invalid(path, &part.into(), &format!("{name} not permitted in the URL"));
         }
     }
 }

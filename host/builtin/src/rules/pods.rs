@@ -289,7 +289,7 @@ fn check_spec(
     }
 }
 
-fn check_tolerations(report: &mut Report<'_>, tolerations: &Value, path: &str) {
+pub(super) fn check_tolerations(report: &mut Report<'_>, tolerations: &Value, path: &str) {
     for (at, toleration) in tolerations.as_array().into_iter().flatten().enumerate() {
         let path = format!("{path}[{at}]");
         let text = |name: &str| toleration[name].as_str().unwrap_or_default();

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::defaults::{default, labels_of_template, object_at};
-use super::others::check_claim;
 use super::pods::{check_template, template_defaults};
 use super::report::Report;
+use super::storage::check_claim;
 
 const ALWAYS: &[&str] = &["Always"];
 pub(super) const MISMATCH: &str = "`selector` does not match template `labels`";

@@ -14,8 +14,8 @@ pub trait KindRules: Send + Sync {
     fn set_defaults(&self, resource: &mut Value, old: Option<&Value>);
 
     /// Returns the JSON pointers of the fields that [`KindRules::set_defaults`] sets in a new resource as an API server
-    /// allocates them, after the fields of the writer got their owner. Fields that the written resource has, and fields
-    /// below them, are not among them.
+    /// allocates them, after the fields of the writer got their owner, and of other fields of a new resource that nobody
+    /// owns.
     fn allocated(&self, _written: &Value) -> Vec<String> {
         Vec::new()
     }
@@ -46,6 +46,8 @@ pub enum Generation {
     Constant,
     /// Changes outside of metadata and status.
     Specification,
+    /// The same, but a new resource has none, and the first change makes it 1.
+    Changes,
     /// The same, and changes of the labels.
     SpecificationAndLabels,
     /// Changes outside of metadata and status, and of the annotations.

@@ -38,7 +38,7 @@ pub(super) fn decide(current: &Arc<Resource>, propagation: Propagation, context:
         set(metadata, "deletionTimestamp", Some(json!(timestamp(context.now))));
         // Nothing runs here that needs time for its end.
         set(metadata, "deletionGracePeriodSeconds", Some(json!(0)));
-        let counts = generation_rule(context) != Generation::Nothing;
+        let counts = generation_rule(context) != Generation::Nothing && current.generation() > 0;
         set(metadata, "generation", counts.then(|| json!(current.generation() + 1)));
     }
     if holds_content(&document) {

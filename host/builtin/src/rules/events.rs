@@ -1,0 +1,96 @@
+//! Events.
+
+use homeostat_store::schema::Violation;
+use serde_json::Value;
+
+use super::names::is_qualified;
+use super::report::Report;
+
+/// Most bytes of the instance, the action and the reason of an event, and of its message. Source: Kubernetes.
+const NAME_BYTES_MAX: usize = 128;
+const MESSAGE_BYTES_MAX: usize = 1024;
+
+/// Checks an event in the fields of the core group.
+pub(super) fn check(report: &mut Report<'_>) {
+    let namespace = report.at("/metadata/namespace").as_str().unwrap_or_default();
+    let named = report.at("/involvedObject/namespace").as_str().unwrap_or_default();
+    let has_time = !report.at("/eventTime").is_null();
+    let is_of_cluster = named.is_empty() && (namespace == "default" || (has_time && namespace == "kube-system"));
+    let is_wrong = if has_time { named.is_empty() } else { named != namespace };
+    if is_wrong && !is_of_cluster {
+        report.invalid("involvedObject.namespace", &named.into(), "does not match event.namespace");
+    }
+    if !has_time {
+        return;
+    }
+    let text = |name: &str| report.resource[name].as_str().unwrap_or_default().to_owned();
+    let program = text("reportingComponent");
+    if program.is_empty() {
+        report.required("reportingComponent", "");
+    }
+    if !is_qualified(&program) {
+        report.qualified("reportingComponent".to_owned(), &program.into());
+    }
+    for name in ["reportingInstance", "action", "reason"] {
+        let value = text(name);
+        if value.is_empty() {
+            report.required(name, "");
+        }
+        if value.len() > NAME_BYTES_MAX {
+            report.invalid(name, &"".into(), &format!("can have at most {NAME_BYTES_MAX} characters"));
+        }
+    }
+    if text("message").len() > MESSAGE_BYTES_MAX {
+        report.invalid("message", &"".into(), &format!("can have at most {MESSAGE_BYTES_MAX} characters"));
+    }
+}
+
+/// Returns what forbids to create an event in the group `events.k8s.io`. The event has the fields of the core group, and the
+/// paths are those of Kubernetes, which names but one field as this group does.
+///
+/// Source: `pkg/apis/core/validation/events.go` of Kubernetes.
+pub fn check_new_event(event: &Value) -> Vec<Violation> {
+    let mut report = Report::new(event, None);
+    check(&mut report);
+    for violation in &mut report.found {
+        if violation.path == "reportingComponent" {
+            violation.path = "reportingController".to_owned();
+        }
+    }
+    check_series(&mut report);
+    if event["eventTime"].is_null() {
+        report.required("eventTime", "");
+    }
+    let kind = event["type"].as_str().unwrap_or_default();
+    if !matches!(kind, "Normal" | "Warning") {
+        report.invalid("type", &"".into(), &format!("has invalid value: {kind}"));
+    }
+    let is_set = |value: &Value| match value {
+        Value::Null => false,
+        Value::Number(number) => number.as_i64() != Some(0),
+        Value::Object(fields) => fields.values().any(|text| text.as_str().is_some_and(|text| !text.is_empty())),
+        _ => true,
+    };
+    for name in ["firstTimestamp", "lastTimestamp", "count", "source"] {
+        if is_set(&event[name]) {
+            report.invalid(name, &"".into(), "needs to be unset");
+        }
+    }
+    report.found
+}
+
+fn check_series(report: &mut Report<'_>) {
+    let series = report.at("/series");
+    if !series.is_object() {
+        return;
+    }
+    if series["count"].as_i64().unwrap_or_default() < 2 {
+        report.invalid("series.count", &"".into(), "should be at least 2");
+    }
+    if series["lastObservedTime"].is_null() {
+        report.required("series.lastObservedTime", "");
+    }
+}
+
+#[cfg(test)]
+mod tests;

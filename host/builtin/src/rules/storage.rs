@@ -1,0 +1,317 @@
+//! Volumes and their claims, and the kinds of storage: classes, drivers, attachments and capacities.
+
+use std::collections::BTreeSet;
+
+use homeostat_store::schema::quantity_in_nanos;
+use serde_json::{Map, Value};
+
+use super::defaults::{default, object_at};
+use super::names::{is_qualified, is_subdomain};
+use super::report::Report;
+
+/// Most parameters of a class, and bytes of all of them.
+const PARAMETERS_MAX: usize = 512;
+const PARAMETER_BYTES_MAX: usize = 256 * 1024;
+/// Most bytes of the id of a node for a driver.
+const NODE_ID_BYTES_MAX: usize = 256;
+/// Most bytes of the name of a driver.
+const DRIVER_BYTES_MAX: usize = 63;
+/// The life of a token for a driver, in seconds.
+const TOKEN_SECONDS: std::ops::RangeInclusive<i64> = 600..=1 << 32;
+/// The least time between two updates of what a node can hold, in seconds.
+const UPDATE_SECONDS_MIN: i64 = 10;
+
+pub(super) fn persistent_volume_defaults(volume: &mut Value, _old: Option<&Value>) {
+    if let Some(spec) = object_at(volume, "/spec") {
+        default(spec, "persistentVolumeReclaimPolicy", "Retain");
+        default(spec, "volumeMode", "Filesystem");
+    }
+}
+
+pub(super) fn check_persistent_volume(report: &mut Report<'_>) {
+    if report.at("/spec/accessModes").as_array().is_none_or(Vec::is_empty) {
+        report.required("spec.accessModes", "");
+    }
+    check_modes(report, report.at("/spec/accessModes"), "spec.accessModes");
+    let capacity = report.at("/spec/capacity");
+    if capacity.as_object().is_none_or(Map::is_empty) {
+        report.required("spec.capacity", "");
+    }
+    if capacity.get("storage").is_none() || capacity.as_object().is_some_and(|amounts| amounts.len() > 1) {
+        report.unsupported("spec.capacity", capacity, &["storage"]);
+    }
+    for (name, amount) in capacity.as_object().into_iter().flatten() {
+        if quantity_in_nanos(amount).is_some_and(|amount| amount <= 0) {
+            report.invalid(format!("spec.capacity[{name}]"), amount, "must be greater than zero");
+        }
+    }
+    let spec = report.at("/spec").as_object().into_iter().flatten();
+    let source = spec.map(|(name, _)| name.as_str()).find(|name| !PLAIN_FIELDS.contains(name));
+    match source {
+        None => report.required("spec", "must specify a volume type"),
+        Some("hostPath") if report.at("/spec/hostPath/path").as_str().is_none_or(str::is_empty) => {
+            report.required("spec.hostPath.path", "");
+        }
+        Some(_) => {}
+    }
+    let Some(old) = report.old else { return };
+    let sources = |spec: &Value| {
+        let mut spec = spec.clone();
+        if let Some(fields) = spec.as_object_mut() {
+            fields.retain(|name, _| !PLAIN_FIELDS.contains(&name.as_str()));
+        }
+        spec
+    };
+    if sources(report.at("/spec")) != sources(&old["spec"]) {
+        report.forbidden("spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation");
+    }
+    let (mode, before) = (report.at("/spec/volumeMode"), &old["spec"]["volumeMode"]);
+    if mode != before {
+        report.invalid("volumeMode", mode, "field is immutable");
+    }
+}
+
+/// The fields of a volume that name no source.
+const PLAIN_FIELDS: [&str; 9] = [
+    "accessModes",
+    "capacity",
+    "claimRef",
+    "mountOptions",
+    "nodeAffinity",
+    "persistentVolumeReclaimPolicy",
+    "storageClassName",
+    "volumeAttributesClassName",
+    "volumeMode",
+];
+
+fn check_modes(report: &mut Report<'_>, modes: &Value, path: &str) {
+    const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+    for mode in modes.as_array().into_iter().flatten().filter(|mode| !MODES.iter().any(|known| mode == known)) {
+        report.unsupported(path, mode, &MODES);
+    }
+}
+
+/// Checks the specification of a claim at a JSON pointer to the claim.
+pub(super) fn check_claim(report: &mut Report<'_>, pointer: &str, path: &str) {
+    let spec = report.at(&format!("{pointer}/spec"));
+    if spec["accessModes"].as_array().is_none_or(Vec::is_empty) {
+        report.required(format!("{path}.accessModes"), "at least 1 access mode is required");
+    }
+    check_modes(report, &spec["accessModes"], &format!("{path}.accessModes"));
+    let storage = &spec["resources"]["requests"]["storage"];
+    if storage.is_null() {
+        report.required(format!("{path}.resources[storage]"), "");
+    } else if quantity_in_nanos(storage).is_some_and(|amount| amount <= 0) {
+        report.invalid(format!("{path}.resources[storage]"), storage, "must be greater than zero");
+    }
+    if spec["storageClassName"].as_str().is_some_and(|name| !name.is_empty()) {
+        report.subdomain(format!("{path}.storageClassName"), &spec["storageClassName"]);
+    }
+}
+
+pub(super) fn check_persistent_volume_claim(report: &mut Report<'_>) {
+    check_claim(report, "", "spec");
+    let Some(old) = report.old else { return };
+    let is_bound = old["status"]["phase"] == "Bound";
+    let fixed = |spec: &Value| {
+        let mut spec = spec.clone();
+        if let Some(fields) = spec.as_object_mut() {
+            fields.remove("volumeName");
+            fields.remove("volumeAttributesClassName");
+            if is_bound {
+                fields.remove("resources");
+            }
+        }
+        spec
+    };
+    let amount = |claim: &Value, pointer: &str| claim.pointer(pointer).and_then(quantity_in_nanos).unwrap_or(0);
+    let size = amount(report.resource, "/spec/resources/requests/storage");
+    if size < amount(old, "/spec/resources/requests/storage") && size <= amount(old, "/status/capacity/storage") {
+        let detail = "field can not be less than status.capacity";
+        report.forbidden("spec.resources.requests.storage", detail);
+    }
+    if fixed(report.at("/spec")) != fixed(&old["spec"]) {
+        let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound \
+            claims";
+        report.forbidden("spec", detail);
+    }
+}
+
+pub(super) fn check_storage_class(report: &mut Report<'_>) {
+    check_provisioner(report, "provisioner");
+    check_parameters(report);
+    for name in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
+        report.immutable(&format!("/{name}"));
+    }
+}
+
+pub(super) fn check_volume_attributes_class(report: &mut Report<'_>) {
+    check_provisioner(report, "driverName");
+    check_parameters(report);
+    if report.at("/parameters").as_object().is_none_or(Map::is_empty) {
+        report.required("parameters", "must contain at least one key/value pair");
+    }
+    let Some(old) = report.old else { return };
+    for name in ["driverName", "parameters"] {
+        if old[name] != report.resource[name] {
+            report.forbidden(name, &format!("updates to {name} are forbidden."));
+        }
+    }
+}
+
+/// Checks the name of the program that makes volumes.
+fn check_provisioner(report: &mut Report<'_>, name: &str) {
+    let provisioner = report.at(&format!("/{name}"));
+    let lower = provisioner.as_str().unwrap_or_default().to_ascii_lowercase();
+    if !lower.is_empty() && !is_qualified(&lower) {
+        report.qualified(name.to_owned(), provisioner);
+    }
+}
+
+fn check_parameters(report: &mut Report<'_>) {
+    let Some(parameters) = report.at("/parameters").as_object() else { return };
+    if parameters.len() > PARAMETERS_MAX {
+        return report.too_long("parameters", PARAMETERS_MAX);
+    }
+    let length = |value: &Value| value.as_str().map_or(0, str::len);
+    let bytes: usize = parameters.iter().map(|(name, value)| name.len() + length(value)).sum();
+    if parameters.contains_key("") {
+        report.invalid("parameters", &"".into(), "field can not be empty.");
+    }
+    if bytes > PARAMETER_BYTES_MAX {
+        report.too_long("parameters", PARAMETER_BYTES_MAX);
+    }
+}
+
+/// Checks the name of a driver. The schema refuses an empty one.
+fn check_driver_name(report: &mut Report<'_>, path: String, value: &Value) {
+    let name = value.as_str().unwrap_or_default();
+    if name.len() > DRIVER_BYTES_MAX {
+        report.too_long(path.clone(), DRIVER_BYTES_MAX);
+    }
+    if !name.is_empty() && !is_subdomain(&name.to_ascii_lowercase()) {
+        report.subdomain(path, &name.to_ascii_lowercase().into());
+    }
+}
+
+pub(super) fn check_driver(report: &mut Report<'_>) {
+    let spec = report.at("/spec");
+    let mut audiences = BTreeSet::new();
+    for (at, request) in spec["tokenRequests"].as_array().into_iter().flatten().enumerate() {
+        let path = format!("spec.tokenRequests[{at}]");
+        if !audiences.insert(request["audience"].as_str().unwrap_or_default()) {
+            report.duplicate(format!("{path}.audience"), &request["audience"]);
+            continue;
+        }
+        let seconds = request["expirationSeconds"].as_i64();
+        if seconds.is_some_and(|seconds| !TOKEN_SECONDS.contains(&seconds)) {
+            let detail = "may not specify a duration less than 10 minutes, or larger than 2^32 seconds";
+            report.invalid(format!("{path}.expirationSeconds"), &request["expirationSeconds"], detail);
+        }
+    }
+    let period = &spec["nodeAllocatableUpdatePeriodSeconds"];
+    if period.as_i64().is_some_and(|seconds| seconds < UPDATE_SECONDS_MIN) {
+        let detail = "must be greater than or equal to 10 seconds";
+        report.invalid("spec.nodeAllocatableUpdatePeriodSeconds", period, detail);
+    }
+    let in_secrets = &spec["serviceAccountTokenInSecrets"];
+    if !in_secrets.is_null() && spec["tokenRequests"].as_array().is_none_or(Vec::is_empty) {
+        let detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
+        report.invalid("spec.serviceAccountTokenInSecrets", in_secrets, detail);
+    }
+    let Some(old) = report.old else { return };
+    // As there, with this word.
+    if old["spec"]["attachRequired"] != spec["attachRequired"] {
+        report.invalid("spec.attachedRequired", &spec["attachRequired"], "field is immutable");
+    }
+    report.immutable("/spec/volumeLifecycleModes");
+}
+
+/// Sets the fields of a driver that are always there.
+pub(super) fn driver_defaults(driver: &mut Value, _old: Option<&Value>) {
+    // Its gate is off.
+    if let Some(spec) = object_at(driver, "/spec") {
+        spec.remove("preventPodSchedulingIfMissing");
+    }
+}
+
+pub(super) fn check_node_drivers(report: &mut Report<'_>) {
+    let mut names = BTreeSet::new();
+    for (at, driver) in report.at("/spec/drivers").as_array().into_iter().flatten().enumerate() {
+        let path = format!("spec.drivers[{at}]");
+        check_driver_name(report, format!("{path}.name"), &driver["name"]);
+        if !names.insert(driver["name"].as_str().unwrap_or_default()) {
+            report.duplicate(format!("{path}.name"), &driver["name"]);
+        }
+        if driver["nodeID"].as_str().is_some_and(|id| id.len() > NODE_ID_BYTES_MAX) {
+            report.invalid(format!("{path}.nodeID"), &driver["nodeID"], "must be 256 characters or less");
+        }
+        let count = &driver["allocatable"]["count"];
+        if count.as_i64().is_some_and(|count| count < 0) {
+            let detail = "must be greater than or equal to 0";
+            report.invalid(format!("{path}.allocatable.count"), count, detail);
+        }
+        let mut keys = BTreeSet::new();
+        for key in driver["topologyKeys"].as_array().into_iter().flatten() {
+            if key == "" {
+                report.required(path.clone(), "");
+            }
+            if !keys.insert(key.as_str().unwrap_or_default()) {
+                report.duplicate(path.clone(), key);
+            }
+            report.qualified(path.clone(), key);
+        }
+    }
+    let old = report.old.map(|old| &old["spec"]["drivers"]).and_then(Value::as_array);
+    for before in old.into_iter().flatten() {
+        for now in report.at("/spec/drivers").as_array().into_iter().flatten() {
+            if now["name"] == before["name"] && without_allocatable(now) != without_allocatable(before) {
+                report.invalid("spec.drivers", now, "field is immutable");
+            }
+        }
+    }
+}
+
+fn without_allocatable(driver: &Value) -> Value {
+    let mut driver = driver.clone();
+    if let Some(fields) = driver.as_object_mut() {
+        fields.remove("allocatable");
+    }
+    driver
+}
+
+pub(super) fn check_capacity(report: &mut Report<'_>) {
+    report.selector("nodeTopology", report.at("/nodeTopology"));
+    let class = report.at("/storageClassName").as_str().unwrap_or_default();
+    report.subdomain("storageClassName".to_owned(), &class.into());
+    let capacity = report.at("/capacity");
+    if quantity_in_nanos(capacity).is_some_and(|amount| amount < 0) {
+        report.invalid("capacity", capacity, "must be greater than or equal to 0");
+    }
+    report.immutable("/nodeTopology");
+    report.immutable("/storageClassName");
+}
+
+pub(super) fn check_attachment(report: &mut Report<'_>) {
+    let spec = report.at("/spec");
+    check_driver_name(report, "spec.attacher".to_owned(), &spec["attacher"]);
+    let node = spec["nodeName"].as_str().unwrap_or_default();
+    report.subdomain("spec.nodeName".to_owned(), &node.into());
+    let (name, inline) = (&spec["source"]["persistentVolumeName"], &spec["source"]["inlineVolumeSpec"]);
+    let detail = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+    match (name.as_str(), inline.is_object()) {
+        (None, false) => report.required("spec.source", detail),
+        (Some(_), true) => report.forbidden("spec.source", detail),
+        (Some(""), _) => {
+            report.required("spec.source.persistentVolumeName", "must specify non empty persistentVolumeName");
+        }
+        _ => {}
+    }
+    if name.is_string() {
+        report.subdomain("spec.source.persistentVolumeName".to_owned(), name);
+    }
+    report.immutable("/spec");
+}
+
+#[cfg(test)]
+mod tests;
