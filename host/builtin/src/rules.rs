@@ -270,6 +270,4 @@ pub(crate) fn of(kind: &BuiltInKind) -> &'static dyn KindRules {
 }
 
 #[cfg(test)]
-mod testing;
-#[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::context::Context;
 use crate::kinds::{kind_of, place};
 use crate::listing::for_each_listed;
-use crate::{Definition, Error, KindInfo, controller_reconciler, declarations, definitions, host_kinds};
+use crate::{Definition, Error, KindInfo, controller_reconciler, declarations, definitions, host_kinds, limit_ranges};
 
 impl Context {
     /// Checks that the grants of a definition cover the watches that its component requires, and declares the
@@ -100,6 +100,7 @@ impl Context {
         }
         self.namespaces.check(&*self.store, &self.kinds, &request.write).await?;
         self.priorities.set(&*self.store, &self.kinds, &mut request.write).await?;
+        limit_ranges::admit(&*self.store, &self.kinds, &mut request.write).await?;
         let write = &request.write;
         if definitions::declares(write)? {
             return definitions::write(&*self.store, &self.kinds, request).await;

@@ -16,7 +16,7 @@ use crate::host_kinds::{is_reserved, is_written_by_host_alone};
 use crate::kinds::{kind_of, place};
 use crate::namespaces::Namespaces;
 use crate::priorities::Priorities;
-use crate::{Kinds, definitions};
+use crate::{Kinds, definitions, limit_ranges};
 
 /// Admits only known kinds. Guests can name kinds that are declared and not reserved by the host. Namespaced
 /// resources need a namespace, others must have none.
@@ -129,7 +129,7 @@ impl<E: Effects> Effects for KnownKinds<E> {
 }
 
 /// The store as guests write to it: it validates definitions like those of people, and refuses those that are
-/// malformed or contradict a declared kind. Namespaces must exist for guests as for people, and pods have priorities.
+/// malformed or contradict a declared kind. Namespaces must exist for guests as for people, and pods have priorities and limits.
 pub(crate) struct ValidatingStore {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) kinds: Arc<Kinds>,
@@ -149,6 +149,7 @@ impl Store for ValidatingStore {
         };
         self.namespaces.check(&*self.store, &self.kinds, &request.write).await.map_err(refused)?;
         self.priorities.set(&*self.store, &self.kinds, &mut request.write).await.map_err(refused)?;
+        limit_ranges::admit(&*self.store, &self.kinds, &mut request.write).await.map_err(refused)?;
         if !definitions::declares(&request.write)? {
             return self.priorities.submit(&*self.store, request).await;
         }

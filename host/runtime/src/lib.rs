@@ -51,6 +51,7 @@ mod initial_resources;
 mod kind_graph;
 pub mod kinds;
 mod known_kinds;
+mod limit_ranges;
 mod line_budget;
 mod listing;
 pub mod logs;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::defaults::{default, object_at};
 use super::names::{VERSION, is_version};
-use super::report::Report;
+use super::report::{Report, items, text};
 
 /// Most conditions of a webhook or a policy.
 const CONDITIONS_MAX: usize = 64;
@@ -391,16 +391,6 @@ fn is_identifier(text: &str) -> bool {
     text.bytes().next().is_some_and(is_letter)
         && text.bytes().all(|byte| is_letter(byte) || byte.is_ascii_digit())
         && !WORDS_OF_CEL.split(' ').any(|word| word == text)
-}
-
-/// Returns the items of a list; none for any other value.
-pub(super) fn items(value: &Value) -> &[Value] {
-    value.as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-/// Returns a text; an empty one for any other value.
-pub(super) fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::defaults::{default, object_at};
 use super::names::{QUALIFIED, is_label, is_label_value, is_qualified};
-use super::report::Report;
+use super::report::{Report, items, text};
 
 /// Most items of the lists of a class and of a claim.
 const SELECTORS_MAX: usize = 32;
@@ -58,14 +58,6 @@ fn count_devices(request: &mut Map<String, Value>) {
     if request.get("allocationMode").is_some_and(|mode| mode == "ExactCount") {
         default(request, "count", 1);
     }
-}
-
-fn items(list: &Value) -> &[Value] {
-    list.as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }
 
 impl Report<'_> {

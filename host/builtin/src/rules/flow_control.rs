@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::defaults::object_at;
-use super::report::Report;
+use super::report::{Report, items, text};
 
 /// The names of the mandatory resources: for requests without limits, and for those that nothing else matches.
 const EXEMPT: &str = "exempt";
@@ -42,14 +42,6 @@ fn default_number(fields: &mut Map<String, Value>, name: &str, number: i64) {
     if fields.get(name).is_none_or(|known| *known == 0) {
         fields.insert(name.to_owned(), number.into());
     }
-}
-
-fn items(list: &Value) -> &[Value] {
-    list.as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }
 
 pub(super) fn check_schema(report: &mut Report<'_>) {

@@ -111,6 +111,16 @@ impl<'r> Report<'r> {
     }
 }
 
+/// Returns the items of a list; none for any other value.
+pub(super) fn items(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Returns a text; an empty one for any other value.
+pub(super) fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
 /// Returns a pointer as the path of a field.
 fn path(pointer: &str) -> String {
     pointer.trim_start_matches('/').replace('/', ".")

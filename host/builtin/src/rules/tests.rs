@@ -1,5 +1,7 @@
 //! Tests of the defaults and rules, through the schema as the store uses it.
 
+pub(super) mod support;
+
 use homeostat_store::schema::Schema;
 use serde_json::{Value, json};
 

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::admission::{check_conditions, check_rule, items, text};
+use super::admission::{check_conditions, check_rule};
 use super::names::{VERSION, is_subdomain, is_version};
-use super::report::Report;
+use super::report::{Report, items, text};
 use super::url::Url;
 
 /// The time that a webhook may have for its answer, in seconds.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::rules::testing::{causes, check, defaulted, set};
+use crate::rules::tests::support::{causes, check, defaulted, set};
 
 fn webhooks() -> Value {
     json!({

@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use homeostat_store::schema::quantity_in_nanos;
 use serde_json::{Map, Value};
 
-use super::{check_driver_name, check_effect, check_label_value, check_name, items, text};
+use super::{check_driver_name, check_effect, check_label_value, check_name};
 use crate::rules::defaults::{default, object_at};
 use crate::rules::names::{LABEL, is_label};
-use crate::rules::report::Report;
+use crate::rules::report::{Report, items, text};
 
 /// Most items of the lists of a slice. It has fewer devices if one of them has a taint or consumes counters.
 const DEVICES_MAX: usize = 128;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::check_new_event;
-use crate::rules::testing::check;
+use crate::rules::tests::support::check;
 
 fn event() -> Value {
     json!({

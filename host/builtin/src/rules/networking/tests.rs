@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::is_canonical_network;
-use crate::rules::testing::{causes, check};
+use crate::rules::tests::support::{causes, check};
 
 fn class() -> Value {
     json!({

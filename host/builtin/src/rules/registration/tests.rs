@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::{certificate_request_defaults, check_request};
-use crate::rules::testing::check;
+use crate::rules::tests::support::check;
 
 fn service() -> Value {
     json!({

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::rules::testing::{causes, check};
+use crate::rules::tests::support::{causes, check};
 
 fn driver() -> Value {
     json!({

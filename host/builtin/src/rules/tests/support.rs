@@ -1,11 +1,11 @@
-//! What tests of the rules share: documents with their defaults, and the causes of refusals.
+//! Documents with their defaults, and the causes of refusals, for the tests of the rules.
 
 use serde_json::Value;
 
 use crate::{find, rules};
 
 /// Returns a document with its defaults.
-pub(super) fn defaulted(mut document: Value) -> Value {
+pub(in crate::rules) fn defaulted(mut document: Value) -> Value {
     let text = |name: &str| document[name].as_str().expect("it names its kind").to_owned();
     let kind = homeostat_store::Kind::parse(&text("apiVersion"), &text("kind")).expect("it is a kind");
     let schema = crate::schema(&kind).expect("it is built in");
@@ -17,7 +17,7 @@ pub(super) fn defaulted(mut document: Value) -> Value {
 }
 
 /// Returns the violations of the schema and of the rules, as sorted paths and reasons.
-pub(super) fn causes(document: Value, old: Option<&Value>) -> Vec<String> {
+pub(in crate::rules) fn causes(document: Value, old: Option<&Value>) -> Vec<String> {
     let document = defaulted(document);
     let text = |name: &str| document[name].as_str().expect("it names its kind");
     let kind = homeostat_store::Kind::parse(text("apiVersion"), text("kind")).expect("it is a kind");
@@ -31,7 +31,7 @@ pub(super) fn causes(document: Value, old: Option<&Value>) -> Vec<String> {
 }
 
 /// Checks the causes of documents, which differ from a valid one in the field at a pointer: null removes it.
-pub(super) fn check(valid: fn() -> Value, cases: &[(&str, Value, &[&str])]) {
+pub(in crate::rules) fn check(valid: fn() -> Value, cases: &[(&str, Value, &[&str])]) {
     assert_eq!(causes(valid(), None), [""; 0]);
     for (pointer, value, wanted) in cases {
         let mut document = valid();
@@ -40,7 +40,7 @@ pub(super) fn check(valid: fn() -> Value, cases: &[(&str, Value, &[&str])]) {
     }
 }
 
-pub(super) fn set(document: &mut Value, pointer: &str, value: Value) {
+pub(in crate::rules) fn set(document: &mut Value, pointer: &str, value: Value) {
     let (holder, name) = pointer.rsplit_once('/').expect("it is a pointer");
     match document.pointer_mut(holder).expect("the document has it") {
         Value::Array(items) => items[name.parse::<usize>().expect("it is an index")] = value,

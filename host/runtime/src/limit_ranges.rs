@@ -1,0 +1,167 @@
+//! What the limit ranges of a namespace give to new pods, and forbid to them and to new claims of volumes.
+//!
+//! Source: the admission plug-in `LimitRanger` of Kubernetes.
+
+mod amounts;
+
+use std::sync::Arc;
+
+use homeostat_store::{Key, Kind, Query, Resource, ResourcePages, Selector, Store, Target, Write};
+use serde_json::{Map, Value, json};
+
+use crate::error::found;
+use crate::{Error, Kinds};
+use amounts::{Amounts, Bounds, of_pod};
+
+/// The annotation that says which amounts a pod was given.
+const ANNOTATION: &str = "kubernetes.io/limit-ranger";
+
+/// The lists of containers of a pod, with the words of the annotation.
+const CONTAINERS: [(&str, &str); 2] = [("containers", "container"), ("initContainers", "init container")];
+
+/// Gives a pod that a write creates the default amounts of its namespace, and checks the amounts of a new pod or claim.
+///
+/// # Errors
+/// [`Error::Forbidden`] for an amount that a range forbids; [`Error::Store`].
+pub(crate) async fn admit(store: &dyn Store, kinds: &Kinds, write: &mut Write) -> Result<(), Error> {
+    let Ok(Target { kind, namespace, name }) = write.target() else { return Ok(()) };
+    let (is_pod, is_claim) = (kind.same_type(&core("Pod")), kind.same_type(&core("PersistentVolumeClaim")));
+    if !(is_pod || is_claim) || !kinds.has_built_in_schema(&kind) || !kinds.has_built_in_schema(&core("LimitRange")) {
+        return Ok(());
+    }
+    let document = match write {
+        Write::Create { document } => document,
+        Write::Apply { document, .. } => {
+            let key = Key::new(kind, &namespace, &name.clone().unwrap_or_default());
+            if found(store.get(&key).await)?.is_some() {
+                return Ok(());
+            }
+            document
+        }
+        _ => return Ok(()),
+    };
+    let selector = Selector { namespace: Some(namespace), ..Selector::default() };
+    let mut ranges = ResourcePages::new(store, Query { selector, ..Query::all(core("LimitRange")) });
+    let mut all: Vec<Arc<Resource>> = Vec::new();
+    while let Some(range) = ranges.next().await? {
+        all.push(range);
+    }
+    let limits = || all.iter().flat_map(|range| items(&range.document()["spec"]["limits"]));
+    if is_pod && !all.is_empty() {
+        all.iter().for_each(|range| set_defaults(document, items(&range.document()["spec"]["limits"])));
+    }
+    let faults: Vec<String> = limits().flat_map(|limit| faults_of(limit, document, is_pod)).collect();
+    let reason = match faults.as_slice() {
+        [] => return Ok(()),
+        [fault] => fault.clone(),
+        faults => format!("[{}]", faults.join(", ")),
+    };
+    let plural = if is_pod { "pods" } else { "persistentvolumeclaims" };
+    let name = name.as_deref().unwrap_or_default();
+    Err(Error::Forbidden(format!("{plural} {name:?} is forbidden: {reason}")))
+}
+
+fn core(name: &str) -> Kind {
+    Kind::new("", "v1", name)
+}
+
+fn items(list: &Value) -> &[Value] {
+    list.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Gives the containers of a pod the amounts that one range has as defaults, and says so in an annotation.
+fn set_defaults(pod: &mut Value, limits: &[Value]) {
+    let (mut requests, mut most) = (Map::new(), Map::new());
+    for limit in limits.iter().filter(|limit| limit["type"] == "Container") {
+        for (from, to) in [("defaultRequest", &mut requests), ("default", &mut most)] {
+            let amounts = limit[from].as_object().into_iter().flatten();
+            to.extend(amounts.map(|(name, amount)| (name.clone(), amount.clone())));
+        }
+    }
+    let mut words = Vec::new();
+    for (list, kind) in CONTAINERS {
+        let containers = pod.pointer_mut(&format!("/spec/{list}")).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
+            let name = container.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+            words.extend(
+                complete(container, &requests, &most)
+                    .map(|(what, names)| format!("{} {what} for {kind} {name}", names.join(", "))),
+            );
+        }
+    }
+    if words.is_empty() {
+        return;
+    }
+    let text = format!("LimitRanger plugin set: {}", words.join("; "));
+    let metadata = pod.get_mut("metadata").and_then(Value::as_object_mut);
+    let annotations = metadata.map(|metadata| metadata.entry("annotations").or_insert_with(|| json!({})));
+    if let Some(annotations) = annotations {
+        if annotations.is_null() {
+            *annotations = json!({});
+        }
+        if let Some(annotations) = annotations.as_object_mut() {
+            annotations.insert(ANNOTATION.to_owned(), text.into());
+        }
+    }
+}
+
+/// Gives a container the amounts that it lacks. Returns which requests and which limits it was given.
+///
+/// As in Kubernetes, a limit of its own is a request, too, before the defaults of the range count.
+fn complete(
+    container: &mut Map<String, Value>,
+    requests: &Map<String, Value>,
+    limits: &Map<String, Value>,
+) -> impl Iterator<Item = (&'static str, Vec<String>)> {
+    let own = container.get("resources").map(|resources| resources["limits"].clone()).unwrap_or_default();
+    let mut given = Vec::new();
+    for (list, what, defaults) in [("requests", "request", requests), ("limits", "limit", limits)] {
+        if defaults.is_empty() {
+            continue;
+        }
+        let Some(amounts) = object(container, "resources").and_then(|resources| object(resources, list)) else {
+            continue;
+        };
+        if list == "requests" {
+            let own = own.as_object().into_iter().flatten();
+            for (name, amount) in own {
+                amounts.entry(name.clone()).or_insert_with(|| amount.clone());
+            }
+        }
+        let mut names = Vec::new();
+        for (name, amount) in defaults.iter().filter(|(name, _)| !amounts.contains_key(*name)).collect::<Vec<_>>() {
+            amounts.insert(name.clone(), amount.clone());
+            names.push(name.clone());
+        }
+        names.sort();
+        given.push((what, names));
+    }
+    given.into_iter().filter(|(_, names)| !names.is_empty())
+}
+
+/// Returns an object in an object, which is made if it is absent; `None` for a value of another type.
+fn object<'d>(fields: &'d mut Map<String, Value>, name: &str) -> Option<&'d mut Map<String, Value>> {
+    let value = fields.entry(name).or_insert_with(|| json!({}));
+    if value.is_null() {
+        *value = json!({});
+    }
+    value.as_object_mut()
+}
+
+/// Returns what one limit of a range forbids in a pod or a claim, in the words of Kubernetes.
+fn faults_of(limit: &Value, document: &Value, is_pod: bool) -> Vec<String> {
+    let kind = limit["type"].as_str().unwrap_or_default();
+    let bounds = Bounds::of(limit, kind);
+    match (kind, is_pod) {
+        ("Container", true) => {
+            let containers = CONTAINERS.iter().flat_map(|(list, _)| items(&document["spec"][list]));
+            containers.flat_map(|container| bounds.faults(&Amounts::of(&container["resources"]))).collect()
+        }
+        ("Pod", true) => bounds.faults(&of_pod(&document["spec"])),
+        ("PersistentVolumeClaim", false) => bounds.faults_of_claim(&Amounts::of(&document["spec"]["resources"])),
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
