@@ -1,4 +1,4 @@
-//! Authorisation: what the sender of a request may do, and as whom it may act. A server without tokens serves only programs
+//! Authorisation: the rights of the sender of a request, and the users that it may act as. A server without tokens serves only programs
 //! on this machine, which may do everything. Other rights are those of the token, and those that stored bindings give its
 //! user and groups.
 

@@ -30,6 +30,7 @@ mod binding;
 mod body;
 mod body_drain;
 mod caller;
+mod certificate_requests;
 mod check;
 mod client;
 mod collection;

@@ -10,7 +10,6 @@ use homeostat_store::{
 };
 use serde_json::{Value, json};
 
-use crate::caller::Caller;
 use crate::encoder::ResourceEncoder;
 use crate::named_document::{fill_in, precondition, set_name};
 use crate::path::Target;
@@ -18,8 +17,8 @@ use crate::request::{RequestContext, ResourceRequest};
 use crate::state::Api;
 use crate::status::{Failure, success};
 use crate::{
-    binding, collection, event_versions, events, eviction, health, list, negotiate, reviews, scale, status_part,
-    token_request, watch,
+    binding, certificate_requests, collection, event_versions, events, eviction, health, list, negotiate, scale,
+    status_part, token_request, watch,
 };
 
 /// Reports the result of a write, which Kubernetes does not: `created`, `configured` or `unchanged`.
@@ -150,9 +149,7 @@ async fn create(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
             return Err(Failure::from(Error::InvalidFields { what, violations }).named(&name));
         }
     }
-    if is_certificate_request(info) {
-        set_requester(&mut document, http.caller.as_deref());
-    }
+    certificate_requests::set_requester(info, &mut document, http.caller.as_deref());
     write(request, Write::Create { document }).await.map_err(|failure| failure.named(&name))
 }
 
@@ -188,25 +185,6 @@ const CONDITIONAL: [(&str, &str); 13] = [
 fn needs_revision(info: &KindInfo) -> bool {
     let kind = (info.kind.group.as_str(), info.kind.name.as_str());
     info.is_of_definition() || (info.built_in().is_some() && CONDITIONAL.contains(&kind))
-}
-
-fn is_certificate_request(info: &KindInfo) -> bool {
-    let of = info.built_in().map(|known| (known.group.as_str(), known.name.as_str()));
-    of == Some(("certificates.k8s.io", "CertificateSigningRequest"))
-}
-
-/// Says in a request for a certificate who makes it. A client cannot say so itself.
-///
-/// Source: `pkg/registry/certificates/certificates/strategy.go` of Kubernetes.
-fn set_requester(document: &mut Value, caller: Option<&Caller>) {
-    let info = reviews::user(caller);
-    let Some(spec) = document.pointer_mut("/spec").and_then(Value::as_object_mut) else { return };
-    for name in ["username", "uid", "groups", "extra"] {
-        spec.remove(name);
-        if let Some(value) = info.get(name) {
-            spec.insert(name.to_owned(), value.clone());
-        }
-    }
 }
 
 fn is_namespace(info: &KindInfo) -> bool {

@@ -65,15 +65,14 @@ async fn review(http: &RequestContext<'_>, kind: &str) -> Result<Response, Failu
     fields.insert("kind".to_owned(), kind.into());
     fields.entry("metadata").or_insert_with(|| json!({}));
     let caller = http.caller.as_deref();
-    let roles = http.api.roles.book().await;
     let status = match kind {
         "SelfSubjectReview" => json!({ "userInfo": user(caller) }),
         "TokenReview" => token_review(http, &review).await?,
-        "SelfSubjectRulesReview" => rules(caller, &roles, &review["spec"]),
-        "SelfSubjectAccessReview" => access(caller, &roles, &review["spec"]),
+        "SelfSubjectRulesReview" => rules(caller, &*http.api.roles.book().await, &review["spec"]),
+        "SelfSubjectAccessReview" => access(caller, &*http.api.roles.book().await, &review["spec"]),
         _ => {
             let subject = subject(http, &review["spec"]).await;
-            access(subject.as_ref(), &roles, &review["spec"])
+            access(subject.as_ref(), &*http.api.roles.book().await, &review["spec"])
         }
     };
     review["status"] = status;

@@ -61,6 +61,7 @@ pub mod message_keys;
 mod namespace_content;
 mod namespaces;
 mod native_controller;
+mod new_resource;
 mod observations;
 mod options;
 mod priorities;

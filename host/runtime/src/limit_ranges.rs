@@ -1,4 +1,4 @@
-//! What the limit ranges of a namespace give to new pods, and forbid to them and to new claims of volumes.
+//! The limit ranges of a namespace: the amounts that they give to new pods, and the bounds of new pods and claims of volumes.
 //!
 //! Source: the admission plug-in `LimitRanger` of Kubernetes.
 
@@ -6,10 +6,10 @@ mod amounts;
 
 use std::sync::Arc;
 
-use homeostat_store::{Key, Kind, Query, Resource, ResourcePages, Selector, Store, Target, Write};
+use homeostat_store::{Kind, Query, Resource, ResourcePages, Selector, Store, Target, Write};
 use serde_json::{Map, Value, json};
 
-use crate::error::found;
+use crate::new_resource::new_document;
 use crate::{Error, Kinds};
 use amounts::{Amounts, Bounds, of_pod};
 
@@ -24,22 +24,16 @@ const CONTAINERS: [(&str, &str); 2] = [("containers", "container"), ("initContai
 /// # Errors
 /// [`Error::Forbidden`] for an amount that a range forbids; [`Error::Store`].
 pub(crate) async fn admit(store: &dyn Store, kinds: &Kinds, write: &mut Write) -> Result<(), Error> {
+    // Most writes are of a status.
+    if !matches!(write, Write::Create { .. } | Write::Apply { .. }) {
+        return Ok(());
+    }
     let Ok(Target { kind, namespace, name }) = write.target() else { return Ok(()) };
     let (is_pod, is_claim) = (kind.same_type(&core("Pod")), kind.same_type(&core("PersistentVolumeClaim")));
     if !(is_pod || is_claim) || !kinds.has_built_in_schema(&kind) || !kinds.has_built_in_schema(&core("LimitRange")) {
         return Ok(());
     }
-    let document = match write {
-        Write::Create { document } => document,
-        Write::Apply { document, .. } => {
-            let key = Key::new(kind, &namespace, &name.clone().unwrap_or_default());
-            if found(store.get(&key).await)?.is_some() {
-                return Ok(());
-            }
-            document
-        }
-        _ => return Ok(()),
-    };
+    let Some(document) = new_document(store, write).await? else { return Ok(()) };
     let selector = Selector { namespace: Some(namespace), ..Selector::default() };
     let mut ranges = ResourcePages::new(store, Query { selector, ..Query::all(core("LimitRange")) });
     let mut all: Vec<Arc<Resource>> = Vec::new();

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::found;
 use crate::initial_resources::create_missing;
+use crate::new_resource::new_document;
 use crate::{Error, Kinds, Stores};
 
 /// The classes that always exist: name, value and description.
@@ -71,22 +72,12 @@ impl Priorities {
     /// [`Error::Forbidden`] for a class that does not exist, and for a priority that is not that of the class;
     /// [`Error::Store`].
     pub(crate) async fn set(&self, store: &dyn Store, kinds: &Kinds, write: &mut Write) -> Result<(), Error> {
-        let Ok(Target { kind, namespace, name }) = write.target() else { return Ok(()) };
+        let Ok(Target { kind, name, .. }) = write.target() else { return Ok(()) };
         let are_built_in = kinds.has_built_in_schema(&pods()) && kinds.has_built_in_schema(&classes());
         if !kind.same_type(&pods()) || !are_built_in {
             return Ok(());
         }
-        let document = match write {
-            Write::Create { document } => document,
-            Write::Apply { document, .. } => {
-                let key = Key::new(kind, &namespace, &name.clone().unwrap_or_default());
-                if found(store.get(&key).await)?.is_some() {
-                    return Ok(());
-                }
-                document
-            }
-            _ => return Ok(()),
-        };
+        let Some(document) = new_document(store, write).await? else { return Ok(()) };
         let Some(spec) = document.get_mut("spec").and_then(Value::as_object_mut) else { return Ok(()) };
         let named = spec.get("priorityClassName").and_then(Value::as_str).unwrap_or_default();
         let refused = |reason: String| {

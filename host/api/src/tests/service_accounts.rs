@@ -3,6 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 
+use super::clients::ask_with;
 use super::*;
 use crate::service_accounts::ServiceAccountTokens;
 
@@ -31,17 +32,9 @@ async fn token(server: &Server, spec: Value) -> String {
 
 /// Sends a request with further headers.
 async fn with(server: &Server, headers: &[(&str, &str)], method: &str, path: &str, body: &Value) -> Answer {
-    let Address::Unix(socket) = server.handle.address() else { panic!("not a socket") };
-    let stream = UnixStream::connect(socket).await.unwrap();
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
-    tokio::spawn(connection);
-    let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
-    for (name, value) in headers {
-        request = request.header(*name, *value);
-    }
     let body = if body.is_null() { String::new() } else { body.to_string() };
-    let request = request.header("content-type", "application/json").body(Full::new(Bytes::from(body))).unwrap();
-    answer(soon(sender.send_request(request)).await.unwrap()).await
+    let headers = [headers, &[("content-type", "application/json")]].concat();
+    ask_with(server, method, path, &headers, body).await
 }
 
 async fn by_token(server: &Server, token: &str, path: &str) -> Answer {

@@ -7,7 +7,6 @@
 
 use std::collections::BTreeSet;
 
-use homeostat_store::schema::{Reason, Violation};
 use serde_json::{Value, json};
 
 use super::defaults::{default, object_at};
@@ -108,8 +107,7 @@ fn check_resources(report: &mut Report<'_>, resources: &Value, path: &str) {
 pub(super) fn check_conditions(report: &mut Report<'_>, conditions: &Value, path: &str) {
     let conditions = items(conditions);
     if conditions.len() > CONDITIONS_MAX {
-        let detail = format!("{}: must have at most {CONDITIONS_MAX} items", conditions.len());
-        report.found.push(Violation { path: path.to_owned(), reason: Reason::TooMany, detail });
+        report.too_many(path, conditions.len(), CONDITIONS_MAX);
     }
     let mut names = BTreeSet::new();
     for (at, condition) in conditions.iter().enumerate() {
@@ -246,7 +244,7 @@ fn check_match(report: &mut Report<'_>, resources: &Value, path: &str) {
             let mut names = BTreeSet::new();
             for (at, name) in items(&rule["resourceNames"]).iter().enumerate() {
                 let path = format!("{path}.resourceNames[{at}]");
-                check_segment(report, name, &path);
+                report.path_segment(&path, name);
                 if !names.insert(text(name)) {
                     report.duplicate(path, name);
                 }
@@ -261,17 +259,6 @@ fn check_mutable(report: &mut Report<'_>, resources: &Value, path: &str) {
     let operations = items(&resources["resourceRules"]).iter().flat_map(|rule| items(&rule["operations"]));
     for operation in operations.filter(|operation| !MUTABLE.contains(&text(operation))) {
         report.unsupported(format!("{path}.resourceRules.operations"), operation, &MUTABLE);
-    }
-}
-
-/// Checks a name that is a part of a path.
-fn check_segment(report: &mut Report<'_>, value: &Value, path: &str) {
-    let name = text(value);
-    if name == "." || name == ".." {
-        return report.invalid(path, value, &format!("may not be '{name}'"));
-    }
-    for part in ["/", "%"].into_iter().filter(|part| name.contains(part)) {
-        report.invalid(path, value, &format!("may not contain '{part}'"));
     }
 }
 
@@ -367,7 +354,7 @@ fn check_binding(report: &mut Report<'_>) {
 fn check_param_ref(report: &mut Report<'_>, reference: &Value) {
     let has_name = !text(&reference["name"]).is_empty();
     let has_selector = reference["selector"].is_object();
-    check_segment(report, &reference["name"], "spec.paramRef.name");
+    report.path_segment("spec.paramRef.name", &reference["name"]);
     report.selector("spec.paramRef.selector", &reference["selector"]);
     if has_name && has_selector {
         for path in ["spec.paramRef.name", "spec.paramRef.selector"] {

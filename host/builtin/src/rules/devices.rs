@@ -10,7 +10,6 @@ pub(super) mod slices;
 
 use std::collections::BTreeSet;
 
-use homeostat_store::schema::{Reason, Violation};
 use serde_json::{Map, Value};
 
 use super::defaults::{default, object_at};
@@ -27,10 +26,9 @@ const CONFIGS_MAX: usize = 32;
 const EXPRESSION_BYTES_MAX: usize = 10 * 1024;
 const PARAMETERS_BYTES_MAX: usize = 10 * 1024;
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
-const DRIVER_BYTES_MAX: usize = 63;
 const IDENTIFIER_BYTES_MAX: usize = 32;
 
-/// What a taint does to pods.
+/// The effects of a taint on pods.
 const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 
 /// Sets the count of the requests of a claim.
@@ -61,11 +59,6 @@ fn count_devices(request: &mut Map<String, Value>) {
 }
 
 impl Report<'_> {
-    fn too_many(&mut self, path: &str, count: usize, count_max: usize) {
-        let detail = format!("{count}: must have at most {count_max} items");
-        self.found.push(Violation { path: path.to_owned(), reason: Reason::TooMany, detail });
-    }
-
     /// Checks the length of a list, and returns its items with their paths. Those of a list that is too long are not
     /// checked.
     fn at_most<'v>(&mut self, path: &str, list: &'v Value, count_max: usize) -> Vec<(String, &'v Value)> {
@@ -309,10 +302,7 @@ fn check_driver_name(report: &mut Report<'_>, name: &str, path: &str) {
     if name.is_empty() {
         return report.required(path, "");
     }
-    if name.len() > DRIVER_BYTES_MAX {
-        report.too_long(path, DRIVER_BYTES_MAX);
-    }
-    report.subdomain(path.to_owned(), &name.to_ascii_lowercase().into());
+    report.driver_name(path, name);
 }
 
 /// Checks the name of an attribute or a capacity, which may have a domain before it. A name of more parts is valid in

@@ -105,6 +105,27 @@ impl Report<'_> {
         }
     }
 
+    /// Checks the name of a driver, in any case. An empty one is no matter of this check.
+    pub(super) fn driver_name(&mut self, path: &str, name: &str) {
+        if name.len() > LABEL_BYTES_MAX {
+            self.too_long(path, LABEL_BYTES_MAX);
+        }
+        if !name.is_empty() {
+            self.subdomain(path.to_owned(), &name.to_ascii_lowercase().into());
+        }
+    }
+
+    /// Checks a name that is a part of a path. An empty one is no matter of this check.
+    pub(super) fn path_segment(&mut self, path: &str, value: &Value) {
+        let name = value.as_str().unwrap_or_default();
+        if name == "." || name == ".." {
+            return self.invalid(path, value, &format!("may not be '{name}'"));
+        }
+        for part in ["/", "%"].into_iter().filter(|part| name.contains(part)) {
+            self.invalid(path, value, &format!("may not contain '{part}'"));
+        }
+    }
+
     /// Checks the key of a label or taint.
     pub(super) fn qualified(&mut self, path: String, value: &Value) {
         if !value.as_str().is_some_and(is_qualified) {

@@ -251,7 +251,7 @@ fn check_class_parameters(report: &mut Report<'_>, parameters: &Value) {
         report.subdomain(format!("{path}.apiGroup"), &parameters["apiGroup"]);
     }
     for name in ["kind", "name"] {
-        check_segment(report, format!("{path}.{name}"), &parameters[name]);
+        report.path_segment(&format!("{path}.{name}"), &parameters[name]);
     }
     let namespace = &parameters["namespace"];
     match parameters["scope"].as_str().unwrap_or_default() {
@@ -267,14 +267,6 @@ fn check_class_parameters(report: &mut Report<'_>, parameters: &Value) {
     }
 }
 
-/// Checks a text that is to be a part of a path. An empty one is no matter of this check.
-fn check_segment(report: &mut Report<'_>, path: String, value: &Value) {
-    let text = value.as_str().unwrap_or_default();
-    if matches!(text, "." | "..") || text.contains(['/', '%']) {
-        report.invalid(path, value, "may not be '.' or '..', or contain '/' or '%'");
-    }
-}
-
 pub(super) fn check_ip_address(report: &mut Report<'_>) {
     let parent = report.at("/spec/parentRef");
     let group = &parent["group"];
@@ -282,7 +274,7 @@ pub(super) fn check_ip_address(report: &mut Report<'_>) {
         report.subdomain("spec.parentRef.group".to_owned(), group);
     }
     for name in ["resource", "name", "namespace"] {
-        check_segment(report, format!("spec.parentRef.{name}"), &parent[name]);
+        report.path_segment(&format!("spec.parentRef.{name}"), &parent[name]);
     }
     report.immutable("/spec/parentRef");
 }

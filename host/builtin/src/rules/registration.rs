@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::containers::check_resource_name;
 use super::names::{VERSION, is_version};
 use super::pods::check_tolerations;
-use super::report::Report;
+use super::report::{Report, text};
 
 /// The priorities of an API service.
 const GROUP_PRIORITY: std::ops::RangeInclusive<i64> = 1..=20_000;
@@ -51,21 +51,21 @@ const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
 
 pub(super) fn check_api_service(report: &mut Report<'_>) {
     let spec = report.at("/spec");
-    let text = |name: &str| spec[name].as_str().unwrap_or_default();
-    let required = [text("version"), text("group")].join(".");
+    let field = |name: &str| text(&spec[name]);
+    let required = [field("version"), field("group")].join(".");
     let name = report.at("/metadata/name");
     if name.as_str().is_some_and(|name| !name.is_empty() && name != required) {
         report.invalid("metadata.name", name, &format!("must be `spec.version+\".\"+spec.group`: {required:?}"));
     }
-    match text("group") {
-        "" if text("version") != "v1" => {
+    match field("group") {
+        "" if field("version") != "v1" => {
             report.required("spec.group", "only v1 may have an empty group and it better be legacy kube");
         }
         "" => {}
         group => report.subdomain("spec.group".to_owned(), &group.into()),
     }
-    if !is_version(text("version")) {
-        report.invalid("spec.version", &text("version").into(), VERSION);
+    if !is_version(field("version")) {
+        report.invalid("spec.version", &field("version").into(), VERSION);
     }
     for (name, range) in [("groupPriorityMinimum", GROUP_PRIORITY), ("versionPriority", VERSION_PRIORITY)] {
         if !spec[name].as_i64().is_some_and(|priority| range.contains(&priority)) {
@@ -78,7 +78,7 @@ pub(super) fn check_api_service(report: &mut Report<'_>) {
 
 /// Checks where an API service is.
 fn check_service(report: &mut Report<'_>, spec: &Value) {
-    let (bundle, skips) = (!is_empty(&spec["caBundle"]), spec["insecureSkipTLSVerify"] == true);
+    let (bundle, skips) = (!text(&spec["caBundle"]).is_empty(), spec["insecureSkipTLSVerify"] == true);
     let service = &spec["service"];
     if !service.is_object() {
         if bundle {
@@ -91,7 +91,7 @@ fn check_service(report: &mut Report<'_>, spec: &Value) {
         return;
     }
     for name in ["namespace", "name"] {
-        if is_empty(&service[name]) {
+        if text(&service[name]).is_empty() {
             report.required(format!("spec.service.{name}"), "");
         }
     }
@@ -99,10 +99,6 @@ fn check_service(report: &mut Report<'_>, spec: &Value) {
     if skips && bundle {
         report.invalid("spec.insecureSkipTLSVerify", &true.into(), "may not be true if caBundle is present");
     }
-}
-
-fn is_empty(text: &Value) -> bool {
-    text.as_str().is_none_or(str::is_empty)
 }
 
 /// The specification of a request for a certificate never changes.
@@ -180,7 +176,7 @@ fn check_signer(report: &mut Report<'_>, signer: &Value) {
 
 pub(super) fn check_runtime_class(report: &mut Report<'_>) {
     let handler = report.at("/handler");
-    if !is_empty(handler) {
+    if !text(handler).is_empty() {
         report.label("handler".to_owned(), handler);
     }
     for (name, amount) in report.at("/overhead/podFixed").as_object().into_iter().flatten() {
@@ -194,8 +190,7 @@ pub(super) fn check_runtime_class(report: &mut Report<'_>) {
     let mut seen = BTreeSet::new();
     for (at, toleration) in report.at("/scheduling/tolerations").as_array().into_iter().flatten().enumerate() {
         let path = format!("scheduling.tolerations[{at}]");
-        let text = |name: &str| toleration[name].as_str().unwrap_or_default().to_owned();
-        if !seen.insert(["key", "operator", "value", "effect"].map(text)) {
+        if !seen.insert(["key", "operator", "value", "effect"].map(|name| text(&toleration[name]))) {
             report.duplicate(path, toleration);
         }
     }

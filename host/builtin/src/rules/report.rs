@@ -50,6 +50,10 @@ impl<'r> Report<'r> {
         self.add(path, Reason::Unsupported, format!("{}: supported values: {}", shown(value), listed.join(", ")));
     }
 
+    pub(super) fn too_many(&mut self, path: &str, count: usize, count_max: usize) {
+        self.add(path, Reason::TooMany, format!("{count}: must have at most {count_max} items"));
+    }
+
     pub(super) fn too_long(&mut self, path: impl Into<String>, bytes_max: usize) {
         self.add(path, Reason::TooLong, format!("may not be more than {bytes_max} bytes"));
     }

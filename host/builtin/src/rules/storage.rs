@@ -6,19 +6,17 @@ use homeostat_store::schema::quantity_in_nanos;
 use serde_json::{Map, Value};
 
 use super::defaults::{default, object_at};
-use super::names::{is_qualified, is_subdomain};
-use super::report::Report;
+use super::names::is_qualified;
+use super::report::{Report, text};
 
 /// Most parameters of a class, and bytes of all of them.
 const PARAMETERS_MAX: usize = 512;
 const PARAMETER_BYTES_MAX: usize = 256 * 1024;
 /// Most bytes of the id of a node for a driver.
 const NODE_ID_BYTES_MAX: usize = 256;
-/// Most bytes of the name of a driver.
-const DRIVER_BYTES_MAX: usize = 63;
 /// The life of a token for a driver, in seconds.
 const TOKEN_SECONDS: std::ops::RangeInclusive<i64> = 600..=1 << 32;
-/// The least time between two updates of what a node can hold, in seconds.
+/// The least time between two updates of the capacity of a node, in seconds.
 const UPDATE_SECONDS_MIN: i64 = 10;
 
 pub(super) fn persistent_volume_defaults(volume: &mut Value, _old: Option<&Value>) {
@@ -183,17 +181,6 @@ fn check_parameters(report: &mut Report<'_>) {
     }
 }
 
-/// Checks the name of a driver. The schema refuses an empty one.
-fn check_driver_name(report: &mut Report<'_>, path: String, value: &Value) {
-    let name = value.as_str().unwrap_or_default();
-    if name.len() > DRIVER_BYTES_MAX {
-        report.too_long(path.clone(), DRIVER_BYTES_MAX);
-    }
-    if !name.is_empty() && !is_subdomain(&name.to_ascii_lowercase()) {
-        report.subdomain(path, &name.to_ascii_lowercase().into());
-    }
-}
-
 pub(super) fn check_driver(report: &mut Report<'_>) {
     let spec = report.at("/spec");
     let mut audiences = BTreeSet::new();
@@ -239,7 +226,7 @@ pub(super) fn check_node_drivers(report: &mut Report<'_>) {
     let mut names = BTreeSet::new();
     for (at, driver) in report.at("/spec/drivers").as_array().into_iter().flatten().enumerate() {
         let path = format!("spec.drivers[{at}]");
-        check_driver_name(report, format!("{path}.name"), &driver["name"]);
+        report.driver_name(&format!("{path}.name"), text(&driver["name"]));
         if !names.insert(driver["name"].as_str().unwrap_or_default()) {
             report.duplicate(format!("{path}.name"), &driver["name"]);
         }
@@ -294,7 +281,7 @@ pub(super) fn check_capacity(report: &mut Report<'_>) {
 
 pub(super) fn check_attachment(report: &mut Report<'_>) {
     let spec = report.at("/spec");
-    check_driver_name(report, "spec.attacher".to_owned(), &spec["attacher"]);
+    report.driver_name("spec.attacher", text(&spec["attacher"]));
     let node = spec["nodeName"].as_str().unwrap_or_default();
     report.subdomain("spec.nodeName".to_owned(), &node.into());
     let (name, inline) = (&spec["source"]["persistentVolumeName"], &spec["source"]["inlineVolumeSpec"]);

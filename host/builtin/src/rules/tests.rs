@@ -6,25 +6,11 @@ use homeostat_store::schema::Schema;
 use serde_json::{Value, json};
 
 use crate::{find, rules};
+use support::defaulted;
 
 fn built_in(api_version: &str, name: &str) -> Schema {
     let kind = homeostat_store::Kind::parse(api_version, name).expect("it is a kind");
     crate::schema(&kind).expect("it is built in")
-}
-
-/// Returns a document with the defaults of the schema and of the rules.
-fn defaulted(mut document: Value) -> Value {
-    let kind = homeostat_store::Kind::parse(
-        document["apiVersion"].as_str().expect("it has a version"),
-        document["kind"].as_str().expect("it has a kind"),
-    );
-    let kind = kind.expect("it is a kind");
-    let schema = crate::schema(&kind).expect("it is built in");
-    schema.prune(&mut document);
-    schema.set_defaults(&mut document).expect("the defaults are small");
-    rules::of(find(&kind).expect("it is built in")).set_defaults(&mut document, None);
-    schema.set_defaults(&mut document).expect("the defaults are small");
-    document
 }
 
 fn violations(document: &Value, old: Option<&Value>) -> Vec<String> {
