@@ -8,11 +8,12 @@ use homeostat_tests::{Authority, end_to_end_tests, kube_controller_manager};
 use crate::operators::Place;
 
 /// The names of the tests, in groups that run at the same time.
-const GROUPS: [&str; 4] = [
+const GROUPS: [&str; 5] = [
     include_str!("end_to_end/definitions.txt"),
     include_str!("end_to_end/kinds.txt"),
     include_str!("end_to_end/machinery.txt"),
     include_str!("end_to_end/objects.txt"),
+    include_str!("end_to_end/quotas.txt"),
 ];
 
 /// Returns the command that runs the tests with these names, one after the other.

@@ -2,11 +2,15 @@
 //!
 //! Source: the package `resource` of Kubernetes' apimachinery.
 
+use std::cmp::Ordering;
+use std::fmt;
+
 use serde_json::Value;
 
-/// An amount in billionths, which is the finest that Kubernetes keeps, and the notation of its suffix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Quantity {
+/// An amount in billionths, which is the finest that Kubernetes keeps, and the notation of its suffix. Amounts in different
+/// notations can be equal.
+#[derive(Clone, Copy, Debug)]
+pub struct Quantity {
     nanos: i128,
     notation: Notation,
 }
@@ -32,23 +36,69 @@ const LARGEST: i128 = i64::MAX as i128 * NANOS;
 /// Digits that are read; further ones cannot change an amount within the bounds.
 const DIGITS_MAX: usize = 40;
 
-/// Returns the canonical text of a string or number; `None` if it is no quantity.
-pub fn canonical(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => parse(text).map(shown),
-        Value::Number(number) => parse(&number.to_string()).map(shown),
-        _ => None,
+impl Quantity {
+    /// Returns the amount that a string or a number is; `None` if it is none.
+    pub fn of(value: &Value) -> Option<Self> {
+        match value {
+            Value::String(text) => parse(text),
+            Value::Number(number) => parse(&number.to_string()),
+            _ => None,
+        }
+    }
+
+    /// Returns a number of whole units, in decimal notation.
+    pub fn whole(number: u32) -> Self {
+        Self { nanos: i128::from(number) * NANOS, notation: Notation::Decimal }
+    }
+
+    /// Returns the amount in billionths.
+    pub fn nanos(self) -> i128 {
+        self.nanos
+    }
+
+    /// Returns the amount, rounded up to a whole unit.
+    pub fn rounded_up(self) -> Self {
+        let whole = self.nanos.div_euclid(NANOS) + i128::from(self.nanos.rem_euclid(NANOS) > 0);
+        Self { nanos: whole * NANOS, ..self }
+    }
+
+    /// Returns the sum, in the notation of this amount, or in the other's if this one is zero.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let notation = if self.nanos == 0 { other.notation } else { self.notation };
+        Self { nanos: self.nanos.saturating_add(other.nanos).min(LARGEST), notation }
+    }
+
+    /// Returns the difference, or zero for a larger `other`.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        Self { nanos: self.nanos.saturating_sub(other.nanos).max(0), ..self }
     }
 }
 
-/// Returns a string or number in billionths; `None` if it is no quantity.
-pub fn in_nanos(value: &Value) -> Option<i128> {
-    let quantity = match value {
-        Value::String(text) => parse(text)?,
-        Value::Number(number) => parse(&number.to_string())?,
-        _ => return None,
-    };
-    Some(quantity.nanos)
+impl PartialEq for Quantity {
+    fn eq(&self, other: &Self) -> bool {
+        self.nanos == other.nanos
+    }
+}
+
+impl Eq for Quantity {}
+
+impl PartialOrd for Quantity {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Quantity {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.nanos.cmp(&other.nanos)
+    }
+}
+
+/// Returns the canonical text of a string or number; `None` if it is no quantity.
+pub fn canonical(value: &Value) -> Option<String> {
+    Quantity::of(value).map(|quantity| quantity.to_string())
 }
 
 fn parse(text: &str) -> Option<Quantity> {
@@ -104,31 +154,34 @@ fn unit(suffix: &str) -> Option<(Notation, u32, i32)> {
     Some((Notation::Exponent, 0, power.parse().ok().filter(|power| (-40..=40).contains(power))?))
 }
 
-fn shown(quantity: Quantity) -> String {
-    let Quantity { nanos, notation } = quantity;
-    let whole = nanos / NANOS;
-    if nanos == 0 {
-        return "0".to_owned();
-    }
-    if notation == Notation::Binary && nanos % NANOS == 0 && whole.abs() >= 1024 {
-        let (mut amount, mut suffix) = (whole, "");
-        for (name, _) in BINARY {
-            if amount % 1024 != 0 {
-                break;
-            }
-            (amount, suffix) = (amount / 1024, name);
+impl fmt::Display for Quantity {
+    /// Shows the canonical form.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { nanos, notation } = *self;
+        let whole = nanos / NANOS;
+        if nanos == 0 {
+            return f.write_str("0");
         }
-        return format!("{amount}{suffix}");
+        if notation == Notation::Binary && nanos % NANOS == 0 && whole.abs() >= 1024 {
+            let (mut amount, mut suffix) = (whole, "");
+            for (name, _) in BINARY {
+                if amount % 1024 != 0 {
+                    break;
+                }
+                (amount, suffix) = (amount / 1024, name);
+            }
+            return write!(f, "{amount}{suffix}");
+        }
+        let (mut amount, mut exponent) = (nanos, FINEST);
+        while amount % 1000 == 0 && exponent < 18 {
+            (amount, exponent) = (amount / 1000, exponent + 3);
+        }
+        if notation == Notation::Exponent {
+            return if exponent == 0 { write!(f, "{amount}") } else { write!(f, "{amount}e{exponent}") };
+        }
+        let suffix = DECIMAL.iter().find(|(_, power)| *power == exponent).map_or("", |(name, _)| name);
+        write!(f, "{amount}{suffix}")
     }
-    let (mut amount, mut exponent) = (nanos, FINEST);
-    while amount % 1000 == 0 && exponent < 18 {
-        (amount, exponent) = (amount / 1000, exponent + 3);
-    }
-    if notation == Notation::Exponent {
-        return if exponent == 0 { amount.to_string() } else { format!("{amount}e{exponent}") };
-    }
-    let suffix = DECIMAL.iter().find(|(_, power)| *power == exponent).map_or("", |(name, _)| name);
-    format!("{amount}{suffix}")
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::context::Context;
 use crate::kinds::{kind_of, place};
 use crate::listing::for_each_listed;
-use crate::{Definition, Error, KindInfo, controller_reconciler, declarations, definitions, host_kinds, limit_ranges};
+use crate::{Definition, Error, KindInfo, controller_reconciler, declarations, definitions, host_kinds};
 
 impl Context {
     /// Checks that the grants of a definition cover the watches that its component requires, and declares the
@@ -98,9 +98,7 @@ impl Context {
         if host_kinds::is_written_by_host_alone(&kind) {
             return Err(Error::ReadOnlyKind(kind.to_string()));
         }
-        self.namespaces.check(&*self.store, &self.kinds, &request.write).await?;
-        self.priorities.set(&*self.store, &self.kinds, &mut request.write).await?;
-        limit_ranges::admit(&*self.store, &self.kinds, &mut request.write).await?;
+        self.admission.admit(&*self.store, &self.kinds, &mut request.write).await?;
         let write = &request.write;
         if definitions::declares(write)? {
             return definitions::write(&*self.store, &self.kinds, request).await;
@@ -110,7 +108,7 @@ impl Context {
         if changes_spec && kind.same_type(&host_kinds::controllers()) {
             return controller_reconciler::write(&*self.store, self.code.get(), request).await;
         }
-        Ok(self.priorities.submit(&*self.converting, request).await?)
+        self.admission.submit(&*self.converting, &self.kinds, request).await
     }
 }
 

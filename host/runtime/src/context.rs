@@ -10,6 +10,7 @@ use homeostat_store::Store;
 use homeostat_workqueue::SharedCapacity;
 use tokio::runtime::Handle;
 
+use crate::admission_chain::AdmissionChain;
 use crate::conversion::ConvertingStore;
 use crate::declarations::Declarations;
 use crate::feeder_sources::{FeederFolder, MessageStores};
@@ -34,9 +35,8 @@ pub(crate) struct Context {
     /// The watches that the feeders of all controllers share.
     pub(crate) watches: Arc<SharedWatches>,
     pub(crate) kinds: Arc<Kinds>,
-    pub(crate) namespaces: Arc<Namespaces>,
-    /// The priorities of new pods.
-    pub(crate) priorities: Arc<Priorities>,
+    /// What the writes of clients and guests pass.
+    pub(crate) admission: Arc<AdmissionChain>,
     /// The stored declarations of the components' kinds.
     pub(crate) declarations: Declarations,
     pub(crate) events: Arc<EventLog>,
@@ -93,8 +93,8 @@ impl Context {
             stores.set_owner_kinds(Arc::new(OwnerKindResolver(Arc::downgrade(&kinds))));
         }
         let store = stores.whole();
-        let namespaces = Arc::new(Namespaces::new(namespaces, stores.clone()));
-        let priorities = Arc::new(Priorities::new(stores.clone()));
+        let namespaces = Namespaces::new(namespaces, stores.clone());
+        let admission = Arc::new(AdmissionChain::new(namespaces, Priorities::new(stores.clone())));
         Ok(Self {
             engine,
             watches: SharedWatches::of(store.clone()),
@@ -113,8 +113,7 @@ impl Context {
             room: SharedCapacity::new(queue_keys_max, queue_error_bytes_max),
             seed,
             kinds,
-            namespaces,
-            priorities,
+            admission,
             declarations: Declarations::default(),
             events: Arc::new(EventLog::new(events_max)),
             logs: Arc::default(),

@@ -71,8 +71,7 @@ pub(crate) fn world(context: &Context, sink: impl Sink, definition: &Definition)
     let store = ValidatingStore {
         store: context.converting.clone(),
         kinds: context.kinds.clone(),
-        namespaces: context.namespaces.clone(),
-        priorities: context.priorities.clone(),
+        admission: context.admission.clone(),
     };
     World::new(Arc::new(store), Arc::new(sink), config, http)
 }

@@ -106,7 +106,7 @@ async fn write(context: &Context, event: &Event, written: u64) -> Result<(), cra
         document["involvedObject"]["uid"] = resource.uid().into();
     }
     let write = Write::Create { document };
-    context.namespaces.check(&*context.store, &context.kinds, &write).await?;
+    context.admission.namespaces.check(&*context.store, &context.kinds, &write).await?;
     context.store.write(write).await?;
     Ok(())
 }

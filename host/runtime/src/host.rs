@@ -93,7 +93,7 @@ impl Host {
         let context = Arc::new(Context::new(options)?);
         context.declare_stored().await?;
         namespace_content::create_initial(&context).await?;
-        context.priorities.create_initial(&*context.store, &context.kinds).await?;
+        context.admission.priorities.create_initial(&*context.store, &context.kinds).await?;
         service_range::create_initial(&context).await?;
         let inner = Inner {
             context,

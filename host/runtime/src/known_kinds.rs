@@ -12,11 +12,10 @@ use homeostat_store::{
 };
 use serde_json::Value;
 
+use crate::admission_chain::AdmissionChain;
 use crate::host_kinds::{is_reserved, is_written_by_host_alone};
 use crate::kinds::{kind_of, place};
-use crate::namespaces::Namespaces;
-use crate::priorities::Priorities;
-use crate::{Kinds, definitions, limit_ranges};
+use crate::{Kinds, definitions};
 
 /// Admits only known kinds. Guests can name kinds that are declared and not reserved by the host. Namespaced
 /// resources need a namespace, others must have none.
@@ -129,12 +128,11 @@ impl<E: Effects> Effects for KnownKinds<E> {
 }
 
 /// The store as guests write to it: it validates definitions like those of people, and refuses those that are
-/// malformed or contradict a declared kind. Namespaces must exist for guests as for people, and pods have priorities and limits.
+/// malformed or contradict a declared kind. The admission plug-ins act for guests as for people.
 pub(crate) struct ValidatingStore {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) kinds: Arc<Kinds>,
-    pub(crate) namespaces: Arc<Namespaces>,
-    pub(crate) priorities: Arc<Priorities>,
+    pub(crate) admission: Arc<AdmissionChain>,
 }
 
 #[async_trait]
@@ -147,11 +145,9 @@ impl Store for ValidatingStore {
             }
             error => Error::NotFound { what: error.to_string().trim_end_matches(" not found").to_owned() },
         };
-        self.namespaces.check(&*self.store, &self.kinds, &request.write).await.map_err(refused)?;
-        self.priorities.set(&*self.store, &self.kinds, &mut request.write).await.map_err(refused)?;
-        limit_ranges::admit(&*self.store, &self.kinds, &mut request.write).await.map_err(refused)?;
+        self.admission.admit(&*self.store, &self.kinds, &mut request.write).await.map_err(refused)?;
         if !definitions::declares(&request.write)? {
-            return self.priorities.submit(&*self.store, request).await;
+            return self.admission.submit(&*self.store, &self.kinds, request).await.map_err(refused);
         }
         definitions::write(&*self.store, &self.kinds, request).await.map_err(|error| match error {
             crate::Error::Store(error) => error,

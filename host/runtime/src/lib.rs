@@ -13,6 +13,8 @@
 //! embedder adds its own event sources by implementing [`Feeder`].
 
 mod admission;
+mod admission_chain;
+mod amounts;
 mod bands;
 pub mod bounds;
 mod built_in_groups;
@@ -66,6 +68,7 @@ mod observations;
 mod options;
 mod priorities;
 mod quantity;
+mod quotas;
 pub mod reasons;
 pub mod rollout;
 mod scheduler;

@@ -2,16 +2,17 @@
 //!
 //! Source: the admission plug-in `LimitRanger` of Kubernetes.
 
-mod amounts;
+mod bounds;
 
 use std::sync::Arc;
 
 use homeostat_store::{Kind, Query, Resource, ResourcePages, Selector, Store, Target, Write};
 use serde_json::{Map, Value, json};
 
+use crate::amounts::{Amounts, of_pod};
 use crate::new_resource::new_document;
 use crate::{Error, Kinds};
-use amounts::{Amounts, Bounds, of_pod};
+use bounds::Bounds;
 
 /// The annotation that says which amounts a pod was given.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";

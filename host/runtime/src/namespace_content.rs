@@ -41,7 +41,7 @@ fn are_managed(context: &Context) -> bool {
 /// # Errors
 /// Those of the store.
 pub(crate) async fn create_initial(context: &Context) -> homeostat_store::Result<()> {
-    if !are_managed(context) || context.namespaces.policy() == NamespacePolicy::Any {
+    if !are_managed(context) || context.admission.namespaces.policy() == NamespacePolicy::Any {
         return Ok(());
     }
     for name in INITIAL {
@@ -77,7 +77,7 @@ impl NativeReconciler for NamespaceReconciler {
     fn items(&self, event: &Event) -> Vec<Arc<str>> {
         let name = event.resource.key().name();
         if event.kind == EventType::Deleted || event.resource.is_deleting() {
-            self.context.namespaces.forget(name);
+            self.context.admission.namespaces.forget(name);
         }
         if event.resource.is_deleting() { vec![name.into()] } else { Vec::new() }
     }

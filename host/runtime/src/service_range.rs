@@ -16,7 +16,7 @@ use crate::initial_resources::create_missing;
 pub(crate) async fn create_initial(context: &Context) -> Result<()> {
     let kind = Kind::new("networking.k8s.io", "v1", "ServiceCIDR");
     let is_managed = context.kinds.has_built_in_schema(&kind) && !context.stores.is_far(&kind);
-    if !is_managed || context.namespaces.policy() == NamespacePolicy::Any {
+    if !is_managed || context.admission.namespaces.policy() == NamespacePolicy::Any {
         return Ok(());
     }
     let (address, length) = SERVICE_RANGE;

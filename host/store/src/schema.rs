@@ -27,6 +27,8 @@ use crate::{Error, Kind, Result};
 use limits::Constraints;
 use rules::PartRules;
 
+pub use homeostat_cel::quantity::Quantity;
+
 pub use crate::violation::{Reason, VIOLATIONS_MAX, Violation};
 use built_in::Rules;
 pub use built_in::{Generation, KindRules, TypeCheck};
@@ -312,7 +314,7 @@ impl Schema {
 
 /// Returns an amount of a resource, as `500m`, `0.5` or `1Gi`, in billionths; `None` if a value is none.
 pub fn quantity_in_nanos(value: &Value) -> Option<i128> {
-    homeostat_cel::quantity::in_nanos(value)
+    Quantity::of(value).map(Quantity::nanos)
 }
 
 #[cfg(test)]

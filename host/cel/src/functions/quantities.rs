@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use super::text_of;
 use crate::equality::compare;
 use crate::error::EvaluationError;
-use crate::quantity;
+use crate::quantity::Quantity;
 use crate::value::Value;
 
 type Outcome<'a> = Result<Value<'a>, EvaluationError>;
@@ -13,7 +13,7 @@ type Outcome<'a> = Result<Value<'a>, EvaluationError>;
 const NANOS: i128 = 1_000_000_000;
 
 fn parsed(value: &Value<'_>) -> Result<Option<i128>, EvaluationError> {
-    Ok(quantity::in_nanos(&Json::String(text_of(value)?.to_owned())))
+    Ok(Quantity::of(&Json::String(text_of(value)?.to_owned())).map(Quantity::nanos))
 }
 
 pub(super) fn quantity<'a>(arguments: &[Value<'a>]) -> Outcome<'a> {

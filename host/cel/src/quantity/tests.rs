@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::canonical;
+use super::{Quantity, canonical};
 
 #[test]
 fn quantities_have_the_canonical_form_of_kubernetes() {
@@ -46,4 +46,23 @@ fn other_texts_are_no_quantities() {
     for text in ["", "a", "1 Gi", "1gi", "1.2.3", "1e", "1e999", "1Kim", "--1"] {
         assert_eq!(canonical(&json!(text)), None, "{text:?}");
     }
+}
+
+#[test]
+fn a_sum_has_the_notation_of_its_first_amount_that_is_not_zero() {
+    let quantity = |text: &str| Quantity::of(&json!(text)).expect("the text is a quantity");
+    for (amount, more, sum) in [
+        ("1Gi", "1Gi", "2Gi"),
+        ("0", "1Gi", "1Gi"),
+        ("1500m", "500m", "2"),
+        ("1Gi", "24M", "1097741824"),
+        ("1k", "1Ki", "2024"),
+    ] {
+        assert_eq!(quantity(amount).plus(quantity(more)).to_string(), sum);
+    }
+    assert_eq!(quantity("1").minus(quantity("2")).to_string(), "0");
+    assert_eq!(quantity("2Gi").minus(quantity("1Gi")).to_string(), "1Gi");
+    assert_eq!(quantity("1500m").rounded_up().to_string(), "2");
+    assert_eq!(quantity("1Ki"), quantity("1024"));
+    assert_eq!(Quantity::whole(3), quantity("3"));
 }

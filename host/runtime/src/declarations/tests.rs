@@ -293,8 +293,7 @@ async fn a_definition_written_by_a_guest_is_checked_like_any_other() {
     let checked = crate::known_kinds::ValidatingStore {
         store: store.clone(),
         kinds: Arc::<Kinds>::clone(&context.kinds),
-        namespaces: context.namespaces.clone(),
-        priorities: context.priorities.clone(),
+        admission: context.admission.clone(),
     };
     for bad in [
         definition("example.com", "Cluster", &["v1"]),

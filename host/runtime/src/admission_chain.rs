@@ -1,0 +1,45 @@
+//! The admission plug-ins of Kubernetes that act here, in their order: they complete and check the writes of clients and guests.
+
+use homeostat_store::{Request, Store, Write, WriteResponse};
+
+use crate::namespaces::Namespaces;
+use crate::priorities::Priorities;
+use crate::quotas::Quotas;
+use crate::{Error, Kinds, limit_ranges};
+
+/// What a write passes before the store decides it, with what the plug-ins remember.
+pub(crate) struct AdmissionChain {
+    pub(crate) namespaces: Namespaces,
+    pub(crate) priorities: Priorities,
+    quotas: Quotas,
+}
+
+impl AdmissionChain {
+    pub(crate) fn new(namespaces: Namespaces, priorities: Priorities) -> Self {
+        Self { namespaces, priorities, quotas: Quotas::default() }
+    }
+
+    /// Checks the namespace of a write, and gives a new pod its priority and the amounts of its namespace.
+    ///
+    /// # Errors
+    /// [`Error::MissingNamespace`], [`Error::TerminatingNamespace`], [`Error::Forbidden`]; [`Error::Store`].
+    pub(crate) async fn admit(&self, store: &dyn Store, kinds: &Kinds, write: &mut Write) -> Result<(), Error> {
+        self.namespaces.check(store, kinds, write).await?;
+        self.priorities.set(store, kinds, write).await?;
+        limit_ranges::admit(store, kinds, write).await
+    }
+
+    /// Charges an admitted write to the quotas of its namespace, and writes.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] for a write that exceeds a quota; [`Error::Store`].
+    pub(crate) async fn submit(
+        &self,
+        store: &dyn Store,
+        kinds: &Kinds,
+        request: Request,
+    ) -> Result<WriteResponse, Error> {
+        self.quotas.charge(store, kinds, &request).await?;
+        Ok(self.priorities.submit(store, request).await?)
+    }
+}

@@ -1,0 +1,154 @@
+//! The resource quotas of a namespace: a write that would exceed one is refused, another is charged to it.
+//!
+//! Source: the admission plug-in `ResourceQuota` of Kubernetes. As there, a quota acts once a controller has written its
+//! `status.hard` and `status.used`, and the controller's next count corrects a charge whose write failed.
+
+mod charge;
+mod scopes;
+mod usage;
+
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use homeostat_store::{
+    Key, Kind, Precondition, Query, Request, Resource, ResourcePages, Selector, Store, Target, Write,
+};
+use serde_json::Value;
+use tokio::sync::Mutex;
+
+use crate::error::found;
+use crate::{Error, Kinds};
+use charge::charged;
+use usage::CountedKind;
+
+/// How many namespaces can be charged at the same time.
+const TURNS: usize = 16;
+
+/// How often a charge is tried while controllers or other hosts write to the same quotas.
+const ATTEMPTS_MAX: usize = 8;
+
+/// The turns of the writes that are charged. Writes in one namespace follow each other.
+#[derive(Default)]
+pub(crate) struct Quotas {
+    turns: [Mutex<()>; TURNS],
+    hasher: RandomState,
+}
+
+impl Quotas {
+    /// Checks a write against the quotas of its namespace, and charges it to them.
+    ///
+    /// A dry run decides first whether the write is possible at all, so that a refused one is charged to nobody.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] for a write that exceeds a quota, or lacks an amount that a quota limits; [`Error::Store`].
+    pub(crate) async fn charge(&self, store: &dyn Store, kinds: &Kinds, request: &Request) -> Result<(), Error> {
+        let Some((counted, target)) = counted(kinds, request) else { return Ok(()) };
+        let namespace = target.namespace.clone();
+        if list(store, &namespace).await?.is_empty() {
+            return Ok(());
+        }
+        let Some(old) = before(store, &request.write, &counted, target).await? else { return Ok(()) };
+        let mut trial = request.clone();
+        trial.dry_run = true;
+        let new = store.submit(trial).await?.resource;
+        let old = old.as_ref().map(|old| old.document());
+        if old.is_some_and(|old| !counted.changes(old, new.document())) {
+            return Ok(());
+        }
+        let turn = usize::try_from(self.hasher.hash_one(&namespace) % TURNS as u64).unwrap_or_default();
+        let _turn = self.turns[turn].lock().await;
+        let mut uncharged: Option<BTreeSet<String>> = None;
+        for attempt in 1.. {
+            let mut quotas = list(store, &namespace).await?;
+            if let Some(uncharged) = &uncharged {
+                quotas.retain(|quota| uncharged.contains(quota.key().name()));
+            }
+            let statuses = charged(&counted, &quotas, old, new.document()).map_err(|reason| {
+                Error::Forbidden(format!("{} {:?} is forbidden: {reason}", counted.resource(), new.key().name()))
+            })?;
+            if request.dry_run {
+                return Ok(());
+            }
+            match write(store, statuses).await? {
+                None => return Ok(()),
+                Some((_, error)) if attempt == ATTEMPTS_MAX => return Err(error.into()),
+                Some((names, _)) => uncharged = Some(names),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns what a write counts for, if quotas can limit it. Another store limits its resources itself.
+fn counted(kinds: &Kinds, request: &Request) -> Option<(CountedKind, Target)> {
+    let creates = match &request.write {
+        Write::Create { .. } | Write::Apply { .. } => true,
+        Write::Update { .. } | Write::Patch { .. } => false,
+        _ => return None,
+    };
+    let target = request.write.target().ok()?;
+    let is_limited = !target.namespace.is_empty() && !request.is_move && kinds.has_built_in_schema(&quotas());
+    if !is_limited || kinds.defined_in(&target.kind).is_some() {
+        return None;
+    }
+    let info = kinds.of(&target.kind)?;
+    let counted = CountedKind::new(&target.kind.group, &info.plural)?;
+    (creates || counted.has_updates()).then_some((counted, target))
+}
+
+/// Returns the resource before a write, `Some(None)` for a write that creates it; `None` for a write that adds nothing.
+async fn before(
+    store: &dyn Store,
+    write: &Write,
+    counted: &CountedKind,
+    target: Target,
+) -> Result<Option<Option<Arc<Resource>>>, Error> {
+    if let Write::Create { .. } = write {
+        return Ok(Some(None));
+    }
+    let key = Key::new(target.kind, &target.namespace, &target.name.unwrap_or_default());
+    let old = found(store.get(&key).await)?;
+    let adds = if old.is_some() { counted.has_updates() } else { matches!(write, Write::Apply { .. }) };
+    Ok(adds.then_some(old))
+}
+
+async fn list(store: &dyn Store, namespace: &str) -> Result<Vec<Arc<Resource>>, Error> {
+    let selector = Selector { namespace: Some(namespace.to_owned()), ..Selector::default() };
+    let mut pages = ResourcePages::new(store, Query { selector, ..Query::all(quotas()) });
+    let mut all = Vec::new();
+    while let Some(quota) = pages.next().await? {
+        all.push(quota);
+    }
+    Ok(all)
+}
+
+/// Writes the new statuses of quotas. Returns the names of those that were changed in the meantime, and the last error.
+async fn write(
+    store: &dyn Store,
+    statuses: Vec<(&Resource, Value)>,
+) -> Result<Option<(BTreeSet<String>, homeostat_store::Error)>, Error> {
+    let mut changed: Option<(BTreeSet<String>, homeostat_store::Error)> = None;
+    for (quota, status) in statuses {
+        let precondition = Precondition { uid: Some(quota.uid().to_owned()), revision: Some(quota.revision()) };
+        let write = Write::UpdateStatus { key: quota.key().clone(), status, precondition };
+        match found(store.write(write).await) {
+            Ok(_) => {}
+            Err(error @ homeostat_store::Error::Conflict { .. }) => {
+                let (names, last) = changed.get_or_insert_with(|| (BTreeSet::new(), error.clone()));
+                names.insert(quota.key().name().to_owned());
+                *last = error;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(changed)
+}
+
+/// Returns the kind of quotas.
+fn quotas() -> Kind {
+    Kind::new("", "v1", "ResourceQuota")
+}
+
+#[cfg(test)]
+mod tests;
