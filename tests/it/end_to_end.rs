@@ -44,7 +44,9 @@ fn kubernetes_own_tests_that_need_no_real_nodes_pass() {
     let certificate = place.kubeconfig().with_file_name("ca.crt");
     std::fs::write(&certificate, Authority::new().pem()).unwrap();
     let certificate = format!("--root-ca-file={}", certificate.display());
-    let arguments = ["--kubeconfig", &kubeconfig, "--secure-port=0", "--leader-elect=false", &certificate];
+    // A test waits until the controller has counted all quotas again, which takes five minutes by default.
+    let period = "--resource-quota-sync-period=10s";
+    let arguments = ["--kubeconfig", &kubeconfig, "--secure-port=0", "--leader-elect=false", &certificate, period];
     let _controllers = place.spawn(&kube_controller_manager(), &arguments);
     place.until(&["get", "configmaps", "-o", "name"], "configmap/kube-root-ca.crt");
     let running = GROUPS.map(|names| {

@@ -68,8 +68,14 @@ impl LiveHost {
 
     /// Ends the host in order, and starts it again.
     pub(super) fn restart(self) -> Self {
+        self.restart_after(|| ())
+    }
+
+    /// Ends the host in order, changes what it finds at its next start, and starts it again.
+    pub(super) fn restart_after(self, change: impl FnOnce()) -> Self {
         let Self { folder, scratch, host, namespace } = self;
         host.terminate();
+        change();
         let host = HostProcess::start("run", folder.path(), scratch.path(), &["--namespaces", "any"]);
         Self { folder, scratch, host, namespace }
     }

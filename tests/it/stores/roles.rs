@@ -141,6 +141,12 @@ fn until_forbidden((verb, resource): &Right, live: &LiveHost) {
     });
 }
 
+/// Deletes the leases, so that the next run of the host creates them anew.
+fn delete_leases(cluster: &Cluster) {
+    let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases");
+    assert_eq!(cluster.request("DELETE", &leases, None).status, 200);
+}
+
 /// S15: A host needs each right of the printed role that it asks for, and asks for no other one.
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
 #[test]
@@ -161,7 +167,7 @@ fn a_host_asks_for_the_rights_of_the_printed_role_alone_and_misses_each() {
     let proxy = HttpProxy::to(cluster.apiserver().port(), cluster.authority());
     let eve = cluster.kubeconfig_with(&proxy.url(), &json!({ "token": Cluster::token("eve") }));
     live.edit("stores.yaml", &admin.display().to_string(), &eve.display().to_string());
-    live = live.restart();
+    live = live.restart_after(|| delete_leases(cluster));
     create_pod(cluster, "all");
     until_it_runs(cluster, "all", &live);
     eventually_blocking("an event", || asked(&proxy).contains(&right("create", "events")).then_some(()));
@@ -174,10 +180,7 @@ fn a_host_asks_for_the_rights_of_the_printed_role_alone_and_misses_each() {
         let changed = cluster.request("PUT", &format!("{ROLES}/clusterroles/kubelet"), Some(&fewer));
         assert_eq!(changed.status, 200, "{changed:?}");
         until_granted(cluster, &role, &fewer);
-        // The next run of the host creates its leases anew.
-        let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases");
-        assert_eq!(cluster.request("DELETE", &leases, None).status, 200);
-        live = live.restart();
+        live = live.restart_after(|| delete_leases(cluster));
         let pod = format!("without-{at}");
         create_pod(cluster, &pod);
         // The host reads past its cache only while that is behind. Events are no part of the work.
