@@ -92,6 +92,7 @@ mod tokens;
 mod untyped;
 mod watch;
 mod webhooks;
+mod write_refusals;
 
 pub use address::{Address, BadAddress};
 pub use check::Check;

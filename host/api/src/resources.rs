@@ -18,7 +18,7 @@ use crate::state::Api;
 use crate::status::{Failure, success};
 use crate::{
     binding, certificate_requests, collection, event_versions, events, eviction, health, list, negotiate, scale,
-    status_part, token_request, watch,
+    status_part, token_request, watch, write_refusals,
 };
 
 /// Reports the result of a write, which Kubernetes does not: `created`, `configured` or `unchanged`.
@@ -278,7 +278,7 @@ pub(crate) async fn write_named(
 ) -> Result<Response, Failure> {
     let Err(misnamed) = name else { return write(request, applied).await };
     let asked = Request { dry_run: true, field_validation: FieldValidation::Strict, ..request.write(applied)? };
-    match request.http.api.host.write(asked).await.map_err(|error| refusal(request, error)) {
+    match request.http.api.host.write(asked).await.map_err(|error| write_refusals::of(request, error)) {
         Err(failure) if [409, 500].contains(&failure.code()) => Err(failure),
         _ => Err(misnamed),
     }
@@ -363,7 +363,7 @@ pub(crate) async fn write(request: &ResourceRequest<'_>, write: Write) -> Result
     let duplicates = request.duplicates()?;
     let mut asked = request.write(write)?;
     if asked.field_validation == FieldValidation::Strict && !duplicates.is_empty() {
-        return Err(strict_refusal(request, &duplicates, asked).await);
+        return Err(write_refusals::of_duplicates(request, &duplicates, asked).await);
     }
     if request.http.applies() {
         // An apply owns what it names, so it names no field that the kind does not have.
@@ -371,7 +371,7 @@ pub(crate) async fn write(request: &ResourceRequest<'_>, write: Write) -> Result
     }
     let written = request.http.api.host.write(asked).await;
     let WriteResponse { resource, change, unknown_fields: unknown } =
-        written.map_err(|error| refusal(request, error))?;
+        written.map_err(|error| write_refusals::of(request, error))?;
     let (code, word) = match change {
         Some(EventType::Added) => (StatusCode::CREATED, "created"),
         Some(_) => (StatusCode::OK, "configured"),
@@ -393,113 +393,6 @@ fn is_inert(info: &KindInfo) -> bool {
     const GROUPS: [&str; 3] =
         ["admissionregistration.k8s.io", "apiregistration.k8s.io", "flowcontrol.apiserver.k8s.io"];
     info.built_in().is_some() && GROUPS.contains(&info.kind.group.as_str())
-}
-
-/// Returns the refusal of a body with duplicate fields, which also names the unknown ones. A dry run finds those.
-async fn strict_refusal(request: &ResourceRequest<'_>, duplicates: &[String], asked: Request) -> Failure {
-    use homeostat_runtime::Error::Store;
-    let unknown = match request.http.api.host.write(Request { dry_run: true, ..asked }).await {
-        Err(Store(homeostat_store::Error::UnknownFields { fields })) => fields,
-        _ => Vec::new(),
-    };
-    let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
-    let fields = unknown.chain(duplicates.iter().map(|path| format!("duplicate field {path:?}")));
-    let fields: Vec<String> = fields.collect();
-    Failure::bad_request(format!("strict decoding error: {}", fields.join(", ")))
-}
-
-/// Returns whether an error is that of an item of an applied list, which cannot be told apart from others.
-fn is_of_list(path: &str, reason: &str) -> bool {
-    let words = ["is the same as", "must be an object", "must be set: it identifies", "must be a string, a number"];
-    let is_of_item = path.ends_with(']') || reason.ends_with("it identifies the items of the list");
-    is_of_item && !path.starts_with("metadata") && words.iter().any(|word| reason.starts_with(word))
-}
-
-/// Returns the refusal of a write, in the words of Kubernetes.
-fn refusal(request: &ResourceRequest<'_>, error: homeostat_runtime::Error) -> Failure {
-    let kind = &request.info.kind;
-    let is_patch = request.http.method == Method::PATCH && !request.http.applies();
-    match &error {
-        homeostat_runtime::Error::Store(unknown @ homeostat_store::Error::UnknownFields { .. }) if is_patch => {
-            Failure::bad_patch(&patch_text(request), &unknown.to_string())
-        }
-        homeostat_runtime::Error::Store(homeostat_store::Error::UnknownFields { fields }) if request.http.applies() => {
-            undeclared_fields(request, fields)
-        }
-        homeostat_runtime::Error::Store(homeostat_store::Error::UnknownFields { .. }) => {
-            let place = format!("{} in version {:?} cannot be handled as a {}: ", kind.name, kind.version, kind.name);
-            Failure::from(error).after(&place)
-        }
-        homeostat_runtime::Error::Store(homeostat_store::Error::Invalid { path, .. })
-            if is_patch && (path.starts_with("patch[") || path == "patch") =>
-        {
-            Failure::failed_patch()
-        }
-        homeostat_runtime::Error::Store(homeostat_store::Error::Mistyped { reason }) if request.http.applies() => {
-            Failure::untyped(kind, &request.http.document().unwrap_or_default(), reason)
-        }
-        homeostat_runtime::Error::Store(homeostat_store::Error::Mistyped { reason }) => {
-            let is_strategic = matches!(request.http.change(), Ok(Change::Strategic(_)));
-            let reason = if is_strategic { &json_types::words_of_merge(reason) } else { reason };
-            Failure::bad_patch(&patch_text(request), reason)
-        }
-        homeostat_runtime::Error::Store(homeostat_store::Error::Invalid { path, reason })
-            if request.http.applies() && is_of_list(path, reason) =>
-        {
-            let reason = format!(".{path}: {reason}");
-            Failure::untyped(kind, &request.http.document().unwrap_or_default(), &reason)
-        }
-        homeostat_runtime::Error::Store(homeostat_store::Error::Invalid { path, reason })
-            if is_patch && path.starts_with("patch.") =>
-        {
-            Failure::unexplained(reason)
-        }
-        homeostat_runtime::Error::Store(homeostat_store::Error::Invalid { path, reason })
-            if is_patch
-                && ["metadata.name", "metadata.namespace"].contains(&path.as_str())
-                && reason.starts_with("the name") =>
-        {
-            Failure::bad_request(reason)
-        }
-        _ => error.into(),
-    }
-}
-
-/// Returns a patch as a refusal shows it: one by merge keys as Go prints it.
-fn patch_text(request: &ResourceRequest<'_>) -> String {
-    match request.http.change() {
-        Ok(Change::Strategic(patch)) => json_types::go_text(&patch),
-        _ => String::from_utf8_lossy(&request.http.body).into_owned(),
-    }
-}
-
-/// Refuses an apply with unknown fields. Items of lists have their names in the paths.
-fn undeclared_fields(request: &ResourceRequest<'_>, fields: &[String]) -> Failure {
-    let document = request.http.document().unwrap_or_default();
-    let line = |path: &String| format!("{}: field not declared in schema", named_path(&document, path));
-    let reason = match fields {
-        [path] => line(path),
-        paths => format!("errors:\n  {}", paths.iter().map(line).collect::<Vec<_>>().join("\n  ")),
-    };
-    Failure::untyped(&request.info.kind, &document, &reason)
-}
-
-/// Returns `.spec.containers[name="a"].x` for `spec.containers[0].x`, if the item has a name.
-fn named_path(document: &Value, path: &str) -> String {
-    let (mut named, mut value) = (String::new(), document);
-    for word in path.split('.') {
-        let (field, index) = word.split_once('[').map_or((word, None), |(field, rest)| (field, rest.strip_suffix(']')));
-        value = &value[field];
-        named += &format!(".{field}");
-        if let Some(index) = index {
-            value = index.parse::<usize>().ok().and_then(|at| value.get(at)).unwrap_or(&Value::Null);
-            named += &match value["name"].as_str() {
-                Some(name) => format!("[name={name:?}]"),
-                None => format!("[{index}]"),
-            };
-        }
-    }
-    named
 }
 
 /// Adds warnings to a response, up to [`WARNING_BYTES_MAX`]. Clients print them.

@@ -3,7 +3,8 @@
 use homeostat_store::{Request, Store, Write, WriteResponse};
 
 use crate::namespaces::Namespaces;
-use crate::priorities::Priorities;
+use crate::new_resource::new_document;
+use crate::priorities::{self, Priorities};
 use crate::quotas::Quotas;
 use crate::{Error, Kinds, limit_ranges};
 
@@ -25,8 +26,19 @@ impl AdmissionChain {
     /// [`Error::MissingNamespace`], [`Error::TerminatingNamespace`], [`Error::Forbidden`]; [`Error::Store`].
     pub(crate) async fn admit(&self, store: &dyn Store, kinds: &Kinds, write: &mut Write) -> Result<(), Error> {
         self.namespaces.check(store, kinds, write).await?;
-        self.priorities.set(store, kinds, write).await?;
-        limit_ranges::admit(store, kinds, write).await
+        // Most writes are of a status.
+        if !matches!(write, Write::Create { .. } | Write::Apply { .. }) {
+            return Ok(());
+        }
+        let Ok(target) = write.target() else { return Ok(()) };
+        let completed = [priorities::pods(), limit_ranges::claims()];
+        let is_completed = completed.iter().any(|kind| target.kind.same_type(kind));
+        if !is_completed || !kinds.has_built_in_schema(&target.kind) {
+            return Ok(());
+        }
+        let Some(document) = new_document(store, write, &target).await? else { return Ok(()) };
+        self.priorities.set(store, kinds, &target, document).await?;
+        limit_ranges::admit(store, kinds, &target, document).await
     }
 
     /// Charges an admitted write to the quotas of its namespace, and writes.

@@ -6,11 +6,10 @@ mod bounds;
 
 use std::sync::Arc;
 
-use homeostat_store::{Kind, Query, Resource, ResourcePages, Selector, Store, Target, Write};
+use homeostat_store::{Kind, Query, Resource, ResourcePages, Selector, Store, Target};
 use serde_json::{Map, Value, json};
 
 use crate::amounts::{Amounts, of_pod};
-use crate::new_resource::new_document;
 use crate::{Error, Kinds};
 use bounds::Bounds;
 
@@ -20,22 +19,21 @@ const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 /// The lists of containers of a pod, with the words of the annotation.
 const CONTAINERS: [(&str, &str); 2] = [("containers", "container"), ("initContainers", "init container")];
 
-/// Gives a pod that a write creates the default amounts of its namespace, and checks the amounts of a new pod or claim.
+/// Gives a new pod the default amounts of its namespace, and checks the amounts of a new pod or claim.
 ///
 /// # Errors
 /// [`Error::Forbidden`] for an amount that a range forbids; [`Error::Store`].
-pub(crate) async fn admit(store: &dyn Store, kinds: &Kinds, write: &mut Write) -> Result<(), Error> {
-    // Most writes are of a status.
-    if !matches!(write, Write::Create { .. } | Write::Apply { .. }) {
+pub(crate) async fn admit(
+    store: &dyn Store,
+    kinds: &Kinds,
+    target: &Target,
+    document: &mut Value,
+) -> Result<(), Error> {
+    let is_pod = target.kind.same_type(&core("Pod"));
+    if !kinds.has_built_in_schema(&core("LimitRange")) {
         return Ok(());
     }
-    let Ok(Target { kind, namespace, name }) = write.target() else { return Ok(()) };
-    let (is_pod, is_claim) = (kind.same_type(&core("Pod")), kind.same_type(&core("PersistentVolumeClaim")));
-    if !(is_pod || is_claim) || !kinds.has_built_in_schema(&kind) || !kinds.has_built_in_schema(&core("LimitRange")) {
-        return Ok(());
-    }
-    let Some(document) = new_document(store, write).await? else { return Ok(()) };
-    let selector = Selector { namespace: Some(namespace), ..Selector::default() };
+    let selector = Selector { namespace: Some(target.namespace.clone()), ..Selector::default() };
     let mut ranges = ResourcePages::new(store, Query { selector, ..Query::all(core("LimitRange")) });
     let mut all: Vec<Arc<Resource>> = Vec::new();
     while let Some(range) = ranges.next().await? {
@@ -52,8 +50,13 @@ pub(crate) async fn admit(store: &dyn Store, kinds: &Kinds, write: &mut Write) -
         faults => format!("[{}]", faults.join(", ")),
     };
     let plural = if is_pod { "pods" } else { "persistentvolumeclaims" };
-    let name = name.as_deref().unwrap_or_default();
+    let name = target.name.as_deref().unwrap_or_default();
     Err(Error::Forbidden(format!("{plural} {name:?} is forbidden: {reason}")))
+}
+
+/// Returns the kind of claims of volumes.
+pub(crate) fn claims() -> Kind {
+    core("PersistentVolumeClaim")
 }
 
 fn core(name: &str) -> Kind {

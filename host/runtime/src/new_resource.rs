@@ -6,14 +6,17 @@ use serde_json::Value;
 use crate::Error;
 use crate::error::found;
 
-/// Returns the document of the resource that a write creates; `None` for a write that creates none.
+/// Returns the document of the resource that a write to a target creates; `None` for a write that creates none.
 ///
 /// # Errors
 /// [`Error::Store`].
-pub(crate) async fn new_document<'w>(store: &dyn Store, write: &'w mut Write) -> Result<Option<&'w mut Value>, Error> {
+pub(crate) async fn new_document<'w>(
+    store: &dyn Store,
+    write: &'w mut Write,
+    target: &Target,
+) -> Result<Option<&'w mut Value>, Error> {
     if let Write::Apply { .. } = write {
-        let Ok(Target { kind, namespace, name }) = write.target() else { return Ok(None) };
-        let key = Key::new(kind, &namespace, &name.unwrap_or_default());
+        let key = Key::new(target.kind.clone(), &target.namespace, target.name.as_deref().unwrap_or_default());
         if found(store.get(&key).await)?.is_some() {
             return Ok(None);
         }

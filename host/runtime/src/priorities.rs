@@ -2,13 +2,12 @@
 //!
 //! Source: the admission plug-in `Priority` of Kubernetes.
 
-use homeostat_store::{Key, Kind, Query, Request, Selector, Store, Target, Write, WriteResponse};
+use homeostat_store::{Key, Kind, Query, Request, Selector, Store, Target, WriteResponse};
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use crate::error::found;
 use crate::initial_resources::create_missing;
-use crate::new_resource::new_document;
 use crate::{Error, Kinds, Stores};
 
 /// The classes that always exist: name, value and description.
@@ -66,22 +65,25 @@ impl Priorities {
         Self { stores, known: Mutex::default() }
     }
 
-    /// Gives a pod that a write creates its priority.
+    /// Gives a new pod its priority, and leaves resources of other kinds as they are.
     ///
     /// # Errors
     /// [`Error::Forbidden`] for a class that does not exist, and for a priority that is not that of the class;
     /// [`Error::Store`].
-    pub(crate) async fn set(&self, store: &dyn Store, kinds: &Kinds, write: &mut Write) -> Result<(), Error> {
-        let Ok(Target { kind, name, .. }) = write.target() else { return Ok(()) };
-        let are_built_in = kinds.has_built_in_schema(&pods()) && kinds.has_built_in_schema(&classes());
-        if !kind.same_type(&pods()) || !are_built_in {
+    pub(crate) async fn set(
+        &self,
+        store: &dyn Store,
+        kinds: &Kinds,
+        target: &Target,
+        document: &mut Value,
+    ) -> Result<(), Error> {
+        if !target.kind.same_type(&pods()) || !kinds.has_built_in_schema(&classes()) {
             return Ok(());
         }
-        let Some(document) = new_document(store, write).await? else { return Ok(()) };
         let Some(spec) = document.get_mut("spec").and_then(Value::as_object_mut) else { return Ok(()) };
         let named = spec.get("priorityClassName").and_then(Value::as_str).unwrap_or_default();
         let refused = |reason: String| {
-            Error::Forbidden(format!("pods {:?} is forbidden: {reason}", name.as_deref().unwrap_or_default()))
+            Error::Forbidden(format!("pods {:?} is forbidden: {reason}", target.name.as_deref().unwrap_or_default()))
         };
         let class = if named.is_empty() {
             match self.default(store).await? {
@@ -176,7 +178,8 @@ fn fill(spec: &mut Map<String, Value>, class: PriorityClass) -> Result<(), Strin
     Ok(())
 }
 
-fn pods() -> Kind {
+/// Returns the kind of pods.
+pub(crate) fn pods() -> Kind {
     Kind::new("", "v1", "Pod")
 }
 
