@@ -4,12 +4,11 @@
 
 mod bounds;
 
-use std::sync::Arc;
-
-use homeostat_store::{Kind, Query, Resource, ResourcePages, Selector, Store, Target};
+use homeostat_store::{Kind, Store, Target};
 use serde_json::{Map, Value, json};
 
 use crate::amounts::{Amounts, of_pod};
+use crate::listing::of_namespace;
 use crate::{Error, Kinds};
 use bounds::Bounds;
 
@@ -33,12 +32,7 @@ pub(crate) async fn admit(
     if !kinds.has_built_in_schema(&core("LimitRange")) {
         return Ok(());
     }
-    let selector = Selector { namespace: Some(target.namespace.clone()), ..Selector::default() };
-    let mut ranges = ResourcePages::new(store, Query { selector, ..Query::all(core("LimitRange")) });
-    let mut all: Vec<Arc<Resource>> = Vec::new();
-    while let Some(range) = ranges.next().await? {
-        all.push(range);
-    }
+    let all = of_namespace(store, &core("LimitRange"), &target.namespace).await?;
     let limits = || all.iter().flat_map(|range| items(&range.document()["spec"]["limits"]));
     if is_pod && !all.is_empty() {
         all.iter().for_each(|range| set_defaults(document, items(&range.document()["spec"]["limits"])));

@@ -11,13 +11,12 @@ use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use homeostat_store::{
-    Key, Kind, Precondition, Query, Request, Resource, ResourcePages, Selector, Store, Target, Write,
-};
+use homeostat_store::{Key, Kind, Precondition, Request, Resource, Store, Target, Write};
 use serde_json::Value;
 use tokio::sync::Mutex;
 
 use crate::error::found;
+use crate::listing::of_namespace;
 use crate::{Error, Kinds};
 use charge::charged;
 use usage::CountedKind;
@@ -45,7 +44,7 @@ impl Quotas {
     pub(crate) async fn charge(&self, store: &dyn Store, kinds: &Kinds, request: &Request) -> Result<(), Error> {
         let Some((counted, target)) = counted(kinds, request) else { return Ok(()) };
         let namespace = target.namespace.clone();
-        if list(store, &namespace).await?.is_empty() {
+        if of_namespace(store, &quotas(), &namespace).await?.is_empty() {
             return Ok(());
         }
         let Some(old) = before(store, &request.write, &counted, target).await? else { return Ok(()) };
@@ -60,7 +59,7 @@ impl Quotas {
         let _turn = self.turns[turn].lock().await;
         let mut uncharged: Option<BTreeSet<String>> = None;
         for attempt in 1.. {
-            let mut quotas = list(store, &namespace).await?;
+            let mut quotas = of_namespace(store, &quotas(), &namespace).await?;
             if let Some(uncharged) = &uncharged {
                 quotas.retain(|quota| uncharged.contains(quota.key().name()));
             }
@@ -111,16 +110,6 @@ async fn before(
     let old = found(store.get(&key).await)?;
     let adds = if old.is_some() { counted.has_updates() } else { matches!(write, Write::Apply { .. }) };
     Ok(adds.then_some(old))
-}
-
-async fn list(store: &dyn Store, namespace: &str) -> Result<Vec<Arc<Resource>>, Error> {
-    let selector = Selector { namespace: Some(namespace.to_owned()), ..Selector::default() };
-    let mut pages = ResourcePages::new(store, Query { selector, ..Query::all(quotas()) });
-    let mut all = Vec::new();
-    while let Some(quota) = pages.next().await? {
-        all.push(quota);
-    }
-    Ok(all)
 }
 
 /// Writes the new statuses of quotas. Returns the names of those that were changed in the meantime, and the last error.

@@ -5,6 +5,7 @@ use homeostat_fixtures::memory_store;
 use homeostat_store::{Change, Key, Kind, Precondition, Request, Write};
 use serde_json::{Value, json};
 
+use crate::listing::ADMISSION_RESOURCES_MAX;
 use crate::{BuiltInGroups, Error, Host, Options};
 
 async fn host() -> Host {
@@ -230,4 +231,24 @@ async fn writers_at_the_same_time_do_not_exceed_a_quota_together() {
     }
     assert_eq!(created, 10);
     assert_eq!(used(&host, "q").await["configmaps"], "10");
+}
+
+#[tokio::test]
+async fn a_namespace_with_too_many_quotas_admits_no_new_resources() {
+    let host = host().await;
+    let hard = json!({ "hard": { "configmaps": "5" } });
+    for number in 0..=ADMISSION_RESOURCES_MAX {
+        create(&host, "ResourceQuota", &format!("q{number}"), hard.clone()).await.expect("there is room for it");
+    }
+    for kind in ["ConfigMap", "ResourceQuota"] {
+        let refused = refusal(&host, kind, "more", hard.clone()).await;
+        assert!(refused.contains("has more than 1000 resources of the kind v1/ResourceQuota"), "{refused}");
+    }
+    let write = Write::Delete {
+        key: quota_key("q0"),
+        precondition: Precondition::default(),
+        propagation: homeostat_store::Propagation::default(),
+    };
+    host.write(write.into()).await.expect("it can be deleted");
+    create(&host, "ConfigMap", "more", Value::Null).await.expect("the quotas are few enough");
 }
