@@ -108,7 +108,7 @@ impl Context {
         if changes_spec && kind.same_type(&host_kinds::controllers()) {
             return controller_reconciler::write(&*self.store, self.code.get(), request).await;
         }
-        self.admission.submit(&*self.converting, &self.kinds, request).await
+        self.admission.submit(&self.converting, &self.kinds, request).await
     }
 }
 

@@ -1,11 +1,13 @@
 //! The admission plug-ins of Kubernetes that act here, in their order: they complete and check the writes of clients and guests.
 
+use std::sync::Arc;
+
 use homeostat_store::{Request, Store, Write, WriteResponse};
 
 use crate::namespaces::Namespaces;
 use crate::new_resource::new_document;
 use crate::priorities::{self, Priorities};
-use crate::quotas::Quotas;
+use crate::quotas::{self, Quotas};
 use crate::{Error, Kinds, limit_ranges};
 
 /// What a write passes before the store decides it, with what the plug-ins remember.
@@ -16,8 +18,8 @@ pub(crate) struct AdmissionChain {
 }
 
 impl AdmissionChain {
-    pub(crate) fn new(namespaces: Namespaces, priorities: Priorities) -> Self {
-        Self { namespaces, priorities, quotas: Quotas::default() }
+    pub(crate) fn new(namespaces: Namespaces, priorities: Priorities, quotas: Quotas) -> Self {
+        Self { namespaces, priorities, quotas }
     }
 
     /// Checks the namespace of a write, and gives a new pod its priority and the amounts of its namespace.
@@ -43,15 +45,31 @@ impl AdmissionChain {
 
     /// Charges an admitted write to the quotas of its namespace, and writes.
     ///
+    /// A write of a kind that a plug-in remembers goes on when its client is gone: only after it the plug-in forgets.
+    ///
     /// # Errors
     /// [`Error::Forbidden`] for a write that exceeds a quota; [`Error::Store`].
     pub(crate) async fn submit(
-        &self,
-        store: &dyn Store,
+        self: &Arc<Self>,
+        store: &Arc<dyn Store>,
         kinds: &Kinds,
         request: Request,
     ) -> Result<WriteResponse, Error> {
-        self.quotas.charge(store, kinds, &request).await?;
-        Ok(self.priorities.submit(store, request).await?)
+        self.quotas.charge(&**store, kinds, &request).await?;
+        let remembered = [priorities::classes(), quotas::quotas()];
+        let target = request.write.target().ok();
+        if !target.is_some_and(|target| remembered.iter().any(|kind| target.kind.same_type(kind))) {
+            return Ok(store.submit(request).await?);
+        }
+        let (chain, store) = (Arc::clone(self), Arc::clone(store));
+        let written = tokio::spawn(async move {
+            let response = store.submit(request).await;
+            chain.priorities.forget();
+            chain.quotas.forget();
+            response
+        });
+        Ok(written
+            .await
+            .map_err(|_| homeostat_store::Error::unavailable("the host ended before the store answered"))??)
     }
 }

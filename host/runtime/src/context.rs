@@ -18,6 +18,7 @@ use crate::fleet::Fleet;
 use crate::kinds::OwnerKindResolver;
 use crate::namespaces::Namespaces;
 use crate::priorities::Priorities;
+use crate::quotas::Quotas;
 use crate::scheduler::Scheduler;
 use crate::shared_watches::SharedWatches;
 use crate::{CodeSource, Error, EventLog, Kinds, LogBook, Observer, Options, Stores};
@@ -94,7 +95,8 @@ impl Context {
         }
         let store = stores.whole();
         let namespaces = Namespaces::new(namespaces, stores.clone());
-        let admission = Arc::new(AdmissionChain::new(namespaces, Priorities::new(stores.clone())));
+        let (priorities, quotas) = (Priorities::new(stores.clone()), Quotas::new(stores.clone()));
+        let admission = Arc::new(AdmissionChain::new(namespaces, priorities, quotas));
         Ok(Self {
             engine,
             watches: SharedWatches::of(store.clone()),

@@ -147,7 +147,7 @@ impl Store for ValidatingStore {
         };
         self.admission.admit(&*self.store, &self.kinds, &mut request.write).await.map_err(refused)?;
         if !definitions::declares(&request.write)? {
-            return self.admission.submit(&*self.store, &self.kinds, request).await.map_err(refused);
+            return self.admission.submit(&self.store, &self.kinds, request).await.map_err(refused);
         }
         definitions::write(&*self.store, &self.kinds, request).await.map_err(|error| match error {
             crate::Error::Store(error) => error,

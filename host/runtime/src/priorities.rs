@@ -2,7 +2,7 @@
 //!
 //! Source: the admission plug-in `Priority` of Kubernetes.
 
-use homeostat_store::{Key, Kind, Query, Request, Selector, Store, Target, WriteResponse};
+use homeostat_store::{Key, Kind, Query, Selector, Store, Target};
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
@@ -120,16 +120,6 @@ impl Priorities {
         Ok(class)
     }
 
-    /// Writes, and forgets the default class if the write may have changed it.
-    pub(crate) async fn submit(&self, store: &dyn Store, request: Request) -> homeostat_store::Result<WriteResponse> {
-        let is_of_class = request.write.target().is_ok_and(|target| target.kind.same_type(&classes()));
-        let response = store.submit(request).await;
-        if is_of_class {
-            self.forget();
-        }
-        response
-    }
-
     /// Creates the classes that always exist.
     ///
     /// # Errors
@@ -148,7 +138,8 @@ impl Priorities {
         Ok(())
     }
 
-    fn forget(&self) {
+    /// Forgets the default class, after a write of one.
+    pub(crate) fn forget(&self) {
         let mut known = self.known.lock();
         *known = KnownDefault { changes: known.changes.wrapping_add(1), class: None };
     }
@@ -183,7 +174,8 @@ pub(crate) fn pods() -> Kind {
     Kind::new("", "v1", "Pod")
 }
 
-fn classes() -> Kind {
+/// Returns the kind of priority classes.
+pub(crate) fn classes() -> Kind {
     Kind::new("scheduling.k8s.io", "v1", "PriorityClass")
 }
 

@@ -7,7 +7,7 @@ mod charge;
 mod scopes;
 mod usage;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use tokio::sync::Mutex;
 
 use crate::error::found;
 use crate::listing::of_namespace;
-use crate::{Error, Kinds};
+use crate::{Error, Kinds, Stores};
 use charge::charged;
 use usage::CountedKind;
 
@@ -27,14 +27,61 @@ const TURNS: usize = 16;
 /// How often a charge is tried while controllers or other hosts write to the same quotas.
 const ATTEMPTS_MAX: usize = 8;
 
-/// The turns of the writes that are charged. Writes in one namespace follow each other.
-#[derive(Default)]
+/// Namespaces that are remembered to have no quota. The quotas of others are read from the store each time.
+const REMEMBERED_MAX: usize = 100_000;
+
+/// The turns of the writes that are charged, and the namespaces in which none is.
 pub(crate) struct Quotas {
+    stores: Stores,
+    /// Writes in one namespace follow each other.
     turns: [Mutex<()>; TURNS],
     hasher: RandomState,
+    unlimited: parking_lot::Mutex<UnlimitedNamespaces>,
+}
+
+/// The namespaces without a quota in the host's own store.
+#[derive(Default)]
+struct UnlimitedNamespaces {
+    /// Counts the writes of quotas, so that what was read before one is not kept after it.
+    writes: u64,
+    names: HashSet<String>,
 }
 
 impl Quotas {
+    pub(crate) fn new(stores: Stores) -> Self {
+        Self {
+            stores,
+            turns: Default::default(),
+            hasher: RandomState::default(),
+            unlimited: parking_lot::Mutex::default(),
+        }
+    }
+
+    /// Returns whether a namespace has quotas. Most have none, and each creation asks.
+    async fn limit(&self, store: &dyn Store, namespace: &str) -> Result<bool, Error> {
+        let writes = {
+            let unlimited = self.unlimited.lock();
+            if unlimited.names.contains(namespace) {
+                return Ok(false);
+            }
+            unlimited.writes
+        };
+        let has_quotas = !of_namespace(store, &quotas(), namespace).await?.is_empty();
+        let mut unlimited = self.unlimited.lock();
+        // Other hosts write to stores that are far away.
+        let is_kept = unlimited.writes == writes && unlimited.names.len() < REMEMBERED_MAX;
+        if !has_quotas && is_kept && !self.stores.is_far(&quotas()) {
+            unlimited.names.insert(namespace.to_owned());
+        }
+        Ok(has_quotas)
+    }
+
+    /// Forgets which namespaces have no quota, after a write of one.
+    pub(crate) fn forget(&self) {
+        let mut unlimited = self.unlimited.lock();
+        *unlimited = UnlimitedNamespaces { writes: unlimited.writes.wrapping_add(1), names: HashSet::new() };
+    }
+
     /// Checks a write against the quotas of its namespace, and charges it to them.
     ///
     /// A dry run decides first whether the write is possible at all, so that a refused one is charged to nobody.
@@ -44,7 +91,7 @@ impl Quotas {
     pub(crate) async fn charge(&self, store: &dyn Store, kinds: &Kinds, request: &Request) -> Result<(), Error> {
         let Some((counted, target)) = counted(kinds, request) else { return Ok(()) };
         let namespace = target.namespace.clone();
-        if of_namespace(store, &quotas(), &namespace).await?.is_empty() {
+        if !self.limit(store, &namespace).await? {
             return Ok(());
         }
         let Some(old) = before(store, &request.write, &counted, target).await? else { return Ok(()) };
@@ -135,7 +182,7 @@ async fn write(
 }
 
 /// Returns the kind of quotas.
-fn quotas() -> Kind {
+pub(crate) fn quotas() -> Kind {
     Kind::new("", "v1", "ResourceQuota")
 }
 

@@ -3,6 +3,7 @@
 use homeostat_component::Engine;
 use homeostat_fixtures::memory_store;
 use homeostat_store::{Change, Key, Kind, Precondition, Request, Write};
+use homeostat_testing::eventually;
 use serde_json::{Value, json};
 
 use crate::listing::ADMISSION_RESOURCES_MAX;
@@ -251,4 +252,32 @@ async fn a_namespace_with_too_many_quotas_admits_no_new_resources() {
     };
     host.write(write.into()).await.expect("it can be deleted");
     create(&host, "ConfigMap", "more", Value::Null).await.expect("the quotas are few enough");
+}
+
+#[tokio::test]
+async fn a_quota_limits_a_namespace_that_was_remembered_without_one() {
+    let host = host().await;
+    create(&host, "ConfigMap", "before", Value::Null).await.expect("there is no quota");
+    add_quota(&host, "q", json!({}), json!({ "configmaps": "0" })).await;
+    refusal(&host, "ConfigMap", "after", Value::Null).await;
+}
+
+#[tokio::test]
+async fn a_quota_whose_writer_is_gone_limits_its_namespace() {
+    let host = host().await;
+    create(&host, "ConfigMap", "before", Value::Null).await.expect("there is no quota");
+    let mut write = Box::pin(host.write(request("ResourceQuota", "q", json!({ "hard": { "configmaps": "0" } }))));
+    // The client goes away while the host writes.
+    let polled =
+        std::future::poll_fn(|context| std::task::Poll::Ready(write.as_mut().poll(context).is_pending())).await;
+    assert!(polled, "the write takes more than one step");
+    drop(write);
+    eventually("the quota to be written", || {
+        let store = host.store();
+        async move { store.get(&quota_key("q")).await.ok() }
+    })
+    .await;
+    let hard = json!({ "configmaps": "0" });
+    set_status(&host, "q", json!({ "hard": hard, "used": hard })).await;
+    refusal(&host, "ConfigMap", "after", Value::Null).await;
 }
