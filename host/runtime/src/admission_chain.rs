@@ -10,7 +10,7 @@ use crate::priorities::{self, Priorities};
 use crate::quotas::{self, Quotas};
 use crate::{Error, Kinds, limit_ranges};
 
-/// What a write passes before the store decides it, with what the plug-ins remember.
+/// The plug-ins that each write passes before the store decides it, with the state that they remember.
 pub(crate) struct AdmissionChain {
     pub(crate) namespaces: Namespaces,
     pub(crate) priorities: Priorities,

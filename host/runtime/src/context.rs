@@ -36,7 +36,7 @@ pub(crate) struct Context {
     /// The watches that the feeders of all controllers share.
     pub(crate) watches: Arc<SharedWatches>,
     pub(crate) kinds: Arc<Kinds>,
-    /// What the writes of clients and guests pass.
+    /// The plug-ins that the writes of clients and guests pass.
     pub(crate) admission: Arc<AdmissionChain>,
     /// The stored declarations of the components' kinds.
     pub(crate) declarations: Declarations,

@@ -42,7 +42,7 @@ pub(crate) struct Quotas {
 /// The namespaces without a quota in the host's own store.
 #[derive(Default)]
 struct UnlimitedNamespaces {
-    /// Counts the writes of quotas, so that what was read before one is not kept after it.
+    /// The number of writes of quotas. A list that was read before one is not remembered after it.
     writes: u64,
     names: HashSet<String>,
 }

@@ -1,4 +1,4 @@
-//! What a write adds to the usage of quotas, and whether they have room for it. Pure.
+//! The charge of a write: the amounts that it adds to quotas, if these have room for it. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a resource counts for in a quota. Pure.
+//! The amounts that a resource uses of a quota. Pure.
 
 use homeostat_store::schema::Quantity;
 use serde_json::Value;
