@@ -58,7 +58,11 @@ impl AdmissionChain {
         self.quotas.charge(&**store, kinds, &request).await?;
         let remembered = [priorities::classes(), quotas::quotas()];
         let target = request.write.target().ok();
-        if !target.is_some_and(|target| remembered.iter().any(|kind| target.kind.same_type(kind))) {
+        // A controller often writes the status of a quota, which nobody remembers.
+        let is_of_status =
+            matches!(request.write, Write::UpdateStatus { .. } | Write::PatchStatus { .. } | Write::ApplyStatus { .. });
+        let is_remembered = target.is_some_and(|target| remembered.iter().any(|kind| target.kind.same_type(kind)));
+        if is_of_status || !is_remembered {
             return Ok(store.submit(request).await?);
         }
         let (chain, store) = (Arc::clone(self), Arc::clone(store));
