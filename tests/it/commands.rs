@@ -9,6 +9,8 @@ use regex::Regex;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::comparison::difference;
+
 /// Lines of a hundred that may differ. Each of them is named in `docs/kubernetes.md`.
 const DIFFERENCES_MAX: usize = 1;
 
@@ -107,16 +109,6 @@ fn without_numbers(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(without_numbers),
         _ => {}
     }
-}
-
-/// Returns the lines that are only in one of two texts, or both texts if only the order of their lines differs.
-fn difference(there: &str, here: &str) -> String {
-    let only = |sign: &str, one: &str, other: &str| -> String {
-        let lines = one.lines().filter(|line| !other.lines().any(|same| same == *line));
-        lines.map(|line| format!("  {sign} {line}\n")).collect()
-    };
-    let found = only("-", there, here) + &only("+", here, there);
-    if found.is_empty() && there != here { only("-", there, "") + &only("+", here, "") } else { found }
 }
 
 /// The reason of an event of a kube-apiserver under load: its caches showed a service before the address of the service.

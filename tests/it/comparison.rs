@@ -66,6 +66,16 @@ impl Pair {
     }
 }
 
+/// Returns the lines that are only in one of two texts, or both texts if only the order of their lines differs.
+pub(crate) fn difference(there: &str, here: &str) -> String {
+    let only = |sign: &str, one: &str, other: &str| -> String {
+        let lines = one.lines().filter(|line| !other.lines().any(|same| same == *line));
+        lines.map(|line| format!("  {sign} {line}\n")).collect()
+    };
+    let found = only("-", there, here) + &only("+", here, there);
+    if found.is_empty() && there != here { only("-", there, "") + &only("+", here, "") } else { found }
+}
+
 /// Returns dice whose throws depend on a text and a number alone.
 pub(crate) fn dice_of(text: &str, start: u64) -> Dice {
     Dice::new(text.bytes().fold(start, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into())))

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
+mod admission_webhooks;
 mod apps;
 mod backup;
 mod bombs;
@@ -57,6 +58,7 @@ mod projects;
 mod python;
 mod queue;
 mod registry;
+mod review_server;
 mod roles;
 mod rollout;
 mod rules;

@@ -40,7 +40,14 @@ const ARROWS: [(&str, &[&str]); 21] = [
     ("homeostat-cel", &[]),
     (
         "homeostat-runtime",
-        &["homeostat-builtin", "homeostat-component", "homeostat-fleet", "homeostat-store", "homeostat-workqueue"],
+        &[
+            "homeostat-builtin",
+            "homeostat-cel",
+            "homeostat-component",
+            "homeostat-fleet",
+            "homeostat-store",
+            "homeostat-workqueue",
+        ],
     ),
     ("homeostat-simulator", &["homeostat-component", "homeostat-runtime", "homeostat-store", "homeostat-workqueue"]),
     ("homeostat-verify", &["homeostat-component", "homeostat-store"]),

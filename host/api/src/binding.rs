@@ -99,14 +99,14 @@ async fn give_node(request: &ResourceRequest<'_>, pod: &Resource, node: &str, bi
     let host = &request.http.api.host;
     let mut revision = pod.revision();
     if !SCHEDULED.is_in(pod) {
-        revision = host.write(request.write(SCHEDULED.write(pod))?).await?.resource.revision();
+        revision = host.write_unreviewed(request.write(SCHEDULED.write(pod))?).await?.resource.revision();
     }
     let entries = |list: &str| binding["metadata"][list].as_object().cloned().unwrap_or_default();
     let labels = entries("labels").into_iter().filter(|(name, _)| pod.label(name).is_none());
     let metadata = json!({ "annotations": entries("annotations"), "labels": labels.collect::<Map<String, Value>>() });
     let change = Change::Merge(json!({ "metadata": metadata, "spec": { "nodeName": node } }));
     let precondition = Precondition { uid: Some(pod.uid().to_owned()), revision: Some(revision) };
-    host.write(request.write(Write::Patch { key: pod.key().clone(), change, precondition })?).await?;
+    host.write_unreviewed(request.write(Write::Patch { key: pod.key().clone(), change, precondition })?).await?;
     Ok(())
 }
 

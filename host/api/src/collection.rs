@@ -4,9 +4,11 @@
 //! Deletion continues for as long as the client reads. If the client disconnects, the resources before that
 //! point are deleted, and repeating the request deletes the rest.
 
+use std::sync::Arc;
+
 use axum::response::Response;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use homeostat_runtime::{Error, Host};
+use homeostat_runtime::{Error, Host, Requester};
 use homeostat_store::{Precondition, Propagation, Resource, Write};
 use jiff::Timestamp;
 
@@ -35,6 +37,7 @@ pub(crate) async fn delete(request: &ResourceRequest<'_>) -> Result<Response, Fa
     let deleting = CollectionDeletion {
         host: http.api.host.clone(),
         author,
+        requester: Arc::clone(&http.requester),
         propagation: deletion.propagation(request.default_propagation())?,
         list,
         began,
@@ -47,6 +50,7 @@ pub(crate) async fn delete(request: &ResourceRequest<'_>) -> Result<Response, Fa
 struct CollectionDeletion {
     host: Host,
     author: WriteOptions,
+    requester: Arc<Requester>,
     propagation: Propagation,
     list: PagedList,
     began: Timestamp,
@@ -79,7 +83,7 @@ impl CollectionDeletion {
             let precondition = Precondition { uid: Some(resource.uid().to_owned()), revision: None };
             let key = resource.key().clone();
             let write = Write::Delete { key, precondition, propagation: self.propagation };
-            match self.host.write(self.author.request(write)).await {
+            match self.host.write_as(self.author.request(write), &self.requester).await {
                 Err(Error::Store(
                     homeostat_store::Error::Conflict { .. } | homeostat_store::Error::NotFound { .. },
                 ))

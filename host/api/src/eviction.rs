@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use homeostat_store::{
-    Change, Key, Kind, LabelRequirement, Precondition, Propagation, Query, Resource, ResourcePages, Revision, Selector,
-    Write,
+    Change, Key, Kind, Precondition, Propagation, Query, Resource, ResourcePages, Revision, Selector, Write,
 };
 use serde_json::json;
 
@@ -164,7 +163,7 @@ impl Evictor<'_> {
     async fn write(&self, write: Write) -> Result<Revision, Failure> {
         let mut write = self.request.write(write)?;
         write.dry_run = self.dry_run;
-        Ok(self.request.http.api.host.write(write).await?.resource.revision())
+        Ok(self.request.http.api.host.write_unreviewed(write).await?.resource.revision())
     }
 }
 
@@ -184,21 +183,5 @@ fn needs(budget: &Resource) -> bool {
 /// Returns the selector of a budget; `None` if it selects no pod, or is malformed.
 fn selector_of(budget: &Resource) -> Option<Selector> {
     let selector = budget.document()["spec"].get("selector").filter(|selector| selector.is_object())?;
-    let mut labels = Vec::new();
-    for (name, value) in selector["matchLabels"].as_object().into_iter().flatten() {
-        labels.push(LabelRequirement::Equals(name.clone(), value.as_str()?.to_owned()));
-    }
-    for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
-        let name = expression["key"].as_str()?.to_owned();
-        let values = expression["values"].as_array().into_iter().flatten();
-        let values: Vec<String> = values.map(|value| value.as_str().map(str::to_owned)).collect::<Option<_>>()?;
-        labels.push(match expression["operator"].as_str()? {
-            "In" => LabelRequirement::OneOf(name, values),
-            "NotIn" => LabelRequirement::NoneOf(name, values),
-            "Exists" => LabelRequirement::Exists(name),
-            "DoesNotExist" => LabelRequirement::Absent(name),
-            _ => return None,
-        });
-    }
-    Some(Selector { labels, ..Selector::default() })
+    Selector::of_labels(selector)
 }

@@ -7,9 +7,10 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use homeostat_builtin::{autoscaler, cbor, protobuf};
-use homeostat_runtime::KindInfo;
+use homeostat_runtime::{Error, KindInfo, Requester};
 use homeostat_store::{
     Change, FieldValidation, Key, Precondition, Propagation, Query, Request, ScaleRequest, Selector, Write,
+    WriteResponse,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -40,6 +41,8 @@ pub(crate) struct RequestContext<'r> {
     pub(crate) client: &'r Client,
     /// The sender, or the user as whom it acts; `None` for a program on this machine, on a host without tokens.
     pub(crate) caller: Option<Arc<Caller>>,
+    /// The same, as webhooks are told.
+    pub(crate) requester: Arc<Requester>,
 }
 
 impl RequestContext<'_> {
@@ -228,6 +231,18 @@ impl<'r> ResourceRequest<'r> {
     /// Returns a write with the options of this request.
     pub(crate) fn write(&self, write: Write) -> Result<Request, Failure> {
         Ok(self.write_options()?.request(write))
+    }
+
+    /// Makes a write on behalf of the sender. Webhooks see it, unless it is for a subresource other than the status.
+    ///
+    /// # Errors
+    /// Those of the host.
+    pub(crate) async fn submit(&self, write: Request) -> Result<WriteResponse, Error> {
+        let host = &self.http.api.host;
+        match self.http.target.subresource {
+            None | Some("status") => host.write_as(write, &self.http.requester).await,
+            Some(_) => host.write_unreviewed(write).await,
+        }
     }
 
     /// Returns the options of all writes of this request. The manager is the `fieldManager` parameter, or

@@ -1,13 +1,11 @@
 //! Reads and writes resources: one function per verb, each one call of the store or the host.
 
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderName, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use homeostat_builtin::{autoscaler, json_types};
 use homeostat_runtime::KindInfo;
 use homeostat_store::schema::Reason;
-use homeostat_store::{
-    Change, Error, EventType, FieldValidation, Key, Kind, Precondition, Request, Write, WriteResponse,
-};
+use homeostat_store::{Change, Error, EventType, FieldValidation, Key, Precondition, Request, Write, WriteResponse};
 use serde_json::{Value, json};
 
 use crate::encoder::ResourceEncoder;
@@ -17,8 +15,8 @@ use crate::request::{RequestContext, ResourceRequest};
 use crate::state::Api;
 use crate::status::{Failure, success};
 use crate::{
-    binding, certificate_requests, collection, event_versions, events, eviction, health, list, negotiate, scale,
-    status_part, token_request, watch, write_refusals,
+    binding, certificate_requests, collection, event_versions, events, eviction, health, inert_resources, list,
+    negotiate, scale, status_part, token_request, warnings, watch, write_refusals,
 };
 
 /// Reports the result of a write, which Kubernetes does not: `created`, `configured` or `unchanged`.
@@ -26,9 +24,6 @@ const CHANGE: HeaderName = HeaderName::from_static("homeostat-change");
 
 /// How often a patch that was computed from a resource is tried when others write the resource meanwhile.
 pub(crate) const PATCH_TRIES: u32 = 5;
-
-/// Maximum size of all warnings of one response, in bytes. Source: Kubernetes.
-const WARNING_BYTES_MAX: usize = 4096;
 
 /// Answers one request.
 pub(crate) async fn answer(http: &RequestContext<'_>) -> Result<Response, Failure> {
@@ -42,9 +37,15 @@ pub(crate) async fn answer(http: &RequestContext<'_>) -> Result<Response, Failur
     if let Err(failure) = negotiate::check_accepted(http.headers, info.is_typed()) {
         return if negotiate::accepts_protobuf(http.headers) { Ok(failure.in_protobuf()) } else { Err(failure) };
     }
-    let mut answer = answer_of(&ResourceRequest::new(http, &info)?).await?;
-    warn(&mut answer, info.deprecation.into_iter());
-    Ok(answer)
+    let answer = answer_of(&ResourceRequest::new(http, &info)?).await;
+    let said = info.deprecation.into_iter().chain(http.requester.take_warnings());
+    match answer {
+        Ok(mut answer) => {
+            warnings::add(answer.headers_mut(), said);
+            Ok(answer)
+        }
+        Err(failure) => Err(failure.with_warnings(said)),
+    }
 }
 
 /// Answers one request for resources of a known kind.
@@ -278,7 +279,7 @@ pub(crate) async fn write_named(
 ) -> Result<Response, Failure> {
     let Err(misnamed) = name else { return write(request, applied).await };
     let asked = Request { dry_run: true, field_validation: FieldValidation::Strict, ..request.write(applied)? };
-    match request.http.api.host.write(asked).await.map_err(|error| write_refusals::of(request, error)) {
+    match request.http.api.host.write_unreviewed(asked).await.map_err(|error| write_refusals::of(request, error)) {
         Err(failure) if [409, 500].contains(&failure.code()) => Err(failure),
         _ => Err(misnamed),
     }
@@ -346,7 +347,7 @@ async fn delete(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Fai
     let kind = key.kind().clone();
     let mut write = request.write(Write::Delete { key, precondition, propagation })?;
     write.dry_run |= deletion.is_dry_run()?;
-    let WriteResponse { resource, change, unknown_fields: _ } = request.http.api.host.write(write).await?;
+    let WriteResponse { resource, change, unknown_fields: _ } = request.submit(write).await?;
     if change != Some(EventType::Deleted) || returns_deleted(request.info) {
         // The resource waits for its finalizers, or clients expect it.
         return Ok(ResourceEncoder::of(request).response(&resource));
@@ -369,7 +370,7 @@ pub(crate) async fn write(request: &ResourceRequest<'_>, write: Write) -> Result
         // An apply owns what it names, so it names no field that the kind does not have.
         asked.field_validation = FieldValidation::Strict;
     }
-    let written = request.http.api.host.write(asked).await;
+    let written = request.submit(asked).await;
     let WriteResponse { resource, change, unknown_fields: unknown } =
         written.map_err(|error| write_refusals::of(request, error))?;
     let (code, word) = match change {
@@ -380,32 +381,9 @@ pub(crate) async fn write(request: &ResourceRequest<'_>, write: Write) -> Result
     let mut response = (code, [(CHANGE, word)], ResourceEncoder::of(request).response(&resource)).into_response();
     let duplicates = duplicates.iter().map(|path| format!("duplicate field {path:?}"));
     let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
-    let inert = change.filter(|_| is_inert(request.info)).map(|_| {
-        let Kind { group, name, .. } = &request.info.kind;
-        format!("{name}.{group} is stored, and does not act on this host")
-    });
-    warn(&mut response, inert.into_iter().chain(duplicates).chain(unknown));
+    let inert = change.map_or_else(Vec::new, |_| inert_resources::warnings(request.info, &resource));
+    warnings::add(response.headers_mut(), inert.into_iter().chain(duplicates).chain(unknown));
     Ok(response)
-}
-
-/// Returns whether the resources of a kind are settings of an API server that the host does not have.
-fn is_inert(info: &KindInfo) -> bool {
-    const GROUPS: [&str; 3] =
-        ["admissionregistration.k8s.io", "apiregistration.k8s.io", "flowcontrol.apiserver.k8s.io"];
-    info.built_in().is_some() && GROUPS.contains(&info.kind.group.as_str())
-}
-
-/// Adds warnings to a response, up to [`WARNING_BYTES_MAX`]. Clients print them.
-fn warn(response: &mut Response, warnings: impl Iterator<Item = String>) {
-    let mut room = WARNING_BYTES_MAX;
-    for warning in warnings {
-        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
-        // 299 is a miscellaneous persistent warning, and `-` is an unnamed agent. Source: RFC 7234, 5.5.
-        let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) else { continue };
-        let Some(left) = room.checked_sub(value.len()) else { return };
-        room = left;
-        response.headers_mut().append(header::WARNING, value);
-    }
 }
 
 pub(crate) fn namespace(key: &Key) -> Option<&str> {

@@ -93,7 +93,7 @@ async fn write(
         ScaleSource::Fields(paths) => {
             let change = Change::Merge(nested(&paths.spec, replicas.into()));
             let write = request.write(Write::Patch { key: key.clone(), change, precondition })?;
-            Ok(document(&host.write(write).await?.resource, paths))
+            Ok(document(&host.write_unreviewed(write).await?.resource, paths))
         }
         ScaleSource::Server => {
             let scale = request.write_options()?.scale(key.clone(), replicas, precondition);

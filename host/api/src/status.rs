@@ -1,5 +1,7 @@
 //! Every refusal, as the `Status` document that Kubernetes clients understand, and the same of a success.
 
+use std::borrow::Cow;
+
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use homeostat_builtin::protobuf;
@@ -8,6 +10,7 @@ use homeostat_store::{FieldConflict, Kind};
 use serde_json::{Value, json};
 
 use crate::path::Target;
+use crate::warnings;
 
 /// The `Retry-After` of a host that is starting, in seconds.
 const UNREADY_S: u32 = 1;
@@ -16,7 +19,7 @@ const UNREADY_S: u32 = 1;
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: StatusCode,
-    reason: &'static str,
+    reason: Cow<'static, str>,
     message: String,
     details: Value,
     /// The failure is about the resource itself, as the store has it.
@@ -29,6 +32,8 @@ pub(crate) struct Failure {
     is_page: bool,
     /// Seconds after which the client may retry.
     retry_after_s: Option<u32>,
+    /// Warnings for the client.
+    warnings: Vec<String>,
 }
 
 impl Failure {
@@ -36,7 +41,7 @@ impl Failure {
         let message = message.into();
         Self {
             code,
-            reason,
+            reason: reason.into(),
             message,
             details: json!({}),
             of_resource: false,
@@ -44,6 +49,7 @@ impl Failure {
             is_bare: false,
             is_page: false,
             retry_after_s: None,
+            warnings: Vec::new(),
         }
     }
 
@@ -205,6 +211,15 @@ impl Failure {
         Self { name: Some(name.to_owned()), ..failure }
     }
 
+    /// Refuses a request with a `Status` that an admission webhook gave, or that is about it.
+    fn of_status(status: &Value) -> Self {
+        let text = |field: &str| status[field].as_str().unwrap_or_default().to_owned();
+        let code = status["code"].as_u64().and_then(|code| u16::try_from(code).ok());
+        let code = code.and_then(|code| StatusCode::from_u16(code).ok()).unwrap_or(StatusCode::BAD_REQUEST);
+        let failure = Self::new(code, "", text("message"));
+        Self { reason: text("reason").into(), details: status["details"].clone(), is_bare: true, ..failure }
+    }
+
     /// Puts words before the message.
     pub(crate) fn after(mut self, words: &str) -> Self {
         self.message.insert_str(0, words);
@@ -240,6 +255,12 @@ impl Failure {
     /// Refuses a request as Kubernetes does where it expects no error: with the code 500, and without a reason.
     pub(crate) fn unexplained(message: impl Into<String>) -> Self {
         Self { is_bare: true, ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message) }
+    }
+
+    /// Adds warnings.
+    pub(crate) fn with_warnings(mut self, warnings: impl Iterator<Item = String>) -> Self {
+        self.warnings.extend(warnings);
+        self
     }
 
     /// Names the resource that was to be created, if the failure does not.
@@ -300,8 +321,9 @@ impl Failure {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": homeostat_text::lines(&self.message), "reason": self.reason, "details": self.details, "code": self.code.as_u16(),
         });
-        if let Some(fields) = document.as_object_mut().filter(|_| self.reason.is_empty()) {
-            fields.remove("reason");
+        let left_out = [("reason", self.reason.is_empty()), ("details", self.details.is_null())];
+        for (field, _) in left_out.into_iter().filter(|(_, is_left_out)| *is_left_out) {
+            document.as_object_mut().and_then(|fields| fields.remove(field));
         }
         document
     }
@@ -309,7 +331,12 @@ impl Failure {
     /// Responds with the `Status` document in protobuf.
     pub(crate) fn in_protobuf(self) -> Response {
         match protobuf::encode(&self.document()) {
-            Ok(body) => (self.code, [(header::CONTENT_TYPE, protobuf::CONTENT_TYPE)], body).into_response(),
+            Ok(body) => {
+                let content_type = [(header::CONTENT_TYPE, protobuf::CONTENT_TYPE)];
+                let mut response = (self.code, content_type, body).into_response();
+                warnings::add(response.headers_mut(), self.warnings);
+                response
+            }
             Err(_) => self.into_response(),
         }
     }
@@ -351,6 +378,7 @@ impl IntoResponse for Failure {
         if let Some(seconds) = self.retry_after_s {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }
+        warnings::add(response.headers_mut(), self.warnings);
         response
     }
 }
@@ -429,6 +457,7 @@ impl From<homeostat_runtime::Error> for Failure {
             Error::NoRoom(_) | Error::TooManyControllers(_) => Self::too_many(1, message),
             Error::Stopping => Self::unavailable(message),
             Error::NoRevision { .. } => Self::not_found(message),
+            Error::Rejected(status) => Self::of_status(&status),
             Error::MissingNamespace(name) => {
                 let mut failure = Self::not_found(message);
                 failure.details = json!({ "name": name, "kind": "namespaces" });

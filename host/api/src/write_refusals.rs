@@ -11,7 +11,7 @@ use crate::status::Failure;
 
 /// Returns the refusal of a body with duplicate fields, which also names the unknown ones. A dry run finds those.
 pub(crate) async fn of_duplicates(request: &ResourceRequest<'_>, duplicates: &[String], asked: Request) -> Failure {
-    let unknown = match request.http.api.host.write(Request { dry_run: true, ..asked }).await {
+    let unknown = match request.http.api.host.write_unreviewed(Request { dry_run: true, ..asked }).await {
         Err(Store(homeostat_store::Error::UnknownFields { fields })) => fields,
         _ => Vec::new(),
     };

@@ -333,7 +333,8 @@ fn content<'v, 'a>(value: &'v Value<'a>) -> Option<&'v Value<'a>> {
 fn selected<'a>(of: &Value<'a>, field: &str) -> Outcome<'a> {
     match of {
         Value::Map(map) => map.field(field).ok_or_else(|| EvaluationError::NoSuchKey(field.to_owned())),
-        _ => Err(EvaluationError::NoSuchOverload),
+        // As cel-go says of all values without fields.
+        _ => Err(EvaluationError::NoSuchKey(field.to_owned())),
     }
 }
 

@@ -11,7 +11,7 @@ use async_nats::HeaderMap;
 use async_nats::jetstream::message::StreamMessage;
 use bytes::Bytes;
 use homeostat_store::cached::{CachedState, UpstreamResponse, jitter};
-use homeostat_store::semantics::{self, Decision, RuleEvaluation, WritePlan};
+use homeostat_store::semantics::{self, Decision, Validation, WritePlan};
 use homeostat_store::{
     Error, Key, Kind, Request, Resource, Result, Revision, Target, Write, WriteResponse, needs_rules,
 };
@@ -255,7 +255,7 @@ impl BucketState {
         let plan = move || {
             // The server numbers the change; until then it has no revision.
             let (revision, lookup) = (Revision::ZERO, |_: &Key| Ok(resource.clone()));
-            semantics::plan_write(&*clock, &schemas, request, revision, RuleEvaluation::Included, lookup)
+            semantics::plan_write(&*clock, &schemas, request, revision, Validation::Complete, lookup)
         };
         if is_long { tokio::task::spawn_blocking(plan).await.map_err(Error::unavailable)? } else { plan() }
     }

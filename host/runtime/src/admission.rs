@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::context::Context;
 use crate::kinds::{kind_of, place};
 use crate::listing::for_each_listed;
-use crate::{Definition, Error, KindInfo, controller_reconciler, declarations, definitions, host_kinds};
+use crate::{Definition, Error, KindInfo, Requester, controller_reconciler, declarations, definitions, host_kinds};
 
 impl Context {
     /// Checks that the grants of a definition cover the watches that its component requires, and declares the
@@ -88,9 +88,19 @@ impl Context {
         self.submit(Write::Apply { document, manager: manager.into(), force }.into()).await
     }
 
+    /// Writes to the store on behalf of the program around the host.
+    pub(crate) async fn submit(&self, request: Request) -> Result<WriteResponse, Error> {
+        self.submit_as(request, Some(&Requester::host())).await
+    }
+
     /// Writes to the store. A write to a `CustomResourceDefinition` declares its kind, unless it writes the
-    /// status. A `Controller` is validated first. Only the host writes `KindDeclaration`s and `Host`s.
-    pub(crate) async fn submit(&self, mut request: Request) -> Result<WriteResponse, Error> {
+    /// status. A `Controller` is validated first. Only the host writes `KindDeclaration`s and `Host`s. Without a requester, no
+    /// webhook sees the write.
+    pub(crate) async fn submit_as(
+        &self,
+        mut request: Request,
+        requester: Option<&Requester>,
+    ) -> Result<WriteResponse, Error> {
         let Ok(Target { kind, .. }) = request.write.target() else {
             // The store says what else is wrong with a document that does not name its resource.
             return Ok(self.store.submit(request).await?);
@@ -108,7 +118,7 @@ impl Context {
         if changes_spec && kind.same_type(&host_kinds::controllers()) {
             return controller_reconciler::write(&*self.store, self.code.get(), request).await;
         }
-        self.admission.submit(&self.converting, &self.kinds, request).await
+        self.admission.submit(&self.converting, &self.kinds, request, requester).await
     }
 }
 

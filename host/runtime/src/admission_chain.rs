@@ -2,24 +2,35 @@
 
 use std::sync::Arc;
 
-use homeostat_store::{Request, Store, Write, WriteResponse};
+use homeostat_store::{Error as StoreError, Request, Store, Write, WriteResponse};
 
+use crate::admission_webhooks::{AdmissionWebhooks, Review, configuration_kinds};
 use crate::namespaces::Namespaces;
 use crate::new_resource::new_document;
 use crate::priorities::{self, Priorities};
 use crate::quotas::{self, Quotas};
-use crate::{Error, Kinds, limit_ranges};
+use crate::{Error, Kinds, NamespacePolicy, Requester, Stores, limit_ranges};
 
 /// The plug-ins that each write passes before the store decides it, with the state that they remember.
 pub(crate) struct AdmissionChain {
     pub(crate) namespaces: Namespaces,
     pub(crate) priorities: Priorities,
     quotas: Quotas,
+    webhooks: AdmissionWebhooks,
 }
 
+/// How often webhooks see a write, while others write the same resource.
+const TRIES_MAX: u32 = 16;
+
 impl AdmissionChain {
-    pub(crate) fn new(namespaces: Namespaces, priorities: Priorities, quotas: Quotas) -> Self {
-        Self { namespaces, priorities, quotas }
+    /// Returns the chain of a host with these stores.
+    pub(crate) fn new(policy: NamespacePolicy, stores: &Stores) -> Self {
+        Self {
+            namespaces: Namespaces::new(policy, stores.clone()),
+            priorities: Priorities::new(stores.clone()),
+            quotas: Quotas::new(stores.clone()),
+            webhooks: AdmissionWebhooks::new(stores.clone()),
+        }
     }
 
     /// Checks the namespace of a write, and gives a new pod its priority and the amounts of its namespace.
@@ -43,26 +54,52 @@ impl AdmissionChain {
         limit_ranges::admit(store, kinds, &target, document).await
     }
 
-    /// Charges an admitted write to the quotas of its namespace, and writes.
+    /// Lets webhooks change and refuse an admitted write, charges it to the quotas of its namespace, and writes. Without a
+    /// requester no webhook sees it.
     ///
     /// A write of a kind that a plug-in remembers goes on when its client is gone: only after it the plug-in forgets.
     ///
     /// # Errors
-    /// [`Error::Forbidden`] for a write that exceeds a quota; [`Error::Store`].
+    /// [`Error::Rejected`] for a write that a webhook refuses; [`Error::Forbidden`] for one that exceeds a quota;
+    /// [`Error::Store`].
     pub(crate) async fn submit(
+        self: &Arc<Self>,
+        store: &Arc<dyn Store>,
+        kinds: &Kinds,
+        request: Request,
+        requester: Option<&Requester>,
+    ) -> Result<WriteResponse, Error> {
+        let Some(requester) = requester else { return self.write(store, kinds, request).await };
+        let name = request.write.target().ok().and_then(|target| target.name);
+        let mut tries = TRIES_MAX;
+        loop {
+            let (admitted, unknown_fields) = match self.webhooks.review(&**store, kinds, &request, requester).await? {
+                Review::Unmatched => return self.write(store, kinds, request).await,
+                Review::Unchanged(written) => return Ok(written),
+                Review::Admitted { request, unknown_fields } => (request, unknown_fields),
+            };
+            tries -= 1;
+            match self.write(store, kinds, admitted).await {
+                Err(Error::Store(error)) if tries > 0 && is_overtaken(&error, name.as_deref()) => {}
+                written => return Ok(WriteResponse { unknown_fields, ..written? }),
+            }
+        }
+    }
+
+    /// Charges a write to the quotas of its namespace, and writes.
+    async fn write(
         self: &Arc<Self>,
         store: &Arc<dyn Store>,
         kinds: &Kinds,
         request: Request,
     ) -> Result<WriteResponse, Error> {
         self.quotas.charge(&**store, kinds, &request).await?;
-        let remembered = [priorities::classes(), quotas::quotas()];
+        let [mutating, validating] = configuration_kinds();
+        let remembered = [priorities::classes(), quotas::quotas(), mutating, validating];
         let target = request.write.target().ok();
         // A controller often writes the status of a quota, which nobody remembers.
-        let is_of_status =
-            matches!(request.write, Write::UpdateStatus { .. } | Write::PatchStatus { .. } | Write::ApplyStatus { .. });
         let is_remembered = target.is_some_and(|target| remembered.iter().any(|kind| target.kind.same_type(kind)));
-        if is_of_status || !is_remembered {
+        if request.write.is_of_status() || !is_remembered {
             return Ok(store.submit(request).await?);
         }
         let (chain, store) = (Arc::clone(self), Arc::clone(store));
@@ -70,10 +107,21 @@ impl AdmissionChain {
             let response = store.submit(request).await;
             chain.priorities.forget();
             chain.quotas.forget();
+            chain.webhooks.forget();
             response
         });
         Ok(written
             .await
             .map_err(|_| homeostat_store::Error::unavailable("the host ended before the store answered"))??)
+    }
+}
+
+/// Returns whether others wrote the resource, or changed its definition, after webhooks saw a write. `name` is the name in
+/// the write, if it has one: a webhook may give a new resource another one.
+fn is_overtaken(error: &StoreError, name: Option<&str>) -> bool {
+    match error {
+        StoreError::AlreadyExists { key, .. } => name.is_none_or(|name| name == key.name()),
+        StoreError::Conflict { .. } | StoreError::NotFound { .. } | StoreError::OtherVersion { .. } => true,
+        _ => false,
     }
 }

@@ -16,9 +16,6 @@ use crate::declarations::Declarations;
 use crate::feeder_sources::{FeederFolder, MessageStores};
 use crate::fleet::Fleet;
 use crate::kinds::OwnerKindResolver;
-use crate::namespaces::Namespaces;
-use crate::priorities::Priorities;
-use crate::quotas::Quotas;
 use crate::scheduler::Scheduler;
 use crate::shared_watches::SharedWatches;
 use crate::{CodeSource, Error, EventLog, Kinds, LogBook, Observer, Options, Stores};
@@ -94,9 +91,7 @@ impl Context {
             stores.set_owner_kinds(Arc::new(OwnerKindResolver(Arc::downgrade(&kinds))));
         }
         let store = stores.whole();
-        let namespaces = Namespaces::new(namespaces, stores.clone());
-        let (priorities, quotas) = (Priorities::new(stores.clone()), Quotas::new(stores.clone()));
-        let admission = Arc::new(AdmissionChain::new(namespaces, priorities, quotas));
+        let admission = Arc::new(AdmissionChain::new(namespaces, &stores));
         Ok(Self {
             engine,
             watches: SharedWatches::of(store.clone()),

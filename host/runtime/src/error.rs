@@ -77,6 +77,9 @@ pub enum Error {
     /// What an admission plug-in of Kubernetes refuses, in its words.
     #[error("{0}")]
     Forbidden(String),
+    /// An admission webhook refuses a write, or could not be called: the `Status` that a client of Kubernetes gets.
+    #[error("{}", .0["message"].as_str().unwrap_or_default())]
+    Rejected(Box<serde_json::Value>),
     /// A document whose namespace does not fit its kind, or that lacks required metadata.
     #[error("{0}")]
     BadDocument(String),

@@ -20,8 +20,8 @@ use crate::feeders::Feeder;
 use crate::feeders::webhook::WebhookEndpoint;
 use crate::store_monitor::StoreMonitor;
 use crate::{
-    Definition, Error, Options, Stores, Suspend, declarations, definitions, event_resources, far_garbage, fleet,
-    garbage, namespace_content, service_range,
+    Definition, Error, Options, Requester, Stores, Suspend, declarations, definitions, event_resources, far_garbage,
+    fleet, garbage, namespace_content, service_range,
 };
 
 mod keys;
@@ -360,6 +360,30 @@ impl Host {
     /// [`Error::Store`].
     pub async fn write(&self, request: homeostat_store::Request) -> Result<homeostat_store::WriteResponse, Error> {
         self.inner.context.submit(request).await
+    }
+
+    /// Writes to the store on behalf of a requester, whom admission webhooks see and warn. Otherwise as [`Host::write`].
+    ///
+    /// # Errors
+    /// As [`Host::write`]; [`Error::Rejected`] for what a webhook refuses.
+    pub async fn write_as(
+        &self,
+        request: homeostat_store::Request,
+        requester: &Requester,
+    ) -> Result<homeostat_store::WriteResponse, Error> {
+        self.inner.context.submit_as(request, Some(requester)).await
+    }
+
+    /// Writes to the store without admission webhooks: for a dry run that finds faults, and for a subresource other than the
+    /// status. Otherwise as [`Host::write`].
+    ///
+    /// # Errors
+    /// As [`Host::write`].
+    pub async fn write_unreviewed(
+        &self,
+        request: homeostat_store::Request,
+    ) -> Result<homeostat_store::WriteResponse, Error> {
+        self.inner.context.submit_as(request, None).await
     }
 
     /// Shuts the host down in order: feeders; ready and running keys, within the deadline; stop hooks; the

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::admission_chain::AdmissionChain;
 use crate::host_kinds::{is_reserved, is_written_by_host_alone};
 use crate::kinds::{kind_of, place};
-use crate::{Kinds, definitions};
+use crate::{Kinds, Requester, definitions};
 
 /// Admits only known kinds. Guests can name kinds that are declared and not reserved by the host. Namespaced
 /// resources need a namespace, others must have none.
@@ -143,11 +143,20 @@ impl Store for ValidatingStore {
             error @ (crate::Error::TerminatingNamespace(_) | crate::Error::Forbidden(_)) => {
                 Error::Forbidden { what: "the write".to_owned(), reason: error.to_string() }
             }
+            // A webhook that cannot be called can be called later.
+            crate::Error::Rejected(status) if status["code"].as_u64() >= Some(500) => {
+                Error::unavailable(status["message"].as_str().unwrap_or_default())
+            }
+            error @ crate::Error::Rejected(_) => {
+                Error::Forbidden { what: "the write".to_owned(), reason: error.to_string() }
+            }
             error => Error::NotFound { what: error.to_string().trim_end_matches(" not found").to_owned() },
         };
         self.admission.admit(&*self.store, &self.kinds, &mut request.write).await.map_err(refused)?;
         if !definitions::declares(&request.write)? {
-            return self.admission.submit(&self.store, &self.kinds, request).await.map_err(refused);
+            let requester = Requester::controller(&request.manager);
+            let written = self.admission.submit(&self.store, &self.kinds, request, Some(&requester)).await;
+            return Ok(written.map_err(refused)?);
         }
         definitions::write(&*self.store, &self.kinds, request).await.map_err(|error| match error {
             crate::Error::Store(error) => error,

@@ -14,6 +14,7 @@
 
 mod admission;
 mod admission_chain;
+mod admission_webhooks;
 mod amounts;
 mod bands;
 pub mod bounds;
@@ -66,10 +67,13 @@ mod native_controller;
 mod new_resource;
 mod observations;
 mod options;
+mod planning;
 mod priorities;
 mod quantity;
 mod quotas;
 pub mod reasons;
+mod remembered;
+mod requester;
 pub mod rollout;
 mod scheduler;
 mod secrets;
@@ -85,6 +89,7 @@ mod status;
 mod store_monitor;
 mod stores;
 mod suspend;
+mod webhook_connection;
 
 pub use built_in_groups::BuiltInGroups;
 pub use code::CodeSource;
@@ -106,6 +111,7 @@ pub use kinds::{KindInfo, Kinds, ScalePaths, ScaleSource};
 pub use logs::LogBook;
 pub use namespaces::NamespacePolicy;
 pub use options::{CONTROLLERS_MAX, Options, QUEUE_ERROR_BYTES_MAX, QUEUE_KEYS_MAX};
+pub use requester::Requester;
 pub use rollout::shadow;
 pub use settings::Settings;
 pub use sharded_sum::ShardedSum;

@@ -3,11 +3,11 @@
 //! Source: the admission plug-in `Priority` of Kubernetes.
 
 use homeostat_store::{Key, Kind, Query, Selector, Store, Target};
-use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use crate::error::found;
 use crate::initial_resources::create_missing;
+use crate::remembered::Remembered;
 use crate::{Error, Kinds, Stores};
 
 /// The classes that always exist: name, value and description.
@@ -30,15 +30,8 @@ const PREEMPTION: &str = "PreemptLowerPriority";
 /// The default class, as it was read last.
 pub(crate) struct Priorities {
     stores: Stores,
-    known: Mutex<KnownDefault>,
-}
-
-#[derive(Default)]
-struct KnownDefault {
-    /// Counts the changes of classes, so that a class that was read before a change is not kept after it.
-    changes: u64,
     /// `None` before the first look, `Some(None)` if no class is the default.
-    class: Option<Option<PriorityClass>>,
+    known: Remembered<Option<Option<PriorityClass>>>,
 }
 
 /// What a class gives to a pod.
@@ -62,7 +55,7 @@ impl PriorityClass {
 
 impl Priorities {
     pub(crate) fn new(stores: Stores) -> Self {
-        Self { stores, known: Mutex::default() }
+        Self { stores, known: Remembered::default() }
     }
 
     /// Gives a new pod its priority, and leaves resources of other kinds as they are.
@@ -100,22 +93,18 @@ impl Priorities {
 
     /// Returns the class that is the default. Of several, it is the one with the lowest value.
     async fn default(&self, store: &dyn Store) -> Result<Option<PriorityClass>, Error> {
-        let changes = {
-            let known = self.known.lock();
-            if let Some(class) = &known.class {
-                return Ok(class.clone());
-            }
-            known.changes
+        let writes = match self.known.find(Clone::clone) {
+            Ok(class) => return Ok(class),
+            Err(writes) => writes,
         };
         let fields = vec![("/globalDefault".to_owned(), "true".to_owned())];
         let selector = Selector { fields, ..Selector::default() };
         let listed = store.list(&Query { selector, ..Query::all(classes()) }).await?;
         let all = listed.items.iter().map(|class| PriorityClass::of(class.document()));
         let class = all.min_by_key(|class| class.value);
-        let mut known = self.known.lock();
         // Other hosts write to stores that are far away.
-        if known.changes == changes && !self.stores.is_far(&classes()) {
-            known.class = Some(class.clone());
+        if !self.stores.is_far(&classes()) {
+            self.known.add(writes, |known| *known = Some(class.clone()));
         }
         Ok(class)
     }
@@ -140,8 +129,7 @@ impl Priorities {
 
     /// Forgets the default class, after a write of one.
     pub(crate) fn forget(&self) {
-        let mut known = self.known.lock();
-        *known = KnownDefault { changes: known.changes.wrapping_add(1), class: None };
+        self.known.forget();
     }
 }
 

@@ -17,6 +17,7 @@ use tokio::sync::Mutex;
 
 use crate::error::found;
 use crate::listing::of_namespace;
+use crate::remembered::Remembered;
 use crate::{Error, Kinds, Stores};
 use charge::charged;
 use usage::CountedKind;
@@ -36,50 +37,35 @@ pub(crate) struct Quotas {
     /// Writes in one namespace follow each other.
     turns: [Mutex<()>; TURNS],
     hasher: RandomState,
-    unlimited: parking_lot::Mutex<UnlimitedNamespaces>,
-}
-
-/// The namespaces without a quota in the host's own store.
-#[derive(Default)]
-struct UnlimitedNamespaces {
-    /// The number of writes of quotas. A list that was read before one is not remembered after it.
-    writes: u64,
-    names: HashSet<String>,
+    /// The namespaces without a quota in the host's own store.
+    unlimited: Remembered<HashSet<String>>,
 }
 
 impl Quotas {
     pub(crate) fn new(stores: Stores) -> Self {
-        Self {
-            stores,
-            turns: Default::default(),
-            hasher: RandomState::default(),
-            unlimited: parking_lot::Mutex::default(),
-        }
+        Self { stores, turns: Default::default(), hasher: RandomState::default(), unlimited: Remembered::default() }
     }
 
     /// Returns whether a namespace has quotas. Most have none, and each creation asks.
     async fn limit(&self, store: &dyn Store, namespace: &str) -> Result<bool, Error> {
-        let writes = {
-            let unlimited = self.unlimited.lock();
-            if unlimited.names.contains(namespace) {
-                return Ok(false);
-            }
-            unlimited.writes
+        let Err(writes) = self.unlimited.find(|names| names.contains(namespace).then_some(())) else {
+            return Ok(false);
         };
         let has_quotas = !of_namespace(store, &quotas(), namespace).await?.is_empty();
-        let mut unlimited = self.unlimited.lock();
         // Other hosts write to stores that are far away.
-        let is_kept = unlimited.writes == writes && unlimited.names.len() < REMEMBERED_MAX;
-        if !has_quotas && is_kept && !self.stores.is_far(&quotas()) {
-            unlimited.names.insert(namespace.to_owned());
+        if !has_quotas && !self.stores.is_far(&quotas()) {
+            self.unlimited.add(writes, |names| {
+                if names.len() < REMEMBERED_MAX {
+                    names.insert(namespace.to_owned());
+                }
+            });
         }
         Ok(has_quotas)
     }
 
     /// Forgets which namespaces have no quota, after a write of one.
     pub(crate) fn forget(&self) {
-        let mut unlimited = self.unlimited.lock();
-        *unlimited = UnlimitedNamespaces { writes: unlimited.writes.wrapping_add(1), names: HashSet::new() };
+        self.unlimited.forget();
     }
 
     /// Checks a write against the quotas of its namespace, and charges it to them.

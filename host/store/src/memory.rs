@@ -10,7 +10,7 @@ use crate::history::{Bounds, check_start};
 use crate::model::Path;
 use crate::rule_check::{RuleCheck, TRIES_MAX};
 use crate::schema::Schemas;
-use crate::semantics::{self, RuleEvaluation};
+use crate::semantics::{self, Validation};
 use crate::{
     Availability, ClockAndIds, Error, Event, Key, Kind, Options, Page, Query, Request, Resource, Result, Revision,
     Scope, Store, StoreStatus, Watch, WriteResponse,
@@ -88,7 +88,7 @@ impl Store for MemoryStore {
         let revision = contents.newest().next();
         let (dry_run, lookup) = (request.dry_run, |key: &Key| Ok(contents.stored(&Path::of(key)).cloned()));
         let performed =
-            semantics::plan_write(&*self.clock, &self.schemas, request, revision, RuleEvaluation::Done, lookup)?;
+            semantics::plan_write(&*self.clock, &self.schemas, request, revision, Validation::WithoutRules, lookup)?;
         let (resource, change) = (Arc::clone(performed.decision.resource()), performed.event());
         if let Some(kind) = change.filter(|_| !dry_run) {
             contents.commit(Event { kind, resource: Arc::clone(&resource), previous: performed.previous, revision });

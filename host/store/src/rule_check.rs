@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::schema::{Schema, Schemas};
-use crate::semantics::{self, RuleEvaluation};
+use crate::semantics::{self, Validation};
 use crate::{ClockAndIds, Key, Request, Resource, Result, Revision, Write};
 
 /// Evaluations for one write at most. Each was overtaken by another write of the same resource, or by a new schema.
@@ -53,7 +53,7 @@ impl RuleCheck {
     ) -> Result<Option<Self>> {
         let Some(schema) = schema_with_rules(schemas, request) else { return Ok(None) };
         let plan =
-            semantics::plan_write(clock, schemas, request.clone(), Revision::ZERO, RuleEvaluation::Included, lookup)?;
+            semantics::plan_write(clock, schemas, request.clone(), Revision::ZERO, Validation::Complete, lookup)?;
         if let Write::Create { document } = &mut request.write {
             document["metadata"]["name"] = plan.key.name().into();
         }

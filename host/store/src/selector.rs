@@ -95,6 +95,33 @@ impl Selector {
         self.fields.iter().chain(&self.unequal_fields)
     }
 
+    /// Returns the selector that a `LabelSelector` of Kubernetes describes; `None` if it is malformed.
+    pub fn of_labels(selector: &Value) -> Option<Self> {
+        let mut labels = Vec::new();
+        for (name, value) in selector["matchLabels"].as_object().into_iter().flatten() {
+            labels.push(LabelRequirement::Equals(name.clone(), value.as_str()?.to_owned()));
+        }
+        for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
+            let name = expression["key"].as_str()?.to_owned();
+            let values = expression["values"].as_array().into_iter().flatten();
+            let values: Vec<String> = values.map(|value| value.as_str().map(str::to_owned)).collect::<Option<_>>()?;
+            labels.push(match expression["operator"].as_str()? {
+                "In" => LabelRequirement::OneOf(name, values),
+                "NotIn" => LabelRequirement::NoneOf(name, values),
+                "Exists" => LabelRequirement::Exists(name),
+                "DoesNotExist" => LabelRequirement::Absent(name),
+                _ => return None,
+            });
+        }
+        Some(Self { labels, ..Self::default() })
+    }
+
+    /// Returns whether the conditions on labels hold for those of a document.
+    pub fn matches_labels(&self, document: &Value) -> bool {
+        let labels = &document["metadata"]["labels"];
+        self.labels.iter().all(|requirement| requirement.matches(labels[requirement.name()].as_str()))
+    }
+
     /// Returns whether every condition holds for the resource.
     pub fn matches(&self, resource: &Resource) -> bool {
         let Self { namespace, labels, fields, unequal_fields, owner } = self;

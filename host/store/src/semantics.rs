@@ -32,6 +32,7 @@ mod apply;
 mod decoded;
 mod delete;
 mod document;
+mod draft;
 mod identity;
 mod moved;
 mod object_meta;
@@ -53,6 +54,7 @@ use self::document::{
     fields, in_version_of, into_stored_version, metadata, metadata_text, normalize_metadata, set, strip_host_owned,
     timestamp,
 };
+pub use self::draft::{draft_document, plan_draft};
 pub(crate) use self::identity::check_precondition;
 use self::identity::{check_identity, check_names, metadata_precondition};
 use crate::model::{finalizers, holds_content};
@@ -76,18 +78,20 @@ pub struct WriteContext {
     pub manager: String,
     /// The storage version of the kind, and the schema of the written version.
     pub version: VersionSchema,
-    /// Whether the decision includes the rules in CEL.
-    pub rules: RuleEvaluation,
+    /// What the decision validates.
+    pub validation: Validation,
 }
 
-/// When the rules in CEL of a schema are evaluated for a write. They can take a second, so a store with one writer for
-/// all evaluates them before.
+/// What a decision validates of the written document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RuleEvaluation {
-    /// With the decision.
-    Included,
-    /// Before, for the same current resource and the same schema.
-    Done,
+pub enum Validation {
+    /// Everything.
+    Complete,
+    /// Everything but the rules in CEL, which were evaluated before, for the same current resource and the same schema.
+    /// They can take a second, so a store with one writer for all evaluates them before.
+    WithoutRules,
+    /// Neither the schema nor its rules: the caller changes the document, and calls [`plan_draft`] with it.
+    Deferred,
 }
 
 /// The decision on a write.
@@ -143,7 +147,7 @@ impl WritePlan {
 /// Decides a write: derives its key, looks up the current resource and calls [`decide`]. Replaces a generated
 /// name that is already in use.
 ///
-/// `revision` is the revision of the change. `rules` says whether the rules in CEL are evaluated here. `lookup` reads the
+/// `revision` is the revision of the change. `validation` says what is validated here. `lookup` reads the
 /// current resource, which must not change until the caller has stored the decision.
 ///
 /// # Errors
@@ -153,7 +157,7 @@ pub fn plan_write(
     schemas: &Schemas,
     request: Request,
     revision: Revision,
-    rules: RuleEvaluation,
+    validation: Validation,
     mut lookup: impl FnMut(&Key) -> Result<Option<Arc<Resource>>>,
 ) -> Result<WritePlan> {
     if request.is_move {
@@ -189,7 +193,8 @@ pub fn plan_write(
     let revision = previous.as_ref().filter(|_| dry_run).map_or(revision, |previous| previous.revision());
     // Only a creation needs a uid, and generating one costs a system call.
     let uid = if previous.is_none() { source.uid() } else { String::new() };
-    let moment = WriteContext { now: source.now(), uid, revision, manager, version: schemas.of(key.kind()), rules };
+    let moment =
+        WriteContext { now: source.now(), uid, revision, manager, version: schemas.of(key.kind()), validation };
     if !matches!(write, Write::Delete { .. }) {
         planned::check_version(&key, previous.as_deref(), &moment.version)?;
     }
@@ -325,7 +330,7 @@ fn create(mut document: Value, writer: Writer<'_>, context: &WriteContext) -> Re
         normalize_metadata(metadata(&mut document));
         // The first status and allocated fields are not the work of the client.
         let allocated = writer.schema.map_or_else(Vec::new, |schema| schema.allocated(&document));
-        admit::admit(writer.schema, &mut document, DocumentPart::Specification, None, context.rules)?;
+        admit::admit(writer.schema, &mut document, DocumentPart::Specification, None, context.validation)?;
         let status = fields(&mut document).remove("status");
         without(&mut document, &allocated, |document| ownership::create_owners(document, writer))?;
         set(fields(&mut document), "status", status);
@@ -336,7 +341,7 @@ fn create(mut document: Value, writer: Writer<'_>, context: &WriteContext) -> Re
         }
         ownership::create_owners(&mut document, writer)?;
         normalize_metadata(metadata(&mut document));
-        admit::admit(writer.schema, &mut document, DocumentPart::Specification, None, context.rules)?;
+        admit::admit(writer.schema, &mut document, DocumentPart::Specification, None, context.validation)?;
     }
     let metadata = metadata(&mut document);
     set(metadata, "creationTimestamp", Some(json!(timestamp(context.now))));
@@ -402,7 +407,7 @@ fn write_status(
         schema.status_metadata().iter().for_each(|field| set(metadata, field, written.get(field).cloned()));
         normalize_metadata(metadata);
     }
-    admit::admit(writer.schema, &mut document, DocumentPart::Status, Some(current.document()), context.rules)?;
+    admit::admit(writer.schema, &mut document, DocumentPart::Status, Some(current.document()), context.validation)?;
     ownership::track(current.document(), &mut document, Writer { subresource: "status", ..writer })?;
     store(current, document, DocumentPart::Status, context)
 }

@@ -198,6 +198,11 @@ impl Write {
         }
     }
 
+    /// Returns whether it writes the status of a resource, and nothing else.
+    pub fn is_of_status(&self) -> bool {
+        matches!(self, Self::UpdateStatus { .. } | Self::PatchStatus { .. } | Self::ApplyStatus { .. })
+    }
+
     /// Returns the client's document, or part of one; `None` for a deletion.
     pub(crate) fn value_mut(&mut self) -> Option<&mut Value> {
         match self {

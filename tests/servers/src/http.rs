@@ -19,6 +19,8 @@ pub struct Answer {
     pub status: u16,
     /// The type of the body; empty if the answer has none.
     pub content_type: String,
+    /// The texts of the warnings.
+    pub warnings: Vec<String>,
     /// The whole body. Bytes that are not UTF-8 are replaced.
     pub text: String,
 }
@@ -102,10 +104,12 @@ impl<'a> Request<'a> {
         let answer = String::from_utf8_lossy(&answer);
         let (head, body) = answer.split_once("\r\n\r\n").filter(|_| read.is_ok())?;
         let status = head.split(' ').nth(1)?.parse().ok()?;
-        let mut headers = head.lines().filter_map(|line| line.split_once(": "));
-        let content_type = headers.find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
-        let content_type = content_type.map(|(_, value)| value.to_owned()).unwrap_or_default();
-        Some(Answer { status, content_type, text: body.to_owned() })
+        let values = |wanted: &'static str| {
+            let headers = head.lines().filter_map(|line| line.split_once(": "));
+            headers.filter(move |(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value.to_owned())
+        };
+        let content_type = values("content-type").next().unwrap_or_default();
+        Some(Answer { status, content_type, warnings: values("warning").collect(), text: body.to_owned() })
     }
 }
 

@@ -89,7 +89,7 @@ impl KindConverter {
     ///
     /// # Errors
     /// `Conversion`.
-    pub(super) async fn convert_document(&self, version: &str, document: Value) -> Result<Value> {
+    pub(crate) async fn convert_document(&self, version: &str, document: Value) -> Result<Value> {
         if document["apiVersion"] == self.api_version(version) {
             return Ok(document);
         }

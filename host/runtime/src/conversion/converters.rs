@@ -72,7 +72,7 @@ impl Converters {
     }
 
     /// Returns the converter of a kind; its version is ignored.
-    pub(super) fn of(&self, kind: &Kind) -> Option<Arc<KindConverter>> {
+    pub(crate) fn of(&self, kind: &Kind) -> Option<Arc<KindConverter>> {
         if self.is_empty() { None } else { self.by_type.read().get(&by_type(kind)).cloned() }
     }
 }

@@ -82,8 +82,8 @@ impl Store for ConvertingStore {
     }
 
     async fn submit(&self, request: Request) -> Result<WriteResponse> {
-        let is_plain = !request.is_move && !request.is_planned && !self.converters.is_empty();
-        let target = if is_plain { request.write.target().ok() } else { None };
+        let converts = !request.is_move && !self.converters.is_empty();
+        let target = if converts { request.write.target().ok() } else { None };
         let converter = target.and_then(|target| Some((self.converter(&target.kind)?, target.kind)));
         let Some((converter, kind)) = converter else { return self.inner.submit(request).await };
         if matches!(request.write, Write::Delete { .. }) {
@@ -91,6 +91,9 @@ impl Store for ConvertingStore {
             let is_gone = change == Some(EventType::Deleted);
             let resource = if is_gone { resource } else { self.in_version(&kind, resource).await? };
             return Ok(WriteResponse { resource, change, unknown_fields });
+        }
+        if request.is_planned {
+            return write::submit_planned(&*self.inner, &converter, request).await;
         }
         if kind.version == converter.stored() {
             match self.inner.submit(request.clone()).await {

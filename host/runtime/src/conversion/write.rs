@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use homeostat_store::schema::Schemas;
-use homeostat_store::semantics::{self, Decision, RuleEvaluation, WritePlan};
+use homeostat_store::semantics::{Decision, Validation, WritePlan};
 use homeostat_store::{
-    Error, EventType, FieldValidation, Key, Precondition, Request, Resource, Result, Revision, Store,
-    SystemClockAndIds, Target, Write, WriteResponse, needs_rules,
+    Error, EventType, Key, Precondition, Request, Resource, Result, Store, Target, Write, WriteResponse,
 };
 use serde_json::Value;
 
 use super::converter::KindConverter;
 use super::converters::Converters;
 use crate::error::found;
+use crate::planning;
 
 /// How often a write is decided, while others write the same resource or change its definition.
 const TRIES_MAX: usize = 16;
@@ -64,7 +64,9 @@ async fn attempt(
         }
         _ => current.clone(),
     };
-    let WritePlan { decision, unknown_fields, .. } = plan(schemas, request.clone(), shown).await?;
+    let schemas = schemas.in_version(&kind);
+    let plan = planning::plan(schemas, request.clone(), shown, Validation::Complete).await?;
+    let WritePlan { decision, unknown_fields, .. } = plan;
     if let (Decision::Unchanged(resource), Some(current)) = (&decision, &current)
         && current.key().kind().version == stored
     {
@@ -80,8 +82,7 @@ async fn attempt(
         }
         None => Write::Create { document },
     };
-    let planned = Request { write, is_planned: true, field_validation: FieldValidation::Ignore, ..request.clone() };
-    let written = match inner.submit(planned).await {
+    let written = match inner.submit(planning::planned(request, write)).await {
         Err(
             error @ (Error::Conflict { .. }
             | Error::AlreadyExists { .. }
@@ -103,18 +104,31 @@ async fn attempt(
     Ok(Attempt::Written(WriteResponse { resource, change, unknown_fields }))
 }
 
-/// Decides a write in its own version. Rules in CEL are evaluated on a thread that may block, because they can take a
-/// second.
-async fn plan(schemas: &Schemas, request: Request, current: Option<Arc<Resource>>) -> Result<WritePlan> {
-    let is_long = needs_rules(schemas, &request);
-    let schemas = schemas.in_version(&request.write.target()?.kind);
-    let plan = move || {
-        // The store numbers the change; until then the resource keeps its revision.
-        let revision = current.as_ref().map_or(Revision::ZERO, |current| current.revision());
-        let lookup = |_: &Key| Ok(current.clone());
-        semantics::plan_write(&SystemClockAndIds, &schemas, request, revision, RuleEvaluation::Included, lookup)
+/// Stores a write that was decided before, in a version that may be another than the stored one.
+///
+/// *Cancel safety*: as [`Store::submit`].
+///
+/// # Errors
+/// Those of [`Store::submit`]; `Conversion`, after which the write may have happened.
+pub(super) async fn submit_planned(
+    inner: &dyn Store,
+    converter: &KindConverter,
+    request: Request,
+) -> Result<WriteResponse> {
+    let (version, stored) = (request.write.target()?.kind.version, converter.stored());
+    if version == stored {
+        return inner.submit(request).await;
+    }
+    let write = match request.write.clone() {
+        Write::Create { document } => Write::Create { document: converter.convert_document(stored, document).await? },
+        Write::Update { document, precondition } => {
+            Write::Update { document: converter.convert_document(stored, document).await?, precondition }
+        }
+        other => other,
     };
-    if is_long { tokio::task::spawn_blocking(plan).await.map_err(Error::unavailable)? } else { plan() }
+    let WriteResponse { resource, change, unknown_fields } = inner.submit(Request { write, ..request }).await?;
+    let document = converter.convert_document(&version, resource.document().clone()).await?;
+    Ok(WriteResponse { resource: Arc::new(Resource::from_document(document)?), change, unknown_fields })
 }
 
 fn without_revision(mut document: Value) -> Value {

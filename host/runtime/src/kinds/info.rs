@@ -421,6 +421,12 @@ impl KindInfo {
         stored.into_iter().chain(self.others.iter().map(other))
     }
 
+    /// Returns the served versions, with the storage version first.
+    pub(crate) fn served_versions(&self) -> impl Iterator<Item = &str> {
+        let stored = self.is_served.then_some(self.kind.version.as_str());
+        stored.into_iter().chain(self.others.iter().map(|other| other.version.as_str()))
+    }
+
     /// Returns the scale subresource in one of the versions.
     pub(super) fn scale_in(&self, version: &str) -> Option<ScaleSource> {
         let other = || self.others.iter().find(|other| other.version == version)?.scale.clone();

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::schema::VersionSchema;
-use crate::semantics::{self, Decision, RuleEvaluation, WriteContext};
+use crate::semantics::{self, Decision, Validation, WriteContext};
 use crate::{FieldValidation, Request, Resource, Write, numbers};
 
 /// Returns whether a write changes nothing of the cached resource. `rename` returns the name under which the
@@ -37,7 +37,7 @@ pub(crate) fn is_unchanged(request: &Request, cached: &Arc<Resource>, rename: im
         revision: cached.revision().next(),
         manager: rename(manager),
         version: VersionSchema::default(),
-        rules: RuleEvaluation::Done,
+        validation: Validation::WithoutRules,
     };
     let decision = semantics::decide(cached.key(), Some(&cached.detached()), write, &context);
     matches!(decision, Ok(Decision::Unchanged(_)))

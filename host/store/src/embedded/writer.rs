@@ -24,7 +24,7 @@ use crate::fence::KnownTerms;
 use crate::history::Bounds;
 use crate::model::Path;
 use crate::rule_check::RuleCheck;
-use crate::semantics::{self, RuleEvaluation, WritePlan};
+use crate::semantics::{self, Validation, WritePlan};
 use crate::{Error, Event, Key, Options, Request, Result, Revision, WriteResponse};
 
 /// A write, and the channel for its response.
@@ -326,9 +326,14 @@ impl Writer<'_> {
                 }
             };
             let performed = match RuleCheck::is_current(check.as_ref(), schemas, &request, &mut lookup) {
-                Ok(true) => {
-                    semantics::plan_write(source, schemas, request, revision.next(), RuleEvaluation::Done, &mut lookup)
-                }
+                Ok(true) => semantics::plan_write(
+                    source,
+                    schemas,
+                    request,
+                    revision.next(),
+                    Validation::WithoutRules,
+                    &mut lookup,
+                ),
                 Ok(false) => {
                     decided.answers.push(Reply::Unchecked(Box::new(request)));
                     continue;

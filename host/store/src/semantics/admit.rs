@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{RuleEvaluation, WriteContext, fields, set, specification};
+use super::{Validation, WriteContext, fields, set, specification};
 use crate::path::Path;
 use crate::schema::{Reason, Schema, Schemas, VIOLATIONS_MAX, Violation};
 use crate::{Error, Kind, Result, validate};
@@ -18,7 +18,7 @@ pub(super) enum DocumentPart {
     Status,
 }
 
-/// Prunes, defaults and validates a part of a document, which is an object. Without a schema the document
+/// Prunes, defaults and, unless that is deferred, validates a part of a document, which is an object. Without a schema the document
 /// stays unchanged. The rules in CEL see the whole document.
 ///
 /// `metadata` and the other part stay unchanged, except that a new resource of a built-in kind gets its first status.
@@ -31,7 +31,7 @@ pub(super) fn admit(
     document: &mut Value,
     part: DocumentPart,
     old: Option<&Value>,
-    rules: RuleEvaluation,
+    validation: Validation,
 ) -> Result<()> {
     let Some(schema) = schema else { return Ok(()) };
     let status = fields(document).remove("status");
@@ -47,7 +47,10 @@ pub(super) fn admit(
         DocumentPart::Status => admit_status(schema, status)?,
     };
     set(fields(document), "status", status);
-    if rules == RuleEvaluation::Included && schema.has_rules() {
+    if validation == Validation::Deferred {
+        return Ok(());
+    }
+    if validation == Validation::Complete && schema.has_rules() {
         if violations.iter().any(|violation| blocks_rules(violation.reason)) {
             violations.push(unchecked_rules());
         } else {
@@ -72,9 +75,9 @@ pub(super) fn admit_change(document: &mut Value, old: &Value, context: &WriteCon
     let schema = context.version.schema.as_deref();
     let is_respecified = specification(document).ne(specification(old));
     if !is_respecified && !schema.is_some_and(Schema::is_typed) {
-        return check_transition(schema, document, old, context.rules);
+        return check_transition(schema, document, old, context.validation);
     }
-    match admit(schema, document, DocumentPart::Specification, Some(old), context.rules) {
+    match admit(schema, document, DocumentPart::Specification, Some(old), context.validation) {
         Err(Error::InvalidFields { violations, .. })
             if !is_respecified && !violations.iter().any(|found| found.path.starts_with("metadata.")) =>
         {
@@ -85,10 +88,10 @@ pub(super) fn admit_change(document: &mut Value, old: &Value, context: &WriteCon
 }
 
 /// Checks the rules of a document of which only the metadata changes.
-fn check_transition(schema: Option<&Schema>, document: &Value, old: &Value, rules: RuleEvaluation) -> Result<()> {
+fn check_transition(schema: Option<&Schema>, document: &Value, old: &Value, validation: Validation) -> Result<()> {
     // A change of the version alone is that of a migration, which no rule holds up.
     let is_free = old["metadata"].get("deletionTimestamp").is_some() || document["metadata"] == old["metadata"];
-    let schema = schema.filter(|schema| schema.has_rules() && rules == RuleEvaluation::Included && !is_free);
+    let schema = schema.filter(|schema| schema.has_rules() && validation == Validation::Complete && !is_free);
     let mut violations = schema.map_or_else(Vec::new, |schema| schema.check_rules(document, Some(old)));
     violations.truncate(VIOLATIONS_MAX);
     if violations.is_empty() { Ok(()) } else { Err(Error::InvalidFields { what: what(document), violations }) }
@@ -128,7 +131,7 @@ pub(super) fn with_violations(
     if validate::size("document", &document).is_ok()
         && document.get("metadata").is_some_and(Value::is_object)
         && let Err(Error::InvalidFields { violations: others, .. }) =
-            admit(Some(schema), &mut document, DocumentPart::Specification, old, RuleEvaluation::Done)
+            admit(Some(schema), &mut document, DocumentPart::Specification, old, Validation::WithoutRules)
     {
         violations.extend(others);
     }

@@ -78,7 +78,7 @@ pub(super) fn status(
     application.update_owners(&mut merged, current.key(), force)?;
     validate::document(&merged)?;
     if merged.get("status") != current.document().get("status") {
-        admit::admit(writer.schema, &mut merged, DocumentPart::Status, Some(current.document()), context.rules)?;
+        admit::admit(writer.schema, &mut merged, DocumentPart::Status, Some(current.document()), context.validation)?;
     }
     store(current, merged, DocumentPart::Status, context)
 }

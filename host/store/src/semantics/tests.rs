@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Decision, RuleEvaluation, WriteContext, WritePlan, address, decide, plan_write, timestamp};
+use super::{Decision, Validation, WriteContext, WritePlan, address, decide, plan_write, timestamp};
 use crate::fixture::pod_key;
 use crate::patch::tests::json_value;
 use crate::schema::{Schemas, VersionSchema};
@@ -17,7 +17,7 @@ fn moment(revision: u64) -> WriteContext {
         revision: Revision(revision),
         manager: "test".to_owned(),
         version: VersionSchema::default(),
-        rules: RuleEvaluation::Included,
+        validation: Validation::Complete,
     }
 }
 
@@ -95,31 +95,21 @@ fn the_input_and_the_result_of_a_decision_are_kept_as_text() {
         panic!("there was nothing")
     };
     let write = Write::Update { document: pod(json!(2)), precondition: Precondition::default() };
-    let performed = plan_write(
-        &SystemClockAndIds,
-        &Schemas::default(),
-        write.into(),
-        Revision(2),
-        RuleEvaluation::Included,
-        |_| Ok(Some(Arc::clone(&current))),
-    );
+    let performed =
+        plan_write(&SystemClockAndIds, &Schemas::default(), write.into(), Revision(2), Validation::Complete, |_| {
+            Ok(Some(Arc::clone(&current)))
+        });
     let WritePlan { previous, decision, .. } = performed.expect("well formed");
     assert!(!previous.is_some_and(|previous| previous.has_document()));
     assert!(!decision.resource().has_document());
     // A cached document without other users is freed as well.
     let write = Write::Update { document: pod(json!(3)), precondition: Precondition::default() };
-    let performed = plan_write(
-        &SystemClockAndIds,
-        &Schemas::default(),
-        write.into(),
-        Revision(2),
-        RuleEvaluation::Included,
-        |_| {
+    let performed =
+        plan_write(&SystemClockAndIds, &Schemas::default(), write.into(), Revision(2), Validation::Complete, |_| {
             let read = Resource::from_text(current.text())?;
             assert!(read.document().is_object());
             Ok(Some(Arc::new(read)))
-        },
-    );
+        });
     assert!(!performed.expect("well formed").previous.is_some_and(|previous| previous.has_document()));
     // A document that a caller uses stays cached.
     assert_eq!(decision.resource().document()["spec"], json!(2));

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use homeostat_component::{Answer, Effect, Exchange, PageData, ResourceData, StoreError, WriteData};
 use homeostat_store::schema::Schemas;
-use homeostat_store::semantics::RuleEvaluation;
+use homeostat_store::semantics::Validation;
 use homeostat_store::{
     EventType, Key, Kind, Query, Request, Resource, Revision, SystemClockAndIds, View, Write, semantics,
 };
@@ -198,7 +198,7 @@ impl ReplayState {
     ) -> Result<WriteData, StoreError> {
         let request = Request { manager: manager.to_owned(), ..write.into() };
         let performed =
-            semantics::plan_write(&SystemClockAndIds, schemas, request, revision, RuleEvaluation::Included, |_| {
+            semantics::plan_write(&SystemClockAndIds, schemas, request, revision, Validation::Complete, |_| {
                 Ok(current.clone())
             })?;
         let (resource, change) = (performed.decision.resource().clone(), performed.event());

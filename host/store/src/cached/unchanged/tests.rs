@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::is_unchanged;
 use crate::fixture::{widget, widget_key};
 use crate::schema::VersionSchema;
-use crate::semantics::{self, RuleEvaluation, WriteContext};
+use crate::semantics::{self, Validation, WriteContext};
 use crate::{Change, FieldValidation, Precondition, Propagation, Request, Resource, Revision, Write};
 
 fn document(spec: Value) -> Value {
@@ -32,7 +32,7 @@ fn written(current: Option<&Arc<Resource>>, mut write: Write, revision: u64) -> 
         revision: Revision(revision),
         manager: rename("me"),
         version: VersionSchema::default(),
-        rules: RuleEvaluation::Included,
+        validation: Validation::Complete,
     };
     let decision = semantics::decide(&widget_key("a"), current, write, &context).expect("a valid write");
     Arc::clone(decision.resource())

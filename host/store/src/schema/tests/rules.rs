@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{of_spec, whole, widget};
 use crate::schema::{Reason, Schema, Schemas, Violation};
-use crate::semantics::{RuleEvaluation, plan_write};
+use crate::semantics::{Validation, plan_write};
 use crate::{Error, Kind, Revision, SystemClockAndIds, Write};
 
 /// A `spec` with a number, a list of parts, and rules of the whole.
@@ -153,7 +153,7 @@ fn rules_are_not_evaluated_for_a_document_of_another_shape() {
     let schemas = Schemas::default();
     schemas.set(&Kind::new("demo.dev", "v1", "Widget"), [("v1".to_owned(), Some(schema))]);
     let create = Write::Create { document: widget(json!({"size": "x", "limit": 1})) };
-    let rules = RuleEvaluation::Included;
+    let rules = Validation::Complete;
     let planned = plan_write(&SystemClockAndIds, &schemas, create.into(), Revision(1), rules, |_| Ok(None));
     let error = planned.expect_err("the type is wrong");
     let Error::InvalidFields { violations, .. } = error else { panic!("{error}") };

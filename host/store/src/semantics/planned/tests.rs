@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::schema::Schemas;
-use crate::semantics::{Decision, RuleEvaluation, WritePlan, plan_write};
+use crate::semantics::{Decision, Validation, WritePlan, plan_write};
 use crate::{
     Change, DOCUMENT_BYTES_MAX, Error, Key, Kind, Precondition, Propagation, Request, Resource, Result, Revision,
     SystemClockAndIds, Write,
@@ -18,7 +18,7 @@ fn plan(request: Request, current: Option<&Arc<Resource>>) -> Result<WritePlan> 
     let schemas = Schemas::default();
     schemas.set_converted(&kind("v2"), ["v1", "v2"].map(|version| (version.to_owned(), None)));
     let lookup = |_: &Key| Ok(current.cloned());
-    plan_write(&SystemClockAndIds, &schemas, request, Revision(9), RuleEvaluation::Included, lookup)
+    plan_write(&SystemClockAndIds, &schemas, request, Revision(9), Validation::Complete, lookup)
 }
 
 fn document(version: &str, metadata: &Value) -> Value {
