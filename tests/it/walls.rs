@@ -8,11 +8,12 @@ use homeostat_tests::repository;
 use serde_json::Value;
 
 /// The crates that each crate may depend on. The graph has no cycle.
-const ARROWS: [(&str, &[&str]); 21] = [
+const ARROWS: [(&str, &[&str]); 22] = [
     (
         "homeostat",
         &[
             "homeostat-api",
+            "homeostat-certificates",
             "homeostat-component",
             "homeostat-componentize",
             "homeostat-files",
@@ -29,6 +30,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
         "homeostat-api",
         &[
             "homeostat-builtin",
+            "homeostat-certificates",
             "homeostat-runtime",
             "homeostat-component",
             "homeostat-files",
@@ -38,11 +40,13 @@ const ARROWS: [(&str, &[&str]); 21] = [
     ),
     ("homeostat-builtin", &["homeostat-store"]),
     ("homeostat-cel", &[]),
+    ("homeostat-certificates", &[]),
     (
         "homeostat-runtime",
         &[
             "homeostat-builtin",
             "homeostat-cel",
+            "homeostat-certificates",
             "homeostat-component",
             "homeostat-fleet",
             "homeostat-store",

@@ -103,7 +103,7 @@ pub use metrics::Metrics;
 pub use options::Options;
 pub use private_file::{BadFile, read as read_private};
 pub use serve::{Handle, ServerBackend, serve};
-pub use tls::{Certificate, SelfSignedCertificate, validity};
+pub use tls::{Certificate, SelfSignedCertificate};
 
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use aws_lc_rs::digest::{SHA256, digest};
+use homeostat_certificates::validity;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
@@ -25,10 +26,6 @@ use crate::metrics::FileKind;
 use crate::private_file::{self, BadFile};
 use crate::reloading_file::ReloadingFile;
 use crate::{Address, Error, Metrics};
-
-mod validity;
-
-pub use validity::validity;
 
 /// The protocols for ALPN, the preferred one first.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];

@@ -3,14 +3,18 @@
 //! Deliberately absent: redirects, proxies, retries, credentials of the host, and services, which a host cannot resolve.
 
 use std::error::Error as _;
+use std::fmt::Display;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use homeostat_certificates::TrustedCertificates;
 use homeostat_store::definition::{WebhookClient, WebhookTarget};
 use reqwest::redirect::Policy;
-use reqwest::{Certificate, Client, Url, header};
+use reqwest::{Client, Url, header};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 
 /// Maximum bytes of one answer. A review has at most 4 MiB of documents, or one document.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
@@ -34,26 +38,36 @@ pub(crate) fn check(settings: &WebhookClient, path: &str) -> Result<(), String> 
     if let WebhookTarget::Url(url) = &settings.target {
         Url::parse(url).map_err(|error| format!("{path}.url: {error}"))?;
     }
-    authorities(settings.ca_bundle.as_deref()).map(drop).map_err(|reason| format!("{path}.caBundle: {reason}"))
+    trusted(settings.ca_bundle.as_deref()).map(drop).map_err(|reason| format!("{path}.caBundle: {reason}"))
 }
 
-/// Returns the authorities of a bundle; `None` for those of the system.
-fn authorities(bundle: Option<&str>) -> Result<Option<Vec<Certificate>>, String> {
+/// Returns the certificates of a bundle; `None` for those of the system.
+fn trusted(bundle: Option<&str>) -> Result<Option<TrustedCertificates>, String> {
     let Some(bundle) = bundle else { return Ok(None) };
     let pem = STANDARD.decode(bundle).map_err(|error| format!("must be base64: {error}"))?;
-    let found = Certificate::from_pem_bundle(&pem);
-    let found = found.map_err(|error| format!("unable to load root certificates: {error}"))?;
+    let failed = |error: &dyn Display| format!("unable to load root certificates: {error}");
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    let found = found.map_err(|error| failed(&error))?;
     if found.is_empty() {
-        return Err("unable to load root certificates: it has no certificate in PEM".to_owned());
+        return Err(failed(&"it has no certificate in PEM"));
     }
-    Ok(Some(found))
+    TrustedCertificates::new(found).map(Some).map_err(|error| failed(&error))
+}
+
+/// Returns a URL with a clean path, as Kubernetes calls it: without empty steps, `.`, `..` and a last slash.
+fn cleaned(url: &str) -> String {
+    let Ok(mut parsed) = Url::parse(url) else { return url.to_owned() };
+    let steps: Vec<&str> = parsed.path().split('/').filter(|step| !step.is_empty()).collect();
+    let path = format!("/{}", steps.join("/"));
+    parsed.set_path(&path);
+    parsed.to_string()
 }
 
 impl WebhookConnection {
     /// Returns the connection to a webhook whose answers may take `timeout`.
     pub(crate) fn new(settings: WebhookClient, timeout: Duration) -> Self {
         let base = match &settings.target {
-            WebhookTarget::Url(url) => url.clone(),
+            WebhookTarget::Url(url) => cleaned(url),
             WebhookTarget::Service { namespace, name, path, port } => {
                 format!("https://{name}.{namespace}.svc:{port}/{}", path.trim_start_matches('/'))
             }
@@ -112,8 +126,11 @@ impl WebhookConnection {
 fn client(bundle: Option<&str>, timeout: Duration) -> Result<Client, String> {
     let builder = Client::builder().no_proxy().redirect(Policy::none()).retry(reqwest::retry::never());
     let builder = builder.https_only(true).connect_timeout(timeout);
-    let builder = match authorities(bundle)? {
-        Some(authorities) => builder.tls_certs_only(authorities),
+    let builder = match trusted(bundle)? {
+        Some(trusted) => {
+            let config = trusted.into_client_config().map_err(|error| error.to_string())?;
+            builder.tls_backend_preconfigured(config)
+        }
         None => builder,
     };
     builder.build().map_err(|error| reason_of(&error))

@@ -249,7 +249,7 @@ async fn the_time_at_which_the_certificate_expires_is_a_metric() {
     let request = Request::get("/metrics").header("host", "127.0.0.1").body(Empty::<Bytes>::new()).unwrap();
     let metrics = answer(sender.send_request(request).await.unwrap()).await.body;
     let certificate = CertificateDer::from_pem_file(&certificate.chain).unwrap();
-    let until = crate::tls::validity(&certificate).unwrap().end().as_second();
+    let until = homeostat_certificates::validity(&certificate).unwrap().end().as_second();
     let name = "homeostat_tls_certificate_expiry_timestamp_seconds";
     assert!(metrics.as_str().unwrap().contains(&format!("\n{name} {until}\n")), "{metrics}");
     let plain = server.get("/metrics").await;

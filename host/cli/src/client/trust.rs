@@ -3,19 +3,15 @@
 
 use std::error::Error;
 use std::path::Path;
-use std::sync::Arc;
 
 use anyhow::Context as _;
-use homeostat_api::{Address, validity};
+use homeostat_api::Address;
+use homeostat_certificates::TrustedCertificates;
 use reqwest::header::{HOST, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{WebPkiServerVerifier, verify_server_name};
-use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, ClientConfig};
 
 use super::causes;
 use crate::exit;
@@ -85,90 +81,15 @@ pub(super) fn http_client(address: &Address, authority: Option<&Path>) -> anyhow
 
 /// Returns the TLS configuration that trusts the certificates in `authority`.
 fn tls(authority: &Path) -> anyhow::Result<ClientConfig> {
-    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions().context("TLS is not available")?;
-    let verifier = PinnedCertificates::verifier(authority)?;
-    let mut config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(config)
-}
-
-/// Trusts the certificates in a file: the certificates themselves, and those that they have signed.
-///
-/// `openssl req -x509` creates a CA certificate, and people serve it directly. Chain verifiers reject a CA
-/// certificate as a server's own. A user who passes the exact certificate of the host trusts it, even if it
-/// is a CA certificate.
-#[derive(Debug)]
-struct PinnedCertificates {
-    certificates: Vec<CertificateDer<'static>>,
-    chains: Arc<WebPkiServerVerifier>,
-}
-
-impl PinnedCertificates {
-    fn verifier(path: &Path) -> anyhow::Result<Arc<Self>> {
-        let failed = || format!("the certificates in {} cannot be read", path.display());
-        let pem = homeostat_files::read_text(path, FILE_BYTES_MAX).with_context(failed)?;
-        let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
-        let (mut roots, certificates) = (RootCertStore::empty(), found.with_context(failed)?);
-        if certificates.is_empty() {
-            return Err(exit::usage(format!("there is no certificate in {}", path.display())));
-        }
-        for certificate in &certificates {
-            roots.add(certificate.clone()).with_context(failed)?;
-        }
-        let provider = Arc::new(aws_lc_rs::default_provider());
-        let chains = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
-        Ok(Arc::new(Self { certificates, chains: chains.with_context(failed)? }))
+    let failed = || format!("the certificates in {} cannot be read", authority.display());
+    let pem = homeostat_files::read_text(authority, FILE_BYTES_MAX).with_context(failed)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+    let certificates = found.with_context(failed)?;
+    if certificates.is_empty() {
+        return Err(exit::usage(format!("there is no certificate in {}", authority.display())));
     }
-}
-
-impl ServerCertVerifier for PinnedCertificates {
-    fn verify_server_cert(
-        &self,
-        shown: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        if !self.certificates.iter().any(|named| named == shown) {
-            return self.chains.verify_server_cert(shown, intermediates, name, ocsp, now);
-        }
-        let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        let wrong = match validity(shown) {
-            None => Some(CertificateError::BadEncoding),
-            Some(valid) if seconds < valid.start().as_second() => Some(CertificateError::NotValidYet),
-            Some(valid) if seconds > valid.end().as_second() => Some(CertificateError::Expired),
-            Some(_) => None,
-        };
-        if let Some(wrong) = wrong {
-            return Err(rustls::Error::InvalidCertificate(wrong));
-        }
-        verify_server_name(&ParsedCertificate::try_from(shown)?, name)?;
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.chains.verify_tls12_signature(message, certificate, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.chains.verify_tls13_signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.chains.supported_verify_schemes()
-    }
+    let trusted = TrustedCertificates::new(certificates).with_context(failed)?;
+    trusted.into_client_config().context("TLS is not available")
 }
 
 /// Explains a failed TLS handshake and suggests a fix.

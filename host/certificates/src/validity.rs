@@ -65,3 +65,6 @@ fn time(bytes: &[u8]) -> Option<(Timestamp, &[u8])> {
     let time = DateTime::strptime("%Y%m%d%H%M%SZ", &text).ok()?.to_zoned(TimeZone::UTC).ok()?;
     Some((time.timestamp(), rest))
 }
+
+#[cfg(test)]
+mod tests;
