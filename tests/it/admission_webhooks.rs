@@ -1,6 +1,7 @@
 //! Admission webhooks beside a real kube-apiserver: the same configurations and the same requests go to both. Statuses,
 //! documents, field owners, messages and warnings are compared, and what the webhooks are asked.
 
+mod alone;
 mod cases;
 mod replies;
 mod webhook;

@@ -21,7 +21,7 @@ pub(crate) struct Failure {
     code: StatusCode,
     reason: Cow<'static, str>,
     message: String,
-    details: Value,
+    details: Box<Value>,
     /// The failure is about the resource itself, as the store has it.
     of_resource: bool,
     /// The resource's name, if the path has none.
@@ -43,7 +43,7 @@ impl Failure {
             code,
             reason: reason.into(),
             message,
-            details: json!({}),
+            details: Box::new(json!({})),
             of_resource: false,
             name: None,
             is_bare: false,
@@ -161,7 +161,7 @@ impl Failure {
     /// Says that a resource that the request is not about is missing, in the words of Kubernetes.
     pub(crate) fn not_found_of(plural: &str, name: &str) -> Self {
         let mut failure = Self::not_found(format!("{plural} {name:?} not found"));
-        failure.details = json!({ "name": name, "kind": plural });
+        *failure.details = json!({ "name": name, "kind": plural });
         Self { is_bare: true, ..failure }
     }
 
@@ -189,7 +189,7 @@ impl Failure {
     pub(crate) fn conflict_of(what: &str, name: &str, reason: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {what} {name:?}: {reason}");
         let mut failure = Self::new(StatusCode::CONFLICT, "Conflict", message);
-        failure.details = json!({ "name": name, "kind": what });
+        *failure.details = json!({ "name": name, "kind": what });
         Self { is_bare: true, ..failure }
     }
 
@@ -217,7 +217,7 @@ impl Failure {
         let code = status["code"].as_u64().and_then(|code| u16::try_from(code).ok());
         let code = code.and_then(|code| StatusCode::from_u16(code).ok()).unwrap_or(StatusCode::BAD_REQUEST);
         let failure = Self::new(code, "", text("message"));
-        Self { reason: text("reason").into(), details: status["details"].clone(), is_bare: true, ..failure }
+        Self { reason: text("reason").into(), details: Box::new(status["details"].clone()), is_bare: true, ..failure }
     }
 
     /// Puts words before the message.
@@ -460,7 +460,7 @@ impl From<homeostat_runtime::Error> for Failure {
             Error::Rejected(status) => Self::of_status(&status),
             Error::MissingNamespace(name) => {
                 let mut failure = Self::not_found(message);
-                failure.details = json!({ "name": name, "kind": "namespaces" });
+                *failure.details = json!({ "name": name, "kind": "namespaces" });
                 failure
             }
             Error::TerminatingNamespace(name) => {

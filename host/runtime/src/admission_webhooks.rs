@@ -147,12 +147,12 @@ impl AdmissionWebhooks {
         if !acts || request.is_move || request.is_planned {
             return Ok(Review::Unmatched);
         }
-        if self.configurations(store).await?.all().next().is_none() {
+        let Ok(target) = request.write.target() else { return Ok(Review::Unmatched) };
+        // So a configuration that refuses everything can be deleted.
+        if target.kind.group == GROUP || self.configurations(store).await?.all().next().is_none() {
             return Ok(Review::Unmatched);
         }
-        let Ok(target) = request.write.target() else { return Ok(Review::Unmatched) };
-        let info =
-            kinds.of(&target.kind).filter(|_| target.kind.group != GROUP && kinds.defined_in(&target.kind).is_none());
+        let info = kinds.of(&target.kind).filter(|_| kinds.defined_in(&target.kind).is_none());
         let (Some(info), Some(schemas)) = (info, store.schemas()) else { return Ok(Review::Unmatched) };
         let mut write = ReviewedWrite::new(request, &target, &info, requester.user());
         let webhooks = self.of(store, &write).await?;

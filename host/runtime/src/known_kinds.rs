@@ -156,7 +156,7 @@ impl Store for ValidatingStore {
         if !definitions::declares(&request.write)? {
             let requester = Requester::controller(&request.manager);
             let written = self.admission.submit(&self.store, &self.kinds, request, Some(&requester)).await;
-            return Ok(written.map_err(refused)?);
+            return written.map_err(refused);
         }
         definitions::write(&*self.store, &self.kinds, request).await.map_err(|error| match error {
             crate::Error::Store(error) => error,

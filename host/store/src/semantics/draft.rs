@@ -102,3 +102,6 @@ pub fn plan_draft(
     let (previous, unknown_fields) = (previous.as_ref().map(Arc::clone), unknown_fields.clone());
     Ok(WritePlan { key, previous, decision, unknown_fields })
 }
+
+#[cfg(test)]
+mod tests;
