@@ -12,7 +12,7 @@ use homeostat_testing::eventually_blocking;
 use homeostat_tests::{Answer, Request};
 use serde_json::{Value, json};
 
-use crate::comparison::{Pair, comparable, difference, owners};
+use crate::comparison::{Pair, comparable, difference, full_meaning, owners};
 use crate::review_server::ReviewServer;
 use cases::{Case, Sent};
 
@@ -98,7 +98,8 @@ impl Lights {
         let (path, body) = (lamps(case, version) + path, body.to_string());
         let request = Request { method, content_type, body: body.as_bytes(), ..Request::get(&path) };
         let meaning = |answer: &Answer| {
-            let text = json!({ "answer": meaning(answer), "reviews": asked(self.server.take_reviews()) });
+            let text =
+                json!({ "answer": full_meaning(answer, &OF_LIBRARIES), "reviews": asked(self.server.take_reviews()) });
             serde_json::to_string_pretty(&text).unwrap()
         };
         let theirs = meaning(&self.pair.send_there(&request));
@@ -112,25 +113,6 @@ const OF_LIBRARIES: [&str; 3] = [
     "received undecodable patch in webhook response:",
     "Internal error occurred: error in ",
 ];
-
-/// Returns the meaning of an answer.
-fn meaning(answer: &Answer) -> Value {
-    let body = answer.json();
-    let mut shown = comparable(body.clone());
-    if body["kind"] == "Status" {
-        let message = without_uids(body["message"].as_str().unwrap_or_default());
-        let cut = OF_LIBRARIES.into_iter().find_map(|words| Some(message.split_once(words)?.0.to_owned() + words));
-        let details = if cut.is_some() { Value::Null } else { without_causes_text(&body["details"]) };
-        let message = cut.unwrap_or(message);
-        shown = json!({ "message": message, "reason": body["reason"], "code": body["code"], "details": details });
-    }
-    json!({ "status": answer.status, "document": shown, "owners": owners(&body), "warnings": answer.warnings })
-}
-
-/// Returns details without random numbers.
-fn without_causes_text(details: &Value) -> Value {
-    serde_json::from_str(&without_uids(&details.to_string())).unwrap()
-}
 
 /// Returns the requests of reviews in a fixed order, without what differs between two servers.
 fn asked(reviews: Vec<Value>) -> Vec<Value> {
@@ -153,11 +135,6 @@ fn review_without_identity(review: &Value) -> Value {
         assert!(fields.remove(field).is_some_and(|value| !value.is_null()), "{field}: {review}");
     }
     json!({ "apiVersion": review["apiVersion"], "kind": review["kind"], "request": request })
-}
-
-fn without_uids(text: &str) -> String {
-    let uid = regex::Regex::new("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").unwrap();
-    uid.replace_all(text, "UID").into_owned()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]

@@ -5,6 +5,7 @@ mod verdict;
 
 use homeostat_testing::Dice;
 use homeostat_tests::{Answer, Cluster, HostProcess, Request, shared_bare_cluster};
+use regex::Regex;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -74,6 +75,25 @@ pub(crate) fn difference(there: &str, here: &str) -> String {
     };
     let found = only("-", there, here) + &only("+", here, there);
     if found.is_empty() && there != here { only("-", there, "") + &only("+", here, "") } else { found }
+}
+
+/// Returns the whole meaning of an answer: of a refusal also its message, which is cut after one of `last_words`.
+pub(crate) fn full_meaning(answer: &Answer, last_words: &[&str]) -> Value {
+    let body = answer.json();
+    let mut shown = comparable(body.clone());
+    if body["kind"] == "Status" {
+        let without_uids = |text: &str| {
+            let uid = Regex::new("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").unwrap();
+            uid.replace_all(text, "UID").into_owned()
+        };
+        let message = without_uids(body["message"].as_str().unwrap_or_default());
+        let cut = last_words.iter().find_map(|words| Some(message.split_once(words)?.0.to_owned() + words));
+        let details = if cut.is_some() { "null".to_owned() } else { without_uids(&body["details"].to_string()) };
+        let details: Value = serde_json::from_str(&details).unwrap();
+        let message = cut.unwrap_or(message);
+        shown = json!({ "message": message, "reason": body["reason"], "code": body["code"], "details": details });
+    }
+    json!({ "status": answer.status, "document": shown, "owners": owners(&body), "warnings": answer.warnings })
 }
 
 /// Returns dice whose throws depend on a text and a number alone.

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
+mod admission_policies;
 mod admission_webhooks;
 mod apps;
 mod backup;

@@ -38,7 +38,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
             "homeostat-text",
         ],
     ),
-    ("homeostat-builtin", &["homeostat-store"]),
+    ("homeostat-builtin", &["homeostat-cel", "homeostat-store"]),
     ("homeostat-cel", &[]),
     ("homeostat-certificates", &[]),
     (

@@ -14,6 +14,9 @@ pub(crate) fn warnings(info: &KindInfo, written: &Resource) -> Vec<String> {
     if info.built_in().is_none() || !GROUPS.contains(&group.as_str()) {
         return Vec::new();
     }
+    if group == ADMISSION && name.starts_with("ValidatingAdmissionPolicy") {
+        return Vec::new();
+    }
     if group != ADMISSION || !name.ends_with("WebhookConfiguration") {
         return vec![format!("{name}.{group} is stored, and does not act on this host")];
     }

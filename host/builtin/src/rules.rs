@@ -10,6 +10,7 @@ mod containers;
 mod defaults;
 mod devices;
 mod events;
+mod expressions;
 mod flow_control;
 mod names;
 mod networking;

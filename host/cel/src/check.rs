@@ -6,11 +6,11 @@
 mod calls;
 mod operators;
 
-use crate::CompileError;
 use crate::evaluate::type_name;
 use crate::functions::LIBRARIES;
 use crate::syntax::{Entry, Fold, FoldKind, Literal, Node, NodeKind, Operator};
 use crate::types::Type;
+use crate::{CompileError, DEFINITIONS, Definitions};
 
 /// Type and cost of a part of an expression.
 #[derive(Debug, Clone)]
@@ -27,6 +27,8 @@ pub(crate) struct Checker<'s> {
     pub(crate) source: &'s str,
     /// Variables, the innermost last.
     pub(crate) variables: Vec<(String, Type)>,
+    /// What `variables` has; `None` if there is no such name.
+    pub(crate) definitions: Option<&'s Definitions>,
 }
 
 impl Checker<'_> {
@@ -47,13 +49,34 @@ impl Checker<'_> {
         self.variables.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
+    /// Puts the index of a definition in the place of its name, and returns its type. A variable of a macro can hide all.
+    fn defined(&self, node: &mut Node) -> Result<Option<Estimate>, CompileError> {
+        let definitions = self.definitions.filter(|known| !known.is_empty() && self.variable(DEFINITIONS).is_none());
+        let Some(definitions) = definitions else {
+            return Ok(None);
+        };
+        let NodeKind::Select { of, field, optional: false } = &node.kind else { return Ok(None) };
+        if !matches!(&of.kind, NodeKind::Name(name) if name == DEFINITIONS) {
+            return Ok(None);
+        }
+        let found = definitions.position(field);
+        let (at, expression) = found.ok_or_else(|| self.error(node.at, &format!("undefined field '{field}'")))?;
+        let (value, cost) = (expression.result().clone(), expression.cost_max().saturating_add(2));
+        node.kind = NodeKind::Defined(at);
+        Ok(Some(Estimate { value, cost }))
+    }
+
     /// Checks a node, and notes which functions it calls.
     pub(crate) fn node(&mut self, node: &mut Node) -> Outcome {
         let at = node.at;
         if let Some(name) = self.qualified_type(node) {
             node.kind = NodeKind::Name(name.to_owned());
         }
+        if let Some(defined) = self.defined(node)? {
+            return Ok(defined);
+        }
         match &mut node.kind {
+            NodeKind::Defined(_) => Err(self.error(at, "a definition is checked once")),
             NodeKind::Literal(literal) => Ok(Estimate { value: type_of(literal), cost: 0 }),
             NodeKind::Name(name) => {
                 let known = self.variable(name).cloned().or_else(|| type_name(name).map(|_| Type::TypeName));

@@ -2,9 +2,9 @@
 
 mod folds;
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
-use crate::Pattern;
 use crate::equality::extent;
 use crate::error::EvaluationError;
 use crate::functions::{self, CallCost, regexes, tenth};
@@ -12,6 +12,7 @@ use crate::operators;
 use crate::syntax::{Entry, Literal, Node, NodeKind, Operator};
 use crate::types::ItemIdentity;
 use crate::value::{Map, OwnedMap, Value};
+use crate::{Definitions, Pattern};
 
 /// A bound on the cost of evaluations. A unit is about the time of one operation on a number.
 #[derive(Debug)]
@@ -57,6 +58,11 @@ type Outcome<'a> = Result<Value<'a>, EvaluationError>;
 pub(crate) struct Evaluation<'e, 'a> {
     /// Variables, the innermost last.
     pub(crate) variables: Vec<(&'e str, Value<'a>)>,
+    /// What `variables` has, and the values of those that are known.
+    pub(crate) definitions: &'e Definitions,
+    pub(crate) defined: HashMap<usize, Outcome<'a>>,
+    /// How many variables there are outside of macros.
+    pub(crate) outermost: usize,
     pub(crate) budget: &'e mut Budget,
 }
 
@@ -65,6 +71,7 @@ impl<'e, 'a> Evaluation<'e, 'a> {
     pub(crate) fn value(&mut self, node: &'e Node) -> Outcome<'a> {
         match &node.kind {
             NodeKind::Literal(literal) => constant(literal),
+            NodeKind::Defined(at) => self.definition(*at),
             NodeKind::Name(name) => {
                 self.budget.charge(1)?;
                 self.variable(name)
@@ -136,6 +143,24 @@ impl<'e, 'a> Evaluation<'e, 'a> {
                 if *is_flat { Ok(result) } else { Ok(Value::Optional(Some(Rc::new(result)))) }
             }
         }
+    }
+
+    /// Returns the value of a definition, which is evaluated once.
+    fn definition(&mut self, at: usize) -> Outcome<'a> {
+        self.budget.charge(1)?;
+        if let Some(known) = self.defined.get(&at) {
+            return known.clone();
+        }
+        let (name, node) = self.definitions.node(at).ok_or(EvaluationError::NoSuchOverload)?;
+        // The variables of macros around its name do not exist in it.
+        let inner = self.variables.split_off(self.outermost);
+        let value = self.value(node).map_err(|error| match error {
+            EvaluationError::Exhausted => error,
+            error => EvaluationError::Invalid(format!("composited variable {name:?} fails to evaluate: {error}")),
+        });
+        self.variables.extend(inner);
+        self.defined.insert(at, value.clone());
+        value
     }
 
     fn variable(&self, name: &str) -> Outcome<'a> {

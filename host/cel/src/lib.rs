@@ -29,6 +29,7 @@ mod token;
 mod types;
 mod value;
 
+use std::collections::HashMap;
 use std::fmt;
 
 use serde_json::Value as Json;
@@ -49,6 +50,38 @@ pub struct Expression {
     node: Node,
     result: Type,
     cost_max: u64,
+}
+
+/// The name below which expressions find definitions.
+const DEFINITIONS: &str = "variables";
+
+/// Named expressions, which others use as `variables.name`: the variables of an admission policy. Each may use those
+/// before it, and is evaluated when an expression first uses it.
+#[derive(Debug, Clone, Default)]
+pub struct Definitions(Vec<(String, Expression)>);
+
+impl Definitions {
+    /// Compiles an expression, and adds it under a name.
+    ///
+    /// # Errors
+    /// As [`Expression::compile`].
+    pub fn define(&mut self, name: &str, source: &str, variables: &[(&str, Type)]) -> Result<(), CompileError> {
+        let expression = Expression::compile_with(source, variables, self)?;
+        self.0.push((name.to_owned(), expression));
+        Ok(())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn position(&self, name: &str) -> Option<(usize, &Expression)> {
+        self.0.iter().enumerate().find(|(_, (known, _))| known == name).map(|(at, (_, expression))| (at, expression))
+    }
+
+    fn node(&self, at: usize) -> Option<(&str, &Node)> {
+        self.0.get(at).map(|(name, expression)| (name.as_str(), &expression.node))
+    }
 }
 
 /// The value of a variable.
@@ -87,9 +120,29 @@ impl Expression {
     /// When it is malformed, longer than 64 KiB or nested deeper than 80 levels, when it uses an unknown name, or when
     /// types do not fit.
     pub fn compile(source: &str, variables: &[(&str, Type)]) -> Result<Self, CompileError> {
+        Self::compiled(source, variables, None)
+    }
+
+    /// As [`Expression::compile`], for an expression that may use definitions.
+    ///
+    /// # Errors
+    /// As [`Expression::compile`].
+    pub fn compile_with(
+        source: &str,
+        variables: &[(&str, Type)],
+        definitions: &Definitions,
+    ) -> Result<Self, CompileError> {
+        Self::compiled(source, variables, Some(definitions))
+    }
+
+    fn compiled(
+        source: &str,
+        variables: &[(&str, Type)],
+        definitions: Option<&Definitions>,
+    ) -> Result<Self, CompileError> {
         let mut node = parse::parse(source)?;
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-        let Estimate { value, cost } = Checker { source, variables }.node(&mut node)?;
+        let Estimate { value, cost } = Checker { source, variables, definitions }.node(&mut node)?;
         Ok(Self { node, result: value, cost_max: cost })
     }
 
@@ -118,8 +171,23 @@ impl Expression {
         variables: &[(&str, Variable<'a>)],
         budget: &mut Budget,
     ) -> Result<Output, EvaluationError> {
-        let variables = variables.iter().map(|(name, variable)| (*name, variable.value())).collect();
-        match (Evaluation { variables, budget }).value(&self.node)? {
+        self.evaluate_with(variables, &Definitions::default(), budget)
+    }
+
+    /// As [`Expression::evaluate`], with the definitions with which it was compiled.
+    ///
+    /// # Errors
+    /// As [`Expression::evaluate`].
+    pub fn evaluate_with<'a>(
+        &self,
+        variables: &[(&str, Variable<'a>)],
+        definitions: &Definitions,
+        budget: &mut Budget,
+    ) -> Result<Output, EvaluationError> {
+        let variables: Vec<_> = variables.iter().map(|(name, variable)| (*name, variable.value())).collect();
+        let outermost = variables.len();
+        let mut evaluation = Evaluation { variables, definitions, defined: HashMap::default(), outermost, budget };
+        match evaluation.value(&self.node)? {
             Value::Bool(value) => Ok(Output::Bool(value)),
             Value::Text(text) => Ok(Output::Text(text.to_string())),
             other => Ok(Output::Other(other.type_name())),

@@ -232,9 +232,11 @@ impl Parser<'_> {
             let of = Box::new(node);
             if self.take(".") {
                 let (field, is_quoted) = self.field()?;
+                // As in cel-go, a call is where its arguments begin.
+                let open = self.at();
                 if !is_quoted && self.take("(") {
                     let arguments = self.arguments(")")?;
-                    node = macros::member(self, at, *of, field, arguments)?;
+                    node = macros::member(self, open, *of, field, arguments)?;
                 } else {
                     node = self.node(at, NodeKind::Select { of, field, optional: false })?;
                 }

@@ -41,6 +41,8 @@ impl Node {
 pub(crate) enum NodeKind {
     Literal(Literal),
     Name(String),
+    /// `variables.name`. After the check, the index of a definition is in its place.
+    Defined(usize),
     /// `of.field`, or `of.?field`.
     Select {
         of: Box<Node>,
@@ -98,7 +100,7 @@ impl NodeKind {
     pub(crate) fn parts(&self) -> impl Iterator<Item = &Node> {
         let (mut some, mut many, mut entries): (Vec<&Node>, &[Node], &[Entry]) = (Vec::new(), &[], &[]);
         match self {
-            Self::Literal(_) | Self::Name(_) => {}
+            Self::Literal(_) | Self::Name(_) | Self::Defined(_) => {}
             Self::Select { of, .. } | Self::Has { of, .. } | Self::Not(of) | Self::Negative(of) => some.push(of),
             Self::Index { of, index, .. } => some.extend([&**of, index]),
             Self::Call { target, arguments, .. } => {

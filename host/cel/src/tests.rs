@@ -336,3 +336,30 @@ fn every_variable_that_an_expression_uses_is_known() {
     assert!(expression.uses("oldSelf") && expression.uses("self") && !expression.uses("h2"));
     assert!(!compiled("self.replicas > 1").uses("oldSelf"));
 }
+
+#[test]
+fn definitions_are_evaluated_once_where_they_are_used() {
+    let object = json!({ "spec": { "replicas": 3, "items": [1, 2] } });
+    let variables = [("object", Type::Dyn)];
+    let mut definitions = Definitions::default();
+    definitions.define("replicas", "object.spec.replicas", &variables).unwrap();
+    definitions.define("double", "variables.replicas * 2", &variables).unwrap();
+    definitions.define("fails", "object.none", &variables).unwrap();
+    let unknown = definitions.define("late", "variables.later", &variables).unwrap_err();
+    assert_eq!(unknown.reason, "undefined field 'later'");
+    let run = |source: &str, units: u64| {
+        let expression = Expression::compile_with(source, &variables, &definitions).unwrap();
+        let values = [("object", Variable::Document(&object, &Type::Dyn))];
+        expression.evaluate_with(&values, &definitions, &mut Budget::new(units))
+    };
+    assert_eq!(run("variables.double == 6 && variables.replicas == 3", 1_000), Ok(Output::Bool(true)));
+    // The variable of the macro does not hide that of the definition.
+    assert_eq!(run("object.spec.items.all(object, object < variables.replicas)", 1_000), Ok(Output::Bool(true)));
+    assert_eq!(run("true || variables.fails == 1", 1_000), Ok(Output::Bool(true)));
+    let failed = run("variables.fails == 1", 1_000).unwrap_err().to_string();
+    assert_eq!(failed, "composited variable \"fails\" fails to evaluate: no such key: none");
+    // Twice as many uses do not cost twice as much.
+    let many = vec!["variables.double"; 200].join(" + ");
+    assert!(run(&format!("{many} > 0"), 1_000).is_ok());
+    assert!(Expression::compile("variables.double", &variables).is_err(), "there are none");
+}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use homeostat_store::{Error as StoreError, Request, Store, Write, WriteResponse};
 
-use crate::admission_webhooks::{AdmissionWebhooks, Review, configuration_kinds};
+use crate::dynamic_admission::{DynamicAdmission, Review, configuration_kinds};
 use crate::namespaces::Namespaces;
 use crate::new_resource::new_document;
 use crate::priorities::{self, Priorities};
@@ -16,7 +16,7 @@ pub(crate) struct AdmissionChain {
     pub(crate) namespaces: Namespaces,
     pub(crate) priorities: Priorities,
     quotas: Quotas,
-    webhooks: AdmissionWebhooks,
+    dynamic: DynamicAdmission,
 }
 
 /// How often webhooks see a write, while others write the same resource.
@@ -29,7 +29,7 @@ impl AdmissionChain {
             namespaces: Namespaces::new(policy, stores.clone()),
             priorities: Priorities::new(stores.clone()),
             quotas: Quotas::new(stores.clone()),
-            webhooks: AdmissionWebhooks::new(stores.clone()),
+            dynamic: DynamicAdmission::new(stores.clone()),
         }
     }
 
@@ -73,7 +73,7 @@ impl AdmissionChain {
         let name = request.write.target().ok().and_then(|target| target.name);
         let mut tries = TRIES_MAX;
         loop {
-            let (admitted, unknown_fields) = match self.webhooks.review(&**store, kinds, &request, requester).await? {
+            let (admitted, unknown_fields) = match self.dynamic.review(&**store, kinds, &request, requester).await? {
                 Review::Unmatched => return self.write(store, kinds, request).await,
                 Review::Unchanged(written) => return Ok(written),
                 Review::Admitted { request, unknown_fields } => (request, unknown_fields),
@@ -94,11 +94,11 @@ impl AdmissionChain {
         request: Request,
     ) -> Result<WriteResponse, Error> {
         self.quotas.charge(&**store, kinds, &request).await?;
-        let [mutating, validating] = configuration_kinds();
-        let remembered = [priorities::classes(), quotas::quotas(), mutating, validating];
+        let remembered = configuration_kinds().into_iter().chain([priorities::classes(), quotas::quotas()]);
         let target = request.write.target().ok();
         // A controller often writes the status of a quota, which nobody remembers.
-        let is_remembered = target.is_some_and(|target| remembered.iter().any(|kind| target.kind.same_type(kind)));
+        let is_remembered =
+            target.is_some_and(|target| remembered.into_iter().any(|kind| target.kind.same_type(&kind)));
         if request.write.is_of_status() || !is_remembered {
             return Ok(store.submit(request).await?);
         }
@@ -107,7 +107,7 @@ impl AdmissionChain {
             let response = store.submit(request).await;
             chain.priorities.forget();
             chain.quotas.forget();
-            chain.webhooks.forget();
+            chain.dynamic.forget();
             response
         });
         Ok(written

@@ -14,7 +14,6 @@
 
 mod admission;
 mod admission_chain;
-mod admission_webhooks;
 mod amounts;
 mod bands;
 pub mod bounds;
@@ -32,6 +31,7 @@ pub mod cron;
 mod declarations;
 mod definition;
 mod definitions;
+mod dynamic_admission;
 mod effect_stack;
 mod error;
 mod event_resources;

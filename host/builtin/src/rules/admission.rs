@@ -1,7 +1,7 @@
 //! Policies of admission with their bindings, and what they have in common with webhooks.
 //!
-//! The schemas check enumerated values, and that required texts are not empty. Of an expression in CEL, the rules check
-//! only that it is there: this crate has no compiler.
+//! The schemas check enumerated values, and that required texts are not empty. Of the expression of a mutation, the rules check
+//! only that it is there.
 //!
 //! Source: `pkg/apis/admissionregistration/validation/validation.go` and `v1/defaults.go` of Kubernetes.
 
@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::defaults::{default, object_at};
+use super::expressions::{Environment, Usage};
 use super::names::{VERSION, is_version};
 use super::report::{Report, items, text};
 
@@ -104,7 +105,8 @@ fn check_resources(report: &mut Report<'_>, resources: &Value, path: &str) {
 }
 
 /// Checks the conditions of a webhook or a policy.
-pub(super) fn check_conditions(report: &mut Report<'_>, conditions: &Value, path: &str) {
+pub(super) fn check_conditions(report: &mut Report<'_>, conditions: &Value, path: &str, has_params: bool) {
+    let environment = Environment::new(has_params);
     let conditions = items(conditions);
     if conditions.len() > CONDITIONS_MAX {
         report.too_many(path, conditions.len(), CONDITIONS_MAX);
@@ -112,7 +114,7 @@ pub(super) fn check_conditions(report: &mut Report<'_>, conditions: &Value, path
     let mut names = BTreeSet::new();
     for (at, condition) in conditions.iter().enumerate() {
         let path = format!("{path}[{at}]");
-        check_expression(report, &condition["expression"], format!("{path}.expression"));
+        environment.check(report, &condition["expression"], format!("{path}.expression"), Usage::Condition);
         let name = text(&condition["name"]);
         if name.is_empty() {
             report.required(format!("{path}.name"), "");
@@ -133,7 +135,7 @@ fn check_expression(report: &mut Report<'_>, expression: &Value, path: String) {
 }
 
 pub(super) fn check_validating_policy(report: &mut Report<'_>) {
-    check_policy(report);
+    let environment = check_policy(report);
     let spec = report.at("/spec");
     let (validations, annotations) = (items(&spec["validations"]), items(&spec["auditAnnotations"]));
     if validations.is_empty() && annotations.is_empty() {
@@ -142,7 +144,7 @@ pub(super) fn check_validating_policy(report: &mut Report<'_>) {
         report.required("spec.auditAnnotations", detail);
     }
     for (at, validation) in validations.iter().enumerate() {
-        check_validation(report, validation, &format!("spec.validations[{at}]"));
+        check_validation(report, &environment, validation, &format!("spec.validations[{at}]"));
     }
     if annotations.len() > ANNOTATIONS_MAX {
         let detail = format!("must not have more than {ANNOTATIONS_MAX} auditAnnotations");
@@ -151,7 +153,7 @@ pub(super) fn check_validating_policy(report: &mut Report<'_>) {
     let mut keys = BTreeSet::new();
     for (at, annotation) in annotations.iter().enumerate() {
         let path = format!("spec.auditAnnotations[{at}]");
-        check_annotation(report, annotation, &path);
+        check_annotation(report, &environment, annotation, &path);
         if !keys.insert(text(&annotation["key"])) {
             report.duplicate(format!("{path}.key"), &annotation["key"]);
         }
@@ -174,8 +176,8 @@ pub(super) fn check_mutating_policy(report: &mut Report<'_>) {
     }
 }
 
-/// Checks the fields that validating and mutating policies have.
-fn check_policy(report: &mut Report<'_>) {
+/// Checks the fields that validating and mutating policies have, and returns the names that their expressions can use.
+fn check_policy(report: &mut Report<'_>) -> Environment {
     let spec = report.at("/spec");
     if spec["paramKind"].is_object() {
         check_param_kind(report, &spec["paramKind"]);
@@ -191,8 +193,10 @@ fn check_policy(report: &mut Report<'_>) {
     }
     let is_same = |name: &str, old: &Value| old["spec"][name] == spec[name];
     if !report.old.is_some_and(|old| is_same("paramKind", old) && is_same("matchConditions", old)) {
-        check_conditions(report, &spec["matchConditions"], "spec.matchConditions");
+        let has_params = spec["paramKind"].is_object();
+        check_conditions(report, &spec["matchConditions"], "spec.matchConditions", has_params);
     }
+    let mut environment = Environment::new(spec["paramKind"].is_object());
     for (at, variable) in items(&spec["variables"]).iter().enumerate() {
         let path = format!("spec.variables[{at}]");
         let name = text(&variable["name"]);
@@ -201,8 +205,9 @@ fn check_policy(report: &mut Report<'_>) {
         } else if !is_identifier(name) {
             report.invalid(format!("{path}.name"), &variable["name"], "must be a valid CEL identifier");
         }
-        check_expression(report, &variable["expression"], format!("{path}.expression"));
+        environment.define(report, name, &variable["expression"], format!("{path}.expression"));
     }
+    environment
 }
 
 /// Checks the kind of the parameters of a policy.
@@ -262,8 +267,12 @@ fn check_mutable(report: &mut Report<'_>, resources: &Value, path: &str) {
     }
 }
 
-fn check_validation(report: &mut Report<'_>, validation: &Value, path: &str) {
-    check_expression(report, &validation["expression"], format!("{path}.expression"));
+fn check_validation(report: &mut Report<'_>, environment: &Environment, validation: &Value, path: &str) {
+    environment.check(report, &validation["expression"], format!("{path}.expression"), Usage::Condition);
+    let message = &validation["messageExpression"];
+    if !text(message).trim().is_empty() {
+        environment.check(report, message, format!("{path}.messageExpression"), Usage::Message);
+    }
     for name in ["messageExpression", "message"] {
         let given = text(&validation[name]);
         if !given.is_empty() && given.trim().is_empty() {
@@ -281,7 +290,7 @@ fn check_validation(report: &mut Report<'_>, validation: &Value, path: &str) {
 }
 
 /// Checks an audit annotation. Its key follows the name of the policy.
-fn check_annotation(report: &mut Report<'_>, annotation: &Value, path: &str) {
+fn check_annotation(report: &mut Report<'_>, environment: &Environment, annotation: &Value, path: &str) {
     let name = text(report.at("/metadata/name"));
     let key = format!("{name}/{}", text(&annotation["key"]));
     if name.is_empty() {
@@ -289,7 +298,8 @@ fn check_annotation(report: &mut Report<'_>, annotation: &Value, path: &str) {
     } else {
         report.qualified(format!("{path}.key"), &key.into());
     }
-    check_expression(report, &annotation["valueExpression"], format!("{path}.valueExpression"));
+    let value = &annotation["valueExpression"];
+    environment.check(report, value, format!("{path}.valueExpression"), Usage::Annotation);
     if text(&annotation["valueExpression"]).trim().len() > ANNOTATION_BYTES_MAX {
         let detail = format!("must not exceed {ANNOTATION_BYTES_MAX} bytes in length");
         report.required(format!("{path}.valueExpression"), &detail);

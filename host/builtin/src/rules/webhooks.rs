@@ -112,7 +112,7 @@ fn check_webhook(report: &mut Report<'_>, webhook: &Value, path: &str, rules: &W
     }
     check_client(report, &webhook["clientConfig"], &format!("{path}.clientConfig"));
     if rules.match_conditions {
-        check_conditions(report, &webhook["matchConditions"], &format!("{path}.matchConditions"));
+        check_conditions(report, &webhook["matchConditions"], &format!("{path}.matchConditions"), false);
     }
     check_review_versions(report, webhook, &format!("{path}.admissionReviewVersions"), rules);
 }

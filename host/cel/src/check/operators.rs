@@ -63,6 +63,9 @@ fn result(operator: Operator, left: &Type, right: &Type) -> Option<Type> {
                 let item = union(one.item.clone(), &other.item);
                 Some(Type::list(item, one.count_max.saturating_add(other.count_max)))
             }
+            // Only one addition has such a value.
+            (Type::Text(_), Type::Dyn) | (Type::Dyn, Type::Text(_)) => Some(Type::Text(u64::MAX)),
+            (Type::Bytes(_), Type::Dyn) | (Type::Dyn, Type::Bytes(_)) => Some(Type::Bytes(u64::MAX)),
             (Type::Duration, Type::Duration) => Some(Type::Duration),
             (Type::Timestamp, Type::Duration) | (Type::Duration, Type::Timestamp) => Some(Type::Timestamp),
             _ => arithmetic(left, right),

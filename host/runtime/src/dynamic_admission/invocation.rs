@@ -63,13 +63,27 @@ impl Invoker<'_> {
         Ok(Mutation::Changed(self.converted(&patched, &write.kind, &write.kind).await?))
     }
 
-    /// Returns the kind in the version in which a webhook is called; `None` if it is not.
-    fn matched(&self, webhook: &AdmissionWebhook, write: &ReviewedWrite) -> Option<Kind> {
+    /// Returns the namespace whose labels selectors of namespaces see.
+    pub(super) fn namespace_of<'w>(&'w self, write: &'w ReviewedWrite) -> Option<&'w Value> {
         // A namespace that is written has its labels in the write.
         let written = write.object.as_ref().filter(|_| write.is_of_namespace() && write.part.is_empty());
-        let namespace = written.or_else(|| self.namespace.as_ref().map(|namespace| namespace.document()));
-        let version = webhook.version_for(write, namespace)?;
+        written.or_else(|| self.namespace.as_ref().map(|namespace| namespace.document()))
+    }
+
+    /// Returns the kind in the version in which a webhook is called; `None` if it is not.
+    fn matched(&self, webhook: &AdmissionWebhook, write: &ReviewedWrite) -> Option<Kind> {
+        let version = webhook.constraints.version_for(write, self.namespace_of(write))?;
         Some(Kind::new(&write.kind.group, version, &write.kind.name))
+    }
+
+    /// Returns the request of a review in the version of `kind`.
+    ///
+    /// # Errors
+    /// Those of a conversion.
+    pub(super) async fn request(&self, write: &ReviewedWrite, kind: &Kind, uid: &str) -> Result<Value, Error> {
+        let object = self.optional(write.object.as_ref(), kind, &write.kind).await?;
+        let old_object = self.optional(write.old_object.as_ref(), kind, &write.kind).await?;
+        Ok(review::request(uid, write, kind, object, old_object))
     }
 
     /// Calls a webhook, and returns its patch with the document that it saw; `None` if its conditions do not hold, or if
@@ -84,10 +98,8 @@ impl Invoker<'_> {
         kind: &Kind,
         is_mutating: bool,
     ) -> Result<Option<(Vec<Value>, Value)>, Error> {
-        let object = self.optional(write.object.as_ref(), kind, &write.kind).await?;
-        let old_object = self.optional(write.old_object.as_ref(), kind, &write.kind).await?;
         let uid = Uuid::new_v4().to_string();
-        let request = review::request(&uid, write, kind, object, old_object);
+        let request = self.request(write, kind, &uid).await?;
         let (request, meets) = conditions(webhook, request).await;
         if !meets.map_err(|reason| rejected(review::unmatched(write, &reason)))? {
             return Ok(None);

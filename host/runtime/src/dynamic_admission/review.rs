@@ -153,16 +153,37 @@ pub(super) fn without_dry_run(webhook: &str) -> Value {
     })
 }
 
+/// Returns the `Status` of a write that violates a policy.
+pub(super) fn violated(write: &ReviewedWrite, message: &str, reason: &str) -> Value {
+    let code = match reason {
+        "Forbidden" => 403,
+        "RequestEntityTooLarge" => 413,
+        _ => 422,
+    };
+    let object = write.object.as_ref().map_or(&Value::Null, |object| &object["metadata"]);
+    let of_object = ["name", "generateName"].iter().find_map(|field| object[*field].as_str());
+    let named = Some(write.name.as_str()).filter(|name| !name.is_empty()).or(of_object).unwrap_or("Unknown");
+    let mut status = forbidden(write, named, message);
+    status["reason"] = reason.into();
+    status["code"] = code.into();
+    status["details"]["causes"] = json!([{ "message": message }]);
+    status
+}
+
 /// Returns the `Status` of a write whose match conditions cannot be evaluated.
 pub(super) fn unmatched(write: &ReviewedWrite, reason: &str) -> Value {
+    forbidden(write, &write.name, reason)
+}
+
+fn forbidden(write: &ReviewedWrite, name: &str, reason: &str) -> Value {
     let group = if write.kind.group.is_empty() { String::new() } else { format!(".{}", write.kind.group) };
     let what = format!("{}{group}", write.plural);
-    let mut details = json!({ "name": write.name, "kind": write.plural });
+    let mut details = json!({ "name": name, "kind": write.plural });
     if !write.kind.group.is_empty() {
         details["group"] = write.kind.group.as_str().into();
     }
     json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "Forbidden", "code": 403,
-        "message": format!("{what} {:?} is forbidden: {reason}", write.name), "details": details,
+        "message": format!("{what} {name:?} is forbidden: {reason}"), "details": details,
     })
 }

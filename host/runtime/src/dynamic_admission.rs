@@ -1,30 +1,37 @@
-//! The admission webhooks of Kubernetes: programs that change and refuse the writes of clients and guests.
+//! Dynamic admission: webhooks and policies of Kubernetes that change and refuse the writes of clients and guests.
 //!
-//! A write that a webhook matches is decided here, without validation. The webhooks see the result, and the store stores
-//! what they leave of it, if the resource did not change meanwhile. Otherwise all of it happens again. So what was seen is
-//! what is stored.
+//! A write that one of them matches is decided here, without validation. Mutating webhooks, policies and validating webhooks
+//! see the result in this order, and the store stores what they leave of it, if the resource did not change meanwhile.
+//! Otherwise all of it happens again. So what was seen is what is stored.
 //!
-//! Deliberately absent: webhooks at a `service`, which a host cannot resolve; kinds in other stores, whose servers call
-//! their own; kinds that the host itself reads, as definitions; and writes of the host's own controllers.
+//! Deliberately absent: webhooks at a `service`, which a host cannot resolve; mutating policies; an authorizer; kinds in other
+//! stores, whose servers have their own; kinds that the host itself reads, as definitions; and writes of the host's own
+//! controllers.
 //!
-//! Source: `pkg/admission/plugin/webhook` of `k8s.io/apiserver`.
+//! Source: `pkg/admission/plugin/webhook` and `pkg/admission/plugin/policy` of `k8s.io/apiserver`.
 
+mod constraints;
+mod enforcement;
+mod expressions;
 mod invocation;
+mod policy;
 mod review;
 mod reviewed_write;
 mod webhook;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures_util::{FutureExt, StreamExt, stream};
 use homeostat_store::semantics::{self, Decision, Validation, WritePlan};
 use homeostat_store::{
-    Key, Kind, Precondition, Query, Request, Resource, ResourcePages, Store, Target, Write, WriteResponse,
+    Key, Kind, Precondition, Query, Request, Resource, ResourcePages, Revision, Store, Target, Write, WriteResponse,
 };
 use serde_json::Value;
 
+use self::enforcement::enforce;
 use self::invocation::{Invoker, Mutation};
+use self::policy::{Binding, ValidatingPolicy};
 use self::reviewed_write::ReviewedWrite;
 use self::webhook::{AdmissionWebhook, webhooks};
 use crate::error::found;
@@ -59,7 +66,7 @@ pub(crate) enum Review {
 }
 
 /// The webhooks of all configurations, as they were read last.
-pub(crate) struct AdmissionWebhooks {
+pub(crate) struct DynamicAdmission {
     stores: Stores,
     known: Remembered<Option<Arc<Configurations>>>,
 }
@@ -68,25 +75,77 @@ pub(crate) struct AdmissionWebhooks {
 struct Configurations {
     mutating: Vec<Arc<AdmissionWebhook>>,
     validating: Vec<Arc<AdmissionWebhook>>,
+    policies: Vec<Arc<ValidatingPolicy>>,
+}
+
+/// Where a webhook, a policy or a binding comes from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Origin {
+    key: Key,
+    /// The revision at which it was read.
+    revision: Revision,
+}
+
+impl Origin {
+    fn of(resource: &Resource) -> Self {
+        Self { key: resource.key().clone(), revision: resource.revision() }
+    }
 }
 
 impl Configurations {
+    /// Reads all of them from the store.
+    async fn read(store: &dyn Store) -> Result<Self, Error> {
+        let [mutating, validating, policies, bindings] = configuration_kinds();
+        let mut of_policies: BTreeMap<String, Vec<Binding>> = BTreeMap::new();
+        for binding in all_of(store, bindings).await? {
+            if let Some((policy, binding)) = Binding::new(&binding) {
+                of_policies.entry(policy).or_default().push(binding);
+            }
+        }
+        let mut all = Vec::new();
+        for policy in all_of(store, policies).await? {
+            let bindings = of_policies.remove(policy.key().name());
+            all.extend(bindings.and_then(|bindings| ValidatingPolicy::new(&policy, bindings)).map(Arc::new));
+        }
+        let of = |configurations: Vec<Arc<Resource>>| {
+            configurations.iter().flat_map(|configuration| webhooks(configuration)).map(Arc::new).collect()
+        };
+        let (mutating, validating) = (of(all_of(store, mutating).await?), of(all_of(store, validating).await?));
+        Ok(Self { mutating, validating, policies: all })
+    }
+
     /// Returns those that may match a write.
     fn matching(&self, write: &ReviewedWrite) -> Self {
         let those = |all: &[Arc<AdmissionWebhook>]| {
-            all.iter().filter(|webhook| webhook.may_match(write)).map(Arc::clone).collect()
+            all.iter().filter(|webhook| webhook.constraints.may_match(write)).map(Arc::clone).collect()
         };
-        Self { mutating: those(&self.mutating), validating: those(&self.validating) }
+        let policies = self.policies.iter().filter(|policy| policy.constraints.may_match(write));
+        Self {
+            mutating: those(&self.mutating),
+            validating: those(&self.validating),
+            policies: policies.map(Arc::clone).collect(),
+        }
     }
 
-    fn all(&self) -> impl Iterator<Item = &Arc<AdmissionWebhook>> {
+    fn is_empty(&self) -> bool {
+        let Self { mutating, validating, policies } = self;
+        mutating.is_empty() && validating.is_empty() && policies.is_empty()
+    }
+
+    fn webhooks(&self) -> impl Iterator<Item = &Arc<AdmissionWebhook>> {
         self.mutating.iter().chain(&self.validating)
+    }
+
+    fn origins(&self) -> BTreeSet<&Origin> {
+        let webhooks = self.webhooks().map(|webhook| &webhook.origin);
+        let policies = self.policies.iter().map(|policy| &policy.origin);
+        let bindings = self.policies.iter().flat_map(|policy| policy.bindings.iter().map(|binding| &binding.origin));
+        webhooks.chain(policies).chain(bindings).collect()
     }
 
     /// Returns whether the configurations are stored as they were read. The garbage collector deletes them, too.
     async fn are_current(&self, store: &dyn Store) -> Result<bool, Error> {
-        let read: BTreeSet<_> = self.all().map(|webhook| &webhook.configuration).collect();
-        for (key, revision) in read {
+        for Origin { key, revision } in self.origins() {
             if found(store.get(key).await)?.is_none_or(|stored| stored.revision() != *revision) {
                 return Ok(false);
             }
@@ -95,7 +154,7 @@ impl Configurations {
     }
 }
 
-impl AdmissionWebhooks {
+impl DynamicAdmission {
     pub(crate) fn new(stores: Stores) -> Self {
         Self { stores, known: Remembered::default() }
     }
@@ -111,10 +170,7 @@ impl AdmissionWebhooks {
             Ok(known) => return Ok(known),
             Err(writes) => writes,
         };
-        let [mutating, validating] = configuration_kinds();
-        let read =
-            Configurations { mutating: all_of(store, mutating).await?, validating: all_of(store, validating).await? };
-        let read = Arc::new(read);
+        let read = Arc::new(Configurations::read(store).await?);
         self.known.add(writes, |known| *known = Some(Arc::clone(&read)));
         Ok(read)
     }
@@ -142,32 +198,32 @@ impl AdmissionWebhooks {
         request: &Request,
         requester: &Requester,
     ) -> Result<Review, Error> {
-        let [mutating, _] = configuration_kinds();
+        let [mutating, ..] = configuration_kinds();
         let acts = kinds.has_built_in_schema(&mutating) && !self.stores.is_far(&mutating);
         if !acts || request.is_move || request.is_planned {
             return Ok(Review::Unmatched);
         }
         let Ok(target) = request.write.target() else { return Ok(Review::Unmatched) };
         // So a configuration that refuses everything can be deleted.
-        if target.kind.group == GROUP || self.configurations(store).await?.all().next().is_none() {
+        if target.kind.group == GROUP || self.configurations(store).await?.is_empty() {
             return Ok(Review::Unmatched);
         }
         let info = kinds.of(&target.kind).filter(|_| kinds.defined_in(&target.kind).is_none());
         let (Some(info), Some(schemas)) = (info, store.schemas()) else { return Ok(Review::Unmatched) };
         let mut write = ReviewedWrite::new(request, &target, &info, requester.user());
-        let webhooks = self.of(store, &write).await?;
-        if webhooks.all().next().is_none() {
+        let matching = self.of(store, &write).await?;
+        if matching.is_empty() {
             return Ok(Review::Unmatched);
         }
         let current = match &target.name {
             Some(name) => found(store.get_live(&key_of(&target, name)).await)?,
             None => None,
         };
-        let namespace = namespace_of(store, &webhooks, &write).await?;
+        let namespace = namespace_of(store, &matching, &write).await?;
         let invoker = Invoker { kinds, namespace, requester };
         if let Write::Delete { .. } = &request.write {
             let Some(current) = current else { return Ok(Review::Unmatched) };
-            return review_deletion(&invoker, &webhooks, write, request, &current).await;
+            return review_deletion(store, &invoker, &matching, write, request, &current).await;
         }
         let schemas = if info.converts() { schemas.in_version(&target.kind) } else { schemas.clone() };
         let draft = planning::plan(schemas.clone(), request.clone(), current, Validation::Deferred).await?;
@@ -175,7 +231,7 @@ impl AdmissionWebhooks {
             write.create();
         }
         write.old_object = draft.previous.as_ref().map(|previous| in_version(previous.document(), &target.kind));
-        let object = mutate(&invoker, &webhooks.mutating, &mut write, &draft).await?;
+        let object = mutate(&invoker, &matching.mutating, &mut write, &draft).await?;
         let WritePlan { decision, previous, unknown_fields, .. } =
             planning::plan_draft(schemas, request, draft, object).await?;
         let mut object = in_version(decision.resource().document(), &target.kind);
@@ -183,7 +239,8 @@ impl AdmissionWebhooks {
             set(&mut object, "resourceVersion", None);
         }
         write.object = Some(object);
-        validate(&invoker, &webhooks.validating, &write).await?;
+        enforce(store, &invoker, &matching.policies, &write).await?;
+        validate(&invoker, &matching.validating, &write).await?;
         Ok(match decision {
             Decision::Unchanged(resource) => {
                 Review::Unchanged(WriteResponse { resource, change: None, unknown_fields })
@@ -196,13 +253,19 @@ impl AdmissionWebhooks {
     }
 }
 
-/// Returns the kinds of configurations: those that mutate, and those that validate.
-pub(crate) fn configuration_kinds() -> [Kind; 2] {
-    ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"].map(|name| Kind::new(GROUP, "v1", name))
+/// Returns the kinds of configurations: of webhooks that mutate and that validate, policies, and their bindings.
+pub(crate) fn configuration_kinds() -> [Kind; 4] {
+    let names = [
+        "MutatingWebhookConfiguration",
+        "ValidatingWebhookConfiguration",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    ];
+    names.map(|name| Kind::new(GROUP, "v1", name))
 }
 
-/// Returns the webhooks of all configurations of a kind, ordered by the names of the configurations.
-async fn all_of(store: &dyn Store, kind: Kind) -> Result<Vec<Arc<AdmissionWebhook>>, Error> {
+/// Returns all resources of a kind, ordered by their names.
+async fn all_of(store: &dyn Store, kind: Kind) -> Result<Vec<Arc<Resource>>, Error> {
     let mut pages = ResourcePages::new(store, Query::all(kind.clone()));
     let (mut all, mut count, mut bytes) = (Vec::new(), 0, 0);
     while let Some(page) = pages.next_page().await? {
@@ -216,7 +279,7 @@ async fn all_of(store: &dyn Store, kind: Kind) -> Result<Vec<Arc<AdmissionWebhoo
             );
             return Err(Error::Forbidden(reason));
         }
-        all.extend(page.iter().flat_map(|configuration| webhooks(configuration)).map(Arc::new));
+        all.extend(page.iter().cloned());
     }
     Ok(all)
 }
@@ -234,10 +297,11 @@ fn in_version(document: &Value, kind: &Kind) -> Value {
 /// Returns the namespace of a written resource, if a webhook selects by it.
 async fn namespace_of(
     store: &dyn Store,
-    webhooks: &Configurations,
+    matching: &Configurations,
     write: &ReviewedWrite,
 ) -> Result<Option<Arc<Resource>>, Error> {
-    let is_asked = webhooks.all().any(|webhook| !webhook.namespaces.is_unconditional());
+    let selects = |webhook: &Arc<AdmissionWebhook>| !webhook.constraints.namespaces.is_unconditional();
+    let is_asked = matching.webhooks().any(selects) || !matching.policies.is_empty();
     if !is_asked || write.namespace.is_empty() {
         return Ok(None);
     }
@@ -245,8 +309,9 @@ async fn namespace_of(
 }
 
 async fn review_deletion(
+    store: &dyn Store,
     invoker: &Invoker<'_>,
-    webhooks: &Configurations,
+    matching: &Configurations,
     mut write: ReviewedWrite,
     request: &Request,
     current: &Resource,
@@ -259,10 +324,11 @@ async fn review_deletion(
         return Ok(Review::Unmatched);
     }
     write.old_object = Some(in_version(current.document(), &write.kind));
-    for webhook in &webhooks.mutating {
+    for webhook in &matching.mutating {
         invoker.mutate(webhook, &write).await?;
     }
-    validate(invoker, &webhooks.validating, &write).await?;
+    enforce(store, invoker, &matching.policies, &write).await?;
+    validate(invoker, &matching.validating, &write).await?;
     let precondition = Precondition { uid: Some(current.uid().to_owned()), ..precondition.clone() };
     let write = Write::Delete { key: key.clone(), precondition, propagation: *propagation };
     Ok(Review::Admitted { request: Request { write, ..request.clone() }, unknown_fields: Vec::new() })
