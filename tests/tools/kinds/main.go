@@ -317,7 +317,8 @@ func (d *definitions) fields(of reflect.Type, made, properties object, numbered 
 				inner = inner.Elem()
 			}
 			d.fields(inner, made, properties, false)
-			if number != 0 {
+			// What an inlined message inlines itself is a part of it.
+			if number != 0 && numbered {
 				inlined, _ := made["x-go-inline"].([]any)
 				made["x-go-inline"] = append(inlined, []any{number, d.add(inner)})
 			}

@@ -84,6 +84,27 @@ fn a_definition_survives_with_all_forms_of_schemas() {
 }
 
 #[test]
+fn a_message_inside_of_an_inlined_one_is_written_once() {
+    let rule = json!({
+        "operations": ["*"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments"],
+        "resourceNames": ["web"],
+    });
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": { "name": "p" }, "spec": { "matchConstraints": { "resourceRules": [rule] } }, "status": {},
+    });
+    let encoded = encode(&policy).unwrap();
+    let count = |word: &[u8]| encoded.windows(word.len()).filter(|found| *found == word).count();
+    assert_eq!((count(b"deployments"), count(b"web")), (1, 1));
+    let mut decoded = decode(&encoded).unwrap();
+    let mut wanted = policy;
+    for document in [&mut decoded, &mut wanted] {
+        document["metadata"] = json!({ "name": document["metadata"]["name"] });
+    }
+    assert_eq!(decoded["spec"], wanted["spec"]);
+}
+
+#[test]
 fn the_metadata_of_each_kind_has_a_message() {
     let metadata = json!({ "name": "w", "labels": { "a": "b" } });
     let partial = json!({ "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata });
