@@ -163,7 +163,8 @@ async fn kubernetes_api(api: &Api, request: Request) -> Result<Response, Failure
             if is_bare { (Bytes::new(), None) } else { body::read(body, client, &api.limits.bodies).await? };
         let (method, uri, headers) = (&parts.method, &parts.uri, &parts.headers);
         let caller = parts.extensions.get::<AuthenticatedCaller>().map(|pass| Arc::clone(&pass.caller));
-        let requester = Arc::new(Requester::new(reviews::user(caller.as_deref())));
+        let sender = caller.clone();
+        let requester = Arc::new(Requester::new(move || reviews::user(sender.as_deref())));
         let ask = RequestContext { api, method, target, uri, headers, body, client, caller, requester };
         let is_controllers = target.group == manifest::GROUP && target.plural == manifest::PLURAL;
         if let Some(answer) = reviews::answer(&ask).await {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use homeostat_store::{Error as StoreError, Request, Store, Write, WriteResponse};
 
-use crate::dynamic_admission::{DynamicAdmission, Review, configuration_kinds};
+use crate::dynamic_admission::{DynamicAdmission, Review, is_configuration};
 use crate::namespaces::Namespaces;
 use crate::new_resource::new_document;
 use crate::priorities::{self, Priorities};
@@ -94,11 +94,12 @@ impl AdmissionChain {
         request: Request,
     ) -> Result<WriteResponse, Error> {
         self.quotas.charge(&**store, kinds, &request).await?;
-        let remembered = configuration_kinds().into_iter().chain([priorities::classes(), quotas::quotas()]);
+        let remembered = [priorities::classes(), quotas::quotas()];
         let target = request.write.target().ok();
         // A controller often writes the status of a quota, which nobody remembers.
-        let is_remembered =
-            target.is_some_and(|target| remembered.into_iter().any(|kind| target.kind.same_type(&kind)));
+        let is_remembered = target.is_some_and(|target| {
+            is_configuration(&target.kind) || remembered.iter().any(|kind| target.kind.same_type(kind))
+        });
         if request.write.is_of_status() || !is_remembered {
             return Ok(store.submit(request).await?);
         }

@@ -164,6 +164,12 @@ impl DynamicAdmission {
         self.known.forget();
     }
 
+    /// Returns whether the host has configurations of its own.
+    fn acts(&self, kinds: &Kinds) -> bool {
+        let kind = Kind::new(GROUP, "v1", "MutatingWebhookConfiguration");
+        kinds.has_built_in_schema(&kind) && !self.stores.is_far(&kind)
+    }
+
     /// Reads the configurations, unless they are remembered.
     async fn configurations(&self, store: &dyn Store) -> Result<Arc<Configurations>, Error> {
         let writes = match self.known.find(Clone::clone) {
@@ -198,14 +204,12 @@ impl DynamicAdmission {
         request: &Request,
         requester: &Requester,
     ) -> Result<Review, Error> {
-        let [mutating, ..] = configuration_kinds();
-        let acts = kinds.has_built_in_schema(&mutating) && !self.stores.is_far(&mutating);
-        if !acts || request.is_move || request.is_planned {
+        if !self.acts(kinds) || request.is_move || request.is_planned {
             return Ok(Review::Unmatched);
         }
         let Ok(target) = request.write.target() else { return Ok(Review::Unmatched) };
         // So a configuration that refuses everything can be deleted.
-        if target.kind.group == GROUP || self.configurations(store).await?.is_empty() {
+        if is_configuration(&target.kind) || self.configurations(store).await?.is_empty() {
             return Ok(Review::Unmatched);
         }
         let info = kinds.of(&target.kind).filter(|_| kinds.defined_in(&target.kind).is_none());
@@ -253,8 +257,13 @@ impl DynamicAdmission {
     }
 }
 
+/// Returns whether a kind is one of the settings of admission.
+pub(crate) fn is_configuration(kind: &Kind) -> bool {
+    kind.group == GROUP
+}
+
 /// Returns the kinds of configurations: of webhooks that mutate and that validate, policies, and their bindings.
-pub(crate) fn configuration_kinds() -> [Kind; 4] {
+fn configuration_kinds() -> [Kind; 4] {
     let names = [
         "MutatingWebhookConfiguration",
         "ValidatingWebhookConfiguration",

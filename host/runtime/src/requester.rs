@@ -1,6 +1,6 @@
 //! Who writes, as admission webhooks are told, and what they say in return.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -9,28 +9,32 @@ use serde_json::{Value, json};
 const WARNINGS_MAX: usize = 64;
 const WARNING_CHARS_MAX: usize = 1024;
 
+/// A `UserInfo`, which most requests do not need.
+type UserInfo = LazyLock<Arc<Value>, Box<dyn FnOnce() -> Arc<Value> + Send>>;
+
 /// The sender of a request, and the warnings for it.
 #[derive(Debug)]
 pub struct Requester {
-    user: Arc<Value>,
+    user: UserInfo,
     warnings: Mutex<Vec<String>>,
 }
 
 impl Requester {
-    /// Returns the sender whom a `UserInfo` document of Kubernetes describes.
-    pub fn new(user_info: Value) -> Self {
-        Self { user: Arc::new(user_info), warnings: Mutex::default() }
+    /// Returns the sender whom a `UserInfo` document of Kubernetes describes. It is made when a webhook or a policy matches.
+    pub fn new(user_info: impl FnOnce() -> Value + Send + 'static) -> Self {
+        Self { user: LazyLock::new(Box::new(|| Arc::new(user_info()))), warnings: Mutex::default() }
     }
 
     /// Returns the program around the host.
     pub(crate) fn host() -> Self {
-        Self::new(json!({ "username": "homeostat:host", "groups": ["system:masters", "system:authenticated"] }))
+        Self::new(|| json!({ "username": "homeostat:host", "groups": ["system:masters", "system:authenticated"] }))
     }
 
     /// Returns the guest of a controller.
     pub(crate) fn controller(name: &str) -> Self {
+        let name = format!("homeostat:controller:{name}");
         let groups = ["homeostat:controllers", "system:authenticated"];
-        Self::new(json!({ "username": format!("homeostat:controller:{name}"), "groups": groups }))
+        Self::new(move || json!({ "username": name, "groups": groups }))
     }
 
     /// Returns the `UserInfo`.
