@@ -4,7 +4,10 @@
 //! and a macro the largest size of its range times its body.
 
 mod calls;
+pub(crate) mod messages;
 mod operators;
+
+use std::sync::Arc;
 
 use crate::evaluate::type_name;
 use crate::functions::LIBRARIES;
@@ -29,6 +32,8 @@ pub(crate) struct Checker<'s> {
     pub(crate) variables: Vec<(String, Type)>,
     /// What `variables` has; `None` if there is no such name.
     pub(crate) definitions: Option<&'s Definitions>,
+    /// The expression may make messages, and use the functions for patches.
+    pub(crate) makes_patch: bool,
 }
 
 impl Checker<'_> {
@@ -51,7 +56,9 @@ impl Checker<'_> {
 
     /// Puts the index of a definition in the place of its name, and returns its type. A variable of a macro can hide all.
     fn defined(&self, node: &mut Node) -> Result<Option<Estimate>, CompileError> {
-        let definitions = self.definitions.filter(|known| !known.is_empty() && self.variable(DEFINITIONS).is_none());
+        // An expression that makes a patch has definitions, be there none.
+        let are_declared = |known: &&Definitions| self.makes_patch || !known.is_empty();
+        let definitions = self.definitions.filter(are_declared).filter(|_| self.variable(DEFINITIONS).is_none());
         let Some(definitions) = definitions else {
             return Ok(None);
         };
@@ -139,6 +146,7 @@ impl Checker<'_> {
             }
             NodeKind::List(entries) => self.list(entries),
             NodeKind::Map(entries) => self.map(entries),
+            NodeKind::Message { name, fields } => self.message(at, name, fields),
             NodeKind::Fold(fold) => self.fold(at, fold),
             NodeKind::OptionalMap { of, name, body, is_flat } => {
                 let of = self.node(of)?;
@@ -172,6 +180,10 @@ impl Checker<'_> {
                 found.ok_or_else(|| self.error(at, &format!("undefined field '{field}'")))?
             }
             Type::Map(map) if map.key.fits(&Type::TEXT) => map.value.clone(),
+            Type::Message(name) => {
+                let found = messages::field(name, field);
+                found.ok_or_else(|| self.error(at, &format!("undefined field '{field}'")))?
+            }
             Type::Dyn => Type::Dyn,
             _ => return Err(self.error(at, &format!("type '{of}' does not support field selection"))),
         };
@@ -186,15 +198,17 @@ impl Checker<'_> {
             (_, false) => Ok(checked),
             (Type::Optional(inner), true) => Ok(Estimate { value: (**inner).clone(), cost: checked.cost }),
             (Type::Dyn, true) => Ok(checked),
-            (other, true) => Err(self.error(at, &format!("expected type 'optional_type(dyn)' but found '{other}'"))),
+            (other, true) => {
+                Err(self.error(at, &format!("expected type 'optional_type({other})' but found '{other}'")))
+            }
         }
     }
 
-    /// Returns the type that all entries of a list or a map have.
+    /// Returns the type that all entries of a list or a map have. As in Kubernetes, a value of any type is no other one.
     fn common(&self, at: usize, known: Option<Type>, next: Type) -> Result<Type, CompileError> {
         match known {
             None => Ok(next),
-            Some(known) if known.fits(&next) => Ok(union(known, &next)),
+            Some(known) if known.is(&next) => Ok(union(known, &next)),
             Some(known) => Err(self.error(at, &format!("expected type '{known}' but found '{next}'"))),
         }
     }
@@ -313,6 +327,7 @@ impl Checker<'_> {
     fn library_function(&self, function: &str, target: Option<&Node>) -> Option<String> {
         let NodeKind::Name(name) = &target?.kind else { return None };
         let is_library = LIBRARIES.contains(&name.as_str()) && self.variable(name).is_none();
+        let is_library = is_library && (self.makes_patch || name != "jsonpatch");
         is_library.then(|| format!("{name}.{function}"))
     }
 }
@@ -335,6 +350,9 @@ fn union(left: Type, right: &Type) -> Type {
         (Type::Dyn, _) | (_, Type::Dyn) => Type::Dyn,
         (Type::Text(left), Type::Text(right)) => Type::Text(left.max(*right)),
         (Type::Bytes(left), Type::Bytes(right)) => Type::Bytes(left.max(*right)),
+        // The items of an empty list have the type that is wanted.
+        (Type::List(left), Type::List(right)) if left.count_max == 0 => Type::List(Arc::clone(right)),
+        (left @ Type::List(_), Type::List(right)) if right.count_max == 0 => left,
         (Type::List(left), Type::List(right)) => {
             Type::list(union(left.item.clone(), &right.item), left.count_max.max(right.count_max))
         }

@@ -1,6 +1,7 @@
 //! Equality and order of values.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use crate::types::ItemIdentity;
 use crate::value::{List, Map, Value};
@@ -23,6 +24,11 @@ pub(crate) fn equal(left: &Value<'_>, right: &Value<'_>) -> bool {
         (Value::Cidr(left), Value::Cidr(right)) => left == right,
         (Value::Semver(left), Value::Semver(right)) => left == right,
         (Value::Format(left), Value::Format(right)) => left == right,
+        (Value::Message(left), Value::Message(right)) => {
+            let (fields, others) = (&left.fields, &right.fields);
+            let is_equal = |(name, value): (&Arc<str>, _)| others.get(name).is_some_and(|other| equal(value, other));
+            left.name == right.name && fields.len() == others.len() && fields.iter().all(is_equal)
+        }
         _ => compare(left, right) == Some(Ordering::Equal),
     }
 }
@@ -45,12 +51,31 @@ fn equal_maps(left: &Map<'_>, right: &Map<'_>) -> bool {
         && entries.iter().all(|(key, value)| right.get(key).is_some_and(|other| equal(value, &other)))
 }
 
-/// Returns how many values an equality looks at, at most: those of the smaller side.
-pub(crate) fn extent(value: &Value<'_>) -> u64 {
-    match value {
-        Value::List(list) => list.iter().map(|item| extent(&item)).sum::<u64>() + 1,
-        Value::Map(map) => map.entries().iter().map(|(_, value)| extent(value) + 1).sum::<u64>() + 1,
-        other => (other.size() as u64).div_ceil(10).max(1),
+/// Returns how many values an equality looks at, at most: those of the smaller side. It stops at `limit`, because a value can
+/// have a part many times that exists once.
+pub(crate) fn extent(value: &Value<'_>, limit: u64) -> u64 {
+    let mut left = limit;
+    take_extent(value, &mut left);
+    limit - left
+}
+
+fn take_extent(value: &Value<'_>, left: &mut u64) {
+    let parts: &mut dyn Iterator<Item = Value<'_>> = match value {
+        Value::List(list) => &mut list.iter(),
+        Value::Map(map) => &mut map.entries().into_iter().map(|(_, value)| value),
+        Value::Message(message) => &mut message.fields.values().cloned(),
+        Value::Optional(content) => &mut content.iter().map(|content| (**content).clone()),
+        other => {
+            *left = left.saturating_sub((other.size() as u64).div_ceil(10).max(1));
+            return;
+        }
+    };
+    *left = left.saturating_sub(1);
+    for part in parts {
+        if *left == 0 {
+            return;
+        }
+        take_extent(&part, left);
     }
 }
 

@@ -15,6 +15,9 @@ pub enum EvaluationError {
     /// A number became too large.
     #[error("integer overflow")]
     Overflow,
+    /// The result is no patch, with the reason.
+    #[error("{0}")]
+    NoPatch(String),
     /// Another failure, with its reason.
     #[error("{0}")]
     Invalid(String),

@@ -2,16 +2,18 @@
 
 mod folds;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
+use std::sync::Arc;
 
+use crate::check::messages::MESSAGE_COST;
 use crate::equality::extent;
 use crate::error::EvaluationError;
-use crate::functions::{self, CallCost, regexes, tenth};
+use crate::functions::{self, CallCost, Function, regexes, tenth};
 use crate::operators;
-use crate::syntax::{Entry, Literal, Node, NodeKind, Operator};
+use crate::syntax::{Entry, Literal, MessageField, Node, NodeKind, Operator};
 use crate::types::ItemIdentity;
-use crate::value::{Map, OwnedMap, Value};
+use crate::value::{Map, Message, OwnedMap, Value};
 use crate::{Definitions, Pattern};
 
 /// A bound on the cost of evaluations. A unit is about the time of one operation on a number.
@@ -52,6 +54,9 @@ const PATTERN_BYTE_COST: u64 = 200;
 /// The size of values that a call may look at for each unit of its cost.
 const UNCHARGED_SIZE: u64 = 1_000;
 
+/// The values that a call may compare for each unit of its cost.
+const UNCHARGED_COMPARISONS: u64 = 10;
+
 type Outcome<'a> = Result<Value<'a>, EvaluationError>;
 
 /// An evaluation in progress.
@@ -89,6 +94,7 @@ impl<'e, 'a> Evaluation<'e, 'a> {
                 let of = self.value(of)?;
                 Ok(Value::Bool(match content(&of) {
                     Some(Value::Map(map)) => map.field(field).is_some(),
+                    Some(Value::Message(message)) => message.fields.contains_key(&**field),
                     Some(_) => return Err(EvaluationError::NoSuchOverload),
                     None => false,
                 }))
@@ -134,6 +140,7 @@ impl<'e, 'a> Evaluation<'e, 'a> {
             }
             NodeKind::List(entries) => self.list(entries),
             NodeKind::Map(entries) => self.map(entries),
+            NodeKind::Message { name, fields } => self.message(name, fields),
             NodeKind::Fold(fold) => self.fold(fold),
             NodeKind::OptionalMap { of, name, body, is_flat } => {
                 let Value::Optional(of) = self.value(of)? else { return Err(EvaluationError::NoSuchOverload) };
@@ -196,7 +203,8 @@ impl<'e, 'a> Evaluation<'e, 'a> {
         }
         let sizes: Vec<u64> = values.iter().map(|value| value.size() as u64).collect();
         // Also a call that costs one looks at its values.
-        let cost = known.cost.of(&sizes, 1).max(sizes.iter().sum::<u64>() / UNCHARGED_SIZE);
+        let looks = sizes.iter().sum::<u64>() / UNCHARGED_SIZE;
+        let cost = known.cost.of(&sizes, 1).max(looks).max(self.comparisons(known, &values));
         self.budget.charge(cost)?;
         if known.cost == CallCost::Match {
             let made = if pattern.is_none() { Some(self.compiled(&values)?) } else { None };
@@ -206,6 +214,19 @@ impl<'e, 'a> Evaluation<'e, 'a> {
             return self.made(regexes::search(known.name, pattern, &values)?, cost);
         }
         self.made((known.call)(&values)?, cost)
+    }
+
+    /// Returns the least cost of a call that compares items with each other, whose own cost ignores how large these are.
+    fn comparisons(&self, known: &Function, values: &[Value<'a>]) -> u64 {
+        let others = match known.cost {
+            CallCost::Pairs => values.iter().map(Value::size).max().unwrap_or(0),
+            CallCost::Square => values[0].size(),
+            _ if known.name.ends_with("ndexOf") && matches!(values[0], Value::List(_)) => 1,
+            _ => return 0,
+        };
+        let limit = self.budget.left().saturating_add(1).saturating_mul(UNCHARGED_COMPARISONS);
+        let extents = values.iter().map(|value| extent(value, limit)).fold(0, u64::saturating_add);
+        extents.saturating_mul(others as u64) / UNCHARGED_COMPARISONS
     }
 
     /// Returns the result of a call, and charges what is larger than the call's cost.
@@ -261,6 +282,17 @@ impl<'e, 'a> Evaluation<'e, 'a> {
         Ok(Value::Map(Map::Owned(Rc::new(known))))
     }
 
+    fn message(&mut self, name: &Arc<str>, fields: &'e [MessageField]) -> Outcome<'a> {
+        self.budget.charge(MESSAGE_COST)?;
+        let mut known = BTreeMap::new();
+        for MessageField { name, entry, .. } in fields {
+            if let Some(value) = self.entry(entry)? {
+                known.insert(Arc::clone(name), value);
+            }
+        }
+        Ok(Value::Message(Rc::new(Message { name: Arc::clone(name), fields: known })))
+    }
+
     /// Returns the value of an entry; `None` for an optional one that is absent.
     fn entry(&mut self, entry: &'e Entry) -> Result<Option<Value<'a>>, EvaluationError> {
         match (self.value(&entry.value)?, entry.optional) {
@@ -277,12 +309,15 @@ impl<'e, 'a> Evaluation<'e, 'a> {
         right: &Value<'a>,
     ) -> Result<(), EvaluationError> {
         let tenth = |size: usize| tenth(size as u64);
+        let extent = |value| extent(value, self.budget.left().saturating_add(1));
         let cost = match operator {
             Operator::Equal | Operator::NotEqual => match (left, right) {
                 (Value::List(items), Value::List(others)) if *items.identity() != ItemIdentity::Position => {
                     extent(left).saturating_mul(others.len() as u64)
                 }
-                (Value::List(_) | Value::Map(_), _) => extent(left).min(extent(right)),
+                (Value::List(_) | Value::Map(_) | Value::Message(_) | Value::Optional(_), _) => {
+                    extent(left).min(extent(right))
+                }
                 _ => tenth(left.size().min(right.size())),
             },
             Operator::Less | Operator::LessOrEqual | Operator::Greater | Operator::GreaterOrEqual => {
@@ -358,6 +393,7 @@ fn content<'v, 'a>(value: &'v Value<'a>) -> Option<&'v Value<'a>> {
 fn selected<'a>(of: &Value<'a>, field: &str) -> Outcome<'a> {
     match of {
         Value::Map(map) => map.field(field).ok_or_else(|| EvaluationError::NoSuchKey(field.to_owned())),
+        Value::Message(message) => Ok(message.field(field)),
         // As cel-go says of all values without fields.
         _ => Err(EvaluationError::NoSuchKey(field.to_owned())),
     }
@@ -367,6 +403,7 @@ fn optional_field<'a>(of: &Value<'a>, field: &str) -> Outcome<'a> {
     match content(of) {
         None => Ok(Value::Optional(None)),
         Some(Value::Map(map)) => Ok(Value::Optional(map.field(field).map(Rc::new))),
+        Some(Value::Message(message)) => Ok(Value::Optional(message.fields.get(field).cloned().map(Rc::new))),
         Some(_) => Err(EvaluationError::NoSuchOverload),
     }
 }

@@ -113,7 +113,7 @@ pub(crate) fn tenth(size: u64) -> u64 {
 }
 
 /// The namespaces of libraries: `sets.contains` is no call on a value named `sets`, unless there is one.
-pub(crate) const LIBRARIES: [&str; 6] = ["sets", "lists", "optional", "ip", "format", "strings"];
+pub(crate) const LIBRARIES: [&str; 7] = ["sets", "lists", "optional", "ip", "format", "strings", "jsonpatch"];
 
 /// Returns the index of a function.
 pub(crate) fn find(name: &str, is_member: bool) -> Option<usize> {

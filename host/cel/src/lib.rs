@@ -12,10 +12,12 @@
 //! Deliberately absent: schemas, documents with their paths, clocks and I/O.
 
 mod check;
+mod definitions;
 mod equality;
 mod error;
 mod evaluate;
 mod functions;
+mod json;
 pub mod names;
 mod objects;
 mod operators;
@@ -35,6 +37,8 @@ use std::fmt;
 use serde_json::Value as Json;
 
 use check::{Checker, Estimate};
+pub use definitions::Definitions;
+use definitions::{DEFINITIONS, NESTING_MAX};
 pub use error::EvaluationError;
 pub use evaluate::Budget;
 use evaluate::Evaluation;
@@ -50,38 +54,8 @@ pub struct Expression {
     node: Node,
     result: Type,
     cost_max: u64,
-}
-
-/// The name below which expressions find definitions.
-const DEFINITIONS: &str = "variables";
-
-/// Named expressions, which others use as `variables.name`: the variables of an admission policy. Each may use those
-/// before it, and is evaluated when an expression first uses it.
-#[derive(Debug, Clone, Default)]
-pub struct Definitions(Vec<(String, Expression)>);
-
-impl Definitions {
-    /// Compiles an expression, and adds it under a name.
-    ///
-    /// # Errors
-    /// As [`Expression::compile`].
-    pub fn define(&mut self, name: &str, source: &str, variables: &[(&str, Type)]) -> Result<(), CompileError> {
-        let expression = Expression::compile_with(source, variables, self)?;
-        self.0.push((name.to_owned(), expression));
-        Ok(())
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn position(&self, name: &str) -> Option<(usize, &Expression)> {
-        self.0.iter().enumerate().find(|(_, (known, _))| known == name).map(|(at, (_, expression))| (at, expression))
-    }
-
-    fn node(&self, at: usize) -> Option<(&str, &Node)> {
-        self.0.get(at).map(|(name, expression)| (name.as_str(), &expression.node))
-    }
+    /// How many nodes are nested in it and in the definitions that it uses.
+    depth: usize,
 }
 
 /// The value of a variable.
@@ -120,30 +94,50 @@ impl Expression {
     /// When it is malformed, longer than 64 KiB or nested deeper than 80 levels, when it uses an unknown name, or when
     /// types do not fit.
     pub fn compile(source: &str, variables: &[(&str, Type)]) -> Result<Self, CompileError> {
-        Self::compiled(source, variables, None)
+        Self::compiled(source, variables, None, false)
     }
 
     /// As [`Expression::compile`], for an expression that may use definitions.
     ///
     /// # Errors
-    /// As [`Expression::compile`].
+    /// As [`Expression::compile`], and when it nests deeper than 250 levels with the definitions.
     pub fn compile_with(
         source: &str,
         variables: &[(&str, Type)],
         definitions: &Definitions,
     ) -> Result<Self, CompileError> {
-        Self::compiled(source, variables, Some(definitions))
+        Self::compiled(source, variables, Some(definitions), false)
+    }
+
+    /// As [`Expression::compile_with`], for an expression that may make the messages of a patch, as `JSONPatch{…}` and
+    /// `Object{…}`.
+    ///
+    /// # Errors
+    /// As [`Expression::compile_with`].
+    pub fn compile_patch(
+        source: &str,
+        variables: &[(&str, Type)],
+        definitions: &Definitions,
+    ) -> Result<Self, CompileError> {
+        Self::compiled(source, variables, Some(definitions), true)
     }
 
     fn compiled(
         source: &str,
         variables: &[(&str, Type)],
         definitions: Option<&Definitions>,
+        makes_patch: bool,
     ) -> Result<Self, CompileError> {
         let mut node = parse::parse(source)?;
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-        let Estimate { value, cost } = Checker { source, variables, definitions }.node(&mut node)?;
-        Ok(Self { node, result: value, cost_max: cost })
+        let mut checker = Checker { source, variables, definitions, makes_patch };
+        let Estimate { value, cost } = checker.node(&mut node)?;
+        let depth = definitions.map_or(node.depth, |definitions| definitions.depth_of(&node));
+        if depth > NESTING_MAX {
+            let reason = format!("the expression is nested deeper than {NESTING_MAX} levels with its variables");
+            return Err(CompileError::at(source, 0, &reason));
+        }
+        Ok(Self { node, result: value, cost_max: cost, depth })
     }
 
     /// Returns the type of the result.
@@ -184,14 +178,38 @@ impl Expression {
         definitions: &Definitions,
         budget: &mut Budget,
     ) -> Result<Output, EvaluationError> {
-        let variables: Vec<_> = variables.iter().map(|(name, variable)| (*name, variable.value())).collect();
-        let outermost = variables.len();
-        let mut evaluation = Evaluation { variables, definitions, defined: HashMap::default(), outermost, budget };
-        match evaluation.value(&self.node)? {
+        match self.value(variables, definitions, budget)? {
             Value::Bool(value) => Ok(Output::Bool(value)),
             Value::Text(text) => Ok(Output::Text(text.to_string())),
             other => Ok(Output::Other(other.type_name())),
         }
+    }
+
+    /// As [`Expression::evaluate_with`], for an expression of [`Expression::compile_patch`]. Returns the patch: a list of
+    /// operations of a JSON patch, or a resource that is applied.
+    ///
+    /// # Errors
+    /// As [`Expression::evaluate_with`]; `NoPatch` for a message where its name does not belong, as `Object.spec` in
+    /// `metadata`, for a value that JSON cannot have, and for a patch above 4 MiB.
+    pub fn evaluate_patch<'a>(
+        &self,
+        variables: &[(&str, Variable<'a>)],
+        definitions: &Definitions,
+        budget: &mut Budget,
+    ) -> Result<Json, EvaluationError> {
+        json::patch(&self.value(variables, definitions, budget)?)
+    }
+
+    fn value<'e, 'a>(
+        &'e self,
+        variables: &[(&'e str, Variable<'a>)],
+        definitions: &'e Definitions,
+        budget: &'e mut Budget,
+    ) -> Result<Value<'a>, EvaluationError> {
+        let variables: Vec<_> = variables.iter().map(|(name, variable)| (*name, variable.value())).collect();
+        let outermost = variables.len();
+        let mut evaluation = Evaluation { variables, definitions, defined: HashMap::default(), outermost, budget };
+        evaluation.value(&self.node)
     }
 }
 

@@ -3,7 +3,7 @@
 mod macros;
 
 use crate::CompileError;
-use crate::syntax::{Entry, Literal, Node, NodeKind, Operator};
+use crate::syntax::{Entry, Literal, MessageField, Node, NodeKind, Operator};
 use crate::token::{Token, TokenKind, tokens};
 
 /// Longest expression, in bytes.
@@ -118,8 +118,9 @@ impl Parser<'_> {
                 self.error_at(self.at(), &format!("the expression is nested deeper than {BRACKETS_MAX} levels"))
             );
         }
-        let at = self.at();
         let mut node = self.binary(0)?;
+        // As in cel-go, a conditional is where its question mark is.
+        let at = self.at();
         if self.take("?") {
             let then = Box::new(self.binary(0)?);
             self.expect(":")?;
@@ -331,13 +332,48 @@ impl Parser<'_> {
                     let arguments = self.arguments(")")?;
                     return macros::global(self, at, name, arguments);
                 }
-                if matches!(self.peek(), TokenKind::Symbol("{")) {
-                    return Err(self.error_at(at, &format!("undeclared reference to '{name}': messages do not exist")));
+                if self.begins_message() {
+                    return self.message(name);
                 }
                 self.node(at, NodeKind::Name(name))
             }
             _ => Err(self.unexpected("an expression")),
         }
+    }
+
+    /// Returns whether the next tokens are the rest of the name of a message, and its opening brace.
+    fn begins_message(&self) -> bool {
+        let mut rest = &self.tokens[self.next..];
+        while let [Token { kind: TokenKind::Symbol("."), .. }, Token { kind: TokenKind::Name(_), .. }, further @ ..] =
+            rest
+        {
+            rest = further;
+        }
+        matches!(rest, [Token { kind: TokenKind::Symbol("{"), .. }, ..])
+    }
+
+    /// Parses the rest of a message, whose name begins with `name`.
+    fn message(&mut self, mut name: String) -> Result<Node, CompileError> {
+        while self.take(".") {
+            name.push('.');
+            name.push_str(&self.field()?.0);
+        }
+        // As in cel-go, a message is where its fields begin.
+        let at = self.at();
+        self.expect("{")?;
+        let mut fields = Vec::new();
+        while !self.take("}") {
+            let optional = self.take("?");
+            let (name, _) = self.field()?;
+            let at = self.at();
+            self.expect(":")?;
+            fields.push(MessageField { at, name: name.into(), entry: Entry { value: self.conditional()?, optional } });
+            if !self.take(",") {
+                self.expect("}")?;
+                break;
+            }
+        }
+        self.node(at, NodeKind::Message { name: name.into(), fields })
     }
 
     /// Parses the rest of a list. `optional` is whether the first entry is.

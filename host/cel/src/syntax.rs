@@ -85,6 +85,11 @@ pub(crate) enum NodeKind {
     List(Vec<Entry>),
     /// Keys and values.
     Map(Vec<(Node, Entry)>),
+    /// `Name{field: value}`.
+    Message {
+        name: Arc<str>,
+        fields: Vec<MessageField>,
+    },
     Fold(Box<Fold>),
     /// `of.optMap(name, body)`; `of.optFlatMap(name, body)` is flat.
     OptionalMap {
@@ -111,6 +116,7 @@ impl NodeKind {
             Self::Conditional { condition, then, otherwise } => some.extend([&**condition, then, otherwise]),
             Self::List(list) => entries = list,
             Self::Map(map) => some.extend(map.iter().flat_map(|(key, entry)| [key, &entry.value])),
+            Self::Message { fields, .. } => some.extend(fields.iter().map(|field| &field.entry.value)),
             Self::Fold(fold) => {
                 some.push(&fold.range);
                 some.extend(fold.condition.iter().chain(&fold.result));
@@ -126,6 +132,15 @@ impl NodeKind {
 pub(crate) struct Entry {
     pub(crate) value: Node,
     pub(crate) optional: bool,
+}
+
+/// A field of a message.
+#[derive(Debug, Clone)]
+pub(crate) struct MessageField {
+    /// Where the colon behind its name is.
+    pub(crate) at: usize,
+    pub(crate) name: Arc<str>,
+    pub(crate) entry: Entry,
 }
 
 /// An operator with two operands.

@@ -363,3 +363,135 @@ fn definitions_are_evaluated_once_where_they_are_used() {
     assert!(run(&format!("{many} > 0"), 1_000).is_ok());
     assert!(Expression::compile("variables.double", &variables).is_err(), "there are none");
 }
+
+/// Evaluates an expression that makes a patch of the document.
+fn patch_of(source: &str) -> Result<Json, String> {
+    let (document, of_type) = (document(), Type::Dyn);
+    let expression = Expression::compile_patch(source, &[("object", Type::Dyn)], &Definitions::default());
+    let expression = expression.map_err(|error| error.to_string())?;
+    let variables = [("object", Variable::Document(&document, &of_type))];
+    let patch = expression.evaluate_patch(&variables, &Definitions::default(), &mut Budget::new(1_000_000));
+    patch.map_err(|error| error.to_string())
+}
+
+#[test]
+fn an_expression_makes_patches() {
+    let cases = [
+        ("Object{}", json!({})),
+        ("Object{spec: Object.spec{replicas: object.replicas + 1}}", json!({ "spec": { "replicas": 4 } })),
+        (
+            "Object{spec: Object.spec{containers: [Object.spec.containers{name: 'a', `args`: ['-g']}]}}",
+            json!({ "spec": { "containers": [{ "name": "a", "args": ["-g"] }] } }),
+        ),
+        (
+            "Object{metadata: Object.metadata{?labels: object.?labels}}",
+            json!({ "metadata": { "labels": document()["labels"] } }),
+        ),
+        ("Object{?spec: optional.none()}", json!({})),
+        (
+            "Object{spec: Object{n: [1, 2]}.n.sum() == 3 ? Object.spec{n: 1} : Object.spec{}}",
+            json!({ "spec": { "n": 1 } }),
+        ),
+        (
+            "has(Object{a: 1}.a) && !has(Object{}.a) && Object{}.?a == optional.none() ? Object{} : Object{a: 1}",
+            json!({}),
+        ),
+        ("Object{a: Object.a{b: 1} == Object.a{b: 1}, b: Object{a: 1} != Object{}}", json!({ "a": true, "b": true })),
+        (
+            "[JSONPatch{op: 'add', path: '/metadata/labels/' + jsonpatch.escapeKey('a~b/c'), value: 'x'}]",
+            json!([{ "op": "add", "path": "/metadata/labels/a~0b~1c", "value": "x" }]),
+        ),
+        (
+            "object.hosts.map(host, JSONPatch{op: 'remove', path: '/hosts/0'}) + [JSONPatch{op: 'copy', from: '/a', path: '/b'}]",
+            json!([
+                { "op": "remove", "path": "/hosts/0" }, { "op": "remove", "path": "/hosts/0" },
+                { "op": "copy", "from": "/a", "path": "/b" },
+            ]),
+        ),
+        (
+            "[JSONPatch{op: 'add', path: '/a', value: Object.spec{x: {'k': [dyn(1.5), dyn(null), dyn(b'hi'), dyn(duration('90s')), object.labels]}}}]",
+            json!([{ "op": "add", "path": "/a", "value": { "x": { "k": [1.5, null, "aGk=", "90s", document()["labels"]] } } }]),
+        ),
+        (
+            "[JSONPatch{op: 'add', path: '/a', value: 9007199254740993}]",
+            json!([{ "op": "add", "path": "/a", "value": "9007199254740993" }]),
+        ),
+    ];
+    for (source, patch) in cases {
+        assert_eq!(patch_of(source), Ok(patch), "{source}");
+    }
+}
+
+#[test]
+fn a_patch_has_known_messages_at_their_places() {
+    let cases = [
+        ("Other{}", "<input>:1:6: undeclared reference to 'Other' (in container '')"),
+        ("Objects{}", "undeclared reference to 'Objects'"),
+        ("Object{spec: Objects.spec{}}", "undeclared reference to 'Objects.spec'"),
+        ("object{}", "'dyn' is not a type"),
+        ("int{}", "'int' is not a message type"),
+        ("[JSONPatch{op: 1}]", "<input>:1:14: expected type of field 'op' is 'string' but provided type is 'int'"),
+        ("[JSONPatch{operation: 'add'}]", "expected type of field 'operation' is '' but provided type is 'string'"),
+        ("Object{?a: 1}", "expected type 'optional_type(int)' but found 'int'"),
+        ("Object{a: [1, object.replicas]}", "expected type 'int' but found 'dyn'"),
+        ("variables.none", "<input>:1:10: undefined field 'none'"),
+        ("true ? Object.spec{} : Object.status{}", "found no matching overload for '_?_:_'"),
+        ("Object{a b}", "Syntax error"),
+        ("Object{spec: Object.status{}}", "unexpected type name \"Object.status\", expected \"Object.spec\""),
+        ("Object{a: [{'b': Object.a.b{}}]}", "unexpected type name \"Object.a.b\", expected \"Object.a\""),
+        (
+            "[JSONPatch{op: 'add', path: '/a', value: Object.a{b: Object{}}}]",
+            "unexpected type name \"Object\", expected \"Object.a.b\"",
+        ),
+        ("Object{a: {1: 2}}", "a key is of the type int"),
+        ("Object{a: 0.0 / 0.0}", "not finite"),
+        ("Object{a: type(1)}", "has no JSON"),
+        ("1", "no such overload"),
+        ("[1]", "no such overload"),
+        ("Object.spec{}", "no such overload"),
+    ];
+    for (source, reason) in cases {
+        let error = patch_of(source).expect_err(source);
+        assert!(error.contains(reason), "{source}: {error}");
+    }
+    for source in ["Object{} == Object{}", "jsonpatch.escapeKey('a') == 'a'"] {
+        refused(source, "undeclared reference to");
+    }
+}
+
+#[test]
+fn a_value_with_a_part_many_times_costs_its_extent() {
+    // Each step has the list of the one before twice, so that the last one has 2^60 items.
+    let huge = |item: &str| format!("[{item}]{}", ".map(x, [x, x])".repeat(60));
+    for source in [
+        format!("{0} == {0}", huge("'a'")),
+        format!("sets.contains({0}, {0})", huge("1")),
+        format!("[{0}].distinct() == []", huge("1")),
+        format!("[{0}].indexOf({0}) == 0", huge("1")),
+        format!("{0} in [{0}]", huge("1")),
+    ] {
+        assert_eq!(evaluated(&source, 100_000), Err(EvaluationError::Exhausted), "{source}");
+    }
+    let error = patch_of(&format!("Object{{a: {}}}", huge("'a'"))).expect_err("the patch is too large");
+    assert_eq!(error, "a patch would be larger than 4194304 bytes");
+}
+
+#[test]
+fn definitions_nest_no_deeper_than_an_evaluation_may() {
+    let mut definitions = Definitions::default();
+    definitions.define("v0", "1", &[]).unwrap();
+    let refused = (1..=1_000).find_map(|at| {
+        let source = format!("[variables.v{}]", at - 1);
+        definitions.define(&format!("v{at}"), &source, &[]).err().map(|error| (at, error.to_string()))
+    });
+    let (at, reason) = refused.expect("one is refused");
+    assert_eq!(at, 125);
+    assert!(reason.contains("nested deeper than 250 levels with its variables"), "{reason}");
+    let source = "variables.v123 == variables.v123";
+    let thread = std::thread::Builder::new().stack_size(2 << 20);
+    let evaluated = thread.spawn(move || {
+        let expression = Expression::compile_with(source, &[], &definitions).unwrap();
+        expression.evaluate_with(&[], &definitions, &mut Budget::new(1_000_000))
+    });
+    assert_eq!(evaluated.unwrap().join().unwrap(), Ok(Output::Bool(true)));
+}

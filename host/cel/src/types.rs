@@ -40,6 +40,8 @@ pub enum Type {
     Optional(Arc<Type>),
     /// A type as a value.
     TypeName,
+    /// A message that an expression makes for a patch: `JSONPatch`, `Object`, or a part as `Object.spec`.
+    Message(Arc<str>),
     /// An amount such as `500m`, of Kubernetes.
     Quantity,
     /// A URL.
@@ -142,6 +144,21 @@ impl Type {
         }
     }
 
+    /// Returns whether two types are the same but for their sizes. The items of an empty list have the type that is wanted.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Text(_), Self::Text(_)) | (Self::Bytes(_), Self::Bytes(_)) => true,
+            (Self::List(a), Self::List(b)) => a.count_max == 0 || b.count_max == 0 || a.item.is(&b.item),
+            (Self::Map(a), Self::Map(b)) => {
+                a.count_max == 0 || b.count_max == 0 || (a.key.is(&b.key) && a.value.is(&b.value))
+            }
+            (Self::Object(a), Self::Object(b)) => Arc::ptr_eq(a, b),
+            // `optional.none()` has the type that is wanted.
+            (Self::Optional(a), Self::Optional(b)) => **a == Self::Dyn || **b == Self::Dyn || a.is(b),
+            _ => self == other,
+        }
+    }
+
     /// Returns the largest size of a value; 1 for one that has no size.
     pub(crate) fn size_max(&self) -> u64 {
         match self {
@@ -198,6 +215,7 @@ impl fmt::Display for Type {
             Self::Object(_) => f.write_str("object"),
             Self::Optional(value) => write!(f, "optional_type({value})"),
             Self::TypeName => f.write_str("type"),
+            Self::Message(name) => f.write_str(name),
             Self::Quantity => f.write_str("kubernetes.Quantity"),
             Self::Url => f.write_str("kubernetes.URL"),
             Self::Ip => f.write_str("net.IP"),

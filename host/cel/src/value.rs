@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value as Json;
@@ -37,6 +38,22 @@ pub(crate) enum Value<'a> {
     Cidr(Range),
     Semver(Rc<Version>),
     Format(&'static NamedFormat),
+    Message(Rc<Message<'a>>),
+}
+
+/// A message that an expression made for a patch.
+#[derive(Debug, Clone)]
+pub(crate) struct Message<'a> {
+    /// The name of its type, as `Object.spec`.
+    pub(crate) name: Arc<str>,
+    pub(crate) fields: BTreeMap<Arc<str>, Value<'a>>,
+}
+
+impl<'a> Message<'a> {
+    /// Returns the value of a field; null for a missing one.
+    pub(crate) fn field(&self, name: &str) -> Value<'a> {
+        self.fields.get(name).cloned().unwrap_or(Value::Null)
+    }
 }
 
 /// A list.
@@ -198,6 +215,7 @@ impl<'a> Value<'a> {
             Self::Cidr(_) => "net.CIDR",
             Self::Semver(_) => "kubernetes.Semver",
             Self::Format(_) => "kubernetes.NamedFormat",
+            Self::Message(_) => "object",
         }
     }
 
@@ -209,6 +227,7 @@ impl<'a> Value<'a> {
             Self::Bytes(bytes) => bytes.len(),
             Self::List(list) => list.len(),
             Self::Map(map) => map.len(),
+            Self::Message(message) => message.fields.len(),
             _ => 1,
         }
     }
@@ -222,7 +241,7 @@ impl<'a> Value<'a> {
             Self::Uint(number) => *number == 0,
             Self::Double(number) => *number == 0.0,
             Self::Duration(duration) => duration.is_zero(),
-            Self::Text(_) | Self::Bytes(_) | Self::List(_) | Self::Map(_) => self.size() == 0,
+            Self::Text(_) | Self::Bytes(_) | Self::List(_) | Self::Map(_) | Self::Message(_) => self.size() == 0,
             Self::Quantity(nanos) => *nanos == 0,
             _ => false,
         }

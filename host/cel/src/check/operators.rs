@@ -60,8 +60,9 @@ fn result(operator: Operator, left: &Type, right: &Type) -> Option<Type> {
             (Type::Text(left), Type::Text(right)) => Some(Type::Text(left.saturating_add(*right))),
             (Type::Bytes(left), Type::Bytes(right)) => Some(Type::Bytes(left.saturating_add(*right))),
             (Type::List(one), Type::List(other)) if left.fits(right) => {
-                let item = union(one.item.clone(), &other.item);
-                Some(Type::list(item, one.count_max.saturating_add(other.count_max)))
+                let count_max = one.count_max.saturating_add(other.count_max);
+                let Type::List(joined) = union(left.clone(), right) else { return None };
+                Some(Type::list(joined.item.clone(), count_max))
             }
             // Only one addition has such a value.
             (Type::Text(_), Type::Dyn) | (Type::Dyn, Type::Text(_)) => Some(Type::Text(u64::MAX)),

@@ -168,6 +168,11 @@ pub(super) fn substring<'a>(arguments: &[Value<'a>]) -> Outcome<'a> {
     Ok(Value::text(text[start..end].iter().collect::<String>()))
 }
 
+/// `jsonpatch.escapeKey`: a key as a part of a path in a JSON patch.
+pub(super) fn escape_key<'a>(arguments: &[Value<'a>]) -> Outcome<'a> {
+    Ok(Value::text(text_of(&arguments[0])?.replace('~', "~0").replace('/', "~1")))
+}
+
 /// `strings.quote`.
 pub(super) fn quote<'a>(arguments: &[Value<'a>]) -> Outcome<'a> {
     let text = text_of(&arguments[0])?;

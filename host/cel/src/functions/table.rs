@@ -24,7 +24,7 @@ macro_rules! function {
 }
 
 /// All functions.
-pub(super) static FUNCTIONS: [Function; 119] = [
+pub(super) static FUNCTIONS: [Function; 120] = [
     function!("size", true, [(Text) => Int, (Bytes) => Int, (List(&A)) => Int, (AnyMap) => Int], strings::size, One),
     function!("size", false, [(Text) => Int, (Bytes) => Int, (List(&A)) => Int, (AnyMap) => Int], strings::size, One),
     function!("contains", true, [(Text, Text) => Bool], strings::contains, Contains),
@@ -45,6 +45,7 @@ pub(super) static FUNCTIONS: [Function; 119] = [
     function!("join", true, [(List(&Text)) => Text, (List(&Text), Text) => Text], strings::join, Items),
     function!("substring", true, [(Text, Int) => Text, (Text, Int, Int) => Text], strings::substring, Scan { argument: 0, times: 1 }),
     function!("format", true, [(Text, List(&Dyn)) => Text], text_format::format, Scan { argument: 0, times: 1 }),
+    function!("jsonpatch.escapeKey", false, [(Text) => Text], strings::escape_key, Scan { argument: 0, times: 1 }),
     function!("strings.quote", false, [(Text) => Text], strings::quote, Scan { argument: 0, times: 1 }),
     function!("reverse", true, [(List(&A)) => List(&A)], strings::reverse, Items),
     function!("isSorted", true, [(List(&Int)) => Bool, (List(&Uint)) => Bool, (List(&Double)) => Bool, (List(&Text)) => Bool, (List(&Bool)) => Bool, (List(&Bytes)) => Bool, (List(&Duration)) => Bool, (List(&Timestamp)) => Bool], lists::is_sorted, Items),
