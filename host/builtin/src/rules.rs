@@ -31,6 +31,7 @@ use serde_json::{Value, json};
 
 use crate::BuiltInKind;
 pub use events::check_new_event;
+pub use expressions::ADMISSION_VARIABLES;
 use report::Report;
 pub use services::SERVICE_RANGE;
 

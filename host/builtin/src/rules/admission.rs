@@ -1,7 +1,6 @@
 //! Policies of admission with their bindings, and what they have in common with webhooks.
 //!
-//! The schemas check enumerated values, and that required texts are not empty. Of the expression of a mutation, the rules check
-//! only that it is there.
+//! The schemas check enumerated values, and that required texts are not empty.
 //!
 //! Source: `pkg/apis/admissionregistration/validation/validation.go` and `v1/defaults.go` of Kubernetes.
 
@@ -127,13 +126,6 @@ pub(super) fn check_conditions(report: &mut Report<'_>, conditions: &Value, path
     }
 }
 
-/// Checks that an expression is there.
-fn check_expression(report: &mut Report<'_>, expression: &Value, path: String) {
-    if text(expression).trim().is_empty() {
-        report.required(path, "");
-    }
-}
-
 pub(super) fn check_validating_policy(report: &mut Report<'_>) {
     let environment = check_policy(report);
     let spec = report.at("/spec");
@@ -161,7 +153,7 @@ pub(super) fn check_validating_policy(report: &mut Report<'_>) {
 }
 
 pub(super) fn check_mutating_policy(report: &mut Report<'_>) {
-    check_policy(report);
+    let environment = check_policy(report);
     let spec = report.at("/spec");
     check_mutable(report, &spec["matchConstraints"], "spec.matchConstraints");
     let mutations = items(&spec["mutations"]);
@@ -169,7 +161,7 @@ pub(super) fn check_mutating_policy(report: &mut Report<'_>) {
         report.required("spec.mutations", "mutations must contain at least one item");
     }
     for (at, mutation) in mutations.iter().enumerate() {
-        check_mutation(report, mutation, &format!("spec.mutations[{at}]"));
+        check_mutation(report, &environment, mutation, &format!("spec.mutations[{at}]"));
     }
     if text(&spec["reinvocationPolicy"]).is_empty() {
         report.required("spec.reinvocationPolicy", "");
@@ -307,17 +299,18 @@ fn check_annotation(report: &mut Report<'_>, environment: &Environment, annotati
 }
 
 /// Checks that a mutation has the patch of its type, and no other.
-fn check_mutation(report: &mut Report<'_>, mutation: &Value, path: &str) {
+fn check_mutation(report: &mut Report<'_>, environment: &Environment, mutation: &Value, path: &str) {
     let kind = text(&mutation["patchType"]);
-    let (wanted, other) = match kind {
-        "JSONPatch" => ("jsonPatch", "applyConfiguration"),
-        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch"),
+    let (wanted, other, usage) = match kind {
+        "JSONPatch" => ("jsonPatch", "applyConfiguration", Usage::JsonPatch),
+        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch", Usage::Application),
         _ => return,
     };
     if mutation[wanted].is_null() {
         report.required(format!("{path}.{wanted}"), &format!("must be specified when patchType is {kind}"));
     } else {
-        check_expression(report, &mutation[wanted]["expression"], format!("{path}.{wanted}.expression"));
+        let expression = &mutation[wanted]["expression"];
+        environment.check(report, expression, format!("{path}.{wanted}.expression"), usage);
     }
     if !mutation[other].is_null() {
         let detail = format!("must not be specified when patchType is {kind}");

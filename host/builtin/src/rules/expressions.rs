@@ -5,7 +5,7 @@
 //! Source: `pkg/admission/plugin/cel/compile.go` of `k8s.io/apiserver`.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use homeostat_cel::{Definitions, Expression, Field, ObjectType, Type};
 use serde_json::Value;
@@ -18,7 +18,30 @@ pub(super) enum Usage {
     Condition,
     Message,
     Annotation,
+    /// An expression that returns the operations of a JSON patch.
+    JsonPatch,
+    /// An expression that returns a resource that is applied.
+    Application,
 }
+
+impl Usage {
+    fn makes_patch(self) -> bool {
+        matches!(self, Self::JsonPatch | Self::Application)
+    }
+}
+
+/// The variables of the expressions of webhooks and policies, with their types when they are compiled. Their values are
+/// documents without types.
+pub static ADMISSION_VARIABLES: LazyLock<[(&str, Type); 6]> = LazyLock::new(|| {
+    [
+        ("object", Type::Dyn),
+        ("oldObject", Type::Dyn),
+        ("request", request_type()),
+        ("params", Type::Dyn),
+        ("namespaceObject", namespace_type()),
+        ("authorizer", Type::Dyn),
+    ]
+});
 
 /// The names that an expression can use.
 pub(super) struct Environment {
@@ -29,17 +52,8 @@ pub(super) struct Environment {
 impl Environment {
     /// Returns that of a webhook or a policy; `has_params` if a policy has a kind of parameters.
     pub(super) fn new(has_params: bool) -> Self {
-        let mut variables = vec![
-            ("object", Type::Dyn),
-            ("oldObject", Type::Dyn),
-            ("request", request_type()),
-            ("namespaceObject", namespace_type()),
-            ("authorizer", Type::Dyn),
-        ];
-        if has_params {
-            variables.push(("params", Type::Dyn));
-        }
-        Self { variables, definitions: Definitions::default() }
+        let known = ADMISSION_VARIABLES.iter().filter(|(name, _)| has_params || *name != "params");
+        Self { variables: known.cloned().collect(), definitions: Definitions::default() }
     }
 
     /// Adds a variable of a policy, and checks its expression.
@@ -62,7 +76,8 @@ impl Environment {
         if source.is_empty() {
             return report.required(path, "");
         }
-        let detail = match Expression::compile_with(source, &self.variables, &self.definitions) {
+        let compile = if usage.makes_patch() { Expression::compile_patch } else { Expression::compile_with };
+        let detail = match compile(source, &self.variables, &self.definitions) {
             Ok(compiled) => mistyped(compiled.result(), usage),
             Err(error) => Some(format!("compilation failed: {error}")),
         };
@@ -82,8 +97,14 @@ fn mistyped(result: &Type, usage: Usage) -> Option<String> {
         (Usage::Condition, Type::Bool)
         | (Usage::Message, Type::Text(_))
         | (Usage::Annotation, Type::Text(_) | Type::Null) => None,
+        (Usage::JsonPatch, Type::List(list)) if matches!(&list.item, Type::Message(name) if &**name == "JSONPatch") => {
+            None
+        }
+        (Usage::Application, Type::Message(name)) if &**name == "Object" => None,
         (Usage::Condition, other) => Some(format!("must evaluate to bool but got {other}")),
         (Usage::Message, other) => Some(format!("must evaluate to string but got {other}")),
+        (Usage::JsonPatch, other) => Some(format!("must evaluate to list(JSONPatch) but got {other}")),
+        (Usage::Application, other) => Some(format!("must evaluate to Object but got {other}")),
         (Usage::Annotation, other) => Some(format!("must evaluate to one of [string null_type] but got {other}")),
     }
 }

@@ -45,7 +45,7 @@ fn mutating_policy() -> Value {
             "matchConstraints": { "resourceRules": [{
                 "apiGroups": ["nothing.dev"], "apiVersions": ["v1"], "resources": ["widgets"], "operations": ["CREATE"],
             }] },
-            "mutations": [{ "patchType": "JSONPatch", "jsonPatch": { "expression": "[]" } }],
+            "mutations": [{ "patchType": "JSONPatch", "jsonPatch": { "expression": "[JSONPatch{op: 'remove', path: '/a'}]" } }],
         },
     })
 }
@@ -243,6 +243,16 @@ fn mutating_policies_are_checked() {
             ("/spec/mutations", json!([]), &["spec.mutations FieldValueRequired"]),
             ("/spec/mutations/0/jsonPatch", Value::Null, &["spec.mutations[0].jsonPatch FieldValueRequired"]),
             ("/spec/mutations/0/jsonPatch", json!({}), &["spec.mutations[0].jsonPatch.expression FieldValueRequired"]),
+            (
+                "/spec/mutations/0/jsonPatch/expression",
+                json!("[]"),
+                &["spec.mutations[0].jsonPatch.expression FieldValueInvalid"],
+            ),
+            (
+                "/spec/mutations/0",
+                json!({ "patchType": "ApplyConfiguration", "applyConfiguration": { "expression": "Object.spec{}" } }),
+                &["spec.mutations[0].applyConfiguration.expression FieldValueInvalid"],
+            ),
             (
                 "/spec/mutations/0/patchType",
                 json!("ApplyConfiguration"),
