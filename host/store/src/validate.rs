@@ -221,7 +221,14 @@ pub(crate) fn label_name(path: &str, text: &str) -> Result<()> {
         return Err(Error::invalid(path, format!("Invalid value: {text:?}: {form} {prefixed}")));
     }
     if let Some(prefix) = prefix {
-        subdomain(path, prefix)?;
+        let fault = if prefix.is_empty() {
+            Some("must be non-empty".to_owned())
+        } else {
+            DNS_1123_SUBDOMAIN.faults(prefix).into_iter().next()
+        };
+        if let Some(fault) = fault {
+            return Err(Error::invalid(path, format!("Invalid value: {text:?}: prefix part {fault}")));
+        }
     }
     fits(path, text, name, &QUALIFIED_PART)
 }

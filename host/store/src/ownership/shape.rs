@@ -93,7 +93,6 @@ impl<'a> Shape<'a> {
                 "creationTimestamp"
                 | "deletionGracePeriodSeconds"
                 | "deletionTimestamp"
-                | "generateName"
                 | "generation"
                 | "managedFields"
                 | "name"
@@ -179,6 +178,11 @@ impl<'a> Shape<'a> {
     fn key_default(self, key: &str) -> Option<&'a Value> {
         let ShapeKind::Known(schema) = self.form else { return None };
         schema.items()?.field(key)?.default_value()
+    }
+
+    /// Returns whether a list here is a single value.
+    pub(super) fn is_atomic_list(self) -> bool {
+        matches!(self.list(), List::Single)
     }
 
     fn list(self) -> List<'a> {

@@ -217,7 +217,7 @@ fn the_fields_that_a_document_names_are_exactly_these() {
     let schema = schema();
     let wanted = json!({
         "f:metadata": {
-            "f:labels": {"f:l": {}}, "f:finalizers": {"v:\"f/x\"": {}}, "f:ownerReferences": {"k:{\"uid\":\"u\"}": {}},
+            "f:generateName": {}, "f:labels": {"f:l": {}}, "f:finalizers": {"v:\"f/x\"": {}}, "f:ownerReferences": {"k:{\"uid\":\"u\"}": {}},
         },
         "f:spec": {
             "f:replicas": {}, "f:selector": {}, "f:tags": {"v:\"x\"": {}, "v:2": {}}, "f:plain": {}, "f:deep": {"f:a": {}},
