@@ -25,6 +25,7 @@
 
 mod accept;
 mod asked;
+mod configuration;
 mod difference;
 mod fields;
 pub(crate) mod last_applied;
@@ -41,6 +42,7 @@ use crate::patch::holds_null;
 use crate::schema::Schema;
 use crate::{Error, Key, Result};
 pub(crate) use asked::requested_owners;
+pub(crate) use configuration::{atomic_paths, merged};
 use difference::{FieldDiff, all, diff, named};
 use fields::{FieldSet, PathElement};
 pub(crate) use managers::Operation;

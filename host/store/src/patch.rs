@@ -5,7 +5,7 @@ mod strategic;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use json_patch::{AddOperation, PatchOperation, ReplaceOperation, jsonptr::PointerBuf};
+use json_patch::{AddOperation, PatchErrorKind, PatchOperation, ReplaceOperation, jsonptr::PointerBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -38,6 +38,9 @@ impl Change {
 /// Total bytes that the `copy` and `move` operations of one patch may carry: without a bound, thirty copies
 /// make a gigabyte.
 const CARRIED_BYTES_MAX: u64 = 4 * DOCUMENT_BYTES_MAX;
+
+/// The reason why a JSON patch does not apply, one of whose tests fails.
+pub(crate) const TEST_FAILED: &str = "the value is another one than the test wants";
 
 /// Returns the patched document. A patch is applied as a whole or not at all.
 pub(crate) fn change(document: &Value, change: &Change, schema: Option<&Schema>) -> Result<Value> {
@@ -99,8 +102,10 @@ fn operations(document: &mut Value, patch: &Value) -> Result<()> {
         let path = format!("patch[{at}]");
         check_bounds(document, operation, &path, &mut carried_bytes)?;
         let operation = as_kubernetes_does(document, operation.clone());
-        json_patch::patch_unsafe(document, std::slice::from_ref(&operation))
-            .map_err(|error| Error::invalid(path, format!("does not fit: {}", error.kind)))?;
+        json_patch::patch_unsafe(document, std::slice::from_ref(&operation)).map_err(|error| match error.kind {
+            PatchErrorKind::TestFailed => Error::invalid(path, TEST_FAILED),
+            kind => Error::invalid(path, format!("does not fit: {kind}")),
+        })?;
     }
     Ok(())
 }

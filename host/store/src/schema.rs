@@ -220,15 +220,9 @@ impl Schema {
         check_types(kind, resource).map_err(|reason| Error::Mistyped { reason })
     }
 
-    /// Checks that the values of an applied document have the types of the schema.
-    ///
-    /// # Errors
-    /// `Mistyped`.
-    pub(crate) fn check_applied(&self, document: &Value) -> Result<()> {
-        match check::first_mistyped(self, document, &Path::ROOT) {
-            Some(reason) => Err(Error::Mistyped { reason }),
-            None => Ok(()),
-        }
+    /// Returns the fault of the first value of an applied document whose type is not that of the schema.
+    pub(crate) fn first_mistyped(&self, document: &Value) -> Option<String> {
+        check::first_mistyped(self, document, &Path::ROOT)
     }
 
     /// Returns the status of a new resource of a built-in kind; `None` for other kinds, and for kinds without status.

@@ -35,6 +35,7 @@ mod document;
 mod draft;
 mod identity;
 mod moved;
+mod mutation;
 mod object_meta;
 mod planned;
 #[cfg(test)]
@@ -57,6 +58,7 @@ use self::document::{
 pub use self::draft::{draft_document, plan_draft};
 pub(crate) use self::identity::check_precondition;
 use self::identity::{check_identity, check_names, metadata_precondition};
+pub use self::mutation::{Mutation, MutationError, defaulted, mutated};
 use crate::model::{finalizers, holds_content};
 use crate::ownership::{self, Operation, Writer};
 use crate::schema::{Generation, Schema, Schemas, VersionSchema};

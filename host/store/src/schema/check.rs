@@ -33,8 +33,7 @@ fn fits(schema: &Schema, value: &Value, path: &Path<'_>) -> bool {
 
 /// Returns the first value at or below `path` of another type than its schema; a null and any number have every type.
 pub(super) fn first_mistyped(schema: &Schema, value: &Value, path: &Path<'_>) -> Option<String> {
-    let is_any = value.is_null() || schema.is_typed();
-    if let Some(wanted) = schema.value_type.filter(|wanted| !is_any && !wanted.accepts(value)) {
+    if let Some(wanted) = schema.value_type.filter(|wanted| !value.is_null() && !wanted.accepts(value)) {
         return Some(format!(".{path}: expected {}, got {}", wanted.applied_name(), type_name(value)));
     }
     match value {

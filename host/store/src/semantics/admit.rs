@@ -168,7 +168,7 @@ fn admit_status(schema: &Schema, status: Option<Value>) -> Result<(Vec<Violation
 }
 
 /// Names a resource for a person, as `Widget.demo.dev "a"`.
-fn what(document: &Value) -> String {
+pub(super) fn what(document: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
     let kind = text(&document["kind"]);
     let name = text(&document["metadata"]["name"]);

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::ownership::{ServerSideApply, Writer, last_applied};
 use crate::schema::Schema;
-use crate::{Resource, Result, validate};
+use crate::{Error, Resource, Result, validate};
 
 /// Prepares a document for apply.
 pub(super) fn applicable(mut document: Value, schema: Option<&Schema>) -> Result<Value> {
@@ -21,8 +21,10 @@ pub(super) fn applicable(mut document: Value, schema: Option<&Schema>) -> Result
     } else {
         leave_out_nulls(&mut document);
     }
-    if let Some(schema) = schema {
-        schema.check_applied(&document)?;
+    // The types of a built-in kind are checked after the merge.
+    let schema = schema.filter(|schema| !schema.is_typed());
+    if let Some(reason) = schema.and_then(|schema| schema.first_mistyped(&document)) {
+        return Err(Error::Mistyped { reason });
     }
     Ok(document)
 }

@@ -8,10 +8,12 @@ use std::time::SystemTime;
 use serde_json::Value;
 
 use super::admit::{self, DocumentPart};
-use super::document::{HOST_OWNED, fields, in_version_of, into_stored_version, metadata, normalize_metadata, set};
+use super::document::{
+    HOST_OWNED, fields, in_version_of, into_stored_version, metadata, metadata_text, normalize_metadata, set,
+};
 use super::identity::{check_identity, check_names};
 use super::{Decision, Validation, WriteContext, WritePlan, build_resource, store};
-use crate::schema::Schemas;
+use crate::schema::{Reason, Schemas, Violation};
 use crate::{Error, Key, Result, Target, Write, numbers, validate};
 
 /// Returns the document of a draft, in the version of its write.
@@ -27,6 +29,17 @@ fn new_key(drafted: &Key, document: &Value) -> Result<Key> {
         return Err(Error::invalid(path, "cannot be changed"));
     }
     Ok(Key::new(kind, &namespace, &name.unwrap_or_default()))
+}
+
+/// Refuses another name of a resource that exists.
+fn check_same_name(key: &Key, document: &Value) -> Result<()> {
+    let name = metadata_text(document, "name");
+    if name.is_empty() || name == key.name() {
+        return Ok(());
+    }
+    let detail = format!("{name:?}: field is immutable");
+    let violation = Violation { path: "metadata.name".to_owned(), reason: Reason::Invalid, detail };
+    Err(Error::InvalidFields { what: admit::what(document), violations: vec![violation] })
 }
 
 /// Decides the write of a draft with a changed document: it is pruned, defaulted and validated.
@@ -58,6 +71,7 @@ pub fn plan_draft(
     let old = previous.as_ref().map(|previous| previous.document());
     numbers::normalize(&mut document);
     if previous.is_some() {
+        check_same_name(drafted.key(), &document)?;
         check_names(drafted, &mut document)?;
     }
     if let Err(error) = validate::document(&document) {

@@ -112,7 +112,7 @@ fn a_draft_keeps_its_kind_and_an_existing_resource_its_name() {
     let update = Write::Update { document: widget(&json!({ "color": "red" })), precondition: Precondition::default() };
     let old = draft(update.clone(), Some(&resource)).expect("nothing is validated");
     let renamed = complete(&old, &update, |document| document["metadata"]["name"] = "b".into());
-    assert!(matches!(renamed, Err(Error::Invalid { path, .. }) if path == "metadata.name"));
+    assert!(matches!(renamed, Err(Error::InvalidFields { violations, .. }) if violations[0].path == "metadata.name"));
     for (write, draft) in [(&write, &new), (&update, &old)] {
         let other = complete(draft, write, |document| document["kind"] = "Other".into());
         assert!(matches!(other, Err(Error::Invalid { path, .. }) if path == "kind"));

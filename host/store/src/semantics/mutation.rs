@@ -1,0 +1,134 @@
+//! The mutations of admission policies: a draft is patched, and gets its defaults again.
+//!
+//! Source: `pkg/admission/plugin/policy/mutating/patch` of `k8s.io/apiserver`, with its messages.
+
+use serde_json::Value;
+
+use super::admit::{self, DocumentPart};
+use super::{Validation, object_meta};
+use crate::patch::TEST_FAILED;
+use crate::schema::{Schema, Schemas};
+use crate::{Change, Error, Kind, numbers, ownership};
+
+/// A mutation that a policy decided.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Mutation {
+    /// The operations of a JSON patch. One whose test fails changes nothing.
+    JsonPatch(Value),
+    /// The fields of an apply configuration.
+    ApplyConfiguration(Value),
+}
+
+/// Why a mutation does not apply.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MutationError {
+    /// The patch does not fit the document.
+    #[error("{0}")]
+    Unfit(String),
+    /// The patched document is none of its kind.
+    #[error("{0}")]
+    Undecodable(String),
+}
+
+/// Returns a document after a mutation, with its defaults. `old` is the document before the write, `None` for a creation;
+/// `is_of_status` is whether the write is about the status.
+///
+/// # Errors
+/// `Undecodable` for the unknown field of a built-in kind, or a value of another type than its schema has; `Unfit` otherwise.
+pub fn mutated(
+    schemas: &Schemas,
+    kind: &Kind,
+    document: &Value,
+    old: Option<&Value>,
+    is_of_status: bool,
+    mutation: &Mutation,
+) -> Result<Value, MutationError> {
+    let schema = schemas.of(kind).schema;
+    let schema = schema.as_deref();
+    let mut changed = match mutation {
+        Mutation::JsonPatch(operations) => match Change::Json(operations.clone()).apply(document) {
+            Ok(changed) => changed,
+            Err(Error::Invalid { reason, .. }) if reason == TEST_FAILED => return Ok(document.clone()),
+            Err(error) => return Err(MutationError::Unfit(format!("JSON Patch: {error}"))),
+        },
+        Mutation::ApplyConfiguration(configuration) => {
+            let applied = applied(document, configuration, schema);
+            applied.map_err(|reason| MutationError::Unfit(format!("error applying patch: {reason}")))?
+        }
+    };
+    if !changed.is_object() {
+        return Err(MutationError::Undecodable("the document is not an object".to_owned()));
+    }
+    numbers::normalize(&mut changed);
+    if let Some(schema) = schema.filter(|schema| schema.is_typed()) {
+        let undecodable = |error: Error| match error {
+            Error::Mistyped { reason } => MutationError::Undecodable(reason),
+            other => MutationError::Undecodable(other.to_string()),
+        };
+        schema.check_types(kind, &changed).map_err(undecodable)?;
+        if let Some(path) = unknown(&changed, schema).first() {
+            return Err(MutationError::Undecodable(format!("strict decoding error: unknown field \"{path}\"")));
+        }
+    }
+    defaulted(schemas, kind, changed, old, is_of_status).map_err(|error| MutationError::Undecodable(error.to_string()))
+}
+
+/// Returns a changed document with the defaults of its schema. The arguments are those of [`mutated`].
+///
+/// # Errors
+/// `TooLarge` when the defaults are too large.
+pub fn defaulted(
+    schemas: &Schemas,
+    kind: &Kind,
+    mut document: Value,
+    old: Option<&Value>,
+    is_of_status: bool,
+) -> crate::Result<Value> {
+    let schema = schemas.of(kind).schema;
+    let part = if is_of_status { DocumentPart::Status } else { DocumentPart::Specification };
+    if document.is_object() {
+        admit::admit(schema.as_deref(), &mut document, part, old, Validation::Deferred)?;
+    }
+    Ok(document)
+}
+
+/// Returns a document with the fields of a configuration.
+///
+/// # Errors
+/// The reason, as the end of a sentence.
+fn applied(document: &Value, configuration: &Value, schema: Option<&Schema>) -> Result<Value, String> {
+    let mut configuration = configuration.clone();
+    for field in ["apiVersion", "kind"] {
+        configuration[field] = document[field].clone();
+    }
+    if let Some(schema) = schema {
+        let undeclared = unknown(&configuration, schema);
+        let mut reasons: Vec<String> =
+            undeclared.iter().map(|path| format!(".{path}: field not declared in schema")).collect();
+        reasons.extend(schema.first_mistyped(&configuration));
+        let reason = match &*reasons {
+            [] => None,
+            [reason] => Some(reason.clone()),
+            reasons => Some(format!("errors:\n  {}", reasons.join("\n  "))),
+        };
+        if let Some(reason) = reason {
+            return Err(format!("failed to convert patch object to typed object: {reason}"));
+        }
+    }
+    let atomic = ownership::atomic_paths(&configuration, schema);
+    if !atomic.is_empty() {
+        let paths = atomic.join(", ");
+        return Err(format!("invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {paths}"));
+    }
+    ownership::merged(document, &configuration, schema).map_err(|error| format!("failed to merge patch: {error}"))
+}
+
+/// Returns the paths of the unknown fields of a document.
+fn unknown(document: &Value, schema: &Schema) -> Vec<String> {
+    let mut found = object_meta::unknown(document);
+    found.extend(schema.prune(&mut document.clone()));
+    found
+}
+
+#[cfg(test)]
+mod tests;
