@@ -1,62 +1,57 @@
-//! Dynamic admission: webhooks and policies of Kubernetes that change and refuse the writes of clients and guests.
+//! Dynamic admission: webhooks and policies of Kubernetes change and refuse the writes of clients and guests.
 //!
-//! A write that one of them matches is decided here, without validation. Mutating webhooks, policies and validating webhooks
-//! see the result in this order, and the store stores what they leave of it, if the resource did not change meanwhile.
-//! Otherwise all of it happens again. So what was seen is what is stored.
+//! A write that one of them matches is decided here, without validation. Mutating policies, mutating webhooks, validating
+//! policies and validating webhooks see the result in this order. The store stores what they leave of it, if the resource did
+//! not change meanwhile. Otherwise all of it happens again. So the stored document is the one that they saw.
 //!
-//! Deliberately absent: webhooks at a `service`, which a host cannot resolve; mutating policies; an authorizer; kinds in other
-//! stores, whose servers have their own; kinds that the host itself reads, as definitions; and writes of the host's own
-//! controllers.
+//! Deliberately absent: webhooks at a `service`, which a host cannot resolve; an authorizer. Kinds in other stores pass the
+//! admission of their servers. Kinds that the host itself reads, as definitions, pass none, and neither do the writes of the
+//! host's own controllers.
 //!
 //! Source: `pkg/admission/plugin/webhook` and `pkg/admission/plugin/policy` of `k8s.io/apiserver`.
 
+mod configurations;
 mod constraints;
 mod enforcement;
 mod expressions;
 mod invocation;
+mod mutating_policy;
+mod mutation;
 mod policy;
+mod policy_matches;
 mod review;
 mod reviewed_write;
+mod validating_policy;
 mod webhook;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures_util::{FutureExt, StreamExt, stream};
-use homeostat_store::semantics::{self, Decision, Validation, WritePlan};
-use homeostat_store::{
-    Key, Kind, Precondition, Query, Request, Resource, ResourcePages, Revision, Store, Target, Write, WriteResponse,
-};
+use homeostat_store::semantics::{Decision, Validation, WritePlan};
+use homeostat_store::{Key, Kind, Precondition, Request, Resource, Store, Target, Write, WriteResponse};
 use serde_json::Value;
 
+pub(crate) use self::configurations::is_configuration;
+use self::configurations::{Configurations, configuration_kind};
 use self::enforcement::enforce;
-use self::invocation::{Invoker, Mutation};
-use self::policy::{Binding, ValidatingPolicy};
+use self::invocation::Invoker;
+use self::mutation::Mutator;
 use self::reviewed_write::ReviewedWrite;
-use self::webhook::{AdmissionWebhook, webhooks};
+use self::webhook::AdmissionWebhook;
 use crate::error::found;
 use crate::remembered::Remembered;
 use crate::{Error, Kinds, Requester, Stores, planning};
 
-const GROUP: &str = "admissionregistration.k8s.io";
-
-/// Most configurations of a kind that act, and the bytes of their documents.
-const CONFIGURATIONS_MAX: usize = 1000;
-const CONFIGURATION_BYTES_MAX: u64 = 8 << 20;
-
-/// How often mutating webhooks are called, the second time those that ask for it.
-const ROUNDS: usize = 2;
-
 /// How many validating webhooks are called for a write at the same time.
 const CALLS_MAX: usize = 16;
 
-/// What webhooks make of a write.
+/// The result of the review of a write.
 pub(crate) enum Review {
-    /// No webhook matches: the write is made as it is.
+    /// No webhook or policy matches: the write is made as it is.
     Unmatched,
-    /// The webhooks admit the write, which changes nothing.
+    /// Webhooks and policies admit the write, which changes nothing.
     Unchanged(WriteResponse),
-    /// The webhooks admit this write in place of the requested one. The resource must not have changed meanwhile.
+    /// Webhooks and policies admit this write in place of the requested one. The resource must not have changed meanwhile.
     Admitted {
         /// The write.
         request: Request,
@@ -65,93 +60,10 @@ pub(crate) enum Review {
     },
 }
 
-/// The webhooks of all configurations, as they were read last.
+/// The webhooks and policies of all configurations, as they were read last.
 pub(crate) struct DynamicAdmission {
     stores: Stores,
     known: Remembered<Option<Arc<Configurations>>>,
-}
-
-#[derive(Default)]
-struct Configurations {
-    mutating: Vec<Arc<AdmissionWebhook>>,
-    validating: Vec<Arc<AdmissionWebhook>>,
-    policies: Vec<Arc<ValidatingPolicy>>,
-}
-
-/// Where a webhook, a policy or a binding comes from.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Origin {
-    key: Key,
-    /// The revision at which it was read.
-    revision: Revision,
-}
-
-impl Origin {
-    fn of(resource: &Resource) -> Self {
-        Self { key: resource.key().clone(), revision: resource.revision() }
-    }
-}
-
-impl Configurations {
-    /// Reads all of them from the store.
-    async fn read(store: &dyn Store) -> Result<Self, Error> {
-        let [mutating, validating, policies, bindings] = configuration_kinds();
-        let mut of_policies: BTreeMap<String, Vec<Binding>> = BTreeMap::new();
-        for binding in all_of(store, bindings).await? {
-            if let Some((policy, binding)) = Binding::new(&binding) {
-                of_policies.entry(policy).or_default().push(binding);
-            }
-        }
-        let mut all = Vec::new();
-        for policy in all_of(store, policies).await? {
-            let bindings = of_policies.remove(policy.key().name());
-            all.extend(bindings.and_then(|bindings| ValidatingPolicy::new(&policy, bindings)).map(Arc::new));
-        }
-        let of = |configurations: Vec<Arc<Resource>>| {
-            configurations.iter().flat_map(|configuration| webhooks(configuration)).map(Arc::new).collect()
-        };
-        let (mutating, validating) = (of(all_of(store, mutating).await?), of(all_of(store, validating).await?));
-        Ok(Self { mutating, validating, policies: all })
-    }
-
-    /// Returns those that may match a write.
-    fn matching(&self, write: &ReviewedWrite) -> Self {
-        let those = |all: &[Arc<AdmissionWebhook>]| {
-            all.iter().filter(|webhook| webhook.constraints.may_match(write)).map(Arc::clone).collect()
-        };
-        let policies = self.policies.iter().filter(|policy| policy.constraints.may_match(write));
-        Self {
-            mutating: those(&self.mutating),
-            validating: those(&self.validating),
-            policies: policies.map(Arc::clone).collect(),
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        let Self { mutating, validating, policies } = self;
-        mutating.is_empty() && validating.is_empty() && policies.is_empty()
-    }
-
-    fn webhooks(&self) -> impl Iterator<Item = &Arc<AdmissionWebhook>> {
-        self.mutating.iter().chain(&self.validating)
-    }
-
-    fn origins(&self) -> BTreeSet<&Origin> {
-        let webhooks = self.webhooks().map(|webhook| &webhook.origin);
-        let policies = self.policies.iter().map(|policy| &policy.origin);
-        let bindings = self.policies.iter().flat_map(|policy| policy.bindings.iter().map(|binding| &binding.origin));
-        webhooks.chain(policies).chain(bindings).collect()
-    }
-
-    /// Returns whether the configurations are stored as they were read. The garbage collector deletes them, too.
-    async fn are_current(&self, store: &dyn Store) -> Result<bool, Error> {
-        for Origin { key, revision } in self.origins() {
-            if found(store.get(key).await)?.is_none_or(|stored| stored.revision() != *revision) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
 }
 
 impl DynamicAdmission {
@@ -166,7 +78,7 @@ impl DynamicAdmission {
 
     /// Returns whether the host has configurations of its own.
     fn acts(&self, kinds: &Kinds) -> bool {
-        let kind = Kind::new(GROUP, "v1", "MutatingWebhookConfiguration");
+        let kind = configuration_kind("MutatingWebhookConfiguration");
         kinds.has_built_in_schema(&kind) && !self.stores.is_far(&kind)
     }
 
@@ -181,7 +93,7 @@ impl DynamicAdmission {
         Ok(read)
     }
 
-    /// Returns the webhooks that may match a write.
+    /// Returns the webhooks and policies that may match a write.
     async fn of(&self, store: &dyn Store, write: &ReviewedWrite) -> Result<Configurations, Error> {
         let matching = self.configurations(store).await?.matching(write);
         if matching.are_current(store).await? {
@@ -191,12 +103,12 @@ impl DynamicAdmission {
         Ok(self.configurations(store).await?.matching(write))
     }
 
-    /// Calls the webhooks that match a write.
+    /// Reviews a write by the webhooks and policies that match it.
     ///
     /// *Cancel safety*: webhooks may have been called for a write that is not made.
     ///
     /// # Errors
-    /// [`Error::Rejected`] for a write that a webhook refuses, or for which it cannot be called; those of the write.
+    /// [`Error::Rejected`] for a write that one of them refuses, or for which it cannot be called; those of the write.
     pub(crate) async fn review(
         &self,
         store: &dyn Store,
@@ -229,22 +141,22 @@ impl DynamicAdmission {
             let Some(current) = current else { return Ok(Review::Unmatched) };
             return review_deletion(store, &invoker, &matching, write, request, &current).await;
         }
-        let schemas = if info.converts() { schemas.in_version(&target.kind) } else { schemas.clone() };
-        let draft = planning::plan(schemas.clone(), request.clone(), current, Validation::Deferred).await?;
+        let written = if info.converts() { schemas.in_version(&target.kind) } else { schemas.clone() };
+        let draft = planning::plan(written.clone(), request.clone(), current, Validation::Deferred).await?;
         if draft.previous.is_none() {
             write.create();
         }
         write.old_object = draft.previous.as_ref().map(|previous| in_version(previous.document(), &target.kind));
-        let object = mutate(&invoker, &matching.mutating, &mut write, &draft).await?;
+        let object = Mutator::new(store, schemas, &info, &invoker).mutate(&matching, &mut write, &draft).await?;
         let WritePlan { decision, previous, unknown_fields, .. } =
-            planning::plan_draft(schemas, request, draft, object).await?;
+            planning::plan_draft(written, request, draft, object).await?;
         let mut object = in_version(decision.resource().document(), &target.kind);
         if previous.is_none() {
             set(&mut object, "resourceVersion", None);
         }
         write.object = Some(object);
-        enforce(store, &invoker, &matching.policies, &write).await?;
-        validate(&invoker, &matching.validating, &write).await?;
+        enforce(store, &invoker, &matching.validating_policies, &write).await?;
+        validate(&invoker, &matching.validating_webhooks, &write).await?;
         Ok(match decision {
             Decision::Unchanged(resource) => {
                 Review::Unchanged(WriteResponse { resource, change: None, unknown_fields })
@@ -257,42 +169,6 @@ impl DynamicAdmission {
     }
 }
 
-/// Returns whether a kind is one of the settings of admission.
-pub(crate) fn is_configuration(kind: &Kind) -> bool {
-    kind.group == GROUP
-}
-
-/// Returns the kinds of configurations: of webhooks that mutate and that validate, policies, and their bindings.
-fn configuration_kinds() -> [Kind; 4] {
-    let names = [
-        "MutatingWebhookConfiguration",
-        "ValidatingWebhookConfiguration",
-        "ValidatingAdmissionPolicy",
-        "ValidatingAdmissionPolicyBinding",
-    ];
-    names.map(|name| Kind::new(GROUP, "v1", name))
-}
-
-/// Returns all resources of a kind, ordered by their names.
-async fn all_of(store: &dyn Store, kind: Kind) -> Result<Vec<Arc<Resource>>, Error> {
-    let mut pages = ResourcePages::new(store, Query::all(kind.clone()));
-    let (mut all, mut count, mut bytes) = (Vec::new(), 0, 0);
-    while let Some(page) = pages.next_page().await? {
-        count += page.len();
-        bytes += page.iter().map(|configuration| configuration.bytes()).sum::<u64>();
-        if count > CONFIGURATIONS_MAX || bytes > CONFIGURATION_BYTES_MAX {
-            let reason = format!(
-                "there are more than {CONFIGURATIONS_MAX} resources or {} MiB of the kind {kind}, and each write reads them: \
-                 delete some",
-                CONFIGURATION_BYTES_MAX >> 20
-            );
-            return Err(Error::Forbidden(reason));
-        }
-        all.extend(page.iter().cloned());
-    }
-    Ok(all)
-}
-
 fn key_of(target: &Target, name: &str) -> Key {
     Key::new(target.kind.clone(), &target.namespace, name)
 }
@@ -303,15 +179,13 @@ fn in_version(document: &Value, kind: &Kind) -> Value {
     document
 }
 
-/// Returns the namespace of a written resource, if a webhook selects by it.
+/// Returns the namespace of a written resource, if a webhook or a policy may ask for it.
 async fn namespace_of(
     store: &dyn Store,
     matching: &Configurations,
     write: &ReviewedWrite,
 ) -> Result<Option<Arc<Resource>>, Error> {
-    let selects = |webhook: &Arc<AdmissionWebhook>| !webhook.constraints.namespaces.is_unconditional();
-    let is_asked = matching.webhooks().any(selects) || !matching.policies.is_empty();
-    if !is_asked || write.namespace.is_empty() {
+    if !matching.need_namespace() || write.namespace.is_empty() {
         return Ok(None);
     }
     Ok(found(store.get(&Key::new(Kind::new("", "v1", "Namespace"), "", &write.namespace)).await)?)
@@ -333,64 +207,14 @@ async fn review_deletion(
         return Ok(Review::Unmatched);
     }
     write.old_object = Some(in_version(current.document(), &write.kind));
-    for webhook in &matching.mutating {
+    for webhook in &matching.mutating_webhooks {
         invoker.mutate(webhook, &write).await?;
     }
-    enforce(store, invoker, &matching.policies, &write).await?;
-    validate(invoker, &matching.validating, &write).await?;
+    enforce(store, invoker, &matching.validating_policies, &write).await?;
+    validate(invoker, &matching.validating_webhooks, &write).await?;
     let precondition = Precondition { uid: Some(current.uid().to_owned()), ..precondition.clone() };
     let write = Write::Delete { key: key.clone(), precondition, propagation: *propagation };
     Ok(Review::Admitted { request: Request { write, ..request.clone() }, unknown_fields: Vec::new() })
-}
-
-/// Calls the mutating webhooks one after the other, and returns the document that they leave.
-///
-/// Those that ask for it are called once more if another one changed the document afterwards.
-async fn mutate(
-    invoker: &Invoker<'_>,
-    webhooks: &[Arc<AdmissionWebhook>],
-    write: &mut ReviewedWrite,
-    draft: &WritePlan,
-) -> Result<Value, Error> {
-    let mut object = semantics::draft_document(draft);
-    let name = object["metadata"]["name"].clone();
-    // As in Kubernetes, what a write gets last is not known yet.
-    let unknown: &[&str] = match write.operation {
-        "CREATE" => &["creationTimestamp", "generation", "resourceVersion", "uid"],
-        _ => &["generation"],
-    };
-    let old = write.old_object.as_ref().map(|old| &old["metadata"]);
-    for field in unknown {
-        set(&mut object, field, old.and_then(|old| old.get(field)).cloned());
-    }
-    if write.name.is_empty() {
-        set(&mut object, "name", None);
-    }
-    write.object = Some(object);
-    let (mut called, mut again) = (BTreeSet::new(), BTreeSet::new());
-    for round in 0..ROUNDS {
-        for (at, webhook) in webhooks.iter().enumerate() {
-            if round > 0 && !again.contains(&at) {
-                continue;
-            }
-            match invoker.mutate(webhook, write).await? {
-                Mutation::None => continue,
-                Mutation::Seen => {}
-                Mutation::Changed(object) => {
-                    write.object = Some(object);
-                    again.extend(called.iter().copied());
-                }
-            }
-            if webhook.is_called_again {
-                called.insert(at);
-            }
-        }
-    }
-    let mut object = write.object.take().unwrap_or_default();
-    if object["metadata"]["name"].is_null() {
-        set(&mut object, "name", Some(name));
-    }
-    Ok(object)
 }
 
 /// Sets a field of the metadata of a document, which a webhook may have replaced by anything.

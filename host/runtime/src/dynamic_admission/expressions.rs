@@ -1,10 +1,9 @@
 //! The expressions in CEL of webhooks and policies.
 
-use homeostat_cel::{Budget, Definitions, Expression, Output, Type, Variable};
+use homeostat_builtin::ADMISSION_VARIABLES;
+use homeostat_cel::{Budget, CompileError, Definitions, EvaluationError, Expression, Output, Type, Variable};
+use homeostat_store::Resource;
 use serde_json::Value;
-
-/// The variables of all expressions. The authorizer of Kubernetes does not exist here: an expression that uses it fails.
-const VARIABLES: [&str; 6] = ["object", "oldObject", "request", "params", "namespaceObject", "authorizer"];
 
 /// What one expression may cost. Source: `PerCallLimit` of Kubernetes.
 const EXPRESSION_COST_MAX: u64 = 1_000_000;
@@ -16,12 +15,18 @@ const CONDITIONS_COST_MAX: u64 = 2_500_000;
 #[derive(Clone, Copy)]
 pub(super) struct Inputs<'a> {
     /// The request of a review, with the objects.
-    pub(super) request: &'a Value,
-    pub(super) params: &'a Value,
-    pub(super) namespace: &'a Value,
+    request: &'a Value,
+    params: &'a Value,
+    namespace: &'a Value,
 }
 
 impl<'a> Inputs<'a> {
+    /// Returns those of a policy.
+    pub(super) fn new(request: &'a Value, params: Option<&'a Resource>, namespace: Option<&'a Resource>) -> Self {
+        let document = |resource: Option<&'a Resource>| resource.map_or(&Value::Null, |resource| resource.document());
+        Self { request, params: document(params), namespace: document(namespace) }
+    }
+
     /// Returns those of a webhook.
     pub(super) fn of_request(request: &'a Value) -> Self {
         Self { request, params: &Value::Null, namespace: &Value::Null }
@@ -29,9 +34,10 @@ impl<'a> Inputs<'a> {
 
     fn variables(self) -> Vec<(&'static str, Variable<'a>)> {
         let Self { request, params, namespace } = self;
+        // The authorizer of Kubernetes does not exist here: an expression that uses it fails.
         let values = [&request["object"], &request["oldObject"], request, params, namespace];
-        let known = VARIABLES.into_iter().zip(values);
-        known.map(|(name, value)| (name, Variable::Document(value, &Type::Dyn))).collect()
+        let known = ADMISSION_VARIABLES.iter().zip(values);
+        known.map(|((name, _), value)| (*name, Variable::Document(value, &Type::Dyn))).collect()
     }
 }
 
@@ -44,8 +50,17 @@ pub(super) struct NamedExpression {
 impl NamedExpression {
     /// Compiles an expression.
     pub(super) fn new(source: &Value, definitions: &Definitions) -> Self {
+        Self::compiled(source, |source| Expression::compile_with(source, &*ADMISSION_VARIABLES, definitions))
+    }
+
+    /// Compiles an expression that returns a patch.
+    pub(super) fn patch(source: &Value, definitions: &Definitions) -> Self {
+        Self::compiled(source, |source| Expression::compile_patch(source, &*ADMISSION_VARIABLES, definitions))
+    }
+
+    fn compiled(source: &Value, compile: impl FnOnce(&str) -> Result<Expression, CompileError>) -> Self {
         let source = source.as_str().unwrap_or_default().to_owned();
-        let expression = Expression::compile_with(&source, &types(), definitions);
+        let expression = compile(&source);
         Self {
             source,
             expression: expression.map_err(|error| format!("compilation error: compilation failed: {error}")),
@@ -62,12 +77,36 @@ impl NamedExpression {
         definitions: &Definitions,
         budget: &mut Budget,
     ) -> Result<Output, String> {
+        self.evaluated(budget, |expression, budget| expression.evaluate_with(&inputs.variables(), definitions, budget))
+    }
+
+    /// As [`NamedExpression::evaluate`], for an expression that returns a patch.
+    ///
+    /// # Errors
+    /// As [`NamedExpression::evaluate`].
+    pub(super) fn evaluate_patch(
+        &self,
+        inputs: Inputs<'_>,
+        definitions: &Definitions,
+        budget: &mut Budget,
+    ) -> Result<Value, String> {
+        self.evaluated(budget, |expression, budget| expression.evaluate_patch(&inputs.variables(), definitions, budget))
+    }
+
+    fn evaluated<T>(
+        &self,
+        budget: &mut Budget,
+        evaluate: impl FnOnce(&Expression, &mut Budget) -> Result<T, EvaluationError>,
+    ) -> Result<T, String> {
         let expression = self.expression.as_ref().map_err(Clone::clone)?;
         let mut own = Budget::new(budget.left().min(EXPRESSION_COST_MAX));
         let before = own.left();
-        let result = expression.evaluate_with(&inputs.variables(), definitions, &mut own);
+        let result = evaluate(expression, &mut own);
         *budget = Budget::new(budget.left().saturating_sub(before - own.left()));
-        result.map_err(|error| format!("expression '{}' resulted in error: {error}", self.source.trim()))
+        result.map_err(|error| match error {
+            EvaluationError::NoPatch(reason) => reason,
+            error => format!("expression '{}' resulted in error: {error}", self.source.trim()),
+        })
     }
 }
 
@@ -76,15 +115,11 @@ pub(super) fn definitions(variables: &Value) -> Definitions {
     let mut definitions = Definitions::default();
     for variable in variables.as_array().into_iter().flatten() {
         let text = |field: &str| variable[field].as_str().unwrap_or_default();
-        if let Err(error) = definitions.define(text("name"), text("expression"), &types()) {
+        if let Err(error) = definitions.define(text("name"), text("expression"), &*ADMISSION_VARIABLES) {
             tracing::debug!(variable = text("name"), %error, "a variable of an admission policy does not compile");
         }
     }
     definitions
-}
-
-fn types() -> [(&'static str, Type); 6] {
-    VARIABLES.map(|name| (name, Type::Dyn))
 }
 
 /// The match conditions of a webhook or a policy.

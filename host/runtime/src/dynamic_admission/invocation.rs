@@ -21,7 +21,7 @@ pub(super) struct Invoker<'a> {
 }
 
 /// What a mutating webhook did.
-pub(super) enum Mutation {
+pub(super) enum WebhookMutation {
     /// It was not called, or its failure is ignored.
     None,
     /// It left the document as it is.
@@ -42,11 +42,13 @@ impl Invoker<'_> {
         &self,
         webhook: &Arc<AdmissionWebhook>,
         write: &ReviewedWrite,
-    ) -> Result<Mutation, Error> {
-        let Some(kind) = self.matched(webhook, write) else { return Ok(Mutation::None) };
-        let Some((patch, object)) = self.call(webhook, write, &kind, true).await? else { return Ok(Mutation::None) };
+    ) -> Result<WebhookMutation, Error> {
+        let Some(kind) = self.matched(webhook, write) else { return Ok(WebhookMutation::None) };
+        let Some((patch, object)) = self.call(webhook, write, &kind, true).await? else {
+            return Ok(WebhookMutation::None);
+        };
         if patch.is_empty() {
-            return Ok(Mutation::Seen);
+            return Ok(WebhookMutation::Seen);
         }
         if object.is_null() {
             let reason = format!(
@@ -58,9 +60,9 @@ impl Invoker<'_> {
         let patched = Change::Json(Value::Array(patch)).apply(&object);
         let patched = patched.map_err(|error| rejected(review::internal(&format!("error in the patch: {error}"))))?;
         if patched == object {
-            return Ok(Mutation::Seen);
+            return Ok(WebhookMutation::Seen);
         }
-        Ok(Mutation::Changed(self.converted(&patched, &write.kind, &write.kind).await?))
+        Ok(WebhookMutation::Changed(self.converted(&patched, &write.kind, &write.kind).await?))
     }
 
     /// Returns the namespace whose labels selectors of namespaces see.
@@ -68,6 +70,11 @@ impl Invoker<'_> {
         // A namespace that is written has its labels in the write.
         let written = write.object.as_ref().filter(|_| write.is_of_namespace() && write.part.is_empty());
         written.or_else(|| self.namespace.as_ref().map(|namespace| namespace.document()))
+    }
+
+    /// Returns the namespace that expressions see. As in Kubernetes, a namespace has none of its own there.
+    pub(super) fn namespace_object(&self, write: &ReviewedWrite) -> Option<Arc<Resource>> {
+        self.namespace.clone().filter(|_| !write.is_of_namespace())
     }
 
     /// Returns the kind in the version in which a webhook is called; `None` if it is not.
@@ -134,7 +141,10 @@ impl Invoker<'_> {
     }
 
     /// Returns a document in the version of `kind`.
-    async fn converted(&self, document: &Value, kind: &Kind, written: &Kind) -> Result<Value, Error> {
+    ///
+    /// # Errors
+    /// Those of a conversion.
+    pub(super) async fn converted(&self, document: &Value, kind: &Kind, written: &Kind) -> Result<Value, Error> {
         let is_same = document["apiVersion"] == kind.api_version();
         match self.kinds.converters().of(written).filter(|_| !is_same) {
             Some(converter) => Ok(converter.convert_document(&kind.version, document.clone()).await?),

@@ -160,14 +160,27 @@ pub(super) fn violated(write: &ReviewedWrite, message: &str, reason: &str) -> Va
         "RequestEntityTooLarge" => 413,
         _ => 422,
     };
-    let object = write.object.as_ref().map_or(&Value::Null, |object| &object["metadata"]);
-    let of_object = ["name", "generateName"].iter().find_map(|field| object[*field].as_str());
-    let named = Some(write.name.as_str()).filter(|name| !name.is_empty()).or(of_object).unwrap_or("Unknown");
-    let mut status = forbidden(write, named, message);
+    let mut status = forbidden(write, name_of(write), message);
     status["reason"] = reason.into();
     status["code"] = code.into();
     status["details"]["causes"] = json!([{ "message": message }]);
     status
+}
+
+/// Returns the `Status` of a write that policies cannot mutate. As in Kubernetes, its code does not follow the reason.
+pub(super) fn unmutated(write: &ReviewedWrite, messages: &[String], reason: &str) -> Value {
+    let mut status = forbidden(write, name_of(write), "");
+    status["message"] = messages.first().map(String::as_str).unwrap_or_default().into();
+    status["reason"] = reason.into();
+    status["details"]["causes"] = messages.iter().map(|message| json!({ "message": message })).collect();
+    status
+}
+
+/// Returns the name of a written resource, as refusals tell it.
+fn name_of(write: &ReviewedWrite) -> &str {
+    let object = write.object.as_ref().map_or(&Value::Null, |object| &object["metadata"]);
+    let of_object = ["name", "generateName"].iter().find_map(|field| object[*field].as_str());
+    Some(write.name.as_str()).filter(|name| !name.is_empty()).or(of_object).unwrap_or("Unknown")
 }
 
 /// Returns the `Status` of a write whose match conditions cannot be evaluated.

@@ -7,7 +7,7 @@ use homeostat_store::Resource;
 use homeostat_store::definition::{WebhookClient, WebhookTarget};
 use serde_json::Value;
 
-use super::Origin;
+use super::configurations::Origin;
 use super::constraints::{Constraints, texts};
 use super::expressions::{Inputs, MatchConditions};
 use crate::webhook_connection::WebhookConnection;
