@@ -1,6 +1,9 @@
 //! Validating admission policies beside a real kube-apiserver: the same policies, bindings and parameters are on both, and
 //! the same requests go to both. Statuses, documents, messages, details and warnings are compared.
 
+mod alone;
+mod mutating;
+
 use homeostat_testing::eventually_blocking;
 use homeostat_tests::Request;
 use serde_json::{Value, json};

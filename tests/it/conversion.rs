@@ -6,6 +6,8 @@ mod webhook;
 
 use std::process::Stdio;
 
+use homeostat_fixtures::memory_store;
+use homeostat_runtime::{BuiltInGroups, Options};
 use homeostat_store::{Key, Kind};
 use homeostat_testing::{eventually, eventually_blocking, soon};
 use homeostat_tests::{HostProcess, TestHost, ask_plain, guest, shared_bare_cluster};
@@ -93,6 +95,52 @@ async fn kubectl_reads_and_writes_a_kind_in_every_version_by_a_webhook() {
     let webhook = Webhook::start().await;
     let cluster = sites(&webhook).await;
     reads_and_writes_in_every_version(&cluster).await;
+}
+
+#[tokio::test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+async fn admission_policies_see_a_kind_in_the_version_of_their_rules() {
+    let webhook = Webhook::start().await;
+    let test = TestHost::with(memory_store(), |options| Options { built_in: BuiltInGroups::All, ..options }).await;
+    let cluster = sites_of(test, &definition("v1", &webhook.conversion())).await;
+    let rule = json!({
+        "operations": ["UPDATE"], "apiGroups": ["example.com"], "apiVersions": ["v1beta1"], "resources": ["sites"],
+    });
+    let constraints = json!({ "resourceRules": [rule] });
+    let port = json!({ "patchType": "ApplyConfiguration", "applyConfiguration": {
+        "expression": "Object{spec: Object.spec{port: object.spec.port + 1}}",
+    } });
+    let validation =
+        json!({ "expression": "object.spec.port < 9", "messageExpression": "'port ' + string(object.spec.port)" });
+    for (kind, spec, binding) in [
+        (
+            "MutatingAdmissionPolicy",
+            json!({ "matchConstraints": constraints, "mutations": [port], "reinvocationPolicy": "Never" }),
+            json!({ "policyName": "port" }),
+        ),
+        (
+            "ValidatingAdmissionPolicy",
+            json!({ "matchConstraints": constraints, "validations": [validation] }),
+            json!({ "policyName": "port", "validationActions": ["Deny"] }),
+        ),
+    ] {
+        for (kind, spec) in [(kind.to_owned(), spec), (format!("{kind}Binding"), binding)] {
+            let document = json!({
+                "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": { "name": "port" }, "spec": spec,
+            });
+            cluster.file("policy.json", &document.to_string());
+            cluster.done(&["create", "-f", "policy.json"]).await;
+        }
+    }
+    // Of a write in either version, the policies see the other one or the same, and the stored one is theirs.
+    cluster.done(&["patch", V1, "web", "--type=merge", "-p", r#"{"spec":{"address":"b:3"}}"#]).await;
+    assert_eq!(stored(&cluster).await["spec"]["address"], "b:4");
+    cluster.done(&["patch", BETA, "web", "--type=merge", "-p", r#"{"spec":{"port":6}}"#]).await;
+    assert_eq!(stored(&cluster).await["spec"]["address"], "b:7");
+    for (kind, patch) in [(V1, r#"{"spec":{"address":"b:8"}}"#), (BETA, r#"{"spec":{"port":8}}"#)] {
+        let refused = cluster.refused(&["patch", kind, "web", "--type=merge", "-p", patch]).await;
+        assert!(refused.contains("denied request: port 9"), "{refused}");
+    }
 }
 
 /// Makes every sort of request in both versions. `web` is stored as `v1`.

@@ -14,10 +14,10 @@ pub(crate) fn warnings(info: &KindInfo, written: &Resource) -> Vec<String> {
     if info.built_in().is_none() || !GROUPS.contains(&group.as_str()) {
         return Vec::new();
     }
-    if group == ADMISSION && name.starts_with("ValidatingAdmissionPolicy") {
+    if group == ADMISSION && name.contains("AdmissionPolicy") {
         return Vec::new();
     }
-    if group != ADMISSION || !name.ends_with("WebhookConfiguration") {
+    if group != ADMISSION {
         return vec![format!("{name}.{group} is stored, and does not act on this host")];
     }
     let webhooks = written.document()["webhooks"].as_array().into_iter().flatten().enumerate();
