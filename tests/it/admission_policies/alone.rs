@@ -73,14 +73,14 @@ async fn the_status_of_a_guest_is_mutated() {
 async fn variables_that_use_each_other_without_end_are_refused() {
     let test = host().await;
     let variable = |at: usize| json!({ "name": format!("v{at}"), "expression": format!("[variables.v{}]", at - 1) });
-    let variables = std::iter::once(json!({ "name": "v0", "expression": "1" })).chain((1..10_000).map(variable));
+    let variables = std::iter::once(json!({ "name": "v0", "expression": "1" })).chain((1..1_000).map(variable));
     let rule =
         json!({ "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"] });
     let policy = json!({
         "apiVersion": VERSION, "kind": "ValidatingAdmissionPolicy", "metadata": { "name": "deep" },
         "spec": {
             "matchConstraints": { "resourceRules": [rule] }, "variables": variables.collect::<Vec<_>>(),
-            "validations": [{ "expression": "variables.v9999 == variables.v9999" }],
+            "validations": [{ "expression": "variables.v999 == variables.v999" }],
         },
     });
     let refused = format!("{:?}", test.host.apply_resource(policy, "me", false).await.unwrap_err());
