@@ -177,7 +177,7 @@ impl<'r> ResourceRequest<'r> {
     /// Returns the selector of the resources that the request asks for.
     pub(crate) fn selector(&self) -> Result<Selector, Failure> {
         self.check_fields()?;
-        Ok(self.of_events(self.params.selector(self.http.target.namespace)?))
+        Ok(self.in_stored_form(self.params.selector(self.http.target.namespace)?))
     }
 
     /// Refuses fields that a built-in kind cannot be selected by.
@@ -188,8 +188,11 @@ impl<'r> ResourceRequest<'r> {
         }
     }
 
-    /// Returns a selector of events with the fields of the core group.
-    fn of_events(&self, mut selector: Selector) -> Selector {
+    /// Returns a selector with the fields that stored documents have. Events have those of the core group.
+    fn in_stored_form(&self, mut selector: Selector) -> Selector {
+        if self.info.built_in().is_some() {
+            selectable_fields::in_stored_form(&self.info.kind, &mut selector);
+        }
         if self.info.kind != event_versions::stored_kind() {
             return selector;
         }
@@ -209,7 +212,7 @@ impl<'r> ResourceRequest<'r> {
     pub(crate) fn query(&self) -> Result<Query, Failure> {
         self.check_fields()?;
         let query = self.params.query(self.info.kind.clone(), self.http.target.namespace)?;
-        Ok(Query { selector: self.of_events(query.selector), ..query })
+        Ok(Query { selector: self.in_stored_form(query.selector), ..query })
     }
 
     /// Returns what a deletion without a policy does to dependents.

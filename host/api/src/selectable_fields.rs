@@ -3,7 +3,7 @@
 //!
 //! Source: the calls of `AddFieldLabelConversionFunc` in `pkg/apis` of Kubernetes.
 
-use homeostat_store::Kind;
+use homeostat_store::{Kind, Selector};
 
 use crate::event_versions;
 use crate::status::Failure;
@@ -35,6 +35,23 @@ pub(crate) fn check(kind: &Kind, has_event_version: bool, selector: &str) -> Res
         }
     }
     Ok(())
+}
+
+/// Names the fields of a selector as documents of a built-in kind have them. A document leaves out a `false` and a zero.
+pub(crate) fn in_stored_form(kind: &Kind, selector: &mut Selector) {
+    for (pointer, value) in selector.fields.iter_mut().chain(&mut selector.unequal_fields) {
+        let (stored, left_out) = match (kind.group.as_str(), kind.name.as_str(), pointer.as_str()) {
+            ("", "Node", "/spec/unschedulable") | ("", "Pod", "/spec/hostNetwork") => (None, "false"),
+            ("batch", "Job", "/status/successful") => (Some("/status/succeeded"), "0"),
+            _ => continue,
+        };
+        if let Some(stored) = stored {
+            stored.clone_into(pointer);
+        }
+        if value == left_out {
+            value.clear();
+        }
+    }
 }
 
 /// Returns whether a kind can be selected by namespace, and its further fields. `None` if it has none of its own.

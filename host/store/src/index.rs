@@ -20,7 +20,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, LabelRequirement, Resource, Result, Selector, field_text, validate};
+use crate::selector::selected_field;
+use crate::{Error, LabelRequirement, Resource, Result, Selector, validate};
 
 /// Declared terms of one kind at most.
 pub const TERMS_MAX: usize = 16;
@@ -49,7 +50,7 @@ impl IndexTerm {
     pub fn value_of<'r>(&self, resource: &'r Resource) -> Option<Cow<'r, str>> {
         match self {
             Self::Label(name) => resource.label(name).map(distinguished).map(Cow::Borrowed),
-            Self::Field(pointer) => match field_text(resource.document().pointer(pointer))? {
+            Self::Field(pointer) => match selected_field(resource, pointer)? {
                 // A missing field counts as empty.
                 text if text.is_empty() => None,
                 Cow::Borrowed(text) => Some(Cow::Borrowed(distinguished(text))),

@@ -52,6 +52,9 @@ const REQUIREMENTS_MAX: usize = 64;
 const VALUES_MAX: usize = 64;
 const FIELDS_MAX: usize = 16;
 
+/// The program that is the source of an event.
+const EVENT_SOURCE: &str = "/source/component";
+
 /// Returns the text that a selector compares with a field: that of a string, and the JSON text of a number or boolean. A
 /// missing field counts as empty. `None` for an array or an object, which no selector selects.
 pub fn field_text(field: Option<&Value>) -> Option<Cow<'_, str>> {
@@ -62,6 +65,17 @@ pub fn field_text(field: Option<&Value>) -> Option<Cow<'_, str>> {
         Some(Value::Number(number)) => Some(Cow::Owned(number.to_string())),
         Some(Value::Array(_) | Value::Object(_)) => None,
     }
+}
+
+/// Returns the text of a field of a resource, as [`field_text`]. As in Kubernetes, the source of an event that names none is
+/// the controller that reports it.
+pub(crate) fn selected_field<'r>(resource: &'r Resource, pointer: &str) -> Option<Cow<'r, str>> {
+    let text = field_text(resource.document().pointer(pointer));
+    let kind = resource.key().kind();
+    if pointer == EVENT_SOURCE && kind.name == "Event" && kind.group.is_empty() && text.as_deref() == Some("") {
+        return field_text(resource.document().pointer("/reportingComponent"));
+    }
+    text
 }
 
 impl Selector {
@@ -127,11 +141,11 @@ impl Selector {
         let Self { namespace, labels, fields, unequal_fields, owner } = self;
         namespace.as_ref().is_none_or(|namespace| namespace == resource.key().namespace())
             && labels.iter().all(|requirement| requirement.matches(resource.label(requirement.name())))
-            && fields.iter().all(|(pointer, wanted)| {
-                field_text(resource.document().pointer(pointer)).is_some_and(|text| text == wanted.as_str())
-            })
+            && fields
+                .iter()
+                .all(|(pointer, wanted)| selected_field(resource, pointer).is_some_and(|text| text == wanted.as_str()))
             && unequal_fields.iter().all(|(pointer, unwanted)| {
-                field_text(resource.document().pointer(pointer)).is_none_or(|text| text != unwanted.as_str())
+                selected_field(resource, pointer).is_none_or(|text| text != unwanted.as_str())
             })
             && owner.as_ref().is_none_or(|uid| resource.owners().iter().any(|owner| owner.uid == *uid))
     }

@@ -184,3 +184,40 @@ async fn what_the_host_does_not_act_on_is_stored_with_a_warning() {
     assert_eq!(warning, "299 - \"APIService.apiregistration.k8s.io is stored, and does not act on this host\"");
     assert_eq!(response.status(), 201);
 }
+
+#[tokio::test]
+async fn a_field_that_a_document_leaves_out_is_selected_by_its_zero() {
+    let server = Server::with_built_in().await;
+    let event = |name: &str, more: Value| {
+        let mut event = json!({
+            "metadata": { "name": name }, "involvedObject": { "namespace": "default" }, "reportingComponent": "theirs",
+            "reportingInstance": "one", "action": "Do", "reason": "Test", "type": "Normal",
+            "eventTime": "2026-01-01T00:00:00.000000Z",
+        });
+        event.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+        event
+    };
+    let nodes = "/api/v1/nodes";
+    let events = "/api/v1/namespaces/default/events";
+    for (path, document) in [
+        (nodes, json!({ "metadata": { "name": "open" } })),
+        (nodes, json!({ "metadata": { "name": "closed" }, "spec": { "unschedulable": true } })),
+        (events, event("a.1", json!({}))),
+        (events, event("a.2", json!({ "source": { "component": "ours" } }))),
+    ] {
+        let made = server.ask("POST", path, &document).await;
+        assert_eq!(made.code, 201, "{:?}", made.body);
+    }
+    let names = async |path: &str, selector: &str| {
+        let list = server.get(&format!("{path}?fieldSelector={selector}")).await;
+        let items = list["items"].as_array().unwrap().iter();
+        items.map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(nodes, "spec.unschedulable%3Dfalse").await, ["open"]);
+    assert_eq!(names(nodes, "spec.unschedulable!%3Dfalse").await, ["closed"]);
+    assert_eq!(names(nodes, "spec.unschedulable%3Dtrue").await, ["closed"]);
+    assert_eq!(names(nodes, "spec.unschedulable%3Dno").await, [""; 0]);
+    assert_eq!(names(events, "source%3Dtheirs").await, ["a.1"]);
+    assert_eq!(names(events, "source%3Dours").await, ["a.2"]);
+    assert_eq!(names(events, "source!%3Dours").await, ["a.1"]);
+}
