@@ -131,7 +131,8 @@ static POD: Rules = Rules {
     check: pods::check,
     first_status: pods::first_status,
     status_metadata: &["annotations", "finalizers", "labels"],
-    ..COUNTED
+    generation: Generation::SpecificationButNode,
+    ..NONE
 };
 static NODE: Rules = Rules { set_defaults: nodes::node_defaults, check: nodes::check_node, ..NONE };
 static POD_TEMPLATE: Rules = Rules {

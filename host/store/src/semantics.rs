@@ -463,6 +463,7 @@ fn store(
         Generation::SpecificationAndAnnotations => respecified || annotations(&document) != annotations(old),
         Generation::SpecificationAndLabels => respecified || labels(&document) != labels(old),
         Generation::Specification | Generation::Changes => respecified,
+        Generation::SpecificationButNode => respecified && !is_binding(&document, old),
         Generation::Constant | Generation::Nothing => false,
     };
     let counts = counts && written == DocumentPart::Specification;
@@ -480,6 +481,13 @@ fn store(
     }
     let held = finalizers(&document).next().is_some() || holds_content(&document);
     Ok(if held { Decision::Put(resource) } else { Decision::Remove(resource) })
+}
+
+/// Returns whether a change only gives a pod its node.
+fn is_binding(document: &Value, old: &Value) -> bool {
+    let mut spec = document["spec"].clone();
+    let node = spec.as_object_mut().and_then(|spec| spec.remove("nodeName"));
+    node.is_some() && spec == old["spec"]
 }
 
 /// Returns the fields whose changes the generation counts.

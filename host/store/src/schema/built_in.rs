@@ -46,9 +46,11 @@ pub enum Generation {
     Constant,
     /// Changes outside of metadata and status.
     Specification,
-    /// The same, but a new resource has none, and the first change makes it 1.
+    /// The same, but not that a pod gets its node.
+    SpecificationButNode,
+    /// Changes outside of metadata and status, but a new resource has none, and the first change makes it 1.
     Changes,
-    /// The same, and changes of the labels.
+    /// Changes outside of metadata and status, and of the labels.
     SpecificationAndLabels,
     /// Changes outside of metadata and status, and of the annotations.
     SpecificationAndAnnotations,
