@@ -1,20 +1,52 @@
-//! Kubernetes' own end-to-end tests against a host, with kube-controller-manager and a guest as the node of its pods: those
-//! of the API, of built-in kinds and of controllers that need no real nodes.
+//! Kubernetes' own end-to-end tests against a host, with kube-controller-manager, kube-scheduler and a guest as the node of
+//! its pods: those of the API, of built-in kinds, of controllers and of the scheduler that need no containers.
 
 use std::process::{Command, Output};
 
-use homeostat_tests::{Authority, end_to_end_tests, kube_controller_manager};
+use homeostat_tests::{Authority, end_to_end_tests, kube_controller_manager, kube_scheduler};
 
-use crate::operators::Place;
+use crate::operators::{OperatorProcess, Place};
 
 /// The names of the tests, in groups that run at the same time.
-const GROUPS: [&str; 5] = [
+const GROUPS: [&str; 6] = [
     include_str!("end_to_end/definitions.txt"),
     include_str!("end_to_end/kinds.txt"),
     include_str!("end_to_end/machinery.txt"),
     include_str!("end_to_end/objects.txt"),
     include_str!("end_to_end/quotas.txt"),
+    include_str!("end_to_end/workloads.txt"),
 ];
+
+/// The names of the tests that need the nodes for themselves.
+const NODES: &str = include_str!("end_to_end/nodes.txt");
+
+/// A host with nodes, and Kubernetes' own controllers and scheduler.
+struct ControlPlane {
+    place: Place,
+    _programs: [OperatorProcess; 2],
+}
+
+impl ControlPlane {
+    fn start() -> Self {
+        let place = Place::with_kubelet();
+        let kubeconfig = place.kubeconfig().display().to_string();
+        let certificate = place.kubeconfig().with_file_name("ca.crt");
+        std::fs::write(&certificate, Authority::new().pem()).unwrap();
+        let certificate = format!("--root-ca-file={}", certificate.display());
+        // A test waits until the controller has counted all quotas again, which takes five minutes by default.
+        let period = "--resource-quota-sync-period=10s";
+        // The nodes tell only once that they are ready.
+        let grace = "--node-monitor-grace-period=1h";
+        let common = ["--kubeconfig", &kubeconfig, "--secure-port=0", "--leader-elect=false"];
+        let controllers = [&common[..], &[&certificate, period, grace]].concat();
+        let programs = [place.spawn(&kube_controller_manager(), &controllers), place.spawn(&kube_scheduler(), &common)];
+        place.until(&["get", "configmaps", "-o", "name"], "configmap/kube-root-ca.crt");
+        for name in ["one", "two"] {
+            place.make_node(name);
+        }
+        Self { place, _programs: programs }
+    }
+}
 
 /// Returns the command that runs the tests with these names, one after the other.
 fn command(place: &Place, names: &str) -> Command {
@@ -36,28 +68,31 @@ fn count(output: &Output) -> Option<usize> {
     text.lines().find_map(|line| line.strip_prefix("Ran ")?.split(' ').next()?.parse().ok())
 }
 
+#[track_caller]
+fn assert_passed(output: &Output, names: &str) {
+    let said = String::from_utf8_lossy(&output.stdout);
+    let failures = said.find("Summarizing").map_or(&*said, |at| &said[at..]);
+    assert!(output.status.success(), "{failures}");
+    assert_eq!(count(output), Some(names.lines().count()), "{said}");
+}
+
 #[test]
 #[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
-fn kubernetes_own_tests_that_need_no_real_nodes_pass() {
-    let place = Place::with_kubelet();
-    let kubeconfig = place.kubeconfig().display().to_string();
-    let certificate = place.kubeconfig().with_file_name("ca.crt");
-    std::fs::write(&certificate, Authority::new().pem()).unwrap();
-    let certificate = format!("--root-ca-file={}", certificate.display());
-    // A test waits until the controller has counted all quotas again, which takes five minutes by default.
-    let period = "--resource-quota-sync-period=10s";
-    let arguments = ["--kubeconfig", &kubeconfig, "--secure-port=0", "--leader-elect=false", &certificate, period];
-    let _controllers = place.spawn(&kube_controller_manager(), &arguments);
-    place.until(&["get", "configmaps", "-o", "name"], "configmap/kube-root-ca.crt");
+fn kubernetes_own_tests_that_need_no_containers_pass() {
+    let control_plane = ControlPlane::start();
     let running = GROUPS.map(|names| {
-        let mut command = command(&place, names);
+        let mut command = command(&control_plane.place, names);
         (names, std::thread::spawn(move || command.output().unwrap()))
     });
     for (names, running) in running {
-        let output = running.join().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
-        let failures = said.find("Summarizing").map_or(&*said, |at| &said[at..]);
-        assert!(output.status.success(), "{failures}");
-        assert_eq!(count(&output), Some(names.lines().count()), "{said}");
+        assert_passed(&running.join().unwrap(), names);
     }
+}
+
+#[test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+fn kubernetes_own_tests_of_nodes_and_their_scheduler_pass() {
+    let control_plane = ControlPlane::start();
+    let output = command(&control_plane.place, NODES).output().unwrap();
+    assert_passed(&output, NODES);
 }

@@ -77,10 +77,26 @@ impl Place {
 
     /// Starts a program that runs until it is dropped.
     pub(crate) fn spawn(&self, program: &Path, arguments: &[&str]) -> OperatorProcess {
-        let log = std::fs::File::create(self.home.path().join("program.log")).unwrap();
+        let log = self.home.path().join(program.file_name().unwrap()).with_extension("log");
+        let log = std::fs::File::create(log).unwrap();
         let mut command = self.command(program, arguments);
         command.stdout(log.try_clone().unwrap()).stderr(log);
         OperatorProcess(command.spawn().unwrap())
+    }
+
+    /// Makes a node that is ready, with room for pods.
+    pub(crate) fn make_node(&self, name: &str) {
+        let file = self.kubeconfig().with_file_name(format!("{name}.yaml"));
+        let labels = format!("kubernetes.io/hostname: {name}, kubernetes.io/os: linux, kubernetes.io/arch: amd64");
+        let node = format!("apiVersion: v1\nkind: Node\nmetadata: {{name: {name}, labels: {{{labels}}}}}\n");
+        std::fs::write(&file, node).unwrap();
+        self.kubectl(&["apply", "-f", &file.display().to_string()]);
+        let room = "{\"cpu\":\"8\",\"memory\":\"16Gi\",\"pods\":\"110\"}";
+        let status = format!(
+            "{{\"status\":{{\"capacity\":{room},\"allocatable\":{room},\
+             \"conditions\":[{{\"type\":\"Ready\",\"status\":\"True\"}}]}}}}"
+        );
+        self.kubectl(&["patch", "node", name, "--subresource=status", "--type=merge", "-p", &status]);
     }
 
     /// Waits until kubectl says what is wanted.
@@ -211,24 +227,17 @@ fn kube_scheduler_gives_pods_the_node_that_fits() {
     let place = Place::start();
     let kubeconfig = place.kubeconfig().display().to_string();
     let _scheduler = place.spawn(&kube_scheduler(), &["--kubeconfig", &kubeconfig, "--secure-port=0"]);
-    let nodes = place.kubeconfig().with_file_name("nodes.yaml");
-    let node =
-        |name: &str| format!("---\napiVersion: v1\nkind: Node\nmetadata: {{name: {name}, labels: {{disk: {name}}}}}\n");
-    std::fs::write(&nodes, node("fast") + &node("slow")).unwrap();
-    place.kubectl(&["apply", "-f", &nodes.display().to_string()]);
-    let status = "{\"status\":{\"allocatable\":{\"cpu\":\"4\",\"memory\":\"8Gi\",\"pods\":\"110\"},\
-        \"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}]}}";
     for name in ["fast", "slow"] {
-        place.kubectl(&["patch", "node", name, "--subresource=status", "--type=merge", "-p", status]);
+        place.make_node(name);
         // A new node has this taint until a controller finds it ready.
         place.kubectl(&["taint", "nodes", name, "node.kubernetes.io/not-ready-"]);
     }
-    let selector = "{\"spec\":{\"nodeSelector\":{\"disk\":\"slow\"}}}";
+    let selector = "{\"spec\":{\"nodeSelector\":{\"kubernetes.io/hostname\":\"slow\"}}}";
     place.kubectl(&["run", "web", "--image=web:1", "--overrides", selector]);
     place.until(&["get", "pod", "web", "-o", "jsonpath={.spec.nodeName}"], "slow");
     let scheduled = "jsonpath={.items[?(@.reason==\"Scheduled\")].message}";
     place.until(&["get", "events", "-o", scheduled], "Successfully assigned default/web to slow");
-    let nowhere = "{\"spec\":{\"nodeSelector\":{\"disk\":\"tape\"}}}";
+    let nowhere = "{\"spec\":{\"nodeSelector\":{\"kubernetes.io/hostname\":\"tape\"}}}";
     place.kubectl(&["run", "lost", "--image=web:1", "--overrides", nowhere]);
     place.until(
         &["get", "pod", "lost", "-o", "jsonpath={.status.conditions[?(@.type==\"PodScheduled\")].reason}"],
