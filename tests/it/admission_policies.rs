@@ -244,6 +244,8 @@ fn doubtful() -> Vec<Value> {
         "object.spec.replicas + 1 > 'a'",
         "[1, 2].all(x, x > 0) && oldObject == null",
         "  true  ",
+        "object.?b.orValue(false)",
+        "[object.a, object.b].exists(x, x == 1) && '%s'.format([['a', object.b]]) == ''",
     ]
     .map(expression)
     .into();

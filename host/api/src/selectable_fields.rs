@@ -37,6 +37,9 @@ pub(crate) fn check(kind: &Kind, has_event_version: bool, selector: &str) -> Res
     Ok(())
 }
 
+/// A value that no field of a document has.
+const NEVER: &str = "\0";
+
 /// Names the fields of a selector as documents of a built-in kind have them. A document leaves out a `false` and a zero.
 pub(crate) fn in_stored_form(kind: &Kind, selector: &mut Selector) {
     for (pointer, value) in selector.fields.iter_mut().chain(&mut selector.unequal_fields) {
@@ -48,7 +51,10 @@ pub(crate) fn in_stored_form(kind: &Kind, selector: &mut Selector) {
         if let Some(stored) = stored {
             stored.clone_into(pointer);
         }
-        if value == left_out {
+        if value.is_empty() {
+            // No such field is empty in Kubernetes.
+            NEVER.clone_into(value);
+        } else if value == left_out {
             value.clear();
         }
     }

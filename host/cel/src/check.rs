@@ -34,6 +34,8 @@ pub(crate) struct Checker<'s> {
     pub(crate) definitions: Option<&'s Definitions>,
     /// The expression may make messages, and use the functions for patches.
     pub(crate) makes_patch: bool,
+    /// How many calls of `format` the node is in. Lists and maps in them may have values of several types.
+    pub(crate) formats: usize,
 }
 
 impl Checker<'_> {
@@ -209,6 +211,7 @@ impl Checker<'_> {
         match known {
             None => Ok(next),
             Some(known) if known.is(&next) => Ok(union(known, &next)),
+            Some(_) if self.formats > 0 => Ok(Type::Dyn),
             Some(known) => Err(self.error(at, &format!("expected type '{known}' but found '{next}'"))),
         }
     }

@@ -51,8 +51,21 @@ fn equal_maps(left: &Map<'_>, right: &Map<'_>) -> bool {
         && entries.iter().all(|(key, value)| right.get(key).is_some_and(|other| equal(value, &other)))
 }
 
-/// Returns how many values an equality looks at, at most: those of the smaller side. It stops at `limit`, because a value can
-/// have a part many times that exists once.
+/// Returns how many values an equality of two looks at: at most those of the smaller side. It looks at no more than four times
+/// as many, and stops at `limit`.
+pub(crate) fn least_extent(left: &Value<'_>, right: &Value<'_>, limit: u64) -> u64 {
+    let mut tried = 16;
+    loop {
+        let least = extent(left, tried).min(extent(right, tried));
+        if least < tried || tried >= limit {
+            return least.min(limit);
+        }
+        tried = tried.saturating_mul(2);
+    }
+}
+
+/// Returns how many values a value has, itself included. It stops at `limit`, because a value can have a part many times that
+/// exists once.
 pub(crate) fn extent(value: &Value<'_>, limit: u64) -> u64 {
     let mut left = limit;
     take_extent(value, &mut left);

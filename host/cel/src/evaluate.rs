@@ -7,9 +7,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::check::messages::MESSAGE_COST;
-use crate::equality::extent;
+use crate::equality::{extent, least_extent};
 use crate::error::EvaluationError;
-use crate::functions::{self, CallCost, Function, regexes, tenth};
+use crate::functions::{self, CallCost, Function, lists, regexes, tenth};
 use crate::operators;
 use crate::syntax::{Entry, Literal, MessageField, Node, NodeKind, Operator};
 use crate::types::ItemIdentity;
@@ -204,7 +204,7 @@ impl<'e, 'a> Evaluation<'e, 'a> {
         let sizes: Vec<u64> = values.iter().map(|value| value.size() as u64).collect();
         // Also a call that costs one looks at its values.
         let looks = sizes.iter().sum::<u64>() / UNCHARGED_SIZE;
-        let cost = known.cost.of(&sizes, 1).max(looks).max(self.comparisons(known, &values));
+        let cost = known.cost.of(&sizes, 1).max(looks).max(self.looks_inside(known, &values));
         self.budget.charge(cost)?;
         if known.cost == CallCost::Match {
             let made = if pattern.is_none() { Some(self.compiled(&values)?) } else { None };
@@ -216,9 +216,14 @@ impl<'e, 'a> Evaluation<'e, 'a> {
         self.made((known.call)(&values)?, cost)
     }
 
-    /// Returns the least cost of a call that compares items with each other, whose own cost ignores how large these are.
-    fn comparisons(&self, known: &Function, values: &[Value<'a>]) -> u64 {
+    /// Returns the least cost of a call that compares items with each other, or goes through lists in a list. Its own cost
+    /// ignores how large these are.
+    fn looks_inside(&self, known: &Function, values: &[Value<'a>]) -> u64 {
+        if known.name == "flatten" {
+            return lists::flattened(values, self.budget.left().saturating_add(1));
+        }
         let others = match known.cost {
+            CallCost::Pairs if values.iter().any(|value| value.size() == 0) => return 0,
             CallCost::Pairs => values.iter().map(Value::size).max().unwrap_or(0),
             CallCost::Square => values[0].size(),
             _ if known.name.ends_with("ndexOf") && matches!(values[0], Value::List(_)) => 1,
@@ -309,14 +314,17 @@ impl<'e, 'a> Evaluation<'e, 'a> {
         right: &Value<'a>,
     ) -> Result<(), EvaluationError> {
         let tenth = |size: usize| tenth(size as u64);
-        let extent = |value| extent(value, self.budget.left().saturating_add(1));
+        let limit = self.budget.left().saturating_add(1);
+        let extent = |value| extent(value, limit);
         let cost = match operator {
             Operator::Equal | Operator::NotEqual => match (left, right) {
-                (Value::List(items), Value::List(others)) if *items.identity() != ItemIdentity::Position => {
+                (Value::List(items), Value::List(others))
+                    if *items.identity() != ItemIdentity::Position && others.len() > 0 =>
+                {
                     extent(left).saturating_mul(others.len() as u64)
                 }
                 (Value::List(_) | Value::Map(_) | Value::Message(_) | Value::Optional(_), _) => {
-                    extent(left).min(extent(right))
+                    least_extent(left, right, limit)
                 }
                 _ => tenth(left.size().min(right.size())),
             },
@@ -324,6 +332,7 @@ impl<'e, 'a> Evaluation<'e, 'a> {
                 tenth(left.size().min(right.size()))
             }
             Operator::In => match right {
+                Value::List(list) if list.len() == 0 => 1,
                 Value::List(list) => (list.len() as u64).saturating_mul(extent(left)),
                 _ => right.size() as u64,
             },

@@ -2,7 +2,7 @@
 
 mod addresses;
 mod conversions;
-mod lists;
+pub(crate) mod lists;
 mod named_formats;
 mod optionals;
 mod quantities;
@@ -165,7 +165,11 @@ impl Kind {
     /// Returns whether an argument of a type fits, and sets what [`Kind::A`] is at its first place.
     pub(crate) fn accepts(self, argument: &Type, a: &mut Option<Type>) -> bool {
         match (self, argument) {
-            (_, Type::Dyn) => true,
+            // With a value of any type in one place, the type is any in all of them.
+            (Self::A, Type::Dyn) => {
+                *a = Some(Type::Dyn);
+                true
+            }
             (Self::A, _) => match a {
                 Some(known) => known.fits(argument),
                 None => {
@@ -173,6 +177,8 @@ impl Kind {
                     true
                 }
             },
+            (Self::List(item) | Self::Optional(item), Type::Dyn) => item.accepts(&Type::Dyn, a),
+            (_, Type::Dyn) => true,
             (Self::List(item), Type::List(list)) => item.accepts(&list.item, a),
             (Self::Optional(value), Type::Optional(argument)) => value.accepts(argument, a),
             (Self::AnyMap, argument) => matches!(argument, Type::Map(_)),

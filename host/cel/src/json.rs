@@ -11,8 +11,14 @@ use crate::error::EvaluationError;
 use crate::objects::time::duration_text;
 use crate::value::{Message, Value};
 
-/// Largest patch, in bytes as they are written without escapes.
+/// Largest patch: the bytes of its texts, and those below for each value.
 const PATCH_BYTES_MAX: usize = 4 << 20;
+
+/// The bytes of a value, beside those of its texts: about what it takes in memory.
+const VALUE_BYTES: usize = 32;
+
+/// The further bytes of a list, a map or a message.
+const CONTAINER_BYTES: usize = 128;
 
 /// The largest integer that every reader of JSON takes. A larger one is a text in an operation of a JSON patch.
 const EXACT_MAX: u64 = (1 << 53) - 1;
@@ -79,7 +85,10 @@ impl Writer {
 
     /// Writes a value. Lists and maps have no name, so that their items are at the same path.
     fn value(&mut self, value: &Value<'_>, path: Option<&str>) -> Result<Json, EvaluationError> {
-        self.take(1)?;
+        self.take(VALUE_BYTES)?;
+        if matches!(value, Value::List(_) | Value::Map(_) | Value::Message(_)) {
+            self.take(CONTAINER_BYTES)?;
+        }
         let text = match value {
             Value::Null => return Ok(Json::Null),
             Value::Bool(value) => return Ok(Json::Bool(*value)),
@@ -106,6 +115,7 @@ impl Writer {
             }
             Value::Message(message) => return self.message(message, path),
             Value::Optional(Some(content)) => return self.value(content, path),
+            Value::Optional(None) => return Ok(Json::Null),
             Value::Text(text) => text.to_string(),
             Value::Bytes(bytes) => STANDARD.encode(&**bytes),
             Value::Duration(duration) => duration_text(*duration),

@@ -130,7 +130,7 @@ impl Expression {
     ) -> Result<Self, CompileError> {
         let mut node = parse::parse(source)?;
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-        let mut checker = Checker { source, variables, definitions, makes_patch };
+        let mut checker = Checker { source, variables, definitions, makes_patch, formats: 0 };
         let Estimate { value, cost } = checker.node(&mut node)?;
         let depth = definitions.map_or(node.depth, |definitions| definitions.depth_of(&node));
         if depth > NESTING_MAX {

@@ -136,14 +136,16 @@ fn contained<'a>(item: &Value<'a>, container: &Value<'a>) -> Outcome<'a> {
 }
 
 /// Longest text that an expression can make, in bytes.
-const TEXT_BYTES_MAX: usize = 4 << 20;
+pub(crate) const TEXT_BYTES_MAX: usize = 4 << 20;
 
 /// Refuses a text that would be too long.
 pub(crate) fn bounded(bytes: usize) -> Result<(), EvaluationError> {
-    if bytes > TEXT_BYTES_MAX {
-        return Err(EvaluationError::Invalid(format!("a text would be longer than {TEXT_BYTES_MAX} bytes")));
-    }
-    Ok(())
+    if bytes > TEXT_BYTES_MAX { Err(too_long()) } else { Ok(()) }
+}
+
+/// Returns the refusal of a text that would be too long.
+pub(crate) fn too_long() -> EvaluationError {
+    EvaluationError::Invalid(format!("a text would be longer than {TEXT_BYTES_MAX} bytes"))
 }
 
 /// Joins two texts.

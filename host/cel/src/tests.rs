@@ -388,6 +388,8 @@ fn an_expression_makes_patches() {
             json!({ "metadata": { "labels": document()["labels"] } }),
         ),
         ("Object{?spec: optional.none()}", json!({})),
+        ("Object{a: optional.none(), b: JSONPatch{}.op}", json!({ "a": null, "b": "" })),
+        ("Object{a: '%s'.format([['x', object.name].join('-')])}", json!({ "a": "x-web" })),
         (
             "Object{spec: Object{n: [1, 2]}.n.sum() == 3 ? Object.spec{n: 1} : Object.spec{}}",
             json!({ "spec": { "n": 1 } }),
@@ -472,6 +474,16 @@ fn a_value_with_a_part_many_times_costs_its_extent() {
     ] {
         assert_eq!(evaluated(&source, 100_000), Err(EvaluationError::Exhausted), "{source}");
     }
+    // A comparison with a small value looks at no more than it costs, however often it runs.
+    for small in ["x != []", "[] == x", "x in []", "sets.contains([], x)"] {
+        let source = format!("[{}].exists(x, lists.range(20000).all(i, {small} || i < 0))", huge("'a'"));
+        assert!(evaluated(&source, 1_000_000).is_ok(), "{source}");
+    }
+    let long = format!("'%s'.format([[{}]])", vec!["'x'.replace('', 'y')"; 3].join(", "));
+    assert!(evaluated(&format!("{long} != ''"), 1_000_000).is_ok());
+    let error =
+        evaluated(&format!("'%s'.format([{}]) == ''", huge("'a'")), 1_000_000).expect_err("the text is too long");
+    assert_eq!(error.to_string(), "a text would be longer than 4194304 bytes");
     let error = patch_of(&format!("Object{{a: {}}}", huge("'a'"))).expect_err("the patch is too large");
     assert_eq!(error, "a patch would be larger than 4194304 bytes");
 }
@@ -494,4 +506,14 @@ fn definitions_nest_no_deeper_than_an_evaluation_may() {
         expression.evaluate_with(&[], &definitions, &mut Budget::new(1_000_000))
     });
     assert_eq!(evaluated.unwrap().join().unwrap(), Ok(Output::Bool(true)));
+}
+
+#[test]
+fn a_value_of_any_type_makes_the_result_of_a_call_one() {
+    for source in
+        ["optional.of(dyn([])).orValue(Object{})", "object.?list.orValue(Object{})", "[dyn(1)].first().orValue(2)"]
+    {
+        let expression = Expression::compile_patch(source, &[("object", Type::Dyn)], &Definitions::default());
+        assert_eq!(*expression.unwrap().result(), Type::Dyn, "{source}");
+    }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value as Json;
 
+use crate::check::messages::JSON_PATCH;
 use crate::error::EvaluationError;
 use crate::objects::addresses::{Address, Range};
 use crate::objects::named_formats::NamedFormat;
@@ -50,9 +51,10 @@ pub(crate) struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Returns the value of a field; null for a missing one.
+    /// Returns the value of a field. A missing one is null, or an empty text where an operation has a text.
     pub(crate) fn field(&self, name: &str) -> Value<'a> {
-        self.fields.get(name).cloned().unwrap_or(Value::Null)
+        let missing = || if &*self.name == JSON_PATCH && name != "value" { Value::text("") } else { Value::Null };
+        self.fields.get(name).cloned().unwrap_or_else(missing)
     }
 }
 

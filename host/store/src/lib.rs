@@ -69,7 +69,7 @@ pub use patch::Change;
 pub use routed::{OwnerKinds, RoutedStore, STORES_MAX, StorePart};
 pub use rule_check::needs_rules;
 pub use scale::ScaleRequest;
-pub use selector::{LabelRequirement, Selector, field_text};
+pub use selector::{LabelRequirement, Selector, selected_field};
 pub use status::{Availability, CacheState, CacheStatus, Obstacle, RequestCounts, StoreStatus, Subscription};
 pub use store::{Options, Page, Query, Store};
 pub use validate::{document as check_document, key as check_key};

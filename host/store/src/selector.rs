@@ -57,7 +57,7 @@ const EVENT_SOURCE: &str = "/source/component";
 
 /// Returns the text that a selector compares with a field: that of a string, and the JSON text of a number or boolean. A
 /// missing field counts as empty. `None` for an array or an object, which no selector selects.
-pub fn field_text(field: Option<&Value>) -> Option<Cow<'_, str>> {
+fn field_text(field: Option<&Value>) -> Option<Cow<'_, str>> {
     match field {
         None | Some(Value::Null) => Some(Cow::Borrowed("")),
         Some(Value::String(text)) => Some(Cow::Borrowed(text)),
@@ -67,9 +67,9 @@ pub fn field_text(field: Option<&Value>) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Returns the text of a field of a resource, as [`field_text`]. As in Kubernetes, the source of an event that names none is
-/// the controller that reports it.
-pub(crate) fn selected_field<'r>(resource: &'r Resource, pointer: &str) -> Option<Cow<'r, str>> {
+/// Returns the text of a field of a resource, as a selector compares it. As in Kubernetes, the source of an event that names none
+/// is the controller that reports it. `None` for an array or an object, which no selector selects.
+pub fn selected_field<'r>(resource: &'r Resource, pointer: &str) -> Option<Cow<'r, str>> {
     let text = field_text(resource.document().pointer(pointer));
     let kind = resource.key().kind();
     if pointer == EVENT_SOURCE && kind.name == "Event" && kind.group.is_empty() && text.as_deref() == Some("") {

@@ -32,6 +32,7 @@ async fn a_binding_gives_a_pod_its_node_once() {
     assert_eq!((bound.code, &bound.body["status"]), (201, &json!("Success")), "{}", bound.body);
     let pod = server.get(&format!("{PODS}/a")).await;
     assert_eq!((&pod["spec"]["nodeName"], &pod["metadata"]["annotations"]["by"]), (&json!("n1"), &json!("us")));
+    assert_eq!(pod["metadata"]["generation"], 1, "a binding does not count");
     let scheduled = &pod["status"]["conditions"][0];
     assert_eq!((&scheduled["type"], &scheduled["status"]), (&json!("PodScheduled"), &json!("True")));
     let again = server.ask("POST", &path, &binding("a", "n2")).await;
@@ -43,6 +44,10 @@ async fn a_binding_gives_a_pod_its_node_once() {
     let bound = server.ask("POST", "/api/v1/namespaces/default/bindings", &binding("b", "n2")).await;
     assert_eq!(bound.code, 201, "{}", bound.body);
     assert_eq!(server.get(&format!("{PODS}/b")).await["spec"]["nodeName"], "n2");
+    let image = json!({ "spec": { "containers": [{ "name": "c", "image": "other:1" }] } }).to_string();
+    let strategic = "application/strategic-merge-patch+json";
+    let changed = answer(server.send("PATCH", &format!("{PODS}/b"), strategic, &image).await).await;
+    assert_eq!((changed.code, &changed.body["metadata"]["generation"]), (200, &json!(2)), "{}", changed.body);
 }
 
 #[tokio::test]

@@ -217,6 +217,8 @@ async fn a_field_that_a_document_leaves_out_is_selected_by_its_zero() {
     assert_eq!(names(nodes, "spec.unschedulable!%3Dfalse").await, ["closed"]);
     assert_eq!(names(nodes, "spec.unschedulable%3Dtrue").await, ["closed"]);
     assert_eq!(names(nodes, "spec.unschedulable%3Dno").await, [""; 0]);
+    assert_eq!(names(nodes, "spec.unschedulable%3D").await, [""; 0]);
+    assert_eq!(names(nodes, "spec.unschedulable!%3D").await, ["closed", "open"]);
     assert_eq!(names(events, "source%3Dtheirs").await, ["a.1"]);
     assert_eq!(names(events, "source%3Dours").await, ["a.2"]);
     assert_eq!(names(events, "source!%3Dours").await, ["a.1"]);

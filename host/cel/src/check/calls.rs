@@ -23,10 +23,12 @@ impl Checker<'_> {
         let mut cost = 0_u64;
         let mut types = Vec::with_capacity(arguments.len() + 1);
         let mut formatted = None;
+        let is_format = is_member && function == "format";
+        self.formats += usize::from(is_format);
         for argument in target.iter_mut().map(|target| &mut **target).chain(arguments.iter_mut()) {
             let checked = match &mut argument.kind {
                 // The values for a format may have different types.
-                NodeKind::List(entries) if is_member && function == "format" => {
+                NodeKind::List(entries) if is_format => {
                     let (estimates, cost) = self.entries(entries)?;
                     let value = Type::list(Type::Dyn, estimates.len() as u64);
                     formatted = Some(estimates);
@@ -37,6 +39,7 @@ impl Checker<'_> {
             cost = cost.saturating_add(checked.cost);
             types.push(checked.value);
         }
+        self.formats -= usize::from(is_format);
         let unknown = || self.error(at, &format!("undeclared reference to '{function}' (in container '')"));
         let found = functions::find(function, is_member);
         if found.is_none() && functions::find(function, !is_member).is_none() {

@@ -104,6 +104,33 @@ pub(super) fn flatten<'a>(arguments: &[Value<'a>]) -> Outcome<'a> {
     Ok(Value::list(items))
 }
 
+/// Returns how many items `flatten` looks at. It stops at `limit`, because a list can have a part many times that exists once.
+pub(crate) fn flattened(arguments: &[Value<'_>], limit: u64) -> u64 {
+    let depth = match arguments.get(1) {
+        Some(Value::Int(depth)) => *depth,
+        _ => 1,
+    };
+    let mut left = limit;
+    if let Some(Value::List(list)) = arguments.first() {
+        take_flattened(list, depth, &mut left);
+    }
+    limit - left
+}
+
+fn take_flattened(list: &List<'_>, depth: i64, left: &mut u64) {
+    for item in list.iter() {
+        *left = left.saturating_sub(1);
+        if *left == 0 {
+            return;
+        }
+        if let Value::List(inner) = item
+            && depth > 0
+        {
+            take_flattened(&inner, depth - 1, left);
+        }
+    }
+}
+
 fn flatten_into<'a>(list: &List<'a>, depth: i64, items: &mut Vec<Value<'a>>) {
     for item in list.iter() {
         match item {

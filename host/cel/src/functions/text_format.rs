@@ -3,7 +3,7 @@
 use super::{conversions, text_of};
 use crate::error::EvaluationError;
 use crate::objects::time;
-use crate::operators::bounded;
+use crate::operators::{TEXT_BYTES_MAX, bounded, too_long};
 use crate::value::Value;
 
 /// Most digits behind the point.
@@ -13,7 +13,7 @@ pub(super) fn format<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Evaluatio
     let Value::List(values) = &arguments[1] else { return Err(EvaluationError::NoSuchOverload) };
     let mut values = values.iter();
     let mut rest = text_of(&arguments[0])?;
-    let mut text = String::new();
+    let (mut text, mut left) = (String::new(), TEXT_BYTES_MAX);
     while let Some(at) = rest.find('%') {
         text.push_str(&rest[..at]);
         rest = &rest[at + 1..];
@@ -23,7 +23,7 @@ pub(super) fn format<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Evaluatio
             text.push('%');
         } else {
             let value = values.next().ok_or_else(|| invalid("index out of range: too few arguments"))?;
-            text.push_str(&formatted(&value, verb, precision)?);
+            text.push_str(&formatted(&value, verb, precision, &mut left)?);
         }
         bounded(text.len())?;
     }
@@ -49,11 +49,16 @@ fn clause(text: &str) -> Result<(char, Option<usize>, &str), EvaluationError> {
     Ok((verb, precision, &rest[verb.len_utf8()..]))
 }
 
-fn formatted(value: &Value<'_>, verb: char, precision: Option<usize>) -> Result<String, EvaluationError> {
+fn formatted(
+    value: &Value<'_>,
+    verb: char,
+    precision: Option<usize>,
+    left: &mut usize,
+) -> Result<String, EvaluationError> {
     let wrong = || invalid(format!("a format clause %{verb} cannot have a value of the type {}", value.type_name()));
     Ok(match (verb, value) {
-        ('s', value) => shown(value)?,
-        ('d', Value::Int(_) | Value::Uint(_)) => shown(value)?,
+        ('s', value) => shown(value, left)?,
+        ('d', Value::Int(_) | Value::Uint(_)) => shown(value, left)?,
         ('f', Value::Double(number)) => format!("{number:.0$}", precision.unwrap_or(6)),
         ('e', Value::Double(number)) => {
             let text = format!("{number:.0$e}", precision.unwrap_or(6));
@@ -88,27 +93,40 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the text of any value.
-fn shown(value: &Value<'_>) -> Result<String, EvaluationError> {
+/// Returns the text of any value, whose bytes it takes from `left`.
+fn shown(value: &Value<'_>, left: &mut usize) -> Result<String, EvaluationError> {
     let text = match value {
         Value::Text(text) => text.to_string(),
         Value::Null => "null".to_owned(),
         Value::TypeName(name) => (*name).to_owned(),
         Value::Duration(duration) => time::duration_text(*duration),
         Value::List(list) => {
-            let items: Result<Vec<_>, _> = list.iter().map(|item| shown(&item)).collect();
-            format!("[{}]", items?.join(", "))
+            let mut items = Vec::new();
+            for item in list.iter() {
+                take(SEPARATOR_BYTES, left)?;
+                items.push(shown(&item, left)?);
+            }
+            return Ok(format!("[{}]", items.join(", ")));
         }
         Value::Map(map) => {
             let mut entries = Vec::new();
             for (key, value) in map.entries() {
-                entries.push(format!("{}: {}", shown(&key)?, shown(&value)?));
+                take(SEPARATOR_BYTES, left)?;
+                entries.push(format!("{}: {}", shown(&key, left)?, shown(&value, left)?));
             }
             entries.sort();
-            format!("{{{}}}", entries.join(", "))
+            return Ok(format!("{{{}}}", entries.join(", ")));
         }
         value => conversions::shown(value)?,
     };
-    bounded(text.len())?;
+    take(text.len(), left)?;
     Ok(text)
+}
+
+/// The bytes around an item of a list or an entry of a map.
+const SEPARATOR_BYTES: usize = 4;
+
+fn take(bytes: usize, left: &mut usize) -> Result<(), EvaluationError> {
+    *left = left.checked_sub(bytes).ok_or_else(too_long)?;
+    Ok(())
 }

@@ -62,6 +62,9 @@ impl Invoker<'_> {
         if patched == object {
             return Ok(WebhookMutation::Seen);
         }
+        if !patched.is_object() {
+            return Err(rejected(review::internal("the patched document is not an object")));
+        }
         Ok(WebhookMutation::Changed(self.converted(&patched, &write.kind, &write.kind).await?))
     }
 

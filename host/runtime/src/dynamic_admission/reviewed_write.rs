@@ -1,4 +1,4 @@
-//! A write as webhooks see it.
+//! A write as webhooks and policies see it.
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use homeostat_store::{Key, Kind, LabelRequirement, Resource, Selector, field_text};
+use homeostat_store::{Key, Kind, LabelRequirement, Resource, Selector, selected_field};
 
 use super::Target;
 
@@ -27,7 +27,7 @@ impl Term {
     fn value_of(&self, resource: &Resource) -> Option<String> {
         match self {
             Self::Label(name) => resource.label(name).map(distinguished),
-            Self::Field(pointer) => field_text(resource.document().pointer(pointer)).map(|text| distinguished(&text)),
+            Self::Field(pointer) => selected_field(resource, pointer).map(|text| distinguished(&text)),
         }
     }
 }

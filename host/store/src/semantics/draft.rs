@@ -48,7 +48,8 @@ fn check_same_name(key: &Key, document: &Value) -> Result<()> {
 /// draft has them: as in Kubernetes, nobody owns the changes.
 ///
 /// # Errors
-/// `Invalid` for a changed kind, or the changed name of a resource that exists, and for a malformed document; `InvalidFields`, `TooLarge`.
+/// `InvalidFields` for another name of a resource that exists, and as for any write; `Invalid` for another kind, and for a
+/// malformed document; `TooLarge`.
 pub fn plan_draft(
     now: SystemTime,
     schemas: &Schemas,

@@ -8,7 +8,7 @@ use super::admit::{self, DocumentPart};
 use super::{Validation, object_meta};
 use crate::patch::TEST_FAILED;
 use crate::schema::{Schema, Schemas};
-use crate::{Change, Error, Kind, numbers, ownership};
+use crate::{Change, Error, Kind, numbers, ownership, validate};
 
 /// A mutation that a policy decided.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,7 +34,8 @@ pub enum MutationError {
 /// `is_of_status` is whether the write is about the status.
 ///
 /// # Errors
-/// `Undecodable` for the unknown field of a built-in kind, or a value of another type than its schema has; `Unfit` otherwise.
+/// `Undecodable` when a JSON patch leaves an unknown field of a built-in kind, or a value of another type than the kind has;
+/// `Unfit` otherwise.
 pub fn mutated(
     schemas: &Schemas,
     kind: &Kind,
@@ -52,20 +53,22 @@ pub fn mutated(
             Err(error) => return Err(MutationError::Unfit(format!("JSON Patch: {error}"))),
         },
         Mutation::ApplyConfiguration(configuration) => {
-            let applied = applied(document, configuration, schema);
-            applied.map_err(|reason| MutationError::Unfit(format!("error applying patch: {reason}")))?
+            applied(document, configuration, schema).map_err(|reason| unapplied(&reason))?
         }
     };
     if !changed.is_object() {
         return Err(MutationError::Undecodable("the document is not an object".to_owned()));
     }
+    // The next mutation begins with it, so that without this bound many of them could nest it without end.
+    validate::size("document", &changed).map_err(|error| MutationError::Unfit(error.to_string()))?;
     numbers::normalize(&mut changed);
     if let Some(schema) = schema.filter(|schema| schema.is_typed()) {
-        let undecodable = |error: Error| match error {
-            Error::Mistyped { reason } => MutationError::Undecodable(reason),
-            other => MutationError::Undecodable(other.to_string()),
-        };
-        schema.check_types(kind, &changed).map_err(undecodable)?;
+        if let Err(error) = schema.check_types(kind, &changed) {
+            // Only a JSON patch is decoded as a document of its kind.
+            let is_patch = matches!(mutation, Mutation::JsonPatch(_));
+            let reason = format!("failed to convert patch object to typed object: {error}");
+            return Err(if is_patch { MutationError::Undecodable(error.to_string()) } else { unapplied(&reason) });
+        }
         if let Some(path) = unknown(&changed, schema).first() {
             return Err(MutationError::Undecodable(format!("strict decoding error: unknown field \"{path}\"")));
         }
@@ -92,11 +95,19 @@ pub fn defaulted(
     Ok(document)
 }
 
+fn unapplied(reason: &str) -> MutationError {
+    MutationError::Unfit(format!("error applying patch: {reason}"))
+}
+
 /// Returns a document with the fields of a configuration.
 ///
 /// # Errors
 /// The reason, as the end of a sentence.
 fn applied(document: &Value, configuration: &Value, schema: Option<&Schema>) -> Result<Value, String> {
+    if !configuration.is_object() {
+        return Err("the expression returned a list".to_owned());
+    }
+    validate::size("patch", configuration).map_err(|error| error.to_string())?;
     let mut configuration = configuration.clone();
     for field in ["apiVersion", "kind"] {
         configuration[field] = document[field].clone();

@@ -106,3 +106,28 @@ fn a_json_patch_is_applied_as_a_whole() {
     assert!(unfit.starts_with("JSON Patch: patch[0]: does not fit"), "{unfit}");
     assert!(patch(json!([{ "op": "replace", "path": "", "value": 1 }])).is_err());
 }
+
+#[test]
+fn mutations_nest_a_document_only_as_deep_as_a_write() {
+    let schemas = Schemas::default();
+    let mut document = widget();
+    let refused = (0..300).find_map(|_| {
+        let nested = (0..20).fold(document["spec"].clone(), |inner, _| json!([inner]));
+        let mutation = Mutation::JsonPatch(json!([{ "op": "add", "path": "/spec", "value": nested }]));
+        let configuration = Mutation::ApplyConfiguration(json!({ "spec": { "in": { "in": document["spec"] } } }));
+        for mutation in [mutation, configuration] {
+            match mutated(&schemas, &kind(), &document, None, false, &mutation) {
+                Ok(changed) => document = changed,
+                Err(error) => return Some(error.to_string()),
+            }
+        }
+        None
+    });
+    assert!(refused.unwrap().contains("nest"));
+}
+
+#[test]
+fn a_list_is_no_configuration() {
+    let refused = after(&Mutation::ApplyConfiguration(json!([]))).unwrap_err();
+    assert_eq!(refused, "error applying patch: the expression returned a list");
+}
