@@ -132,7 +132,6 @@ static POD: Rules = Rules {
     first_status: pods::first_status,
     status_metadata: &["annotations", "finalizers", "labels"],
     generation: Generation::SpecificationButNode,
-    ..NONE
 };
 static NODE: Rules = Rules { set_defaults: nodes::node_defaults, check: nodes::check_node, ..NONE };
 static POD_TEMPLATE: Rules = Rules {
