@@ -4,7 +4,7 @@
 //! and a macro the largest size of its range times its body.
 
 mod calls;
-pub(crate) mod messages;
+mod messages;
 mod operators;
 
 use std::sync::Arc;

@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::check::messages::MESSAGE_COST;
 use crate::equality::{extent, least_extent};
 use crate::error::EvaluationError;
 use crate::functions::{self, CallCost, Function, lists, regexes, tenth};
+use crate::messages::MESSAGE_COST;
 use crate::operators;
 use crate::syntax::{Entry, Literal, MessageField, Node, NodeKind, Operator};
 use crate::types::ItemIdentity;

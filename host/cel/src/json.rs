@@ -6,8 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map as JsonMap, Number, Value as Json};
 
-use crate::check::messages::{JSON_PATCH, OBJECT};
 use crate::error::EvaluationError;
+use crate::messages::{JSON_PATCH, OBJECT};
 use crate::objects::time::duration_text;
 use crate::value::{Message, Value};
 

@@ -18,6 +18,7 @@ mod error;
 mod evaluate;
 mod functions;
 mod json;
+mod messages;
 pub mod names;
 mod objects;
 mod operators;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value as Json;
 
-use crate::check::messages::JSON_PATCH;
 use crate::error::EvaluationError;
+use crate::messages::JSON_PATCH;
 use crate::objects::addresses::{Address, Range};
 use crate::objects::named_formats::NamedFormat;
 use crate::objects::semver::Version;

@@ -8,17 +8,9 @@ use std::sync::Arc;
 
 use super::{Checker, Estimate, Outcome};
 use crate::evaluate::type_name;
+use crate::messages::{JSON_PATCH, MESSAGE_COST, OBJECT};
 use crate::syntax::MessageField;
 use crate::types::Type;
-
-/// The cost of a message, beside its fields. Source: cel-go.
-pub(crate) const MESSAGE_COST: u64 = 40;
-
-/// The name of an operation of a JSON patch.
-pub(crate) const JSON_PATCH: &str = "JSONPatch";
-
-/// The name of a resource that is applied.
-pub(crate) const OBJECT: &str = "Object";
 
 fn is_message(name: &str) -> bool {
     name == JSON_PATCH || name == OBJECT || name.strip_prefix(OBJECT).is_some_and(|part| part.starts_with('.'))
