@@ -9,7 +9,7 @@ use crate::namespaces::Namespaces;
 use crate::new_resource::new_document;
 use crate::priorities::{self, Priorities};
 use crate::quotas::{self, Quotas};
-use crate::{Error, Kinds, NamespacePolicy, Requester, Stores, limit_ranges};
+use crate::{Error, Kinds, NamespacePolicy, Requester, Stores, limit_ranges, runtime_classes};
 
 /// The plug-ins that each write passes before the store decides it, with the state that they remember.
 pub(crate) struct AdmissionChain {
@@ -33,7 +33,8 @@ impl AdmissionChain {
         }
     }
 
-    /// Checks the namespace of a write, and gives a new pod its priority and the amounts of its namespace.
+    /// Checks the namespace of a write, and gives a new pod its priority, the amounts of its namespace, and what
+    /// its runtime class says.
     ///
     /// # Errors
     /// [`Error::MissingNamespace`], [`Error::TerminatingNamespace`], [`Error::Forbidden`]; [`Error::Store`].
@@ -51,7 +52,8 @@ impl AdmissionChain {
         }
         let Some(document) = new_document(store, write, &target).await? else { return Ok(()) };
         self.priorities.set(store, kinds, &target, document).await?;
-        limit_ranges::admit(store, kinds, &target, document).await
+        limit_ranges::admit(store, kinds, &target, document).await?;
+        runtime_classes::admit(store, kinds, &target, document).await
     }
 
     /// Lets webhooks change and refuse an admitted write, charges it to the quotas of its namespace, and writes. Without a

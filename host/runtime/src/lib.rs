@@ -75,6 +75,7 @@ pub mod reasons;
 mod remembered;
 mod requester;
 pub mod rollout;
+mod runtime_classes;
 mod scheduler;
 mod secrets;
 mod service_range;
