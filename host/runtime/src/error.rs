@@ -133,6 +133,13 @@ pub enum Error {
     Store(#[from] homeostat_store::Error),
 }
 
+impl Error {
+    /// Refuses the write of a resource, in the words of Kubernetes. `resources` is the plural of its kind, as `pods`.
+    pub(crate) fn forbidden(resources: &str, name: &str, reason: &str) -> Self {
+        Self::Forbidden(format!("{resources} {name:?} is forbidden: {reason}"))
+    }
+}
+
 fn held_by(holder: Option<&str>) -> String {
     holder.map_or_else(|| "no host holds it".to_owned(), |holder| format!("{holder:?} holds it"))
 }

@@ -45,7 +45,7 @@ pub(crate) async fn admit(
     };
     let plural = if is_pod { "pods" } else { "persistentvolumeclaims" };
     let name = target.name.as_deref().unwrap_or_default();
-    Err(Error::Forbidden(format!("{plural} {name:?} is forbidden: {reason}")))
+    Err(Error::forbidden(plural, name, &reason))
 }
 
 /// Returns the kind of claims of volumes.

@@ -75,9 +75,8 @@ impl Priorities {
         }
         let Some(spec) = document.get_mut("spec").and_then(Value::as_object_mut) else { return Ok(()) };
         let named = spec.get("priorityClassName").and_then(Value::as_str).unwrap_or_default();
-        let refused = |reason: String| {
-            Error::Forbidden(format!("pods {:?} is forbidden: {reason}", target.name.as_deref().unwrap_or_default()))
-        };
+        let name = target.name.as_deref().unwrap_or_default();
+        let refused = |reason: String| Error::forbidden("pods", name, &reason);
         let class = if named.is_empty() {
             match self.default(store).await? {
                 Some(class) => class,

@@ -96,9 +96,8 @@ impl Quotas {
             if let Some(uncharged) = &uncharged {
                 quotas.retain(|quota| uncharged.contains(quota.key().name()));
             }
-            let statuses = charged(&counted, &quotas, old, new.document()).map_err(|reason| {
-                Error::Forbidden(format!("{} {:?} is forbidden: {reason}", counted.resource(), new.key().name()))
-            })?;
+            let statuses = charged(&counted, &quotas, old, new.document())
+                .map_err(|reason| Error::forbidden(counted.resource(), new.key().name(), &reason))?;
             if request.dry_run {
                 return Ok(());
             }

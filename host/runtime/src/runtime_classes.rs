@@ -30,14 +30,13 @@ pub(crate) async fn admit(
         return Ok(());
     }
     let Some(spec) = document.get_mut("spec").and_then(Value::as_object_mut) else { return Ok(()) };
-    let refused = |reason: String| {
-        Error::Forbidden(format!("pods {:?} is forbidden: {reason}", target.name.as_deref().unwrap_or_default()))
-    };
+    let name = target.name.as_deref().unwrap_or_default();
+    let refused = |reason: String| Error::forbidden("pods", name, &reason);
     let class = match spec.get("runtimeClassName").and_then(Value::as_str) {
         None => None,
-        Some(name) => {
-            let class = found(store.get(&Key::new(classes(), "", name)).await)?;
-            let missing = || refused(format!("pod rejected: RuntimeClass {name:?} not found"));
+        Some(named) => {
+            let class = found(store.get(&Key::new(classes(), "", named)).await)?;
+            let missing = || refused(format!("pod rejected: RuntimeClass {named:?} not found"));
             Some(class.ok_or_else(missing)?)
         }
     };

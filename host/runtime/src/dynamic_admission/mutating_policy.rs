@@ -74,6 +74,7 @@ impl MutatingPolicy {
         if !outcome.is_met || !is_called {
             return Ok(outcome);
         }
+        let mut is_changed = false;
         for mutation in &self.mutations {
             let made = mutation.evaluate(Inputs::new(request, params, namespace), &self.policy.definitions);
             let applied = made.and_then(|mutation| match apply(&request["object"], &mutation) {
@@ -84,11 +85,12 @@ impl MutatingPolicy {
             match applied {
                 Ok(object) => {
                     request["object"] = object?;
-                    outcome.object = Some(request["object"].clone());
+                    is_changed = true;
                 }
                 Err(failure) => outcome.failures.push(failure),
             }
         }
+        outcome.object = is_changed.then(|| request["object"].take());
         Ok(outcome)
     }
 }
