@@ -276,6 +276,19 @@ impl<K: Kind> Resource<K> {
         delete(&self.key(), &precondition, propagation)
     }
 
+    /// As [`Resource::delete`], and gives the resource so many seconds for its end.
+    ///
+    /// Only a pod with a node has such a time. A controller that runs pods as a node does calls this with 0 when the
+    /// containers of a pod that is being deleted have ended. A deletion of such a pod can only shorten its time.
+    ///
+    /// # Errors
+    ///
+    /// As [`Resource::delete`].
+    pub fn delete_after(&self, grace_seconds: u32) -> Result<bool, Error> {
+        let precondition = wit::Precondition { revision: None, ..self.precondition() };
+        existed(store::delete_after(&self.key(), &precondition, Propagation::Background, grace_seconds))
+    }
+
     /// Returns the document as the store last returned it, including fields that the types do not name.
     /// `Null` for a resource that was created locally.
     #[must_use]
@@ -387,7 +400,11 @@ impl Patch {
 }
 
 pub(crate) fn delete(key: &Key, precondition: &wit::Precondition, propagation: Propagation) -> Result<bool, Error> {
-    match store::delete(key, precondition, propagation) {
+    existed(store::delete(key, precondition, propagation))
+}
+
+fn existed(deleted: Result<(), wit::StoreError>) -> Result<bool, Error> {
+    match deleted {
         Ok(()) => Ok(true),
         Err(wit::StoreError::NotFound(_)) => Ok(false),
         Err(error) => Err(error.into()),

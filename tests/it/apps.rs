@@ -129,7 +129,7 @@ async fn a_deleted_deployment_has_its_pods_collected() {
 
 async fn remove(test: &TestHost, key: Key, propagation: Propagation) {
     let precondition = homeostat_store::Precondition::default();
-    test.host.store().write(Write::Delete { key, precondition, propagation }).await.unwrap();
+    test.host.store().write(Write::Delete { key, precondition, propagation, grace_seconds: None }).await.unwrap();
 }
 
 /// Returns the names of resources, each with the uids of its owners.

@@ -71,7 +71,7 @@ async fn runs(test: &TestHost, name: &str) {
 
 async fn delete(test: &TestHost, key: Key) {
     let (precondition, propagation) = (Precondition::default(), Propagation::Background);
-    test.host.write(Write::Delete { key, precondition, propagation }.into()).await.unwrap();
+    test.host.write(Write::Delete { key, precondition, propagation, grace_seconds: None }.into()).await.unwrap();
 }
 
 async fn is_gone(test: &TestHost, key: Key) {

@@ -233,7 +233,7 @@ async fn delete(test: &TestHost, name: &str) {
 
 async fn delete_key(test: &TestHost, key: Key) {
     let (precondition, propagation) = (Precondition::default(), Propagation::Background);
-    let delete = Write::Delete { key, precondition, propagation };
+    let delete = Write::Delete { key, precondition, propagation, grace_seconds: None };
     test.host.store().write(delete).await.unwrap();
 }
 

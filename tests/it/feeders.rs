@@ -119,7 +119,10 @@ async fn a_contradicting_definition_refuses_only_the_components_that_watch_its_k
     let kind = homeostat_store::Kind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
     let key = homeostat_store::Key::new(kind, "", "notes.demo.homeostat.dev");
     let (precondition, propagation) = (Precondition::default(), Propagation::Background);
-    test.host.write(Write::Delete { key: key.clone(), precondition, propagation }.into()).await.unwrap();
+    test.host
+        .write(Write::Delete { key: key.clone(), precondition, propagation, grace_seconds: None }.into())
+        .await
+        .unwrap();
     eventually("the definition to be gone", async || test.get(&key).await.is_none().then_some(())).await;
     eventually("the controller to be accepted", async || test.host.put(definition.clone()).await.ok()).await;
     test.apply(demo("Follower", "a", json!({"target": "one"}))).await;
@@ -342,7 +345,10 @@ async fn parts_of_a_deleted_owner_are_collected_even_if_no_host_saw_the_deletion
     }
     let delete = async |name: &str| {
         let (precondition, propagation) = (Precondition::default(), Propagation::Background);
-        store.write(Write::Delete { key: demo_key("Note", name), precondition, propagation }).await.unwrap();
+        store
+            .write(Write::Delete { key: demo_key("Note", name), precondition, propagation, grace_seconds: None })
+            .await
+            .unwrap();
     };
     let gone = async |test: &TestHost, name: &str| {
         for part in ["part", "part-of-part"] {

@@ -66,7 +66,7 @@ async fn delete(test: &TestHost, kind: &str, place: &str) {
     let (namespace, name) = place.split_once('/').unwrap();
     let key = Key::new(Kind::new("demo.homeostat.dev", "v1", kind), namespace, name);
     let (precondition, propagation) = (Precondition::default(), Propagation::Background);
-    test.host.store().write(Write::Delete { key, precondition, propagation }).await.unwrap();
+    test.host.store().write(Write::Delete { key, precondition, propagation, grace_seconds: None }).await.unwrap();
 }
 
 /// Waits until the controller is idle, and returns all keys and documents that the guest has logged.

@@ -137,6 +137,7 @@ async fn a_shared_informer_lists_watches_resyncs_and_survives_a_cut_connection()
         key: demo_key("Note", "a"),
         precondition: Precondition::default(),
         propagation: Propagation::Background,
+        grace_seconds: None,
     };
     test.host.store().write(delete).await.unwrap();
     test.apply(demo("Note", "c", json!({"text": "one"}))).await;

@@ -27,7 +27,10 @@ fn definition() -> Value {
 
 async fn delete(test: &TestHost, key: Key) {
     let (precondition, propagation) = (Precondition::default(), Propagation::Background);
-    test.host.write(Write::Delete { key: key.clone(), precondition, propagation }.into()).await.unwrap();
+    test.host
+        .write(Write::Delete { key: key.clone(), precondition, propagation, grace_seconds: None }.into())
+        .await
+        .unwrap();
     eventually("the resource to be gone", async || test.get(&key).await.is_none().then_some(())).await;
 }
 

@@ -85,7 +85,7 @@ impl Notes {
 
     async fn delete(&self, name: &str) {
         let (key, precondition) = (demo_key("Note", name), Precondition::default());
-        let write = Write::Delete { key, precondition, propagation: Propagation::Background };
+        let write = Write::Delete { key, precondition, propagation: Propagation::Background, grace_seconds: None };
         self.test.host.store().write(write).await.unwrap();
     }
 }

@@ -50,7 +50,7 @@ async fn apply_example(test: &TestHost) {
 
 async fn delete(test: &TestHost, key: &Key) {
     let (precondition, propagation) = (Precondition::default(), Propagation::Background);
-    let write = Write::Delete { key: key.clone(), precondition, propagation };
+    let write = Write::Delete { key: key.clone(), precondition, propagation, grace_seconds: None };
     test.host.store().write(write).await.unwrap();
 }
 

@@ -118,7 +118,7 @@ async fn differences_of_a_shadow_are_reported_by_resource_and_field() {
 
 fn delete(name: &str) -> homeostat_store::Write {
     let (precondition, propagation) = Default::default();
-    homeostat_store::Write::Delete { key: demo_key("Shadowed", name), precondition, propagation }
+    homeostat_store::Write::Delete { key: demo_key("Shadowed", name), precondition, propagation, grace_seconds: None }
 }
 
 #[tokio::test(flavor = "multi_thread")]

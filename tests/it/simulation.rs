@@ -191,7 +191,10 @@ impl World {
             }
             6 => {
                 let (precondition, propagation) = (Precondition::default(), Propagation::default());
-                let deleted = self.store.write(Write::Delete { key: key.clone(), precondition, propagation }).await;
+                let deleted = self
+                    .store
+                    .write(Write::Delete { key: key.clone(), precondition, propagation, grace_seconds: None })
+                    .await;
                 format!("delete {} {}", key.name(), if deleted.is_ok() { "" } else { "fails" })
             }
             7 | 8 => {

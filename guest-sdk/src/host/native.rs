@@ -81,6 +81,19 @@ pub trait Host {
     /// As `store.delete` of the contract.
     fn delete(&self, key: &Key, precondition: &Precondition, propagation: Propagation) -> Result<(), StoreError>;
 
+    /// Deletes a resource, and gives it so many seconds for its end.
+    ///
+    /// # Errors
+    ///
+    /// As `store.delete-after` of the contract.
+    fn delete_after(
+        &self,
+        key: &Key,
+        precondition: &Precondition,
+        propagation: Propagation,
+        grace_seconds: u32,
+    ) -> Result<(), StoreError>;
+
     /// Follows one resource.
     ///
     /// # Errors

@@ -34,6 +34,22 @@ impl NativeHost {
         self.effects.perform(&self.call, effect).now_or_never().expect("an effect on a world in memory is done at once")
     }
 
+    fn delete_within(
+        &self,
+        key: &wit::Key,
+        precondition: &wit::Precondition,
+        propagation: Propagation,
+        grace_seconds: Option<u32>,
+    ) -> Result<(), StoreError> {
+        let propagation = match propagation {
+            Propagation::Background => store::Propagation::Background,
+            Propagation::Foreground => store::Propagation::Foreground,
+            Propagation::Orphan => store::Propagation::Orphan,
+        };
+        let (key, precondition) = (convert::key(key), convert::precondition(precondition)?);
+        self.write_to_store(Write::Delete { key, precondition, propagation, grace_seconds }).map(drop)
+    }
+
     fn write_to_store(&self, write: Write) -> Result<wit::Resource, StoreError> {
         match self.perform(Effect::Write(write)) {
             Answer::Written(written) => match written {
@@ -132,13 +148,17 @@ impl Host for NativeHost {
         precondition: &wit::Precondition,
         propagation: Propagation,
     ) -> Result<(), StoreError> {
-        let propagation = match propagation {
-            Propagation::Background => store::Propagation::Background,
-            Propagation::Foreground => store::Propagation::Foreground,
-            Propagation::Orphan => store::Propagation::Orphan,
-        };
-        let (key, precondition) = (convert::key(key), convert::precondition(precondition)?);
-        self.write_to_store(Write::Delete { key, precondition, propagation }).map(drop)
+        self.delete_within(key, precondition, propagation, None)
+    }
+
+    fn delete_after(
+        &self,
+        key: &wit::Key,
+        precondition: &wit::Precondition,
+        propagation: Propagation,
+        grace_seconds: u32,
+    ) -> Result<(), StoreError> {
+        self.delete_within(key, precondition, propagation, Some(grace_seconds))
     }
 
     fn follow(&self, target: &wit::Key) -> Result<(), StoreError> {

@@ -39,6 +39,7 @@ pub(crate) async fn delete(request: &ResourceRequest<'_>) -> Result<Response, Fa
         author,
         requester: Arc::clone(&http.requester),
         propagation: deletion.propagation(request.default_propagation())?,
+        grace_seconds: deletion.grace_seconds(),
         list,
         began,
     };
@@ -52,6 +53,7 @@ struct CollectionDeletion {
     author: WriteOptions,
     requester: Arc<Requester>,
     propagation: Propagation,
+    grace_seconds: Option<u32>,
     list: PagedList,
     began: Timestamp,
 }
@@ -82,7 +84,8 @@ impl CollectionDeletion {
         let deletes = stream::iter(found).map(|resource| async {
             let precondition = Precondition { uid: Some(resource.uid().to_owned()), revision: None };
             let key = resource.key().clone();
-            let write = Write::Delete { key, precondition, propagation: self.propagation };
+            let (propagation, grace_seconds) = (self.propagation, self.grace_seconds);
+            let write = Write::Delete { key, precondition, propagation, grace_seconds };
             match self.host.write_as(self.author.request(write), &self.requester).await {
                 Err(Error::Store(
                     homeostat_store::Error::Conflict { .. } | homeostat_store::Error::NotFound { .. },

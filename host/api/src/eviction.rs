@@ -142,17 +142,15 @@ impl Evictor<'_> {
     async fn delete(&self, pod: &Resource) -> Result<(), Failure> {
         let Precondition { uid, revision } = self.deletion.precondition()?;
         let (uid, mut revision) = (uid.unwrap_or_else(|| pod.uid().to_owned()), revision.unwrap_or(pod.revision()));
-        if uid == pod.uid()
-            && revision == pod.revision()
-            && !(self.dry_run || pod.is_deleting() || DISRUPTED.is_in(pod))
-        {
+        if uid == pod.uid() && revision == pod.revision() && !(self.dry_run || DISRUPTED.is_in(pod)) {
             revision = self.write(DISRUPTED.write(pod)).await?;
         }
         let (precondition, propagation) = (
             Precondition { uid: Some(uid), revision: Some(revision) },
             self.deletion.propagation(Propagation::Background)?,
         );
-        self.write(Write::Delete { key: pod.key().clone(), precondition, propagation }).await.map(drop)
+        let (key, grace_seconds) = (pod.key().clone(), self.deletion.grace_seconds());
+        self.write(Write::Delete { key, precondition, propagation, grace_seconds }).await.map(drop)
     }
 
     /// Returns whether the client names the revision of the pod, so that another try would not help.

@@ -273,6 +273,7 @@ pub(crate) struct DeleteOptions {
     orphan_dependents: Option<bool>,
     preconditions: Option<Preconditions>,
     dry_run: Option<Vec<String>>,
+    grace_period_seconds: Option<i64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -289,7 +290,8 @@ impl DeleteOptions {
         let Some(body) = body.filter(|body| !body.is_null()) else {
             let (propagation_policy, orphan_dependents) =
                 (params.propagation_policy.clone(), params.orphan_dependents.map(BoolParam::is_on));
-            return Ok(Self { propagation_policy, orphan_dependents, ..Self::default() });
+            let grace_period_seconds = params.grace_period_seconds.as_deref().and_then(|seconds| seconds.parse().ok());
+            return Ok(Self { propagation_policy, orphan_dependents, grace_period_seconds, ..Self::default() });
         };
         let wrong = |reason: String| Failure::bad_request(format!("the body is not DeleteOptions: {reason}"));
         let deletion: Self = serde_json::from_value(body).map_err(|error| wrong(error.to_string()))?;
@@ -327,6 +329,12 @@ impl DeleteOptions {
                 Err(Failure::bad_option(DELETE_OPTIONS, Reason::Unsupported, "propagationPolicy", &detail))
             }
         }
+    }
+
+    /// Returns the time that a pod may take for its end. Less than none counts as a second, as in Kubernetes.
+    pub(crate) fn grace_seconds(&self) -> Option<u32> {
+        self.grace_period_seconds
+            .map(|seconds| if seconds < 0 { 1 } else { u32::try_from(seconds).unwrap_or(u32::MAX) })
     }
 
     pub(crate) fn precondition(&self) -> Result<Precondition, Failure> {

@@ -345,7 +345,8 @@ async fn delete(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Fai
     let propagation = deletion.propagation(request.default_propagation())?;
     let precondition = deletion.precondition()?;
     let kind = key.kind().clone();
-    let mut write = request.write(Write::Delete { key, precondition, propagation })?;
+    let grace_seconds = deletion.grace_seconds();
+    let mut write = request.write(Write::Delete { key, precondition, propagation, grace_seconds })?;
     write.dry_run |= deletion.is_dry_run()?;
     let WriteResponse { resource, change, unknown_fields: _ } = request.submit(write).await?;
     if change != Some(EventType::Deleted) || returns_deleted(request.info) {

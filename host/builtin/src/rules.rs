@@ -43,6 +43,7 @@ struct Rules {
     first_status: fn(&Value) -> Value,
     status_metadata: &'static [&'static str],
     generation: Generation,
+    grace_seconds: fn(&Value, Option<u32>) -> Option<u32>,
 }
 
 impl KindRules for Rules {
@@ -72,6 +73,10 @@ impl KindRules for Rules {
     fn generation(&self) -> Generation {
         self.generation
     }
+
+    fn grace_seconds(&self, resource: &Value, asked: Option<u32>) -> Option<u32> {
+        (self.grace_seconds)(resource, asked)
+    }
 }
 
 /// The rules of a kind that has none.
@@ -82,6 +87,7 @@ static NONE: Rules = Rules {
     first_status: empty,
     status_metadata: &["annotations", "finalizers", "labels", "ownerReferences"],
     generation: Generation::Nothing,
+    grace_seconds: |_, _| None,
 };
 /// The rules of a kind that has none, and counts the changes of its resources.
 static COUNTED: Rules = Rules { generation: Generation::Specification, ..NONE };
@@ -132,6 +138,7 @@ static POD: Rules = Rules {
     first_status: pods::first_status,
     status_metadata: &["annotations", "finalizers", "labels"],
     generation: Generation::SpecificationButNode,
+    grace_seconds: |pod, asked| Some(pods::grace_seconds(pod, asked)),
 };
 static NODE: Rules = Rules { set_defaults: nodes::node_defaults, check: nodes::check_node, ..NONE };
 static POD_TEMPLATE: Rules = Rules {

@@ -32,7 +32,8 @@ const FIRST_VERBS: [(&str, &str, Verb); 11] = [
 
 /// The functions that the interface `store` got after the first hosts: an import of the whole interface may lack
 /// them.
-const LATER_VERBS: [(&str, &str, Verb); 2] = [("store", "get-live", Verb::Get), ("store", "list-live", Verb::List)];
+const LATER_VERBS: [(&str, &str, Verb); 3] =
+    [("store", "get-live", Verb::Get), ("store", "list-live", Verb::List), ("store", "delete-after", Verb::Delete)];
 
 /// Returns the verbs that a component is known to use, in the order of grants.
 pub(crate) fn verbs(component: &Component, engine: &wasmtime::Engine) -> Vec<Verb> {

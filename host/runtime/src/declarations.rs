@@ -257,7 +257,7 @@ impl Context {
             }
             let key = key(&word.declaration.kind);
             let (precondition, propagation) = (Precondition::default(), Propagation::Background);
-            match self.store.write(Write::Delete { key, precondition, propagation }).await {
+            match self.store.write(Write::Delete { key, precondition, propagation, grace_seconds: None }).await {
                 Ok(_) | Err(StoreError::NotFound { .. }) => drop(kept.remove(&id)),
                 Err(error) => return Err(error),
             }

@@ -199,7 +199,9 @@ async fn review_deletion(
     request: &Request,
     current: &Resource,
 ) -> Result<Review, Error> {
-    let Write::Delete { key, precondition, propagation } = &request.write else { return Ok(Review::Unmatched) };
+    let Write::Delete { key, precondition, propagation, grace_seconds } = &request.write else {
+        return Ok(Review::Unmatched);
+    };
     let is_meant = precondition.uid.as_ref().is_none_or(|uid| uid == current.uid())
         && precondition.revision.is_none_or(|revision| revision == current.revision());
     if !is_meant {
@@ -213,7 +215,8 @@ async fn review_deletion(
     enforce(store, invoker, &matching.validating_policies, &write).await?;
     validate(invoker, &matching.validating_webhooks, &write).await?;
     let precondition = Precondition { uid: Some(current.uid().to_owned()), ..precondition.clone() };
-    let write = Write::Delete { key: key.clone(), precondition, propagation: *propagation };
+    let write =
+        Write::Delete { key: key.clone(), precondition, propagation: *propagation, grace_seconds: *grace_seconds };
     Ok(Review::Admitted { request: Request { write, ..request.clone() }, unknown_fields: Vec::new() })
 }
 

@@ -184,7 +184,8 @@ impl NativeReconciler for EventExpiry {
             return Ok(Next::After(left));
         }
         let precondition = Precondition { uid: Some(event.uid().to_owned()), revision: None };
-        let write = Write::Delete { key: key.clone(), precondition, propagation: Propagation::Background };
+        let write =
+            Write::Delete { key: key.clone(), precondition, propagation: Propagation::Background, grace_seconds: None };
         match self.context.store.write(write).await {
             Ok(_) | Err(homeostat_store::Error::NotFound { .. } | homeostat_store::Error::Conflict { .. }) => {
                 Ok(Next::Done)

@@ -135,7 +135,7 @@ impl NamespaceReconciler {
             for resource in page.iter().filter(|resource| !resource.is_deleting()) {
                 let precondition = Precondition { uid: Some(resource.uid().to_owned()), revision: None };
                 let (key, propagation) = (resource.key().clone(), Propagation::Background);
-                match store.write(Write::Delete { key, precondition, propagation }).await {
+                match store.write(Write::Delete { key, precondition, propagation, grace_seconds: None }).await {
                     Ok(written) => left -= usize::from(written.change == Some(EventType::Deleted)),
                     Err(homeostat_store::Error::NotFound { .. }) => left -= 1,
                     Err(homeostat_store::Error::Conflict { .. }) => {}

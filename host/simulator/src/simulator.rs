@@ -182,7 +182,7 @@ impl<R: Reconciler> Simulator<R> {
     /// [`Error::Store`] with the reason of the store.
     pub async fn delete(&mut self, key: &Key) -> Result<(), Error> {
         let (key, precondition, propagation) = (key.clone(), Default::default(), Propagation::Background);
-        self.store.write(Write::Delete { key, precondition, propagation }).await?;
+        self.store.write(Write::Delete { key, precondition, propagation, grace_seconds: None }).await?;
         Ok(())
     }
 

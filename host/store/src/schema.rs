@@ -248,6 +248,11 @@ impl Schema {
         self.rules.map_or(Generation::Specification, |Rules(rules, _)| rules.generation())
     }
 
+    /// Returns the seconds that a resource may take for its end; `None` for a kind whose deletion waits for finalizers alone.
+    pub(crate) fn grace_seconds(&self, document: &Value, asked: Option<u32>) -> Option<u32> {
+        self.rules.and_then(|Rules(rules, _)| rules.grace_seconds(document, asked))
+    }
+
     /// Returns the default of the value.
     pub(crate) fn default_value(&self) -> Option<&Value> {
         self.default.as_ref()

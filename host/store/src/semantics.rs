@@ -22,8 +22,9 @@
 //! * The module `ownership` defines who owns which field, and the effect of an apply.
 //! * A write that changes nothing makes no revision. The generation grows with every change outside
 //!   `metadata`, `status` and the version.
-//! * A deletion with finalizers, or of a namespace with `spec.finalizers`, marks the resource, and the write that removes the last finalizer removes it.
-//!   No write can add finalizers to a marked resource, and deleting it again changes nothing.
+//! * A deletion with finalizers, or of a namespace with `spec.finalizers`, marks the resource, and the write that removes
+//!   the last finalizer removes it. A pod on a node is marked too, and a deletion that gives it no more time removes it.
+//!   No write can add finalizers to a marked resource, and deleting it again can only shorten its time.
 //!
 //! Deliberately absent: clock, randomness, I/O and locks.
 
@@ -50,6 +51,7 @@ use serde_json::{Value, json};
 use self::admit::DocumentPart;
 use self::decoded::decoded;
 pub use self::decoded::empty_nulls;
+use self::delete::Deletion;
 pub use self::document::HOST_OWNED;
 use self::document::{
     fields, in_version_of, into_stored_version, metadata, metadata_text, normalize_metadata, set, strip_host_owned,
@@ -59,7 +61,7 @@ pub use self::draft::{draft_document, plan_draft};
 pub(crate) use self::identity::check_precondition;
 use self::identity::{check_identity, check_names, metadata_precondition};
 pub use self::mutation::{Mutation, MutationError, defaulted, mutated};
-use crate::model::{finalizers, holds_content};
+use crate::model::{finalizers, is_held};
 use crate::ownership::{self, Operation, Writer};
 use crate::schema::{Generation, Schema, Schemas, VersionSchema};
 use crate::{
@@ -309,10 +311,10 @@ pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: Write, context:
             let writer = Writer { manager: &manager, operation: Operation::Apply, subresource: "status", ..writer };
             apply::status(existing()?, &apply::applicable(document, writer.schema)?, force, writer, context)
         }
-        Write::Delete { key: _, precondition, propagation } => {
+        Write::Delete { key: _, precondition, propagation, grace_seconds } => {
             let current = existing()?;
             check_precondition(current, &precondition)?;
-            delete::decide(current, propagation, context)
+            delete::decide(current, Deletion { propagation, grace_seconds }, context)
         }
     }
 }
@@ -479,8 +481,7 @@ fn store(
         let reason = format!("cannot add `{new}` to a resource that is being deleted");
         return Err(Error::invalid("metadata.finalizers", reason));
     }
-    let held = finalizers(&document).next().is_some() || holds_content(&document);
-    Ok(if held { Decision::Put(resource) } else { Decision::Remove(resource) })
+    Ok(if is_held(&document) { Decision::Put(resource) } else { Decision::Remove(resource) })
 }
 
 /// Returns whether a change only gives a pod its node.

@@ -137,6 +137,14 @@ fn next(dice: &mut Dice, name: &str, counter: u64, now: Option<&(Revision, State
             let update = Write::UpdateStatus { key: document::key(name), status, precondition };
             (update, Some(State { status: Some(counter), ..*state }))
         }
-        _ => (Write::Delete { key: document::key(name), precondition, propagation: Propagation::Background }, None),
+        _ => (
+            Write::Delete {
+                key: document::key(name),
+                precondition,
+                propagation: Propagation::Background,
+                grace_seconds: None,
+            },
+            None,
+        ),
     }
 }

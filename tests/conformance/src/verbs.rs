@@ -56,7 +56,7 @@ pub async fn update_status(store: &dyn Store, key: Key, status: Value) -> Result
 /// # Errors
 /// As [`Store::write`].
 pub async fn delete(store: &dyn Store, key: Key, propagation: Propagation) -> Result<WriteResponse> {
-    store.write(Write::Delete { key, precondition: Precondition::default(), propagation }).await
+    store.write(Write::Delete { key, precondition: Precondition::default(), propagation, grace_seconds: None }).await
 }
 
 /// Lists all resources of some kinds.

@@ -75,7 +75,7 @@ pub(crate) async fn an_old_revision_or_another_uid_is_a_conflict_and_changes_not
             Write::Update { document, precondition: precondition.clone() },
             Write::UpdateStatus { key: store.key("a"), status: json!(1), precondition: precondition.clone() },
             Write::Patch { key: store.key("a"), change: merge, precondition: precondition.clone() },
-            Write::Delete { key: store.key("a"), precondition, propagation: Default::default() },
+            Write::Delete { key: store.key("a"), precondition, propagation: Default::default(), grace_seconds: None },
         ] {
             assert_eq!(store.write(write.clone()).await, conflict, "{write:?}");
         }

@@ -77,7 +77,7 @@ async fn a_guest_whose_write_a_webhook_refuses_gets_the_refusal_as_an_error() {
     assert_eq!(review["request"]["userInfo"]["username"], "homeostat:controller:status");
     // Without the configuration, its next try succeeds.
     let (precondition, propagation) = Default::default();
-    test.host.write(Write::Delete { key, precondition, propagation }.into()).await.unwrap();
+    test.host.write(Write::Delete { key, precondition, propagation, grace_seconds: None }.into()).await.unwrap();
     let key = Key::new(manages.kind.clone(), if manages.namespaced { "default" } else { "" }, "a");
     test.until(&key, "is measured", |document| document["status"]["characters"] == 3).await;
 }
@@ -132,7 +132,7 @@ async fn more_configurations_than_the_bound_refuse_writes_but_not_their_own_dele
         let page = test.host.store().list(&Query::all(kind.clone())).await.unwrap().items;
         for resource in &page {
             let (precondition, propagation) = Default::default();
-            let write = Write::Delete { key: resource.key().clone(), precondition, propagation };
+            let write = Write::Delete { key: resource.key().clone(), precondition, propagation, grace_seconds: None };
             test.host.write(write.into()).await.unwrap();
         }
         if page.is_empty() {
@@ -154,6 +154,10 @@ async fn a_service_is_not_called_and_a_collected_configuration_ends() {
     // As the garbage collector deletes it, past the plug-ins.
     let key = Key::new(Kind::new("admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration"), "", "owned");
     let (precondition, propagation) = Default::default();
-    test.host.store().submit(Write::Delete { key, precondition, propagation }.into()).await.unwrap();
+    test.host
+        .store()
+        .submit(Write::Delete { key, precondition, propagation, grace_seconds: None }.into())
+        .await
+        .unwrap();
     test.apply(map("a")).await;
 }

@@ -111,7 +111,7 @@ async fn a_canary_can_be_suspended_and_deleted_and_its_name_used_again() {
     world.until_rollout("/share", json!("30%")).await;
     let (key, precondition) = (of_host("Controller", NAME), Precondition::default());
     let propagation = homeostat_store::Propagation::Background;
-    world.test.host.write(Write::Delete { key, precondition, propagation }.into()).await.unwrap();
+    world.test.host.write(Write::Delete { key, precondition, propagation, grace_seconds: None }.into()).await.unwrap();
     eventually("the controller to be gone", async || world.test.host.status(NAME).is_none().then_some(())).await;
     world.put(version(json!({ "version": "four" }), quick())).await;
     assert_eq!(world.status().await["revision"], 1, "a new controller has no stable version, so no canary");

@@ -58,7 +58,12 @@ pub(super) fn status(name: &str, at: u64) -> Write {
 }
 
 pub(super) fn deletion(name: &str) -> Write {
-    Write::Delete { key: key(name), precondition: Precondition::default(), propagation: Propagation::Background }
+    Write::Delete {
+        key: key(name),
+        precondition: Precondition::default(),
+        propagation: Propagation::Background,
+        grace_seconds: None,
+    }
 }
 
 pub(super) fn known(resource: &Arc<Resource>) -> CachedState {

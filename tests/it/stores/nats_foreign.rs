@@ -239,8 +239,12 @@ async fn only_metadata_and_status_of_a_foreign_kind_can_be_written() {
     let document = json!({
         "apiVersion": "kumori.systems/v1", "kind": "V3Deployment", "metadata": {"name": "new", "namespace": "team"},
     });
-    let deletion =
-        Write::Delete { key: key("web"), precondition: Precondition::default(), propagation: Propagation::Background };
+    let deletion = Write::Delete {
+        key: key("web"),
+        precondition: Precondition::default(),
+        propagation: Propagation::Background,
+        grace_seconds: None,
+    };
     for refused in [Write::Create { document }, patch("web", json!({"spec": {"size": 2}})), deletion] {
         let error = foreign.write(refused.clone()).await.unwrap_err();
         assert!(matches!(error, Error::Forbidden { .. }), "{refused:?}: {error}");

@@ -122,7 +122,7 @@ impl Scene {
             ),
             6 => Write::UpdateStatus { key, status: json!({"at": size}), precondition },
             7 => Write::Update { document, precondition },
-            _ => Write::Delete { key, precondition, propagation: Propagation::Background },
+            _ => Write::Delete { key, precondition, propagation: Propagation::Background, grace_seconds: None },
         }
     }
 

@@ -156,6 +156,7 @@ async fn each_store_collects_its_own_garbage() {
                     key: demo_key(other, "elsewhere"),
                     precondition: homeostat_store::Precondition::default(),
                     propagation: homeostat_store::Propagation::Background,
+                    grace_seconds: None,
                 })
                 .await,
         );

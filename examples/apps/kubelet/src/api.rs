@@ -5,8 +5,11 @@ use homeostat_sdk::prelude::*;
 /// `spec` of a Pod. Only read.
 #[derive(Debug, Clone, Default, Resource, Serialize, Deserialize)]
 #[resource(group = "", version = "v1", status = PodStatus, schema = "disabled")]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub(crate) struct Pod {
+    /// Empty for a pod that no scheduler has given a node.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) node_name: String,
     pub(crate) containers: Vec<Container>,
 }
 

@@ -5,7 +5,9 @@
 //! | `startup` | `300ms` | the time from the node's first sight of a pod until it is ready |
 //! | `bad-image` | `bad broken` | texts, separated by spaces: an image whose name contains one cannot be pulled |
 //!
-//! The node adds its finalizer to each pod, so a deleted pod stays until the node has stopped it.
+//! A deleted pod with the name of a node stays for its grace period, and the node deletes it before. It also runs pods
+//! without a node, so that no scheduler is needed. To such a pod it adds its finalizer, so that it stays until the node has
+//! stopped it.
 
 mod api;
 mod node;
@@ -27,7 +29,18 @@ impl Reconciler for Kubelet {
         let Some(mut pod) = Pod::get_opt(&key)? else {
             return Ok(Outcome::settled());
         };
-        finalizer(&mut pod, FINALIZER, run, stop)
+        let has_finalizer = pod.metadata.finalizers.iter().any(|name| name == FINALIZER);
+        if has_finalizer || pod.spec.node_name.is_empty() {
+            return finalizer(&mut pod, FINALIZER, run, stop);
+        }
+        if !pod.is_deleting() {
+            return run(&mut pod);
+        }
+        if pod.stored()["metadata"]["deletionGracePeriodSeconds"] != 0 {
+            stop(&mut pod)?;
+            pod.delete_after(0)?;
+        }
+        Ok(Outcome::settled())
     }
 }
 

@@ -56,6 +56,15 @@ pub mod store {
     pub fn delete(key: &Key, precondition: &Precondition, propagation: Propagation) -> Result<(), StoreError> {
         host().delete(key, precondition, propagation)
     }
+
+    pub fn delete_after(
+        key: &Key,
+        precondition: &Precondition,
+        propagation: Propagation,
+        grace_seconds: u32,
+    ) -> Result<(), StoreError> {
+        host().delete_after(key, precondition, propagation, grace_seconds)
+    }
 }
 
 pub mod watches {

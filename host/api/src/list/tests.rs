@@ -43,8 +43,12 @@ async fn a_list_without_a_limit_is_streamed_from_one_snapshot() {
     let mut text = stream.next().await.unwrap().unwrap().to_vec();
     // A change during the list is not in the list.
     let last = Key::new(maps().kind, "", &format!("map-{:05}", 2 * ITEMS_MAX));
-    let write =
-        Write::Delete { key: last, precondition: Precondition::default(), propagation: Propagation::Background };
+    let write = Write::Delete {
+        key: last,
+        precondition: Precondition::default(),
+        propagation: Propagation::Background,
+        grace_seconds: None,
+    };
     store.write(write).await.unwrap();
     while let Some(chunk) = stream.next().await.unwrap() {
         assert!(chunk.len() < CHUNK_BYTES + 4096, "{} bytes", chunk.len());

@@ -323,6 +323,18 @@ pub(super) fn first_status(pod: &Value) -> Value {
     json!({ "phase": "Pending", "qosClass": quality(&pod["spec"]) })
 }
 
+/// Returns the seconds that a pod may take for its end: none without a node that runs it.
+pub(super) fn grace_seconds(pod: &Value, asked: Option<u32>) -> u32 {
+    let has_node = pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
+    if !has_node || matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded")) {
+        return 0;
+    }
+    asked.unwrap_or_else(|| match pod["spec"]["terminationGracePeriodSeconds"].as_i64() {
+        Some(seconds) if seconds < 0 => 1,
+        seconds => u32::try_from(seconds.unwrap_or_default()).unwrap_or(u32::MAX),
+    })
+}
+
 /// Returns the class of a pod by its processor time and memory.
 fn quality(spec: &Value) -> &'static str {
     const COMPUTE: [&str; 2] = ["cpu", "memory"];

@@ -1,5 +1,6 @@
 //! Tests of the defaults and rules, through the schema as the store uses it.
 
+mod grace;
 pub(super) mod support;
 
 use homeostat_store::schema::Schema;

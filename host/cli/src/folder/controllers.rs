@@ -375,7 +375,8 @@ impl ControllerInstaller {
             return Ok(None);
         }
         let precondition = Precondition { uid: Some(stored.uid().to_owned()), revision: Some(stored.revision()) };
-        let write = Write::Delete { key: key(name), precondition, propagation: Propagation::Background };
+        let write =
+            Write::Delete { key: key(name), precondition, propagation: Propagation::Background, grace_seconds: None };
         Ok(Some(self.host.write(write.into()).await?.resource.revision()))
     }
 

@@ -96,7 +96,12 @@ async fn log_lines_have_their_own_limit_however_they_are_written() {
 
 fn deletion() -> Effect {
     let key = Key::new(Kind::new("", "v1", "Thing"), "default", "a");
-    Effect::Write(Write::Delete { key, precondition: Precondition::default(), propagation: Propagation::Background })
+    Effect::Write(Write::Delete {
+        key,
+        precondition: Precondition::default(),
+        propagation: Propagation::Background,
+        grace_seconds: None,
+    })
 }
 
 fn event() -> Effect {

@@ -114,6 +114,28 @@ impl wit::Host for State {
         precondition: types::Precondition,
         propagation: wit::Propagation,
     ) -> Reply<()> {
+        self.delete_within(key, precondition, propagation, None).await
+    }
+
+    async fn delete_after(
+        &mut self,
+        key: types::Key,
+        precondition: types::Precondition,
+        propagation: wit::Propagation,
+        grace_seconds: u32,
+    ) -> Reply<()> {
+        self.delete_within(key, precondition, propagation, Some(grace_seconds)).await
+    }
+}
+
+impl State {
+    async fn delete_within(
+        &mut self,
+        key: types::Key,
+        precondition: types::Precondition,
+        propagation: wit::Propagation,
+        grace_seconds: Option<u32>,
+    ) -> Reply<()> {
         let key = or_refuse!(from_key(key));
         let precondition = or_refuse!(from_precondition(precondition));
         let propagation = match propagation {
@@ -121,11 +143,9 @@ impl wit::Host for State {
             wit::Propagation::Foreground => Propagation::Foreground,
             wit::Propagation::Orphan => Propagation::Orphan,
         };
-        Ok(self.write(Write::Delete { key, precondition, propagation }).await?.map(drop))
+        Ok(self.write(Write::Delete { key, precondition, propagation, grace_seconds }).await?.map(drop))
     }
-}
 
-impl State {
     async fn read(&mut self, key: types::Key, view: types::View, live: bool) -> Reply<types::Resource> {
         let effect = Effect::Get { key: or_refuse!(from_key(key)), view: from_view(view), live };
         let answer = answer!(self.context.perform(effect).await?, Resource);

@@ -109,7 +109,8 @@ impl WriteAttempt<'_> {
         }
         let known = Some(Arc::clone(&last.response.resource));
         let key = self.key.clone();
-        self.delete(&Write::Delete { key, precondition, propagation: Propagation::Orphan }, known).await
+        self.delete(&Write::Delete { key, precondition, propagation: Propagation::Orphan, grace_seconds: None }, known)
+            .await
     }
 }
 

@@ -118,7 +118,9 @@ impl Form<'_> {
                 let form = Form { manager, ..*self };
                 form.apply(status_of(document), *force, subject, self.served.status)
             }
-            Write::Delete { precondition, propagation, .. } => self.delete(precondition, *propagation, subject),
+            Write::Delete { key: _, precondition, propagation, grace_seconds } => {
+                self.delete(precondition, (*propagation, *grace_seconds), subject)
+            }
         }
     }
 
@@ -229,7 +231,12 @@ impl Form<'_> {
         Ok(Wire { call, uid, is_conditional })
     }
 
-    fn delete(&self, precondition: &Precondition, propagation: Propagation, subject: &Subject) -> Result<Wire> {
+    fn delete(
+        &self,
+        precondition: &Precondition,
+        (propagation, grace_seconds): (Propagation, Option<u32>),
+        subject: &Subject,
+    ) -> Result<Wire> {
         let path = self.item(subject, "")?;
         let policy = match propagation {
             Propagation::Background => "Background",
@@ -237,6 +244,9 @@ impl Form<'_> {
             Propagation::Orphan => "Orphan",
         };
         let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy});
+        if let Some(seconds) = grace_seconds {
+            set(&mut options, "gracePeriodSeconds", json!(seconds));
+        }
         let Precondition { uid, revision } = precondition;
         let mut preconditions = Map::new();
         preconditions.extend(uid.as_ref().map(|uid| ("uid".to_owned(), json!(uid))));

@@ -66,6 +66,7 @@ pub(crate) fn step(kind: &Kind, desired: Option<&DesiredResource>, current: Opti
             key: current.key().clone(),
             precondition: Precondition { uid: Some(current.uid().to_owned()), revision: None },
             propagation: Propagation::Background,
+            grace_seconds: None,
         }),
         (Some(desired), Some(current)) => changed(desired, current),
     }

@@ -24,8 +24,12 @@ fn resource(generation: u64, is_deleting: bool) -> Arc<Resource> {
 #[test]
 fn only_metadata_and_status_of_a_foreign_resource_can_be_written() {
     let patch = Write::Patch { key: key(), change: Change::Merge(json!({})), precondition: Precondition::default() };
-    let deletion =
-        Write::Delete { key: key(), precondition: Precondition::default(), propagation: Propagation::Background };
+    let deletion = Write::Delete {
+        key: key(),
+        precondition: Precondition::default(),
+        propagation: Propagation::Background,
+        grace_seconds: None,
+    };
     let create = Write::Create { document: json!({}) };
     let table = [
         ("a creation", &create, None, Decision::Put(resource(1, false)), false),

@@ -155,7 +155,11 @@ impl History {
     /// Deletes a revision, if it is there.
     pub(crate) async fn remove(&self, number: u64) -> homeostat_store::Result<()> {
         let (key, precondition) = (self.key(number), Precondition::default());
-        match self.store.write(Write::Delete { key, precondition, propagation: Propagation::Background }).await {
+        match self
+            .store
+            .write(Write::Delete { key, precondition, propagation: Propagation::Background, grace_seconds: None })
+            .await
+        {
             Ok(written) => {
                 debug_assert!(written.change == Some(EventType::Deleted) || written.resource.is_deleting());
                 Ok(())

@@ -386,7 +386,14 @@ async fn a_watch_shows_each_change_in_its_version_and_resumes_after_a_cancelled_
     assert_eq!(spec(&changed.resource), json!({ "host": "a", "port": 2 }));
     assert_eq!(spec(&changed.previous.unwrap()), json!({ "host": "a", "port": 1 }));
     let propagation = Propagation::Background;
-    world.write(Write::Delete { key: key("v1", "a"), precondition: Precondition::default(), propagation }).await;
+    world
+        .write(Write::Delete {
+            key: key("v1", "a"),
+            precondition: Precondition::default(),
+            propagation,
+            grace_seconds: None,
+        })
+        .await;
     let deleted = watch.next().await.unwrap();
     assert_eq!((deleted.kind, spec(&deleted.resource)), (EventType::Deleted, json!({ "host": "a", "port": 2 })));
     world.create("v1", "b").await;
@@ -407,7 +414,12 @@ async fn a_failed_conversion_fails_only_who_needs_it() {
     world.write(merge("v1", "a", json!({ "spec": { "size": 1 } }))).await;
     assert_eq!(world.store.list(&Query::all(kind("v1"))).await.unwrap().items.len(), 1, "b was not created");
     let propagation = Propagation::Background;
-    let delete = Write::Delete { key: key("v1beta1", "a"), precondition: Precondition::default(), propagation };
+    let delete = Write::Delete {
+        key: key("v1beta1", "a"),
+        precondition: Precondition::default(),
+        propagation,
+        grace_seconds: None,
+    };
     assert_eq!(world.store.write(delete).await.unwrap().change, Some(EventType::Deleted), "needs no conversion");
 }
 
@@ -486,7 +498,12 @@ async fn the_last_finalizer_is_removed_in_any_version() {
     document["metadata"]["finalizers"] = json!(["x.dev/y"]);
     world.write(Write::Create { document }).await;
     let propagation = Propagation::Background;
-    let delete = Write::Delete { key: key("v1beta1", "a"), precondition: Precondition::default(), propagation };
+    let delete = Write::Delete {
+        key: key("v1beta1", "a"),
+        precondition: Precondition::default(),
+        propagation,
+        grace_seconds: None,
+    };
     let marked = world.write(delete).await;
     assert!(marked.is_deleting());
     assert_eq!(spec(&marked), json!({ "host": "a", "port": 1 }));

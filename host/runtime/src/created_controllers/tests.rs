@@ -88,7 +88,7 @@ fn key(name: &str) -> Key {
 
 fn delete(name: &str) -> Effect {
     let (precondition, propagation) = (Precondition::default(), Propagation::Background);
-    Effect::Write(Write::Delete { key: key(name), precondition, propagation })
+    Effect::Write(Write::Delete { key: key(name), precondition, propagation, grace_seconds: None })
 }
 
 fn is_forbidden<T>(answer: &Result<T, StoreError>) -> bool {

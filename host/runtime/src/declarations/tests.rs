@@ -256,7 +256,7 @@ async fn only_the_host_writes_declarations() {
     context.declare("web", &managing(sites("v1")), &[]).await.unwrap();
     let key = key(&sites("v1").kind);
     let (precondition, propagation) = (Precondition::default(), Propagation::Background);
-    let deletion = Write::Delete { key: key.clone(), precondition, propagation };
+    let deletion = Write::Delete { key: key.clone(), precondition, propagation, grace_seconds: None };
     let creation = Write::Create { document: store.get(&key).await.unwrap().document().clone() };
     for write in [deletion, creation] {
         assert!(matches!(context.submit(write.into()).await, Err(Error::ReadOnlyKind(_))));

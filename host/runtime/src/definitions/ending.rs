@@ -72,7 +72,7 @@ async fn delete_resources(context: &Context, kind: &Kind) -> Result<usize> {
             continue;
         }
         let (precondition, propagation) = (Precondition { uid: Some(uid), revision: None }, Propagation::Background);
-        match context.store.write(Write::Delete { key, precondition, propagation }).await {
+        match context.store.write(Write::Delete { key, precondition, propagation, grace_seconds: None }).await {
             Ok(written) => left += usize::from(written.change != Some(EventType::Deleted)),
             Err(Error::NotFound { .. } | Error::Conflict { .. }) => {}
             Err(error) => return Err(error),

@@ -67,7 +67,7 @@ fn a_deletion_of_a_definition_continues_after_a_restart() {
             write(&host, Write::Create { document }).await;
         }
         let (precondition, propagation) = (Precondition::default(), Propagation::Background);
-        write(&host, Write::Delete { key: definition_key(), precondition, propagation }).await;
+        write(&host, Write::Delete { key: definition_key(), precondition, propagation, grace_seconds: None }).await;
         until_gone(&*store, &free).await;
     });
     assert!(process(store.get(&held)).unwrap().is_deleting());
@@ -145,7 +145,7 @@ fn a_kind_outlives_its_forcibly_removed_definition_for_waiting_resources() {
         let document = json!({ "apiVersion": "example.com/v1", "kind": "Site", "metadata": metadata });
         write(&host, Write::Create { document }).await;
         let (precondition, propagation) = (Precondition::default(), Propagation::Background);
-        write(&host, Write::Delete { key: definition_key(), precondition, propagation }).await;
+        write(&host, Write::Delete { key: definition_key(), precondition, propagation, grace_seconds: None }).await;
         until_it_says(&store, "Terminating").await;
         let nothing = |key: &Key| {
             let change = Change::Merge(json!({ "metadata": { "finalizers": [] } }));

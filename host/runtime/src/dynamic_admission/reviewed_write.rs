@@ -77,8 +77,11 @@ fn options_of(request: &Request, kind: &str) -> Value {
         options["dryRun"] = json!(["All"]);
     }
     match &request.write {
-        Write::Delete { propagation, precondition, .. } => {
+        Write::Delete { key: _, precondition, propagation, grace_seconds } => {
             options["propagationPolicy"] = format!("{propagation:?}").into();
+            if let Some(seconds) = grace_seconds {
+                options["gracePeriodSeconds"] = (*seconds).into();
+            }
             if let Some(uid) = &precondition.uid {
                 options["preconditions"]["uid"] = uid.as_str().into();
             }

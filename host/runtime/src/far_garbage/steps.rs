@@ -167,7 +167,7 @@ impl FarGarbageCollector {
         tracing::info!(key = %dependent.key(), owner = %owner.name, kind = %owner.kind, store = &*owner.store, "deleting a resource whose owner in another store is gone");
         let precondition = Precondition { uid: Some(dependent.uid().to_owned()), revision: Some(dependent.revision()) };
         let (key, propagation) = (dependent.key().clone(), Propagation::Background);
-        match self.stores.write(Write::Delete { key, precondition, propagation }).await {
+        match self.stores.write(Write::Delete { key, precondition, propagation, grace_seconds: None }).await {
             Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(error),
         }

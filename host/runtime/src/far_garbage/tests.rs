@@ -219,7 +219,7 @@ impl Host {
 
     async fn delete(&self, resource: &Resource, propagation: Propagation) {
         let (key, precondition) = (resource.key().clone(), Precondition::default());
-        self.all.write(Write::Delete { key, precondition, propagation }).await.unwrap();
+        self.all.write(Write::Delete { key, precondition, propagation, grace_seconds: None }).await.unwrap();
     }
 
     async fn has(&self, resource: &Resource) -> bool {

@@ -235,7 +235,11 @@ impl Inbox {
 
     async fn delete(&self, name: &str) -> homeostat_store::Result<()> {
         let (key, precondition) = (Key::new(deliveries(), "", name), Precondition::default());
-        match self.store.write(Write::Delete { key, precondition, propagation: Propagation::Background }).await {
+        match self
+            .store
+            .write(Write::Delete { key, precondition, propagation: Propagation::Background, grace_seconds: None })
+            .await
+        {
             Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(error),
         }

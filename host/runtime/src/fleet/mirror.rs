@@ -153,7 +153,15 @@ impl HostMirror {
             }
             Step::Delete { name } => {
                 let (key, precondition) = (key(&name), Precondition::default());
-                match self.store.write(Write::Delete { key, precondition, propagation: Propagation::Background }).await
+                match self
+                    .store
+                    .write(Write::Delete {
+                        key,
+                        precondition,
+                        propagation: Propagation::Background,
+                        grace_seconds: None,
+                    })
+                    .await
                 {
                     Ok(_) | Err(Error::NotFound { .. }) => drop(known.remove(&name)),
                     Err(error) => return Err(error),

@@ -97,7 +97,7 @@ async fn a_guest_can_read_hosts_and_not_write_them() {
     for write in [
         create(document),
         Effect::Write(Write::UpdateStatus { key: key.clone(), status: json!({}), precondition: precondition.clone() }),
-        Effect::Write(Write::Delete { key, precondition, propagation }),
+        Effect::Write(Write::Delete { key, precondition, propagation, grace_seconds: None }),
     ] {
         let (answer, reached) = perform(write).await;
         assert!(
@@ -125,7 +125,7 @@ async fn a_key_with_the_scope_of_another_kind_is_invalid_and_not_absent() {
         for effect in [
             Effect::Get { key: key.clone(), view: View::Whole, live: false },
             Effect::Follow { target: key.clone() },
-            Effect::Write(Write::Delete { key: key.clone(), precondition, propagation }),
+            Effect::Write(Write::Delete { key: key.clone(), precondition, propagation, grace_seconds: None }),
         ] {
             let (answer, reached) = perform(effect).await;
             assert!(is_invalid(&answer) && reached.is_none(), "{key}: {answer:?}");

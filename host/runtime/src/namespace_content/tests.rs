@@ -54,7 +54,8 @@ async fn a_deleted_namespace_waits_for_its_content() {
     host.write(namespace("a").into()).await.expect("namespaces can be created");
     let held = host.write(config_map("a", &["demo.dev/held"]).into()).await.expect("the namespace exists");
     let propagation = Propagation::Background;
-    let delete = Write::Delete { key: key("a"), precondition: Precondition::default(), propagation };
+    let delete =
+        Write::Delete { key: key("a"), precondition: Precondition::default(), propagation, grace_seconds: None };
     host.write(delete.into()).await.expect("namespaces can be deleted");
     let terminating = async {
         while host.store().get(&key("a")).await.expect("it is held").status()["phase"] != "Terminating" {

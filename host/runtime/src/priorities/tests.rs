@@ -59,7 +59,9 @@ async fn the_default_class_counts_from_its_creation_to_its_deletion() {
     assert_eq!((&pod["priority"], &pod["priorityClassName"]), (&json!(50), &json!("usual")));
     let key = Key::new(classes(), "", "usual");
     let (precondition, propagation) = (Precondition::default(), Propagation::Background);
-    host.write(Write::Delete { key, precondition, propagation }.into()).await.expect("classes can be deleted");
+    host.write(Write::Delete { key, precondition, propagation, grace_seconds: None }.into())
+        .await
+        .expect("classes can be deleted");
     let pod = create_pod(&host, "after", json!({})).await.expect("it needs no class");
     assert_eq!(pod["priority"], 0);
 }

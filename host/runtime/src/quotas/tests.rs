@@ -249,6 +249,7 @@ async fn a_namespace_with_too_many_quotas_admits_no_new_resources() {
         key: quota_key("q0"),
         precondition: Precondition::default(),
         propagation: homeostat_store::Propagation::default(),
+        grace_seconds: None,
     };
     host.write(write.into()).await.expect("it can be deleted");
     create(&host, "ConfigMap", "more", Value::Null).await.expect("the quotas are few enough");

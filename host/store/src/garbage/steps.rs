@@ -249,7 +249,8 @@ impl GarbageCollector {
     async fn delete(&self, resource: &Resource, propagation: Propagation) -> Result<()> {
         tracing::debug!(key = %resource.key(), ?propagation, "deleting a resource whose owners are gone or being deleted");
         let key = resource.key().clone();
-        self.write(Write::Delete { key, precondition: unchanged_since(resource), propagation }).await
+        self.write(Write::Delete { key, precondition: unchanged_since(resource), propagation, grace_seconds: None })
+            .await
     }
 
     /// Removes the references to these owners from a dependent.

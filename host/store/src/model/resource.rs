@@ -456,6 +456,17 @@ pub(crate) fn holds_content(document: &Value) -> bool {
     finalizers.is_some_and(|names| !names.is_empty()) && is_namespace()
 }
 
+/// Returns whether something has to end before a resource that is being deleted is gone.
+pub(crate) fn is_held(document: &Value) -> bool {
+    finalizers(document).next().is_some() || holds_content(document) || grace_seconds(document) > 0
+}
+
+/// Returns the seconds that a resource that is being deleted may take for its end.
+pub(crate) fn grace_seconds(document: &Value) -> u32 {
+    let seconds = document["metadata"]["deletionGracePeriodSeconds"].as_u64().unwrap_or_default();
+    u32::try_from(seconds).unwrap_or(u32::MAX)
+}
+
 fn strings(map: Option<&Value>) -> impl Iterator<Item = (&str, &str)> {
     let map = map.and_then(Value::as_object).into_iter();
     map.flat_map(Map::iter).filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)))

@@ -88,7 +88,7 @@ impl MoveTask<'_> {
                 // The dependents that this host could not change must not follow.
                 let (key, propagation) = (resource.key().clone(), Propagation::Orphan);
                 if !self.is_dry_run {
-                    writing.submit(Write::Delete { key, precondition, propagation }).await?;
+                    writing.submit(Write::Delete { key, precondition, propagation, grace_seconds: None }).await?;
                 }
             }
         }

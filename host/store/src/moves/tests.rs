@@ -103,8 +103,12 @@ async fn a_copy_has_everything_of_each_resource_but_the_revision() {
         Write::UpdateStatus { key: key("held"), status: json!({"ready": true}), precondition: Precondition::default() };
     host.write(status).await.unwrap();
     patch(&*host, "held", json!({"spec": {"size": 2}}), None).await.unwrap();
-    let delete =
-        Write::Delete { key: key("held"), precondition: Precondition::default(), propagation: Propagation::Background };
+    let delete = Write::Delete {
+        key: key("held"),
+        precondition: Precondition::default(),
+        propagation: Propagation::Background,
+        grace_seconds: None,
+    };
     let before = host.write(delete).await.unwrap().resource;
     assert!(before.is_deleting() && before.generation() == 3);
     for _ in 0..2 {

@@ -82,8 +82,12 @@ async fn each_kind_is_written_to_and_read_from_its_own_store() {
         assert_eq!(all.get_live(&key).await.unwrap(), here.get(&key).await.unwrap());
         assert!(matches!(there.get(&key).await, Err(Error::NotFound { .. })));
         assert_eq!(all.list(&Query::all(kind.clone())).await.unwrap().items.len(), 1);
-        let delete =
-            Write::Delete { key: key.clone(), precondition: Precondition::default(), propagation: Propagation::Orphan };
+        let delete = Write::Delete {
+            key: key.clone(),
+            precondition: Precondition::default(),
+            propagation: Propagation::Orphan,
+            grace_seconds: None,
+        };
         all.write(delete).await.unwrap();
     }
 }

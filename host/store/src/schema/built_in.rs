@@ -35,6 +35,12 @@ pub trait KindRules: Send + Sync {
     fn generation(&self) -> Generation {
         Generation::Specification
     }
+
+    /// Returns the seconds that a resource may take for its end when its deletion begins; `None` for a kind whose deletion
+    /// waits for finalizers alone. `asked` is what the client wants.
+    fn grace_seconds(&self, _resource: &Value, _asked: Option<u32>) -> Option<u32> {
+        None
+    }
 }
 
 /// The changes that the generation of a resource counts.

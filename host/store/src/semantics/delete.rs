@@ -1,20 +1,31 @@
-//! Deletion: immediate, or a mark while there are finalizers.
+//! Deletion: immediate, or a mark while something holds the resource: finalizers, or the time that it may take for its end.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Decision, WriteContext, build_resource_of_any_size, generation_rule, metadata, set, timestamp};
-use crate::model::holds_content;
+use crate::model::{grace_seconds, holds_content, is_held};
 use crate::schema::Generation;
 use crate::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Propagation, Resource, Result, ownership};
+
+/// The options of a deletion.
+pub(super) struct Deletion {
+    pub(super) propagation: Propagation,
+    /// The time that the client gives the resource for its end.
+    pub(super) grace_seconds: Option<u32>,
+}
 
 /// Decides a deletion whose preconditions hold.
 ///
 /// A finalizer records the propagation policy, as in Kubernetes. It replaces existing finalizers of that
 /// kind, also when the resource is being deleted already. The beginning of a deletion is a new generation.
-pub(super) fn decide(current: &Arc<Resource>, propagation: Propagation, context: &WriteContext) -> Result<Decision> {
-    let wanted = match propagation {
+pub(super) fn decide(current: &Arc<Resource>, deletion: Deletion, context: &WriteContext) -> Result<Decision> {
+    if current.is_deleting() && grace_seconds(current.document()) > 0 {
+        return shorten(current, deletion.grace_seconds, context);
+    }
+    let wanted = match deletion.propagation {
         Propagation::Background => None,
         Propagation::Foreground => Some(FINALIZER_FOREGROUND),
         Propagation::Orphan => Some(FINALIZER_ORPHAN),
@@ -27,25 +38,56 @@ pub(super) fn decide(current: &Arc<Resource>, propagation: Propagation, context:
         return Ok(Decision::Unchanged(Arc::clone(current)));
     }
 
+    let schema = context.version.schema.as_deref();
+    let grace = schema.and_then(|schema| schema.grace_seconds(current.document(), deletion.grace_seconds));
     let mut document = current.document().clone();
-    let metadata = metadata(&mut document);
-    set(metadata, "resourceVersion", Some(json!(context.revision.to_string())));
-    if finalizers.is_empty() && !holds_content(current.document()) {
-        return build_resource_of_any_size(&document, Some(current)).map(Decision::Remove);
-    }
-    set(metadata, "finalizers", Some(json!(finalizers)).filter(|_| !finalizers.is_empty()));
-    if !current.is_deleting() {
-        set(metadata, "deletionTimestamp", Some(json!(timestamp(context.now))));
-        // Nothing runs here that needs time for its end.
-        set(metadata, "deletionGracePeriodSeconds", Some(json!(0)));
+    set(metadata(&mut document), "finalizers", Some(json!(finalizers)).filter(|_| !finalizers.is_empty()));
+    // A resource that nothing holds is gone without a mark, unless its kind has a grace period.
+    if !current.is_deleting() && (is_held(&document) || grace.is_some()) {
+        let seconds = grace.unwrap_or_default();
+        let due = context.now.checked_add(Duration::from_secs(seconds.into())).unwrap_or(context.now);
+        mark(&mut document, due, seconds);
         let counts = generation_rule(context) != Generation::Nothing && current.generation() > 0;
-        set(metadata, "generation", counts.then(|| json!(current.generation() + 1)));
+        set(metadata(&mut document), "generation", counts.then(|| json!(current.generation() + 1)));
     }
     if holds_content(&document) {
         // A namespace says in its answer already that it ends.
         document["status"]["phase"] = "Terminating".into();
     }
-    ownership::release(current.document(), &mut document, context.version.schema.as_deref())?;
+    end(current, document, context)
+}
+
+/// Shortens the time of a resource that is being deleted. A longer time, and another propagation, change nothing.
+fn shorten(current: &Arc<Resource>, asked: Option<u32>, context: &WriteContext) -> Result<Decision> {
+    let before = grace_seconds(current.document());
+    let Some(asked) = asked.filter(|asked| *asked < before) else {
+        return Ok(Decision::Unchanged(Arc::clone(current)));
+    };
+    let due = current.document()["metadata"]["deletionTimestamp"].as_str().and_then(|due| due.parse().ok());
+    let due = due.map_or(context.now, |due: jiff::Timestamp| SystemTime::from(due));
+    let due = due.checked_sub(Duration::from_secs((before - asked).into())).unwrap_or(context.now);
+    // Once the time is over, the node still has to see the change, so the least time is not zero.
+    let (due, asked) = if due < context.now { (context.now, asked.min(1)) } else { (due, asked) };
+    let mut document = current.document().clone();
+    mark(&mut document, due, asked);
+    end(current, document, context)
+}
+
+/// Marks a document as being deleted, with so many seconds for its end, which is due then.
+fn mark(document: &mut Value, due: SystemTime, seconds: u32) {
+    let metadata = metadata(document);
+    set(metadata, "deletionTimestamp", Some(json!(timestamp(due))));
+    set(metadata, "deletionGracePeriodSeconds", Some(json!(seconds)));
+}
+
+/// Stores the mark, or removes a resource that nothing holds.
+fn end(current: &Arc<Resource>, mut document: Value, context: &WriteContext) -> Result<Decision> {
+    set(metadata(&mut document), "resourceVersion", Some(json!(context.revision.to_string())));
+    let is_held = is_held(&document);
+    if is_held {
+        ownership::release(current.document(), &mut document, context.version.schema.as_deref())?;
+    }
     // Not bounded by the document size: the deletion mark may make it longer.
-    build_resource_of_any_size(&document, Some(current)).map(Decision::Put)
+    let resource = build_resource_of_any_size(&document, Some(current))?;
+    Ok(if is_held { Decision::Put(resource) } else { Decision::Remove(resource) })
 }

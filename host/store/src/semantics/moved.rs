@@ -44,7 +44,7 @@ pub(super) fn plan(
                 }
             }
         }
-        Write::Delete { key, precondition, propagation: _ } => {
+        Write::Delete { key, precondition, propagation: _, grace_seconds: _ } => {
             let current = previous.as_ref().ok_or_else(|| Error::not_found(&key))?;
             check_precondition(current, &precondition)?;
             let mut document = current.document().clone();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Decision, WritePlan, address, build_resource, check_precondition, metadata, metadata_text, set};
-use crate::model::{finalizers, holds_content};
+use crate::model::is_held;
 use crate::schema::{Schemas, VersionSchema};
 use crate::{Error, Key, Request, Resource, Result, Revision, Write, numbers, validate};
 
@@ -61,8 +61,7 @@ pub(super) fn plan(
         put(&mut document, revision);
     }
     let resource = build_resource(&document, previous.as_deref())?;
-    let is_held = finalizers(&document).next().is_some() || holds_content(&document);
-    let is_removed = !is_held && previous.as_ref().is_some_and(|previous| previous.is_deleting());
+    let is_removed = !is_held(&document) && previous.as_ref().is_some_and(|previous| previous.is_deleting());
     let decision = if is_removed { Decision::Remove(resource) } else { Decision::Put(resource) };
     Ok(WritePlan { key, previous, decision, unknown_fields: Vec::new() })
 }

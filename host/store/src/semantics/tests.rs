@@ -123,6 +123,7 @@ fn an_apply_by_a_manager_without_fields_is_idempotent() {
         key: pod_key("a"),
         precondition: Precondition::default(),
         propagation: Propagation::Foreground,
+        grace_seconds: None,
     };
     let mut current = None;
     for (write, revision) in [apply(json!(false)), delete, apply(Value::Null)].into_iter().zip(1..) {
@@ -162,8 +163,14 @@ fn any_write() -> impl Strategy<Value = Write> {
             precondition: none(),
         }),
         document().prop_map(|document| Write::Apply { document, manager: "me".to_owned(), force: false }),
-        prop_oneof![Just(Propagation::Background), Just(Propagation::Foreground), Just(Propagation::Orphan)]
-            .prop_map(move |propagation| Write::Delete { key: pod_key("a"), precondition: none(), propagation }),
+        prop_oneof![Just(Propagation::Background), Just(Propagation::Foreground), Just(Propagation::Orphan)].prop_map(
+            move |propagation| Write::Delete {
+                key: pod_key("a"),
+                precondition: none(),
+                propagation,
+                grace_seconds: None
+            }
+        ),
     ]
 }
 

@@ -65,7 +65,7 @@ fn write() -> impl Strategy<Value = Write> {
                 4 => Write::UpdateStatus { key, status: json!({"size": size}), precondition },
                 5 => Write::Patch { key, change: Change::Merge(json!({"spec": {"size": size}})), precondition },
                 6 => Write::Apply { document, manager: "me".into(), force: held },
-                _ => Write::Delete { key, precondition, propagation },
+                _ => Write::Delete { key, precondition, propagation, grace_seconds: None },
             }
         },
     )

@@ -41,7 +41,7 @@ async fn change(stream: &mut dyn DeltaStream) -> Delta {
 
 async fn deleted(store: &Cluster, key: &Key) {
     let (key, precondition, propagation) = (key.clone(), Precondition::default(), Propagation::Background);
-    sent(store, Write::Delete { key, precondition, propagation }).await;
+    sent(store, Write::Delete { key, precondition, propagation, grace_seconds: None }).await;
 }
 
 fn within(namespace: &str) -> ClusterSettings {

@@ -28,7 +28,7 @@ fn merge(key: &Key, patch: Value) -> Write {
 }
 
 fn delete(key: &Key, propagation: Propagation) -> Write {
-    Write::Delete { key: key.clone(), precondition: ANY, propagation }
+    Write::Delete { key: key.clone(), precondition: ANY, propagation, grace_seconds: None }
 }
 
 /// Every write with a precondition.
@@ -47,7 +47,12 @@ fn conditional(resource: &Resource, precondition: &Precondition) -> Vec<Write> {
         Write::Update { document: updated, precondition: precondition() },
         Write::UpdateStatus { key: key(), status: json!({"x": 1}), precondition: precondition() },
         Write::UpdateStatus { key: key(), status: Value::Null, precondition: precondition() },
-        Write::Delete { key: key(), precondition: precondition(), propagation: Propagation::Background },
+        Write::Delete {
+            key: key(),
+            precondition: precondition(),
+            propagation: Propagation::Background,
+            grace_seconds: None,
+        },
     ]);
     writes
 }

@@ -246,7 +246,7 @@ impl SwapHost {
             tokio::time::sleep_until(next).await;
             next += every;
             let (key, precondition) = (controller(name), Precondition::default());
-            let write = Write::Delete { key, precondition, propagation: Propagation::Background };
+            let write = Write::Delete { key, precondition, propagation: Propagation::Background, grace_seconds: None };
             let revision = self.write(write).await?;
             let outcome = self.measured.host.sync_result(name, revision).await.outcome;
             ensure!(matches!(outcome, SyncOutcome::Removed(_)), "{name} came to {outcome:?}");

@@ -11,7 +11,7 @@ fn settings() -> Settings {
 fn pod(images: &[&str]) -> Pod {
     let container =
         |(index, image): (usize, &&str)| Container { name: format!("c{index}"), image: (*image).to_owned() };
-    Pod { containers: images.iter().enumerate().map(container).collect() }
+    Pod { node_name: String::new(), containers: images.iter().enumerate().map(container).collect() }
 }
 
 fn is_ready(status: &PodStatus) -> bool {

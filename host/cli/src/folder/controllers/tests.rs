@@ -126,6 +126,7 @@ async fn a_controller_that_another_client_creates_or_takes_over_concurrently_sta
             key: key("a"),
             precondition: Precondition::default(),
             propagation: Propagation::Background,
+            grace_seconds: None,
         })
         .await
         .unwrap();

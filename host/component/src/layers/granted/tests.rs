@@ -91,6 +91,7 @@ fn of_every_verb(namespace: &str) -> Vec<(&'static str, Effect)> {
                 key: key(),
                 precondition: precondition(),
                 propagation: Propagation::Background,
+                grace_seconds: None,
             }),
         ),
     ]

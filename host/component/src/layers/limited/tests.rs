@@ -59,7 +59,12 @@ async fn passed(effects: Vec<Effect>) -> EffectTotals {
 #[tokio::test]
 async fn effects_count_in_their_class_and_log_lines_in_none() {
     let line = || Effect::Log { level: Level::Info, message: "said".to_owned(), fields: Vec::new() };
-    let delete = Write::Delete { key: key(), precondition: Precondition::default(), propagation: Propagation::Orphan };
+    let delete = Write::Delete {
+        key: key(),
+        precondition: Precondition::default(),
+        propagation: Propagation::Orphan,
+        grace_seconds: None,
+    };
     let get = Effect::Get { key: key(), view: View::Whole, live: false };
     let EffectTotals { effects, .. } =
         passed(vec![get, Effect::Write(delete), Effect::WallClock, line(), line()]).await;

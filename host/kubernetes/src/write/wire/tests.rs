@@ -175,7 +175,10 @@ fn a_request_knows_whether_something_has_to_hold() {
         assert_eq!(is_conditional(patch), expected);
         let status = Write::UpdateStatus { key: key(), status, precondition: precondition.clone() };
         assert_eq!(is_conditional(status), expected);
-        assert_eq!(is_conditional(Write::Delete { key: key(), precondition, propagation }), expected);
+        assert_eq!(
+            is_conditional(Write::Delete { key: key(), precondition, propagation, grace_seconds: None }),
+            expected
+        );
     }
     let own = Change::Json(json!([{"op": "replace", "path": "/metadata/resourceVersion", "value": "7"}]));
     assert!(is_conditional(Write::PatchStatus { key: key(), change: own }));
@@ -200,14 +203,23 @@ fn an_apply_names_its_own_manager() {
 
 #[test]
 fn a_delete_has_its_preconditions_and_propagation() {
-    let write = Write::Delete { key: key(), precondition: PRECONDITION(), propagation: Propagation::Orphan };
+    let write = Write::Delete {
+        key: key(),
+        precondition: PRECONDITION(),
+        propagation: Propagation::Orphan,
+        grace_seconds: None,
+    };
     let (method, path, parameters, _, body) = sent(&write, &served(true), true);
     assert_eq!((method, path.as_str(), parameters.as_str()), (Method::DELETE, ITEM, ""));
     let expected = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Orphan", "dryRun": ["All"],
         "preconditions": {"uid": "u", "resourceVersion": "7"}});
     assert_eq!(body, expected);
-    let write =
-        Write::Delete { key: key(), precondition: Precondition::default(), propagation: Propagation::Background };
+    let write = Write::Delete {
+        key: key(),
+        precondition: Precondition::default(),
+        propagation: Propagation::Background,
+        grace_seconds: None,
+    };
     assert_eq!(sent(&write, &served(true), false).4.get("preconditions"), None);
 }
 

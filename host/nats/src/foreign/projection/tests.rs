@@ -73,7 +73,7 @@ fn a_value_that_became_unreadable_leaves_the_last_spec() {
 fn a_deleted_value_deletes_its_resource_once() {
     let key = current(|_| {}).key().clone();
     let precondition = Precondition { uid: Some("u".into()), revision: None };
-    let wanted = Write::Delete { key, precondition, propagation: Propagation::Background };
+    let wanted = Write::Delete { key, precondition, propagation: Propagation::Background, grace_seconds: None };
     assert_eq!(step(&kind(), None, Some(&current(|_| {}))), Some(wanted));
     assert_eq!(step(&kind(), None, None), None);
     let deleting = current(|it| it["metadata"]["deletionTimestamp"] = json!("2026-11-22T00:00:00Z"));

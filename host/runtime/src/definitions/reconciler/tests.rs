@@ -22,7 +22,11 @@ async fn create(store: &MemoryStore) -> Arc<Resource> {
 
 async fn delete(store: &MemoryStore, definition: &Resource) -> Arc<Resource> {
     let (precondition, propagation) = (Precondition::default(), Propagation::Background);
-    store.write(Write::Delete { key: definition.key().clone(), precondition, propagation }).await.unwrap().resource
+    store
+        .write(Write::Delete { key: definition.key().clone(), precondition, propagation, grace_seconds: None })
+        .await
+        .unwrap()
+        .resource
 }
 
 #[tokio::test]

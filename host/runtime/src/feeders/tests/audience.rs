@@ -300,7 +300,11 @@ impl World {
                 let key = self.key(*is_part, *place);
                 let (precondition, propagation) = (Precondition::default(), Propagation::Orphan);
                 // It may not exist.
-                drop(self.store.write(Write::Delete { key: key.clone(), precondition, propagation }).await);
+                drop(
+                    self.store
+                        .write(Write::Delete { key: key.clone(), precondition, propagation, grace_seconds: None })
+                        .await,
+                );
                 Some(key)
             }
             Step::Grant(model) => {

@@ -141,7 +141,12 @@ async fn a_deletion_of_garbage_in_an_old_term_is_refused() {
     let garbage = shared.create_garbage("leaf").await;
     shared.until_collected(&garbage).await;
     let late = shared.create_garbage("late").await;
-    let write = Write::Delete { key: late, precondition: Default::default(), propagation: Propagation::Background };
+    let write = Write::Delete {
+        key: late,
+        precondition: Default::default(),
+        propagation: Propagation::Background,
+        grace_seconds: None,
+    };
     let fence = Some(Fence { lease: LeaseName::of_garbage(), epoch: old });
     let refused = shared.store.submit(Request { fence, ..write.into() }).await;
     assert!(matches!(refused, Err(Error::Fenced { .. })), "{refused:?}");

@@ -327,7 +327,7 @@ pub(super) async fn resize(store: &dyn Store, name: &str, size: u64) -> Result<A
 
 pub(super) async fn delete(store: &dyn Store, name: &str) -> Result<Arc<Resource>> {
     let (precondition, propagation) = (Precondition::default(), Propagation::Background);
-    let written = store.write(Write::Delete { key: key(name), precondition, propagation }).await;
+    let written = store.write(Write::Delete { key: key(name), precondition, propagation, grace_seconds: None }).await;
     written.map(|response| response.resource)
 }
 

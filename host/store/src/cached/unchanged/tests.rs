@@ -89,6 +89,7 @@ fn a_write_that_may_change_something_is_sent() {
             key: widget_key("a"),
             precondition: Precondition::default(),
             propagation: Propagation::Background,
+            grace_seconds: None,
         },
     ] {
         assert!(!is_unchanged(&request(write.clone()), &cached, rename), "{write:?}");

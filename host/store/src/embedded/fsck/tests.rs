@@ -30,7 +30,10 @@ async fn filled(path: &Path) {
         store.write(write).await.expect("it is there");
     }
     let (precondition, propagation) = Default::default();
-    store.write(Write::Delete { key: pod_key("c"), precondition, propagation }).await.expect("it is there");
+    store
+        .write(Write::Delete { key: pod_key("c"), precondition, propagation, grace_seconds: None })
+        .await
+        .expect("it is there");
     store.close().await;
 }
 

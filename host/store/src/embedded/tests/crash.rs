@@ -114,7 +114,7 @@ async fn recorded(path: &Path, options: &Options) -> (Vec<u8>, Vec<Act>) {
             }
             _ => {
                 let (precondition, propagation) = Default::default();
-                Write::Delete { key: key(&name), precondition, propagation }
+                Write::Delete { key: key(&name), precondition, propagation, grace_seconds: None }
             }
         };
         let answered = store.write(write).await.expect("the disk works").resource.revision();

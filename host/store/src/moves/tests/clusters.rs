@@ -141,7 +141,7 @@ async fn a_resource_that_a_cluster_cannot_have_is_refused_before_the_first_write
     held["metadata"]["finalizers"] = json!(["demo.dev/hold"]);
     create(&*host, held).await;
     let (precondition, propagation) = (Precondition::default(), Propagation::Background);
-    host.write(Write::Delete { key: key("z"), precondition, propagation }).await.unwrap();
+    host.write(Write::Delete { key: key("z"), precondition, propagation, grace_seconds: None }).await.unwrap();
     assert_refused(copy(&host, "bus").await, "z is being deleted");
     patch(&*host, "z", json!({"metadata": {"finalizers": []}}), None).await.unwrap();
     let mut lost = document("Widget", "z", None);

@@ -95,7 +95,12 @@ fn a_planned_write_fails_when_the_resource_is_not_the_one_of_its_decision() {
     long["spec"] = json!("x".repeat(usize::try_from(DOCUMENT_BYTES_MAX).expect("it fits")));
     assert!(matches!(plan(update(long, 5), Some(&before)), Err(Error::TooLarge { .. })));
     let key = Key::new(kind("v2"), "", "a");
-    let delete = Write::Delete { key, precondition: Precondition::default(), propagation: Propagation::Background };
+    let delete = Write::Delete {
+        key,
+        precondition: Precondition::default(),
+        propagation: Propagation::Background,
+        grace_seconds: None,
+    };
     assert!(matches!(plan(planned(delete), Some(&before)), Err(Error::Invalid { .. })));
 }
 
@@ -114,8 +119,12 @@ fn no_other_write_changes_the_version_of_a_document_of_a_kind_with_a_conversion(
     let mut new = document("v1", &json!({}));
     new["metadata"] = json!({"name": "a"});
     assert!(matches!(plan(Write::Create { document: new }.into(), None), Err(Error::OtherVersion { .. })));
-    let delete =
-        Write::Delete { key: key("v2"), precondition: Precondition::default(), propagation: Propagation::Background };
+    let delete = Write::Delete {
+        key: key("v2"),
+        precondition: Precondition::default(),
+        propagation: Propagation::Background,
+        grace_seconds: None,
+    };
     let deleted = plan(delete.into(), Some(&before)).expect("a deletion needs no conversion").decision;
     assert_eq!(deleted.resource().document()["apiVersion"], "demo.dev/v1");
 }

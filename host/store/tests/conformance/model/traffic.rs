@@ -105,7 +105,9 @@ impl Traffic {
             Verb::Status(status) => Write::UpdateStatus { key, status: json!({"n": status}), precondition },
             Verb::Hold => patch(json!({"metadata": {"finalizers": held}})),
             Verb::Release => patch(json!({"metadata": {"finalizers": null}})),
-            Verb::Delete => Write::Delete { key, precondition, propagation: Propagation::Background },
+            Verb::Delete => {
+                Write::Delete { key, precondition, propagation: Propagation::Background, grace_seconds: None }
+            }
         };
         Request { dry_run: self.dry_run, ..write.into() }
     }

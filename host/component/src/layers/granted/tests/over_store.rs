@@ -142,7 +142,15 @@ fn writes() -> Vec<(&'static str, Write)> {
             "update-status",
             Write::UpdateStatus { key: key(), status: json!({"ready": true}), precondition: precondition() },
         ),
-        ("delete", Write::Delete { key: key(), precondition: precondition(), propagation: Propagation::Background }),
+        (
+            "delete",
+            Write::Delete {
+                key: key(),
+                precondition: precondition(),
+                propagation: Propagation::Background,
+                grace_seconds: None,
+            },
+        ),
     ]
 }
 
@@ -230,7 +238,7 @@ async fn a_refusal_does_not_reveal_whether_the_resource_exists() {
             Effect::Follow { target: key.clone() },
             Effect::Write(Write::Create { document: document(name) }),
             Effect::Write(Write::Apply { document: document(name), manager: "guest".into(), force: false }),
-            Effect::Write(Write::Delete { key, precondition, propagation }),
+            Effect::Write(Write::Delete { key, precondition, propagation, grace_seconds: None }),
         ]
     };
     for (there, absent) in effects("there").into_iter().zip(effects("other")) {

@@ -66,7 +66,12 @@ fn writes(name: &str) -> Vec<Write> {
         Write::UpdateStatus { key: key(), status: json!({}), precondition: precondition() },
         Write::Patch { key: key(), change, precondition: precondition() },
         Write::Apply { document: document(), manager: "test".into(), force: true },
-        Write::Delete { key: key(), precondition: precondition(), propagation: Propagation::Background },
+        Write::Delete {
+            key: key(),
+            precondition: precondition(),
+            propagation: Propagation::Background,
+            grace_seconds: None,
+        },
     ]
 }
 

@@ -114,7 +114,12 @@ fn a_status_is_told_apart_from_what_it_belongs_to() {
     };
     assert_eq!(found(&write(1), &write(2)), ["a update-status status.count: 1 -> 2"]);
     let delete = |propagation| {
-        let write = Write::Delete { key: demo_key("App", "a"), precondition: Precondition::default(), propagation };
+        let write = Write::Delete {
+            key: demo_key("App", "a"),
+            precondition: Precondition::default(),
+            propagation,
+            grace_seconds: None,
+        };
         run(vec![done(write, demo("App", "a", json!({})), Some(EventType::Deleted))])
     };
     let told = found(&delete(Propagation::Orphan), &delete(Propagation::Foreground));

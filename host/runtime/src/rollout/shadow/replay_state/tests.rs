@@ -142,7 +142,8 @@ async fn candidate_writes_use_the_replayed_state_and_are_seen_by_later_reads_and
             .submit(Write::Delete {
                 key: demo_key("App", "a"),
                 precondition: Precondition::default(),
-                propagation: Default::default()
+                propagation: Default::default(),
+                grace_seconds: None
             })
             .unwrap()
             .change,
