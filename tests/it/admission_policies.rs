@@ -5,10 +5,9 @@ mod alone;
 mod mutating;
 
 use homeostat_testing::eventually_blocking;
-use homeostat_tests::Request;
 use serde_json::{Value, json};
 
-use crate::comparison::{MERGE, Pair, difference, full_meaning};
+use crate::comparison::{Pair, answer_difference, with};
 
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
 
@@ -35,9 +34,7 @@ fn not_huge() -> Value {
 
 /// Returns a policy with one validation, and further fields.
 fn one(validation: Value, more: Value) -> Value {
-    let mut policy = validations(&[validation]);
-    policy.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
-    policy
+    with(validations(&[validation]), &more)
 }
 
 fn of_reason(reason: &str) -> Value {
@@ -72,10 +69,6 @@ fn cases() -> Vec<Case> {
         rules(json!(["UPDATE"]), json!([]))["matchConstraints"]["resourceRules"].clone();
     let condition = |text: &str| json!({ "matchConditions": [{ "name": "c", "expression": text }] });
     let ignored = json!({ "failurePolicy": "Ignore" });
-    let both = |mut one: Value, other: &Value| {
-        one.as_object_mut().unwrap().extend(other.as_object().cloned().unwrap());
-        one
-    };
     let narrow = json!({ "matchResources": {
         "namespaceSelector": { "matchLabels": { "case": "CASE" } }, "objectSelector": { "matchLabels": { "big": "yes" } },
     } });
@@ -97,7 +90,7 @@ fn cases() -> Vec<Case> {
         case(one(expression("object.data.none == 'x'"), ignored.clone()), none()),
         case(one(not_huge(), condition("object.metadata.name != 'b'")), none()),
         case(one(not_huge(), condition("object.data.none == 'x'")), none()),
-        case(one(not_huge(), both(condition("object.data.none == 'x'"), &ignored)), none()),
+        case(one(not_huge(), with(condition("object.data.none == 'x'"), &ignored)), none()),
         case(one(expression("params == null || object.data.size == params.data.size"), params.clone()), none()),
         case(one(expression("object.data.size == params.data.size"), params.clone()), by_name("small", "Deny")),
         case(one(expression("object.data.size == params.data.size"), params.clone()), by_name("none", "Deny")),
@@ -138,34 +131,33 @@ fn cases() -> Vec<Case> {
 
 impl Case {
     fn prepare(&self, pair: &Pair, name: &str) {
-        let makes = |path: &str, document: &Value| {
-            let text = document.to_string().replace("CASE", name);
-            let made = pair.ask("POST", path, &serde_json::from_str(&text).unwrap());
-            assert_eq!(made.each_ref().map(|answer| answer.status), [201, 201], "{document}: {made:?}");
-            assert!(made[1].warnings.is_empty(), "a policy acts: {made:?}");
-        };
+        let makes = |path: &str, document: &Value| pair.make(path, &of_case(document, name));
         let labels = json!({ "case": name, "dark": "yes" });
         makes("/api/v1/namespaces", &json!({ "metadata": { "name": name, "labels": labels } }));
         for size in ["small", "large"] {
             let metadata = json!({ "name": size, "labels": { "params": "yes" } });
             makes(&maps(name), &json!({ "metadata": metadata, "data": { "size": "small" } }));
         }
-        let mut spec = json!({ "matchConstraints": { "resourceRules": [{
+        let spec = json!({ "matchConstraints": { "resourceRules": [{
             "operations": ["CREATE", "UPDATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"],
         }] } });
-        spec.as_object_mut().unwrap().extend(self.policy.as_object().cloned().unwrap());
-        let policy = json!({ "metadata": { "name": name }, "spec": spec });
+        let policy = json!({ "metadata": { "name": name }, "spec": with(spec, &self.policy) });
         makes(&format!("{GROUP}/validatingadmissionpolicies"), &policy);
         for (number, binding) in self.bindings.iter().enumerate() {
-            let mut spec = json!({
+            let spec = json!({
                 "policyName": name, "validationActions": ["Deny"],
                 "matchResources": { "namespaceSelector": { "matchLabels": { "case": "CASE" } } },
             });
-            spec.as_object_mut().unwrap().extend(binding.as_object().cloned().unwrap());
-            let binding = json!({ "metadata": { "name": format!("{name}-{number}") }, "spec": spec });
+            let metadata = json!({ "name": format!("{name}-{number}") });
+            let binding = json!({ "metadata": metadata, "spec": with(spec, binding) });
             makes(&format!("{GROUP}/validatingadmissionpolicybindings"), &binding);
         }
     }
+}
+
+/// Returns a document of a case in this namespace.
+fn of_case(document: &Value, namespace: &str) -> Value {
+    serde_json::from_str(&document.to_string().replace("CASE", namespace)).unwrap()
 }
 
 /// Returns the path of the config maps of a case.
@@ -200,15 +192,8 @@ fn admission_policies_act_as_in_a_real_api_server() {
             ("DELETE", &first, json!({})),
         ];
         for (method, path, body) in requests {
-            let body = body.to_string();
-            let content_type = if method == "PATCH" { MERGE } else { "application/json" };
-            let answers = pair.send(&Request { method, content_type, body: body.as_bytes(), ..Request::get(path) });
-            let [theirs, ours] =
-                answers.map(|answer| serde_json::to_string_pretty(&full_meaning(&answer, &[])).unwrap());
-            let found = difference(&theirs, &ours);
-            if !found.is_empty() {
-                differences.push(format!("{}, {method} {body}:\n{found}", case.what));
-            }
+            let found = answer_difference(pair.ask(method, path, &body), &[], None);
+            differences.extend(found.map(|found| format!("{}, {method} {body}:\n{found}", case.what)));
         }
     }
     assert!(differences.is_empty(), "{} differences\n{}", differences.len(), differences.join("\n"));
@@ -267,19 +252,14 @@ fn faults_in_the_expressions_of_policies_are_those_of_a_real_api_server() {
     let pair = Pair::start();
     let mut differences = Vec::new();
     for policy in doubtful() {
-        let mut spec = json!({ "matchConstraints": { "resourceRules": [{
+        let spec = json!({ "matchConstraints": { "resourceRules": [{
             "operations": ["CREATE"], "apiGroups": ["none.dev"], "apiVersions": ["v1"], "resources": ["nones"],
         }] } });
-        spec.as_object_mut().unwrap().extend(policy.as_object().cloned().unwrap());
-        let document = json!({ "metadata": { "name": "doubtful" }, "spec": spec });
+        let document = json!({ "metadata": { "name": "doubtful" }, "spec": with(spec, &policy) });
         let answers = pair.ask("POST", &format!("{GROUP}/validatingadmissionpolicies?dryRun=All"), &document);
         // After these words, the parser of each server speaks.
-        let [theirs, ours] =
-            answers.map(|answer| serde_json::to_string_pretty(&full_meaning(&answer, &["Syntax error:"])).unwrap());
-        let found = difference(&theirs, &ours);
-        if !found.is_empty() {
-            differences.push(format!("{policy}:\n{found}"));
-        }
+        let found = answer_difference(answers, &["Syntax error:"], None);
+        differences.extend(found.map(|found| format!("{policy}:\n{found}")));
     }
     assert!(differences.is_empty(), "{} differences\n{}", differences.len(), differences.join("\n"));
 }

@@ -60,11 +60,23 @@ impl Pair {
         self.send(&Request { method, content_type, body: body.as_bytes(), ..Request::get(path) })
     }
 
+    /// Makes a resource on both. No server warns about it.
+    pub(crate) fn make(&self, path: &str, document: &Value) {
+        let made = self.ask("POST", path, document);
+        assert_eq!(made.each_ref().map(|answer| answer.status), [201, 201], "{document}: {made:?}");
+        assert!(made.iter().all(|answer| answer.warnings.is_empty()), "{document}: {made:?}");
+    }
+
     /// Makes a namespace on both.
     pub(crate) fn make_namespace(&self, name: &str) {
-        let made = self.ask("POST", "/api/v1/namespaces", &json!({ "metadata": { "name": name } }));
-        assert_eq!(made.map(|answer| answer.status), [201, 201], "{name}");
+        self.make("/api/v1/namespaces", &json!({ "metadata": { "name": name } }));
     }
+}
+
+/// Returns an object with the fields of another one too, which win.
+pub(crate) fn with(mut object: Value, other: &Value) -> Value {
+    object.as_object_mut().unwrap().extend(other.as_object().cloned().unwrap());
+    object
 }
 
 /// Returns the lines that are only in one of two texts, or both texts if only the order of their lines differs.
@@ -75,6 +87,20 @@ pub(crate) fn difference(there: &str, here: &str) -> String {
     };
     let found = only("-", there, here) + &only("+", here, there);
     if found.is_empty() && there != here { only("-", there, "") + &only("+", here, "") } else { found }
+}
+
+/// Returns how two answers differ in their [whole meaning](full_meaning), theirs and ours. `generated` is what each server
+/// chooses for itself.
+pub(crate) fn answer_difference(
+    answers: [Answer; 2],
+    last_words: &[&str],
+    generated: Option<&Regex>,
+) -> Option<String> {
+    let [theirs, ours] = answers.map(|answer| {
+        let meaning = serde_json::to_string_pretty(&full_meaning(&answer, last_words)).unwrap();
+        generated.map_or(meaning.clone(), |generated| generated.replace_all(&meaning, "GENERATED").into_owned())
+    });
+    Some(difference(&theirs, &ours)).filter(|found| !found.is_empty())
 }
 
 /// Returns the whole meaning of an answer: of a refusal also its message, which is cut after one of `last_words`.

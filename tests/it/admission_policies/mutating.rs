@@ -6,8 +6,8 @@ use homeostat_tests::Request;
 use regex::Regex;
 use serde_json::{Value, json};
 
-use super::GROUP;
-use crate::comparison::{MERGE, Pair, difference, full_meaning};
+use super::{GROUP, of_case};
+use crate::comparison::{MERGE, Pair, answer_difference, with};
 
 /// Policies of a namespace of its own. `CASE` is replaced by the name of the namespace.
 struct Case {
@@ -24,11 +24,6 @@ fn apply(expression: &str) -> Value {
 /// Returns a mutation by the operations of an expression.
 fn patch(expression: &str) -> Value {
     json!({ "patchType": "JSONPatch", "jsonPatch": { "expression": expression } })
-}
-
-fn with(mut one: Value, other: &Value) -> Value {
-    one.as_object_mut().unwrap().extend(other.as_object().cloned().unwrap());
-    one
 }
 
 /// Returns a case with a policy of mutations and further fields, and the fields of its one binding.
@@ -164,12 +159,7 @@ fn cases() -> Vec<Case> {
 
 impl Case {
     fn prepare(&self, pair: &Pair, name: &str) {
-        let makes = |path: &str, document: &Value| {
-            let text = document.to_string().replace("CASE", name);
-            let made = pair.ask("POST", path, &serde_json::from_str(&text).unwrap());
-            assert_eq!(made.each_ref().map(|answer| answer.status), [201, 201], "{document}: {made:?}");
-            assert!(made[1].warnings.is_empty(), "a policy acts: {made:?}");
-        };
+        let makes = |path: &str, document: &Value| pair.make(path, &of_case(document, name));
         makes("/api/v1/namespaces", &json!({ "metadata": { "name": name, "labels": { "case": name } } }));
         for size in ["small", "large"] {
             let metadata = json!({ "name": size, "labels": { "params": "yes" } });
@@ -248,14 +238,8 @@ fn mutating_policies_act_as_in_a_real_api_server() {
             let body = body.to_string();
             let answers = pair.send(&Request { method, content_type, body: body.as_bytes(), ..Request::get(&path) });
             // After these words, the library for JSON patches of each server speaks.
-            let [theirs, ours] = answers.map(|answer| {
-                let meaning = serde_json::to_string_pretty(&full_meaning(&answer, &["JSON Patch: "])).unwrap();
-                generated_name.replace_all(&meaning, "g-").into_owned()
-            });
-            let found = difference(&theirs, &ours);
-            if !found.is_empty() {
-                differences.push(format!("{}, {method} {path}:\n{found}", case.what));
-            }
+            let found = answer_difference(answers, &["JSON Patch: "], Some(&generated_name));
+            differences.extend(found.map(|found| format!("{}, {method} {path}:\n{found}", case.what)));
         }
     }
     assert!(differences.is_empty(), "{} differences\n{}", differences.len(), differences.join("\n"));
@@ -329,12 +313,8 @@ fn faults_in_mutations_are_those_of_a_real_api_server() {
         let document = json!({ "metadata": { "name": "doubtful" }, "spec": spec });
         let answers = pair.ask("POST", &format!("{GROUP}/mutatingadmissionpolicies?dryRun=All"), &document);
         // After these words, the parser of each server speaks.
-        let [theirs, ours] =
-            answers.map(|answer| serde_json::to_string_pretty(&full_meaning(&answer, &["Syntax error:"])).unwrap());
-        let found = difference(&theirs, &ours);
-        if !found.is_empty() {
-            differences.push(format!("{mutation}:\n{found}"));
-        }
+        let found = answer_difference(answers, &["Syntax error:"], None);
+        differences.extend(found.map(|found| format!("{mutation}:\n{found}")));
     }
     assert!(differences.is_empty(), "{} differences\n{}", differences.len(), differences.join("\n"));
 }
