@@ -60,7 +60,7 @@ pub(crate) struct Connection {
 }
 
 /// One message of an atomic batch.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct BatchMessage {
     /// Without the prefix of values.
     pub(crate) subject: String,

@@ -18,6 +18,7 @@ use crate::refused_writes::RefusedWrites;
 use crate::settings::BucketSettings;
 use crate::subject::Subjects;
 use crate::watermarks::Watermarks;
+use crate::write::batches::WriteBatches;
 
 /// A bucket, its connection, and the knowledge of this host about it.
 pub(crate) struct BucketState {
@@ -28,8 +29,8 @@ pub(crate) struct BucketState {
     /// The name of the stream.
     pub(crate) stream: String,
     pub(crate) key_locks: KeyLocks,
-    /// By lane of a fence. A lock of `key_locks` is taken before.
-    pub(crate) lane_locks: KeyLocks,
+    /// The writes under leases. A lock of `key_locks` is taken before.
+    pub(crate) batches: WriteBatches,
     pub(crate) refused_writes: RefusedWrites,
     /// Messages after the first one of each write.
     pub(crate) retried: AtomicU64,
@@ -88,7 +89,7 @@ impl BucketState {
             schemas,
             clock,
             key_locks: KeyLocks::default(),
-            lane_locks: KeyLocks::default(),
+            batches: WriteBatches::default(),
             refused_writes: RefusedWrites::default(),
             retried: AtomicU64::new(0),
             skipped: AtomicU64::new(0),

@@ -2,6 +2,7 @@
 //! one.
 
 pub(crate) mod attempt;
+pub(crate) mod batches;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -209,10 +210,8 @@ impl BucketState {
         let Change { headers, payload, lane, .. } = change;
         let (headers, payload) = (headers.clone(), payload.clone());
         let Some(lane) = lane else { return connection.publish(subject, headers, payload).await };
-        // A stream with replicas refuses a second check of a lane that is still in process.
-        let _turn = self.lane_locks.lock(&*lane.subject).await;
         let value = BatchMessage { subject: subject.to_owned(), headers, payload };
-        connection.publish_batch(vec![self.check(lane), value]).await
+        self.batches.send(connection, &lane.subject, self.check(lane), value).await
     }
 
     /// Looks whether a change without an answer is stored.

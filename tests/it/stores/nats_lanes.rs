@@ -1,14 +1,22 @@
-//! Measures how often writes of one lease disturb each other on three replicas, by the lanes of its fence.
+//! Measures writes under one lease: how often they disturb each other on three replicas, by the lanes of its fence, and how
+//! many one server takes, by their writers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use async_nats::HeaderMap;
-use homeostat_tests::NatsCluster;
+use homeostat_store::cached::{CachedState, Upstream as _};
+use homeostat_store::{Request, Revision};
+use homeostat_tests::{Nats, NatsCluster};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::lease_host::{NEW, acquired, lease};
+use super::nats::{contacted, creation};
 use super::nats_leases::on_three;
+
+/// How long so many writers write.
+const MEASURED: std::time::Duration = std::time::Duration::from_secs(3);
 
 /// Publishes a check and a value as one batch. Returns the code of the refusal.
 async fn batch(client: &async_nats::Client, lane: &str, epoch: u64, id: &str, subject: String) -> Option<u64> {
@@ -76,4 +84,38 @@ async fn more_lanes_have_fewer_refusals() {
     std::fs::write(std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("lanes.txt"), text).unwrap();
     let of = |lanes: u64| figures[&lanes].0.values().sum::<u64>();
     assert!(of(16) < of(1), "{figures:?}");
+}
+
+/// Writes the writes a second under one lease, on a server without replicas and by writers, into `target/tmp/fenced.txt`:
+/// `docs/decisions/fleet.md` has them.
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[cfg_attr(not(missing_go), ignore = "it measures")]
+#[tokio::test(flavor = "multi_thread")]
+async fn more_writers_share_batches() {
+    let nats = Nats::start();
+    let bucket = contacted(&nats.url(), "shared").await;
+    let lease = lease(&bucket, "web", "a_1");
+    let (_, epoch) = acquired(&lease, &NEW).await;
+    let mut text = String::new();
+    for count in [1_u64, 2, 4, 16, 64] {
+        let begun = Instant::now();
+        let mut writers = JoinSet::new();
+        for writer in 0..count {
+            let (bucket, fence) = (Arc::clone(&bucket), lease.fence(epoch));
+            writers.spawn(async move {
+                let mut written = 0_u64;
+                while begun.elapsed() < MEASURED {
+                    let write = creation(&format!("w-{count}-{writer}-{written}"));
+                    let none = CachedState::Known { resource: None, at: Revision::ZERO };
+                    bucket.submit(Request { fence: fence.clone(), ..write.into() }, none).await.unwrap();
+                    written += 1;
+                }
+                written
+            });
+        }
+        let written: u64 = writers.join_all().await.into_iter().sum();
+        let each_second = written as f64 / begun.elapsed().as_secs_f64();
+        text += &format!("{count} writers: {each_second:.0} writes/s\n");
+    }
+    std::fs::write(std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("fenced.txt"), text).unwrap();
 }

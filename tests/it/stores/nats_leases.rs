@@ -1,9 +1,11 @@
 //! Leases and fences in a bucket of NATS, against the real server: the machine of a lease with its requests, and
 //! writes that the server refuses after their term.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_nats::HeaderMap;
+use futures_util::future::join_all;
 use homeostat_fleet::{AcquireCondition, Answer, Event, Identity, Observation, Request as LeaseRequest, Version};
 use homeostat_nats::settings::Create;
 use homeostat_nats::{Bucket, BucketSettings};
@@ -303,4 +305,77 @@ async fn many_writers_of_one_lease_do_not_disturb_each_other_on_three_replicas()
     let refusals = bucket.counts().retried;
     // A server that was busy may have answered late.
     assert!(refusals <= 8, "{refusals} of 256 writes were sent again");
+}
+
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_writes_of_a_lease_are_one_batch_and_a_refused_one_refuses_no_other() {
+    let bucket = contacted(&shared_nats().url(), "together").await;
+    let (a, b) = (lease(&bucket, "web", "a_1"), lease(&bucket, "web", "b_1"));
+    let (version, first) = acquired(&a, &NEW).await;
+    bucket.submit(fenced(creation("second-7"), a.fence(first)), CachedState::Unknown).await.unwrap();
+    // What a cache says that has not heard of any of the resources.
+    let none = CachedState::Known { resource: None, at: Revision::ZERO };
+    let all_at_once = async |round: &str, fence: Option<Fence>| {
+        let writes = (0..64).map(|number| {
+            let write = fenced(creation(&format!("{round}-{number}")), fence.clone());
+            bucket.submit(write, none.clone())
+        });
+        soon(join_all(writes)).await
+    };
+    let sent = bucket.counts().sent;
+    let mut revisions = BTreeSet::new();
+    for (number, stored) in all_at_once("first", a.fence(first)).await.into_iter().enumerate() {
+        let stored = stored.unwrap().response.resource;
+        assert_eq!(bucket.get(&key(&format!("first-{number}"))).await, Ok(Arc::clone(&stored)));
+        revisions.insert(stored.revision());
+    }
+    assert_eq!(revisions.len(), 64);
+    let (first_revision, last_revision) = (revisions.first().unwrap().0, revisions.last().unwrap().0);
+    assert!(last_revision - first_revision < 100, "most writes had no check of their own: {revisions:?}");
+    // The reads of this test are requests too.
+    let batches = bucket.counts().sent - sent - 64;
+    assert!(batches < 32, "{batches} batches for 64 writes");
+
+    for (number, stored) in all_at_once("second", a.fence(first)).await.into_iter().enumerate() {
+        match stored {
+            Err(Error::AlreadyExists { .. }) if number == 7 => {}
+            stored => assert!(stored.is_ok() && number != 7, "{number}: {stored:?}"),
+        }
+    }
+
+    acquired(&b, &over(version)).await;
+    for stored in all_at_once("third", a.fence(first)).await {
+        assert!(matches!(stored, Err(Error::Fenced { .. })), "{stored:?}");
+    }
+}
+
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_writer_that_goes_away_takes_no_other_write_with_it() {
+    let bucket = contacted(&shared_nats().url(), "gone").await;
+    let a = lease(&bucket, "web", "a_1");
+    let (_, epoch) = acquired(&a, &NEW).await;
+    for round in 0..16 {
+        let write = |number: usize| {
+            let write = fenced(creation(&format!("{round}-{number}")), a.fence(epoch));
+            bucket.submit(write, CachedState::Known { resource: None, at: Revision::ZERO })
+        };
+        let others = join_all((1..16).map(write));
+        // It is dropped when it has waited so often: also while it sends the writes of the others.
+        let leaves = async {
+            let mut gone = std::pin::pin!(write(0));
+            for _ in 0..round {
+                if futures_util::poll!(gone.as_mut()).is_ready() {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        let ((), stored) = soon(futures_util::future::join(leaves, others)).await;
+        for stored in stored {
+            let resource = stored.unwrap().response.resource;
+            assert_eq!(bucket.get(resource.key()).await, Ok(Arc::clone(&resource)));
+        }
+    }
 }
