@@ -314,7 +314,7 @@ async fn waiting_writes_of_a_lease_are_one_batch_and_a_refused_one_refuses_no_ot
     let (a, b) = (lease(&bucket, "web", "a_1"), lease(&bucket, "web", "b_1"));
     let (version, first) = acquired(&a, &NEW).await;
     bucket.submit(fenced(creation("second-7"), a.fence(first)), CachedState::Unknown).await.unwrap();
-    // What a cache says that has not heard of any of the resources.
+    // The state in a cache that has not heard of any of the resources.
     let none = CachedState::Known { resource: None, at: Revision::ZERO };
     let all_at_once = async |round: &str, fence: Option<Fence>| {
         let writes = (0..64).map(|number| {

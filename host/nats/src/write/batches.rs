@@ -6,8 +6,8 @@
 //! So after a refusal each is sent alone.
 //!
 //! * A stream with replicas refuses a second check of a lane that is still in process. Each lane has turns of its own there.
-//! * The writer that has the turn sends the writes of all that wait. If it is dropped, nobody knows what became of those that
-//!   it had sent, and the others send theirs.
+//! * The writer that has the turn sends the writes of all that wait. If it is dropped, the writers that it sent for look for
+//!   their values in the bucket, and the others go on.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
