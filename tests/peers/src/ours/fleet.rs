@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use super::fleet_host::{FEED, SHARDS};
+use super::fleet_host::{FEED, SHARDS, STATUS_GUEST};
 use super::host::key;
 use super::idle::compile_guest_apart;
 use super::store::{WRITERS_MAX, together};
@@ -45,7 +45,7 @@ pub(crate) async fn run(contender: &Contender, guests: &Path) -> Result<Values> 
     let server = contender.server.as_deref().context("the work needs a server")?;
     let (keys, bucket) = (contender.size.keys, format!("fleet-{}", std::process::id()));
     let is_status = contender.work.starts_with("status");
-    let guest = if is_status { "status" } else { "noop" };
+    let guest = if is_status { STATUS_GUEST } else { "noop" };
     // As in the host's binary, compilation is no part of the process.
     compile_guest_apart(guest, guests).await?;
     let store: Arc<dyn Store> = Arc::new(nats_store(server, &bucket)?);

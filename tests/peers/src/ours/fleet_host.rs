@@ -20,6 +20,8 @@ use crate::arguments::Contender;
 use crate::measure::processor_nanos;
 use crate::values::{self, named};
 
+/// The guest of the status loop.
+pub(super) const STATUS_GUEST: &str = "status";
 /// The line at which the host adds its keys to the queue, once. At any other one it prints its state.
 pub(super) const FEED: &str = "feed";
 /// Shards of the controller: as many as the largest fleet has hosts.
@@ -29,7 +31,10 @@ const CONTROLLER: &str = "measured";
 const BUS: &str = "bus";
 /// Leases of this length even out within some seconds. A lease that is lost would show in the figures.
 const LEASE_LENGTH: Duration = Duration::from_secs(3);
+/// Workers of a controller that writes nothing. Each host has one processor.
 const WORKERS: usize = 2;
+/// Workers of a controller that writes statuses, as in the status loop on Kubernetes.
+const WRITING_WORKERS: usize = 8;
 /// How long reconciles may take to finish at the end.
 const END_MAX: Duration = Duration::from_secs(5);
 
@@ -52,7 +57,8 @@ pub(crate) async fn run(guest: &str, contender: &Contender, guests: &Path) -> Re
     let fleet = FleetOptions::new(Some(name), LEASE_LENGTH);
     let observer: Arc<dyn Observer> = Arc::new(CounterObserver(Arc::clone(&count)));
     let measured = BenchHost::over(Options { fleet, observer, ..Options::with_stores(engine()?, stores) }).await?;
-    let mut definition = measured.definition(CONTROLLER, guest, guests, WORKERS).await?;
+    let workers = if guest == STATUS_GUEST { WRITING_WORKERS } else { WORKERS };
+    let mut definition = measured.definition(CONTROLLER, guest, guests, workers).await?;
     let shards = Shards::new(SHARDS, ShardBy::Key).context("there are too many shards")?;
     definition.placement = PlacementSpec::Sharded(shards);
     let kind = definition.component.describe().manages.kind.clone();
