@@ -173,7 +173,7 @@ impl Bucket {
             bucket: info.config.facts(&self.state.settings.bucket),
         };
         let wants_memory = self.state.settings.create.as_ref().is_some_and(|create| create.memory);
-        self.state.batches.set_replicated(facts.bucket.replicas > 1);
+        self.state.fenced_writes.set_replicated(facts.bucket.replicas > 1);
         let found = setting_problems(&facts, wants_memory, &self.state.settings.accept);
         self.keep(found)
     }

@@ -149,6 +149,10 @@ impl Connection {
         if !self.is_connected() {
             return Err(self.away());
         }
+        // The server keeps a batch without its last message for a while.
+        if messages.iter().chain([&last]).any(|message| message.payload.len() as u64 > self.payload_bytes_max()) {
+            return Err(RequestError::TooLarge);
+        }
         for (at, BatchMessage { subject, mut headers, payload }) in messages.into_iter().enumerate() {
             headers.insert(BATCH_ID_HEADER, id.as_str());
             headers.insert(BATCH_SEQUENCE_HEADER, (at + 1).to_string());

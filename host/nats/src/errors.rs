@@ -83,6 +83,16 @@ impl RequestError {
         }
     }
 
+    /// Returns whether a batch ended without its last message: the server refused an earlier one, and stored none.
+    pub(crate) fn is_incomplete_batch(&self) -> bool {
+        self.code() == Some(BATCH_INCOMPLETE)
+    }
+
+    /// Returns whether the server refused a batch that it may take in smaller ones.
+    pub(crate) fn refuses_batch(&self) -> bool {
+        self.is_incomplete_batch() || !(self.leaves_outcome_open() || matches!(self, Self::Away(_)))
+    }
+
     /// Returns the reason, for a person, if there is no room: in the bucket, or in what it shares with other streams.
     pub(crate) fn full(&self) -> Option<String> {
         let Self::Refused(error) = self else { return None };

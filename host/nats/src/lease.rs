@@ -33,6 +33,7 @@ pub(crate) use self::stream::LeaseStream;
 use crate::codec::{EXPECTED_HEADER, FORMAT, FORMAT_HEADER};
 use crate::connection::{BatchMessage, Connection};
 use crate::errors::RequestResult;
+use crate::fenced_writes::TermCheck;
 use crate::state::{BucketState, lock};
 use crate::write::STREAM_HEADER;
 
@@ -234,14 +235,14 @@ impl BucketState {
         (0..LANES).map(message).collect()
     }
 
-    /// Returns the lane of a resource.
+    /// Returns the lane of a resource. Without replicas it is the first one, so that a batch of writes needs one check.
     ///
     /// # Errors
     /// `Invalid` for the name of the lease.
     pub(crate) fn lane(&self, fence: &Fence, resource: &str) -> Result<Lane> {
         let mut hasher = DefaultHasher::new();
         resource.hash(&mut hasher);
-        let lane = hasher.finish() % LANES;
+        let lane = if self.fenced_writes.is_replicated() { hasher.finish() % LANES } else { 0 };
         Ok(Lane {
             subject: self.subjects.fence(&fence.lease, lane)?,
             fence: fence.clone(),
@@ -250,13 +251,14 @@ impl BucketState {
         })
     }
 
-    /// Returns the message whose condition is that the term of a lane goes on.
-    pub(crate) fn check(&self, lane: &Lane) -> BatchMessage {
+    /// Returns the check that the term of a lane goes on.
+    pub(crate) fn check(&self, lane: &Lane) -> TermCheck {
         let mut headers = HeaderMap::new();
         headers.insert(STREAM_HEADER, self.stream.as_str());
         headers.insert(EXPECTED_HEADER, lane.expected.to_string());
         headers.insert(EXPECTED_SUBJECT_HEADER, lane.subject.as_str());
-        BatchMessage { subject: lane.check.clone(), headers, payload: Bytes::new() }
+        let message = BatchMessage { subject: lane.check.clone(), headers, payload: Bytes::new() };
+        TermCheck { condition: (lane.subject.clone(), lane.expected), message }
     }
 
     /// Fails if the term of a lane has ended. The server says only that some condition of a batch does not

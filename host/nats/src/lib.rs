@@ -16,6 +16,7 @@ mod checks;
 mod codec;
 mod connection;
 mod errors;
+mod fenced_writes;
 mod follow;
 mod foreign;
 mod lease;

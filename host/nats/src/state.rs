@@ -13,12 +13,12 @@ use tokio::sync::watch;
 
 use crate::connection::Connection;
 use crate::errors::{RequestError, RequestResult};
+use crate::fenced_writes::FencedWrites;
 use crate::protocol::StreamInfo;
 use crate::refused_writes::RefusedWrites;
 use crate::settings::BucketSettings;
 use crate::subject::Subjects;
 use crate::watermarks::Watermarks;
-use crate::write::batches::WriteBatches;
 
 /// A bucket, its connection, and the knowledge of this host about it.
 pub(crate) struct BucketState {
@@ -30,7 +30,7 @@ pub(crate) struct BucketState {
     pub(crate) stream: String,
     pub(crate) key_locks: KeyLocks,
     /// The writes under leases. A lock of `key_locks` is taken before.
-    pub(crate) batches: WriteBatches,
+    pub(crate) fenced_writes: FencedWrites,
     pub(crate) refused_writes: RefusedWrites,
     /// Messages after the first one of each write.
     pub(crate) retried: AtomicU64,
@@ -89,7 +89,7 @@ impl BucketState {
             schemas,
             clock,
             key_locks: KeyLocks::default(),
-            batches: WriteBatches::default(),
+            fenced_writes: FencedWrites::default(),
             refused_writes: RefusedWrites::default(),
             retried: AtomicU64::new(0),
             skipped: AtomicU64::new(0),

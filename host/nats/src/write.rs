@@ -2,7 +2,6 @@
 //! one.
 
 pub(crate) mod attempt;
-pub(crate) mod batches;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -211,7 +210,7 @@ impl BucketState {
         let (headers, payload) = (headers.clone(), payload.clone());
         let Some(lane) = lane else { return connection.publish(subject, headers, payload).await };
         let value = BatchMessage { subject: subject.to_owned(), headers, payload };
-        self.batches.send(connection, &lane.subject, self.check(lane), value).await
+        self.fenced_writes.send(connection, self.check(lane), value).await
     }
 
     /// Looks whether a change without an answer is stored.
