@@ -276,10 +276,10 @@ impl<K: Kind> Resource<K> {
         delete(&self.key(), &precondition, propagation)
     }
 
-    /// As [`Resource::delete`], and gives the resource so many seconds for its end.
+    /// As [`Resource::delete`], with a grace period in seconds.
     ///
-    /// Only a pod with a node has such a time. A controller that runs pods as a node does calls this with 0 when the
-    /// containers of a pod that is being deleted have ended. A deletion of such a pod can only shorten its time.
+    /// Only a pod that has a node has a grace period. A controller in the place of a node calls this with 0 when the
+    /// containers of a pod that is being deleted have ended. A deletion of such a pod can only shorten its grace period.
     ///
     /// # Errors
     ///

@@ -81,7 +81,7 @@ pub trait Host {
     /// As `store.delete` of the contract.
     fn delete(&self, key: &Key, precondition: &Precondition, propagation: Propagation) -> Result<(), StoreError>;
 
-    /// Deletes a resource, and gives it so many seconds for its end.
+    /// Deletes a resource with a grace period in seconds.
     ///
     /// # Errors
     ///

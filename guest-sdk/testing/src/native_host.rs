@@ -34,7 +34,7 @@ impl NativeHost {
         self.effects.perform(&self.call, effect).now_or_never().expect("an effect on a world in memory is done at once")
     }
 
-    fn delete_within(
+    fn delete_resource(
         &self,
         key: &wit::Key,
         precondition: &wit::Precondition,
@@ -148,7 +148,7 @@ impl Host for NativeHost {
         precondition: &wit::Precondition,
         propagation: Propagation,
     ) -> Result<(), StoreError> {
-        self.delete_within(key, precondition, propagation, None)
+        self.delete_resource(key, precondition, propagation, None)
     }
 
     fn delete_after(
@@ -158,7 +158,7 @@ impl Host for NativeHost {
         propagation: Propagation,
         grace_seconds: u32,
     ) -> Result<(), StoreError> {
-        self.delete_within(key, precondition, propagation, Some(grace_seconds))
+        self.delete_resource(key, precondition, propagation, Some(grace_seconds))
     }
 
     fn follow(&self, target: &wit::Key) -> Result<(), StoreError> {

@@ -68,7 +68,9 @@ impl PageSource for CollectionDeletion {
             Err(homeostat_store::Error::Expired { .. }) => {
                 // Deletes append to the history, and may have compacted the revision that this list reads.
                 let mut found = self.list.restart().await?;
-                found.retain(|resource| is_left(resource, self.began));
+                // A deletion with a time can shorten that of pods which are being deleted.
+                let shortens = self.grace_seconds.is_some();
+                found.retain(|resource| is_left(resource, self.began, shortens));
                 found
             }
             Err(error) => return Err(error.into()),
@@ -99,11 +101,11 @@ impl CollectionDeletion {
 }
 
 /// Returns whether a resource of a restarted list is still to be deleted: it existed at the start, and it is
-/// not being deleted yet.
-fn is_left(resource: &Resource, began: Timestamp) -> bool {
+/// not being deleted yet, or `shortens` the time that it has left.
+fn is_left(resource: &Resource, began: Timestamp, shortens: bool) -> bool {
     let created = &resource.document()["metadata"]["creationTimestamp"];
     let created = created.as_str().and_then(|text| text.parse::<Timestamp>().ok());
-    !resource.is_deleting() && created.is_none_or(|created| created <= began)
+    (shortens || !resource.is_deleting()) && created.is_none_or(|created| created <= began)
 }
 
 #[cfg(test)]

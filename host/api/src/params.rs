@@ -331,7 +331,7 @@ impl DeleteOptions {
         }
     }
 
-    /// Returns the time that a pod may take for its end. Less than none counts as a second, as in Kubernetes.
+    /// Returns the grace period in seconds. A negative one counts as 1, as in Kubernetes.
     pub(crate) fn grace_seconds(&self) -> Option<u32> {
         self.grace_period_seconds
             .map(|seconds| if seconds < 0 { 1 } else { u32::try_from(seconds).unwrap_or(u32::MAX) })

@@ -23,7 +23,7 @@
 //! * A write that changes nothing makes no revision. The generation grows with every change outside
 //!   `metadata`, `status` and the version.
 //! * A deletion with finalizers, or of a namespace with `spec.finalizers`, marks the resource, and the write that removes
-//!   the last finalizer removes it. A pod on a node is marked too, and a deletion that gives it no more time removes it.
+//!   the last finalizer removes it. A pod on a node is marked too, and a deletion with 0 seconds removes it.
 //!   No write can add finalizers to a marked resource, and deleting it again can only shorten its time.
 //!
 //! Deliberately absent: clock, randomness, I/O and locks.

@@ -87,8 +87,8 @@ pub enum Write {
         /// The effect on the resources that name it as their owner.
         #[serde(default)]
         propagation: Propagation,
-        /// The time in seconds that the resource may take for its end; `None` for its own. It has an effect on pods alone,
-        /// which a node ends, and shortens the time of one that is being deleted.
+        /// The grace period in seconds; `None` for that of the resource. Of the built-in kinds only pods have one. It
+        /// shortens that of a pod that is being deleted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         grace_seconds: Option<u32>,
     },

@@ -5,9 +5,8 @@
 //! | `startup` | `300ms` | the time from the node's first sight of a pod until it is ready |
 //! | `bad-image` | `bad broken` | texts, separated by spaces: an image whose name contains one cannot be pulled |
 //!
-//! A deleted pod with the name of a node stays for its grace period, and the node deletes it before. It also runs pods
-//! without a node, so that no scheduler is needed. To such a pod it adds its finalizer, so that it stays until the node has
-//! stopped it.
+//! A deleted pod that has a node (`spec.nodeName`) stays until this guest has stopped it, which takes no time here. The guest
+//! also runs pods without a node, so that no scheduler is needed. To these it adds its finalizer, which holds them instead.
 
 mod api;
 mod node;
@@ -31,7 +30,9 @@ impl Reconciler for Kubelet {
         };
         let has_finalizer = pod.metadata.finalizers.iter().any(|name| name == FINALIZER);
         if has_finalizer || pod.spec.node_name.is_empty() {
-            return finalizer(&mut pod, FINALIZER, run, stop);
+            // A pod that got its node later has its grace period too, at whose end it is stopped.
+            let has_node = !pod.spec.node_name.is_empty();
+            return finalizer(&mut pod, FINALIZER, run, |pod| if has_node { Ok(()) } else { stop(pod) });
         }
         if !pod.is_deleting() {
             return run(&mut pod);

@@ -171,9 +171,10 @@ fn is_not_found(error: &anyhow::Error) -> bool {
 fn result_text(answer: &Value) -> String {
     let finalizers = answer.pointer("/metadata/finalizers").and_then(Value::as_array);
     let finalizers: Vec<&str> = finalizers.into_iter().flatten().filter_map(Value::as_str).collect();
-    if finalizers.is_empty() {
-        "deleted".to_owned()
-    } else {
-        format!("is being deleted, waits for {}", finalizers.join(", "))
+    let seconds = answer.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_u64).unwrap_or_default();
+    match (finalizers.as_slice(), seconds) {
+        ([], 0) => "deleted".to_owned(),
+        ([], seconds) => format!("is being deleted, has {seconds} s for its end"),
+        (finalizers, _) => format!("is being deleted, waits for {}", finalizers.join(", ")),
     }
 }

@@ -70,9 +70,14 @@ fn head(document: &Value, now: Timestamp) -> String {
     let created = at("/metadata/creationTimestamp");
     let age = if created.is_empty() { String::new() } else { format!("{created} ({} ago)", age::since(&created, now)) };
     let deleting = at("/metadata/deletionTimestamp");
-    let waits = if deleting.is_empty() { String::new() } else { format!("since {deleting}, waits for its finalizers") };
     let finalizers = document.pointer("/metadata/finalizers").and_then(Value::as_array);
     let finalizers: Vec<&str> = finalizers.into_iter().flatten().filter_map(Value::as_str).collect();
+    let has_time = document.pointer("/metadata/deletionGracePeriodSeconds").is_some_and(|seconds| *seconds != 0);
+    let waits = match deleting.as_str() {
+        "" => String::new(),
+        due if has_time => format!("ends at {due}, by its node"),
+        since => format!("since {since}, waits for its finalizers"),
+    };
     let generation = document.pointer("/metadata/generation").map(Value::to_string).unwrap_or_default();
     let lines = [
         ("Name", at("/metadata/name")),

@@ -114,7 +114,7 @@ impl wit::Host for State {
         precondition: types::Precondition,
         propagation: wit::Propagation,
     ) -> Reply<()> {
-        self.delete_within(key, precondition, propagation, None).await
+        self.delete_resource(key, precondition, propagation, None).await
     }
 
     async fn delete_after(
@@ -124,12 +124,12 @@ impl wit::Host for State {
         propagation: wit::Propagation,
         grace_seconds: u32,
     ) -> Reply<()> {
-        self.delete_within(key, precondition, propagation, Some(grace_seconds)).await
+        self.delete_resource(key, precondition, propagation, Some(grace_seconds)).await
     }
 }
 
 impl State {
-    async fn delete_within(
+    async fn delete_resource(
         &mut self,
         key: types::Key,
         precondition: types::Precondition,

@@ -357,7 +357,7 @@ impl Resource {
         self.metadata("annotations")?.get(name)?.as_str()
     }
 
-    /// Returns the finalizers: a deletion completes only once there are none.
+    /// Returns the finalizers: no deletion completes while there is one.
     pub fn finalizers(&self) -> impl Iterator<Item = &str> {
         finalizers(self.document())
     }
@@ -378,7 +378,7 @@ impl Resource {
         read(&self.shared_text()).get_mut("metadata").map(Value::take).unwrap_or_default()
     }
 
-    /// Returns whether a deletion waits for finalizers.
+    /// Returns whether a deletion waits for finalizers, content, or the end of a grace period.
     pub fn is_deleting(&self) -> bool {
         self.is_deleting
     }

@@ -1,4 +1,4 @@
-//! Deletion: immediate, or a mark while something holds the resource: finalizers, or the time that it may take for its end.
+//! Deletion: a resource is removed, or it is marked while finalizers, content or its grace period hold it.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -22,16 +22,10 @@ pub(super) struct Deletion {
 /// A finalizer records the propagation policy, as in Kubernetes. It replaces existing finalizers of that
 /// kind, also when the resource is being deleted already. The beginning of a deletion is a new generation.
 pub(super) fn decide(current: &Arc<Resource>, deletion: Deletion, context: &WriteContext) -> Result<Decision> {
+    let finalizers = finalizers(current, deletion.propagation);
     if current.is_deleting() && grace_seconds(current.document()) > 0 {
-        return shorten(current, deletion.grace_seconds, context);
+        return shorten(current, deletion, finalizers, context);
     }
-    let wanted = match deletion.propagation {
-        Propagation::Background => None,
-        Propagation::Foreground => Some(FINALIZER_FOREGROUND),
-        Propagation::Orphan => Some(FINALIZER_ORPHAN),
-    };
-    let others = current.finalizers().filter(|name| ![FINALIZER_FOREGROUND, FINALIZER_ORPHAN].contains(name));
-    let finalizers: Vec<&str> = others.chain(wanted).collect();
     let is_same =
         current.finalizers().count() == finalizers.len() && current.finalizers().all(|name| finalizers.contains(&name));
     if current.is_deleting() && is_same {
@@ -41,7 +35,7 @@ pub(super) fn decide(current: &Arc<Resource>, deletion: Deletion, context: &Writ
     let schema = context.version.schema.as_deref();
     let grace = schema.and_then(|schema| schema.grace_seconds(current.document(), deletion.grace_seconds));
     let mut document = current.document().clone();
-    set(metadata(&mut document), "finalizers", Some(json!(finalizers)).filter(|_| !finalizers.is_empty()));
+    set_finalizers(&mut document, &finalizers);
     // A resource that nothing holds is gone without a mark, unless its kind has a grace period.
     if !current.is_deleting() && (is_held(&document) || grace.is_some()) {
         let seconds = grace.unwrap_or_default();
@@ -54,13 +48,29 @@ pub(super) fn decide(current: &Arc<Resource>, deletion: Deletion, context: &Writ
         // A namespace says in its answer already that it ends.
         document["status"]["phase"] = "Terminating".into();
     }
-    end(current, document, context)
+    mark_or_remove(current, document, context)
 }
 
-/// Shortens the time of a resource that is being deleted. A longer time, and another propagation, change nothing.
-fn shorten(current: &Arc<Resource>, asked: Option<u32>, context: &WriteContext) -> Result<Decision> {
+/// Returns the finalizers of a resource that is deleted with a policy.
+fn finalizers(current: &Resource, propagation: Propagation) -> Vec<&str> {
+    let wanted = match propagation {
+        Propagation::Background => None,
+        Propagation::Foreground => Some(FINALIZER_FOREGROUND),
+        Propagation::Orphan => Some(FINALIZER_ORPHAN),
+    };
+    let others = current.finalizers().filter(|name| ![FINALIZER_FOREGROUND, FINALIZER_ORPHAN].contains(name));
+    others.chain(wanted).collect()
+}
+
+/// Shortens the time of a resource that is being deleted. A deletion with a longer time changes nothing.
+fn shorten(
+    current: &Arc<Resource>,
+    deletion: Deletion,
+    finalizers: Vec<&str>,
+    context: &WriteContext,
+) -> Result<Decision> {
     let before = grace_seconds(current.document());
-    let Some(asked) = asked.filter(|asked| *asked < before) else {
+    let Some(asked) = deletion.grace_seconds.filter(|asked| *asked < before) else {
         return Ok(Decision::Unchanged(Arc::clone(current)));
     };
     let due = current.document()["metadata"]["deletionTimestamp"].as_str().and_then(|due| due.parse().ok());
@@ -69,8 +79,16 @@ fn shorten(current: &Arc<Resource>, asked: Option<u32>, context: &WriteContext) 
     // Once the time is over, the node still has to see the change, so the least time is not zero.
     let (due, asked) = if due < context.now { (context.now, asked.min(1)) } else { (due, asked) };
     let mut document = current.document().clone();
+    // The node that ends a pod names no policy, and keeps the one with which the deletion began.
+    if deletion.propagation != Propagation::Background {
+        set_finalizers(&mut document, &finalizers);
+    }
     mark(&mut document, due, asked);
-    end(current, document, context)
+    mark_or_remove(current, document, context)
+}
+
+fn set_finalizers(document: &mut Value, finalizers: &[&str]) {
+    set(metadata(document), "finalizers", Some(json!(finalizers)).filter(|_| !finalizers.is_empty()));
 }
 
 /// Marks a document as being deleted, with so many seconds for its end, which is due then.
@@ -80,8 +98,8 @@ fn mark(document: &mut Value, due: SystemTime, seconds: u32) {
     set(metadata, "deletionGracePeriodSeconds", Some(json!(seconds)));
 }
 
-/// Stores the mark, or removes a resource that nothing holds.
-fn end(current: &Arc<Resource>, mut document: Value, context: &WriteContext) -> Result<Decision> {
+/// Stores a marked document, or removes a resource that nothing holds.
+fn mark_or_remove(current: &Arc<Resource>, mut document: Value, context: &WriteContext) -> Result<Decision> {
     set(metadata(&mut document), "resourceVersion", Some(json!(context.revision.to_string())));
     let is_held = is_held(&document);
     if is_held {

@@ -154,7 +154,9 @@ impl<'r> RecordedWrite<'r> {
             }
             Write::ApplyStatus { document, .. } => Some(wanted(document.clone(), ResourcePart::Status)),
             Write::UpdateStatus { status, .. } => Some(json!({ "status": status })),
-            Write::Delete { propagation, .. } => Some(json!({ "propagation": propagation })),
+            Write::Delete { key: _, precondition: _, propagation, grace_seconds } => {
+                Some(json!({ "propagation": propagation, "graceSeconds": grace_seconds }))
+            }
             Write::Patch { .. } | Write::PatchStatus { .. } => None,
         }
     }
