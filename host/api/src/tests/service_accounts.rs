@@ -231,7 +231,13 @@ async fn a_bound_token_ends_with_its_pod_or_secret() {
             assert_eq!(extra["authentication.kubernetes.io/pod-name"], json!(["mine"]));
             assert_eq!(extra["authentication.kubernetes.io/node-name"], json!(["n1"]));
         }
-        assert_eq!(server.ask("DELETE", &format!("{CORE}/{plural}/mine"), &Value::Null).await.code, 200);
+        let path = format!("{CORE}/{plural}/mine");
+        if kind == "Pod" {
+            assert_eq!(server.ask("DELETE", &path, &Value::Null).await.code, 200);
+            let status = review(&server, &token, json!([])).await;
+            assert_eq!(status["authenticated"], true, "its containers have a grace period");
+        }
+        assert_eq!(server.ask("DELETE", &format!("{path}?gracePeriodSeconds=0"), &Value::Null).await.code, 200);
         assert_eq!(review(&server, &token, json!([])).await["authenticated"], false, "{kind}");
     }
 }

@@ -29,9 +29,10 @@ fn importing_the_whole_interface_asks_for_no_grant() {
     let without_delete = used(&functions("delete"));
     assert!(without_delete.contains(&Verb::Create) && !without_delete.contains(&Verb::Delete), "{without_delete:?}");
     assert_eq!(used(&[("store".into(), "get".into()), ("store".into(), "list".into())]), [Verb::Get, Verb::List]);
-    let live = LATER_VERBS.map(|known| (known.0.to_owned(), known.1.to_owned()));
-    assert_eq!(used(&live), [Verb::Get, Verb::List], "a live read needs the verb of the plain one");
-    assert_eq!(used(&[functions(""), live.to_vec()].concat()), []);
+    let later = LATER_VERBS.map(|known| (known.0.to_owned(), known.1.to_owned()));
+    let verbs = [Verb::Get, Verb::List, Verb::Delete];
+    assert_eq!(used(&later), verbs, "a live read, or a deletion with a time, needs the verb of the plain one");
+    assert_eq!(used(&[functions(""), later.to_vec()].concat()), []);
 }
 
 #[test]
