@@ -33,8 +33,8 @@ impl AdmissionChain {
         }
     }
 
-    /// Checks the namespace of a write, and gives a new pod its priority, the amounts of its namespace, and what
-    /// its runtime class says.
+    /// Checks the namespace of a write. A new pod gets its priority, the amounts of its namespace, and the settings of its
+    /// runtime class.
     ///
     /// # Errors
     /// [`Error::MissingNamespace`], [`Error::TerminatingNamespace`], [`Error::Forbidden`]; [`Error::Store`].

@@ -29,9 +29,9 @@ impl Reconciler for Kubelet {
             return Ok(Outcome::settled());
         };
         let has_finalizer = pod.metadata.finalizers.iter().any(|name| name == FINALIZER);
-        if has_finalizer || pod.spec.node_name.is_empty() {
+        let has_node = !pod.spec.node_name.is_empty();
+        if has_finalizer || !has_node {
             // A pod that got its node later has its grace period too, at whose end it is stopped.
-            let has_node = !pod.spec.node_name.is_empty();
             return finalizer(&mut pod, FINALIZER, run, |pod| if has_node { Ok(()) } else { stop(pod) });
         }
         if !pod.is_deleting() {
