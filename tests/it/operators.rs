@@ -67,7 +67,7 @@ impl Place {
         let output = self.command(program, arguments).output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let said = text(&output.stdout) + &text(&output.stderr);
-        assert!(output.status.success(), "{program:?} {arguments:?}: {said}\n{}", self.host.stderr());
+        assert!(output.status.success(), "{}\n{program:?} {arguments:?}: {said}", self.host.stderr());
         said
     }
 

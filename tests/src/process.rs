@@ -161,7 +161,7 @@ impl HostProcess {
     /// When the command fails.
     pub fn json(&self, arguments: &[&str]) -> serde_json::Value {
         let output = self.ask(&[arguments, &["-o", "json"]].concat());
-        assert_eq!(output.code, Some(0), "{arguments:?}: {}\n{}", output.stderr, self.stderr());
+        assert_eq!(output.code, Some(0), "{}\n{arguments:?}: {}", self.stderr(), output.stderr);
         serde_json::from_str(&output.stdout).expect("it is JSON")
     }
 

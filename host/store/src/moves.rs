@@ -20,6 +20,7 @@ mod references;
 mod tests;
 
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -38,6 +39,9 @@ use crate::{Error, Key, Kind, Resource, Result, RoutedStore, Store, StorePart, V
 
 /// How often a copy reads both stores. Each pass but the last has found a difference.
 const PASSES_MAX: usize = 8;
+
+/// Wait before a store that could not be reached is compared again.
+const RETRY_WAIT: Duration = Duration::from_secs(1);
 
 /// Steps under way at most.
 const MOVES_MAX: usize = 16;
@@ -143,14 +147,14 @@ impl MoveTask<'_> {
         // Reads of a store that is far away come from its cache, which has a bound.
         let _caches = (stores.subscribe(kind, View::Whole), store.subscribe(kind, View::Whole));
         if self.is_dry_run {
-            return self.compare(&target, false).await.map(drop);
+            return self.compare_patiently(&target, false).await.map(drop);
         }
         let name = KindPattern::of(kind);
         let reason = format!("writes of {name} wait while it is copied from store {from} to store {to}");
         stores.moved.void(kind).await?;
         let hold = stores.movable[source].hold(kind, reason).await;
         // What cannot be copied is found before the first write.
-        self.compare(&target, false).await?;
+        self.compare_patiently(&target, false).await?;
         stores.moved.begin(kind, from, to).await?;
         let digest = self.copy_all(&target, from).await?;
         stores.moved.complete(kind, to, &digest, target.gives_uids).await?;
@@ -162,23 +166,38 @@ impl MoveTask<'_> {
     async fn copy_all(&self, target: &CopyTarget<'_>, from: &str) -> Result<KindDigest> {
         let (mut passes, mut waiting_before) = (0, u64::MAX);
         while passes < PASSES_MAX {
-            match self.compare(target, true).await {
-                Ok(Comparison { digest, differing: 0, .. }) => return Ok(digest),
+            match self.compare_patiently(target, true).await? {
+                Comparison { digest, differing: 0, .. } => return Ok(digest),
                 // The next pass copies the dependents of the copies of this one.
-                Ok(Comparison { waiting, .. }) if waiting > 0 && waiting < waiting_before => waiting_before = waiting,
-                Ok(Comparison { differing, waiting, first_waiting: Some(key), .. }) if differing == waiting => {
+                Comparison { waiting, .. } if waiting > 0 && waiting < waiting_before => waiting_before = waiting,
+                Comparison { differing, waiting, first_waiting: Some(key), .. } if differing == waiting => {
                     let reason = format!("{key} and its owners wait for one another: they own each other");
                     return Err(Error::invalid("kind", reason));
                 }
-                // The history of a list is bounded. What was copied is found by the next pass.
-                Ok(_) | Err(Error::Expired { .. }) => passes += 1,
-                Err(error) => return Err(error),
+                _ => passes += 1,
             }
         }
         let (name, to) = (KindPattern::of(self.kind), target.name);
         Err(Error::unavailable(format!(
             "{name} still changes in store {from} or store {to}, after {PASSES_MAX} attempts"
         )))
+    }
+
+    /// As [`MoveTask::compare`], and again after a list whose history has ended, and after a request that a store did not
+    /// answer. Copies that were written before are found.
+    async fn compare_patiently(&self, target: &CopyTarget<'_>, writes: bool) -> Result<Comparison> {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            match self.compare(target, writes).await {
+                Err(Error::Expired { .. }) if attempts < PASSES_MAX => {}
+                Err(error @ Error::Unavailable { .. }) if attempts < PASSES_MAX => {
+                    tracing::warn!(kind = %self.kind, to = &**target.name, %error, "the stores are compared again");
+                    tokio::time::sleep(RETRY_WAIT).await;
+                }
+                end => return end,
+            }
+        }
     }
 
     /// Compares both stores, and writes what differs if `writes`.

@@ -6,7 +6,13 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
 
+use homeostat_fixtures::{Fault, FaultyStore, On, create, demo, demo_kind, memory_store};
+use homeostat_store::moves::MoveStep;
+use homeostat_store::routes::Routes;
+use homeostat_store::{Error, Query, Result, RoutedStore, Store, StorePart};
 use homeostat_testing::{BOUND, eventually_blocking, eventually_built};
 use homeostat_tests::{HostProcess, guest, homeostat, repository, shared_nats};
 use serde_json::{Value, json};
@@ -126,7 +132,7 @@ fn resources(host: &HostProcess, plural: &str) -> BTreeMap<String, Value> {
 #[track_caller]
 fn done(host: &HostProcess, arguments: &[&str]) -> String {
     let output = host.ask(arguments);
-    assert_eq!(output.code, Some(0), "{arguments:?}: {}\n{}", output.stderr, host.stderr());
+    assert_eq!(output.code, Some(0), "{}\n{arguments:?}: {}", host.stderr(), output.stderr);
     output.stdout
 }
 
@@ -276,4 +282,31 @@ fn a_copy_into_memory_is_refused_before_anything_happens() {
         assert!(refused.code == Some(1) && refused.stderr.contains(expected), "{arguments:?}: {}", refused.stderr);
     }
     assert!(!folders.scratch.path().join("data/store-moves.json").exists());
+}
+
+/// Copies ten widgets to a store that answers no write until `ends`. Returns the end and the copies.
+async fn copied_through_a_fault(ends: Option<Duration>) -> (Result<()>, usize) {
+    let bus = FaultyStore::over(memory_store());
+    let part = StorePart { name: "bus".into(), store: bus.clone() };
+    let host = Arc::new(RoutedStore::new(memory_store(), vec![part], Routes::default()).unwrap());
+    for at in 0..10 {
+        create(&*host, demo("Widget", &format!("w-{at}"), json!({}))).await;
+    }
+    bus.fault(On::Write, "Widget", Fault::Fail);
+    let mut progress = host.start_move(&demo_kind("Widget"), MoveStep::Copy("bus".into()), false).unwrap();
+    if let Some(ends) = ends {
+        tokio::time::sleep(ends).await;
+        bus.heal(On::Write, "Widget");
+    }
+    let ended = progress.wait_for(|progress| progress.end.is_some()).await.unwrap().end.clone();
+    let copies = bus.list(&Query::all(demo_kind("Widget"))).await.unwrap().items.len();
+    (ended.unwrap(), copies)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_survives_a_store_that_is_away_for_some_seconds_and_no_longer() {
+    let (end, copies) = copied_through_a_fault(Some(Duration::from_secs(3))).await;
+    assert!(end.is_ok() && copies == 10, "{end:?}, {copies} copies");
+    let (end, copies) = copied_through_a_fault(None).await;
+    assert!(matches!(end, Err(Error::Unavailable { .. })) && copies == 0, "{end:?}, {copies} copies");
 }
