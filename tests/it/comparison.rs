@@ -15,7 +15,7 @@ pub(crate) use verdict::{Verdict, comparable, owners};
 /// The type of a merge patch.
 pub(crate) const MERGE: &str = "application/merge-patch+json";
 
-/// A host and a kube-apiserver without controllers.
+/// A host and a kube-apiserver.
 pub(crate) struct Pair {
     port: u16,
     cluster: &'static Cluster,
@@ -24,12 +24,18 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
+    /// Starts a host beside a kube-apiserver without controllers.
     pub(crate) fn start() -> Self {
+        Self::start_beside(shared_bare_cluster())
+    }
+
+    /// Starts a host beside the kube-apiserver of a cluster.
+    pub(crate) fn start_beside(cluster: &'static Cluster) -> Self {
         let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
         let [folder, scratch] = &folders;
         let host = HostProcess::start_on_port("http", folder.path(), scratch.path(), &[], &[]);
         let port = host.server().rsplit_once(':').unwrap().1.parse().unwrap();
-        Self { port, cluster: shared_bare_cluster(), _host: host, _folders: folders }
+        Self { port, cluster, _host: host, _folders: folders }
     }
 
     /// Sends a request to both. Returns the answers: theirs, ours.

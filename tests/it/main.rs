@@ -51,6 +51,7 @@ mod metrics;
 mod modules;
 mod nats_feeder;
 mod neighbours;
+mod new_pods;
 mod operators;
 mod outlived;
 mod packages;

@@ -98,7 +98,7 @@ impl Context {
     /// webhook sees the write.
     pub(crate) async fn submit_as(
         &self,
-        mut request: Request,
+        request: Request,
         requester: Option<&Requester>,
     ) -> Result<WriteResponse, Error> {
         let Ok(Target { kind, .. }) = request.write.target() else {
@@ -108,7 +108,7 @@ impl Context {
         if host_kinds::is_written_by_host_alone(&kind) {
             return Err(Error::ReadOnlyKind(kind.to_string()));
         }
-        self.admission.admit(&*self.store, &self.kinds, &mut request.write).await?;
+        self.admission.admit(&*self.store, &self.kinds, &request.write).await?;
         let write = &request.write;
         if definitions::declares(write)? {
             return definitions::write(&*self.store, &self.kinds, request).await;

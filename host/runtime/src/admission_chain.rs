@@ -9,7 +9,7 @@ use crate::namespaces::Namespaces;
 use crate::new_resource::new_document;
 use crate::priorities::{self, Priorities};
 use crate::quotas::{self, Quotas};
-use crate::{Error, Kinds, NamespacePolicy, Requester, Stores, limit_ranges, runtime_classes};
+use crate::{Error, Kinds, NamespacePolicy, Requester, Stores, limit_ranges, runtime_classes, service_accounts};
 
 /// The plug-ins that each write passes before the store decides it, with the state that they remember.
 pub(crate) struct AdmissionChain {
@@ -33,36 +33,46 @@ impl AdmissionChain {
         }
     }
 
-    /// Checks the namespace of a write. A new pod gets its priority, the amounts of its namespace, and the settings of its
-    /// runtime class.
+    /// Checks the namespace of a write.
     ///
     /// # Errors
     /// [`Error::MissingNamespace`], [`Error::TerminatingNamespace`], [`Error::Forbidden`]; [`Error::Store`].
-    pub(crate) async fn admit(&self, store: &dyn Store, kinds: &Kinds, write: &mut Write) -> Result<(), Error> {
-        self.namespaces.check(store, kinds, write).await?;
+    pub(crate) async fn admit(&self, store: &dyn Store, kinds: &Kinds, write: &Write) -> Result<(), Error> {
+        self.namespaces.check(store, kinds, write).await
+    }
+
+    /// Returns the write of a new pod with its priority, the amounts of its namespace, and the settings of its runtime class
+    /// and of its service account. `None` if the write lacks none of these.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`], also for a new claim of a volume; [`Error::Store`].
+    async fn complete(&self, store: &dyn Store, kinds: &Kinds, write: &Write) -> Result<Option<Write>, Error> {
         // Most writes are of a status.
         if !matches!(write, Write::Create { .. } | Write::Apply { .. }) {
-            return Ok(());
+            return Ok(None);
         }
-        let Ok(target) = write.target() else { return Ok(()) };
+        let Ok(target) = write.target() else { return Ok(None) };
         let completed = [priorities::pods(), limit_ranges::claims()];
         let is_completed = completed.iter().any(|kind| target.kind.same_type(kind));
         if !is_completed || !kinds.has_built_in_schema(&target.kind) {
-            return Ok(());
+            return Ok(None);
         }
-        let Some(document) = new_document(store, write, &target).await? else { return Ok(()) };
-        self.priorities.set(store, kinds, &target, document).await?;
+        let mut new = write.clone();
+        let Some(document) = new_document(store, &mut new, &target).await? else { return Ok(None) };
         limit_ranges::admit(store, kinds, &target, document).await?;
-        runtime_classes::admit(store, kinds, &target, document).await
+        service_accounts::admit(store, kinds, &target, document).await?;
+        self.priorities.set(store, kinds, &target, document).await?;
+        runtime_classes::admit(store, kinds, &target, document).await?;
+        Ok((new != *write).then_some(new))
     }
 
-    /// Lets webhooks change and refuse an admitted write, charges it to the quotas of its namespace, and writes. Without a
-    /// requester no webhook sees it.
+    /// Completes an admitted write, lets webhooks change and refuse it, charges it to the quotas of its namespace, and writes.
+    /// Without a requester no webhook sees it. Nobody owns the fields that the write gets here.
     ///
     /// A write of a kind that a plug-in remembers goes on when its client is gone: only after it the plug-in forgets.
     ///
     /// # Errors
-    /// [`Error::Rejected`] for a write that a webhook refuses; [`Error::Forbidden`] for one that exceeds a quota;
+    /// [`Error::Rejected`] for a write that a webhook refuses; [`Error::Forbidden`] for one that another plug-in refuses;
     /// [`Error::Store`].
     pub(crate) async fn submit(
         self: &Arc<Self>,
@@ -71,11 +81,12 @@ impl AdmissionChain {
         request: Request,
         requester: Option<&Requester>,
     ) -> Result<WriteResponse, Error> {
-        let Some(requester) = requester else { return self.write(store, kinds, request).await };
+        let completed = self.complete(&**store, kinds, &request.write).await?;
         let name = request.write.target().ok().and_then(|target| target.name);
         let mut tries = TRIES_MAX;
         loop {
-            let (admitted, unknown_fields) = match self.dynamic.review(&**store, kinds, &request, requester).await? {
+            let review = self.dynamic.review(&**store, kinds, &request, completed.as_ref(), requester).await?;
+            let (admitted, unknown_fields) = match review {
                 Review::Unmatched => return self.write(store, kinds, request).await,
                 Review::Unchanged(written) => return Ok(written),
                 Review::Admitted { request, unknown_fields } => (request, unknown_fields),

@@ -27,7 +27,7 @@ mod webhook;
 use std::sync::Arc;
 
 use futures_util::{FutureExt, StreamExt, stream};
-use homeostat_store::semantics::{Decision, Validation, WritePlan};
+use homeostat_store::semantics::{self, Decision, Validation, WritePlan};
 use homeostat_store::{Key, Kind, Precondition, Request, Resource, Store, Target, Write, WriteResponse};
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ use self::reviewed_write::ReviewedWrite;
 use self::webhook::AdmissionWebhook;
 use crate::error::found;
 use crate::remembered::Remembered;
-use crate::{Error, Kinds, Requester, Stores, planning};
+use crate::{Error, KindInfo, Kinds, Requester, Stores, planning};
 
 /// How many validating webhooks are called for a write at the same time.
 const CALLS_MAX: usize = 16;
@@ -103,7 +103,28 @@ impl DynamicAdmission {
         Ok(self.configurations(store).await?.matching(write))
     }
 
-    /// Reviews a write by the webhooks and policies that match it.
+    /// Returns a write as webhooks and policies see it, and those that match it; `None` if none does.
+    async fn matching(
+        &self,
+        store: &dyn Store,
+        kinds: &Kinds,
+        request: &Request,
+        target: &Target,
+        requester: &Requester,
+    ) -> Result<Option<(ReviewedWrite, Configurations)>, Error> {
+        // So a configuration that refuses everything can be deleted.
+        let passes_all = !self.acts(kinds) || is_configuration(&target.kind);
+        if passes_all || self.configurations(store).await?.is_empty() {
+            return Ok(None);
+        }
+        let Some(info) = undefined(kinds, &target.kind) else { return Ok(None) };
+        let write = ReviewedWrite::new(request, target, &info, requester.user());
+        let matching = self.of(store, &write).await?;
+        Ok((!matching.is_empty()).then_some((write, matching)))
+    }
+
+    /// Reviews a write by the webhooks and policies that match it. `completed` is the write with what other plug-ins add to a
+    /// new resource, which nobody owns. Without a requester no webhook or policy sees the write.
     ///
     /// *Cancel safety*: webhooks may have been called for a write that is not made.
     ///
@@ -114,49 +135,66 @@ impl DynamicAdmission {
         store: &dyn Store,
         kinds: &Kinds,
         request: &Request,
-        requester: &Requester,
+        completed: Option<&Write>,
+        requester: Option<&Requester>,
     ) -> Result<Review, Error> {
-        if !self.acts(kinds) || request.is_move || request.is_planned {
+        if request.is_move || request.is_planned {
             return Ok(Review::Unmatched);
         }
         let Ok(target) = request.write.target() else { return Ok(Review::Unmatched) };
-        // So a configuration that refuses everything can be deleted.
-        if is_configuration(&target.kind) || self.configurations(store).await?.is_empty() {
+        let matching = match requester {
+            Some(requester) => self.matching(store, kinds, request, &target, requester).await?,
+            None => None,
+        };
+        if matching.is_none() && completed.is_none() {
             return Ok(Review::Unmatched);
         }
-        let info = kinds.of(&target.kind).filter(|_| kinds.defined_in(&target.kind).is_none());
-        let (Some(info), Some(schemas)) = (info, store.schemas()) else { return Ok(Review::Unmatched) };
-        let mut write = ReviewedWrite::new(request, &target, &info, requester.user());
-        let matching = self.of(store, &write).await?;
-        if matching.is_empty() {
-            return Ok(Review::Unmatched);
-        }
+        let (info, schemas) = (undefined(kinds, &target.kind), store.schemas());
+        let (Some(info), Some(schemas)) = (info, schemas) else { return Ok(Review::Unmatched) };
         let current = match &target.name {
             Some(name) => found(store.get_live(&key_of(&target, name)).await)?,
             None => None,
         };
-        let namespace = namespace_of(store, &matching, &write).await?;
-        let invoker = Invoker { kinds, namespace, requester };
+        let mut reviewed = match (matching, requester) {
+            (Some((write, matching)), Some(requester)) => {
+                let namespace = namespace_of(store, &matching, &write).await?;
+                Some((write, matching, Invoker { kinds, namespace, requester }))
+            }
+            _ => None,
+        };
         if let Write::Delete { .. } = &request.write {
-            let Some(current) = current else { return Ok(Review::Unmatched) };
+            let (Some((write, matching, invoker)), Some(current)) = (reviewed, current) else {
+                return Ok(Review::Unmatched);
+            };
             return review_deletion(store, &invoker, &matching, write, request, &current).await;
         }
         let written = if info.converts() { schemas.in_version(&target.kind) } else { schemas.clone() };
         let draft = planning::plan(written.clone(), request.clone(), current, Validation::Deferred).await?;
-        if draft.previous.is_none() {
-            write.create();
+        let mut object = semantics::draft_document(&draft);
+        if let Some(write) = completed.filter(|_| draft.previous.is_none()) {
+            let request = Request { write: write.clone(), ..request.clone() };
+            let completed = planning::plan(written.clone(), request, None, Validation::Deferred).await?;
+            object = semantics::draft_document(&completed);
+            set(&mut object, "name", Some(draft.key.name().into()));
         }
-        write.old_object = draft.previous.as_ref().map(|previous| in_version(previous.document(), &target.kind));
-        let object = Mutator::new(store, schemas, &info, &invoker).mutate(&matching, &mut write, &draft).await?;
+        if let Some((write, matching, invoker)) = &mut reviewed {
+            if draft.previous.is_none() {
+                write.create();
+            }
+            write.old_object = draft.previous.as_ref().map(|previous| in_version(previous.document(), &target.kind));
+            object = Mutator::new(store, schemas, &info, invoker).mutate(matching, write, object).await?;
+        }
         let WritePlan { decision, previous, unknown_fields, .. } =
             planning::plan_draft(written, request, draft, object).await?;
-        let mut object = in_version(decision.resource().document(), &target.kind);
-        if previous.is_none() {
-            set(&mut object, "resourceVersion", None);
+        if let Some((mut write, matching, invoker)) = reviewed {
+            let mut object = in_version(decision.resource().document(), &target.kind);
+            if previous.is_none() {
+                set(&mut object, "resourceVersion", None);
+            }
+            write.object = Some(object);
+            enforce(store, &invoker, &matching.validating_policies, &write).await?;
+            validate(&invoker, &matching.validating_webhooks, &write).await?;
         }
-        write.object = Some(object);
-        enforce(store, &invoker, &matching.validating_policies, &write).await?;
-        validate(&invoker, &matching.validating_webhooks, &write).await?;
         Ok(match decision {
             Decision::Unchanged(resource) => {
                 Review::Unchanged(WriteResponse { resource, change: None, unknown_fields })
@@ -167,6 +205,11 @@ impl DynamicAdmission {
             }
         })
     }
+}
+
+/// Returns a kind, unless the host itself reads it as a definition.
+fn undefined(kinds: &Kinds, kind: &Kind) -> Option<KindInfo> {
+    kinds.of(kind).filter(|_| kinds.defined_in(kind).is_none())
 }
 
 fn key_of(target: &Target, name: &str) -> Key {

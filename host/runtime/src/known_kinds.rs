@@ -137,7 +137,7 @@ pub(crate) struct ValidatingStore {
 
 #[async_trait]
 impl Store for ValidatingStore {
-    async fn submit(&self, mut request: Request) -> homeostat_store::Result<WriteResponse> {
+    async fn submit(&self, request: Request) -> homeostat_store::Result<WriteResponse> {
         let refused = |error| match error {
             crate::Error::Store(error) => error,
             error @ (crate::Error::TerminatingNamespace(_) | crate::Error::Forbidden(_)) => {
@@ -152,7 +152,7 @@ impl Store for ValidatingStore {
             }
             error => Error::NotFound { what: error.to_string().trim_end_matches(" not found").to_owned() },
         };
-        self.admission.admit(&*self.store, &self.kinds, &mut request.write).await.map_err(refused)?;
+        self.admission.admit(&*self.store, &self.kinds, &request.write).await.map_err(refused)?;
         if !definitions::declares(&request.write)? {
             let requester = Requester::controller(&request.manager);
             let written = self.admission.submit(&self.store, &self.kinds, request, Some(&requester)).await;

@@ -78,6 +78,7 @@ pub mod rollout;
 mod runtime_classes;
 mod scheduler;
 mod secrets;
+mod service_accounts;
 mod service_range;
 mod settings;
 pub mod settle;

@@ -1,5 +1,7 @@
 //! Pods and the templates of pods.
 
+mod annotations;
+
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
@@ -155,8 +157,10 @@ fn is_no_image(name: &str) -> bool {
 
 /// Checks a pod.
 pub(super) fn check(report: &mut Report<'_>) {
+    annotations::check(report, "", "metadata.annotations");
     check_spec(report, "/spec", "spec", None, &[]);
     let Some(old) = report.old else { return };
+    annotations::check_change(report, old);
     let (now, before) = (report.at("/spec"), &old["spec"]);
     let is_bound = before["nodeName"].as_str().is_some_and(|name| !name.is_empty());
     let moves = now["nodeName"] != before["nodeName"] && (is_bound || !is_scheduled(old));
@@ -237,6 +241,7 @@ pub(super) fn check_template(
             report.invalid(format!("{path}.annotations"), &name.as_str().into(), QUALIFIED);
         }
     }
+    annotations::check(report, pointer, &format!("{path}.annotations"));
     check_spec(report, &format!("{pointer}/spec"), &format!("{path}.spec"), restart_policies, further);
 }
 

@@ -6,8 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use homeostat_store::schema::Schemas;
-use homeostat_store::semantics::{self, WritePlan};
-use homeostat_store::{Key, Kind, Resource, Store};
+use homeostat_store::{Key, Kind, Resource, Store, semantics};
 use serde_json::Value;
 
 use super::configurations::Configurations;
@@ -52,7 +51,7 @@ impl<'a> Mutator<'a> {
         Self { store, schemas, info, invoker, policies, webhooks, webhooks_again, last_output: None }
     }
 
-    /// Returns the document that policies and webhooks leave of a draft.
+    /// Returns what policies and webhooks leave of the document of a draft.
     ///
     /// # Errors
     /// [`Error::Rejected`] for a write that one of them refuses, or for which it cannot be called; [`Error::Store`].
@@ -60,9 +59,8 @@ impl<'a> Mutator<'a> {
         mut self,
         matching: &Configurations,
         write: &mut ReviewedWrite,
-        draft: &WritePlan,
+        mut object: Value,
     ) -> Result<Value, Error> {
-        let mut object = semantics::draft_document(draft);
         let name = object["metadata"]["name"].clone();
         // As in Kubernetes, the fields that a write gets last are not known yet.
         let unknown: &[&str] = match write.operation {

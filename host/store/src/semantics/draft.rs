@@ -95,7 +95,9 @@ pub fn plan_draft(
         admit::admit(schema, &mut whole, DocumentPart::Status, old, context.validation)?;
         (whole, DocumentPart::Status)
     } else {
-        set(fields(&mut document), "status", drafted.document().get("status").cloned());
+        // The first status of a resource depends on the changed document.
+        let status = drafted.document().get("status").filter(|_| old.is_some());
+        set(fields(&mut document), "status", status.cloned());
         let metadata = metadata(&mut document);
         for field in HOST_OWNED {
             set(metadata, field, drafted.document()["metadata"].get(field).cloned());

@@ -1,0 +1,216 @@
+//! The service account of a new pod: the volume with its token, and its secrets for pulling images.
+//!
+//! In a cluster, a controller makes the account `default` of each namespace, and no pod is created before it. Nobody makes it
+//! here until such a controller runs. So a namespace without this account takes pods as they are.
+//!
+//! Source: the admission plug-in `ServiceAccount` of Kubernetes, with its messages.
+
+use homeostat_store::{ClockAndIds, Key, Kind, Store, SystemClockAndIds, Target};
+use serde_json::{Map, Value, json};
+
+use crate::error::found;
+use crate::{Error, Kinds, priorities};
+
+/// The account of a pod that names none.
+const DEFAULT: &str = "default";
+
+/// The beginning of the names of volumes with a token.
+const VOLUME_PREFIX: &str = "kube-api-access-";
+
+/// Where containers find the token.
+const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// The lifetime of a token, in seconds.
+const TOKEN_SECONDS: u32 = 3607;
+
+/// The annotation of an account whose pods use only the secrets that the account names.
+const ENFORCES: &str = "kubernetes.io/enforce-mountable-secrets";
+
+/// The annotation of a pod that a node made of a file.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// The lists of containers of a new pod, with the words of a refusal.
+const CONTAINERS: [(&str, &str); 2] = [("initContainers", "init container"), ("containers", "container")];
+
+fn accounts() -> Kind {
+    Kind::new("", "v1", "ServiceAccount")
+}
+
+/// Gives a new pod what its service account has for it, and leaves resources of other kinds as they are.
+///
+/// # Errors
+/// [`Error::Forbidden`] for an account that does not exist, unless the namespace has no accounts, and for secrets that the
+/// account does not name but has to; [`Error::Store`].
+pub(crate) async fn admit(
+    store: &dyn Store,
+    kinds: &Kinds,
+    target: &Target,
+    document: &mut Value,
+) -> Result<(), Error> {
+    if !target.kind.same_type(&priorities::pods()) || !kinds.has_built_in_schema(&accounts()) {
+        return Ok(());
+    }
+    let name = target.name.as_deref().unwrap_or_default();
+    let refused = |reason: String| Error::forbidden("pods", name, &reason);
+    let is_mirror = document["metadata"]["annotations"].get(MIRROR).is_some();
+    let Some(spec) = document.get_mut("spec").and_then(Value::as_object_mut) else { return Ok(()) };
+    if is_mirror {
+        return check_mirror(spec).map_err(refused);
+    }
+    let named = named_account(spec).unwrap_or(DEFAULT).to_owned();
+    let read = async |account: &str| found(store.get(&Key::new(accounts(), &target.namespace, account)).await);
+    let Some(account) = read(&named).await? else {
+        if named == DEFAULT || read(DEFAULT).await?.is_none() {
+            return Ok(());
+        }
+        let namespace = &target.namespace;
+        return Err(refused(format!(
+            "error looking up service account {namespace}/{named}: serviceaccount {named:?} not found"
+        )));
+    };
+    complete(spec, &named, account.document());
+    check_secrets(spec, account.document()).map_err(refused)
+}
+
+/// Returns the account that a pod names, also in the former field.
+fn named_account(spec: &Map<String, Value>) -> Option<&str> {
+    let text = |field: &str| spec.get(field).and_then(Value::as_str).filter(|name| !name.is_empty());
+    text("serviceAccountName").or_else(|| text("serviceAccount"))
+}
+
+/// Gives a pod the name of its account, the volume with the token, and the secrets for pulling images.
+fn complete(spec: &mut Map<String, Value>, name: &str, account: &Value) {
+    spec.insert("serviceAccountName".to_owned(), name.into());
+    let stated = spec.get("automountServiceAccountToken").and_then(Value::as_bool);
+    if stated.or(account["automountServiceAccountToken"].as_bool()).unwrap_or(true) {
+        mount(spec);
+    }
+    if items(spec, "imagePullSecrets").is_empty()
+        && let Some(secrets) = account["imagePullSecrets"].as_array().filter(|secrets| !secrets.is_empty())
+    {
+        let names: Vec<Value> = secrets.iter().map(|secret| json!({ "name": secret["name"] })).collect();
+        spec.insert("imagePullSecrets".to_owned(), names.into());
+    }
+}
+
+/// Mounts the volume with the token into each container that has nothing there.
+fn mount(spec: &mut Map<String, Value>) {
+    let named = items(spec, "volumes").iter().filter_map(|volume| volume["name"].as_str());
+    let existing = named.into_iter().find(|name| name.starts_with(VOLUME_PREFIX)).map(str::to_owned);
+    let volume = existing.clone().unwrap_or_else(|| format!("{VOLUME_PREFIX}{}", SystemClockAndIds.suffix()));
+    let mut is_mounted = false;
+    for (list, _) in CONTAINERS {
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
+            if items(container, "volumeMounts").iter().any(|mount| mount["mountPath"] == MOUNT_PATH) {
+                continue;
+            }
+            push(container, "volumeMounts", json!({ "name": volume, "readOnly": true, "mountPath": MOUNT_PATH }));
+            is_mounted = true;
+        }
+    }
+    if is_mounted && existing.is_none() {
+        push(spec, "volumes", json!({ "name": volume, "projected": token_source() }));
+    }
+}
+
+/// Returns the source of the volume: the token, the certificates of the API server, and the namespace.
+fn token_source() -> Value {
+    let namespace = json!({ "apiVersion": "v1", "fieldPath": "metadata.namespace" });
+    json!({ "defaultMode": 0o644, "sources": [
+        { "serviceAccountToken": { "path": "token", "expirationSeconds": TOKEN_SECONDS } },
+        { "configMap": { "name": "kube-root-ca.crt", "items": [{ "key": "ca.crt", "path": "ca.crt" }] } },
+        { "downwardAPI": { "items": [{ "path": "namespace", "fieldRef": namespace }] } },
+    ] })
+}
+
+/// Refuses accounts and secrets in a pod that a node made of a file.
+fn check_mirror(spec: &Map<String, Value>) -> Result<(), String> {
+    if named_account(spec).is_some() {
+        return Err("a mirror pod may not reference service accounts".to_owned());
+    }
+    let volumes = items(spec, "volumes");
+    let sources = || volumes.iter().filter_map(|volume| volume["projected"]["sources"].as_array()).flatten();
+    let has_secret = volumes.iter().chain(sources()).any(|source| source.get("secret").is_some())
+        || !secrets_of_containers(spec).is_empty()
+        || !items(spec, "imagePullSecrets").is_empty();
+    if has_secret {
+        return Err("a mirror pod may not reference secrets".to_owned());
+    }
+    match sources().any(|source| source.get("serviceAccountToken").is_some()) {
+        true => Err("a mirror pod may not use ServiceAccountToken volume projections".to_owned()),
+        false => Ok(()),
+    }
+}
+
+/// Refuses secrets that an account does not name, if the account asks for that.
+fn check_secrets(spec: &Map<String, Value>, account: &Value) -> Result<(), String> {
+    let stated = account["metadata"]["annotations"][ENFORCES].as_str().unwrap_or_default();
+    if !matches!(stated, "1" | "t" | "T" | "true" | "TRUE" | "True") {
+        return Ok(());
+    }
+    let name = account["metadata"]["name"].as_str().unwrap_or_default();
+    let names = |list: &str, secret: &str| {
+        account[list].as_array().into_iter().flatten().any(|named| named["name"].as_str() == Some(secret))
+    };
+    let refused = |what: String| {
+        Err(format!("{what} is not allowed because service account {name} does not reference that secret"))
+    };
+    for volume in items(spec, "volumes") {
+        let secret = volume["secret"]["secretName"].as_str().unwrap_or_default();
+        if volume.get("secret").is_some() && !names("secrets", secret) {
+            return refused(format!("volume with secret.secretName=\"{secret}\""));
+        }
+    }
+    let of_containers = secrets_of_containers(spec).into_iter().find(|(secret, _)| !names("secrets", secret));
+    if let Some((secret, whence)) = of_containers {
+        return refused(format!("{whence} referencing secret.secretName=\"{secret}\""));
+    }
+    for (at, pull) in items(spec, "imagePullSecrets").iter().enumerate() {
+        let secret = pull["name"].as_str().unwrap_or_default();
+        if !names("imagePullSecrets", secret) {
+            return Err(format!(
+                "imagePullSecrets[{at}].name=\"{secret}\" is not allowed because service account {name} does not reference that imagePullSecret"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the secrets in the environment of the containers, with the words of a refusal.
+fn secrets_of_containers(spec: &Map<String, Value>) -> Vec<(&str, String)> {
+    let mut found = Vec::new();
+    for (list, kind) in CONTAINERS {
+        for container in items(spec, list).iter().filter_map(Value::as_object) {
+            let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
+            for variable in items(container, "env") {
+                let variable_name = variable["name"].as_str().unwrap_or_default();
+                let secret = variable["valueFrom"]["secretKeyRef"]["name"].as_str();
+                found.extend(secret.map(|secret| (secret, format!("{kind} {name} with envVar {variable_name}"))));
+            }
+            for source in items(container, "envFrom") {
+                let secret = source["secretRef"]["name"].as_str();
+                found.extend(secret.map(|secret| (secret, format!("{kind} {name} with envFrom"))));
+            }
+        }
+    }
+    found
+}
+
+fn items<'d>(fields: &'d Map<String, Value>, list: &str) -> &'d [Value] {
+    fields.get(list).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Adds an item to a list, which is made if it is absent. A value of another type stays, and is refused later.
+fn push(fields: &mut Map<String, Value>, list: &str, item: Value) {
+    let value = fields.entry(list).or_insert(Value::Null);
+    if value.is_null() {
+        *value = json!([]);
+    }
+    if let Some(items) = value.as_array_mut() {
+        items.push(item);
+    }
+}
+
+#[cfg(test)]
+mod tests;
