@@ -3,10 +3,11 @@
 //! | setting | default | means |
 //! |---|---|---|
 //! | `startup` | `300ms` | the time from the node's first sight of a pod until it is ready |
+//! | `shutdown` | `0s` | the time from the deletion of a pod that has a node until it is stopped, at most its grace period |
 //! | `bad-image` | `bad broken` | texts, separated by spaces: an image whose name contains one cannot be pulled |
 //!
-//! A deleted pod that has a node (`spec.nodeName`) stays until this guest has stopped it, which takes no time here. The guest
-//! also runs pods without a node, so that no scheduler is needed. To these it adds its finalizer, which holds them instead.
+//! A deleted pod that has a node (`spec.nodeName`) stays until this guest has stopped it. The guest also runs pods without a node,
+//! so that no scheduler is needed. To these it adds its finalizer, which holds them instead.
 
 mod api;
 mod node;
@@ -37,10 +38,16 @@ impl Reconciler for Kubelet {
         if !pod.is_deleting() {
             return run(&mut pod);
         }
-        if pod.stored()["metadata"]["deletionGracePeriodSeconds"] != 0 {
-            stop(&mut pod)?;
-            pod.delete_after(0)?;
+        let grace = pod.stored()["metadata"]["deletionGracePeriodSeconds"].as_u64().unwrap_or_default();
+        let (Some(deadline), 1..) = (pod.metadata.deletion_timestamp, grace) else {
+            return Ok(Outcome::settled());
+        };
+        let missing = settings()?.until_stopped(deadline, Duration::from_secs(grace), Time::now());
+        if !missing.is_zero() {
+            return Ok(Outcome::again_after(missing));
         }
+        stop(&mut pod)?;
+        pod.delete_after(0)?;
         Ok(Outcome::settled())
     }
 }
@@ -64,8 +71,9 @@ fn stop(pod: &mut Resource<Pod>) -> Result<(), Failure> {
 
 fn settings() -> Result<Settings, Failure> {
     let Span(startup) = config::get_or("startup", Span(Duration::from_millis(300)))?;
+    let Span(shutdown) = config::get_or("shutdown", Span(Duration::ZERO))?;
     let bad_images = config::get_or("bad-image", "bad broken".to_owned())?;
-    Ok(Settings { startup, bad_images: bad_images.split_whitespace().map(str::to_owned).collect() })
+    Ok(Settings { startup, shutdown, bad_images: bad_images.split_whitespace().map(str::to_owned).collect() })
 }
 
 /// An event to emit.

@@ -9,6 +9,8 @@ use crate::api::{Container, ContainerStatus, Phase, Pod, PodStatus, State};
 pub(crate) struct Settings {
     /// The time that a container takes to start.
     pub(crate) startup: Duration,
+    /// The time that the containers of a pod take to stop.
+    pub(crate) shutdown: Duration,
     /// An image whose name contains one of these cannot be pulled.
     pub(crate) bad_images: Vec<String>,
 }
@@ -40,6 +42,12 @@ impl Settings {
         }
         let status = PodStatus { phase, start_time: Some(start), conditions, container_statuses };
         (status, starting.then_some(missing))
+    }
+
+    /// Returns the time until the containers of a deleted pod have stopped. `deadline` is the end of its grace period.
+    pub(crate) fn until_stopped(&self, deadline: Time, grace: Duration, now: Time) -> Duration {
+        let early = grace.saturating_sub(self.shutdown);
+        deadline.since(now).saturating_sub(early)
     }
 
     /// `up` is the current time if the container has had its time to start.

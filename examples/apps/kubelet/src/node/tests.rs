@@ -5,7 +5,11 @@ fn at(ms: i64) -> Time {
 }
 
 fn settings() -> Settings {
-    Settings { startup: Duration::from_millis(300), bad_images: vec!["bad".to_owned(), "broken".to_owned()] }
+    Settings {
+        startup: Duration::from_millis(300),
+        shutdown: Duration::from_secs(2),
+        bad_images: vec!["bad".to_owned(), "broken".to_owned()],
+    }
 }
 
 fn pod(images: &[&str]) -> Pod {
@@ -72,4 +76,15 @@ fn a_status_is_written_as_kubernetes_does() {
     }
     assert_eq!(serde_json::to_value(&first).unwrap()["containerStatuses"][0]["imageID"], "");
     assert_eq!(written["containerStatuses"][0]["state"]["running"]["startedAt"], "1970-01-01T00:00:01Z");
+}
+
+#[test]
+fn containers_stop_within_the_grace_period() {
+    let at = |seconds: i64| Time::from_unix_milliseconds(seconds * 1_000);
+    let [second, thirty] = [1, 30].map(Duration::from_secs);
+    // The pod was deleted at 100.
+    assert_eq!(settings().until_stopped(at(130), thirty, at(100)), Duration::from_secs(2));
+    assert_eq!(settings().until_stopped(at(130), thirty, at(102)), Duration::ZERO);
+    assert_eq!(settings().until_stopped(at(101), second, at(100)), second);
+    assert_eq!(settings().until_stopped(at(101), second, at(200)), Duration::ZERO);
 }
