@@ -20,6 +20,9 @@ const GROUPS: [&str; 6] = [
 /// The names of the tests that need the nodes for themselves.
 const NODES: &str = include_str!("end_to_end/nodes.txt");
 
+/// Lines of the output that tell why a test failed.
+const REASON_LINES: usize = 4;
+
 /// A host with nodes, and Kubernetes' own controllers and scheduler.
 struct ControlPlane {
     place: Place,
@@ -71,8 +74,11 @@ fn count(output: &Output) -> Option<usize> {
 #[track_caller]
 fn assert_passed(output: &Output, names: &str) {
     let said = String::from_utf8_lossy(&output.stdout);
-    let failures = said.find("Summarizing").map_or(&*said, |at| &said[at..]);
-    assert!(output.status.success(), "{failures}");
+    let lines: Vec<&str> = said.lines().collect();
+    let reasons = lines.windows(REASON_LINES).filter(|lines| lines[0].trim_start().starts_with("[FAILED]"));
+    let reasons: String = reasons.map(|lines| lines.join("\n") + "\n").collect();
+    let summary = said.find("Summarizing").map_or(&*said, |at| &said[at..]);
+    assert!(output.status.success(), "{reasons}{summary}");
     assert_eq!(count(output), Some(names.lines().count()), "{said}");
 }
 

@@ -59,6 +59,7 @@ mod private;
 mod projects;
 mod python;
 mod queue;
+mod reads;
 mod registry;
 mod review_server;
 mod roles;

@@ -234,8 +234,10 @@ impl ResourceEncoder {
         let mark = self.bookmark(revision, annotations);
         match &self.format {
             ResponseFormat::Table(table) => {
+                let mut named = mark.clone();
+                named["metadata"]["name"] = "".into();
                 // The annotations are in the object, so every policy includes it.
-                let mut table = json!(table.of_one(&mark, true));
+                let mut table = json!(table.of_one(&named, true));
                 table["rows"][0]["object"] = json!(only_metadata(&mark));
                 append_json(&table, text);
             }

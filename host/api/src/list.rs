@@ -158,10 +158,12 @@ impl PagedList {
     /// Returns the metadata of the list.
     pub(crate) fn metadata(&self) -> Value {
         let next = self.next.as_deref().filter(|_| self.is_one);
-        let mut metadata =
-            json!({ "resourceVersion": self.revision.to_string(), "continue": next.unwrap_or_default() });
-        if let Some(remaining) = self.remaining.filter(|_| next.is_some()) {
-            metadata["remainingItemCount"] = remaining.into();
+        let mut metadata = json!({ "resourceVersion": self.revision.to_string() });
+        if let Some(next) = next {
+            metadata["continue"] = next.into();
+            if let Some(remaining) = self.remaining {
+                metadata["remainingItemCount"] = remaining.into();
+            }
         }
         metadata
     }

@@ -193,12 +193,12 @@ impl Params {
         Err(Failure::bad_option(LIST_OPTIONS, Reason::Unsupported, MATCH, &detail))
     }
 
-    /// Checks the revision that a list requests. `current` is the store's revision.
-    pub(crate) fn check_revision(&self, current: Revision) -> Result<(), Failure> {
+    /// Checks the revision that a list requests. `shown` is the revision that it shows.
+    pub(crate) fn check_revision(&self, shown: Revision) -> Result<(), Failure> {
         let Some(asked) = self.requested_revision()? else { return Ok(()) };
         match self.asked_match() {
-            _ if asked > current => Err(homeostat_store::Error::FutureRevision { asked, current }.into()),
-            Some("Exact") if asked != current => Err(homeostat_store::Error::Expired { oldest: current }.into()),
+            _ if asked > shown => Err(homeostat_store::Error::FutureRevision { asked, current: shown }.into()),
+            Some("Exact") if asked != shown => Err(homeostat_store::Error::Expired { oldest: shown }.into()),
             _ => Ok(()),
         }
     }
@@ -218,11 +218,17 @@ impl Params {
         Ok(selector)
     }
 
+    /// Returns the query of a list. As in Kubernetes, a page at a revision is exact, unless the client asks otherwise.
     pub(crate) fn query(&self, kind: Kind, namespace: Option<&str>) -> Result<Query, Failure> {
         let selector = self.selector(namespace)?;
         let from = self.next.clone().filter(|next| !next.is_empty());
         let limit = self.limit.filter(|limit| *limit > 0);
-        Ok(Query { selector, limit, from, live: self.is_live(), ..Query::all(kind) })
+        let is_exact = match self.asked_match() {
+            Some(asked) => asked == "Exact",
+            None => limit.is_some() && from.is_none(),
+        };
+        let at = if is_exact { self.requested_revision()? } else { None };
+        Ok(Query { selector, limit, from, live: self.is_live(), at, ..Query::all(kind) })
     }
 
     /// Returns whether a read asks past every cache of the host. The most recent state is also not older than any

@@ -52,6 +52,10 @@ pub(crate) struct Table {
     /// That of the document, `meta.k8s.io/v1` or an older one with the same fields.
     api_version: &'static str,
     included: IncludeObjectPolicy,
+    /// Whether the kind is built in. Its columns of ages have the type `string`, as in Kubernetes.
+    is_built_in: bool,
+    /// Returns the conditions of a row.
+    conditions: fn(&Value) -> Vec<Value>,
     /// Ages are relative to this time, which is taken for each row.
     now: fn() -> Timestamp,
 }
@@ -80,6 +84,8 @@ impl TableDocument<'_> {
 #[derive(Serialize)]
 pub(crate) struct Row<'d> {
     cells: Vec<Cow<'d, Value>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    conditions: Vec<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     object: Option<RowObject<'d>>,
 }
@@ -94,7 +100,15 @@ enum RowObject<'d> {
 
 impl Table {
     pub(crate) fn of(info: &KindInfo, included: IncludeObjectPolicy) -> Self {
-        Self { columns: columns::of(info), api_version: "meta.k8s.io/v1", included, now: Timestamp::now }
+        let is_of_pods = info.kind.group.is_empty() && info.kind.name == "Pod";
+        Self {
+            columns: columns::of(info),
+            api_version: "meta.k8s.io/v1",
+            included,
+            is_built_in: info.built_in().is_some(),
+            conditions: if is_of_pods { pods::row_conditions } else { |_| Vec::new() },
+            now: Timestamp::now,
+        }
     }
 
     /// Returns the table in the version before `v1`.
@@ -112,7 +126,7 @@ impl Table {
             kind: "Table",
             api_version: self.api_version,
             metadata: metadata.clone(),
-            column_definitions: Some(self.columns.iter().map(definition).collect()),
+            column_definitions: Some(self.columns.iter().map(|column| self.definition(column)).collect()),
             rows: Some(documents.into_iter().map(|document| self.row(document)).collect()),
         }
     }
@@ -135,23 +149,26 @@ impl Table {
             IncludeObjectPolicy::Object => Some(RowObject::Whole(document)),
             IncludeObjectPolicy::Metadata => Some(RowObject::Metadata(only_metadata(document))),
         };
-        Row { cells: self.columns.iter().map(cell).collect(), object }
+        let conditions = (self.conditions)(document);
+        Row { cells: self.columns.iter().map(cell).collect(), conditions, object }
     }
 
-    /// Returns the time since a timestamp; null if it is missing or invalid.
+    /// Returns the time since a timestamp. One that is missing or invalid is null, or has the word of Kubernetes.
     fn age(&self, moment: &Value) -> Value {
         match moment.as_str().and_then(|text| text.parse::<Timestamp>().ok()) {
             Some(moment) => age::short((self.now)().as_second() - moment.as_second()).into(),
+            None if self.is_built_in => "<unknown>".into(),
             None => Value::Null,
         }
     }
-}
 
-fn definition(column: &TableColumn) -> Value {
-    json!({
-        "name": column.name, "type": column.kind, "format": column.format,
-        "description": column.description, "priority": column.priority,
-    })
+    fn definition(&self, column: &TableColumn) -> Value {
+        let kind = if self.is_built_in && column.kind == "date" { "string" } else { column.kind };
+        json!({
+            "name": column.name, "type": kind, "format": column.format,
+            "description": column.description, "priority": column.priority,
+        })
+    }
 }
 
 #[cfg(test)]

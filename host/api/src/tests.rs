@@ -333,7 +333,7 @@ async fn a_page_says_how_many_items_remain() {
     loop {
         let list = server.get(&format!("{DEPLOYMENTS}?limit=2&continue={next}")).await;
         remaining.push(list["metadata"]["remainingItemCount"].as_u64());
-        next = list["metadata"]["continue"].as_str().unwrap().to_owned();
+        next = list["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
         if next.is_empty() {
             break;
         }
@@ -368,13 +368,20 @@ async fn a_watch_sends_every_change_after_its_revision() {
 async fn watch_without_a_revision_starts_with_current_resources() {
     let server = Server::start().await;
     server.apply("a", &deployment("a", "web", 1)).await;
-    let mut watch = server
-        .follow(&format!("{DEPLOYMENTS}?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"))
-        .await;
-    assert_eq!(watch.event().await, event("ADDED", "a"));
-    assert_eq!(watch.event().await.0, "BOOKMARK");
-    server.apply("b", &deployment("b", "web", 1)).await;
-    assert_eq!(watch.event().await, event("ADDED", "b"));
+    for marks in ["", "&allowWatchBookmarks=true"] {
+        let mut watch = server
+            .follow(&format!(
+                "{DEPLOYMENTS}?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan{marks}"
+            ))
+            .await;
+        assert_eq!(watch.event().await, event("ADDED", "a"));
+        if !marks.is_empty() {
+            assert_eq!(watch.event().await.0, "BOOKMARK");
+        }
+        server.apply("b", &deployment("b", "web", 1)).await;
+        assert_eq!(watch.event().await, event("ADDED", "b"));
+        server.ask("DELETE", &format!("{DEPLOYMENTS}/b"), &Value::Null).await;
+    }
 }
 
 #[tokio::test]

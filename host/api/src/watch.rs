@@ -133,7 +133,7 @@ impl WatchStream {
             watch,
             selector,
             initial_events,
-            marks_initial_events_end: params.wants_initial_events(),
+            marks_initial_events_end: params.wants_initial_events() && params.wants_bookmarks(),
             encoder,
             shared: None,
             knows_columns: false,
@@ -199,15 +199,14 @@ impl WatchStream {
                 }
             };
             self.seen = event.revision;
-            if let Some(event_type) = visible_change(&event, &self.selector) {
-                return Ok(self.shared_event_line(event_type, &event));
+            if let Some((event_type, resource)) = visible_change(&event, &self.selector) {
+                return Ok(self.shared_event_line(event_type, resource, event.revision));
             }
         }
     }
 
     /// Returns the line of an event, which all watches of the same form share.
-    fn shared_event_line(&mut self, event_type: &'static str, event: &Event) -> Bytes {
-        let Event { revision, resource, .. } = event;
+    fn shared_event_line(&mut self, event_type: &'static str, resource: &Resource, revision: Revision) -> Bytes {
         match self.shared.clone().filter(|_| self.encoder.is_deterministic()) {
             Some((cache, version)) => {
                 let format = match self.encoder.format {
@@ -217,10 +216,10 @@ impl WatchStream {
                     ResponseFormat::Cbor => EventFormat::Cbor,
                     ResponseFormat::Document | ResponseFormat::Table(_) => EventFormat::Document,
                 };
-                let key = EventCacheKey { revision: *revision, event_type, format, version };
-                cache.get_or_encode(key, || self.event_line(event_type, resource, *revision))
+                let key = EventCacheKey { revision, event_type, format, version };
+                cache.get_or_encode(key, || self.event_line(event_type, resource, revision))
             }
-            None => self.event_line(event_type, resource, *revision),
+            None => self.event_line(event_type, resource, revision),
         }
     }
 
@@ -254,18 +253,20 @@ impl WatchStream {
     }
 }
 
-/// Returns the type of an event as a client with this selector sees it; `None` if the client does not see it.
-/// A resource that no longer matches is `DELETED` for that client.
-fn visible_change(event: &Event, selector: &Selector) -> Option<&'static str> {
+/// Returns the type and the resource of an event as a client with this selector sees it; `None` if the client does not see it.
+/// A resource that no longer matches is `DELETED` for that client, who sees it as it matched.
+fn visible_change<'e>(event: &'e Event, selector: &Selector) -> Option<(&'static str, &'e Resource)> {
     let matches = |resource: &Resource| selector.matches(resource);
     let is_deleted = event.kind == EventType::Deleted;
+    let resource = &*event.resource;
     let before = event.previous.as_deref().map_or(is_deleted && matches(&event.resource), matches);
     let after = !is_deleted && matches(&event.resource);
     match (before, after) {
         (false, false) => None,
-        (false, true) => Some("ADDED"),
-        (true, true) => Some("MODIFIED"),
-        (true, false) => Some("DELETED"),
+        (false, true) => Some(("ADDED", resource)),
+        (true, true) => Some(("MODIFIED", resource)),
+        (true, false) if is_deleted => Some(("DELETED", resource)),
+        (true, false) => Some(("DELETED", event.previous.as_deref().unwrap_or(resource))),
     }
 }
 

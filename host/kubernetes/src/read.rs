@@ -45,16 +45,17 @@ pub(crate) fn text<'a>(body: &'a [u8], kind: &Kind) -> Result<&'a str> {
 
 /// Lists resources. Pages have the order of the server; a list in one page that of [`Page::items`].
 pub(crate) async fn list(cluster: &Cluster, query: &Query) -> Result<Page> {
-    let Query { kind, selector, limit, from, live: _, count, view } = query;
+    let Query { kind, selector, limit, from, live: _, at, count, view } = query;
     selector.validate()?;
     let view = needed(*view, selector);
     if *limit == Some(0) {
         return Err(Error::invalid("limit", "must be 1 or more"));
     }
-    let mut page = one_page(cluster, kind, selector, view, (*limit, from.as_deref())).await?;
+    let first = from.as_deref().map_or(PageStart::At(*at), PageStart::After);
+    let mut page = one_page(cluster, kind, selector, view, (*limit, first)).await?;
     if limit.is_none() {
         while let Some(next) = page.next.take() {
-            let more = one_page(cluster, kind, selector, view, (None, Some(&next))).await?;
+            let more = one_page(cluster, kind, selector, view, (None, PageStart::After(&next))).await?;
             page.items.extend(more.items);
             (page.next, page.remaining) = (more.next, None);
         }
@@ -71,14 +72,27 @@ fn needed(view: View, selector: &Selector) -> View {
     if selector.all_fields().all(is_of_metadata) { view } else { View::Whole }
 }
 
-/// Reads the page of so many resources after a token.
+/// Where a page begins.
+#[derive(Clone, Copy)]
+enum PageStart<'t> {
+    /// With the first resource, at a revision or in the present.
+    At(Option<Revision>),
+    /// After the page before, as its token says.
+    After(&'t str),
+}
+
+/// Reads a page of so many resources.
 async fn one_page(
     cluster: &Cluster,
     kind: &Kind,
     selector: &Selector,
     view: View,
-    (limit, from): (Option<usize>, Option<&str>),
+    (limit, start): (Option<usize>, PageStart<'_>),
 ) -> Result<ListedPage> {
+    let (at, from) = match start {
+        PageStart::At(at) => (at.map(|at| at.to_string()), None),
+        PageStart::After(token) => (None, Some(token)),
+    };
     let served = cluster.served(kind).await?;
     let version = served.version(&kind.version);
     let namespace = selector.namespace.as_deref().or_else(|| cluster.namespace_of(&served));
@@ -87,6 +101,8 @@ async fn one_page(
     let parameters = Parameters::default()
         .with("limit", &limit.to_string())
         .with_some("continue", from)
+        .with_some("resourceVersion", at.as_deref())
+        .with_some("resourceVersionMatch", at.as_ref().map(|_| "Exact"))
         .with_some("labelSelector", label_selector(&selector.labels).as_deref())
         .with_some("fieldSelector", field_selector(selector).as_deref());
     let call = Call::get("list", parameters.after(&path)).accepting(accept_list(view)).waiting_for_list();
@@ -109,7 +125,7 @@ fn list_error(cluster: &Cluster, kind: &Kind, from: Option<&str>, failure: Reque
 
 /// Returns a revision of a kind, at or after each acknowledged write: that of an empty page.
 pub(crate) async fn revision(cluster: &Cluster, kind: &Kind) -> Result<Revision> {
-    Ok(one_page(cluster, kind, &Selector::default(), View::Keys, (Some(1), None)).await?.at)
+    Ok(one_page(cluster, kind, &Selector::default(), View::Keys, (Some(1), PageStart::At(None))).await?.at)
 }
 
 fn label_selector(labels: &[LabelRequirement]) -> Option<String> {

@@ -123,7 +123,9 @@ pub(crate) fn lookups(selector: &Selector) -> Vec<IndexLookup<'_>> {
         LabelRequirement::NotEquals(..)
         | LabelRequirement::NoneOf(..)
         | LabelRequirement::Exists(_)
-        | LabelRequirement::Absent(_) => None,
+        | LabelRequirement::Absent(_)
+        | LabelRequirement::GreaterThan(..)
+        | LabelRequirement::LessThan(..) => None,
     });
     let labels = labels.map(|(name, values)| (IndexTerm::Label(name.clone()), values));
     // A missing field counts as empty, and no index has it.

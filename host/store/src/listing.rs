@@ -40,7 +40,7 @@ impl Start {
         }
         let prefix = Path::prefix(&query.kind, query.selector.namespace.as_deref());
         let Some(token) = &query.from else {
-            return Ok(Self { revision: None, prefix, after: None, remaining: None });
+            return Ok(Self { revision: query.at, prefix, after: None, remaining: None });
         };
         let (revision, remaining, origin, after) = read_token(token).ok_or_else(not_a_token)?;
         if origin != store {

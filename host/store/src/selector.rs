@@ -28,6 +28,10 @@ pub enum LabelRequirement {
     Exists(String),
     /// The label is absent.
     Absent(String),
+    /// The label is a whole number above this one. No guest can ask so.
+    GreaterThan(String, i64),
+    /// The label is a whole number below this one. No guest can ask so.
+    LessThan(String, i64),
 }
 
 /// Conditions on a resource; all of them must hold. The default selects every resource.
@@ -97,6 +101,9 @@ impl Selector {
                 label.len() + all(values)
             }
             LabelRequirement::Exists(label) | LabelRequirement::Absent(label) => label.len(),
+            LabelRequirement::GreaterThan(label, _) | LabelRequirement::LessThan(label, _) => {
+                label.len() + size_of::<i64>()
+            }
         };
         let labels: usize = labels.iter().map(label).sum();
         let fields: usize = self.all_fields().map(|(pointer, value)| pointer.len() + value.len()).sum();
@@ -150,7 +157,7 @@ impl Selector {
             && owner.as_ref().is_none_or(|uid| resource.owners().iter().any(|owner| owner.uid == *uid))
     }
 
-    /// Parses label requirements in the syntax of kubectl: `a=b,c!=d,e in (f,g),h notin (i),j,!k`. Empty text
+    /// Parses label requirements in the syntax of kubectl: `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`. Empty text
     /// has none.
     ///
     /// # Errors
@@ -188,13 +195,16 @@ impl LabelRequirement {
             | Self::OneOf(name, _)
             | Self::NoneOf(name, _)
             | Self::Exists(name)
-            | Self::Absent(name) => name,
+            | Self::Absent(name)
+            | Self::GreaterThan(name, _)
+            | Self::LessThan(name, _) => name,
         }
     }
 
     /// Returns whether the condition holds for a label value; `None` for an absent label.
     pub fn matches(&self, value: Option<&str>) -> bool {
         let among = |values: &[String]| value.is_some_and(|value| values.iter().any(|one| one == value));
+        let number = || value.and_then(|value| value.parse::<i64>().ok());
         match self {
             Self::Equals(_, wanted) => value == Some(wanted),
             Self::NotEquals(_, unwanted) => value != Some(unwanted),
@@ -202,6 +212,8 @@ impl LabelRequirement {
             Self::NoneOf(_, unwanted) => !among(unwanted),
             Self::Exists(_) => value.is_some(),
             Self::Absent(_) => value.is_none(),
+            Self::GreaterThan(_, bound) => number().is_some_and(|number| number > *bound),
+            Self::LessThan(_, bound) => number().is_some_and(|number| number < *bound),
         }
     }
 
@@ -216,7 +228,7 @@ impl LabelRequirement {
                 }
                 values.iter().try_for_each(|value| validate::label_value(path, value))
             }
-            Self::Exists(_) | Self::Absent(_) => Ok(()),
+            Self::Exists(_) | Self::Absent(_) | Self::GreaterThan(..) | Self::LessThan(..) => Ok(()),
         }
     }
 }
@@ -231,6 +243,8 @@ impl fmt::Display for LabelRequirement {
             Self::NoneOf(name, values) => write!(f, "{name} notin ({})", values.join(",")),
             Self::Exists(name) => f.write_str(name),
             Self::Absent(name) => write!(f, "!{name}"),
+            Self::GreaterThan(name, bound) => write!(f, "{name}>{bound}"),
+            Self::LessThan(name, bound) => write!(f, "{name}<{bound}"),
         }
     }
 }

@@ -38,6 +38,10 @@ pub struct Query {
     /// with the list that it comes from, and ignores this.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub live: bool,
+    /// The revision that the list shows; `None` for the present. It is `Expired` once the history before it is gone. A store
+    /// that cannot tell shows the present. [`Query::from`] has a revision of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Revision>,
     /// Asks for [`Page::remaining`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub count: bool,
@@ -60,6 +64,7 @@ impl Query {
             limit: None,
             from: None,
             live: false,
+            at: None,
             count: false,
             view: View::Whole,
         }

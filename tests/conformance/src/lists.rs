@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use homeostat_store::{
-    Error, Key, Kind, LabelRequirement, Options, PAGE_BYTES_MAX, Page, Query, Selector, Store, Write,
+    Error, Key, Kind, LabelRequirement, Options, PAGE_BYTES_MAX, Page, Query, Revision, Selector, Store, Write,
 };
 use serde_json::json;
 
@@ -236,6 +236,37 @@ async fn expires_at_some_time(store: &Fixture, query: &Query) {
         }
     }
     panic!("the history has no bound");
+}
+
+/// S7: a list at a former revision is that snapshot, unless a store that is far away cannot tell.
+pub(crate) async fn a_list_at_a_revision_shows_the_resources_of_then(make: Make) {
+    let store = make(Options::default()).await;
+    fill(&store, 3).await;
+    let all = Query::all(store.kind("Thing"));
+    let then = store.list(&all).await.unwrap();
+    update(&**store, store.thing("n000", json!({"size": 1}))).await.unwrap();
+    delete(&**store, store.key("n001"), Default::default()).await.unwrap();
+    create(&**store, store.thing("n009", json!({}))).await;
+    let is_far = store.differs(Difference::GapsInRevisions);
+    for limit in [None, Some(2)] {
+        let (mut shown, mut query) = (Vec::new(), Query { at: Some(then.revision), limit, ..all.clone() });
+        loop {
+            let page = match store.list(&query).await {
+                Ok(page) if page.revision == then.revision => page,
+                Ok(_) | Err(Error::Expired { .. }) if is_far => return,
+                other => panic!("{other:?}"),
+            };
+            shown.extend(page.items);
+            query.from = page.next;
+            if query.from.is_none() {
+                break;
+            }
+        }
+        assert_eq!(shown, then.items, "{limit:?}");
+    }
+    let later = Query { at: Some(Revision(u64::MAX / 2)), ..all };
+    let refused = store.list(&later).await;
+    assert!(is_far || matches!(refused, Err(Error::FutureRevision { .. })), "{refused:?}");
 }
 
 /// S12: selectors, limits and tokens select exactly the matching resources.

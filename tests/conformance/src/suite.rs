@@ -63,6 +63,7 @@ macro_rules! all_cases {
                 a_counted_page_says_how_many_resources_remain
                 a_page_with_a_limit_ends_where_its_documents_come_to_four_mebibytes
                 all_pages_show_the_moment_of_the_first_one
+                a_list_at_a_revision_shows_the_resources_of_then
                 a_page_after_history_was_cut_is_expired
                 a_wrong_limit_selector_or_token_is_invalid
                 kinds_are_those_of_which_resources_exist

@@ -25,7 +25,7 @@ pub(super) fn of(kind: &Kind) -> Vec<TableColumn> {
             age(),
         ],
         ("", "Secret") => {
-            vec![column("Type", "string", at("/type")), column("Data", "integer", computed(cells::data)), age()]
+            vec![column("Type", "string", at("/type")), column("Data", "string", computed(cells::data)), age()]
         }
         ("", "Service") => service(),
         ("apps", "ControllerRevision") => vec![

@@ -17,7 +17,7 @@ pub(super) fn of(info: &KindInfo) -> Vec<TableColumn> {
         ("apps", "ReplicaSet") => replica_set(),
         ("", "Pod") => pods::columns(),
         ("", "Namespace") => vec![column("Status", "string", computed(cells::namespace_status)), age()],
-        ("", "ConfigMap") => vec![column("Data", "integer", computed(cells::data)), age()],
+        ("", "ConfigMap") => vec![column("Data", "string", computed(cells::data)), age()],
         // As in Kubernetes, the generated name of an event is the last column.
         ("", "Event") => return event(),
         (manifest::GROUP, manifest::KIND) => controller(),

@@ -3,7 +3,7 @@
 //! Source: `printPod` in `pkg/printers/internalversion/printers.go` of Kubernetes.
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::TableColumn;
 use super::cells::{condition, elements, is_deleting, number, or_none, text};
@@ -26,6 +26,16 @@ pub(super) fn columns() -> Vec<TableColumn> {
         wide("Nominated Node", "string", text_or_none("/status/nominatedNodeName")),
         wide("Readiness Gates", "string", computed(readiness_gates)),
     ]
+}
+
+/// Returns the condition of the row of a pod that has ended.
+pub(super) fn row_conditions(pod: &Value) -> Vec<Value> {
+    let (phase, message) = match pod["status"]["phase"].as_str() {
+        Some(phase @ "Succeeded") => (phase, "The pod has completed successfully."),
+        Some(phase @ "Failed") => (phase, "The pod failed."),
+        _ => return Vec::new(),
+    };
+    vec![json!({ "type": "Completed", "status": "True", "reason": phase, "message": message })]
 }
 
 /// Returns how many of the conditions that a pod waits for hold: `1/2`.
@@ -93,7 +103,7 @@ impl PodSummary {
                 let since = ages::short(Timestamp::now().as_second() - time.as_second());
                 format!("{} ({since} ago)", self.restarts).into()
             }
-            _ => self.restarts.into(),
+            _ => self.restarts.to_string().into(),
         }
     }
 

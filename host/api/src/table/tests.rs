@@ -87,7 +87,7 @@ fn a_pod_shows_its_containers_its_restarts_and_its_termination() {
         ("Name", text("web")),
         ("Ready", text("1/2")),
         ("Status", text("Running")),
-        ("Restarts", 3.into()),
+        ("Restarts", text("3")),
         ("Age", text("10s")),
     ]);
     assert_eq!(cells(&table, &document, false), expected);

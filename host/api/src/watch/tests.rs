@@ -19,7 +19,7 @@ fn web() -> Selector {
 
 fn event_type(kind: EventType, previous: Option<Arc<Resource>>, resource: Arc<Resource>) -> Option<&'static str> {
     let event = Event { kind, revision: resource.revision(), resource, previous };
-    visible_change(&event, &web())
+    visible_change(&event, &web()).map(|(event_type, _)| event_type)
 }
 
 #[test]
@@ -30,6 +30,14 @@ fn a_resource_that_enters_the_selector_is_added_and_one_that_leaves_it_is_delete
     assert_eq!(event_type(EventType::Modified, Some(web(1)), other(2)), Some("DELETED"));
     assert_eq!(event_type(EventType::Modified, Some(web(1)), web(2)), Some("MODIFIED"));
     assert_eq!(event_type(EventType::Modified, Some(other(1)), other(2)), None);
+}
+
+#[test]
+fn a_resource_that_leaves_the_selector_is_shown_as_it_was() {
+    let (before, after) = (pod(json!({ "app": "web" }), 1), pod(json!({}), 2));
+    let event =
+        Event { kind: EventType::Modified, resource: after, previous: Some(before.clone()), revision: Revision(2) };
+    assert_eq!(visible_change(&event, &web()), Some(("DELETED", &*before)));
 }
 
 #[test]

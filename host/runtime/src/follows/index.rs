@@ -97,7 +97,9 @@ fn named_values(selector: &Selector) -> Option<(Term, &[String])> {
         LabelRequirement::NotEquals(..)
         | LabelRequirement::NoneOf(..)
         | LabelRequirement::Exists(_)
-        | LabelRequirement::Absent(_) => None,
+        | LabelRequirement::Absent(_)
+        | LabelRequirement::GreaterThan(..)
+        | LabelRequirement::LessThan(..) => None,
     });
     if let Some((name, values)) = label {
         return Some((Term::Label(name.clone()), values));

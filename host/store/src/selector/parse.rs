@@ -1,6 +1,6 @@
 //! Parses label requirements in the syntax of kubectl, and refuses others in its words.
 //!
-//! Source: `k8s.io/apimachinery/pkg/labels`, whose lexer and parser these are. The operators `>` and `<` are refused.
+//! Source: `k8s.io/apimachinery/pkg/labels`, whose lexer and parser these are.
 
 use crate::{Error, LabelRequirement, validate};
 
@@ -94,7 +94,8 @@ impl<'t> Parser<'t> {
             "!=" => LabelRequirement::NotEquals(name, self.value()?),
             "in" => LabelRequirement::OneOf(name, self.values()?),
             "notin" => LabelRequirement::NoneOf(name, self.values()?),
-            operator @ (">" | "<") => return Err(format!("the operator '{operator}' is not supported")),
+            ">" => LabelRequirement::GreaterThan(name, self.number()?),
+            "<" => LabelRequirement::LessThan(name, self.number()?),
             other => return Err(format!("found '{other}', expected: {OPERATORS}")),
         };
         check_values(&found).map(|()| found)
@@ -108,6 +109,12 @@ impl<'t> Parser<'t> {
                 other => Err(format!("found '{other}', expected: identifier")),
             },
         }
+    }
+
+    fn number(&mut self) -> Result<i64, String> {
+        let value = self.value()?;
+        let words = "for 'Gt', 'Lt' operators, the value must be an integer";
+        value.parse().map_err(|_| format!("values[0]: Invalid value: {value:?}: {words}"))
     }
 
     /// Reads values in parentheses. An empty one stands before, between and after commas.
@@ -137,7 +144,10 @@ fn check_values(requirement: &LabelRequirement) -> Result<(), String> {
             (name, std::slice::from_ref(value))
         }
         LabelRequirement::OneOf(name, values) | LabelRequirement::NoneOf(name, values) => (name, values.as_slice()),
-        LabelRequirement::Exists(_) | LabelRequirement::Absent(_) => return Ok(()),
+        LabelRequirement::Exists(_)
+        | LabelRequirement::Absent(_)
+        | LabelRequirement::GreaterThan(..)
+        | LabelRequirement::LessThan(..) => return Ok(()),
     };
     let check = |(at, value): (usize, &String)| validate::label_value(&format!("values[{at}][{name}]"), value);
     values.iter().enumerate().try_for_each(check).map_err(words)?;

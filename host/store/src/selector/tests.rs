@@ -12,7 +12,7 @@ fn one(text: &str) -> LabelRequirement {
 
 #[test]
 fn every_form_of_requirement_is_read() {
-    use LabelRequirement::{Absent, Equals, Exists, NoneOf, NotEquals, OneOf};
+    use LabelRequirement::{Absent, Equals, Exists, GreaterThan, LessThan, NoneOf, NotEquals, OneOf};
     let text = |text: &str| text.to_owned();
     assert_eq!(one("a=b"), Equals(text("a"), text("b")));
     assert_eq!(one(" a == b "), Equals(text("a"), text("b")));
@@ -23,6 +23,8 @@ fn every_form_of_requirement_is_read() {
     assert_eq!(one("a notin (b,)"), NoneOf(text("a"), vec![text("b"), text("")]));
     assert_eq!(one("in"), Exists(text("in")));
     assert_eq!(one("!a"), Absent(text("a")));
+    assert_eq!(one("a>-1"), GreaterThan(text("a"), -1));
+    assert_eq!(one("a < 7"), LessThan(text("a"), 7));
     assert_eq!(Selector::parse_labels(" "), Ok(vec![]));
     assert_eq!(Selector::parse_labels("a in (b,c),!d,e=f").map(|parsed| parsed.len()), Ok(3));
 }
@@ -49,7 +51,10 @@ fn a_malformed_selector_is_refused() {
         "a=-",
         "a/b/c",
         "/a",
-        "a>1",
+        "a>b",
+        "a>",
+        "a<1.5",
+        "a>9223372036854775808",
         "(a)",
         "ä=b",
         "a=\0",
@@ -162,4 +167,19 @@ proptest! {
             prop_assert_eq!(Selector::parse_labels(&again), Ok(parsed));
         }
     }
+}
+
+#[test]
+fn numbers_are_compared_as_numbers_and_other_labels_match_no_bound() {
+    let (above, below) = (one("a>9"), one("a<9"));
+    for (value, is_above, is_below) in [
+        (Some("10"), true, false),
+        (Some("9"), false, false),
+        (Some("-8"), false, true),
+        (Some("ten"), false, false),
+        (None, false, false),
+    ] {
+        assert_eq!((above.matches(value), below.matches(value)), (is_above, is_below), "{value:?}");
+    }
+    assert_eq!([above.to_string(), below.to_string()], ["a>9", "a<9"]);
 }

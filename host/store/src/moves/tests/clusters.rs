@@ -12,7 +12,7 @@ use crate::{Page, StoreStatus, Watch};
 /// A store that treats copies as that of a cluster does.
 struct FakeCluster {
     inner: MemoryStore,
-    /// Whether the next copy ends before its status is written.
+    /// Whether copies end before their status is written.
     fails: AtomicBool,
 }
 
@@ -36,7 +36,7 @@ impl FakeCluster {
             }
             Err(_) => drop(self.inner.write(Write::Create { document }).await?),
         }
-        if self.fails.swap(false, Ordering::Relaxed) {
+        if self.fails.load(Ordering::Relaxed) {
             return Err(Error::unavailable("the connection was cut"));
         }
         let status = original.get("status").cloned().unwrap_or_default();
@@ -108,7 +108,7 @@ async fn set_status(store: &dyn Store, name: &str) {
     store.write(Write::UpdateStatus { key: key(name), status: json!({"ready": true}), precondition }).await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_copy_with_a_uid_of_its_own_is_recognised_and_made_again_only_if_it_is_old() {
     let (stores, cluster) = with_cluster();
     let host = stores.start(HOME).await.unwrap();
@@ -118,6 +118,7 @@ async fn a_copy_with_a_uid_of_its_own_is_recognised_and_made_again_only_if_it_is
     }
     cluster.fails.store(true, Ordering::Relaxed);
     assert_refused(copy(&host, "bus").await, "the connection was cut");
+    cluster.fails.store(false, Ordering::Relaxed);
     patch(&*host, "b", json!({"spec": {"size": 2}}), None).await.unwrap();
     assert_eq!(copy(&host, "bus").await.unwrap().resources, 3);
     for name in ["a", "b", "c"] {
