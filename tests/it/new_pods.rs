@@ -84,6 +84,7 @@ fn pods() -> Vec<(&'static str, Value)> {
         ("unknown", of_strict("unknown")),
         ("unknown-env", with_env("unknown")),
         ("strict-pull", json!({ "serviceAccountName": "strict", "imagePullSecrets": [{ "name": "mine" }] })),
+        ("ephemeral", json!({ "ephemeralContainers": [{ "name": "e", "image": "i" }] })),
         (
             "own-volume",
             json!({ "volumes": own, "containers": [{ "name": "c", "image": "i", "volumeMounts": at_path }] }),

@@ -23,15 +23,16 @@ struct EncodedEvents {
     bytes: usize,
 }
 
-/// Everything that determines an encoding. A revision identifies one event of one resource.
+/// Everything that determines an encoding. A revision identifies one event of one resource of a kind: each store has revisions
+/// of its own.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct EventCacheKey {
     pub(crate) revision: Revision,
     /// `ADDED`, `MODIFIED` or `DELETED`, which depends on the selector of the watch.
     pub(crate) event_type: &'static str,
     pub(crate) format: EventFormat,
-    /// The version of the kind, and the revision of a definition with defaults.
-    pub(crate) version: Arc<str>,
+    /// The kind with its version, and the revision of a definition with defaults.
+    pub(crate) kind: Arc<str>,
 }
 
 /// The form of a cached event.

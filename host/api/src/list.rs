@@ -12,7 +12,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
-use homeostat_store::{Error, Page, Query, Resource, Revision, Store};
+use homeostat_store::{Error, Page, Query, Resource, Revision, Scope, Store};
 use serde_json::{Value, json};
 
 use crate::client::Client;
@@ -37,6 +37,13 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>) -> Result<Response, Fa
     let api = request.http.api;
     request.params.check_list()?;
     let query = request.query()?;
+    if let Some(asked) = query.at {
+        // Not each store tells that a revision is in the future.
+        let current = api.host.store().revision(&Scope::Kind(query.kind.clone())).await?;
+        if asked > current {
+            return Err(Error::FutureRevision { asked, current }.into());
+        }
+    }
     let (list, first) = PagedList::open((&api.limits.lists, request.http.client), api.host.store(), query).await?;
     request.params.check_revision(list.revision())?;
     let metadata = list.metadata();
@@ -121,7 +128,7 @@ impl PagedList {
     /// # Errors
     /// Those of [`Store::list`].
     pub(crate) async fn restart(&mut self) -> Result<PageItems, Error> {
-        self.query.from = None;
+        (self.query.from, self.query.at) = (None, None);
         let Page { items, revision, next, remaining } = self.store.list(&self.query).await?;
         (self.revision, self.next, self.remaining) = (revision, next, remaining);
         Ok(items)

@@ -53,14 +53,13 @@ pub(crate) async fn answer(request: &ResourceRequest<'_>) -> Result<Response, Fa
         Err(error @ (Error::Expired { .. } | Error::FutureRevision { .. })) => return Ok(error_response(&error)),
         Err(error) => return Err(error.into()),
     };
-    // A definition may get another conversion, and then the same event has another encoding.
-    let version = match info.defaults_since() {
-        Some(revision) => format!("{} {revision}", info.kind.version),
-        None => info.kind.version.clone(),
-    };
-    let shared = (!info.converts()).then(|| (api.event_cache.clone(), version.into()));
     let watch = WatchStream::new(watch, after, initial_events, selector, encoder, params);
-    Ok(WatchStream { shared, ..watch }.response())
+    // A definition may get another conversion, and then the same event has another encoding.
+    let watch = match info.converts() {
+        true => watch,
+        false => watch.sharing(api.event_cache.clone(), info.defaults_since()),
+    };
+    Ok(watch.response())
 }
 
 /// Responds to a watch from a compacted or future revision. Like an API server, it sends the error as a watch
@@ -108,8 +107,7 @@ pub(crate) struct WatchStream {
     /// The client asked for a bookmark after the last initial event.
     marks_initial_events_end: bool,
     encoder: ResourceEncoder,
-    /// The encoded events that all watches of the store share, and the version of the kind that the client
-    /// requested.
+    /// The encoded events that all watches share, and the kind in the version that the client requested.
     shared: Option<(EncodedEventCache, Arc<str>)>,
     /// The client has received a table with columns.
     knows_columns: bool,
@@ -140,6 +138,12 @@ impl WatchStream {
             seen: after,
             bookmark: params.wants_bookmarks().then(|| Instant::now() + BOOKMARK_INTERVAL),
         }
+    }
+
+    /// Shares the encoded events of a cache, which all watches use. `defaults_since` is the revision of a definition with defaults.
+    fn sharing(self, cache: EncodedEventCache, defaults_since: Option<Revision>) -> Self {
+        let kind = format!("{} {}", self.encoder.kind, defaults_since.unwrap_or_default());
+        Self { shared: Some((cache, kind.into())), ..self }
     }
 
     /// Responds with the lines of the watch, or with events in a binary format. An error ends it, and is its last line.
@@ -208,7 +212,7 @@ impl WatchStream {
     /// Returns the line of an event, which all watches of the same form share.
     fn shared_event_line(&mut self, event_type: &'static str, resource: &Resource, revision: Revision) -> Bytes {
         match self.shared.clone().filter(|_| self.encoder.is_deterministic()) {
-            Some((cache, version)) => {
+            Some((cache, kind)) => {
                 let format = match self.encoder.format {
                     ResponseFormat::Metadata => EventFormat::Metadata,
                     ResponseFormat::Protobuf => EventFormat::Protobuf,
@@ -216,7 +220,7 @@ impl WatchStream {
                     ResponseFormat::Cbor => EventFormat::Cbor,
                     ResponseFormat::Document | ResponseFormat::Table(_) => EventFormat::Document,
                 };
-                let key = EventCacheKey { revision, event_type, format, version };
+                let key = EventCacheKey { revision, event_type, format, kind };
                 cache.get_or_encode(key, || self.event_line(event_type, resource, revision))
             }
             None => self.event_line(event_type, resource, revision),

@@ -41,12 +41,15 @@ impl AdmissionChain {
         self.namespaces.check(store, kinds, write).await
     }
 
-    /// Returns the write of a new pod with its priority, the amounts of its namespace, and the settings of its runtime class
-    /// and of its service account. `None` if the write lacks none of these.
+    /// Returns the write of a new pod with what admission adds: the amounts of its namespace, its priority, and the settings of its
+    /// runtime class and of its service account. `None` if the write lacks none of these.
+    ///
+    /// An apply to a pod or claim that exists is returned as it is: decided as a draft, it creates nothing if the resource goes
+    /// meanwhile.
     ///
     /// # Errors
     /// [`Error::Forbidden`], also for a new claim of a volume; [`Error::Store`].
-    async fn complete(&self, store: &dyn Store, kinds: &Kinds, write: &Write) -> Result<Option<Write>, Error> {
+    async fn added(&self, store: &dyn Store, kinds: &Kinds, write: &Write) -> Result<Option<Write>, Error> {
         // Most writes are of a status.
         if !matches!(write, Write::Create { .. } | Write::Apply { .. }) {
             return Ok(None);
@@ -58,7 +61,7 @@ impl AdmissionChain {
             return Ok(None);
         }
         let mut new = write.clone();
-        let Some(document) = new_document(store, &mut new, &target).await? else { return Ok(None) };
+        let Some(document) = new_document(store, &mut new, &target).await? else { return Ok(Some(new)) };
         limit_ranges::admit(store, kinds, &target, document).await?;
         service_accounts::admit(store, kinds, &target, document).await?;
         self.priorities.set(store, kinds, &target, document).await?;
@@ -81,10 +84,11 @@ impl AdmissionChain {
         request: Request,
         requester: Option<&Requester>,
     ) -> Result<WriteResponse, Error> {
-        let completed = self.complete(&**store, kinds, &request.write).await?;
         let name = request.write.target().ok().and_then(|target| target.name);
         let mut tries = TRIES_MAX;
         loop {
+            // Again each time: the resource may have gone meanwhile.
+            let completed = self.added(&**store, kinds, &request.write).await?;
             let review = self.dynamic.review(&**store, kinds, &request, completed.as_ref(), requester).await?;
             let (admitted, unknown_fields) = match review {
                 Review::Unmatched => return self.write(store, kinds, request).await,

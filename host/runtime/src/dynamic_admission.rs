@@ -1,6 +1,6 @@
 //! Dynamic admission: webhooks and policies of Kubernetes change and refuse the writes of clients and guests.
 //!
-//! A write that one of them matches is decided here, without validation. Mutating policies, mutating webhooks, validating
+//! A write that one of them matches, or to which other plug-ins added fields, is decided here, without validation. Mutating policies, mutating webhooks, validating
 //! policies and validating webhooks see the result in this order. The store stores what they leave of it, if the resource did
 //! not change meanwhile. Otherwise all of it happens again. So the stored document is the one that they saw.
 //!
@@ -47,11 +47,11 @@ const CALLS_MAX: usize = 16;
 
 /// The result of the review of a write.
 pub(crate) enum Review {
-    /// No webhook or policy matches: the write is made as it is.
+    /// No webhook or policy matches, and nothing was added: the write is made as it is.
     Unmatched,
-    /// Webhooks and policies admit the write, which changes nothing.
+    /// The admitted write changes nothing.
     Unchanged(WriteResponse),
-    /// Webhooks and policies admit this write in place of the requested one. The resource must not have changed meanwhile.
+    /// This write is made in place of the requested one. The resource must not have changed meanwhile.
     Admitted {
         /// The write.
         request: Request,
@@ -117,14 +117,14 @@ impl DynamicAdmission {
         if passes_all || self.configurations(store).await?.is_empty() {
             return Ok(None);
         }
-        let Some(info) = undefined(kinds, &target.kind) else { return Ok(None) };
+        let Some(info) = of_this_host(kinds, &target.kind) else { return Ok(None) };
         let write = ReviewedWrite::new(request, target, &info, requester.user());
         let matching = self.of(store, &write).await?;
         Ok((!matching.is_empty()).then_some((write, matching)))
     }
 
-    /// Reviews a write by the webhooks and policies that match it. `completed` is the write with what other plug-ins add to a
-    /// new resource, which nobody owns. Without a requester no webhook or policy sees the write.
+    /// Reviews a write by the webhooks and policies that match it. `completed` is the write with the fields that other plug-ins add
+    /// to a new resource. Nobody owns these fields. Without a requester no webhook or policy sees the write.
     ///
     /// *Cancel safety*: webhooks may have been called for a write that is not made.
     ///
@@ -149,7 +149,7 @@ impl DynamicAdmission {
         if matching.is_none() && completed.is_none() {
             return Ok(Review::Unmatched);
         }
-        let (info, schemas) = (undefined(kinds, &target.kind), store.schemas());
+        let (info, schemas) = (of_this_host(kinds, &target.kind), store.schemas());
         let (Some(info), Some(schemas)) = (info, schemas) else { return Ok(Review::Unmatched) };
         let current = match &target.name {
             Some(name) => found(store.get_live(&key_of(&target, name)).await)?,
@@ -174,8 +174,10 @@ impl DynamicAdmission {
         if let Some(write) = completed.filter(|_| draft.previous.is_none()) {
             let request = Request { write: write.clone(), ..request.clone() };
             let completed = planning::plan(written.clone(), request, None, Validation::Deferred).await?;
-            object = semantics::draft_document(&completed);
-            set(&mut object, "name", Some(draft.key.name().into()));
+            let before = std::mem::replace(&mut object, semantics::draft_document(&completed));
+            for field in semantics::HOST_OWNED.iter().chain(&["name"]) {
+                set(&mut object, field, before["metadata"].get(field).cloned());
+            }
         }
         if let Some((write, matching, invoker)) = &mut reviewed {
             if draft.previous.is_none() {
@@ -207,8 +209,8 @@ impl DynamicAdmission {
     }
 }
 
-/// Returns a kind, unless the host itself reads it as a definition.
-fn undefined(kinds: &Kinds, kind: &Kind) -> Option<KindInfo> {
+/// Returns a kind that this host defines, and not the server of a store.
+fn of_this_host(kinds: &Kinds, kind: &Kind) -> Option<KindInfo> {
     kinds.of(kind).filter(|_| kinds.defined_in(kind).is_none())
 }
 

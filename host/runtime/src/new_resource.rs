@@ -17,7 +17,7 @@ pub(crate) async fn new_document<'w>(
 ) -> Result<Option<&'w mut Value>, Error> {
     if let Write::Apply { .. } = write {
         let key = Key::new(target.kind.clone(), &target.namespace, target.name.as_deref().unwrap_or_default());
-        if found(store.get(&key).await)?.is_some() {
+        if found(store.get_live(&key).await)?.is_some() {
             return Ok(None);
         }
     }

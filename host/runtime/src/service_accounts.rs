@@ -39,8 +39,8 @@ fn accounts() -> Kind {
 /// Gives a new pod what its service account has for it, and leaves resources of other kinds as they are.
 ///
 /// # Errors
-/// [`Error::Forbidden`] for an account that does not exist, unless the namespace has no accounts, and for secrets that the
-/// account does not name but has to; [`Error::Store`].
+/// [`Error::Forbidden`] for an account that does not exist in a namespace with the account `default`, and for a secret that the
+/// account would have to name; [`Error::Store`].
 pub(crate) async fn admit(
     store: &dyn Store,
     kinds: &Kinds,
@@ -68,7 +68,7 @@ pub(crate) async fn admit(
             "error looking up service account {namespace}/{named}: serviceaccount {named:?} not found"
         )));
     };
-    complete(spec, &named, account.document());
+    add_account(spec, &named, account.document());
     check_secrets(spec, account.document()).map_err(refused)
 }
 
@@ -79,7 +79,7 @@ fn named_account(spec: &Map<String, Value>) -> Option<&str> {
 }
 
 /// Gives a pod the name of its account, the volume with the token, and the secrets for pulling images.
-fn complete(spec: &mut Map<String, Value>, name: &str, account: &Value) {
+fn add_account(spec: &mut Map<String, Value>, name: &str, account: &Value) {
     spec.insert("serviceAccountName".to_owned(), name.into());
     let stated = spec.get("automountServiceAccountToken").and_then(Value::as_bool);
     if stated.or(account["automountServiceAccountToken"].as_bool()).unwrap_or(true) {

@@ -1,6 +1,6 @@
 //! Lists and their pages. Every page of a list shows the revision of the first page.
 //!
-//! Stores keep only the present. A later page reconstructs the past: for every key that changed since, the
+//! Stores keep only the present. A later page, or a list at a former revision, reconstructs the past: for every key that changed since, the
 //! `previous` of its first change after that revision is the state to show. So a list is consistent for as
 //! long as the history reaches back to its first page. [`changes_since`] caches the changed keys between pages.
 

@@ -40,6 +40,9 @@ use crate::{Error, Key, Kind, Resource, Result, RoutedStore, Store, StorePart, V
 /// How often a copy reads both stores. Each pass but the last has found a difference.
 const PASSES_MAX: usize = 8;
 
+/// How often both stores are compared for one pass.
+const ATTEMPTS_MAX: usize = 8;
+
 /// Wait before a store that could not be reached is compared again.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
 
@@ -183,15 +186,20 @@ impl MoveTask<'_> {
         )))
     }
 
-    /// As [`MoveTask::compare`], and again after a list whose history has ended, and after a request that a store did not
-    /// answer. Copies that were written before are found.
+    /// Compares both stores as [`MoveTask::compare`] does. The comparison begins again after a list whose history has ended, and
+    /// after a request that a store did not answer. It finds the copies that were written before.
     async fn compare_patiently(&self, target: &CopyTarget<'_>, writes: bool) -> Result<Comparison> {
         let mut attempts = 0;
         loop {
             attempts += 1;
             match self.compare(target, writes).await {
-                Err(Error::Expired { .. }) if attempts < PASSES_MAX => {}
-                Err(error @ Error::Unavailable { .. }) if attempts < PASSES_MAX => {
+                Err(Error::Expired { .. }) if attempts < ATTEMPTS_MAX => {}
+                Err(Error::Expired { .. }) => {
+                    let (name, to) = (KindPattern::of(self.kind), target.name);
+                    let reason = format!("{name} changes faster than it can be compared with store {to}");
+                    return Err(Error::unavailable(reason));
+                }
+                Err(error @ Error::Unavailable { .. }) if attempts < ATTEMPTS_MAX => {
                     tracing::warn!(kind = %self.kind, to = &**target.name, %error, "the stores are compared again");
                     tokio::time::sleep(RETRY_WAIT).await;
                 }

@@ -38,8 +38,8 @@ pub struct Query {
     /// with the list that it comes from, and ignores this.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub live: bool,
-    /// The revision that the list shows; `None` for the present. It is `Expired` once the history before it is gone. A store
-    /// that cannot tell shows the present. [`Query::from`] has a revision of its own.
+    /// The revision that the list shows; `None` for the present. A store that cannot tell shows the present, as
+    /// [`Page::revision`] says. [`Query::from`] has a revision of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Revision>,
     /// Asks for [`Page::remaining`].
@@ -170,8 +170,8 @@ pub trait Store: Send + Sync + 'static {
     /// Lists resources of one kind. All pages of one list show the same revision.
     ///
     /// # Errors
-    /// `Invalid` for a selector, limit or continue token; `Expired` when the history since the first page is
-    /// gone. Cancel safe.
+    /// `Invalid` for a selector, limit or continue token; `Expired` when the history since the first page, or since
+    /// [`Query::at`], is gone; `FutureRevision`. Cancel safe.
     async fn list(&self, query: &Query) -> Result<Page>;
 
     /// Makes one change, and returns once the change is as durable as the store can make it. A dry run

@@ -57,9 +57,8 @@ fn encoder(version: &str) -> ResourceEncoder {
 /// Watches all changes in a store.
 async fn watch(store: &MemoryStore, encoder: ResourceEncoder, cache: &EncodedEventCache) -> WatchStream {
     let watch = store.watch(Scope::Everything, Revision::ZERO).await.unwrap();
-    let shared = Some((cache.clone(), encoder.kind.version.as_str().into()));
     let params = Params::default();
-    WatchStream { shared, ..WatchStream::new(watch, Revision::ZERO, None, Selector::default(), encoder, &params) }
+    WatchStream::new(watch, Revision::ZERO, None, Selector::default(), encoder, &params).sharing(cache.clone(), None)
 }
 
 #[tokio::test]
@@ -85,6 +84,23 @@ async fn watches_with_equal_output_share_its_encoding() {
     let metadata = next(ResourceEncoder { format: ResponseFormat::Metadata, ..encoder("v1") }).await;
     let metadata: Value = serde_json::from_slice(&metadata).unwrap();
     assert_eq!(metadata["object"]["kind"], "PartialObjectMetadata");
+}
+
+/// Kinds may live in several stores, and each of these counts from one.
+#[tokio::test]
+async fn watches_of_kinds_with_the_same_revision_share_no_encoding() {
+    let cache = EncodedEventCache::default();
+    for kind in ["Secret", "ConfigMap"] {
+        let store = MemoryStore::new(Options::default());
+        let document = json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": "a" } });
+        store.write(Write::Create { document }).await.unwrap();
+        let encoder = ResourceEncoder { kind: Kind::new("", "v1", kind), ..encoder("v1") };
+        let event: Value = serde_json::from_slice(&watch(&store, encoder, &cache).await.next().await.unwrap()).unwrap();
+        assert_eq!(
+            (&event["object"]["kind"], &event["object"]["metadata"]["resourceVersion"]),
+            (&json!(kind), &json!("1"))
+        );
+    }
 }
 
 /// Live status is merged into a controller, so the encoding depends on the time.

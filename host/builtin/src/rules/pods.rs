@@ -159,7 +159,12 @@ fn is_no_image(name: &str) -> bool {
 pub(super) fn check(report: &mut Report<'_>) {
     annotations::check(report, "", "metadata.annotations");
     check_spec(report, "/spec", "spec", None, &[]);
-    let Some(old) = report.old else { return };
+    let Some(old) = report.old else {
+        if has_ephemeral_containers(report.at("/spec")) {
+            report.forbidden("spec.ephemeralContainers", "cannot be set on create");
+        }
+        return;
+    };
     annotations::check_change(report, old);
     let (now, before) = (report.at("/spec"), &old["spec"]);
     let is_bound = before["nodeName"].as_str().is_some_and(|name| !name.is_empty());
@@ -183,6 +188,10 @@ pub(super) fn check(report: &mut Report<'_>) {
     if moves || comparable(now) != comparable(before) {
         report.forbidden("spec", MUTABLE);
     }
+}
+
+fn has_ephemeral_containers(spec: &Value) -> bool {
+    spec["ephemeralContainers"].as_array().is_some_and(|containers| !containers.is_empty())
 }
 
 /// Returns whether a scheduler has chosen a node: a binding reports the condition before it sets the node.
@@ -219,8 +228,6 @@ fn comparable(spec: &Value) -> Value {
         for name in ["activeDeadlineSeconds", "tolerations", "schedulingGates", "nodeName"] {
             fields.remove(name);
         }
-        // They are written through a subresource.
-        fields.remove("ephemeralContainers");
     }
     spec
 }
@@ -242,6 +249,10 @@ pub(super) fn check_template(
         }
     }
     annotations::check(report, pointer, &format!("{path}.annotations"));
+    if has_ephemeral_containers(report.at(&format!("{pointer}/spec"))) {
+        report
+            .forbidden(format!("{path}.spec.ephemeralContainers"), "ephemeral containers not allowed in pod template");
+    }
     check_spec(report, &format!("{pointer}/spec"), &format!("{path}.spec"), restart_policies, further);
 }
 

@@ -7,7 +7,7 @@ fn spec(value: Value) -> Map<String, Value> {
 
 fn completed(pod: Value, account: &Value) -> Value {
     let mut spec = spec(pod);
-    complete(&mut spec, DEFAULT, account);
+    add_account(&mut spec, DEFAULT, account);
     spec.into()
 }
 

@@ -121,6 +121,10 @@ impl SharedState {
 
     /// Makes later reads show at least what a list of the server showed. `kind` is the cache before the list.
     fn record_page(&self, kind: Option<&CachedKind>, page: &Page, query: &Query) {
+        if query.at == Some(page.revision) {
+            // Reads show the present.
+            return;
+        }
         let Some(kind) = kind.filter(|kind| has_shown(Some(kind))) else {
             return self.show(&query.kind, page.revision);
         };
@@ -386,7 +390,7 @@ fn refusal(state: &KindState) -> Option<Error> {
 fn fence_missing(kind: &CachedKind, query: &Query, page: &Page) {
     let synced = kind.lock().synced.clone();
     let Some(synced) = synced.filter(|_| page.next.is_none()) else { return };
-    let rest = Query { limit: None, from: None, ..query.clone() };
+    let rest = Query { limit: None, from: None, at: None, ..query.clone() };
     let Ok(cached) =
         synced.contents.lock_expired().and_then(|contents| contents.list(&rest, &synced.id, &[], Vec::new()))
     else {

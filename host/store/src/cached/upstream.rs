@@ -83,7 +83,7 @@ pub trait Upstream: Send + Sync + 'static {
     async fn get(&self, key: &Key) -> Result<Arc<Resource>>;
 
     /// Lists resources of one kind: the newest state, as [`Store::list`](crate::Store::list). The server may
-    /// ignore a limit, and send more of each resource than [`Query::view`]. Continue tokens are those of the implementation.
+    /// ignore a limit and [`Query::at`], and send more of each resource than [`Query::view`]. Continue tokens are those of the implementation.
     ///
     /// # Errors
     /// As [`Store::list`](crate::Store::list). Cancel safe.

@@ -27,7 +27,7 @@ impl RevisionOffset {
     }
 
     pub(crate) fn shown(self, revision: Revision) -> Revision {
-        Revision(revision.0 + self.0)
+        Revision(revision.0.saturating_add(self.0))
     }
 
     pub(crate) fn resource(self, resource: Arc<Resource>) -> Arc<Resource> {

@@ -229,6 +229,8 @@ async fn a_revision_of_a_former_store_is_never_taken_for_one_of_the_new_store() 
         for (_, revision) in &former {
             let watch = host.watch(Scope::Kind(widget()), *revision).await;
             assert!(matches!(watch, Err(Error::Expired { .. })), "{revision} {watch:?}");
+            let list = host.list(&Query { at: Some(*revision), ..Query::all(widget()) }).await;
+            assert!(matches!(list, Err(Error::Expired { .. })), "{revision} {list:?}");
             let written = patch(&*host, "a", json!({"spec": {"size": 99}}), Some(*revision)).await;
             assert!(matches!(written, Err(Error::Conflict { .. })), "{revision} {written:?}");
             let written =
@@ -248,6 +250,10 @@ async fn a_revision_of_a_former_store_is_never_taken_for_one_of_the_new_store() 
         assert_eq!((event.revision, &event.resource), (written.revision(), &written));
         assert_eq!(event.previous.unwrap().revision(), at);
         assert_eq!(host.get(&key("a")).await.unwrap(), written);
+        let then = host.list(&Query { at: Some(page.revision), ..Query::all(widget()) }).await.unwrap();
+        assert_eq!((then.revision, &then.items), (page.revision, &page.items));
+        let never = host.list(&Query { at: Some(Revision(u64::MAX)), ..Query::all(widget()) }).await;
+        assert!(matches!(never, Err(Error::Expired { .. } | Error::FutureRevision { .. })), "{never:?}");
         let text =
             json!([{"op": "test", "path": "/metadata/resourceVersion", "value": written.revision().to_string()}]);
         let change = Change::Json(text);

@@ -59,10 +59,13 @@ impl Store for MovableStore {
 
     async fn list(&self, query: &Query) -> Result<Page> {
         let offset = self.offset(&query.kind);
+        let expired = || Error::Expired { oldest: offset.shown(Revision::ZERO) };
+        let at = query.at.map(|at| offset.stored(at).ok_or_else(expired)).transpose()?;
+        let query = &Query { at, ..query.clone() };
         let Page { items, revision, next, remaining } = match self.inner.list(query).await {
             // Another kind of store gave the continue token, before the move.
             Err(Error::Invalid { path, .. }) if offset != RevisionOffset::NONE && path == "continue" => {
-                return Err(Error::Expired { oldest: offset.shown(Revision::ZERO) });
+                return Err(expired());
             }
             page => page.map_err(|error| offset.error(error))?,
         };

@@ -94,8 +94,13 @@ impl<'t> Parser<'t> {
             "!=" => LabelRequirement::NotEquals(name, self.value()?),
             "in" => LabelRequirement::OneOf(name, self.values()?),
             "notin" => LabelRequirement::NoneOf(name, self.values()?),
-            ">" => LabelRequirement::GreaterThan(name, self.number()?),
-            "<" => LabelRequirement::LessThan(name, self.number()?),
+            operator @ (">" | "<") => {
+                let bound = self.number(&name)?;
+                return Ok(match operator {
+                    ">" => LabelRequirement::GreaterThan(name, bound),
+                    _ => LabelRequirement::LessThan(name, bound),
+                });
+            }
             other => return Err(format!("found '{other}', expected: {OPERATORS}")),
         };
         check_values(&found).map(|()| found)
@@ -111,10 +116,13 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn number(&mut self) -> Result<i64, String> {
+    /// Reads the bound of a label. It has to be a value of a label, so it is not negative.
+    fn number(&mut self, name: &str) -> Result<i64, String> {
         let value = self.value()?;
-        let words = "for 'Gt', 'Lt' operators, the value must be an integer";
-        value.parse().map_err(|_| format!("values[0]: Invalid value: {value:?}: {words}"))
+        let detail = "for 'Gt', 'Lt' operators, the value must be an integer";
+        let number = value.parse().map_err(|_| format!("values[0]: Invalid value: {value:?}: {detail}"))?;
+        validate::label_value(&format!("values[0][{name}]"), &value).map_err(words)?;
+        Ok(number)
     }
 
     /// Reads values in parentheses. An empty one stands before, between and after commas.

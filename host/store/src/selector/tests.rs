@@ -23,7 +23,7 @@ fn every_form_of_requirement_is_read() {
     assert_eq!(one("a notin (b,)"), NoneOf(text("a"), vec![text("b"), text("")]));
     assert_eq!(one("in"), Exists(text("in")));
     assert_eq!(one("!a"), Absent(text("a")));
-    assert_eq!(one("a>-1"), GreaterThan(text("a"), -1));
+    assert_eq!(one("a>1"), GreaterThan(text("a"), 1));
     assert_eq!(one("a < 7"), LessThan(text("a"), 7));
     assert_eq!(Selector::parse_labels(" "), Ok(vec![]));
     assert_eq!(Selector::parse_labels("a in (b,c),!d,e=f").map(|parsed| parsed.len()), Ok(3));
@@ -52,6 +52,8 @@ fn a_malformed_selector_is_refused() {
         "a/b/c",
         "/a",
         "a>b",
+        "a>-1",
+        "a>+1",
         "a>",
         "a<1.5",
         "a>9223372036854775808",

@@ -1,4 +1,4 @@
-//! Writes whose document others change before it is validated: the admission webhooks of an API server.
+//! Writes whose document others change before it is validated: the admission plug-ins and webhooks of an API server.
 //!
 //! [`plan_write`](super::plan_write) with [`Validation::Deferred`] decides the draft. [`plan_draft`] completes it.
 

@@ -17,14 +17,16 @@ const APP_ARMOR_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/"
 pub(super) fn check(report: &mut Report<'_>, pointer: &str, path: &str) {
     let annotations = &report.at(&format!("{pointer}/metadata"))["annotations"];
     let path = |name: &str| format!("{path}[{name}]");
-    if let Some(mirror) = annotations.get(MIRROR)
+    let old = report.old.and_then(|old| old.pointer(&format!("{pointer}/metadata/annotations")));
+    let before = |name: &str| old.and_then(|old| old.get(name));
+    // A write of the status can have added it.
+    if let Some(mirror) = annotations.get(MIRROR).filter(|mirror| before(MIRROR) != Some(*mirror))
         && report.at(&format!("{pointer}/spec"))["nodeName"].as_str().is_none_or(str::is_empty)
     {
         report.invalid(path(MIRROR), mirror, "must set spec.nodeName if mirror pod annotation is set");
     }
     let cost = annotations.get(DELETION_COST);
-    let before = report.old.and_then(|old| old.pointer(&format!("{pointer}/metadata/annotations"))?.get(DELETION_COST));
-    let was_invalid = before.is_some_and(|before| !is_cost(before));
+    let was_invalid = before(DELETION_COST).is_some_and(|before| !is_cost(before));
     if let Some(cost) = cost.filter(|cost| !is_cost(cost) && !was_invalid) {
         report.invalid(path(DELETION_COST), cost, "must be a 32bit integer");
     }
