@@ -14,7 +14,7 @@ use crate::comparison::{Pair, answer_difference, comparable, difference};
 const DIFFERS: &str = "LIST configmaps?limit=3&resourceVersion=0";
 
 /// How long a watch stays open, in seconds.
-const WATCH_SECONDS: u32 = 3;
+const WATCH_SECONDS: u32 = 5;
 
 /// Requests to one server at the same time.
 const CONCURRENT: usize = 8;
