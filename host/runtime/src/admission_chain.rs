@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use homeostat_store::{Error as StoreError, Request, Store, Write, WriteResponse};
 
-use crate::dynamic_admission::{DynamicAdmission, Review, is_configuration};
+use crate::dynamic_admission::{Addition, DynamicAdmission, Review, is_configuration};
 use crate::namespaces::Namespaces;
 use crate::new_resource::new_document;
 use crate::priorities::{self, Priorities};
@@ -41,32 +41,29 @@ impl AdmissionChain {
         self.namespaces.check(store, kinds, write).await
     }
 
-    /// Returns the write of a new pod with what admission adds: the amounts of its namespace, its priority, and the settings of its
-    /// runtime class and of its service account. `None` if the write lacks none of these.
-    ///
-    /// An apply to a pod or claim that exists is returned as it is: decided as a draft, it creates nothing if the resource goes
-    /// meanwhile.
+    /// Returns what a new pod gets: the amounts of its namespace, its priority, and the settings of its runtime class and of its
+    /// service account.
     ///
     /// # Errors
     /// [`Error::Forbidden`], also for a new claim of a volume; [`Error::Store`].
-    async fn added(&self, store: &dyn Store, kinds: &Kinds, write: &Write) -> Result<Option<Write>, Error> {
+    async fn addition(&self, store: &dyn Store, kinds: &Kinds, write: &Write) -> Result<Addition, Error> {
         // Most writes are of a status.
         if !matches!(write, Write::Create { .. } | Write::Apply { .. }) {
-            return Ok(None);
+            return Ok(Addition::Nothing);
         }
-        let Ok(target) = write.target() else { return Ok(None) };
+        let Ok(target) = write.target() else { return Ok(Addition::Nothing) };
         let completed = [priorities::pods(), limit_ranges::claims()];
         let is_completed = completed.iter().any(|kind| target.kind.same_type(kind));
         if !is_completed || !kinds.has_built_in_schema(&target.kind) {
-            return Ok(None);
+            return Ok(Addition::Nothing);
         }
         let mut new = write.clone();
-        let Some(document) = new_document(store, &mut new, &target).await? else { return Ok(Some(new)) };
+        let Some(document) = new_document(store, &mut new, &target).await? else { return Ok(Addition::Existing) };
         limit_ranges::admit(store, kinds, &target, document).await?;
         service_accounts::admit(store, kinds, &target, document).await?;
         self.priorities.set(store, kinds, &target, document).await?;
         runtime_classes::admit(store, kinds, &target, document).await?;
-        Ok((new != *write).then_some(new))
+        Ok(if new == *write { Addition::Nothing } else { Addition::Fields(new) })
     }
 
     /// Completes an admitted write, lets webhooks change and refuse it, charges it to the quotas of its namespace, and writes.
@@ -88,14 +85,19 @@ impl AdmissionChain {
         let mut tries = TRIES_MAX;
         loop {
             // Again each time: the resource may have gone meanwhile.
-            let completed = self.added(&**store, kinds, &request.write).await?;
-            let review = self.dynamic.review(&**store, kinds, &request, completed.as_ref(), requester).await?;
+            let addition = self.addition(&**store, kinds, &request.write).await?;
+            let review = self.dynamic.review(&**store, kinds, &request, &addition, requester).await?;
+            tries -= 1;
             let (admitted, unknown_fields) = match review {
                 Review::Unmatched => return self.write(store, kinds, request).await,
                 Review::Unchanged(written) => return Ok(written),
+                Review::Overtaken if tries > 0 => continue,
+                Review::Overtaken => {
+                    let reason = "others create and delete the resource at the same time";
+                    return Err(StoreError::unavailable(reason).into());
+                }
                 Review::Admitted { request, unknown_fields } => (request, unknown_fields),
             };
-            tries -= 1;
             match self.write(store, kinds, admitted).await {
                 Err(Error::Store(error)) if tries > 0 && is_overtaken(&error, name.as_deref()) => {}
                 written => return Ok(WriteResponse { unknown_fields, ..written? }),
@@ -143,3 +145,6 @@ fn is_overtaken(error: &StoreError, name: Option<&str>) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -45,10 +45,22 @@ use crate::{Error, KindInfo, Kinds, Requester, Stores, planning};
 /// How many validating webhooks are called for a write at the same time.
 const CALLS_MAX: usize = 16;
 
+/// What plug-ins before webhooks and policies add to a written resource. Nobody owns it.
+pub(crate) enum Addition {
+    /// Nothing.
+    Nothing,
+    /// The new resource of this write, in place of that of the requested one.
+    Fields(Write),
+    /// Nothing, because the resource exists. The write must not create it.
+    Existing,
+}
+
 /// The result of the review of a write.
 pub(crate) enum Review {
     /// No webhook or policy matches, and nothing was added: the write is made as it is.
     Unmatched,
+    /// The resource does not exist any more, to which nothing was added because it existed.
+    Overtaken,
     /// The admitted write changes nothing.
     Unchanged(WriteResponse),
     /// This write is made in place of the requested one. The resource must not have changed meanwhile.
@@ -123,8 +135,7 @@ impl DynamicAdmission {
         Ok((!matching.is_empty()).then_some((write, matching)))
     }
 
-    /// Reviews a write by the webhooks and policies that match it. `completed` is the write with the fields that other plug-ins add
-    /// to a new resource. Nobody owns these fields. Without a requester no webhook or policy sees the write.
+    /// Reviews a write by the webhooks and policies that match it. Without a requester none of them sees the write.
     ///
     /// *Cancel safety*: webhooks may have been called for a write that is not made.
     ///
@@ -135,7 +146,7 @@ impl DynamicAdmission {
         store: &dyn Store,
         kinds: &Kinds,
         request: &Request,
-        completed: Option<&Write>,
+        addition: &Addition,
         requester: Option<&Requester>,
     ) -> Result<Review, Error> {
         if request.is_move || request.is_planned {
@@ -146,7 +157,7 @@ impl DynamicAdmission {
             Some(requester) => self.matching(store, kinds, request, &target, requester).await?,
             None => None,
         };
-        if matching.is_none() && completed.is_none() {
+        if matching.is_none() && matches!(addition, Addition::Nothing) {
             return Ok(Review::Unmatched);
         }
         let (info, schemas) = (of_this_host(kinds, &target.kind), store.schemas());
@@ -171,13 +182,17 @@ impl DynamicAdmission {
         let written = if info.converts() { schemas.in_version(&target.kind) } else { schemas.clone() };
         let draft = planning::plan(written.clone(), request.clone(), current, Validation::Deferred).await?;
         let mut object = semantics::draft_document(&draft);
-        if let Some(write) = completed.filter(|_| draft.previous.is_none()) {
-            let request = Request { write: write.clone(), ..request.clone() };
-            let completed = planning::plan(written.clone(), request, None, Validation::Deferred).await?;
-            let before = std::mem::replace(&mut object, semantics::draft_document(&completed));
-            for field in semantics::HOST_OWNED.iter().chain(&["name"]) {
-                set(&mut object, field, before["metadata"].get(field).cloned());
+        match addition {
+            Addition::Existing if draft.previous.is_none() => return Ok(Review::Overtaken),
+            Addition::Fields(write) if draft.previous.is_none() => {
+                let request = Request { write: write.clone(), ..request.clone() };
+                let completed = planning::plan(written.clone(), request, None, Validation::Deferred).await?;
+                let before = std::mem::replace(&mut object, semantics::draft_document(&completed));
+                for field in semantics::HOST_OWNED.iter().chain(&["name"]) {
+                    set(&mut object, field, before["metadata"].get(field).cloned());
+                }
             }
+            _ => {}
         }
         if let Some((write, matching, invoker)) = &mut reviewed {
             if draft.previous.is_none() {
