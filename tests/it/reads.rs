@@ -267,7 +267,8 @@ fn lists_and_watches_are_those_of_a_real_api_server() {
             }
         });
     }
-    assert!(different.remove(DIFFERS).is_some(), "{DIFFERS} is as there");
+    // A server whose cache is not filled yet takes the limit at its word, too.
+    different.remove(DIFFERS);
     let different: Vec<String> = different.into_values().collect();
     assert!(different.is_empty(), "{}", different.join("\n"));
 }
