@@ -1,4 +1,4 @@
-//! What the namespace of a new pod, its service account and its runtime class give it, beside a real kube-apiserver.
+//! The fields that the namespace of a new pod, its service account and its runtime class give it, beside a real kube-apiserver.
 
 use homeostat_testing::eventually_blocking;
 use homeostat_tests::{Request, shared_cluster};

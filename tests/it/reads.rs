@@ -92,12 +92,15 @@ fn create(pair: &Pair) {
     }
 }
 
+/// Sends a write to both, which succeeds.
+fn write(pair: &Pair, method: &str, path: &str, body: &Value) {
+    let answers = pair.ask(method, path, body);
+    assert!(answers.iter().all(|answer| answer.status < 300), "{method} {path}: {answers:?}");
+}
+
 /// Changes some of the resources.
 fn change(pair: &Pair) {
-    let ask = |method: &str, path: &str, body: Value| {
-        let answers = pair.ask(method, path, &body);
-        assert!(answers.iter().all(|answer| answer.status < 300), "{method} {path}: {answers:?}");
-    };
+    let ask = |method: &str, path: &str, body: Value| write(pair, method, path, &body);
     ask("PATCH", &in_a("configmaps/a"), json!({ "metadata": { "labels": { "tier": "odd" } } }));
     ask("PATCH", &in_a("configmaps/b"), json!({ "data": { "k": "changed" } }));
     ask("DELETE", &in_a("configmaps/c"), Value::Null);
@@ -108,10 +111,7 @@ fn change(pair: &Pair) {
 
 /// Changes others.
 fn change_more(pair: &Pair) {
-    let ask = |method: &str, path: &str, body: Value| {
-        let answers = pair.ask(method, path, &body);
-        assert!(answers.iter().all(|answer| answer.status < 300), "{method} {path}: {answers:?}");
-    };
+    let ask = |method: &str, path: &str, body: Value| write(pair, method, path, &body);
     ask("DELETE", &in_a("configmaps/h"), Value::Null);
     pair.make(&in_a("configmaps"), &json!({ "metadata": { "name": "c", "labels": { "tier": "even", "n": "2" } } }));
     ask("PATCH", &in_a("configmaps/a"), json!({ "metadata": { "labels": { "tier": "even" } } }));

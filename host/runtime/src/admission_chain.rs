@@ -6,7 +6,7 @@ use homeostat_store::{Error as StoreError, Request, Store, Write, WriteResponse}
 
 use crate::dynamic_admission::{Addition, DynamicAdmission, Review, is_configuration};
 use crate::namespaces::Namespaces;
-use crate::new_resource::new_document;
+use crate::new_resource::{NewResource, new_document};
 use crate::priorities::{self, Priorities};
 use crate::quotas::{self, Quotas};
 use crate::{Error, Kinds, NamespacePolicy, Requester, Stores, limit_ranges, runtime_classes, service_accounts};
@@ -52,22 +52,22 @@ impl AdmissionChain {
             return Ok(Addition::Nothing);
         }
         let Ok(target) = write.target() else { return Ok(Addition::Nothing) };
-        let completed = [priorities::pods(), limit_ranges::claims()];
-        let is_completed = completed.iter().any(|kind| target.kind.same_type(kind));
+        let resource = NewResource::new(store, kinds, &target);
+        let is_completed = resource.is_pod || target.kind.same_type(&limit_ranges::claims());
         if !is_completed || !kinds.has_built_in_schema(&target.kind) {
             return Ok(Addition::Nothing);
         }
         let mut new = write.clone();
         let Some(document) = new_document(store, &mut new, &target).await? else { return Ok(Addition::Existing) };
-        limit_ranges::admit(store, kinds, &target, document).await?;
-        service_accounts::admit(store, kinds, &target, document).await?;
-        self.priorities.set(store, kinds, &target, document).await?;
-        runtime_classes::admit(store, kinds, &target, document).await?;
+        limit_ranges::admit(resource, document).await?;
+        service_accounts::admit(resource, document).await?;
+        self.priorities.set(resource, document).await?;
+        runtime_classes::admit(resource, document).await?;
         Ok(if new == *write { Addition::Nothing } else { Addition::Fields(new) })
     }
 
     /// Completes an admitted write, lets webhooks change and refuse it, charges it to the quotas of its namespace, and writes.
-    /// Without a requester no webhook sees it. Nobody owns the fields that the write gets here.
+    /// Without a requester no webhook sees it. The fields that the write gets here have no owner.
     ///
     /// A write of a kind that a plug-in remembers goes on when its client is gone: only after it the plug-in forgets.
     ///

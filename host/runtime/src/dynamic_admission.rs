@@ -1,8 +1,9 @@
 //! Dynamic admission: webhooks and policies of Kubernetes change and refuse the writes of clients and guests.
 //!
-//! A write that one of them matches, or to which other plug-ins added fields, is decided here, without validation. Mutating policies, mutating webhooks, validating
-//! policies and validating webhooks see the result in this order. The store stores what they leave of it, if the resource did
-//! not change meanwhile. Otherwise all of it happens again. So the stored document is the one that they saw.
+//! A write that one of them matches, or to which other plug-ins added fields, is decided here, without validation. Mutating
+//! policies, mutating webhooks, validating policies and validating webhooks see the result in this order. The store stores what
+//! they leave of it, if the resource did not change meanwhile. Otherwise all of it happens again. So the stored document is the
+//! one that they saw.
 //!
 //! Deliberately absent: webhooks at a `service`, which a host cannot resolve; an authorizer. Kinds in other stores pass the
 //! admission of their servers. Kinds that the host itself reads, as definitions, pass none, and neither do the writes of the
@@ -45,7 +46,7 @@ use crate::{Error, KindInfo, Kinds, Requester, Stores, planning};
 /// How many validating webhooks are called for a write at the same time.
 const CALLS_MAX: usize = 16;
 
-/// What plug-ins before webhooks and policies add to a written resource. Nobody owns it.
+/// The fields that plug-ins before webhooks and policies add to a written resource. The fields have no owner.
 pub(crate) enum Addition {
     /// Nothing.
     Nothing,

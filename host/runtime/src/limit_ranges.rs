@@ -4,12 +4,13 @@
 
 mod bounds;
 
-use homeostat_store::{Kind, Store, Target};
+use homeostat_store::Kind;
 use serde_json::{Map, Value, json};
 
+use crate::Error;
 use crate::amounts::{Amounts, of_pod};
 use crate::listing::of_namespace;
-use crate::{Error, Kinds};
+use crate::new_resource::NewResource;
 use bounds::Bounds;
 
 /// The annotation that says which amounts a pod was given.
@@ -22,17 +23,12 @@ const CONTAINERS: [(&str, &str); 2] = [("containers", "container"), ("initContai
 ///
 /// # Errors
 /// [`Error::Forbidden`] for an amount that a range forbids; [`Error::Store`].
-pub(crate) async fn admit(
-    store: &dyn Store,
-    kinds: &Kinds,
-    target: &Target,
-    document: &mut Value,
-) -> Result<(), Error> {
-    let is_pod = target.kind.same_type(&core("Pod"));
-    if !kinds.has_built_in_schema(&core("LimitRange")) {
+pub(crate) async fn admit(new: NewResource<'_>, document: &mut Value) -> Result<(), Error> {
+    let is_pod = new.is_pod;
+    if !new.kinds.has_built_in_schema(&core("LimitRange")) {
         return Ok(());
     }
-    let all = of_namespace(store, &core("LimitRange"), &target.namespace).await?;
+    let all = of_namespace(new.store, &core("LimitRange"), &new.target.namespace).await?;
     let limits = || all.iter().flat_map(|range| items(&range.document()["spec"]["limits"]));
     if is_pod && !all.is_empty() {
         all.iter().for_each(|range| set_defaults(document, items(&range.document()["spec"]["limits"])));
@@ -43,9 +39,7 @@ pub(crate) async fn admit(
         [fault] => fault.clone(),
         faults => format!("[{}]", faults.join(", ")),
     };
-    let plural = if is_pod { "pods" } else { "persistentvolumeclaims" };
-    let name = target.name.as_deref().unwrap_or_default();
-    Err(Error::forbidden(plural, name, &reason))
+    Err(new.refused(&reason))
 }
 
 /// Returns the kind of claims of volumes.

@@ -3,8 +3,29 @@
 use homeostat_store::{Key, Store, Target, Write};
 use serde_json::Value;
 
-use crate::Error;
 use crate::error::found;
+use crate::{Error, Kinds, priorities};
+
+/// What each plug-in knows of a resource that is created, besides its document.
+#[derive(Clone, Copy)]
+pub(crate) struct NewResource<'w> {
+    pub(crate) store: &'w dyn Store,
+    pub(crate) kinds: &'w Kinds,
+    pub(crate) target: &'w Target,
+    pub(crate) is_pod: bool,
+}
+
+impl<'w> NewResource<'w> {
+    pub(crate) fn new(store: &'w dyn Store, kinds: &'w Kinds, target: &'w Target) -> Self {
+        Self { store, kinds, target, is_pod: target.kind.same_type(&priorities::pods()) }
+    }
+
+    /// Returns the refusal of a new pod or claim of a volume.
+    pub(crate) fn refused(&self, reason: &str) -> Error {
+        let plural = if self.is_pod { "pods" } else { "persistentvolumeclaims" };
+        Error::forbidden(plural, self.target.name.as_deref().unwrap_or_default(), reason)
+    }
+}
 
 /// Returns the document of the resource that a write to a target creates; `None` for a write that creates none.
 ///

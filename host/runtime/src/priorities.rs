@@ -2,11 +2,12 @@
 //!
 //! Source: the admission plug-in `Priority` of Kubernetes.
 
-use homeostat_store::{Key, Kind, Query, Selector, Store, Target};
+use homeostat_store::{Key, Kind, Query, Selector, Store};
 use serde_json::{Map, Value, json};
 
 use crate::error::found;
 use crate::initial_resources::create_missing;
+use crate::new_resource::NewResource;
 use crate::remembered::Remembered;
 use crate::{Error, Kinds, Stores};
 
@@ -63,27 +64,20 @@ impl Priorities {
     /// # Errors
     /// [`Error::Forbidden`] for a class that does not exist, and for a priority that is not that of the class;
     /// [`Error::Store`].
-    pub(crate) async fn set(
-        &self,
-        store: &dyn Store,
-        kinds: &Kinds,
-        target: &Target,
-        document: &mut Value,
-    ) -> Result<(), Error> {
-        if !target.kind.same_type(&pods()) || !kinds.has_built_in_schema(&classes()) {
+    pub(crate) async fn set(&self, new: NewResource<'_>, document: &mut Value) -> Result<(), Error> {
+        if !new.is_pod || !new.kinds.has_built_in_schema(&classes()) {
             return Ok(());
         }
         let Some(spec) = document.get_mut("spec").and_then(Value::as_object_mut) else { return Ok(()) };
         let named = spec.get("priorityClassName").and_then(Value::as_str).unwrap_or_default();
-        let name = target.name.as_deref().unwrap_or_default();
-        let refused = |reason: String| Error::forbidden("pods", name, &reason);
+        let refused = |reason: String| new.refused(&reason);
         let class = if named.is_empty() {
-            match self.default(store).await? {
+            match self.default(new.store).await? {
                 Some(class) => class,
                 None => PriorityClass { name: String::new(), value: 0, preemption: PREEMPTION.to_owned() },
             }
         } else {
-            let class = found(store.get(&Key::new(classes(), "", named)).await)?;
+            let class = found(new.store.get(&Key::new(classes(), "", named)).await)?;
             let class = class.ok_or_else(|| refused(format!("no PriorityClass with name {named} was found")))?;
             PriorityClass::of(class.document())
         };

@@ -5,11 +5,12 @@
 //! Source: the admission plug-in `RuntimeClass` of Kubernetes.
 
 use homeostat_store::schema::quantity_in_nanos;
-use homeostat_store::{Key, Kind, Store, Target};
+use homeostat_store::{Key, Kind};
 use serde_json::{Map, Value, json};
 
+use crate::Error;
 use crate::error::found;
-use crate::{Error, Kinds, priorities};
+use crate::new_resource::NewResource;
 
 fn classes() -> Kind {
     Kind::new("node.k8s.io", "v1", "RuntimeClass")
@@ -20,22 +21,16 @@ fn classes() -> Kind {
 /// # Errors
 /// [`Error::Forbidden`] for a class that does not exist, for an overhead that is not that of the class, and for a selector of
 /// nodes that contradicts the class; [`Error::Store`].
-pub(crate) async fn admit(
-    store: &dyn Store,
-    kinds: &Kinds,
-    target: &Target,
-    document: &mut Value,
-) -> Result<(), Error> {
-    if !target.kind.same_type(&priorities::pods()) || !kinds.has_built_in_schema(&classes()) {
+pub(crate) async fn admit(new: NewResource<'_>, document: &mut Value) -> Result<(), Error> {
+    if !new.is_pod || !new.kinds.has_built_in_schema(&classes()) {
         return Ok(());
     }
     let Some(spec) = document.get_mut("spec").and_then(Value::as_object_mut) else { return Ok(()) };
-    let name = target.name.as_deref().unwrap_or_default();
-    let refused = |reason: String| Error::forbidden("pods", name, &reason);
+    let refused = |reason: String| new.refused(&reason);
     let class = match spec.get("runtimeClassName").and_then(Value::as_str) {
         None => None,
         Some(named) => {
-            let class = found(store.get(&Key::new(classes(), "", named)).await)?;
+            let class = found(new.store.get(&Key::new(classes(), "", named)).await)?;
             let missing = || refused(format!("pod rejected: RuntimeClass {named:?} not found"));
             Some(class.ok_or_else(missing)?)
         }

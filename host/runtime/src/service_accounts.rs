@@ -1,15 +1,16 @@
 //! The service account of a new pod: the volume with its token, and its secrets for pulling images.
 //!
-//! In a cluster, a controller makes the account `default` of each namespace, and no pod is created before it. Nobody makes it
-//! here until such a controller runs. So a namespace without this account takes pods as they are.
+//! In a cluster, a controller makes the account `default` of each namespace, and no pod is created before it. A host runs without
+//! that controller. So a namespace without this account takes pods as they are.
 //!
 //! Source: the admission plug-in `ServiceAccount` of Kubernetes, with its messages.
 
-use homeostat_store::{ClockAndIds, Key, Kind, Store, SystemClockAndIds, Target};
+use homeostat_store::{ClockAndIds, Key, Kind, SystemClockAndIds};
 use serde_json::{Map, Value, json};
 
+use crate::Error;
 use crate::error::found;
-use crate::{Error, Kinds, priorities};
+use crate::new_resource::NewResource;
 
 /// The account of a pod that names none.
 const DEFAULT: &str = "default";
@@ -41,29 +42,23 @@ fn accounts() -> Kind {
 /// # Errors
 /// [`Error::Forbidden`] for an account that does not exist in a namespace with the account `default`, and for a secret that the
 /// account would have to name; [`Error::Store`].
-pub(crate) async fn admit(
-    store: &dyn Store,
-    kinds: &Kinds,
-    target: &Target,
-    document: &mut Value,
-) -> Result<(), Error> {
-    if !target.kind.same_type(&priorities::pods()) || !kinds.has_built_in_schema(&accounts()) {
+pub(crate) async fn admit(new: NewResource<'_>, document: &mut Value) -> Result<(), Error> {
+    if !new.is_pod || !new.kinds.has_built_in_schema(&accounts()) {
         return Ok(());
     }
-    let name = target.name.as_deref().unwrap_or_default();
-    let refused = |reason: String| Error::forbidden("pods", name, &reason);
+    let refused = |reason: String| new.refused(&reason);
     let is_mirror = document["metadata"]["annotations"].get(MIRROR).is_some();
     let Some(spec) = document.get_mut("spec").and_then(Value::as_object_mut) else { return Ok(()) };
     if is_mirror {
         return check_mirror(spec).map_err(refused);
     }
     let named = named_account(spec).unwrap_or(DEFAULT).to_owned();
-    let read = async |account: &str| found(store.get(&Key::new(accounts(), &target.namespace, account)).await);
+    let namespace = &new.target.namespace;
+    let read = async |account: &str| found(new.store.get(&Key::new(accounts(), namespace, account)).await);
     let Some(account) = read(&named).await? else {
         if named == DEFAULT || read(DEFAULT).await?.is_none() {
             return Ok(());
         }
-        let namespace = &target.namespace;
         return Err(refused(format!(
             "error looking up service account {namespace}/{named}: serviceaccount {named:?} not found"
         )));

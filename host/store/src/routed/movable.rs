@@ -60,8 +60,14 @@ impl Store for MovableStore {
     async fn list(&self, query: &Query) -> Result<Page> {
         let offset = self.offset(&query.kind);
         let expired = || Error::Expired { oldest: offset.shown(Revision::ZERO) };
-        let at = query.at.map(|at| offset.stored(at).ok_or_else(expired)).transpose()?;
-        let query = &Query { at, ..query.clone() };
+        let at_stored;
+        let query = match query.at {
+            Some(shown) if offset != RevisionOffset::NONE => {
+                at_stored = Query { at: Some(offset.stored(shown).ok_or_else(expired)?), ..query.clone() };
+                &at_stored
+            }
+            _ => query,
+        };
         let Page { items, revision, next, remaining } = match self.inner.list(query).await {
             // Another kind of store gave the continue token, before the move.
             Err(Error::Invalid { path, .. }) if offset != RevisionOffset::NONE && path == "continue" => {
