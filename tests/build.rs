@@ -24,7 +24,7 @@ const TOOLS: [Tool; 3] = [
     Tool { name: "python", is_there: has_python },
 ];
 
-fn main() {
+pub(crate) fn main() {
     // The packages that use this script lie at different depths.
     let above = if Path::new("build.rs").is_file() { "" } else { "../" };
     say(&format!("rerun-if-changed={above}build.rs"));

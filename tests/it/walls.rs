@@ -8,7 +8,7 @@ use homeostat_tests::repository;
 use serde_json::Value;
 
 /// The crates that each crate may depend on. The graph has no cycle.
-const ARROWS: [(&str, &[&str]); 22] = [
+const ARROWS: [(&str, &[&str]); 23] = [
     (
         "homeostat",
         &[
@@ -19,6 +19,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
             "homeostat-files",
             "homeostat-kubernetes",
             "homeostat-nats",
+            "homeostat-orderfile",
             "homeostat-registry",
             "homeostat-runtime",
             "homeostat-simulator",
@@ -63,6 +64,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
     ("homeostat-digest", &[]),
     ("homeostat-kubernetes", &["homeostat-fleet", "homeostat-store"]),
     ("homeostat-nats", &["homeostat-fleet", "homeostat-store"]),
+    ("homeostat-orderfile", &[]),
     ("homeostat-store", &["homeostat-cel", "homeostat-files", "homeostat-fleet", "homeostat-text"]),
     ("homeostat-text", &[]),
     ("homeostat-workqueue", &[]),

@@ -1,0 +1,10 @@
+//! Puts the functions that hosts run together, as in the host's own program, and checks which foreign programs this
+//! machine has, for the tests that need one.
+
+#[path = "../build.rs"]
+mod foreign_programs;
+
+fn main() {
+    foreign_programs::main();
+    homeostat_orderfile::order_functions();
+}
