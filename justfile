@@ -41,7 +41,7 @@ fuzz target *options:
 fuzz-guided target *options:
     RUSTC_WORKSPACE_WRAPPER=tests/fuzz/rustc-coverage.sh cargo run --release -p homeostat-fuzz -- {{target}} {{options}}
 
-# Records which functions hosts run, for their order in a release. Needs qemu-user, and kubectl and nats-server in the folder. See docs/decisions/build.md.
+# Records which functions hosts run, for their order in a release. Needs qemu-user, and kubectl and nats-server in the folder `tools`. See docs/decisions/build.md.
 orderfile tools="target/tools":
     TOOLS={{tools}} host/orderfile/record.sh
 

@@ -1,5 +1,7 @@
 //! Puts the functions that hosts run together in the program.
 
 fn main() {
-    homeostat_orderfile::order_functions();
+    for instruction in homeostat_orderfile::instructions() {
+        println!("{instruction}");
+    }
 }

@@ -1,30 +1,33 @@
 #!/bin/bash
-# Writes `functions.txt` anew: builds the program, and records which functions hosts run in six works.
+# Writes `functions.txt` anew: builds the program, and records which functions hosts run under six workloads.
 #
-# Needs qemu-user 7 or newer, openssl and curl, and kubectl and nats-server in the folder TOOLS. Usage: TOOLS=target/tools record.sh
+# Usage: TOOLS=FOLDER record.sh. The folder has kubectl and nats-server; qemu-user 7 or newer, openssl and curl are installed.
 # The emulated processor has fewer instructions than this one, so the hosts' own compiler of guests is emulated as well.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 main=$PWD tools=$(realpath "${TOOLS:?names the folder of kubectl and nats-server}")
-kubectl() { "$tools/kubectl" --request-timeout=30s "$@"; }
 work=$(mktemp -d)
-trap 'kill $(jobs -p) 2> /dev/null; rm -rf "$work"' EXIT
-umask 077
+trap 'kill $(jobs -p) 2> /dev/null || true; wait; rm -rf "$work"' EXIT
+# The configuration of the person who runs this has other servers.
+export KUBECONFIG=$work/kubeconfig
+kubectl() { "$tools/kubectl" --request-timeout=30s "$@"; }
 
-cargo run --quiet --release -p homeostat -- build examples/apps
 CARGO_PROFILE_RELEASE_STRIP=none CARGO_TARGET_DIR=target/orderfile \
   cargo rustc --release -p homeostat --bin homeostat -- "-Clink-arg=-Wl,-Map=$work/map"
 program=$main/target/orderfile/release/homeostat
+"$program" build examples/apps
 
 cd "$work"
+umask 077
 mkdir empty apps
 cp "$main"/examples/apps/{controllers.yaml,*.wasm} apps
 printf '#!/bin/bash\nexec qemu-x86_64 -cpu max %q "$@"\n' "$program" > emulated
 chmod +x emulated
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 -subj /CN=localhost \
-  -addext subjectAltName=IP:127.0.0.1 -keyout key.pem -out cert.pem 2> /dev/null
-echo '- {name: admin, token: a-token-of-this-work, access: write}' > tokens.yaml
-secure=(--listen https://127.0.0.1:0 --tls-cert cert.pem --tls-key key.pem)
+  -addext subjectAltName=IP:127.0.0.1 -addext basicConstraints=critical,CA:FALSE -keyout key.pem -out cert.pem 2> /dev/null
+token=a-token-of-this-work
+echo "- {name: admin, token: $token, access: write}" > tokens.yaml
+secure=(--listen https://127.0.0.1:0 --tls-cert cert.pem --tls-key key.pem --tokens tokens.yaml)
 
 # Waits for the address in the log of a host.
 address() {
@@ -42,12 +45,18 @@ record() {
   cp "$program" "host-$name"
   qemu-x86_64 -cpu max -d in_asm -D "trace-$name" "$work/host-$name" "$@" --data "data-$name" > "log-$name" 2>&1 &
   host=$!
-  sleep 2
-  cp emulated new && mv new "host-$name"
-  at=$(address "log-$name")
+  # The emulator has opened the program; the next one that is started in its place is the emulated one.
+  for _ in $(seq 100); do
+    if grep -q "host-$name" "/proc/$host/maps"; then break; fi
+    sleep 0.1
+  done
+  cp emulated new
+  mv new "host-$name"
+  server=$(address "log-$name")
 }
 
-end() { kill "$host"; wait "$host" || true; }
+# Ends the recorded host. The shell stops if the host failed.
+end() { kill "$host"; wait "$host"; }
 
 # Rolls a deployment out, scales it and deletes it, through the server of these options.
 deployment() {
@@ -64,17 +73,20 @@ record idle run empty --listen 127.0.0.1:0
 sleep 5
 end
 
-record secure run empty "${secure[@]}" --tokens tokens.yaml
-ask() { curl --silent --show-error --cacert cert.pem -H 'Authorization: Bearer a-token-of-this-work' -H 'Content-Type: application/json' "$@" > /dev/null; }
-ask "$at/readyz"
+record secure run empty "${secure[@]}"
+ask() {
+  curl --fail --silent --show-error --cacert cert.pem -H "Authorization: Bearer $token" \
+    -H 'Content-Type: application/json' "$@" > /dev/null
+}
+ask "$server/readyz"
 sleep 3
 end
 
-record requests run empty "${secure[@]}" --tokens tokens.yaml
-maps=$at/api/v1/namespaces/default/configmaps
+record requests run empty "${secure[@]}"
+maps=$server/api/v1/namespaces/default/configmaps
 document() { printf '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"%s"},"data":{"a":"%s"}}' "$@"; }
 for name in a b c; do ask "$maps" -d "$(document $name old)"; done
-(ask --max-time 8 "$maps?watch=true" || true) &
+(ask --max-time 8 "$maps?watch=true" 2> /dev/null || true) &
 sleep 1
 for name in a b c; do ask -X PUT "$maps/$name" -d "$(document $name new)"; done
 ask "$maps?limit=2"
@@ -84,12 +96,12 @@ sleep 20
 end
 
 record apps run apps --listen 127.0.0.1:0
-deployment --server "$at"
-kubectl --server "$at" create configmap one --from-literal a=b
-kubectl --server "$at" patch configmap one -p '{"data":{"a":"c"}}'
-kubectl --server "$at" get configmaps,events
-kubectl --server "$at" delete configmap one
-curl --silent "$at/metrics" > /dev/null
+deployment --server "$server"
+kubectl --server "$server" create configmap one --from-literal a=b
+kubectl --server "$server" patch configmap one -p '{"data":{"a":"c"}}'
+kubectl --server "$server" get configmaps,events
+kubectl --server "$server" delete configmap one
+curl --silent "$server/metrics" > /dev/null
 end
 
 stores() {
@@ -98,10 +110,9 @@ stores() {
 
 # A host that is not recorded takes the place of the cluster.
 "$program" run empty "${secure[@]}" --data data-cluster-server > log-cluster-server 2>&1 &
-at=$(address log-cluster-server)
-export KUBECONFIG=$work/kubeconfig
-kubectl config set-cluster far --server "$at" --certificate-authority "$work/cert.pem"
-kubectl config set-context far --cluster far
+kubectl config set-cluster far --server "$(address log-cluster-server)" --certificate-authority "$work/cert.pem"
+kubectl config set-credentials admin --token "$token"
+kubectl config set-context far --cluster far --user admin
 kubectl config use-context far
 stores "kubernetes: {kubeconfig: $KUBECONFIG}"
 record cluster run apps --stores stores.yaml --listen 127.0.0.1:0
@@ -112,12 +123,13 @@ end
 for _ in $(seq 40); do ls nats-server_*.ports > /dev/null 2>&1 && break; sleep 0.5; done
 nats=$(grep -ho 'nats://127.0.0.1:[0-9]*' nats-server_*.ports | head -1)
 stores "nats: {servers: [\"$nats\"], bucket: homeostat, create: {replicas: 1}}"
+kubectl config unset current-context
 record bus run apps --stores stores.yaml --listen 127.0.0.1:0
-deployment --server "$at"
+deployment --server "$server"
 end
 
 cd "$main"
-# Not onto the list itself, which this command compiles.
+# The command compiles the old list, so it does not write the new one in its place.
 cargo run --quiet -p homeostat-orderfile --example record -- "$work/map" \
   "$work"/trace-{idle,secure,requests,apps,cluster,bus} > "$work/functions.txt"
 cp "$work/functions.txt" host/orderfile/functions.txt

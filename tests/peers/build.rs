@@ -6,5 +6,7 @@ mod foreign_programs;
 
 fn main() {
     foreign_programs::main();
-    homeostat_orderfile::order_functions();
+    for instruction in homeostat_orderfile::instructions() {
+        println!("{instruction}");
+    }
 }

@@ -4,13 +4,19 @@
 use std::fs::read_to_string;
 use std::io::Write as _;
 
-use anyhow::{Context, Result};
-use homeostat_orderfile::{LinkMap, functions_run, list_of};
+use anyhow::{Context, Result, ensure};
+use homeostat_orderfile::{LinkMap, parse_trace, write_list};
+
+/// A host runs more functions before it serves.
+const FUNCTIONS_MIN: usize = 1000;
 
 fn main() -> Result<()> {
     let mut paths = std::env::args().skip(1);
     let read = |path: String| read_to_string(&path).with_context(|| format!("{path} cannot be read"));
-    let map = LinkMap::of(&read(paths.next().context("there is no map")?)?);
-    let runs: Vec<_> = paths.map(|path| Ok(functions_run(&read(path)?))).collect::<Result<_>>()?;
-    Ok(std::io::stdout().write_all(list_of(&runs, &map).as_bytes())?)
+    let map = LinkMap::parse(&read(paths.next().context("there is no map")?)?);
+    let runs: Vec<_> = paths.map(|path| Ok(parse_trace(&read(path)?))).collect::<Result<_>>()?;
+    ensure!(runs.iter().all(|run| run.len() >= FUNCTIONS_MIN), "a trace is too short");
+    let list = write_list(&runs, &map);
+    ensure!(list.lines().count() >= FUNCTIONS_MIN, "the map is not that of the program");
+    Ok(std::io::stdout().write_all(list.as_bytes())?)
 }

@@ -25,7 +25,7 @@ struct Function {
 
 /// Writes the list of the functions that were run. Functions that the same runs have run stand together, so that a host
 /// that only does the work of one run has few others in memory. Those of most runs come first.
-pub fn list_of(runs: &[BTreeSet<String>], map: &LinkMap) -> String {
+pub fn write_list(runs: &[BTreeSet<String>], map: &LinkMap) -> String {
     let mut runs_of: BTreeMap<Function, BTreeSet<usize>> = BTreeMap::new();
     for (number, symbols) in runs.iter().enumerate() {
         for symbol in symbols {

@@ -7,62 +7,64 @@
 
 mod functions;
 mod link_map;
+mod linker;
 mod trace;
 
-use std::io::Write as _;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-pub use self::functions::list_of;
+pub use self::functions::write_list;
 pub use self::link_map::LinkMap;
-pub use self::trace::functions_run;
+use self::linker::Linker;
+pub use self::trace::parse_trace;
 
 /// The functions that hosts run.
 const FUNCTIONS: &str = include_str!("../functions.txt");
+/// With the value `no`, a release has the linker's own order.
+const SWITCH: &str = "HOMEOSTAT_ORDERFILE";
 
-/// Tells cargo to link the programs of the package in the order of `functions.txt`. To be called by a build script.
+/// Returns the instructions that a build script prints, so that cargo links the programs of its package in the order of
+/// `functions.txt`.
 ///
-/// This only applies to releases for Linux that rustc links with LLD. Other linkers get no order.
+/// The order applies to a release for the machine that builds it, if that has Linux and LLD links a program with the script.
+/// Everything else is linked as before.
 ///
 /// # Panics
-/// If cargo's variables are missing, or its folder for outputs cannot be written.
-#[expect(clippy::disallowed_methods, clippy::print_stdout, reason = "cargo and build scripts talk in this way alone")]
-pub fn order_functions() {
+/// If the caller is no build script, or cargo's folder for outputs cannot be written.
+#[expect(clippy::disallowed_methods, reason = "cargo tells a build script everything by its environment")]
+pub fn instructions() -> Vec<String> {
     let variable = |name: &str| env::var(name).unwrap_or_default();
-    println!("cargo::rerun-if-changed=build.rs");
-    if variable("PROFILE") != "release"
-        || variable("TARGET") != variable("HOST")
-        || !variable("TARGET").contains("-linux-")
-    {
-        return;
+    let (target, folder) = (variable("TARGET"), PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")));
+    let mut instructions = vec![
+        "rerun-if-changed=build.rs".to_owned(),
+        format!("rerun-if-env-changed={SWITCH}"),
+        format!("rerun-if-env-changed=CARGO_TARGET_{}_LINKER", target.replace(['-', '.'], "_").to_uppercase()),
+    ];
+    // Another linker may be set there. Cargo would run the script with each build for a file that is missing.
+    let home = PathBuf::from(variable("CARGO_HOME")).join("config.toml");
+    let package = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
+    let configurations = package.ancestors().map(|folder| folder.join(".cargo/config.toml")).chain([home]);
+    let existing = configurations.filter(|file| file.is_absolute() && file.is_file());
+    instructions.extend(existing.map(|file| format!("rerun-if-changed={}", file.display())));
+
+    let is_release = variable("PROFILE") == "release" && target == variable("HOST") && target.contains("-linux-");
+    if is_release && variable(SWITCH) != "no" {
+        let flags = variable("CARGO_ENCODED_RUSTFLAGS");
+        let linker = Linker {
+            rustc: variable("RUSTC").into(),
+            program: Some(variable("RUSTC_LINKER")).filter(|program| !program.is_empty()),
+            flags: flags.split('\x1f').filter(|flag| !flag.is_empty()).map(str::to_owned).collect(),
+        };
+        instructions
+            .extend(script_argument(&linker, &folder).map(|argument| format!("rustc-link-arg-bins={argument}")));
     }
-    let folder = env::var_os("OUT_DIR").expect("cargo sets it");
-    let folder = Path::new(&folder);
-    if !links_with_lld(&variable("RUSTC"), &variable("RUSTC_LINKER"), &variable("CARGO_ENCODED_RUSTFLAGS"), folder) {
-        return;
-    }
-    let script = folder.join("functions.ld");
-    fs::write(&script, functions::linker_script(FUNCTIONS)).expect("the folder can be written");
-    println!("cargo::rustc-link-arg-bins=-T{}", script.display());
+    instructions.iter().map(|instruction| format!("cargo::{instruction}")).collect()
 }
 
-/// Returns whether `rustc` would link a program with LLD. Its linker is cargo's setting, or empty, and its flags are
-/// separated as cargo does.
-fn links_with_lld(rustc: &str, linker: &str, flags: &str, folder: &Path) -> bool {
-    let mut command = Command::new(rustc);
-    let program = folder.join("probe");
-    command.args(["--crate-name", "probe", "--print", "link-args", "-o"]).arg(&program);
-    command.args(flags.split('\x1f').filter(|flag| !flag.is_empty()));
-    if !linker.is_empty() {
-        command.arg(format!("-Clinker={linker}"));
-    }
-    let child = command.arg("-").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-    let Ok(mut child) = child else { return false };
-    let written = child.stdin.take().is_some_and(|mut source| source.write_all(b"fn main() {}").is_ok());
-    let output = child.wait_with_output();
-    // It may be missing.
-    drop(fs::remove_file(program));
-    let linked = output.ok().filter(|output| written && output.status.success());
-    linked.is_some_and(|output| String::from_utf8_lossy(&output.stdout).contains("-fuse-ld=lld"))
+/// Writes the linker script to a folder, and returns the argument that applies it. `None` if the linker is not LLD.
+fn script_argument(linker: &Linker, folder: &Path) -> Option<String> {
+    let script = folder.join("functions.ld");
+    fs::write(&script, functions::linker_script(FUNCTIONS)).expect("the folder can be written");
+    let argument = format!("-T{}", script.display());
+    linker.is_lld(&argument, folder).then_some(argument)
 }

@@ -6,7 +6,11 @@ mod tests;
 use std::collections::BTreeSet;
 
 /// Returns the symbols of the functions that were run, from the log that `qemu-x86_64 -d in_asm` writes: each piece of code
-/// once, under the line `IN: SYMBOL`.
-pub fn functions_run(text: &str) -> BTreeSet<String> {
-    text.lines().filter_map(|line| line.strip_prefix("IN: ")).map(|symbol| symbol.trim().to_owned()).collect()
+/// once, under the line `IN: SYMBOL`. Code without a symbol is left out.
+pub fn parse_trace(text: &str) -> BTreeSet<String> {
+    text.lines()
+        .filter_map(|line| line.strip_prefix("IN: "))
+        .map(|symbol| symbol.trim().to_owned())
+        .filter(|symbol| !symbol.is_empty())
+        .collect()
 }

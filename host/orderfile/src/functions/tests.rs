@@ -7,7 +7,7 @@ const POLL: &str = "_ZN5tokio7runtime4poll17h0123456789abcdefE";
 const READ: &str = "_RNvMCsjrHSEGnQ3l9_3stdNtCs7x_4core4read";
 
 fn map() -> LinkMap {
-    LinkMap::of(&format!(
+    LinkMap::parse(&format!(
         "1 1 2 16 target/deps/libtokio-00.rlib(tokio-00.cgu.0.o):(.text.{POLL})
          1 1 2 16 target/deps/host-00.cgu.1.o:(.text.{POLL})
          1 1 2 16 lib/libstd-00.rlib(std-00.cgu.0.o):(.text.{READ})"
@@ -17,7 +17,7 @@ fn map() -> LinkMap {
 #[test]
 fn functions_of_the_same_runs_stand_together_those_of_most_runs_first() {
     let run = |symbols: &[&str]| symbols.iter().map(|symbol| (*symbol).to_owned()).collect();
-    let list = list_of(&[run(&[POLL, READ]), run(&[READ, "unknown"])], &map());
+    let list = write_list(&[run(&[POLL, READ]), run(&[READ, "unknown"])], &map());
     assert_eq!(
         list,
         "crate libstd\n_RNvMCs*_3stdNtCs*_4core4read\ncrate program\n_ZN5tokio7runtime4poll\ncrate libtokio\n_ZN5tokio7runtime4poll\n"
