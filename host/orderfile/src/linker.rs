@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What LLD writes into each program, with its version.
+/// LLD writes this into each program, before its version.
 const MARK: &[u8] = b"Linker: LLD";
 
 /// A compiler, and the settings that decide which linker it calls.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::error::found;
 use crate::{Error, Kinds, priorities};
 
-/// What each plug-in knows of a resource that is created, besides its document.
+/// The facts that each plug-in has about a resource that is created, besides its document.
 #[derive(Clone, Copy)]
 pub(crate) struct NewResource<'w> {
     pub(crate) store: &'w dyn Store,
