@@ -5,7 +5,6 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use crate::arguments::{Contender, Suite};
-use crate::plan::STATUS_FAR;
 use crate::values::{self, Values};
 use crate::{api, bare, bare_nats, cores, ours};
 
@@ -15,9 +14,6 @@ use crate::{api, bare, bare_nats, cores, ours};
 /// # Errors
 /// No system of that name does such a work, or it failed.
 pub(crate) async fn run(contender: &Contender, guests: &Path) -> Result<()> {
-    if (contender.suite, contender.work.as_str()) == (Suite::Stores, STATUS_FAR) {
-        return Box::pin(ours::stores::control(contender, guests)).await;
-    }
     if contender.suite == Suite::Api {
         return values::print(&Box::pin(api::run(contender)).await?);
     }

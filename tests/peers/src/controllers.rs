@@ -1,20 +1,22 @@
 //! Measures a controller in a cluster from outside, in the same way whatever it is written in.
 //!
-//! The controller is a process that obeys lines on its standard input ([`crate::commands`]). The driver changes the
-//! resources, watches them, reads the counts of the server, and reads the memory of the process.
+//! Ours runs in the host's own program ([`host`]). A peer obeys lines on its standard input ([`commanded`]). The driver changes the resources, watches them, reads the counts of the server, and reads the memory
+//! of the process.
 
-use std::process::Stdio;
+mod commanded;
+mod host;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinSet;
 
+use self::commanded::CommandedController;
+use self::host::HostController;
 use crate::cluster::MeasuredCluster;
-use crate::measure::{peak_bytes_of, percentile_us, processor_nanos_of};
-use crate::plan::{System, Work};
+use crate::measure::{peak_bytes_of, percentile_us, processor_nanos_of, resident_bytes_of};
+use crate::plan::{OURS, System, Work};
 use crate::process::{self, Programs};
 use crate::progress::Progress;
 use crate::values::{Values, named};
@@ -36,10 +38,9 @@ pub(crate) async fn run(
     work: &Work,
     cluster: &MeasuredCluster,
 ) -> Result<Values> {
-    let command = process::command(programs, system, work, Some(cluster.kubeconfig()?));
     let (progress, mut tasks) = (Progress::new(work.size.keys), JoinSet::new());
     cluster.follow(Arc::clone(&progress), &mut tasks).await?;
-    let measured = tokio::time::timeout(work.timeout, measure(command, work, cluster, &progress));
+    let measured = tokio::time::timeout(work.timeout, measure(programs, system, work, cluster, &progress));
     tokio::select! {
         measured = measured => measured.with_context(|| format!("it was ended after {:?}", work.timeout))?,
         failed = tasks.join_next() => match failed.context("nobody watches")? {
@@ -50,22 +51,27 @@ pub(crate) async fn run(
     }
 }
 
-async fn measure(command: Command, work: &Work, cluster: &MeasuredCluster, progress: &Progress) -> Result<Values> {
+async fn measure(
+    programs: &Programs,
+    system: &System,
+    work: &Work,
+    cluster: &MeasuredCluster,
+    progress: &Progress,
+) -> Result<Values> {
     let keys = work.size.keys;
     cluster.change_all(keys).await?;
     progress.until(keys).await;
-    let mut controller = Controller::start(command)?;
+    let mut controller = Controller::prepare(programs, system, work, cluster).await?;
     let empty = controller.resident_bytes().await?;
     let (requests, nanos) = (cluster.requests()?, controller.processor_nanos()?);
     let start = Instant::now();
-    controller.say("start").await?;
+    controller.start().await?;
     controller.unless_it_ends(progress.until(0)).await?;
     let took = start.elapsed();
     tokio::time::sleep(REST).await;
     let requests = cluster.requests()? - requests;
     let nanos = controller.processor_nanos()? - nanos;
     let peak = controller.peak_bytes()?;
-    controller.say("memory").await?;
     let full = controller.resident_bytes().await?;
     drop(progress.take_waits());
     let changed = cluster.change_some(keys, Duration::from_millis(work.size.millis)).await?;
@@ -88,51 +94,59 @@ async fn measure(command: Command, work: &Work, cluster: &MeasuredCluster, progr
     ]))
 }
 
-/// The process of a controller. It is killed when this is dropped.
-struct Controller {
-    child: Child,
-    input: ChildStdin,
-    lines: Lines<BufReader<ChildStdout>>,
-    said: ChildStderr,
+/// A running process with a controller. It is killed when this is dropped.
+enum Controller {
+    Host(Box<HostController>),
+    Commanded(Box<CommandedController>),
 }
 
 impl Controller {
-    fn start(mut command: Command) -> Result<Controller> {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().context("the controller does not start")?;
-        let (input, output, said) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (input, output) = (input.context("it has no input")?, output.context("it has no output")?);
-        Ok(Controller { child, input, lines: BufReader::new(output).lines(), said: said.context("it has no errors")? })
+    /// Starts the process of `system`, whose controller does nothing yet.
+    async fn prepare(
+        programs: &Programs,
+        system: &System,
+        work: &Work,
+        cluster: &MeasuredCluster,
+    ) -> Result<Controller> {
+        let kubeconfig = cluster.kubeconfig()?;
+        Ok(if *system == OURS {
+            Controller::Host(Box::new(HostController::prepare(programs, work, kubeconfig).await?))
+        } else {
+            let command = process::command(programs, system, work, Some(kubeconfig));
+            Controller::Commanded(Box::new(CommandedController::prepare(command).await?))
+        })
     }
 
-    async fn say(&mut self, line: &str) -> Result<()> {
-        self.input.write_all(format!("{line}\n").as_bytes()).await.context("it does not read its input")
+    /// Starts the controller in the process.
+    async fn start(&mut self) -> Result<()> {
+        match self {
+            Controller::Host(host) => host.start(),
+            Controller::Commanded(commanded) => commanded.start().await,
+        }
     }
 
-    /// Returns the memory that the controller prints.
+    /// Returns the resident memory of the process.
     async fn resident_bytes(&mut self) -> Result<f64> {
-        let Some(line) = self.lines.next_line().await? else { return Err(self.failure().await) };
-        let values: Values = serde_json::from_str(&line).with_context(|| format!("it printed {line:?}"))?;
-        values.get("resident").copied().context("it did not print its memory")
+        match self {
+            Controller::Host(host) => Ok(resident_bytes_of(&host.process()?)? as f64),
+            Controller::Commanded(commanded) => commanded.resident_bytes().await,
+        }
     }
 
     /// Waits for the future, and fails when the process ends before.
     async fn unless_it_ends(&mut self, wait: impl Future<Output = ()>) -> Result<()> {
         tokio::select! {
             () = wait => Ok(()),
-            _ = self.lines.next_line() => Err(self.failure().await),
+            error = self.failure() => Err(error),
         }
     }
 
+    /// Returns why the process ended, once it has.
     async fn failure(&mut self) -> anyhow::Error {
-        let mut said = String::new();
-        let read = tokio::time::timeout(END_MAX, self.said.read_to_string(&mut said)).await;
-        drop(read);
-        anyhow::anyhow!("it ended: {}", said.trim_end())
-    }
-
-    fn process(&self) -> Result<String> {
-        Ok(self.child.id().context("it ended")?.to_string())
+        match self {
+            Controller::Host(host) => host.failure().await,
+            Controller::Commanded(commanded) => commanded.failure().await,
+        }
     }
 
     fn peak_bytes(&self) -> Result<u64> {
@@ -143,11 +157,21 @@ impl Controller {
         processor_nanos_of(&self.process()?)
     }
 
-    /// Closes the input, at which the controller ends.
+    fn process(&self) -> Result<String> {
+        match self {
+            Controller::Host(host) => host.process(),
+            Controller::Commanded(commanded) => commanded.process(),
+        }
+    }
+
+    /// Asks the process to end, and waits for that.
     async fn end(self) -> Result<()> {
-        let Controller { mut child, input, lines: _lines, said: _said } = self;
-        drop(input);
-        tokio::time::timeout(END_MAX, child.wait()).await.context("it does not end")??;
-        Ok(())
+        let ended = async {
+            match self {
+                Controller::Host(host) => host.end().await,
+                Controller::Commanded(commanded) => commanded.end().await,
+            }
+        };
+        tokio::time::timeout(END_MAX, ended).await.context("it does not end")?
     }
 }

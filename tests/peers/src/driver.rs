@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use homeostat_servers::{Cluster, ClusterOptions};
 
 use crate::arguments::{Arguments, Suite};
-use crate::plan::{self, OURS, Program, System, Work};
+use crate::plan::{self, OURS, Program, STATUS_FAR, System, Work};
 use crate::process::{self, Programs};
 use crate::report::{self, Row};
 use crate::values::Values;
@@ -62,7 +62,7 @@ async fn prepare(target: &Path, folder: &Path, works: &[Work], arguments: &Argum
     let needs_guests = works.iter().any(|work| !matches!(work.suite, Suite::Queue | Suite::Store | Suite::Api));
     let languages: Vec<&str> =
         works.iter().filter(|work| work.suite == Suite::Languages).map(|work| work.name).collect();
-    let needs_host = works.iter().any(|work| work.suite == Suite::Api);
+    let needs_host = works.iter().any(|work| work.suite == Suite::Api || work.name == STATUS_FAR);
     tell("building");
     if needs_host {
         // Builds its programs, so that no contender waits for that.

@@ -7,7 +7,7 @@
 //!
 //! The suite `api` has the host's own program beside other servers, which its contenders start ([`api`]).
 //! The suite `stores` has real servers, which the driver starts. A controller in a cluster does not measure itself:
-//! [`controllers`] starts it, watches its resources, and counts its requests.
+//! [`controllers`] starts it, ours in the host's own program, watches its resources, and counts its requests.
 //!
 //! [`plan`] defines the works and their contenders, [`driver`] runs them, and [`report`] does the arithmetic.
 //! Our contenders are in [`ours`] and [`bare`], with their stop-watch in [`measure`].
@@ -21,7 +21,6 @@ mod backends;
 mod bare;
 mod bare_nats;
 mod cluster;
-mod commands;
 mod connection;
 mod contender;
 mod controllers;

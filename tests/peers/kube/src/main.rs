@@ -5,7 +5,6 @@
 
 #[path = "../../src/arguments/contender.rs"]
 mod arguments;
-#[path = "../../src/commands.rs"]
 mod commands;
 #[path = "../../src/keys.rs"]
 mod keys;

@@ -2,32 +2,23 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use homeostat_component::{Engine, EngineOptions};
 use homeostat_nats::NatsStore;
 use homeostat_nats::settings::{BucketSettings, Create};
-use homeostat_runtime::{Options, Stores};
+use homeostat_runtime::Options;
 use homeostat_store::embedded::EmbeddedStore;
-use homeostat_store::memory::MemoryStore;
-use homeostat_store::routes::{Routes, Rule};
 use homeostat_store::schema::Schemas;
-use homeostat_store::{Query, RoutedStore, Store, StorePart, View};
+use homeostat_store::{Query, Store, View};
 
 use super::host::{BenchHost, CountingObserver};
-use super::idle::{compile_guest_apart, compiled};
+use super::idle::compiled;
 use super::loops::status_over;
 use super::store::{in_process, kind, writes};
-use crate::arguments::{Contender, Size};
+use crate::arguments::Size;
 use crate::plan::STATUS_EMBEDDED;
 use crate::values::Values;
-use crate::{cluster, commands};
-
-/// How long reconciles may take to finish at the end.
-const END_MAX: Duration = Duration::from_secs(5);
-/// The store that the kind lives in.
-const CLUSTER: &str = "cluster";
 
 pub(crate) async fn run(work: &str, size: &Size, guests: &Path, server: Option<&str>) -> Result<Values> {
     match (work, server) {
@@ -35,24 +26,6 @@ pub(crate) async fn run(work: &str, size: &Size, guests: &Path, server: Option<&
         ("write" | "write flushed", Some(server)) => nats_writes(size, server).await,
         _ => bail!("the stores have no work {work}, or it needs a server"),
     }
-}
-
-/// Runs a host whose kind lives in the cluster, until the driver ends it.
-pub(crate) async fn control(contender: &Contender, guests: &Path) -> Result<()> {
-    let kubeconfig = contender.server.as_deref().context("the work needs a cluster")?;
-    let far: Arc<dyn Store> = Arc::new(cluster::open(Path::new(kubeconfig)));
-    let rule = Rule { pattern: "demo.homeostat.dev/*".parse()?, store: CLUSTER.into(), view: View::Whole };
-    let others = vec![StorePart { name: CLUSTER.into(), store: far }];
-    let home: Arc<dyn Store> = Arc::new(MemoryStore::new(homeostat_store::Options::default()));
-    let stores = Stores::Routed(Arc::new(RoutedStore::new(home, others, Routes::new(vec![rule])?)?));
-    // As in the host's binary, compilation is no part of the process.
-    compile_guest_apart("status", guests).await?;
-    let measured = BenchHost::over(Options::with_stores(engine()?, stores)).await?;
-    let definition = measured.definition("measured", "status", guests, contender.size.workers).await?;
-    commands::obey(async { Ok(Box::pin(measured.host.put(definition)).await.map(drop)?) }).await?;
-    // The next round would wait until the lease runs out.
-    measured.host.shutdown(END_MAX).await;
-    Ok(())
 }
 
 /// Returns an engine that finds what another process compiled.

@@ -1,5 +1,4 @@
-//! The commands of the driver to a contender that it measures from outside. Every Rust program with contenders
-//! includes this file.
+//! The commands of the driver to a controller that it measures from outside.
 
 use anyhow::Result;
 use tokio::io::{AsyncBufReadExt, BufReader};
