@@ -61,6 +61,12 @@ pub fn memory_bounds() -> Vec<MemoryBound> {
             unapplied::RECENT_BYTES_MAX,
             "the oldest are read from the file",
         ),
+        MemoryBound::count(
+            "texts of at most 32 KiB that these are compressed with",
+            unapplied::DICTIONARIES_MAX as u64,
+            "new texts are chosen",
+        )
+        .counted("2 MiB at most"),
         MemoryBound::count("newest changes in memory", RECENT_EVENTS_MAX, reads_file),
         MemoryBound::bytes(documents, RECENT_BYTES_MAX, reads_file),
         MemoryBound::count("paginated lists with cached changes", changes_since::LISTS_MAX as u64, reads_history),

@@ -9,8 +9,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::codec::LogRow;
-use crate::model::Path;
-use crate::{Event, EventType, Resource, Revision};
+use crate::model::{PackedText, Path};
+use crate::{Event, EventType, Kind, Resource, Revision};
 
 /// Unapplied changes at most, plus those of one batch.
 pub(super) const CHANGES_MAX: usize = 4096;
@@ -38,8 +38,10 @@ impl UnappliedChange {
 }
 
 /// Total size of applied changes whose resources stay cached, in bytes of the documents before and after each
-/// change.
+/// change. The resources are compressed, so most take less memory.
 pub(super) const RECENT_BYTES_MAX: u64 = 32 << 20;
+/// Kinds with a text that the resources of the kind are compressed with. At the bound, new texts are chosen.
+pub(super) const DICTIONARIES_MAX: usize = 64;
 
 /// Changes that are synced together.
 #[derive(Debug, Default)]
@@ -58,7 +60,8 @@ pub(super) struct ChangeBatch {
 /// Invariant: `latest` has the last entry of each path in `recent` and `order`, and nothing else.
 #[derive(Debug, Default)]
 pub(super) struct UnappliedChanges {
-    /// By path: the revision of the last change, and the resource after it; `None` if it was deleted.
+    /// By path: the revision of the last change, and the resource after it; `None` if it was deleted. The text of a
+    /// resource is compressed once its change is applied.
     latest: HashMap<Path, (Revision, Option<Arc<Resource>>)>,
     /// Unapplied changes in the order of revisions, with the size of each.
     order: VecDeque<(Revision, Path, u64)>,
@@ -66,12 +69,18 @@ pub(super) struct UnappliedChanges {
     /// As `order`, for the applied changes before those.
     recent: VecDeque<(Revision, Path, u64)>,
     recent_bytes: u64,
+    /// A text of each kind.
+    dictionaries: HashMap<Kind, Arc<[u8]>>,
 }
 
 impl UnappliedChanges {
-    /// Returns the cached resource at a path; the inner `None` if it was deleted.
-    pub(super) fn latest(&self, path: &Path) -> Option<Option<&Arc<Resource>>> {
-        self.latest.get(path).map(|(_, resource)| resource.as_ref())
+    /// Returns the cached resource at a path; the inner `None` if it was deleted. What the caller unpacks is freed with
+    /// the returned resource.
+    pub(super) fn latest(&self, path: &Path) -> Option<Option<Arc<Resource>>> {
+        let copy = |resource: &Arc<Resource>| {
+            if resource.is_packed() { resource.without_document() } else { Arc::clone(resource) }
+        };
+        self.latest.get(path).map(|(_, resource)| resource.as_ref().map(copy))
     }
 
     /// Adds the next change.
@@ -89,6 +98,7 @@ impl UnappliedChanges {
         while let Some(change) = self.order.pop_front_if(|(revision, ..)| *revision <= through) {
             self.bytes -= change.2;
             self.recent_bytes += change.2;
+            self.pack(&change);
             self.recent.push_back(change);
         }
         while self.recent_bytes > RECENT_BYTES_MAX
@@ -99,6 +109,22 @@ impl UnappliedChanges {
                 self.latest.remove(&path);
             }
         }
+    }
+
+    /// Compresses the resource after a change, if no later change has replaced it.
+    fn pack(&mut self, (revision, path, _): &(Revision, Path, u64)) {
+        let Some((latest, Some(resource))) = self.latest.get_mut(path) else { return };
+        if latest != revision {
+            return;
+        }
+        let kind = resource.key().kind();
+        if !self.dictionaries.contains_key(kind) {
+            if self.dictionaries.len() >= DICTIONARIES_MAX {
+                self.dictionaries.clear();
+            }
+            self.dictionaries.insert(kind.clone(), PackedText::dictionary(resource.text()));
+        }
+        *resource = resource.packed(&self.dictionaries[kind]);
     }
 
     /// Clears the cache.

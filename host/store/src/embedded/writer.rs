@@ -314,7 +314,7 @@ impl Writer<'_> {
             let mut lookup = |key: &Key| {
                 let path = Path::of(key);
                 if let Some(latest) = self.unapplied.latest(&path) {
-                    return Ok(latest.cloned());
+                    return Ok(latest);
                 }
                 match documents.get(path.0.as_slice()) {
                     Ok(document) => document.map(|document| codec::resource(document.value())).transpose(),

@@ -36,22 +36,22 @@ pub enum View {
 #[derive(Debug)]
 pub struct Resource {
     key: Key,
-    uid: String,
+    uid: Box<str>,
     revision: Revision,
     generation: u64,
     is_deleting: bool,
-    owners: Vec<OwnerReference>,
+    owners: Box<[OwnerReference]>,
     /// The document names an owner as Kumori does.
     has_owner_key: bool,
     /// JSON text of a document. A packed resource has it once a caller has asked for it.
     text: OnceLock<Arc<str>>,
     /// The compressed text of a resource that a cache keeps.
     packed: Option<Arc<PackedText>>,
-    /// The parsed `text`, once a caller has asked for it.
-    document: OnceLock<Value>,
+    /// The parsed `text`, once a caller has asked for it. In a box, as few of the resources of a store have it.
+    document: OnceLock<Box<Value>>,
     /// The estimated size of both, once a caller has asked for it: callers ask for it for every entry that
     /// they keep with the resource.
-    memory_bytes: OnceLock<u64>,
+    memory_bytes: OnceLock<u32>,
 }
 
 impl PartialEq for Resource {
@@ -77,7 +77,7 @@ impl Resource {
     /// malformed.
     pub fn from_document(document: Value) -> Result<Self> {
         let resource = Self::new(&document, validate::text(&document), None)?;
-        Ok(Self { document: document.into(), ..resource })
+        Ok(Self { document: Box::new(document).into(), ..resource })
     }
 
     /// Parses the JSON text of a document, as [`Resource::from_document`]. The resource keeps the text alone: a list
@@ -128,11 +128,11 @@ impl Resource {
         };
         Ok(Self {
             key,
-            uid: text(metadata, "uid").to_owned(),
+            uid: text(metadata, "uid").into(),
             revision,
             generation: metadata.get("generation").and_then(Value::as_u64).unwrap_or(0),
             is_deleting: metadata.get("deletionTimestamp").is_some_and(|at| !at.is_null()),
-            owners: owner::owners(metadata),
+            owners: owner::owners(metadata).into(),
             has_owner_key: owner::has_owner_key(metadata),
             text: OnceLock::from(json.into()),
             packed: None,
@@ -154,11 +154,11 @@ impl Resource {
 
     /// Returns a copy that has one more owner, which the text does not name by a reference.
     pub(crate) fn with_owner(&self, owner: OwnerReference) -> Arc<Self> {
-        Arc::new(self.copy([self.owners.clone(), vec![owner]].concat()))
+        Arc::new(self.copy(self.owners.iter().cloned().chain([owner]).collect()))
     }
 
     /// Returns a copy without the cached document.
-    fn copy(&self, owners: Vec<OwnerReference>) -> Self {
+    fn copy(&self, owners: Box<[OwnerReference]>) -> Self {
         let Self {
             key,
             uid,
@@ -293,6 +293,11 @@ impl Resource {
         }
     }
 
+    /// Returns whether the text is compressed. It may be in memory beside that, once a caller has asked for it.
+    pub(crate) fn is_packed(&self) -> bool {
+        self.packed.is_some()
+    }
+
     /// Returns the memory of the text as it was created, in bytes: compressed if it is packed.
     pub(crate) fn stored_bytes(&self) -> u64 {
         self.packed.as_ref().map_or_else(|| self.bytes(), |packed| packed.packed_bytes() as u64)
@@ -306,16 +311,18 @@ impl Resource {
         }
     }
 
-    /// Returns an upper estimate of its memory, in bytes: the text, and the parsed document. The document of
-    /// many small values takes many times as much as its text. The first call counts the separators of the
+    /// Returns an upper estimate of its memory, in bytes and at most 4 GiB: the text, and the parsed document. The
+    /// document of many small values takes many times as much as its text. The first call counts the separators of the
     /// text.
     pub fn memory_bytes(&self) -> u64 {
-        *self.memory_bytes.get_or_init(|| {
+        let estimate = || {
             let text = self.shared_text();
             let count = |mark: u8| text.bytes().filter(|byte| *byte == mark).count() as u64;
             // Strings are in both the text and the document.
-            2 * self.bytes() + ITEM_BYTES * count(b',') + ENTRY_BYTES * count(b':')
-        })
+            let bytes = 2 * self.bytes() + ITEM_BYTES * count(b',') + ENTRY_BYTES * count(b':');
+            u32::try_from(bytes).unwrap_or(u32::MAX)
+        };
+        u64::from(*self.memory_bytes.get_or_init(estimate))
     }
 
     /// Returns the JSON text of the whole document, with its metadata. The first call unpacks it.
@@ -334,7 +341,7 @@ impl Resource {
 
     /// Returns the whole document, with its metadata. The first call parses the text.
     pub fn document(&self) -> &Value {
-        self.document.get_or_init(|| read(self.text()))
+        self.document.get_or_init(|| Box::new(read(self.text())))
     }
 
     /// Returns the labels in the order of their names.

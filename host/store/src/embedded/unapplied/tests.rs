@@ -28,7 +28,7 @@ fn a_decision_sees_the_last_change_also_when_the_pages_have_it() {
     }
     for settled in 0..=3 {
         pending.mark_applied(Revision(settled));
-        assert_eq!(pending.latest(&path), Some(Some(&changed.event.resource)), "{settled}");
+        assert_eq!(pending.latest(&path), Some(Some(Arc::clone(&changed.event.resource))), "{settled}");
         assert_eq!(pending.latest(&gone.path), Some(None), "it is gone, whatever the pages say; {settled}");
     }
     pending.clear();
@@ -68,4 +68,33 @@ fn cached_applied_changes_are_bounded_and_the_oldest_is_evicted_first() {
     };
     assert!(known("same") && known("a39") && !known("a1"));
     assert_eq!(pending.latest.len(), pending.recent.len() / 2 + 1, "nothing else is left of those that are forgotten");
+}
+
+#[test]
+fn the_resource_of_an_applied_change_is_compressed_and_stays_so_when_it_is_read() {
+    let created = change("a", 1, EventType::Added);
+    let mut pending = UnappliedChanges::default();
+    pending.add(&created);
+    let stored = |pending: &UnappliedChanges| pending.latest[&created.path].1.clone().expect("it was created");
+    assert!(!stored(&pending).is_packed(), "the checkpointer still has its text");
+    pending.mark_applied(Revision(1));
+    let read = pending.latest(&created.path).flatten().expect("it was created");
+    assert_eq!(read.document(), created.event.resource.document());
+    assert!(stored(&pending).is_packed() && !stored(&pending).has_text() && !stored(&pending).has_document());
+}
+
+#[test]
+fn the_texts_that_resources_are_compressed_with_are_bounded() {
+    let mut pending = UnappliedChanges::default();
+    for number in 1..=DICTIONARIES_MAX as u64 + 3 {
+        let metadata = json!({"name": "a", "resourceVersion": number.to_string()});
+        let document = json!({"apiVersion": "v1", "kind": format!("Kind{number}"), "metadata": metadata});
+        let resource = Arc::new(Resource::from_document(document).expect("well formed"));
+        let (path, kind) = (Path::of(resource.key()), EventType::Added);
+        let event = Event { kind, resource, previous: None, revision: Revision(number) };
+        pending.add(&UnappliedChange { path, event });
+        pending.mark_applied(Revision(number));
+        assert!((1..=DICTIONARIES_MAX).contains(&pending.dictionaries.len()));
+    }
+    assert_eq!(pending.dictionaries.len(), 3);
 }
