@@ -1,5 +1,5 @@
 #!/bin/bash
-# Writes `functions.txt` anew: builds the program, and records which functions hosts run under six workloads.
+# Writes `functions.txt` anew: builds the program, and records which functions hosts run under seven workloads.
 #
 # Usage: TOOLS=FOLDER record.sh. The folder has kubectl and nats-server; qemu-user 7 or newer, openssl and curl are installed.
 # The emulated processor has fewer instructions than this one, so the hosts' own compiler of guests is emulated as well.
@@ -12,9 +12,10 @@ trap 'kill $(jobs -p) 2> /dev/null || true; wait; rm -rf "$work"' EXIT
 export KUBECONFIG=$work/kubeconfig
 kubectl() { "$tools/kubectl" --request-timeout=30s "$@"; }
 
-CARGO_PROFILE_RELEASE_STRIP=none CARGO_TARGET_DIR=target/orderfile \
-  cargo rustc --release -p homeostat --bin homeostat -- "-Clink-arg=-Wl,-Map=$work/map"
-program=$main/target/orderfile/release/homeostat
+# As a release is built, but for the last step: another profile would give the instances of generic functions other hashes.
+cargo rustc --release --target-dir target -p homeostat --bin homeostat -- -Cstrip=none "-Clink-arg=-Wl,-Map=$work/map"
+program=$work/homeostat
+cp target/release/homeostat "$program"
 "$program" build examples/apps
 
 cd "$work"
@@ -62,8 +63,8 @@ end() { kill "$host"; wait "$host"; }
 deployment() {
   kubectl "$@" apply -f "$main/examples/apps/web.yaml"
   kubectl "$@" rollout status deployment web --timeout 150s
-  kubectl "$@" scale deployment web --replicas 10
-  sleep 15
+  kubectl "$@" scale deployment web --replicas 150
+  kubectl "$@" rollout status deployment web --timeout 150s
   kubectl "$@" get deployments,pods
   kubectl "$@" delete deployment web
   sleep 5
@@ -119,6 +120,23 @@ record cluster run apps --stores stores.yaml --listen 127.0.0.1:0
 deployment
 end
 
+# Many resources in the cluster, and no request to the recorded host.
+mkdir loop
+cp apps/kubelet.wasm loop
+awk 'BEGIN { RS = "---\n" } /name: kubelet/' apps/controllers.yaml > loop/controllers.yaml
+for number in $(seq 400); do
+  printf -- '---\napiVersion: v1\nkind: Pod\nmetadata: {name: pod-%s}\nspec: {containers: [{name: a, image: a}]}\n' "$number"
+done > pods.yaml
+kubectl create -f pods.yaml > /dev/null
+record loop run loop --stores stores.yaml --listen 127.0.0.1:0
+for _ in $(seq 120); do
+  if [ -z "$(kubectl get pods --field-selector status.phase!=Running --output name)" ]; then break; fi
+  sleep 1
+done
+kubectl get pods | tail -2
+sleep 5
+end
+
 "$tools/nats-server" -js -sd "$work/nats" -a 127.0.0.1 -p -1 --ports_file_dir "$work" > log-nats 2>&1 &
 for _ in $(seq 40); do ls nats-server_*.ports > /dev/null 2>&1 && break; sleep 0.5; done
 nats=$(grep -ho 'nats://127.0.0.1:[0-9]*' nats-server_*.ports | head -1)
@@ -131,5 +149,5 @@ end
 cd "$main"
 # The command compiles the old list, so it does not write the new one in its place.
 cargo run --quiet -p homeostat-orderfile --example record -- "$work/map" \
-  "$work"/trace-{idle,secure,requests,apps,cluster,bus} > "$work/functions.txt"
+  "$work"/trace-{idle,secure,requests,apps,cluster,loop,bus} > "$work/functions.txt"
 cp "$work/functions.txt" host/orderfile/functions.txt
