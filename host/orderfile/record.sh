@@ -1,7 +1,8 @@
 #!/bin/bash
 # Writes `functions.txt` anew: builds the program, and records which functions hosts run under seven workloads.
 #
-# Usage: TOOLS=FOLDER record.sh. The folder has kubectl and nats-server; qemu-user 7 or newer, openssl and curl are installed.
+# Usage: TOOLS=FOLDER record.sh. The folder has kubectl, nats-server, etcd and kube-apiserver; qemu-user 7 or newer, openssl
+# and curl are installed.
 # The emulated processor has fewer instructions than this one, so the hosts' own compiler of guests is emulated as well.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -120,15 +121,38 @@ record cluster run apps --stores stores.yaml --listen 127.0.0.1:0
 deployment
 end
 
-# Many resources in the cluster, and no request to the recorded host.
+# A real cluster with many resources. Nobody asks the recorded host, whose controller comes later.
+ec=(-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes)
+openssl req -x509 "${ec[@]}" -days 30 -subj /CN=authority -keyout authority.key -out authority.pem 2> /dev/null
+openssl req "${ec[@]}" -subj /CN=localhost -keyout server.key -out server.csr 2> /dev/null
+openssl x509 -req -in server.csr -CA authority.pem -CAkey authority.key -CAcreateserial -days 30 \
+  -extfile <(echo subjectAltName=IP:127.0.0.1) -out server.pem 2> /dev/null
+openssl ec -in key.pem -pubout -out accounts.pem 2> /dev/null
+echo "$token,admin,admin,system:masters" > tokens.csv
+mapfile -t ports < <(shuf -i 20000-60000 -n 3)
+client=http://127.0.0.1:${ports[0]} peer=http://127.0.0.1:${ports[1]} port=${ports[2]}
+"$tools/etcd" --data-dir etcd --unsafe-no-fsync --listen-client-urls "$client" --advertise-client-urls "$client" \
+  --listen-peer-urls "$peer" --initial-advertise-peer-urls "$peer" --initial-cluster "default=$peer" > log-etcd 2>&1 &
+"$tools/kube-apiserver" --etcd-servers "$client" --secure-port "$port" --bind-address 127.0.0.1 --cert-dir certificates \
+  --tls-cert-file server.pem --tls-private-key-file server.key --client-ca-file authority.pem --token-auth-file tokens.csv \
+  --service-account-key-file accounts.pem --service-account-signing-key-file key.pem \
+  --service-account-issuer https://kubernetes.default.svc --service-cluster-ip-range 10.0.0.0/24 \
+  --advertise-address 127.0.0.1 --endpoint-reconciler-type none --authorization-mode RBAC \
+  --disable-admission-plugins ServiceAccount > log-apiserver 2>&1 &
+kubectl config set-cluster far --server "https://127.0.0.1:$port" --certificate-authority "$work/authority.pem"
+for _ in $(seq 60); do
+  if kubectl get namespace default > /dev/null 2>&1; then break; fi
+  sleep 1
+done
+kubectl get namespace default
 mkdir loop
 cp apps/kubelet.wasm loop
-awk 'BEGIN { RS = "---\n" } /name: kubelet/' apps/controllers.yaml > loop/controllers.yaml
 for number in $(seq 400); do
   printf -- '---\napiVersion: v1\nkind: Pod\nmetadata: {name: pod-%s}\nspec: {containers: [{name: a, image: a}]}\n' "$number"
 done > pods.yaml
 kubectl create -f pods.yaml > /dev/null
 record loop run loop --stores stores.yaml --listen 127.0.0.1:0
+awk 'BEGIN { RS = "---\n" } /name: kubelet/' apps/controllers.yaml > loop/controllers.yaml
 for _ in $(seq 120); do
   if [ -z "$(kubectl get pods --field-selector status.phase!=Running --output name)" ]; then break; fi
   sleep 1

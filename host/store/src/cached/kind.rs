@@ -411,9 +411,9 @@ impl KindState {
     }
 
     fn commit(&mut self, contents: &mut LockedContents<'_>, event: Event) -> Result<(), BudgetExceeded> {
-        let resource = event.resource.packed(&self.dictionary(&event.resource));
         // The state before, as it is stored: packed too.
-        let previous = contents.stored(&Path::of(resource.key())).cloned();
+        let previous = contents.stored(&Path::of(event.resource.key())).cloned();
+        let resource = event.resource.packed(&self.dictionary(&event.resource), previous.as_deref());
         let event = Event { resource, previous, ..event };
         let old = event.previous.as_deref().map_or(0, bytes_of);
         let new = if event.kind == EventType::Deleted { 0 } else { bytes_of(&event.resource) };

@@ -124,7 +124,7 @@ impl UnappliedChanges {
             }
             self.dictionaries.insert(kind.clone(), PackedText::dictionary(resource.text()));
         }
-        *resource = resource.packed(&self.dictionaries[kind]);
+        *resource = resource.packed(&self.dictionaries[kind], None);
     }
 
     /// Clears the cache.

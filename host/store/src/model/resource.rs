@@ -279,11 +279,14 @@ impl Resource {
     }
 
     /// Returns a copy without the cached document, whose text is compressed with a dictionary. Each copy of it
-    /// unpacks the text again on demand. A text that does not get much shorter stays as it is.
-    pub(crate) fn packed(&self, dictionary: &Arc<[u8]>) -> Arc<Self> {
+    /// unpacks the text again on demand. A text that does not get much shorter stays as it is. The copy shares the key
+    /// of `before`, the state that it replaces, if that is equal.
+    pub(crate) fn packed(&self, dictionary: &Arc<[u8]>, before: Option<&Self>) -> Arc<Self> {
         // The copies have the estimate, and need not unpack their text for it.
         self.memory_bytes();
-        let copy = self.copy(self.owners.clone());
+        let key = before.map_or(&self.key, |before| &before.key);
+        let key = if *key == self.key { key.clone() } else { self.key.clone() };
+        let copy = Self { key, ..self.copy(self.owners.clone()) };
         if self.packed.is_some() {
             return Arc::new(Self { text: OnceLock::new(), ..copy });
         }

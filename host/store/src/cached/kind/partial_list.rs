@@ -79,12 +79,12 @@ impl CachedKind {
         let path = Path::of(resource.key());
         let synced = self.lock().synced.clone();
         let cached = synced.and_then(|synced| synced.contents.lock().ok()?.stored(&path).cloned());
-        let (kept, bytes) = match cached.filter(|cached| is_same(cached, resource)) {
-            Some(cached) => (cached, 0),
-            None => {
+        let (kept, bytes) = match cached {
+            Some(cached) if is_same(&cached, resource) => (cached, 0),
+            before => {
                 let kept = self.kept(resource);
                 let dictionary = self.lock().dictionary(&kept);
-                let packed = kept.packed(&dictionary);
+                let packed = kept.packed(&dictionary, before.as_deref());
                 let bytes = bytes_of(&packed);
                 (packed, bytes)
             }

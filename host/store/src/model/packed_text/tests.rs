@@ -2,6 +2,7 @@ use homeostat_testing::Dice;
 use serde_json::json;
 
 use super::PackedText;
+use crate::Resource;
 
 fn text(at: usize) -> String {
     let labels = json!({ "app": format!("web-{at}"), "app.kubernetes.io/managed-by": "homeostat" });
@@ -33,4 +34,19 @@ fn a_text_that_would_stay_long_is_not_packed() {
     let dictionary = PackedText::dictionary(&noise(&mut dice));
     assert!(PackedText::new(&noise(&mut dice), &dictionary).is_none());
     assert!(PackedText::new("", &dictionary).is_none());
+}
+
+#[test]
+fn a_packed_resource_shares_the_key_of_the_state_before_it() {
+    let state = |name: &str| {
+        let document = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}});
+        Resource::from_document(document).expect("it has a name")
+    };
+    let (before, after, other) = (state("a"), state("a"), state("b"));
+    let dictionary = PackedText::dictionary(before.text());
+    let name = |resource: &Resource| resource.key().name().as_ptr();
+    assert_ne!(name(&before), name(&after));
+    assert_eq!(name(&after.packed(&dictionary, Some(&before))), name(&before));
+    let packed = after.packed(&dictionary, Some(&other));
+    assert_eq!((name(&packed), packed.key()), (name(&after), after.key()));
 }
