@@ -12,11 +12,10 @@ const FUNCTIONS_MIN: usize = 1000;
 
 fn main() -> Result<()> {
     let mut paths = std::env::args().skip(1);
-    let read = |path: String| read_to_string(&path).with_context(|| format!("{path} cannot be read"));
-    let map = LinkMap::parse(&read(paths.next().context("there is no map")?)?);
+    let read = |path: &str| read_to_string(path).with_context(|| format!("{path} cannot be read"));
+    let map = LinkMap::parse(&read(&paths.next().context("there is no map")?)?);
     let main = map.main().context("the map is not that of a program")?;
-    let run =
-        |path: String| parse_trace(&read(path.clone())?, main).with_context(|| format!("{path} lacks the program"));
+    let run = |path: String| parse_trace(&read(&path)?, main).with_context(|| format!("{path} lacks the program"));
     let runs: Vec<_> = paths.map(run).collect::<Result<_>>()?;
     ensure!(runs.iter().all(|run| run.len() >= FUNCTIONS_MIN), "a trace is too short");
     let list = write_list(&runs, &map);

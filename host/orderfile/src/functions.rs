@@ -16,8 +16,8 @@ const PROGRAM: &str = "program";
 const COLD: &str = "unlikely.";
 /// Digits of the hash at the end of a symbol.
 const HASH_DIGITS: usize = 16;
-/// Of a generic function whose instances in a crate have at least one byte in so many run, the list has all of them. They are
-/// found whatever the hashes of the instances are.
+/// Bytes of a generic function in a crate for each byte of it that was run, up to which the list has all instances of the
+/// function. The linker finds them whatever their hashes are.
 const BYTES_PER_RUN_BYTE_MAX: u64 = 2;
 
 /// A function, or instances of a generic function in the object files of one crate.
@@ -37,8 +37,10 @@ struct Instances<'m> {
     run_bytes: u64,
 }
 
-/// Writes the list of the functions that were run; each run has the addresses of its code in the map. Functions that the same runs have run stand together, so that a host
-/// that only does the work of one run has few others in memory. Those of most runs come first.
+/// Writes the list of the functions that were run. Each run has the addresses in the map of the code that it has run.
+///
+/// Functions that the same runs have run stand together, so that a host that only does the work of one run has few others in
+/// memory. Those of most runs come first.
 pub fn write_list(runs: &[BTreeSet<u64>], map: &LinkMap) -> String {
     let runs_of = runs_of(runs, map);
     let mut parts: BTreeMap<(usize, &BTreeSet<usize>), BTreeMap<_, Vec<&str>>> = BTreeMap::new();
@@ -96,7 +98,7 @@ pub(crate) fn linker_script(list: &str) -> String {
             let rest = match hash_begin(symbol) {
                 // One instance. The compiler may have made it visible in other object files.
                 Some(_) => "*",
-                None if symbol.strip_prefix(COLD).unwrap_or(symbol).starts_with("_ZN") => "17h*",
+                None if mangled(symbol).starts_with("_ZN") => "17h*",
                 None => "",
             };
             script += &format!(" .text.{symbol}{rest}");
@@ -111,7 +113,7 @@ pub(crate) fn linker_script(list: &str) -> String {
 /// Source: the mangling schemes `legacy` and `v0` of rustc. The standard library is compiled with the second one.
 fn without_hashes(symbol: &str) -> String {
     let symbol = without_suffix(symbol);
-    if !symbol.strip_prefix(COLD).unwrap_or(symbol).starts_with("_R") {
+    if !mangled(symbol).starts_with("_R") {
         return hash_begin(symbol).map_or(symbol, |begin| &symbol[..begin]).to_owned();
     }
     let mut parts = symbol.split("Cs");
@@ -121,6 +123,11 @@ fn without_hashes(symbol: &str) -> String {
         general += &rest.map_or_else(|| format!("Cs{part}"), |(_, rest)| format!("Cs*_{rest}"));
     }
     general
+}
+
+/// Returns the symbol of a function that may be cold.
+fn mangled(symbol: &str) -> &str {
+    symbol.strip_prefix(COLD).unwrap_or(symbol)
 }
 
 /// Returns where the hash at the end of a symbol of the scheme `legacy` begins.

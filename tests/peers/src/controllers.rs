@@ -61,8 +61,7 @@ async fn measure(
     let keys = work.size.keys;
     cluster.change_all(keys).await?;
     progress.until(keys).await;
-    let mut controller = Controller::prepare(programs, system, work, cluster).await?;
-    let empty = controller.resident_bytes().await?;
+    let (mut controller, empty) = Controller::prepare(programs, system, work, cluster).await?;
     let (requests, nanos) = (cluster.requests()?, controller.processor_nanos()?);
     let start = Instant::now();
     controller.start().await?;
@@ -101,20 +100,23 @@ enum Controller {
 }
 
 impl Controller {
-    /// Starts the process of `system`, whose controller does nothing yet.
+    /// Starts the process of `system`, whose controller does nothing yet, and returns its resident memory, too.
     async fn prepare(
         programs: &Programs,
         system: &System,
         work: &Work,
         cluster: &MeasuredCluster,
-    ) -> Result<Controller> {
+    ) -> Result<(Controller, f64)> {
         let kubeconfig = cluster.kubeconfig()?;
-        Ok(if *system == OURS {
-            Controller::Host(Box::new(HostController::prepare(programs, work, kubeconfig).await?))
-        } else {
-            let command = process::command(programs, system, work, Some(kubeconfig));
-            Controller::Commanded(Box::new(CommandedController::prepare(command).await?))
-        })
+        if *system == OURS {
+            let host = HostController::prepare(programs, work, kubeconfig).await?;
+            let mut controller = Controller::Host(Box::new(host));
+            let bytes = controller.resident_bytes().await?;
+            return Ok((controller, bytes));
+        }
+        let command = process::command(programs, system, work, Some(kubeconfig));
+        let (commanded, bytes) = CommandedController::prepare(command).await?;
+        Ok((Controller::Commanded(Box::new(commanded)), bytes))
     }
 
     /// Starts the controller in the process.
@@ -128,7 +130,7 @@ impl Controller {
     /// Returns the resident memory of the process.
     async fn resident_bytes(&mut self) -> Result<f64> {
         match self {
-            Controller::Host(host) => Ok(resident_bytes_of(&host.process()?)? as f64),
+            Controller::Host(host) => Ok(resident_bytes_of(&host.process().id()?)? as f64),
             Controller::Commanded(commanded) => commanded.resident_bytes().await,
         }
     }
@@ -159,7 +161,7 @@ impl Controller {
 
     fn process(&self) -> Result<String> {
         match self {
-            Controller::Host(host) => host.process(),
+            Controller::Host(host) => host.process().id(),
             Controller::Commanded(commanded) => commanded.process(),
         }
     }

@@ -28,6 +28,7 @@ mod cores;
 mod driver;
 mod go;
 mod guests;
+mod host_process;
 mod keys;
 mod kube;
 mod measure;

@@ -74,8 +74,8 @@ pub(super) struct UnappliedChanges {
 }
 
 impl UnappliedChanges {
-    /// Returns the cached resource at a path; the inner `None` if it was deleted. What the caller unpacks is freed with
-    /// the returned resource.
+    /// Returns the cached resource at a path; the inner `None` if it was deleted. The caller gets a copy of a
+    /// compressed resource, and unpacks it for itself.
     pub(super) fn latest(&self, path: &Path) -> Option<Option<Arc<Resource>>> {
         let copy = |resource: &Arc<Resource>| {
             if resource.is_packed() { resource.without_document() } else { Arc::clone(resource) }
@@ -118,13 +118,16 @@ impl UnappliedChanges {
             return;
         }
         let kind = resource.key().kind();
-        if !self.dictionaries.contains_key(kind) {
-            if self.dictionaries.len() >= DICTIONARIES_MAX {
-                self.dictionaries.clear();
-            }
-            self.dictionaries.insert(kind.clone(), PackedText::dictionary(resource.text()));
+        if let Some(dictionary) = self.dictionaries.get(kind) {
+            *resource = resource.packed(dictionary, None);
+            return;
         }
-        *resource = resource.packed(&self.dictionaries[kind], None);
+        if self.dictionaries.len() >= DICTIONARIES_MAX {
+            self.dictionaries.clear();
+        }
+        let dictionary = PackedText::dictionary(resource.text());
+        self.dictionaries.insert(kind.clone(), Arc::clone(&dictionary));
+        *resource = resource.packed(&dictionary, None);
     }
 
     /// Clears the cache.

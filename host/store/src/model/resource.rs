@@ -284,9 +284,8 @@ impl Resource {
     pub(crate) fn packed(&self, dictionary: &Arc<[u8]>, before: Option<&Self>) -> Arc<Self> {
         // The copies have the estimate, and need not unpack their text for it.
         self.memory_bytes();
-        let key = before.map_or(&self.key, |before| &before.key);
-        let key = if *key == self.key { key.clone() } else { self.key.clone() };
-        let copy = Self { key, ..self.copy(self.owners.clone()) };
+        let key = before.map(|before| &before.key).filter(|key| **key == self.key).unwrap_or(&self.key);
+        let copy = Self { key: key.clone(), ..self.copy(self.owners.clone()) };
         if self.packed.is_some() {
             return Arc::new(Self { text: OnceLock::new(), ..copy });
         }

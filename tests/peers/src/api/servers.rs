@@ -1,19 +1,18 @@
 //! The measured servers of the Kubernetes API, each with the same certificate authority and the same kind of token.
 
+use std::ffi::{OsStr, OsString};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use homeostat_servers::{Authority, CertificatePair, Cluster, ClusterOptions, Flush};
 use hyper::{Method, StatusCode};
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStderr, Command};
 
 use crate::connection::{Connection, Endpoint};
+use crate::host_process::HostProcess;
 use crate::measure::resident_bytes_of;
 
 /// The user of the requests.
@@ -36,15 +35,9 @@ pub(super) struct MeasuredServer {
 
 /// The processes of a server.
 enum Processes {
-    Host(Box<Host>),
+    /// The process with its data, in the order in which they are dropped.
+    Host(Box<(HostProcess, TempDir)>),
     Cluster(Box<Cluster>),
-}
-
-/// The process of a host, with its data. Fields are dropped in this order.
-struct Host {
-    child: Child,
-    _lines: Lines<BufReader<ChildStderr>>,
-    _folder: TempDir,
 }
 
 impl MeasuredServer {
@@ -60,7 +53,7 @@ impl MeasuredServer {
     /// Returns the resident memory of its processes in MiB.
     pub(super) fn resident_mib(&self) -> Result<f64> {
         let bytes = match &self.processes {
-            Processes::Host(host) => resident_bytes_of(&host.child.id().context("the host ended")?.to_string())?,
+            Processes::Host(host) => resident_bytes_of(&host.0.id()?)?,
             Processes::Cluster(cluster) => {
                 let servers = [cluster.apiserver().server(), cluster.etcd().server()];
                 servers.map(|server| resident_bytes_of(&server.id().to_string())).into_iter().sum::<Result<u64>>()?
@@ -92,27 +85,17 @@ async fn host(program: &Path) -> Result<MeasuredServer> {
     let authority = Authority::new();
     let CertificatePair { certificate, key } = authority.server();
     let token = TOKEN.to_owned();
-    let mut command = Command::new(program);
-    command.arg("run").arg(manifests).args(["--listen", "https://127.0.0.1:0"]);
-    command.arg("--data").arg(folder.path().join("data"));
+    let mut arguments: Vec<OsString> = ["--listen", "https://127.0.0.1:0"].map(OsString::from).into();
     let tokens = format!("- {{name: {USER}, token: {token}, access: write}}\n");
     for (option, name, text) in
         [("--tls-cert", "tls.pem", certificate), ("--tls-key", "tls.key", key), ("--tokens", "tokens.yaml", tokens)]
     {
-        command.arg(option).arg(private(folder.path(), name, &text)?);
+        arguments.extend([option.into(), private(folder.path(), name, &text)?.into()]);
     }
-    command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
+    let arguments: Vec<&OsStr> = arguments.iter().map(OsString::as_os_str).collect();
     let start = Instant::now();
-    let mut child = command.spawn().context("the host does not start")?;
-    let mut lines = BufReader::new(child.stderr.take().context("it has no errors")?).lines();
-    let mut said = Vec::new();
-    let port = loop {
-        let Some(line) = lines.next_line().await? else { bail!("the host ended: {}", said.join("\n")) };
-        if let Some((_, port)) = line.split_once(SERVING) {
-            break port.trim().parse()?;
-        }
-        said.push(line);
-    };
+    let mut process = HostProcess::start(program, &manifests, &folder.path().join("data"), &arguments)?;
+    let port = process.line_after(SERVING).await?.trim().parse()?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let endpoint = Endpoint { address, trust: Some(authority.client_config()), token: Some(token) };
     let mut connection = Connection::open(&endpoint).await?;
@@ -120,7 +103,7 @@ async fn host(program: &Path) -> Result<MeasuredServer> {
         tokio::time::sleep(ASKED_EVERY).await;
     }
     let ready_after = start.elapsed();
-    let processes = Processes::Host(Box::new(Host { child, _lines: lines, _folder: folder }));
+    let processes = Processes::Host(Box::new((process, folder)));
     Ok(MeasuredServer { endpoint, ready_after, processes })
 }
 

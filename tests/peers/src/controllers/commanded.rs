@@ -19,21 +19,19 @@ pub(super) struct CommandedController {
     input: ChildStdin,
     lines: Lines<BufReader<ChildStdout>>,
     errors: ChildStderr,
-    /// What it printed at its start, until somebody reads it.
-    first_bytes: Option<f64>,
 }
 
 impl CommandedController {
-    /// Starts the process, and waits until it is ready for commands.
-    pub(super) async fn prepare(mut command: Command) -> Result<CommandedController> {
+    /// Starts the process, and waits until it is ready for commands. Returns its resident memory, too.
+    pub(super) async fn prepare(mut command: Command) -> Result<(CommandedController, f64)> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().context("the controller does not start")?;
         let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (input, output) = (input.context("it has no input")?, output.context("it has no output")?);
         let (lines, errors) = (BufReader::new(output).lines(), errors.context("it has no errors")?);
-        let mut controller = CommandedController { child, input, lines, errors, first_bytes: None };
-        controller.first_bytes = Some(controller.printed_bytes().await?);
-        Ok(controller)
+        let mut controller = CommandedController { child, input, lines, errors };
+        let bytes = controller.printed_bytes().await?;
+        Ok((controller, bytes))
     }
 
     /// Starts the controller in the process.
@@ -41,15 +39,10 @@ impl CommandedController {
         self.say("start").await
     }
 
-    /// Returns its resident memory as it reports it itself: a program with a garbage collector collects before.
+    /// Returns its resident memory, which the process reads itself: Go collects its garbage before.
     pub(super) async fn resident_bytes(&mut self) -> Result<f64> {
-        match self.first_bytes.take() {
-            Some(bytes) => Ok(bytes),
-            None => {
-                self.say("memory").await?;
-                self.printed_bytes().await
-            }
-        }
+        self.say("memory").await?;
+        self.printed_bytes().await
     }
 
     async fn say(&mut self, line: &str) -> Result<()> {
@@ -79,7 +72,7 @@ impl CommandedController {
 
     /// Closes the input, at which the controller ends, and waits for that.
     pub(super) async fn end(self) -> Result<()> {
-        let CommandedController { mut child, input, lines: _lines, errors: _errors, first_bytes: _ } = self;
+        let CommandedController { mut child, input, lines: _lines, errors: _errors } = self;
         drop(input);
         child.wait().await?;
         Ok(())

@@ -3,17 +3,16 @@
 //! The controller begins when its manifest appears in the folder that the host follows. Its component was compiled
 //! before, as that of a host that starts again.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::json;
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStderr, Command};
 
 use crate::guests;
+use crate::host_process::HostProcess;
 use crate::plan::Work;
 use crate::process::Programs;
 
@@ -24,11 +23,11 @@ const ADDED: &str = " added ";
 /// How long the component may compile.
 const COMPILE_MAX: Duration = Duration::from_secs(60);
 
-/// The process of a host. It is killed when this is dropped.
+/// A host and its controller.
 pub(super) struct HostController {
-    child: Child,
-    lines: Lines<BufReader<ChildStderr>>,
+    process: HostProcess,
     manifest: Manifest,
+    /// The last field: the process ends before its folder.
     _folder: TempDir,
 }
 
@@ -50,10 +49,9 @@ impl HostController {
         let manifest = Manifest { path: manifests.join("controller.yaml"), text: controller(work).to_string() };
         compile(&programs.host, &manifests, &manifest, &data).await?;
         std::fs::write(manifests.join("stores.yaml"), stores(kubeconfig).to_string())?;
-        let mut child = start(&programs.host, &manifests, &data)?;
-        let mut lines = lines(&mut child)?;
-        until(&mut lines, SERVING).await?;
-        Ok(HostController { child, lines, manifest, _folder: folder })
+        let mut process = start(&programs.host, &manifests, &data)?;
+        process.line_after(SERVING).await?;
+        Ok(HostController { process, manifest, _folder: folder })
     }
 
     /// Adds the controller to the folder of the host.
@@ -61,20 +59,19 @@ impl HostController {
         self.manifest.write()
     }
 
-    /// Returns why the host ended, once it has.
+    /// Returns the process of the host.
+    pub(super) fn process(&self) -> &HostProcess {
+        &self.process
+    }
+
+    /// Waits until the host ends, and returns why it did.
     pub(super) async fn failure(&mut self) -> anyhow::Error {
-        // No line of a host has this text.
-        until(&mut self.lines, "\n").await.err().unwrap_or_else(|| anyhow::anyhow!("it ended"))
+        self.process.failure().await
     }
 
-    /// Returns the number of the process.
-    pub(super) fn process(&self) -> Result<String> {
-        Ok(self.child.id().context("it ended")?.to_string())
-    }
-
-    /// Stops the host, and waits for that.
-    pub(super) async fn end(mut self) -> Result<()> {
-        stop(&mut self.child).await
+    /// Stops the host, and waits until it has ended.
+    pub(super) async fn end(self) -> Result<()> {
+        self.process.stop().await
     }
 }
 
@@ -88,49 +85,17 @@ impl Manifest {
 async fn compile(program: &Path, manifests: &Path, manifest: &Manifest, data: &Path) -> Result<()> {
     manifest.write()?;
     let before = tempfile::tempdir_in(data.parent().context("the folder has no parent")?)?;
-    let mut child = start(program, manifests, before.path())?;
-    let mut lines = lines(&mut child)?;
-    let added = tokio::time::timeout(COMPILE_MAX, until(&mut lines, ADDED)).await;
+    let mut process = start(program, manifests, before.path())?;
+    let added = tokio::time::timeout(COMPILE_MAX, process.line_after(ADDED)).await;
     added.context("the component does not compile")??;
-    stop(&mut child).await?;
+    process.stop().await?;
     std::fs::remove_file(&manifest.path)?;
     std::fs::rename(before.path().join("compiled"), data.join("compiled")).context("no component is compiled")
 }
 
-/// Starts `homeostat run`.
-fn start(program: &Path, manifests: &Path, data: &Path) -> Result<Child> {
-    let mut command = Command::new(program);
-    command.arg("run").arg(manifests).arg("--data").arg(data).args(["--listen", "http://127.0.0.1:0"]);
-    command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
-    command.spawn().context("the host does not start")
-}
-
-fn lines(child: &mut Child) -> Result<Lines<BufReader<ChildStderr>>> {
-    Ok(BufReader::new(child.stderr.take().context("it has no errors")?).lines())
-}
-
-/// Reads lines up to one with this text.
-///
-/// # Errors
-/// The host ended; the error has its lines.
-async fn until(lines: &mut Lines<BufReader<ChildStderr>>, text: &str) -> Result<()> {
-    let mut said = Vec::new();
-    while let Some(line) = lines.next_line().await? {
-        if line.contains(text) {
-            return Ok(());
-        }
-        said.push(line);
-    }
-    anyhow::bail!("it ended: {}", said.join("\n"))
-}
-
-/// Asks a host to stop, and waits for that.
-async fn stop(child: &mut Child) -> Result<()> {
-    let process = child.id().context("the host ended")?.to_string();
-    let status = Command::new("kill").args(["-TERM", &process]).status().await?;
-    anyhow::ensure!(status.success(), "the host cannot be stopped");
-    child.wait().await?;
-    Ok(())
+/// Starts a host that this user's programs reach.
+fn start(program: &Path, manifests: &Path, data: &Path) -> Result<HostProcess> {
+    HostProcess::start(program, manifests, data, &["--listen", "http://127.0.0.1:0"].map(OsStr::new))
 }
 
 /// The manifest of the controller, which may do everything, as its peers may.
