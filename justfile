@@ -41,7 +41,7 @@ fuzz target *options:
 fuzz-guided target *options:
     RUSTC_WORKSPACE_WRAPPER=tests/fuzz/rustc-coverage.sh cargo run --release -p homeostat-fuzz -- {{target}} {{options}}
 
-# Records which functions hosts run, for their order in a release. Needs qemu-user, and kubectl and nats-server in the folder `tools`. See docs/decisions/build.md.
+# Records which functions hosts run, for their order in a release. Needs qemu-user, openssl and curl, and kubectl, nats-server, etcd and kube-apiserver in the folder `tools`. See docs/decisions/build.md.
 orderfile tools="target/tools":
     TOOLS={{tools}} host/orderfile/record.sh
 

@@ -6,7 +6,10 @@
 # The emulated processor has fewer instructions than this one, so the hosts' own compiler of guests is emulated as well.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-main=$PWD tools=$(realpath "${TOOLS:?names the folder of kubectl and nats-server}")
+main=$PWD tools=$(realpath "${TOOLS:?names the folder of kubectl, nats-server, etcd and kube-apiserver}")
+for tool in kubectl nats-server etcd kube-apiserver; do
+  [ -x "$tools/$tool" ] || { echo "$tools has no $tool" >&2; exit 1; }
+done
 work=$(mktemp -d)
 trap 'kill $(jobs -p) 2> /dev/null || true; wait; rm -rf "$work"' EXIT
 # The configuration of the person who runs this has other servers.
@@ -31,14 +34,21 @@ token=a-token-of-this-work
 echo "- {name: admin, token: $token, access: write}" > tokens.yaml
 secure=(--listen https://127.0.0.1:0 --tls-cert cert.pem --tls-key key.pem --tokens tokens.yaml)
 
-# Waits for the address in the log of a host.
-address() {
-  for _ in $(seq 240); do
-    if grep -q 'serving' "$1"; then grep -o 'https\?://127.0.0.1:[0-9]*' "$1" | head -1; return; fi
-    sleep 0.5
+# Waits until a command succeeds. After so many seconds the shell stops.
+wait_until() {
+  local seconds=$1; shift
+  for _ in $(seq $((seconds * 4))); do
+    if "$@" > /dev/null 2>&1; then return; fi
+    sleep 0.25
   done
-  cat "$1" >&2
+  echo "not within $seconds s: $*" >&2
   return 1
+}
+
+# Prints the address in the log of a host, once the host has written it.
+address() {
+  if ! wait_until 120 grep -q 'serving' "$1"; then cat "$1" >&2; return 1; fi
+  grep -o 'https\?://127.0.0.1:[0-9]*' "$1" | head -1
 }
 
 # Starts a host whose functions are recorded under a name. A program that it starts itself is emulated, too.
@@ -48,10 +58,7 @@ record() {
   qemu-x86_64 -cpu max -d in_asm -D "trace-$name" "$work/host-$name" "$@" --data "data-$name" > "log-$name" 2>&1 &
   host=$!
   # The emulator has opened the program; the next one that is started in its place is the emulated one.
-  for _ in $(seq 100); do
-    if grep -q "host-$name" "/proc/$host/maps"; then break; fi
-    sleep 0.1
-  done
+  wait_until 10 grep -q "host-$name" "/proc/$host/maps"
   cp emulated new
   mv new "host-$name"
   server=$(address "log-$name")
@@ -140,11 +147,7 @@ client=http://127.0.0.1:${ports[0]} peer=http://127.0.0.1:${ports[1]} port=${por
   --advertise-address 127.0.0.1 --endpoint-reconciler-type none --authorization-mode RBAC \
   --disable-admission-plugins ServiceAccount > log-apiserver 2>&1 &
 kubectl config set-cluster far --server "https://127.0.0.1:$port" --certificate-authority "$work/authority.pem"
-for _ in $(seq 60); do
-  if kubectl get namespace default > /dev/null 2>&1; then break; fi
-  sleep 1
-done
-kubectl get namespace default
+wait_until 60 kubectl get namespace default
 mkdir loop
 cp apps/kubelet.wasm loop
 for number in $(seq 400); do
@@ -153,16 +156,14 @@ done > pods.yaml
 kubectl create -f pods.yaml > /dev/null
 record loop run loop --stores stores.yaml --listen 127.0.0.1:0
 awk 'BEGIN { RS = "---\n" } /name: kubelet/' apps/controllers.yaml > loop/controllers.yaml
-for _ in $(seq 120); do
-  if [ -z "$(kubectl get pods --field-selector status.phase!=Running --output name)" ]; then break; fi
-  sleep 1
-done
-kubectl get pods | tail -2
+grep -q kubelet loop/controllers.yaml
+all_run() { [ "$(kubectl get pods --field-selector status.phase=Running --output name | wc -l)" = 400 ]; }
+wait_until 120 all_run
 sleep 5
 end
 
 "$tools/nats-server" -js -sd "$work/nats" -a 127.0.0.1 -p -1 --ports_file_dir "$work" > log-nats 2>&1 &
-for _ in $(seq 40); do ls nats-server_*.ports > /dev/null 2>&1 && break; sleep 0.5; done
+wait_until 20 ls nats-server_*.ports
 nats=$(grep -ho 'nats://127.0.0.1:[0-9]*' nats-server_*.ports | head -1)
 stores "nats: {servers: [\"$nats\"], bucket: homeostat, create: {replicas: 1}}"
 kubectl config unset current-context

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Stdio;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, Command};
@@ -41,23 +41,28 @@ impl HostProcess {
             }
             said.push(line);
         }
-        bail!("the host ended: {}", said.join("\n"))
+        Err(ended(&said))
     }
 
     /// Waits until the host ends, and returns the error with the lines that it wrote meanwhile.
     pub(crate) async fn failure(&mut self) -> anyhow::Error {
+        ended(&self.remaining_lines().await)
+    }
+
+    /// Returns the lines that the host writes until it ends.
+    async fn remaining_lines(&mut self) -> Vec<String> {
         let mut said = Vec::new();
         // A line that cannot be read is the last one.
         while let Ok(Some(line)) = self.lines.next_line().await {
             said.push(line);
         }
-        anyhow::anyhow!("the host ended: {}", said.join("\n"))
+        said
     }
 
     /// Returns the number of the process.
     ///
     /// # Errors
-    /// The host has ended.
+    /// The caller has waited for the end of the host.
     pub(crate) fn id(&self) -> Result<String> {
         Ok(self.child.id().context("the host ended")?.to_string())
     }
@@ -65,11 +70,22 @@ impl HostProcess {
     /// Asks the host to stop, so that it releases its leases, and waits until it has ended.
     ///
     /// # Errors
-    /// The host has ended before.
+    /// The host has ended before, or it fails. The error has the lines that it wrote since the last one that was read.
     pub(crate) async fn stop(mut self) -> Result<()> {
+        if self.child.try_wait()?.is_some() {
+            return Err(self.failure().await);
+        }
         let id = Pid::from_raw(self.id()?.parse()?).context("no process has this number")?;
         kill_process(id, Signal::TERM).context("the host cannot be stopped")?;
-        self.child.wait().await?;
+        // It would wait for a reader of its lines.
+        let said = self.remaining_lines().await;
+        let status = self.child.wait().await?;
+        ensure!(status.success(), "the host ended with {status}: {}", said.join("\n"));
         Ok(())
     }
+}
+
+/// Returns the error of a host that ended after these lines.
+fn ended(said: &[String]) -> anyhow::Error {
+    anyhow::anyhow!("the host ended: {}", said.join("\n"))
 }

@@ -44,7 +44,7 @@ pub(super) struct KindState {
     /// The memory of the indexes of the contents.
     index_charge: Charge,
     /// A text of this kind, with which the texts of its resources are compressed.
-    dictionary: Option<Arc<[u8]>>,
+    pub(super) dictionary: Option<Arc<[u8]>>,
     pub(super) own: OwnWrites,
     /// The resources that the contents lack.
     pub(super) unreadable: UnreadableDocuments,

@@ -62,11 +62,11 @@ pub fn memory_bounds() -> Vec<MemoryBound> {
             "the oldest are read from the file",
         ),
         MemoryBound::count(
-            "texts of at most 32 KiB that these are compressed with",
+            "texts of at most 8 KiB that these are compressed with",
             unapplied::DICTIONARIES_MAX as u64,
-            "new texts are chosen",
+            "the resources of further kinds stay as they are",
         )
-        .counted("2 MiB at most"),
+        .counted("512 KiB at most"),
         MemoryBound::count("newest changes in memory", RECENT_EVENTS_MAX, reads_file),
         MemoryBound::bytes(documents, RECENT_BYTES_MAX, reads_file),
         MemoryBound::count("paginated lists with cached changes", changes_since::LISTS_MAX as u64, reads_history),

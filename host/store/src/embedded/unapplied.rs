@@ -40,7 +40,7 @@ impl UnappliedChange {
 /// Total size of applied changes whose resources stay cached, in bytes of the documents before and after each
 /// change. The resources are compressed, so most take less memory.
 pub(super) const RECENT_BYTES_MAX: u64 = 32 << 20;
-/// Kinds with a text that the resources of the kind are compressed with. At the bound, new texts are chosen.
+/// Kinds with a text that the resources of the kind are compressed with. Those of further kinds stay as they are.
 pub(super) const DICTIONARIES_MAX: usize = 64;
 
 /// Changes that are synced together.
@@ -118,16 +118,12 @@ impl UnappliedChanges {
             return;
         }
         let kind = resource.key().kind();
+        if !self.dictionaries.contains_key(kind) && self.dictionaries.len() < DICTIONARIES_MAX {
+            self.dictionaries.insert(kind.clone(), PackedText::dictionary(resource.text()));
+        }
         if let Some(dictionary) = self.dictionaries.get(kind) {
             *resource = resource.packed(dictionary, None);
-            return;
         }
-        if self.dictionaries.len() >= DICTIONARIES_MAX {
-            self.dictionaries.clear();
-        }
-        let dictionary = PackedText::dictionary(resource.text());
-        self.dictionaries.insert(kind.clone(), Arc::clone(&dictionary));
-        *resource = resource.packed(&dictionary, None);
     }
 
     /// Clears the cache.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use lz4_flex::block::{compress_with_dict, decompress_with_dict};
 
-/// Largest dictionary, in bytes: LZ4 refers to the last 64 KiB at most.
-const DICTIONARY_BYTES_MAX: usize = 32 << 10;
+/// Largest dictionary, in bytes. Each compression reads all of it.
+const DICTIONARY_BYTES_MAX: usize = 8 << 10;
 
 /// A text that is compressed with LZ4. Most of what it has in common with the dictionary takes no memory.
 #[derive(Debug)]

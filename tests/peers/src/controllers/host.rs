@@ -16,7 +16,7 @@ use crate::host_process::HostProcess;
 use crate::plan::Work;
 use crate::process::Programs;
 
-/// The text of a host before the address of its API.
+/// A text that a host writes once its API has an address.
 const SERVING: &str = " serving ";
 /// The text of a host after it has added a controller.
 const ADDED: &str = " added ";
@@ -27,7 +27,7 @@ const COMPILE_MAX: Duration = Duration::from_secs(60);
 pub(super) struct HostController {
     process: HostProcess,
     manifest: Manifest,
-    /// The last field: the process ends before its folder.
+    /// The last field: the process is killed before its folder is removed.
     _folder: TempDir,
 }
 

@@ -60,10 +60,13 @@ impl PartialList {
 }
 
 impl CachedKind {
-    /// Returns an empty list, to be filled by a stream from `start`. Its first resource makes a new dictionary.
+    /// Returns an empty list, to be filled by a stream from `start`. If the cache has no contents yet, the first resource
+    /// makes a new dictionary.
     pub(in crate::cached) fn begin_list(&self, start: Start) -> PartialList {
         let mut state = self.lock();
-        state.dictionary = None;
+        if state.synced.is_none() {
+            state.dictionary = None;
+        }
         let charge = state.charge.further();
         let is_past = matches!(start, Start::Exactly(_));
         let unreadable = UnreadableDocuments::default();

@@ -86,15 +86,20 @@ fn the_resource_of_an_applied_change_is_compressed_and_stays_so_when_it_is_read(
 #[test]
 fn the_texts_that_resources_are_compressed_with_are_bounded() {
     let mut pending = UnappliedChanges::default();
-    for number in 1..=DICTIONARIES_MAX as u64 + 3 {
-        let metadata = json!({"name": "a", "resourceVersion": number.to_string()});
-        let document = json!({"apiVersion": "v1", "kind": format!("Kind{number}"), "metadata": metadata});
+    let kinds = DICTIONARIES_MAX as u64 + 3;
+    for number in 1..=2 * kinds {
+        let metadata = json!({"name": format!("a{number}"), "resourceVersion": number.to_string()});
+        let kind = format!("Kind{}", number % kinds);
+        let spec = " ".repeat(1000);
+        let document = json!({"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": spec});
         let resource = Arc::new(Resource::from_document(document).expect("well formed"));
         let (path, kind) = (Path::of(resource.key()), EventType::Added);
         let event = Event { kind, resource, previous: None, revision: Revision(number) };
         pending.add(&UnappliedChange { path, event });
         pending.mark_applied(Revision(number));
-        assert!((1..=DICTIONARIES_MAX).contains(&pending.dictionaries.len()));
     }
-    assert_eq!(pending.dictionaries.len(), 3);
+    assert_eq!(pending.dictionaries.len(), DICTIONARIES_MAX);
+    let resources = pending.latest.values().filter_map(|(_, resource)| resource.as_ref());
+    let unpacked = resources.filter(|resource| !resource.is_packed());
+    assert_eq!(unpacked.count(), 6, "two resources of each further kind");
 }
