@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::comparison::{Mutation, Pair, Verdict, assert_alike, dice_of};
 
 /// Documents of each kind.
-const DOCUMENTS: usize = 40;
+const DOCUMENTS: usize = 300;
 /// Documents of a hundred that may differ.
 const DIFFERENCES_MAX: usize = 1;
 

@@ -219,6 +219,9 @@ fn discovery_entries(info: &KindInfo) -> Vec<DiscoveryEntry<'_>> {
         let kind = ("policy", "v1", "Eviction");
         entries.push(DiscoveryEntry { info, subresource: "eviction", kind, verbs: &["create"] });
     }
+    for part in ["ephemeralcontainers", "resize"].into_iter().filter(|part| has(part)) {
+        entries.push(DiscoveryEntry { info, subresource: part, kind: own, verbs: &PART_VERBS });
+    }
     if has("token") {
         entries.push(DiscoveryEntry { info, subresource: "token", kind: token_request::KIND, verbs: &["create"] });
     }

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use homeostat_builtin::{autoscaler, cbor, protobuf};
 use homeostat_runtime::{Error, KindInfo, Requester};
 use homeostat_store::{
-    Change, FieldValidation, Key, Precondition, Propagation, Query, Request, ScaleRequest, Selector, Write,
-    WriteResponse,
+    Change, FieldValidation, Key, Precondition, Propagation, Query, Request, ScaleRequest, Selector, Subresource,
+    Write, WriteResponse,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -111,7 +111,7 @@ impl RequestContext<'_> {
         if !text.trim_start().starts_with('{') && text.lines().any(|line| line.starts_with('\t')) {
             return Err(Failure::bad_request("yaml: found character that cannot start any token"));
         }
-        serde_saphyr::from_str(&text).map_err(|error| match error.without_snippet() {
+        serde_saphyr::from_str(first_document(&text)).map_err(|error| match error.without_snippet() {
             serde_saphyr::Error::DuplicateMappingKey { key: Some(key), location } => {
                 let line = location.line();
                 Failure::bad_request(format!("error decoding YAML: line {line}: key {key:?} already set in map"))
@@ -243,7 +243,9 @@ impl<'r> ResourceRequest<'r> {
     pub(crate) async fn submit(&self, write: Request) -> Result<WriteResponse, Error> {
         let host = &self.http.api.host;
         match self.http.target.subresource {
-            None | Some("status") => host.write_as(write, &self.http.requester).await,
+            None | Some("status" | "finalize" | "ephemeralcontainers" | "resize") => {
+                host.write_as(write, &self.http.requester).await
+            }
             Some(_) => host.write_unreviewed(write).await,
         }
     }
@@ -255,7 +257,9 @@ impl<'r> ResourceRequest<'r> {
         let program = agent.split(['/', ' ']).next().filter(|program| !program.is_empty()).unwrap_or("unknown");
         let manager = self.params.field_manager.as_deref().filter(|manager| !manager.is_empty()).unwrap_or(program);
         let manager = manager.chars().take(MANAGER_CHARS_MAX).collect();
-        Ok(WriteOptions { manager, dry_run: self.params.is_dry_run()?, unknown: self.params.unknown()? })
+        let (dry_run, unknown) = (self.params.is_dry_run()?, self.params.unknown()?);
+        let subresource = self.http.target.subresource.and_then(Subresource::named);
+        Ok(WriteOptions { manager, subresource, dry_run, unknown })
     }
 
     /// Returns the paths of duplicate fields in the body; none if field validation is `Ignore`.
@@ -267,23 +271,41 @@ impl<'r> ResourceRequest<'r> {
     }
 }
 
+/// Returns the first document of a text in YAML. As in Kubernetes, further ones are ignored.
+fn first_document(text: &str) -> &str {
+    let mut has_begun = false;
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let is_marker = |marker| {
+            line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
+        };
+        if has_begun && (is_marker("---") || is_marker("...")) {
+            return &text[..at];
+        }
+        has_begun |= !line.trim().is_empty() && !line.starts_with(['#', '%']);
+        at += line.len();
+    }
+    text
+}
+
 /// The options that all writes of one request share.
 #[derive(Clone, Debug)]
 pub(crate) struct WriteOptions {
     manager: String,
+    subresource: Option<Subresource>,
     pub(crate) dry_run: bool,
     unknown: FieldValidation,
 }
 
 impl WriteOptions {
     pub(crate) fn request(&self, write: Write) -> Request {
-        let Self { manager, dry_run, unknown } = self.clone();
-        Request { write, manager, dry_run, field_validation: unknown, is_move: false, is_planned: false, fence: None }
+        let Self { manager, subresource, dry_run, unknown } = self.clone();
+        Request { subresource, manager, dry_run, field_validation: unknown, ..write.into() }
     }
 
     /// Returns a change of a scale with these options. A scale has no unknown fields that could be kept.
     pub(crate) fn scale(self, key: Key, replicas: u64, precondition: Precondition) -> ScaleRequest {
-        let Self { manager, dry_run, unknown: _ } = self;
+        let Self { manager, subresource: _, dry_run, unknown: _ } = self;
         ScaleRequest { key, replicas, precondition, manager, dry_run }
     }
 }

@@ -72,29 +72,30 @@ async fn answer_of(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
         return Err(Failure::unknown_path());
     }
     let key = Key::new(info.kind.clone(), target.namespace.unwrap_or_default(), name);
+    let serves = |part| info.built_in().is_some_and(|known| known.has(part));
     match (http.method, target.subresource) {
         (&Method::GET, None | Some("status")) => read(request, &key).await,
         (&Method::POST, None) if info.is_of_definition() => create(request).await,
         (&Method::PUT, None) => update(request, &key).await,
         (&Method::PUT, Some("status")) => status_part::update(request, key).await,
-        (_, Some("approval")) if info.built_in().is_some_and(|known| known.has("approval")) => {
-            status_part::approval(request, key).await
-        }
+        (_, Some("approval")) if serves("approval") => status_part::approval(request, key).await,
         (&Method::PATCH, None) => patch(request, key).await,
         (&Method::PATCH, Some("status")) => status_part::patch(request, key).await,
         (&Method::DELETE, None) => delete(request, key).await,
-        (&Method::PUT, Some("finalize")) if is_namespace(info) => finalize(request, key).await,
+        (&Method::PUT, Some("finalize")) if serves("finalize") => finalize(request, key).await,
+        (method, Some(part @ ("ephemeralcontainers" | "resize"))) if serves(part) => match *method {
+            Method::GET => read(request, &key).await,
+            Method::PUT => update(request, &key).await,
+            Method::PATCH => patch(request, key).await,
+            _ => Err(http.not_allowed()),
+        },
         (_, Some("scale")) => scale::answer(request, key).await,
-        (_, Some(part @ ("binding" | "eviction" | "token")))
-            if info.built_in().is_some_and(|known| known.has(part)) =>
-        {
-            match (http.method, part) {
-                (&Method::POST, "binding") => binding::answer(request, &key).await,
-                (&Method::POST, "eviction") => eviction::answer(request, &key).await,
-                (&Method::POST, _) => token_request::answer(request, &key).await,
-                _ => Err(http.not_allowed()),
-            }
-        }
+        (method, Some(part @ ("binding" | "eviction" | "token"))) if serves(part) => match (method, part) {
+            (&Method::POST, "binding") => binding::answer(request, &key).await,
+            (&Method::POST, "eviction") => eviction::answer(request, &key).await,
+            (&Method::POST, _) => token_request::answer(request, &key).await,
+            _ => Err(http.not_allowed()),
+        },
         (_, None | Some("status")) => Err(http.not_allowed()),
         (_, Some(_)) => Err(Failure::unknown_path()),
     }
@@ -194,7 +195,8 @@ fn is_namespace(info: &KindInfo) -> bool {
 
 /// Replaces the finalizers of the content of a namespace.
 async fn finalize(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Failure> {
-    let document = request.http.document()?;
+    let mut document = request.http.document()?;
+    fill_in(&mut document, request, None, Some(key.name()))?;
     let precondition = precondition(&document)?;
     let finalizers = document.pointer("/spec/finalizers").filter(|names| names.is_array());
     let change = json!({ "spec": { "finalizers": finalizers.cloned().unwrap_or_else(|| json!([])) } });

@@ -26,6 +26,7 @@ mod volumes;
 mod webhooks;
 mod workloads;
 
+use homeostat_store::Subresource;
 use homeostat_store::schema::{Generation, KindRules, Violation};
 use serde_json::{Value, json};
 
@@ -38,6 +39,7 @@ pub use services::SERVICE_RANGE;
 /// The rules of one kind.
 struct Rules {
     set_defaults: fn(&mut Value, Option<&Value>),
+    confine: fn(&mut Value, &Value, Option<Subresource>),
     allocated: fn(&Value) -> Vec<String>,
     check: fn(&mut Report<'_>),
     first_status: fn(&Value) -> Value,
@@ -51,12 +53,16 @@ impl KindRules for Rules {
         (self.set_defaults)(resource, old);
     }
 
+    fn confine(&self, resource: &mut Value, old: &Value, subresource: Option<Subresource>) {
+        (self.confine)(resource, old, subresource);
+    }
+
     fn allocated(&self, written: &Value) -> Vec<String> {
         (self.allocated)(written)
     }
 
-    fn check(&self, resource: &Value, old: Option<&Value>) -> Vec<Violation> {
-        let mut report = Report::new(resource, old);
+    fn check(&self, resource: &Value, old: Option<&Value>, subresource: Option<Subresource>) -> Vec<Violation> {
+        let mut report = Report::new(resource, old, subresource);
         (self.check)(&mut report);
         report.check_finalizers();
         report.found
@@ -82,6 +88,7 @@ impl KindRules for Rules {
 /// The rules of a kind that has none.
 static NONE: Rules = Rules {
     set_defaults: |_, _| {},
+    confine: |_, _, _| {},
     allocated: |_| Vec::new(),
     check: |_| {},
     first_status: empty,
@@ -104,6 +111,7 @@ static CONFIG_MAP: Rules = Rules { check: config::check_config_map, ..NONE };
 static SECRET: Rules = Rules { set_defaults: config::merge_string_data, check: config::check_secret, ..NONE };
 static NAMESPACE: Rules = Rules {
     set_defaults: others::namespace_defaults,
+    confine: others::confine_namespace,
     check: others::check_namespace,
     // One of its labels is the host's.
     status_metadata: &["annotations", "finalizers", "ownerReferences"],
@@ -133,6 +141,7 @@ static SERVICE: Rules = Rules {
 };
 static POD: Rules = Rules {
     set_defaults: pods::set_defaults,
+    confine: pods::confine,
     allocated: pods::allocated,
     check: pods::check,
     first_status: pods::first_status,

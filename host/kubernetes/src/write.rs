@@ -49,7 +49,9 @@ pub(crate) async fn submit(
     // The server has no fence: the host holds a write back once its lease has passed the deadline, and a write
     // ends within `ClusterSettings::write_deadline`.
     // The server converts the documents of its kinds itself, so no write here was converted.
-    let Request { write, manager, dry_run, field_validation, is_move, is_planned: _, fence: _ } = request;
+    // A subresource belongs to a kind whose rules are in this host.
+    let Request { write, subresource: _, manager, dry_run, field_validation, is_move, is_planned: _, fence: _ } =
+        request;
     let subject = Subject::of(&write)?;
     let prefix = cluster.manager_prefix();
     check_manager(prefix, write_manager(&write).unwrap_or(&manager))?;

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use homeostat_store::{
-    Change, Event, EventType, Kind, Precondition, Propagation, Query, Resource, ResourcePages, Scope, Selector, Write,
+    Change, Event, EventType, Kind, Precondition, Propagation, Query, Request, Resource, ResourcePages, Scope,
+    Selector, Subresource, Write,
 };
 use homeostat_workqueue::Next;
 use serde_json::{Value, json};
@@ -119,7 +120,8 @@ impl NamespaceReconciler {
         let others: Vec<&Value> = finalizers(&namespace).filter(|finalizer| *finalizer != FINALIZER).collect();
         let change = Change::Merge(json!({ "spec": { "finalizers": others } }));
         let precondition = Precondition { uid: Some(namespace.uid().to_owned()), revision: None };
-        found(store.write(Write::Patch { key: key(name), change, precondition }).await)?;
+        let write = Write::Patch { key: key(name), change, precondition };
+        found(store.submit(Request { subresource: Some(Subresource::Finalize), ..write.into() }).await)?;
         Ok(Next::Done)
     }
 

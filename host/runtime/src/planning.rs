@@ -41,8 +41,8 @@ pub(crate) async fn plan_draft(
     document: Value,
 ) -> Result<WritePlan> {
     let is_long = needs_rules(&schemas, request);
-    let write = request.write.clone();
-    let plan = move || semantics::plan_draft(SystemClockAndIds.now(), &schemas, &draft, &write, document);
+    let part = request.written_part();
+    let plan = move || semantics::plan_draft(SystemClockAndIds.now(), &schemas, &draft, part, document);
     if is_long { tokio::task::spawn_blocking(plan).await.map_err(Error::unavailable)? } else { plan() }
 }
 

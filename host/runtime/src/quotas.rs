@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use homeostat_store::{Key, Kind, Precondition, Request, Resource, Store, Target, Write};
+use homeostat_store::{Key, Kind, Precondition, Request, Resource, Store, Subresource, Target, Write};
 use serde_json::Value;
 use tokio::sync::Mutex;
 
@@ -80,7 +80,7 @@ impl Quotas {
         if !self.limit(store, &namespace).await? {
             return Ok(());
         }
-        let Some(old) = before(store, &request.write, &counted, target).await? else { return Ok(()) };
+        let Some(old) = before(store, request, &counted, target).await? else { return Ok(()) };
         let mut trial = request.clone();
         trial.dry_run = true;
         let new = store.submit(trial).await?.resource;
@@ -125,22 +125,30 @@ fn counted(kinds: &Kinds, request: &Request) -> Option<(CountedKind, Target)> {
     }
     let info = kinds.of(&target.kind)?;
     let counted = CountedKind::new(&target.kind.group, &info.plural)?;
-    (creates || counted.has_updates()).then_some((counted, target))
+    (creates || counted.has_updates() || is_resize(request)).then_some((counted, target))
+}
+
+/// Returns whether a request changes what the containers of a pod may use.
+fn is_resize(request: &Request) -> bool {
+    request.subresource == Some(Subresource::Resize)
 }
 
 /// Returns the resource before a write, `Some(None)` for a write that creates it; `None` for a write that adds nothing.
 async fn before(
     store: &dyn Store,
-    write: &Write,
+    request: &Request,
     counted: &CountedKind,
     target: Target,
 ) -> Result<Option<Option<Arc<Resource>>>, Error> {
-    if let Write::Create { .. } = write {
+    if let Write::Create { .. } = request.write {
         return Ok(Some(None));
     }
     let key = Key::new(target.kind, &target.namespace, &target.name.unwrap_or_default());
     let old = found(store.get(&key).await)?;
-    let adds = if old.is_some() { counted.has_updates() } else { matches!(write, Write::Apply { .. }) };
+    let adds = match old {
+        Some(_) => counted.has_updates() || is_resize(request),
+        None => matches!(request.write, Write::Apply { .. }),
+    };
     Ok(adds.then_some(old))
 }
 

@@ -40,7 +40,7 @@ use serde_json::Value;
 
 use crate::patch::holds_null;
 use crate::schema::Schema;
-use crate::{Error, Key, Result};
+use crate::{Error, Key, Result, Subresource};
 pub(crate) use asked::requested_owners;
 pub(crate) use configuration::{atomic_paths, merged};
 use difference::{FieldDiff, all, diff, named};
@@ -57,8 +57,8 @@ const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 pub(crate) struct Writer<'a> {
     pub(crate) manager: &'a str,
     pub(crate) operation: Operation,
-    /// `status`, or empty.
-    pub(crate) subresource: &'a str,
+    /// `None` for the resource itself.
+    pub(crate) subresource: Option<Subresource>,
     /// RFC 3339 with whole seconds.
     pub(crate) time: &'a str,
     /// The schema of the kind, if there is one.
@@ -72,7 +72,7 @@ impl Writer<'_> {
             name: self.manager.to_owned(),
             operation: self.operation,
             version: version(document),
-            subresource: self.subresource.to_owned(),
+            subresource: self.subresource.map_or("", Subresource::as_str).to_owned(),
         }
     }
 }
@@ -218,7 +218,7 @@ impl<'a> ServerSideApply<'a> {
 
 /// Makes one manager the owner of all fields of a document without owners.
 fn track_from_now_on(managers: &mut Managers, document: &Value, shape: Shape<'_>, writer: Writer<'_>) {
-    let before = Writer { manager: BEFORE_FIRST_APPLY, operation: Operation::Update, subresource: "", ..writer };
+    let before = Writer { manager: BEFORE_FIRST_APPLY, operation: Operation::Update, subresource: None, ..writer };
     let fields = all(document, shape);
     if !fields.is_empty() {
         managers.add(before.manager_of(document), fields, writer.time);

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::path::Path;
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Result, Subresource};
 use limits::Constraints;
 use rules::PartRules;
 
@@ -191,22 +191,26 @@ impl Schema {
     }
 
     /// Prunes, defaults and validates a part of a resource at `path`. The rules of a built-in kind see the resource
-    /// before the write, `None` for one that is created.
+    /// before the write, `None` for one that is created, and the subresource that is written.
     pub(crate) fn admit(
         &self,
         value: &mut Value,
         path: &Path<'_>,
         is_resource: bool,
         old: Option<&Value>,
+        subresource: Option<Subresource>,
     ) -> Result<Vec<Violation>> {
         prune::prune(self, value, path, is_resource);
         normal_form::normalize(self, value, is_resource);
         defaults::set(self, value, is_resource)?;
         let Some(Rules(rules, _)) = self.rules else { return Ok(check::check(self, value, path)) };
+        if let Some(old) = old {
+            rules.confine(value, old, subresource);
+        }
         rules.set_defaults(value, old);
         defaults::set(self, value, is_resource)?;
         let by_schema = check::check(self, value, path);
-        let by_rules = rules.check(value, old).into_iter().filter(|found| !by_schema.contains(found));
+        let by_rules = rules.check(value, old, subresource).into_iter().filter(|found| !by_schema.contains(found));
         let violations = by_schema.iter().cloned().chain(by_rules).take(VIOLATIONS_MAX);
         Ok(violations.collect())
     }

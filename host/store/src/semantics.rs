@@ -48,7 +48,6 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use self::admit::DocumentPart;
 use self::decoded::decoded;
 pub use self::decoded::empty_nulls;
 use self::delete::Deletion;
@@ -65,8 +64,8 @@ use crate::model::{finalizers, is_held};
 use crate::ownership::{self, Operation, Writer};
 use crate::schema::{Generation, Schema, Schemas, VersionSchema};
 use crate::{
-    ClockAndIds, Error, EventType, FieldValidation, Key, Request, Resource, Result, Revision, Target, Write, numbers,
-    patch, validate,
+    ClockAndIds, Error, EventType, FieldValidation, Key, Request, Resource, Result, Revision, Subresource, Target,
+    Write, numbers, patch, validate,
 };
 
 /// The context of a write, beside the document.
@@ -82,6 +81,8 @@ pub struct WriteContext {
     pub manager: String,
     /// The storage version of the kind, and the schema of the written version.
     pub version: VersionSchema,
+    /// The subresource of [`Request::subresource`].
+    pub subresource: Option<Subresource>,
     /// What the decision validates.
     pub validation: Validation,
 }
@@ -170,8 +171,16 @@ pub fn plan_write(
     if request.is_planned {
         return planned::plan(schemas, request, revision, lookup);
     }
-    let Request { mut write, manager, dry_run, field_validation: unknown, is_move: _, is_planned: _, fence: _ } =
-        request;
+    let Request {
+        mut write,
+        subresource,
+        manager,
+        dry_run,
+        field_validation: unknown,
+        is_move: _,
+        is_planned: _,
+        fence: _,
+    } = request;
     if let Some(value) = write.value_mut() {
         numbers::normalize(value);
     }
@@ -197,8 +206,8 @@ pub fn plan_write(
     let revision = previous.as_ref().filter(|_| dry_run).map_or(revision, |previous| previous.revision());
     // Only a creation needs a uid, and generating one costs a system call.
     let uid = if previous.is_none() { source.uid() } else { String::new() };
-    let moment =
-        WriteContext { now: source.now(), uid, revision, manager, version: schemas.of(key.kind()), validation };
+    let (now, version) = (source.now(), schemas.of(key.kind()));
+    let moment = WriteContext { now, uid, revision, manager, version, subresource, validation };
     if !matches!(write, Write::Delete { .. }) {
         planned::check_version(&key, previous.as_deref(), &moment.version)?;
     }
@@ -253,7 +262,7 @@ pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: Write, context:
     let writer = Writer {
         manager: &context.manager,
         operation: Operation::Update,
-        subresource: "",
+        subresource: if write.is_of_status() { Some(Subresource::Status) } else { context.subresource },
         time: &time,
         schema: context.version.schema.as_deref(),
     };
@@ -308,7 +317,7 @@ pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: Write, context:
             }
         }
         Write::ApplyStatus { document, manager, force } => {
-            let writer = Writer { manager: &manager, operation: Operation::Apply, subresource: "status", ..writer };
+            let writer = Writer { manager: &manager, operation: Operation::Apply, ..writer };
             apply::status(existing()?, &apply::applicable(document, writer.schema)?, force, writer, context)
         }
         Write::Delete { key: _, precondition, propagation, grace_seconds } => {
@@ -334,7 +343,7 @@ fn create(mut document: Value, writer: Writer<'_>, context: &WriteContext) -> Re
         normalize_metadata(metadata(&mut document));
         // The first status and allocated fields are not the work of the client.
         let allocated = writer.schema.map_or_else(Vec::new, |schema| schema.allocated(&document));
-        admit::admit(writer.schema, &mut document, DocumentPart::Specification, None, context.validation)?;
+        admit::admit(writer.schema, &mut document, None, None, context.validation)?;
         let status = fields(&mut document).remove("status");
         without(&mut document, &allocated, |document| ownership::create_owners(document, writer))?;
         set(fields(&mut document), "status", status);
@@ -345,7 +354,7 @@ fn create(mut document: Value, writer: Writer<'_>, context: &WriteContext) -> Re
         }
         ownership::create_owners(&mut document, writer)?;
         normalize_metadata(metadata(&mut document));
-        admit::admit(writer.schema, &mut document, DocumentPart::Specification, None, context.validation)?;
+        admit::admit(writer.schema, &mut document, None, None, context.validation)?;
     }
     let metadata = metadata(&mut document);
     set(metadata, "creationTimestamp", Some(json!(timestamp(context.now))));
@@ -411,9 +420,10 @@ fn write_status(
         schema.status_metadata().iter().for_each(|field| set(metadata, field, written.get(field).cloned()));
         normalize_metadata(metadata);
     }
-    admit::admit(writer.schema, &mut document, DocumentPart::Status, Some(current.document()), context.validation)?;
-    ownership::track(current.document(), &mut document, Writer { subresource: "status", ..writer })?;
-    store(current, document, DocumentPart::Status, context)
+    let part = Some(Subresource::Status);
+    admit::admit(writer.schema, &mut document, part, Some(current.document()), context.validation)?;
+    ownership::track(current.document(), &mut document, writer)?;
+    store(current, document, part, context)
 }
 
 /// Replaces the current document, except for `status` and the host-owned metadata. The document can set the
@@ -441,7 +451,7 @@ fn replace(
     owners.write(&mut document)?;
     admit::admit_change(&mut document, old, context)?;
     ownership::track(current.document(), &mut document, writer)?;
-    store(current, document, DocumentPart::Specification, context)
+    store(current, document, context.subresource, context)
 }
 
 /// Stores a document of which this part was written, and whose host-owned metadata is unchanged, except for the field
@@ -449,7 +459,7 @@ fn replace(
 fn store(
     current: &Arc<Resource>,
     mut document: Value,
-    written: DocumentPart,
+    written: Option<Subresource>,
     context: &WriteContext,
 ) -> Result<Decision> {
     let old = current.document();
@@ -468,7 +478,7 @@ fn store(
         Generation::SpecificationButNode => respecified && !is_binding(&document, old),
         Generation::Constant | Generation::Nothing => false,
     };
-    let counts = counts && written == DocumentPart::Specification;
+    let counts = counts && written != Some(Subresource::Status);
     let generation = current.generation() + u64::from(counts);
     let metadata = metadata(&mut document);
     set(metadata, "generation", (rule != Generation::Nothing && generation > 0).then(|| json!(generation)));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Change, EventType, Fence, Key, Resource, Result, Revision, Target, validate};
+use crate::{Change, EventType, Fence, Key, Resource, Result, Revision, Subresource, Target, validate};
 
 /// One write to a store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -99,6 +99,9 @@ pub enum Write {
 pub struct Request {
     /// The write.
     pub write: Write,
+    /// The subresource that the client has written, of a kind whose rules are in this store: nothing else changes. `None` for
+    /// the resource itself; the writes of a status say so themselves.
+    pub subresource: Option<Subresource>,
     /// The manager that owns the fields that the write sets. An apply names its manager itself. 1 to 128
     /// bytes of printable text.
     pub manager: String,
@@ -121,6 +124,13 @@ pub struct Request {
     pub fence: Option<Fence>,
 }
 
+impl Request {
+    /// Returns the subresource that the request writes; `None` for the resource itself.
+    pub fn written_part(&self) -> Option<Subresource> {
+        if self.write.is_of_status() { Some(Subresource::Status) } else { self.subresource }
+    }
+}
+
 /// The handling of unknown fields: Kubernetes' `fieldValidation`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum FieldValidation {
@@ -138,6 +148,7 @@ impl From<Write> for Request {
     fn from(write: Write) -> Self {
         Self {
             write,
+            subresource: None,
             manager: "homeostat".to_owned(),
             dry_run: false,
             field_validation: FieldValidation::Ignore,

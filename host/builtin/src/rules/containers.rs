@@ -10,6 +10,18 @@ use super::report::Report;
 
 /// Amounts that a container may ask for, besides those with a domain in their name.
 const RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+/// Fields that an ephemeral container cannot have.
+const FORBIDDEN: [&str; 9] = [
+    "ports",
+    "resources",
+    "resizePolicy",
+    "restartPolicy",
+    "restartPolicyRules",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+];
 const HANDLERS: [&str; 5] = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
 
 /// Checks one container. `volumes` are those of its pod.
@@ -28,6 +40,35 @@ pub(super) fn check(report: &mut Report<'_>, container: &Value, path: &str, volu
         let handler = &container["lifecycle"][name];
         if handler.is_object() {
             check_handler(report, handler, &format!("{path}.lifecycle.{name}"));
+        }
+    }
+}
+
+/// Checks what an ephemeral container cannot have. `spec` is that of its pod.
+pub(super) fn check_ephemeral(report: &mut Report<'_>, container: &Value, spec: &Value, path: &str) {
+    const ERROR: &str = "cannot be set for an Ephemeral Container";
+    let target = &container["targetContainerName"];
+    let lists = ["containers", "initContainers"];
+    let mut others = lists.iter().flat_map(|list| spec[*list].as_array().into_iter().flatten());
+    if target.as_str().is_some_and(|name| !name.is_empty()) && !others.any(|other| other["name"] == *target) {
+        report.not_found(format!("{path}.targetContainerName"), target);
+    }
+    for name in FORBIDDEN {
+        let is_empty = |value: &Value| match value {
+            Value::Null => true,
+            Value::Array(items) => items.is_empty(),
+            Value::Object(fields) => fields.is_empty(),
+            _ => false,
+        };
+        if !is_empty(&container[name]) {
+            report.forbidden(format!("{path}.{name}"), ERROR);
+        }
+    }
+    for (at, mount) in container["volumeMounts"].as_array().into_iter().flatten().enumerate() {
+        for name in ["subPath", "subPathExpr"] {
+            if mount[name].as_str().is_some_and(|text| !text.is_empty()) {
+                report.forbidden(format!("{path}.volumeMounts[{at}].{name}"), ERROR);
+            }
         }
     }
 }

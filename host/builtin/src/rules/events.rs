@@ -50,7 +50,7 @@ pub(super) fn check(report: &mut Report<'_>) {
 ///
 /// Source: `pkg/apis/core/validation/events.go` of Kubernetes.
 pub fn check_new_event(event: &Value) -> Vec<Violation> {
-    let mut report = Report::new(event, None);
+    let mut report = Report::new(event, None, None);
     check(&mut report);
     for violation in &mut report.found {
         if violation.path == "reportingComponent" {

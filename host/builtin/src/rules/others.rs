@@ -1,5 +1,6 @@
 //! The rules of kinds with few rules.
 
+use homeostat_store::Subresource;
 use homeostat_store::schema::quantity_in_nanos;
 use serde_json::{Value, json};
 
@@ -18,19 +19,23 @@ pub(super) fn namespace_defaults(namespace: &mut Value, old: Option<&Value>) {
             labels.insert("kubernetes.io/metadata.name".to_owned(), name);
         }
     }
-    let before = old.map(|old| old["spec"]["finalizers"].clone()).filter(Value::is_array);
-    let is_ending = old.is_some_and(|old| old["metadata"]["deletionTimestamp"].is_string());
     let spec = object_at(namespace, "").map(|fields| fields.entry("spec").or_insert_with(|| json!({})));
-    let Some(spec) = spec.and_then(Value::as_object_mut) else { return };
-    if let Some(before) = before.as_ref().filter(|_| !is_ending) {
-        spec.insert("finalizers".to_owned(), before.clone());
-    }
-    let finalizers = spec.entry("finalizers").or_insert_with(|| before.unwrap_or_else(|| json!([])));
-    // A new namespace has one of the host's own; later, only the API removes it.
-    if let Some(finalizers) =
-        finalizers.as_array_mut().filter(|names| old.is_none() && !names.contains(&json!("kubernetes")))
-    {
+    let Some(spec) = spec.and_then(Value::as_object_mut).filter(|_| old.is_none()) else { return };
+    // A new namespace has one of the host's own; later, only `finalize` removes it.
+    let finalizers = spec.entry("finalizers").or_insert_with(|| json!([]));
+    if let Some(finalizers) = finalizers.as_array_mut().filter(|names| !names.contains(&json!("kubernetes"))) {
         finalizers.push(json!("kubernetes"));
+    }
+}
+
+/// Keeps the finalizers of the content: only `finalize` changes them.
+pub(super) fn confine_namespace(namespace: &mut Value, old: &Value, subresource: Option<Subresource>) {
+    if subresource == Some(Subresource::Finalize) {
+        return;
+    }
+    match old.get("spec") {
+        Some(spec) => namespace["spec"] = spec.clone(),
+        None => drop(object_at(namespace, "").and_then(|fields| fields.remove("spec"))),
     }
 }
 
@@ -173,13 +178,15 @@ pub(super) fn check_priority_class(report: &mut Report<'_>) {
 }
 
 pub(super) fn check_namespace(report: &mut Report<'_>) {
-    for finalizer in report.at("/spec/finalizers").as_array().into_iter().flatten() {
+    let is_indexed = report.subresource == Some(Subresource::Finalize);
+    for (at, finalizer) in report.at("/spec/finalizers").as_array().into_iter().flatten().enumerate() {
+        let path = if is_indexed { format!("spec.finalizers[{at}]") } else { "spec.finalizers".to_owned() };
         if !finalizer.as_str().is_some_and(is_qualified) {
-            report.qualified("spec.finalizers".to_owned(), finalizer);
+            report.qualified(path.clone(), finalizer);
         }
         if finalizer != "kubernetes" && !finalizer.as_str().is_some_and(|name| name.contains('/')) {
             let detail = "name is neither a standard finalizer name nor is it fully qualified";
-            report.invalid("spec.finalizers", finalizer, detail);
+            report.invalid(path, finalizer, detail);
         }
     }
 }

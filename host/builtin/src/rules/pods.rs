@@ -1,6 +1,7 @@
 //! Pods and the templates of pods.
 
 mod annotations;
+mod subresources;
 
 use std::collections::BTreeSet;
 
@@ -11,6 +12,7 @@ use super::defaults::{absent, default, object_at};
 use super::names::{QUALIFIED, is_label, is_label_value, is_qualified};
 use super::report::Report;
 use super::volumes;
+pub(super) use subresources::confine;
 
 /// The lists of containers in the specification of a pod.
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
@@ -166,6 +168,9 @@ pub(super) fn check(report: &mut Report<'_>) {
         return;
     };
     annotations::check_change(report, old);
+    if subresources::check(report, old) {
+        return;
+    }
     let (now, before) = (report.at("/spec"), &old["spec"]);
     let is_bound = before["nodeName"].as_str().is_some_and(|name| !name.is_empty());
     let moves = now["nodeName"] != before["nodeName"] && (is_bound || !is_scheduled(old));
@@ -285,6 +290,9 @@ fn check_spec(
                 report.duplicate(format!("{path}.name"), &container["name"]);
             }
             containers::check(report, container, &path, &volumes);
+            if list == "ephemeralContainers" {
+                containers::check_ephemeral(report, container, spec, &path);
+            }
         }
     }
     let policy = &spec["restartPolicy"];

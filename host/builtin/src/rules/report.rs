@@ -1,5 +1,6 @@
 //! The violations of a resource, collected field by field, in the words of Kubernetes.
 
+use homeostat_store::Subresource;
 use homeostat_store::schema::{Reason, Violation};
 use serde_json::Value;
 
@@ -8,12 +9,14 @@ pub(super) struct Report<'r> {
     pub(super) resource: &'r Value,
     /// The resource before the write; `None` when it is created.
     pub(super) old: Option<&'r Value>,
+    /// The subresource that the write is about; `None` for the resource itself.
+    pub(super) subresource: Option<Subresource>,
     pub(super) found: Vec<Violation>,
 }
 
 impl<'r> Report<'r> {
-    pub(super) fn new(resource: &'r Value, old: Option<&'r Value>) -> Self {
-        Self { resource, old, found: Vec::new() }
+    pub(super) fn new(resource: &'r Value, old: Option<&'r Value>, subresource: Option<Subresource>) -> Self {
+        Self { resource, old, subresource, found: Vec::new() }
     }
 
     /// Returns the value at a JSON pointer; null if there is none.

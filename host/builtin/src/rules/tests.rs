@@ -1,6 +1,7 @@
 //! Tests of the defaults and rules, through the schema as the store uses it.
 
 mod grace;
+mod subresources;
 pub(super) mod support;
 
 use homeostat_store::schema::Schema;
@@ -20,7 +21,7 @@ fn violations(document: &Value, old: Option<&Value>) -> Vec<String> {
         document["kind"].as_str().expect("it has a kind"),
     );
     let known = find(&kind.expect("it is a kind")).expect("it is built in");
-    rules::of(known).check(document, old).iter().map(ToString::to_string).collect()
+    rules::of(known).check(document, old, None).iter().map(ToString::to_string).collect()
 }
 
 fn deployment() -> Value {

@@ -63,7 +63,7 @@ fn has_known_version(versions: &[Value]) -> bool {
 }
 
 fn has_valid_selectors(webhook: &Value) -> bool {
-    let mut report = Report::new(webhook, None);
+    let mut report = Report::new(webhook, None, None);
     report.selector("", &webhook["namespaceSelector"]);
     report.selector("", &webhook["objectSelector"]);
     report.found.is_empty()

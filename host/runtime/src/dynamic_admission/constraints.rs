@@ -119,7 +119,7 @@ impl Rule {
         };
         let is_resource = |resource: &String| {
             let (plural, part) = resource.split_once('/').unwrap_or((resource, ""));
-            (plural == "*" || plural == write.plural) && (part == "*" || part == write.part)
+            (plural == "*" || plural == write.plural) && (part == "*" || part == write.part_name())
         };
         is_in_scope && includes(&self.groups, &write.kind.group) && self.resources.iter().any(is_resource)
     }

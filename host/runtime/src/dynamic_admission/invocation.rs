@@ -71,7 +71,7 @@ impl Invoker<'_> {
     /// Returns the namespace whose labels selectors of namespaces see.
     pub(super) fn namespace_of<'w>(&'w self, write: &'w ReviewedWrite) -> Option<&'w Value> {
         // A namespace that is written has its labels in the write.
-        let written = write.object.as_ref().filter(|_| write.is_of_namespace() && write.part.is_empty());
+        let written = write.object.as_ref().filter(|_| write.is_of_namespace() && write.part.is_none());
         written.or_else(|| self.namespace.as_ref().map(|namespace| namespace.document()))
     }
 

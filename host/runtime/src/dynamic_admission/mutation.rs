@@ -151,12 +151,12 @@ impl<'a> Mutator<'a> {
         let mut request = self.invoker.request(write, kind, "").await?;
         let namespace = self.invoker.namespace_object(write);
         let schemas = self.schemas_of(kind);
-        let (policy, kind, is_of_status) = (Arc::clone(policy), kind.clone(), write.part == "status");
+        let (policy, kind, part) = (Arc::clone(policy), kind.clone(), write.part);
         let called = tokio::task::spawn_blocking(move || {
             let old = request["oldObject"].clone();
             let old = Some(&old).filter(|old| !old.is_null());
             policy.mutate(&mut request, params.as_deref(), namespace.as_deref(), is_called, |object, mutation| {
-                semantics::mutated(&schemas, &kind, object, old, is_of_status, mutation)
+                semantics::mutated(&schemas, &kind, object, old, part, mutation)
             })
         });
         let outcome = called.await.map_err(homeostat_store::Error::unavailable)?;
@@ -171,7 +171,7 @@ impl<'a> Mutator<'a> {
     /// Returns what a webhook left of a document, with its defaults.
     fn defaulted(&self, object: Value, write: &ReviewedWrite) -> Result<Value, Error> {
         let (schemas, old) = (self.schemas_of(&write.kind), write.old_object.as_ref());
-        Ok(semantics::defaulted(&schemas, &write.kind, object, old, write.part == "status")?)
+        Ok(semantics::defaulted(&schemas, &write.kind, object, old, write.part)?)
     }
 
     /// Calls webhooks one after the other, and returns whether one has changed the document.

@@ -44,8 +44,8 @@ pub(super) fn request(uid: &str, write: &ReviewedWrite, kind: &Kind, object: Val
     let texts = [
         ("name", write.name.as_str()),
         ("namespace", write.namespace.as_str()),
-        ("subResource", write.part),
-        ("requestSubResource", write.part),
+        ("subResource", write.part_name()),
+        ("requestSubResource", write.part_name()),
     ];
     for (field, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
         request[field] = text.into();

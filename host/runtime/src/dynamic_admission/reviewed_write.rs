@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use homeostat_store::{Kind, Request, Target, Write};
+use homeostat_store::{Kind, Request, Subresource, Target, Write};
 use serde_json::{Value, json};
 
 use crate::KindInfo;
@@ -14,8 +14,8 @@ pub(super) struct ReviewedWrite {
     pub(super) kind: Kind,
     /// The plural, as `deployments`.
     pub(super) plural: String,
-    /// The subresource: `status`, or empty for the resource itself.
-    pub(super) part: &'static str,
+    /// The subresource; `None` for the resource itself.
+    pub(super) part: Option<Subresource>,
     /// All served versions of the kind.
     pub(super) versions: Vec<String>,
     /// `CREATE`, `UPDATE` or `DELETE`.
@@ -47,7 +47,7 @@ impl ReviewedWrite {
         Self {
             kind: target.kind.clone(),
             plural: info.plural.clone(),
-            part: if request.write.is_of_status() { "status" } else { "" },
+            part: request.written_part(),
             versions: info.served_versions().map(str::to_owned).collect(),
             operation,
             namespace: if is_of_namespace { name.clone() } else { target.namespace.clone() },
@@ -64,6 +64,11 @@ impl ReviewedWrite {
     pub(super) fn create(&mut self) {
         self.operation = "CREATE";
         self.options["kind"] = "CreateOptions".into();
+    }
+
+    /// Returns the name of the subresource; empty for the resource itself.
+    pub(super) fn part_name(&self) -> &'static str {
+        self.part.map_or("", Subresource::as_str)
     }
 
     pub(super) fn is_of_namespace(&self) -> bool {

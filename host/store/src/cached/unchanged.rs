@@ -19,9 +19,15 @@ use crate::{FieldValidation, Request, Resource, Write, numbers};
 /// server knows a manager.
 pub(crate) fn is_unchanged(request: &Request, cached: &Arc<Resource>, rename: impl Fn(&str) -> String) -> bool {
     // A write that is not sent needs no term.
-    let Request { write, manager, dry_run, field_validation, is_move, is_planned, fence: _ } = request;
+    let Request { write, subresource, manager, dry_run, field_validation, is_move, is_planned, fence: _ } = request;
     let is_explicit = matches!(write, Write::Create { .. } | Write::Delete { .. });
-    if is_explicit || *dry_run || *is_move || *is_planned || *field_validation != FieldValidation::Ignore {
+    if is_explicit
+        || subresource.is_some()
+        || *dry_run
+        || *is_move
+        || *is_planned
+        || *field_validation != FieldValidation::Ignore
+    {
         return false;
     }
     let mut write = write.clone();
@@ -37,6 +43,7 @@ pub(crate) fn is_unchanged(request: &Request, cached: &Arc<Resource>, rename: im
         revision: cached.revision().next(),
         manager: rename(manager),
         version: VersionSchema::default(),
+        subresource: None,
         validation: Validation::WithoutRules,
     };
     let decision = semantics::decide(cached.key(), Some(&cached.detached()), write, &context);

@@ -249,10 +249,14 @@ fn columns(fields: &FieldReader<'_>) -> Result<Vec<PrinterColumn>> {
         return Err(fields.error("additionalPrinterColumns", format!("must be at most {COLUMNS_MAX}")));
     }
     let path = fields.path().field("additionalPrinterColumns");
-    sources.iter().enumerate().map(|(at, source)| column(&FieldReader::of(source, path.item(at))?)).collect()
+    let read = |(at, source)| column(&FieldReader::of(source, path.item(at))?);
+    let columns: Vec<Option<PrinterColumn>> = sources.iter().enumerate().map(read).collect::<Result<_>>()?;
+    // As there, those before it are shown.
+    Ok(columns.into_iter().map_while(|column| column).collect())
 }
 
-fn column(fields: &FieldReader<'_>) -> Result<PrinterColumn> {
+/// Parses a column; `None` if its path begins as one, and has a form that is not supported.
+fn column(fields: &FieldReader<'_>) -> Result<Option<PrinterColumn>> {
     let column_type = match fields.required_text("type")? {
         "integer" => ColumnType::Integer,
         "number" => ColumnType::Number,
@@ -268,14 +272,19 @@ fn column(fields: &FieldReader<'_>) -> Result<PrinterColumn> {
             whole.ok_or_else(|| fields.error("priority", "must be a whole number of 32 bits"))?
         }
     };
-    Ok(PrinterColumn {
-        name: fields.required_text("name")?.to_owned(),
+    let (name, path) = (fields.required_text("name")?, fields.required_text("jsonPath")?);
+    let (format, description) = (fields.text("format")?.unwrap_or(""), fields.text("description")?.unwrap_or(""));
+    if !path.starts_with('.') {
+        return Err(fields.error("jsonPath", "must be a simple json path starting with ."));
+    }
+    Ok(JsonPath::parse(path).ok().map(|path| PrinterColumn {
+        name: name.to_owned(),
         column_type,
-        format: fields.text("format")?.unwrap_or("").to_owned(),
-        description: fields.text("description")?.unwrap_or("").to_owned(),
+        format: format.to_owned(),
+        description: description.to_owned(),
         priority,
-        path: json_path(fields, "jsonPath", fields.required_text("jsonPath")?)?,
-    })
+        path,
+    }))
 }
 
 fn selectable_fields(fields: &FieldReader<'_>) -> Result<Vec<JsonPath>> {

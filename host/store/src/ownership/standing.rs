@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::Writer;
 use super::difference::FieldDiff;
 use super::fields::{FieldSet, PathElement};
+use crate::Subresource;
 
 /// Updates the time of the writer's entry, if the write changes no owner; returns whether that is so.
 ///
@@ -48,7 +49,7 @@ fn is_of(entry: &Value, writer: Writer<'_>, version: &str) -> bool {
     let Writer { manager, operation, subresource, time: _, schema: _ } = writer;
     text(entry, "manager") == manager
         && text(entry, "operation") == operation.text()
-        && text(entry, "subresource") == subresource
+        && text(entry, "subresource") == subresource.map_or("", Subresource::as_str)
         && text(entry, "apiVersion") == version
 }
 

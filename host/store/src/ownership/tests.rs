@@ -68,7 +68,7 @@ impl Desk {
         self.second += 1;
         let time = format!("2026-01-01T00:{:02}:{:02}Z", self.second / 60, self.second % 60);
         let schema = self.schema.as_ref();
-        work(&mut self.document, Writer { manager, operation, subresource: "", time: &time, schema })
+        work(&mut self.document, Writer { manager, operation, subresource: None, time: &time, schema })
     }
 
     fn try_apply(&mut self, manager: &str, spec: Value, force: bool) -> Result<(), Error> {
@@ -626,7 +626,7 @@ proptest! {
                         // The named fields exist with the applied values, and the manager owns them.
                         let named = named(&with(spec.clone()), shape);
                         let merged = ServerSideApply::new(&after, &with(spec), Writer {
-                            manager, operation: Operation::Apply, subresource: "", time: "", schema: schema.as_ref(),
+                            manager, operation: Operation::Apply, subresource: None, time: "", schema: schema.as_ref(),
                         }).expect("it was applied").merged();
                         prop_assert_eq!(&merged, &after);
                         let entries = after["metadata"]["managedFields"].as_array().into_iter().flatten();

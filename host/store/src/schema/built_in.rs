@@ -5,13 +5,16 @@ use std::fmt;
 use serde_json::Value;
 
 use super::Violation;
-use crate::Kind;
+use crate::{Kind, Subresource};
 
 /// The rules of one built-in kind. Pure.
 pub trait KindRules: Send + Sync {
     /// Sets the defaults that depend on other fields. `old` is the resource before the write, `None` for one that is
     /// created. The constant defaults are set before and after.
     fn set_defaults(&self, resource: &mut Value, old: Option<&Value>);
+
+    /// Undoes the changes that a write through this subresource cannot make; `None` stands for the resource itself.
+    fn confine(&self, _resource: &mut Value, _old: &Value, _subresource: Option<Subresource>) {}
 
     /// Returns the JSON pointers of the fields that [`KindRules::set_defaults`] sets in a new resource as an API server
     /// allocates them, after the fields of the writer got their owner, and of other fields of a new resource that nobody
@@ -20,8 +23,8 @@ pub trait KindRules: Send + Sync {
         Vec::new()
     }
 
-    /// Returns the violations of a resource, which may violate its schema too.
-    fn check(&self, resource: &Value, old: Option<&Value>) -> Vec<Violation>;
+    /// Returns the violations of a resource, which may violate its schema too. `subresource` is that of the write.
+    fn check(&self, resource: &Value, old: Option<&Value>, subresource: Option<Subresource>) -> Vec<Violation>;
 
     /// Returns the status of a new resource, without the constant defaults.
     fn first_status(&self, resource: &Value) -> Value;

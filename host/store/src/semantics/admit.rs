@@ -7,19 +7,10 @@ use serde_json::Value;
 use super::{Validation, WriteContext, fields, set, specification};
 use crate::path::Path;
 use crate::schema::{Reason, Schema, Schemas, VIOLATIONS_MAX, Violation};
-use crate::{Error, Kind, Result, validate};
+use crate::{Error, Kind, Result, Subresource, validate};
 
-/// The written part of a document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum DocumentPart {
-    /// All but `status`, which stays unchanged.
-    Specification,
-    /// Only `status`.
-    Status,
-}
-
-/// Prunes, defaults and, unless that is deferred, validates a part of a document, which is an object. Without a schema the document
-/// stays unchanged. The rules in CEL see the whole document.
+/// Prunes, defaults and, unless that is deferred, validates a part of a document, which is an object: its status, or all but its
+/// status. Without a schema the document stays unchanged. The rules in CEL see the whole document.
 ///
 /// `metadata` and the other part stay unchanged, except that a new resource of a built-in kind gets its first status.
 /// `old` is the document before the write, `None` for one that is created.
@@ -29,22 +20,22 @@ pub(super) enum DocumentPart {
 pub(super) fn admit(
     schema: Option<&Schema>,
     document: &mut Value,
-    part: DocumentPart,
+    part: Option<Subresource>,
     old: Option<&Value>,
     validation: Validation,
 ) -> Result<()> {
     let Some(schema) = schema else { return Ok(()) };
     let status = fields(document).remove("status");
     let (mut violations, status) = match part {
-        DocumentPart::Specification => {
-            let mut violations = schema.admit(document, &Path::ROOT, true, old)?;
+        Some(Subresource::Status) => admit_status(schema, status)?,
+        None | Some(_) => {
+            let mut violations = schema.admit(document, &Path::ROOT, true, old, part)?;
             // This write cannot set a status, so a required status does not apply.
             violations.retain(|violation| !(violation.path == "status" && violation.reason == Reason::Required));
             let by_default = fields(document).remove("status");
             let first = if old.is_none() { schema.first_status(document)?.or(by_default) } else { None };
             (violations, status.or(first))
         }
-        DocumentPart::Status => admit_status(schema, status)?,
     };
     set(fields(document), "status", status);
     if validation == Validation::Deferred {
@@ -77,7 +68,7 @@ pub(super) fn admit_change(document: &mut Value, old: &Value, context: &WriteCon
     if !is_respecified && !schema.is_some_and(Schema::is_typed) {
         return check_transition(schema, document, old, context.validation);
     }
-    match admit(schema, document, DocumentPart::Specification, Some(old), context.validation) {
+    match admit(schema, document, context.subresource, Some(old), context.validation) {
         Err(Error::InvalidFields { violations, .. })
             if !is_respecified && !violations.iter().any(|found| found.path.starts_with("metadata.")) =>
         {
@@ -131,7 +122,7 @@ pub(super) fn with_violations(
     if validate::size("document", &document).is_ok()
         && document.get("metadata").is_some_and(Value::is_object)
         && let Err(Error::InvalidFields { violations: others, .. }) =
-            admit(Some(schema), &mut document, DocumentPart::Specification, old, Validation::WithoutRules)
+            admit(Some(schema), &mut document, None, old, Validation::WithoutRules)
     {
         violations.extend(others);
     }
@@ -160,7 +151,7 @@ fn admit_status(schema: &Schema, status: Option<Value>) -> Result<(Vec<Violation
     let Some(mut status) = status else { return Ok((Vec::new(), None)) };
     match schema.field("status") {
         Some(schema) => {
-            let violations = schema.admit(&mut status, &Path::ROOT.field("status"), false, None)?;
+            let violations = schema.admit(&mut status, &Path::ROOT.field("status"), false, None, None)?;
             Ok((violations, Some(status)))
         }
         None => Ok((Vec::new(), Some(status).filter(|_| schema.keeps_unknown()))),

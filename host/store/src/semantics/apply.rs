@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::admit::{self, DocumentPart};
+use super::admit;
 use super::{
     Decision, WriteContext, check_identity, check_precondition, fields, metadata, metadata_precondition,
     normalize_metadata, prune, store, strip_host_owned,
@@ -55,7 +55,7 @@ pub(super) fn resource(
         return Err(admit::with_violations(writer.schema, merged, Some(current.document()), error));
     }
     admit::admit_change(&mut merged, current.document(), context)?;
-    store(current, merged, DocumentPart::Specification, context)
+    store(current, merged, context.subresource, context)
 }
 
 /// Applies a status. The manager does not become the owner of any other field in the document.
@@ -80,9 +80,9 @@ pub(super) fn status(
     application.update_owners(&mut merged, current.key(), force)?;
     validate::document(&merged)?;
     if merged.get("status") != current.document().get("status") {
-        admit::admit(writer.schema, &mut merged, DocumentPart::Status, Some(current.document()), context.validation)?;
+        admit::admit(writer.schema, &mut merged, writer.subresource, Some(current.document()), context.validation)?;
     }
-    store(current, merged, DocumentPart::Status, context)
+    store(current, merged, writer.subresource, context)
 }
 
 /// Drops object fields that are `null`: generated manifests contain them, and their author does not mean to

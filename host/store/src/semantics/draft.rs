@@ -7,14 +7,14 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
-use super::admit::{self, DocumentPart};
+use super::admit;
 use super::document::{
     HOST_OWNED, fields, in_version_of, into_stored_version, metadata, metadata_text, normalize_metadata, set,
 };
 use super::identity::{check_identity, check_names};
 use super::{Decision, Validation, WriteContext, WritePlan, build_resource, store};
 use crate::schema::{Reason, Schemas, Violation};
-use crate::{Error, Key, Result, Target, Write, numbers, validate};
+use crate::{Error, Key, Result, Subresource, Target, numbers, validate};
 
 /// Returns the document of a draft, in the version of its write.
 pub fn draft_document(draft: &WritePlan) -> Value {
@@ -44,7 +44,7 @@ fn check_same_name(key: &Key, document: &Value) -> Result<()> {
 
 /// Decides the write of a draft with a changed document: it is pruned, defaulted and validated.
 ///
-/// `write` is the write of the draft; of its part that the write does not write, the draft stays. Field owners stay as the
+/// `part` is the subresource that the write of the draft writes, `None` for the resource itself; of the rest, the draft stays. Field owners stay as the
 /// draft has them: as in Kubernetes, nobody owns the changes.
 ///
 /// # Errors
@@ -54,7 +54,7 @@ pub fn plan_draft(
     now: SystemTime,
     schemas: &Schemas,
     draft: &WritePlan,
-    write: &Write,
+    part: Option<Subresource>,
     mut document: Value,
 ) -> Result<WritePlan> {
     let WritePlan { key, previous, decision, unknown_fields } = draft;
@@ -65,6 +65,7 @@ pub fn plan_draft(
         revision: drafted.revision(),
         manager: String::new(),
         version: schemas.of(key.kind()),
+        subresource: part,
         validation: Validation::Complete,
     };
     let schema = context.version.schema.clone();
@@ -85,15 +86,16 @@ pub fn plan_draft(
         }
         None => new_key(key, &document)?,
     };
-    let (mut document, part) = if write.is_of_status() {
+    let is_of_status = part == Some(Subresource::Status);
+    let mut document = if is_of_status {
         let mut whole = draft_document(draft);
         set(fields(&mut whole), "status", fields(&mut document).remove("status"));
         for field in schema.map(|schema| schema.status_metadata()).unwrap_or_default() {
             set(metadata(&mut whole), field, document["metadata"].get(field).cloned());
         }
         normalize_metadata(metadata(&mut whole));
-        admit::admit(schema, &mut whole, DocumentPart::Status, old, context.validation)?;
-        (whole, DocumentPart::Status)
+        admit::admit(schema, &mut whole, part, old, context.validation)?;
+        whole
     } else {
         // The first status of a resource depends on the changed document.
         let status = drafted.document().get("status").filter(|_| old.is_some());
@@ -105,9 +107,9 @@ pub fn plan_draft(
         normalize_metadata(metadata);
         match old {
             Some(old) => admit::admit_change(&mut document, old, &context)?,
-            None => admit::admit(schema, &mut document, DocumentPart::Specification, None, context.validation)?,
+            None => admit::admit(schema, &mut document, None, None, context.validation)?,
         }
-        (document, DocumentPart::Specification)
+        document
     };
     let decision = match previous {
         Some(previous) => store(previous, document, part, &context)?,

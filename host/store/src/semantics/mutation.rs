@@ -4,11 +4,11 @@
 
 use serde_json::Value;
 
-use super::admit::{self, DocumentPart};
+use super::admit;
 use super::{Validation, object_meta};
 use crate::patch::TEST_FAILED;
 use crate::schema::{Schema, Schemas};
-use crate::{Change, Error, Kind, numbers, ownership, validate};
+use crate::{Change, Error, Kind, Subresource, numbers, ownership, validate};
 
 /// A mutation that a policy decided.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,7 +31,7 @@ pub enum MutationError {
 }
 
 /// Returns a document after a mutation, with its defaults. `old` is the document before the write, `None` for a creation;
-/// `is_of_status` is whether the write is about the status.
+/// `part` is the subresource that is written, `None` for the resource itself.
 ///
 /// # Errors
 /// `Undecodable` when a JSON patch leaves an unknown field of a built-in kind, or a value of another type than the kind has;
@@ -41,7 +41,7 @@ pub fn mutated(
     kind: &Kind,
     document: &Value,
     old: Option<&Value>,
-    is_of_status: bool,
+    part: Option<Subresource>,
     mutation: &Mutation,
 ) -> Result<Value, MutationError> {
     let schema = schemas.of(kind).schema;
@@ -73,7 +73,7 @@ pub fn mutated(
             return Err(MutationError::Undecodable(format!("strict decoding error: unknown field \"{path}\"")));
         }
     }
-    defaulted(schemas, kind, changed, old, is_of_status).map_err(|error| MutationError::Undecodable(error.to_string()))
+    defaulted(schemas, kind, changed, old, part).map_err(|error| MutationError::Undecodable(error.to_string()))
 }
 
 /// Returns a changed document with the defaults of its schema. The arguments are those of [`mutated`].
@@ -85,10 +85,9 @@ pub fn defaulted(
     kind: &Kind,
     mut document: Value,
     old: Option<&Value>,
-    is_of_status: bool,
+    part: Option<Subresource>,
 ) -> crate::Result<Value> {
     let schema = schemas.of(kind).schema;
-    let part = if is_of_status { DocumentPart::Status } else { DocumentPart::Specification };
     if document.is_object() {
         admit::admit(schema.as_deref(), &mut document, part, old, Validation::Deferred)?;
     }

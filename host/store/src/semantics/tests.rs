@@ -17,6 +17,7 @@ fn moment(revision: u64) -> WriteContext {
         revision: Revision(revision),
         manager: "test".to_owned(),
         version: VersionSchema::default(),
+        subresource: None,
         validation: Validation::Complete,
     }
 }

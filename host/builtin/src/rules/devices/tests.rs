@@ -61,7 +61,7 @@ fn known(document: &Value) -> &'static crate::BuiltInKind {
 
 /// Returns the paths and the reasons of the violations of the rules, sorted.
 fn causes(document: &Value, old: Option<&Value>) -> Vec<String> {
-    let found = rules::of(known(document)).check(document, old);
+    let found = rules::of(known(document)).check(document, old, None);
     let mut causes: Vec<String> = found.iter().map(|found| format!("{}: {}", found.path, found.reason)).collect();
     causes.sort();
     causes.dedup();

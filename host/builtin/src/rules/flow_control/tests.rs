@@ -41,7 +41,7 @@ fn causes(check: fn(&mut Report<'_>), document: &Value, pointer: &str, value: Va
         Value::Array(items) => items[name.parse::<usize>().expect("it is an index")] = value,
         parent => parent[name] = value,
     }
-    let mut report = Report::new(&document, None);
+    let mut report = Report::new(&document, None, None);
     check(&mut report);
     let mut causes: Vec<String> =
         report.found.iter().map(|found| format!("{}: {}", found.path, found.reason)).collect();

@@ -41,6 +41,7 @@ impl World {
             revision: Revision(self.revision),
             manager: "test".into(),
             version: VersionSchema { schema: crate::schema(&kind()).map(Arc::new), ..VersionSchema::default() },
+            subresource: None,
             validation: Validation::Complete,
         };
         match decide(&key(), self.pod.as_ref(), write, &context).expect("the write is valid") {

@@ -22,7 +22,7 @@ pub(in crate::rules) fn causes(document: Value, old: Option<&Value>) -> Vec<Stri
     let text = |name: &str| document[name].as_str().expect("it names its kind");
     let kind = homeostat_store::Kind::parse(text("apiVersion"), text("kind")).expect("it is a kind");
     let by_schema = crate::schema(&kind).expect("it is built in").check(&document);
-    let by_rules = rules::of(find(&kind).expect("it is built in")).check(&document, old);
+    let by_rules = rules::of(find(&kind).expect("it is built in")).check(&document, old, None);
     let all = by_schema.iter().chain(&by_rules);
     let mut causes: Vec<String> = all.map(|found| format!("{} {}", found.path, found.reason.cause())).collect();
     causes.sort();

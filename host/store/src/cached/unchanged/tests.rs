@@ -32,6 +32,7 @@ fn written(current: Option<&Arc<Resource>>, mut write: Write, revision: u64) -> 
         revision: Revision(revision),
         manager: rename("me"),
         version: VersionSchema::default(),
+        subresource: None,
         validation: Validation::Complete,
     };
     let decision = semantics::decide(&widget_key("a"), current, write, &context).expect("a valid write");

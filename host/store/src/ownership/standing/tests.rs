@@ -7,7 +7,7 @@ use crate::ownership::shape::Shape;
 use crate::ownership::{Operation, create_owners, take_ownership};
 
 fn writer<'a>(manager: &'a str, subresource: &'a str, time: &'a str) -> Writer<'a> {
-    Writer { manager, operation: Operation::Update, subresource, time, schema: None }
+    Writer { manager, operation: Operation::Update, subresource: Subresource::named(subresource), time, schema: None }
 }
 
 /// A document with this specification, labels and status, and with the owners of another document.

@@ -2,13 +2,14 @@
 
 use serde_json::{Value, json};
 
+use crate::Subresource;
 use crate::schema::{KindRules, Schema, Violation};
 
 struct NoRules;
 
 impl KindRules for NoRules {
     fn set_defaults(&self, _: &mut Value, _: Option<&Value>) {}
-    fn check(&self, _: &Value, _: Option<&Value>) -> Vec<Violation> {
+    fn check(&self, _: &Value, _: Option<&Value>, _: Option<Subresource>) -> Vec<Violation> {
         Vec::new()
     }
     fn first_status(&self, _: &Value) -> Value {

@@ -4,6 +4,7 @@ use std::time::SystemTime;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::Write;
 use crate::schema::Schema;
 use crate::semantics::plan_write;
 use crate::{Change, Error, Kind, Precondition, Request, Resource, Revision, SystemClockAndIds};
@@ -38,7 +39,8 @@ fn widget(spec: &Value) -> Value {
 fn complete(draft: &WritePlan, write: &Write, change: impl FnOnce(&mut Value)) -> Result<WritePlan> {
     let mut document = draft_document(draft);
     change(&mut document);
-    plan_draft(SystemTime::now(), &schemas(), draft, write, document)
+    let part = write.is_of_status().then_some(Subresource::Status);
+    plan_draft(SystemTime::now(), &schemas(), draft, part, document)
 }
 
 fn created() -> Arc<Resource> {

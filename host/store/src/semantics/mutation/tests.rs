@@ -38,7 +38,7 @@ fn widget() -> Value {
 
 /// Returns the specification or the error after a mutation.
 fn after(mutation: &Mutation) -> Result<Value, String> {
-    let changed = mutated(&schemas(), &kind(), &widget(), None, false, mutation);
+    let changed = mutated(&schemas(), &kind(), &widget(), None, None, mutation);
     changed.map(|changed| changed["spec"].clone()).map_err(|error| error.to_string())
 }
 
@@ -63,7 +63,7 @@ fn a_configuration_is_merged_and_defaulted() {
         Ok(expected)
     );
     let configuration = json!({ "metadata": { "labels": { "c": "d" }, "finalizers": ["demo.dev/f"] } });
-    let changed = mutated(&schemas(), &kind(), &widget(), None, false, &Mutation::ApplyConfiguration(configuration));
+    let changed = mutated(&schemas(), &kind(), &widget(), None, None, &Mutation::ApplyConfiguration(configuration));
     let metadata = json!({ "name": "a", "labels": { "a": "b", "c": "d" }, "finalizers": ["demo.dev/f"] });
     assert_eq!(changed.map(|changed| changed["metadata"].clone()), Ok(metadata));
 }
@@ -116,7 +116,7 @@ fn mutations_nest_a_document_only_as_deep_as_a_write() {
         let mutation = Mutation::JsonPatch(json!([{ "op": "add", "path": "/spec", "value": nested }]));
         let configuration = Mutation::ApplyConfiguration(json!({ "spec": { "in": { "in": document["spec"] } } }));
         for mutation in [mutation, configuration] {
-            match mutated(&schemas, &kind(), &document, None, false, &mutation) {
+            match mutated(&schemas, &kind(), &document, None, None, &mutation) {
                 Ok(changed) => document = changed,
                 Err(error) => return Some(error.to_string()),
             }
