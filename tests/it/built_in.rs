@@ -7,7 +7,7 @@ use crate::comparison::{Mutation, Pair, Verdict, assert_alike, dice_of};
 
 /// Documents of each kind.
 const DOCUMENTS: usize = 300;
-/// Documents of a hundred that may differ.
+/// Documents of a thousand that may differ. `docs/kubernetes.md` names how.
 const DIFFERENCES_MAX: usize = 1;
 
 /// Returns what a server says of a new document. The server shows the labels that a job gets from its pods only when it

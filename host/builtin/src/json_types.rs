@@ -24,7 +24,21 @@ pub fn check(kind: &Kind, document: &Value) -> Result<(), String> {
         return Err(format!("json: cannot unmarshal {found} into Go value of type v1.{name}"));
     };
     Place { holder: short(name), path: Vec::new(), has_forms: true }.fields(&message, fields)?;
+    check_template_generation(kind, document)?;
     check_kind(kind, fields)
+}
+
+/// Checks the annotation of a daemon set that has become a field.
+fn check_template_generation(kind: &Kind, document: &Value) -> Result<(), String> {
+    const ANNOTATION: &str = "deprecated.daemonset.template.generation";
+    let annotation = document["metadata"]["annotations"][ANNOTATION].as_str().filter(|_| kind.name == "DaemonSet");
+    match annotation.map(str::parse::<i64>) {
+        Some(Err(_)) => {
+            let text = annotation.unwrap_or_default();
+            Err(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Checks the same, except for the forms of texts and numbers: of quantities, times, bytes and the like.
@@ -86,18 +100,20 @@ impl<'d> Place<'_, 'd> {
         }
         for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
             self.path.push(name);
-            if let Some(field) = message.fields.iter().find(|field| field.name == *name) {
-                self.value(&field.value, value)?;
-            }
-            for (_, inlined) in &message.inlined {
-                let inlined = message::find(inlined);
-                let field =
-                    inlined.as_ref().and_then(|inlined| inlined.fields.iter().find(|field| field.name == *name));
-                if let Some(field) = field {
-                    self.value(&field.value, value)?;
-                }
-            }
+            self.field(message, name, value)?;
             self.path.pop();
+        }
+        Ok(())
+    }
+
+    /// Checks the field of a message, or of one that is inlined into it, at any depth.
+    fn field(&mut self, message: &Message, name: &str, value: &'d Value) -> Result<(), String> {
+        if let Some(field) = message.fields.iter().find(|field| field.name == *name) {
+            self.value(&field.value, value)?;
+        }
+        let inlined = message.inlined.iter().filter_map(|(_, inlined)| message::find(inlined));
+        for inlined in inlined.collect::<Vec<_>>() {
+            self.field(&inlined, name, value)?;
         }
         Ok(())
     }
@@ -113,7 +129,12 @@ impl<'d> Place<'_, 'd> {
                 | FieldType::IntegerOrText
                 | FieldType::Integer(_)
         );
-        if !self.has_forms && has_form && is_scalar && (value.is_number() || !matches!(of, FieldType::Integer(_))) {
+        let is_shaped = match of {
+            FieldType::Integer(_) => value.is_number(),
+            FieldType::Bytes => value.is_string(),
+            _ => true,
+        };
+        if !self.has_forms && has_form && is_scalar && is_shaped {
             return Ok(());
         }
         match (of, value) {
@@ -283,6 +304,15 @@ mod tests {
         );
         assert!(error(&json!({ "spec": { "replicas": 3_000_000_000_u64 } })).contains("number 3000000000"));
         assert_eq!(check(&Kind::new("", "v1", "ConfigMap"), &json!({ "data": null, "unknown": 1 })), Ok(()));
+    }
+
+    #[test]
+    fn fields_of_messages_inside_of_inlined_ones_have_types() {
+        let kind = Kind::new("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy");
+        let rules = |rule: Value| json!({ "spec": { "matchConstraints": { "resourceRules": [rule] } } });
+        let wrong = check(&kind, &rules(json!({ "apiGroups": [1] }))).expect_err("it has a wrong type");
+        assert!(wrong.starts_with("json: cannot unmarshal number into Go struct field"), "{wrong}");
+        assert_eq!(check(&kind, &rules(json!({ "apiGroups": ["apps"], "operations": ["CREATE"] }))), Ok(()));
     }
 
     #[test]

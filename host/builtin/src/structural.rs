@@ -14,7 +14,7 @@ pub(crate) const FIELD: &str = "x-go";
 pub(crate) const INLINED: &str = "x-go-inline";
 
 /// Required fields that the rules check, or that nobody checks.
-const UNCHECKED: [(&str, &str); 53] = [
+const UNCHECKED: [(&str, &str); 54] = [
     (".admissionregistration.v1.ServiceReference", "name"),
     (".admissionregistration.v1.ServiceReference", "namespace"),
     (".AuditAnnotation", "key"),
@@ -22,6 +22,7 @@ const UNCHECKED: [(&str, &str); 53] = [
     (".CELDeviceSelector", "expression"),
     (".CertificateSigningRequestSpec", "request"),
     (".ContainerPort", "containerPort"),
+    (".core.v1.Volume", "name"),
     (".CSINodeSpec", "drivers"),
     (".CSIStorageCapacity", "storageClassName"),
     (".DaemonSetSpec", "selector"),
@@ -71,7 +72,7 @@ const UNCHECKED: [(&str, &str); 53] = [
 ];
 
 /// Fields whose values the rules check.
-const WITH_RULES: [(&str, &str); 14] = [
+const WITH_RULES: [(&str, &str); 15] = [
     (".DaemonSetUpdateStrategy", "type"),
     (".DeploymentStrategy", "type"),
     (".DeviceSubRequest", "allocationMode"),
@@ -81,6 +82,7 @@ const WITH_RULES: [(&str, &str); 14] = [
     (".HTTPIngressPath", "pathType"),
     (".PersistentVolumeClaimSpec", "accessModes"),
     (".PersistentVolumeSpec", "accessModes"),
+    (".PriorityClass", "preemptionPolicy"),
     (".ResourceQuotaSpec", "scopes"),
     (".StatefulSetSpec", "podManagementPolicy"),
     (".StatefulSetUpdateStrategy", "type"),

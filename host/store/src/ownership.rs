@@ -85,7 +85,7 @@ pub(crate) fn create_owners(document: &mut Value, writer: Writer<'_>) -> Result<
     let shape = Shape::document(writer.schema);
     let fields = match writer.operation {
         Operation::Apply => {
-            accept::document(document, shape)?;
+            accept::document(document, shape, writer.schema)?;
             named(document, shape)
         }
         Operation::Update => all(document, shape),
@@ -158,7 +158,7 @@ impl<'a> ServerSideApply<'a> {
     /// `Invalid` with the path of a list item that is `null` or a duplicate, or of the missing key of an item.
     pub(crate) fn new(current: &'a Value, applied: &'a Value, writer: Writer<'a>) -> Result<Self> {
         let shape = Shape::document(writer.schema);
-        accept::document(applied, shape)?;
+        accept::document(applied, shape, writer.schema)?;
         let mut managers = Managers::of(current);
         if managers.is_empty() {
             track_from_now_on(&mut managers, current, shape, writer);

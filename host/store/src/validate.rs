@@ -120,8 +120,11 @@ fn form_of(kind: &Kind) -> &'static NameForm {
     match (kind.group.as_str(), kind.name.as_str()) {
         // The name of a namespace is a part of the DNS names of its resources.
         ("", "Namespace") => &DNS_1123_LABEL,
-        // As `system:auth-delegator`.
-        ("rbac.authorization.k8s.io", _) | ("certificates.k8s.io", "CertificateSigningRequest") => &PATH_SEGMENT,
+        // As `system:auth-delegator`. No rule of Kubernetes is about the names of the others.
+        ("rbac.authorization.k8s.io", _)
+        | ("certificates.k8s.io", "CertificateSigningRequest")
+        | ("" | "events.k8s.io", "Event")
+        | ("policy", "PodDisruptionBudget") => &PATH_SEGMENT,
         ("networking.k8s.io", "IPAddress") => &IP_ADDRESS,
         _ => &DNS_1123_SUBDOMAIN,
     }

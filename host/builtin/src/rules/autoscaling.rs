@@ -61,6 +61,11 @@ pub(super) fn check_autoscaler(report: &mut Report<'_>) {
     for (at, metric) in spec["metrics"].as_array().into_iter().flatten().enumerate() {
         check_metric(report, metric, &format!("spec.metrics[{at}]"));
     }
+    let is_outside = |metric: &Value| metric["type"] == "Object" || metric["type"] == "External";
+    if least == 0 && !spec["metrics"].as_array().into_iter().flatten().any(is_outside) {
+        let detail = "must specify at least one Object or External metric to support scaling to zero replicas";
+        report.forbidden("spec.metrics", detail);
+    }
     for direction in ["scaleUp", "scaleDown"] {
         let window = &spec["behavior"][direction]["stabilizationWindowSeconds"];
         if window.as_i64().is_some_and(|seconds| !(0..=WINDOW_SECONDS_MAX).contains(&seconds)) {
@@ -68,6 +73,9 @@ pub(super) fn check_autoscaler(report: &mut Report<'_>) {
             report.invalid(format!("spec.behavior.{direction}.stabilizationWindowSeconds"), window, &detail);
         }
         let policies = spec["behavior"][direction]["policies"].as_array();
+        if spec["behavior"][direction].is_object() && policies.is_none_or(Vec::is_empty) {
+            report.required(format!("spec.behavior.{direction}.policies"), "must specify at least one Policy");
+        }
         for (at, policy) in policies.into_iter().flatten().enumerate() {
             let kind = policy["type"].as_str().unwrap_or_default();
             if !["Percent", "Pods"].contains(&kind) {

@@ -113,7 +113,8 @@ pub(super) fn check_job(report: &mut Report<'_>) {
 
 /// Checks the labels by which a job selects its own pods.
 fn check_generated_labels(report: &mut Report<'_>) {
-    if report.at("/spec/manualSelector") == true {
+    // A job without a name gets no labels.
+    if report.at("/spec/manualSelector") == true || report.at("/metadata/uid").as_str().is_none_or(str::is_empty) {
         return;
     }
     let (name, uid) = (report.at("/metadata/name"), report.at("/metadata/uid"));

@@ -122,7 +122,7 @@ fn check_mounts(report: &mut Report<'_>, container: &Value, path: &str, volumes:
             report.not_found(format!("{path}.name"), &name.into());
         }
         let place = mount["mountPath"].as_str().unwrap_or_default();
-        if !place.is_empty() && !places.insert(place) {
+        if !places.insert(place) {
             report.invalid(format!("{path}.mountPath"), &mount["mountPath"], "must be unique");
         }
     }

@@ -58,6 +58,12 @@ pub fn check_new_event(event: &Value) -> Vec<Violation> {
         }
     }
     check_series(&mut report);
+    let is_named = |field: &str| event["metadata"][field].as_str().is_some_and(|name| !name.is_empty());
+    if is_named("name") {
+        report.subdomain("metadata.name".to_owned(), &event["metadata"]["name"]);
+    } else if !is_named("generateName") {
+        report.required("metadata.name", "name or generateName is required");
+    }
     if event["eventTime"].is_null() {
         report.required("eventTime", "");
     }

@@ -79,8 +79,7 @@ pub(super) fn check_ingress(report: &mut Report<'_>) {
             report.invalid(format!("{path}.host"), &rule["host"], "must be a DNS name, not an IP address");
         }
         if !host.is_empty() {
-            let plain = host.strip_prefix("*.").unwrap_or(host);
-            report.subdomain(format!("{path}.host"), &plain.into());
+            check_host(report, &rule["host"], format!("{path}.host"));
         }
         if !rule["http"].is_object() {
             continue;
@@ -94,6 +93,9 @@ pub(super) fn check_ingress(report: &mut Report<'_>) {
         }
     }
     for (at, tls) in spec["tls"].as_array().into_iter().flatten().enumerate() {
+        for (host_at, host) in tls["hosts"].as_array().into_iter().flatten().enumerate() {
+            check_host(report, host, format!("spec.tls[{at}].hosts[{host_at}]"));
+        }
         if tls["secretName"].as_str().is_some_and(|name| !name.is_empty()) {
             report.subdomain(format!("spec.tls[{at}].secretName"), &tls["secretName"]);
         }
@@ -101,6 +103,12 @@ pub(super) fn check_ingress(report: &mut Report<'_>) {
     if spec["ingressClassName"].is_string() {
         report.subdomain("spec.ingressClassName".to_owned(), &spec["ingressClassName"]);
     }
+}
+
+/// Checks a name of a host, which may begin with `*.`.
+fn check_host(report: &mut Report<'_>, host: &Value, path: String) {
+    let plain = host.as_str().map(|name| name.strip_prefix("*.").unwrap_or(name));
+    report.subdomain(path, &plain.unwrap_or_default().into());
 }
 
 fn check_path(report: &mut Report<'_>, route: &Value, path: &str) {

@@ -9,6 +9,8 @@ use super::defaults::{default, default_text, object_at};
 use super::names::is_qualified;
 use super::report::Report;
 
+/// Longest value of a label. Source: Kubernetes.
+const LABEL_BYTES_MAX: usize = 63;
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 pub(super) fn namespace_defaults(namespace: &mut Value, old: Option<&Value>) {
@@ -149,6 +151,8 @@ const PRIORITY_MAX: i64 = 1_000_000_000;
 const PRIORITIES_OF_SYSTEM: [(&str, i64); 2] =
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
+const PREEMPTION_POLICIES: [&str; 2] = ["PreemptLowerPriority", "Never"];
+
 pub(super) fn check_priority_class(report: &mut Report<'_>) {
     let name = report.at("/metadata/name").as_str().unwrap_or_default();
     let is_of_system = name.starts_with("system-");
@@ -175,9 +179,20 @@ pub(super) fn check_priority_class(report: &mut Report<'_>) {
     if report.old.is_some_and(|old| old["value"] != report.resource["value"]) {
         report.forbidden("value", "may not be changed in an update.");
     }
+    let policy = report.at("/preemptionPolicy");
+    if report.old.is_some() {
+        report.immutable("/preemptionPolicy");
+    } else if !policy.is_null() && !PREEMPTION_POLICIES.iter().any(|known| policy == known) {
+        report.unsupported("preemptionPolicy", policy, &PREEMPTION_POLICIES);
+    }
 }
 
 pub(super) fn check_namespace(report: &mut Report<'_>) {
+    // The name is the value of a label, too.
+    let name = report.at("/metadata/name");
+    if name.as_str().is_some_and(|name| name.len() > LABEL_BYTES_MAX) {
+        report.invalid("metadata.labels", name, "must be no more than 63 bytes");
+    }
     let is_indexed = report.subresource == Some(Subresource::Finalize);
     for (at, finalizer) in report.at("/spec/finalizers").as_array().into_iter().flatten().enumerate() {
         let path = if is_indexed { format!("spec.finalizers[{at}]") } else { "spec.finalizers".to_owned() };

@@ -30,6 +30,9 @@ pub(super) fn check_persistent_volume(report: &mut Report<'_>) {
     if report.at("/spec/accessModes").as_array().is_none_or(Vec::is_empty) {
         report.required("spec.accessModes", "");
     }
+    if report.at("/spec/storageClassName").as_str().is_some_and(|name| !name.is_empty()) {
+        report.subdomain("spec.storageClassName".to_owned(), report.at("/spec/storageClassName"));
+    }
     check_modes(report, report.at("/spec/accessModes"), "spec.accessModes");
     let capacity = report.at("/spec/capacity");
     if capacity.as_object().is_none_or(Map::is_empty) {
@@ -181,6 +184,9 @@ fn check_parameters(report: &mut Report<'_>) {
     }
 }
 
+const GROUP_POLICIES: [&str; 3] = ["File", "None", "ReadWriteOnceWithFSType"];
+const LIFECYCLE_MODES: [&str; 2] = ["Persistent", "Ephemeral"];
+
 pub(super) fn check_driver(report: &mut Report<'_>) {
     let spec = report.at("/spec");
     let mut audiences = BTreeSet::new();
@@ -194,6 +200,15 @@ pub(super) fn check_driver(report: &mut Report<'_>) {
         if seconds.is_some_and(|seconds| !TOKEN_SECONDS.contains(&seconds)) {
             let detail = "may not specify a duration less than 10 minutes, or larger than 2^32 seconds";
             report.invalid(format!("{path}.expirationSeconds"), &request["expirationSeconds"], detail);
+        }
+    }
+    let policy = &spec["fsGroupPolicy"];
+    if !policy.is_null() && !GROUP_POLICIES.iter().any(|known| policy == known) {
+        report.unsupported("spec.fsGroupPolicy", policy, &GROUP_POLICIES);
+    }
+    for mode in spec["volumeLifecycleModes"].as_array().into_iter().flatten() {
+        if !LIFECYCLE_MODES.iter().any(|known| mode == known) {
+            report.unsupported("spec.volumeLifecycleModes", mode, &LIFECYCLE_MODES);
         }
     }
     let period = &spec["nodeAllocatableUpdatePeriodSeconds"];

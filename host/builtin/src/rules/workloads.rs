@@ -253,8 +253,7 @@ fn check_selector(report: &mut Report<'_>, kind: &str) {
         _ => true,
     };
     if selector.is_null() {
-        // A daemon set that had one misses it only because it never changes.
-        if report.old.is_none() || kind != "daemonset" {
+        if kind != "daemonset" {
             report.required("spec.selector", "");
         }
         // No selector matches nothing.

@@ -16,7 +16,7 @@ use crate::schema::Schema;
 /// `Invalid` as for an applied document.
 pub(crate) fn merged(document: &Value, configuration: &Value, schema: Option<&Schema>) -> Result<Value> {
     let shape = Shape::document(schema);
-    accept::document(configuration, shape)?;
+    accept::document(configuration, shape, schema)?;
     let mut merged = document.clone();
     merge(&mut merged, configuration, shape);
     Ok(merged)

@@ -61,6 +61,7 @@ fn empty_entry(schema: &Schema) -> Option<Value> {
     match schema.value_type? {
         ValueType::Quantity => Some("0".into()),
         ValueType::String => Some("".into()),
+        ValueType::Object => Some(Value::Object(serde_json::Map::new())),
         _ => None,
     }
 }
