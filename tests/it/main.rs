@@ -27,6 +27,7 @@ mod delays;
 mod distribution;
 mod documents;
 mod effects;
+mod elector;
 mod end_to_end;
 mod exposure;
 mod fairness;

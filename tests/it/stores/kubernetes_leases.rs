@@ -1,7 +1,6 @@
 //! Leases of controllers in a cluster, against the real apiserver: the machine of a lease with its requests, and an
 //! elector of client-go on the other side.
 
-use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -9,11 +8,11 @@ use homeostat_fleet::{AcquireCondition, Answer, Epoch, Identity, Observation, Re
 use homeostat_kubernetes::{Cluster, ClusterSettings};
 use homeostat_store::cached::{CachedState, Upstream as _};
 use homeostat_store::{Error, Key, LeaseRequests, Write};
-use homeostat_testing::{eventually, eventually_blocking, soon};
+use homeostat_testing::{eventually, soon};
 use homeostat_tests::{Cluster as Server, HttpProxy, HttpReply, HttpRule, elector, shared_cluster};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+use crate::elector::Elector;
 
 use super::kubernetes::{cluster_settings, cluster_store, connected, document, namespace, settings_of, widgets};
 use super::lease_host::{LeaseHost, NEW, TIMES, Terms, acquired, lease, over, take_turns};
@@ -304,71 +303,15 @@ async fn a_write_to_a_cluster_ends_at_its_deadline() {
     assert!(matches!(refused, Error::Unavailable { .. }), "{refused:?}");
 }
 
-/// An elector of client-go, as a process.
-struct Elector {
-    lines: Lines<BufReader<ChildStdout>>,
-    input: ChildStdin,
-    process: Child,
-    /// When it held the lease.
-    from: Option<SystemTime>,
-}
-
-/// The settings of client-go, with the lengths of [`TIMES`].
-const ELECTION: [&str; 6] = ["--lease-duration", "4s", "--renew-deadline", "2500ms", "--retry-period", "500ms"];
-
-impl Elector {
-    fn start(leases: &Leases, name: &str, identity: &str) -> Self {
-        let server = shared_cluster();
-        let authority = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(authority.path(), server.authority().pem()).unwrap();
-        let mut command = Command::new(elector());
-        command.args(["--server", &server.url(), "--token", &Server::token("admin")]);
-        command.arg("--certificate-authority").arg(authority.into_temp_path().keep().unwrap());
-        command.args(["--namespace", &leases.namespace, "--name", name, "--identity", identity]).args(ELECTION);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
-        // Another test process may build it right now.
-        let mut process = eventually_blocking("the elector to start", || match command.spawn() {
-            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => None,
-            process => Some(process.unwrap()),
-        });
-        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        Self { lines, input: process.stdin.take().unwrap(), process, from: None }
-    }
-
-    /// Waits for an event, and returns its line and its time.
-    async fn until(&mut self, event: &str) -> (Value, SystemTime) {
-        loop {
-            let line = soon(self.lines.next_line()).await.unwrap().expect("the elector goes on");
-            let line: Value = serde_json::from_str(&line).unwrap();
-            let at = SystemTime::UNIX_EPOCH + Duration::from_nanos(line["at"].as_u64().unwrap());
-            if line["event"] == event {
-                return (line, at);
-            }
-        }
-    }
-
-    /// Waits until it sees a holder.
-    async fn sees(&mut self, leader: &str) {
-        while self.until("leader").await.0["leader"] != leader {}
-    }
-
-    /// Waits until it holds the lease.
-    async fn leads(&mut self) {
-        self.from = Some(self.until("started").await.1);
-    }
-
-    /// Lets it release the lease. Returns the time for which it held the lease.
-    async fn release(mut self) -> (SystemTime, SystemTime) {
-        self.input.write_all(b"release\n").await.unwrap();
-        let until = self.until("stopped").await.1;
-        (self.from.unwrap(), until)
-    }
-
-    /// Kills it. Returns the time for which it held the lease.
-    async fn kill(mut self) -> (SystemTime, SystemTime) {
-        self.process.kill().await.unwrap();
-        (self.from.unwrap(), SystemTime::now())
-    }
+/// Starts an elector of client-go beside the host.
+fn start_elector(leases: &Leases, name: &str, identity: &str) -> Elector {
+    let server = shared_cluster();
+    let authority = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(authority.path(), server.authority().pem()).unwrap();
+    let authority = authority.into_temp_path().keep().unwrap();
+    let token = Server::token("admin");
+    let trust = ["--token", &token, "--certificate-authority", authority.to_str().unwrap()];
+    Elector::start(&server.url(), &trust, &leases.namespace, name, identity)
 }
 
 /// client-go's leader election and a host take turns at one `Lease`, and never hold it at once.
@@ -381,14 +324,14 @@ async fn a_host_and_an_elector_of_client_go_take_turns() {
     let host = |identity: &str| LeaseHost::start(&store, "web", identity, TIMES, &terms);
     let mut held = Vec::new();
     // client-go makes the record, and it has no label of the host.
-    let mut first = Elector::start(&leases, "homeostat-web", "go-1");
+    let mut first = start_elector(&leases, "homeostat-web", "go-1");
     first.leads().await;
     let a = host("a_1");
     a.wants().await;
     held.push(first.release().await);
     a.holds().await;
     // It waits while the host renews, for longer than the lease.
-    let mut second = Elector::start(&leases, "homeostat-web", "go-2");
+    let mut second = start_elector(&leases, "homeostat-web", "go-2");
     second.sees("a_1").await;
     let renewed = terms.spans()[0].0 + TIMES.length + TIMES.length / 2;
     eventually("renewals for longer than the lease", || async { (SystemTime::now() > renewed).then_some(()) }).await;
@@ -402,7 +345,7 @@ async fn a_host_and_an_elector_of_client_go_take_turns() {
     held.push(second.kill().await);
     b.holds().await;
     // The host releases.
-    let mut third = Elector::start(&leases, "homeostat-web", "go-3");
+    let mut third = start_elector(&leases, "homeostat-web", "go-3");
     third.sees("b_1").await;
     b.gives_up(None).await;
     third.leads().await;

@@ -1,19 +1,26 @@
 //! Tests of events as resources, on a whole host over memory.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use homeostat_component::{Engine, EngineOptions, Severity};
 use homeostat_fixtures::memory_store;
-use homeostat_store::{Query, Resource, Revision, Write};
+use homeostat_store::{Query, Resource, Revision, Store, Write};
 use serde_json::{Value, json};
 
 use super::events;
 use crate::events::{EventSource, NewEvent};
 use crate::{BuiltInGroups, Host, Options};
 
+const HOUR: Duration = Duration::from_secs(3600);
+
 async fn host(events_max: usize) -> Host {
+    host_over(memory_store(), events_max, HOUR).await
+}
+
+async fn host_over(store: Arc<dyn Store>, events_max: usize, event_ttl: Duration) -> Host {
     let engine = Engine::new(EngineOptions::default()).expect("the engine starts");
-    let options = Options { built_in: BuiltInGroups::All, events_max, ..Options::new(engine, memory_store()) };
+    let options = Options { built_in: BuiltInGroups::All, events_max, event_ttl, ..Options::new(engine, store) };
     Host::start(options).await.expect("the host starts")
 }
 
@@ -96,4 +103,29 @@ async fn events_above_the_bound_are_deleted() {
     let found = until(&host, |found| found.len() == 3).await;
     let names: Vec<&str> = found.iter().filter_map(|event| event["metadata"]["name"].as_str()).collect();
     assert_eq!(names, ["e2", "e3", "e4"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_are_kept_over_a_restart_within_the_bound() {
+    let store = memory_store();
+    let before = host_over(store.clone(), 10, HOUR).await;
+    let now = jiff::Timestamp::now().to_string();
+    for number in 0..5 {
+        before.write(client_event(&format!("e{number}"), &now).into()).await.expect("clients write events");
+    }
+    // As by a kill: a shutdown would close the store.
+    drop(before);
+    let after = host_over(store, 3, HOUR).await;
+    let found = until(&after, |found| found.len() <= 3).await;
+    let names: Vec<&str> = found.iter().filter_map(|event| event["metadata"]["name"].as_str()).collect();
+    assert_eq!(names, ["e2", "e3", "e4"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_is_deleted_after_its_time() {
+    let store = memory_store();
+    let host = host_over(store, 10, Duration::from_millis(1)).await;
+    let now = jiff::Timestamp::now().to_string();
+    host.write(client_event("e", &now).into()).await.expect("clients write events");
+    until(&host, <[Value]>::is_empty).await;
 }
