@@ -222,6 +222,9 @@ fn discovery_entries(info: &KindInfo) -> Vec<DiscoveryEntry<'_>> {
     for part in ["ephemeralcontainers", "resize"].into_iter().filter(|part| has(part)) {
         entries.push(DiscoveryEntry { info, subresource: part, kind: own, verbs: &PART_VERBS });
     }
+    if has("finalize") {
+        entries.push(DiscoveryEntry { info, subresource: "finalize", kind: own, verbs: &["update"] });
+    }
     if has("token") {
         entries.push(DiscoveryEntry { info, subresource: "token", kind: token_request::KIND, verbs: &["create"] });
     }

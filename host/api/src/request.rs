@@ -107,11 +107,12 @@ impl RequestContext<'_> {
         if !self.content_type().ends_with("yaml") {
             return Err(Failure::bad_request(format!("the body is not JSON: {not_json}")));
         }
+        let text = first_document(&text);
         // In YAML, a tab is no indentation, except within braces.
         if !text.trim_start().starts_with('{') && text.lines().any(|line| line.starts_with('\t')) {
             return Err(Failure::bad_request("yaml: found character that cannot start any token"));
         }
-        serde_saphyr::from_str(first_document(&text)).map_err(|error| match error.without_snippet() {
+        serde_saphyr::from_str(text).map_err(|error| match error.without_snippet() {
             serde_saphyr::Error::DuplicateMappingKey { key: Some(key), location } => {
                 let line = location.line();
                 Failure::bad_request(format!("error decoding YAML: line {line}: key {key:?} already set in map"))

@@ -82,7 +82,10 @@ async fn answer_of(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
         (&Method::PATCH, None) => patch(request, key).await,
         (&Method::PATCH, Some("status")) => status_part::patch(request, key).await,
         (&Method::DELETE, None) => delete(request, key).await,
-        (&Method::PUT, Some("finalize")) if serves("finalize") => finalize(request, key).await,
+        (method, Some("finalize")) if serves("finalize") => match *method {
+            Method::PUT => finalize(request, key).await,
+            _ => Err(http.not_allowed()),
+        },
         (method, Some(part @ ("ephemeralcontainers" | "resize"))) if serves(part) => match *method {
             Method::GET => read(request, &key).await,
             Method::PUT => update(request, &key).await,

@@ -117,12 +117,16 @@ impl NamespaceReconciler {
                 return Ok(Next::After(PAUSE));
             }
         }
+        let Some(namespace) = found(store.get(&key(name)).await)? else { return Ok(Next::Done) };
         let others: Vec<&Value> = finalizers(&namespace).filter(|finalizer| *finalizer != FINALIZER).collect();
         let change = Change::Merge(json!({ "spec": { "finalizers": others } }));
-        let precondition = Precondition { uid: Some(namespace.uid().to_owned()), revision: None };
+        let precondition = Precondition { uid: Some(namespace.uid().to_owned()), revision: Some(namespace.revision()) };
         let write = Write::Patch { key: key(name), change, precondition };
-        found(store.submit(Request { subresource: Some(Subresource::Finalize), ..write.into() }).await)?;
-        Ok(Next::Done)
+        match store.submit(Request { subresource: Some(Subresource::Finalize), ..write.into() }).await {
+            // A client may have added a finalizer.
+            Err(homeostat_store::Error::Conflict { .. }) => Ok(Next::After(PAUSE)),
+            finalized => found(finalized).map(|_| Next::Done),
+        }
     }
 
     /// Deletes the resources of a kind in a namespace. Returns how many were there: a later look finds what was created

@@ -85,7 +85,7 @@ impl Quotas {
         trial.dry_run = true;
         let new = store.submit(trial).await?.resource;
         let old = old.as_ref().map(|old| old.document());
-        if old.is_some_and(|old| !counted.changes(old, new.document())) {
+        if old.is_some_and(|old| !is_resize(request) && !counted.changes(old, new.document())) {
             return Ok(());
         }
         let turn = usize::try_from(self.hasher.hash_one(&namespace) % TURNS as u64).unwrap_or_default();

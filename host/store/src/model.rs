@@ -19,6 +19,6 @@ pub(crate) use owner::OwnerNote;
 pub use owner::{FarOwner, OWNER_ANNOTATION, OWNER_KEY, OWNER_KIND, OWNER_LABEL, OwnerReference};
 pub(crate) use packed_text::PackedText;
 pub use resource::{Resource, View};
-pub(crate) use resource::{finalizers, grace_seconds, holds_content, is_held};
+pub(crate) use resource::{finalizers, grace_seconds, holds_content, is_held, is_namespace};
 pub use revision::Revision;
 pub use target::Target;

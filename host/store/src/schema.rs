@@ -203,7 +203,9 @@ impl Schema {
         prune::prune(self, value, path, is_resource);
         normal_form::normalize(self, value, is_resource);
         defaults::set(self, value, is_resource)?;
-        let Some(Rules(rules, _)) = self.rules else { return Ok(check::check(self, value, path)) };
+        // The rules rely on the types of the fields.
+        let rules = self.rules.filter(|_| check::first_mistyped(self, value, path).is_none());
+        let Some(Rules(rules, _)) = rules else { return Ok(check::check(self, value, path)) };
         if let Some(old) = old {
             rules.confine(value, old, subresource);
         }

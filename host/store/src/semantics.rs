@@ -308,6 +308,8 @@ pub fn decide(key: &Key, current: Option<&Arc<Resource>>, write: Write, context:
             let document = apply::applicable(document, writer.schema)?;
             match current {
                 Some(current) => apply::resource(current, &document, force, writer, context),
+                // A subresource creates nothing.
+                None if context.subresource.is_some() => Err(Error::not_found(key)),
                 None if metadata_text(&document, "uid").is_empty()
                     && metadata_text(&document, "resourceVersion").is_empty() =>
                 {
@@ -443,7 +445,9 @@ fn replace(
     check_identity(current, &document)?;
     set(fields(&mut document), "status", old.get("status").cloned());
     let metadata = metadata(&mut document);
-    let owners = ownership::requested_owners(metadata.get("managedFields"), old)?;
+    // Through a subresource, nobody sets the owners of other fields.
+    let requested = metadata.get("managedFields").filter(|_| context.subresource.is_none());
+    let owners = ownership::requested_owners(requested, old)?;
     for field in HOST_OWNED {
         set(metadata, field, old["metadata"].get(field).cloned());
     }

@@ -73,9 +73,6 @@ pub(super) fn check_autoscaler(report: &mut Report<'_>) {
             report.invalid(format!("spec.behavior.{direction}.stabilizationWindowSeconds"), window, &detail);
         }
         let policies = spec["behavior"][direction]["policies"].as_array();
-        if spec["behavior"][direction].is_object() && policies.is_none_or(Vec::is_empty) {
-            report.required(format!("spec.behavior.{direction}.policies"), "must specify at least one Policy");
-        }
         for (at, policy) in policies.into_iter().flatten().enumerate() {
             let kind = policy["type"].as_str().unwrap_or_default();
             if !["Percent", "Pods"].contains(&kind) {

@@ -44,13 +44,11 @@ pub(super) fn check(report: &mut Report<'_>, container: &Value, path: &str, volu
     }
 }
 
-/// Checks what an ephemeral container cannot have. `spec` is that of its pod.
-pub(super) fn check_ephemeral(report: &mut Report<'_>, container: &Value, spec: &Value, path: &str) {
+/// Checks what an ephemeral container cannot have. `others` are the names of the other containers of its pod.
+pub(super) fn check_ephemeral(report: &mut Report<'_>, container: &Value, others: &BTreeSet<&str>, path: &str) {
     const ERROR: &str = "cannot be set for an Ephemeral Container";
     let target = &container["targetContainerName"];
-    let lists = ["containers", "initContainers"];
-    let mut others = lists.iter().flat_map(|list| spec[*list].as_array().into_iter().flatten());
-    if target.as_str().is_some_and(|name| !name.is_empty()) && !others.any(|other| other["name"] == *target) {
+    if target.as_str().is_some_and(|name| !name.is_empty() && !others.contains(name)) {
         report.not_found(format!("{path}.targetContainerName"), target);
     }
     for name in FORBIDDEN {

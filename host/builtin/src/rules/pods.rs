@@ -225,8 +225,9 @@ fn check_old_tolerations(report: &mut Report<'_>, now: &Value, before: &Value) {
 fn comparable(spec: &Value) -> Value {
     let mut spec = spec.clone();
     for name in &CONTAINERS[..2] {
-        for container in spec.get_mut(*name).and_then(Value::as_array_mut).into_iter().flatten() {
-            container["image"] = Value::Null;
+        let containers = spec.get_mut(*name).and_then(Value::as_array_mut).into_iter().flatten();
+        for container in containers.filter_map(Value::as_object_mut) {
+            container.remove("image");
         }
     }
     if let Some(fields) = spec.as_object_mut() {
@@ -278,6 +279,11 @@ fn check_spec(
         report.required(format!("{path}.containers"), "");
     }
     let mut names = BTreeSet::new();
+    let named = |list: &&'static str| {
+        let containers = spec[*list].as_array().into_iter().flatten();
+        containers.filter_map(|one| one["name"].as_str())
+    };
+    let others: BTreeSet<&str> = CONTAINERS[..2].iter().flat_map(named).collect();
     for list in CONTAINERS {
         for (at, container) in spec[list].as_array().into_iter().flatten().enumerate() {
             let path = format!("{path}.{list}[{at}]");
@@ -291,7 +297,7 @@ fn check_spec(
             }
             containers::check(report, container, &path, &volumes);
             if list == "ephemeralContainers" {
-                containers::check_ephemeral(report, container, spec, &path);
+                containers::check_ephemeral(report, container, &others, &path);
             }
         }
     }
@@ -359,10 +365,14 @@ pub(super) fn grace_seconds(pod: &Value, asked: Option<u32>) -> u32 {
     })
 }
 
-/// Returns the class of a pod by its processor time and memory.
+/// Returns the class of a pod by its processor time and memory: by those of the pod as a whole, if it names them.
 fn quality(spec: &Value) -> &'static str {
     const COMPUTE: [&str; 2] = ["cpu", "memory"];
-    let containers = || CONTAINERS[..2].iter().flat_map(|name| spec[*name].as_array().into_iter().flatten());
+    let whole = Some(spec).filter(|spec| spec["resources"].is_object());
+    let containers = || {
+        let lists = CONTAINERS[..2].iter().flat_map(|name| spec[*name].as_array().into_iter().flatten());
+        whole.into_iter().chain(lists.filter(|_| whole.is_none()))
+    };
     let amount = |container: &Value, list: &str, name: &str| container["resources"][list][name].clone();
     let is_set = |amount: &Value| amount.as_str().is_some_and(|amount| amount != "0");
     let asks = |container: &Value| {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use homeostat_component::Engine;
 use homeostat_fixtures::memory_store;
-use homeostat_store::{Change, Precondition, Propagation, Write};
+use homeostat_store::{Change, Precondition, Propagation, Request, Subresource, Write};
 use serde_json::json;
 
 use crate::namespaces::key;
@@ -70,4 +70,38 @@ async fn a_deleted_namespace_waits_for_its_content() {
     host.write(release.into()).await.expect("finalizers can be removed");
     until_gone(&host, "a").await;
     assert!(host.store().get(held.resource.key()).await.is_err());
+}
+
+/// Clients decide about the finalizers of a namespace, and cannot leave its content behind.
+#[tokio::test(start_paused = true)]
+async fn the_content_of_a_namespace_goes_whatever_its_finalizers_are() {
+    let host = host().await;
+    let finalize = async |finalizers: &[&str]| {
+        let change = Change::Merge(json!({ "spec": { "finalizers": finalizers } }));
+        let write = Write::Patch { key: key("a"), change, precondition: Precondition::default() };
+        let request = Request { subresource: Some(Subresource::Finalize), ..write.into() };
+        host.write(request).await.expect("the finalizers change")
+    };
+    for finalizers in [&[][..], &["demo.dev/wait"]] {
+        host.write(namespace("a").into()).await.expect("namespaces can be created");
+        let content = host.write(config_map("a", &[]).into()).await.expect("the namespace exists");
+        finalize(finalizers).await;
+        let propagation = Propagation::Background;
+        let delete =
+            Write::Delete { key: key("a"), precondition: Precondition::default(), propagation, grace_seconds: None };
+        let deleted = host.write(delete.into()).await.expect("namespaces can be deleted");
+        assert!(deleted.resource.is_deleting());
+        if !finalizers.is_empty() {
+            let waits = async {
+                let left = json!(finalizers);
+                while host.store().get(&key("a")).await.expect("it is held").document()["spec"]["finalizers"] != left {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(60), waits).await.expect("the content goes");
+            finalize(&[]).await;
+        }
+        until_gone(&host, "a").await;
+        assert!(host.store().get(content.resource.key()).await.is_err(), "{finalizers:?}");
+    }
 }

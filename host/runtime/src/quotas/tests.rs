@@ -2,7 +2,7 @@
 
 use homeostat_component::Engine;
 use homeostat_fixtures::memory_store;
-use homeostat_store::{Change, Key, Kind, Precondition, Request, Write};
+use homeostat_store::{Change, Key, Kind, Precondition, Request, Subresource, Write};
 use homeostat_testing::eventually;
 use serde_json::{Value, json};
 
@@ -281,4 +281,23 @@ async fn a_quota_whose_writer_is_gone_limits_its_namespace() {
     let hard = json!({ "configmaps": "0" });
     set_status(&host, "q", json!({ "hard": hard, "used": hard })).await;
     refusal(&host, "ConfigMap", "after", Value::Null).await;
+}
+
+#[tokio::test]
+async fn a_resize_is_charged_for_what_it_adds() {
+    let host = host().await;
+    add_quota(&host, "q", json!({}), json!({ "requests.cpu": "500m" })).await;
+    create(&host, "Pod", "a", pod(json!({ "cpu": "100m" }))).await.expect("the quota has room");
+    let resize = async |cpu: &str| {
+        let key = Key::new(Kind::new("", "v1", "Pod"), "default", "a");
+        let change = Change::Strategic(json!({ "spec": pod(json!({ "cpu": cpu })) }));
+        let write = Write::Patch { key, change, precondition: Precondition::default() };
+        host.write(Request { subresource: Some(Subresource::Resize), ..write.into() }).await
+    };
+    let refused = resize("900m").await.expect_err("the quota forbids it").to_string();
+    assert!(refused.contains("requested: requests.cpu=800m, used: requests.cpu=100m"), "{refused}");
+    assert_eq!(used(&host, "q").await["requests.cpu"], "100m");
+    let resized = resize("400m").await.expect("the quota has room");
+    let cpu = resized.resource.document().pointer("/spec/containers/0/resources/requests/cpu").cloned();
+    assert_eq!((used(&host, "q").await["requests.cpu"].clone(), cpu), (json!("400m"), Some(json!("400m"))));
 }

@@ -13,7 +13,7 @@ use std::time::SystemTime;
 
 use crate::schema::VersionSchema;
 use crate::semantics::{self, Decision, Validation, WriteContext};
-use crate::{FieldValidation, Request, Resource, Write, numbers};
+use crate::{FieldValidation, Request, Resource, Subresource, Write, numbers};
 
 /// Returns whether a write changes nothing of the cached resource. `rename` returns the name under which the
 /// server knows a manager.
@@ -21,12 +21,8 @@ pub(crate) fn is_unchanged(request: &Request, cached: &Arc<Resource>, rename: im
     // A write that is not sent needs no term.
     let Request { write, subresource, manager, dry_run, field_validation, is_move, is_planned, fence: _ } = request;
     let is_explicit = matches!(write, Write::Create { .. } | Write::Delete { .. });
-    if is_explicit
-        || subresource.is_some()
-        || *dry_run
-        || *is_move
-        || *is_planned
-        || *field_validation != FieldValidation::Ignore
+    let is_of_part = subresource.is_some_and(|part| part != Subresource::Status);
+    if is_explicit || is_of_part || *dry_run || *is_move || *is_planned || *field_validation != FieldValidation::Ignore
     {
         return false;
     }

@@ -458,11 +458,15 @@ pub(crate) fn finalizers(document: &Value) -> impl Iterator<Item = &str> {
     names.into_iter().flatten().filter_map(Value::as_str)
 }
 
+/// Returns whether a document is that of a namespace.
+pub(crate) fn is_namespace(document: &Value) -> bool {
+    document["kind"] == "Namespace" && document["apiVersion"] == "v1"
+}
+
 /// Returns whether the deletion of a namespace has to wait for its content.
 pub(crate) fn holds_content(document: &Value) -> bool {
-    let is_namespace = || document["kind"] == "Namespace" && document["apiVersion"] == "v1";
     let finalizers = document.pointer("/spec/finalizers").and_then(Value::as_array);
-    finalizers.is_some_and(|names| !names.is_empty()) && is_namespace()
+    finalizers.is_some_and(|names| !names.is_empty()) && is_namespace(document)
 }
 
 /// Returns whether something has to end before a resource that is being deleted is gone.

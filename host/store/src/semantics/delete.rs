@@ -6,9 +6,12 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use super::{Decision, WriteContext, build_resource_of_any_size, generation_rule, metadata, set, timestamp};
-use crate::model::{grace_seconds, holds_content, is_held};
-use crate::schema::Generation;
+use crate::model::{grace_seconds, holds_content, is_held, is_namespace};
+use crate::schema::{Generation, Schema};
 use crate::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Propagation, Resource, Result, ownership};
+
+/// The finalizer in the spec of a namespace whose content the host deletes. Source: Kubernetes.
+const FINALIZER_CONTENT: &str = "kubernetes";
 
 /// The options of a deletion.
 pub(super) struct Deletion {
@@ -36,6 +39,10 @@ pub(super) fn decide(current: &Arc<Resource>, deletion: Deletion, context: &Writ
     let grace = schema.and_then(|schema| schema.grace_seconds(current.document(), deletion.grace_seconds));
     let mut document = current.document().clone();
     set_finalizers(&mut document, &finalizers);
+    if !current.is_deleting() && schema.is_some_and(Schema::is_typed) && is_namespace(&document) {
+        // Its content goes first, whatever clients made of its finalizers.
+        hold_content(&mut document);
+    }
     // A resource that nothing holds is gone without a mark, unless its kind has a grace period.
     if !current.is_deleting() && (is_held(&document) || grace.is_some()) {
         let seconds = grace.unwrap_or_default();
@@ -85,6 +92,16 @@ fn shorten(
     }
     mark(&mut document, due, asked);
     mark_or_remove(current, document, context)
+}
+
+/// Adds the host's own finalizer to a namespace.
+fn hold_content(namespace: &mut Value) {
+    let finalizers = &mut namespace["spec"]["finalizers"];
+    match finalizers.as_array_mut() {
+        Some(names) if names.contains(&json!(FINALIZER_CONTENT)) => {}
+        Some(names) => names.push(FINALIZER_CONTENT.into()),
+        None => *finalizers = json!([FINALIZER_CONTENT]),
+    }
 }
 
 fn set_finalizers(document: &mut Value, finalizers: &[&str]) {

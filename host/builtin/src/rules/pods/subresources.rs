@@ -2,6 +2,8 @@
 //!
 //! Source: `podEphemeralContainersStrategy` and `podResizeStrategy` of Kubernetes.
 
+use std::collections::BTreeMap;
+
 use homeostat_store::Subresource;
 use serde_json::{Map, Value, json};
 
@@ -71,11 +73,12 @@ fn check_ephemeral_containers(report: &mut Report<'_>, old: &Value) {
         return report.forbidden("", "static pods do not support ephemeral containers");
     }
     let now = containers(report.at("/spec"), "ephemeralContainers");
+    let now: BTreeMap<&str, &Value> = now.iter().filter_map(|one| Some((one["name"].as_str()?, one))).collect();
     for before in containers(&old["spec"], "ephemeralContainers") {
         let name = &before["name"];
-        match now.iter().find(|container| container["name"] == *name) {
+        match now.get(name.as_str().unwrap_or_default()) {
             None => report.forbidden(PATH, &format!("existing ephemeral containers {name} may not be removed\n")),
-            Some(container) if container != before => {
+            Some(container) if *container != before => {
                 report.forbidden(PATH, &format!("existing ephemeral containers {name} may not be changed"));
             }
             Some(_) => {}
@@ -199,8 +202,7 @@ fn is_removed(now: &Value, before: &Value) -> bool {
 fn without_amounts(container: &Value) -> Value {
     let mut container = container.clone();
     let resources = container.as_object_mut().and_then(|fields| fields.remove("resources")).unwrap_or_default();
-    container["resources"] = others(&resources);
-    container
+    json!({ "container": container, "resources": others(&resources) })
 }
 
 /// Returns the amounts that a resize does not change.

@@ -12,6 +12,18 @@ fn key(kind: &str, namespace: &str) -> Key {
     Key::new(Kind::new("", "v1", kind), namespace, "web")
 }
 
+fn context(key: &Key, revision: u64, subresource: Option<Subresource>) -> WriteContext {
+    WriteContext {
+        now: SystemTime::UNIX_EPOCH,
+        uid: "1".into(),
+        revision: Revision(revision),
+        manager: "test".into(),
+        version: VersionSchema { schema: crate::schema(key.kind()).map(Arc::new), ..VersionSchema::default() },
+        subresource,
+        validation: Validation::Complete,
+    }
+}
+
 /// Writes to a resource through a subresource, and returns the resource, or the sorted paths of the violations.
 fn write(
     before: Option<&Arc<Resource>>,
@@ -19,15 +31,7 @@ fn write(
     write: Write,
     subresource: Option<Subresource>,
 ) -> Result<Arc<Resource>, Vec<String>> {
-    let context = WriteContext {
-        now: SystemTime::UNIX_EPOCH,
-        uid: "1".into(),
-        revision: Revision(before.map_or(1, |before| before.revision().0 + 1)),
-        manager: "test".into(),
-        version: VersionSchema { schema: crate::schema(key.kind()).map(Arc::new), ..VersionSchema::default() },
-        subresource,
-        validation: Validation::Complete,
-    };
+    let context = context(key, before.map_or(1, |before| before.revision().0 + 1), subresource);
     match decide(key, before, write, &context) {
         Ok(decision) => Ok(Arc::clone(decision.resource())),
         Err(Error::InvalidFields { violations, .. }) => Err(violations.into_iter().map(|found| found.path).collect()),
@@ -126,6 +130,42 @@ fn ephemeral_containers_are_added_and_never_changed() {
         let found = patch(&after, patched.clone(), part).expect_err("it is forbidden");
         assert!(found.contains(&path), "{patched}: {found:?}");
     }
+}
+
+#[test]
+fn an_apply_of_a_subresource_creates_nothing() {
+    let key = key("Pod", "default");
+    let document = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "web", "namespace": "default" },
+        "spec": { "containers": [{ "name": "web", "image": "nginx" }] },
+    });
+    let context = context(&key, 1, Some(Subresource::Resize));
+    let write = Write::Apply { document, manager: "test".into(), force: false };
+    assert!(matches!(decide(&key, None, write, &context), Err(Error::NotFound { .. })));
+}
+
+#[test]
+fn a_document_of_wrong_types_is_refused_by_its_schema_alone() {
+    let before = pod();
+    for containers in [json!(["x"]), json!([5]), json!("x"), json!([{ "name": "web", "resources": "x" }])] {
+        let mut document = before.document().clone();
+        document["spec"]["containers"] = containers.clone();
+        for subresource in [None, Some(Subresource::Resize), Some(Subresource::EphemeralContainers)] {
+            let update = Write::Update { document: document.clone(), precondition: Precondition::default() };
+            let refused = write(Some(&before), before.key(), update, subresource).expect_err("it has wrong types");
+            assert!(refused.iter().any(|path| path.starts_with("spec.containers")), "{containers}: {refused:?}");
+        }
+    }
+}
+
+#[test]
+fn a_subresource_sets_no_owners() {
+    let before = pod();
+    let patched = json!({ "metadata": { "managedFields": [{}] } });
+    let after = patch(&before, patched.clone(), Some(Subresource::Resize)).expect("it is allowed");
+    assert_eq!(at(&after, "/metadata/managedFields"), at(&before, "/metadata/managedFields"));
+    let after = patch(&before, patched, None).expect("it is allowed");
+    assert_eq!(at(&after, "/metadata/managedFields"), Value::Null);
 }
 
 #[test]
