@@ -129,6 +129,7 @@ pub(crate) fn full_meaning(answer: &Answer, last_words: &[&str]) -> Value {
 }
 
 /// Returns the number of the generated cases. `COMPARISON_SEED` asks for others than those of every run.
+#[expect(clippy::disallowed_methods, reason = "a person asks for other cases")]
 fn seed() -> u64 {
     std::env::var("COMPARISON_SEED").map_or(0, |seed| seed.parse().unwrap())
 }

@@ -1,5 +1,6 @@
 //! `homeostat testenv`: a host for the tests of operators.
 
+#[expect(unreachable_pub, reason = "people copy the file into crates of their own")]
 #[path = "../../examples/testenv/rust/testenv.rs"]
 mod package;
 
@@ -70,13 +71,13 @@ fn the_file_for_rust_starts_hosts_that_forget_everything() {
     let folder = TempDir::new().unwrap();
     define_sites(folder.path());
     for _ in 0..2 {
-        let environment = TestEnvironment::start_with(Path::new(&homeostat()), Some(folder.path())).unwrap();
+        let environment = TestEnvironment::start(homeostat(), Some(folder.path())).unwrap();
         let port = port(environment.kubeconfig());
         use_host(port);
         drop(environment);
         assert!(ask_plain(port, "GET", "/api/v1/pods", None).is_none(), "the host has ended");
     }
-    let refused = TestEnvironment::start_with(Path::new(&homeostat()), Some(Path::new("/nothing/here")));
+    let refused = TestEnvironment::start(homeostat(), Some(Path::new("/nothing/here")));
     assert!(refused.is_err_and(|error| error.to_string().contains("has ended")));
 }
 

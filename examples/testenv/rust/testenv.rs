@@ -1,9 +1,9 @@
 //! A Homeostat host for the tests of an operator, as envtest starts an API server and etcd.
 //!
-//! Copy this file beside your tests. It needs the binary `homeostat` on PATH, or at [`TestEnvironment::start_with`]:
+//! Copy this file beside your tests:
 //!
 //! ```ignore
-//! let environment = TestEnvironment::start(Some(Path::new("config/crd")))?;
+//! let environment = TestEnvironment::start("homeostat", Some(Path::new("config/crd")))?;
 //! let kubeconfig = kube::config::Kubeconfig::from_yaml(environment.kubeconfig())?;
 //! let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await?;
 //! let client = kube::Client::try_from(config)?;
@@ -20,19 +20,12 @@ pub struct TestEnvironment {
 }
 
 impl TestEnvironment {
-    /// Starts the `homeostat` on PATH, with a folder of manifests that are there from the start.
+    /// Starts this program, as `homeostat`, with a folder of manifests that are there from the start.
     ///
     /// # Errors
     /// The program does not start, or ends. It says why on standard error.
-    pub fn start(manifests: Option<&Path>) -> Result<TestEnvironment> {
-        TestEnvironment::start_with(Path::new("homeostat"), manifests)
-    }
-
-    /// As [`TestEnvironment::start`], with this program.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn start_with(program: &Path, manifests: Option<&Path>) -> Result<TestEnvironment> {
+    pub fn start(program: impl AsRef<Path>, manifests: Option<&Path>) -> Result<TestEnvironment> {
+        let program = program.as_ref();
         let mut command = Command::new(program);
         command.args(["testenv", "--stdin"]).args(manifests).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut environment = TestEnvironment { process: command.spawn()?, kubeconfig: String::new() };
@@ -56,6 +49,6 @@ impl Drop for TestEnvironment {
     fn drop(&mut self) {
         drop(self.process.stdin.take());
         // A host that failed has said so.
-        let _ = self.process.wait();
+        drop(self.process.wait());
     }
 }
