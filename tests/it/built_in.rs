@@ -1,10 +1,7 @@
 //! Built-in kinds beside a real kube-apiserver: the same generated documents go to both, as dry runs, and the verdict, the
 //! document with its defaults, and the causes of a refusal are compared.
 
-use homeostat_testing::eventually_blocking;
-use homeostat_tests::HostProcess;
 use serde_json::Value;
-use tempfile::TempDir;
 
 use crate::comparison::{Mutation, Pair, Verdict, assert_alike, dice_of};
 
@@ -12,9 +9,6 @@ use crate::comparison::{Mutation, Pair, Verdict, assert_alike, dice_of};
 const DOCUMENTS: usize = 300;
 /// Documents of a thousand that may differ. `docs/kubernetes.md` names how.
 const DIFFERENCES_MAX: usize = 1;
-
-/// Bytes that an idle host may take for its built-in kinds.
-const IDLE_BYTES_MAX: u64 = 2 << 20;
 
 /// Returns what a server says of a new document. The server shows the labels that a job gets from its pods only when it
 /// has stored the job, and no generation is compared.
@@ -68,26 +62,4 @@ fn generated_resources_are_decided_as_a_real_api_server_decides_them() {
         }
     }
     assert_alike(compared, &different, DIFFERENCES_MAX);
-}
-
-/// Returns the anonymous resident memory of a process, in bytes: its heap and stacks.
-fn memory(process: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
-    line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
-}
-
-#[test]
-fn built_in_kinds_take_little_memory_of_an_idle_host() {
-    let folders: Vec<TempDir> = (0..3).map(|_| TempDir::new().unwrap()).collect();
-    let start = |kinds: &str, scratch: &TempDir| {
-        HostProcess::start_on_port("http", folders[0].path(), scratch.path(), &["--kinds", kinds], &[])
-    };
-    let [all, none] = [start("all", &folders[1]), start("none", &folders[2])];
-    // What they took for their start returns to the system in some seconds.
-    eventually_blocking("the memory of the built-in kinds", || {
-        (memory(all.id()) < memory(none.id()) + IDLE_BYTES_MAX).then_some(())
-    });
-    let pods = |host: &HostProcess| host.ask(&["get", "pods"]).code;
-    assert_eq!((pods(&all), pods(&none)), (Some(0), Some(1)), "the setting chooses the kinds");
 }
