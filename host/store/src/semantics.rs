@@ -445,7 +445,7 @@ fn replace(
     check_identity(current, &document)?;
     set(fields(&mut document), "status", old.get("status").cloned());
     let metadata = metadata(&mut document);
-    // Through a subresource, nobody sets the owners of other fields.
+    // A write of a subresource sets no owners of other fields.
     let requested = metadata.get("managedFields").filter(|_| context.subresource.is_none());
     let owners = ownership::requested_owners(requested, old)?;
     for field in HOST_OWNED {

@@ -11,7 +11,7 @@ pub enum Subresource {
     Finalize,
     /// The ephemeral containers of a pod.
     EphemeralContainers,
-    /// What the containers of a pod may use.
+    /// The amounts of the containers of a pod.
     Resize,
 }
 

@@ -40,7 +40,7 @@ pub(super) fn decide(current: &Arc<Resource>, deletion: Deletion, context: &Writ
     let mut document = current.document().clone();
     set_finalizers(&mut document, &finalizers);
     if !current.is_deleting() && schema.is_some_and(Schema::is_typed) && is_namespace(&document) {
-        // Its content goes first, whatever clients made of its finalizers.
+        // A namespace ends after its content, also if clients have removed its finalizers.
         hold_content(&mut document);
     }
     // A resource that nothing holds is gone without a mark, unless its kind has a grace period.

@@ -1,4 +1,4 @@
-//! Writes of a part of a pod: its ephemeral containers, and what its containers may use.
+//! Writes of a part of a pod: its ephemeral containers, and the amounts of its containers.
 //!
 //! Source: `podEphemeralContainersStrategy` and `podResizeStrategy` of Kubernetes.
 
