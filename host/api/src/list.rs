@@ -1,8 +1,9 @@
 //! Lists, streamed page by page, all at one revision.
 //!
 //! A list holds one page in memory, regardless of the number of resources. A client that sets a limit
-//! receives one page and requests the next one itself. If history is compacted before the last page is read,
-//! the response is cut off, which clients treat as a broken connection.
+//! receives one page and requests the next one itself; if history is compacted before, it gets a `410` with a token to go on
+//! in the present. If history is compacted before the last page of a list without a limit is read, the response is cut off,
+//! which clients treat as a broken connection.
 
 use std::sync::Arc;
 use std::vec::IntoIter;
@@ -12,7 +13,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
-use homeostat_store::{Error, Page, Query, Resource, Revision, Scope, Store};
+use homeostat_store::{Error, Page, Query, Resource, Revision, Scope, Store, continue_in_present};
 use serde_json::{Value, json};
 
 use crate::client::Client;
@@ -109,7 +110,7 @@ impl PagedList {
     /// Waits for a permit of the list limiter and reads the first page.
     ///
     /// # Errors
-    /// Those of [`Store::list`]; 429 if the limiter has no permit.
+    /// Those of [`Store::list`]; 429 if the limiter has no permit. The refusal of an expired continue token has one to go on.
     pub(crate) async fn open(
         (lists, client): (&Limiter, &Client),
         store: Arc<dyn Store>,
@@ -119,7 +120,8 @@ impl PagedList {
         let is_one = query.limit.is_some();
         query.limit.get_or_insert(ITEMS_MAX);
         query.count = is_one;
-        let Page { items, revision, next, remaining } = store.list(&query).await?;
+        let page = store.list(&query).await;
+        let Page { items, revision, next, remaining } = page.map_err(|error| refused_page(&query, error))?;
         Ok((Self { store, query, revision, next, remaining, is_one, _permit: permit }, items))
     }
 
@@ -174,6 +176,11 @@ impl PagedList {
         }
         metadata
     }
+}
+
+fn refused_page(query: &Query, error: Error) -> Failure {
+    let expired = query.from.as_deref().filter(|_| matches!(error, Error::Expired { .. }));
+    expired.and_then(continue_in_present).map_or_else(|| error.into(), |next| Failure::expired_page(&next))
 }
 
 impl PageSource for PagedList {

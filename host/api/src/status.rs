@@ -22,10 +22,12 @@ pub(crate) struct Failure {
     reason: Cow<'static, str>,
     message: String,
     details: Box<Value>,
+    /// The metadata of the `Status`.
+    metadata: Box<Value>,
     /// The failure is about the resource itself, as the store has it.
     of_resource: bool,
     /// The resource's name, if the path has none.
-    name: Option<String>,
+    name: Option<Box<str>>,
     /// The failure is about no resource, as clients see it.
     is_bare: bool,
     /// The answer is a page of text, and no `Status`.
@@ -44,6 +46,7 @@ impl Failure {
             reason: reason.into(),
             message,
             details: Box::new(json!({})),
+            metadata: Box::new(json!({})),
             of_resource: false,
             name: None,
             is_bare: false,
@@ -79,6 +82,19 @@ impl Failure {
 
     pub(crate) fn expired(message: impl Into<String>) -> Self {
         Self::new(StatusCode::GONE, "Expired", message)
+    }
+
+    /// Refuses the page of a continue token that has expired, in the words of Kubernetes. With the token that the answer
+    /// contains, the client can go on.
+    pub(crate) fn expired_page(next: &str) -> Self {
+        let mut failure = Self::expired(
+            "The provided continue parameter is too old to display a consistent list result. You can start a new list without \
+             the continue parameter, or use the continue token in this response to retrieve the remainder of the results. \
+             Continuing with the provided token results in an inconsistent list - objects that were created, modified, or \
+             deleted between the time the first chunk was returned and now may show up in the list.",
+        );
+        failure.metadata["continue"] = next.into();
+        failure
     }
 
     pub(crate) fn not_acceptable(message: impl Into<String>) -> Self {
@@ -208,7 +224,7 @@ impl Failure {
     pub(crate) fn no_revision(name: &str) -> Self {
         let detail = "0: must be specified for an update";
         let failure = Self::invalid_field("", Reason::Invalid, "metadata.resourceVersion", detail);
-        Self { name: Some(name.to_owned()), ..failure }
+        Self { name: Some(name.into()), ..failure }
     }
 
     /// Refuses a request with a `Status` that an admission webhook gave, or that is about it.
@@ -265,7 +281,7 @@ impl Failure {
 
     /// Names the resource that was to be created, if the failure does not.
     pub(crate) fn named(mut self, name: &str) -> Self {
-        self.name.get_or_insert_with(|| name.to_owned());
+        self.name.get_or_insert_with(|| name.into());
         self
     }
 
@@ -288,7 +304,7 @@ impl Failure {
         }
         let plural = [target.plural, target.group].join(".");
         let plural = plural.trim_end_matches('.');
-        let name = target.name.map(str::to_owned).or(self.name.take());
+        let name = target.name.map(Box::from).or(self.name.take());
         match (self.of_resource, &name) {
             (true, Some(name)) if self.reason == "NotFound" => self.message = format!("{plural} \"{name}\" not found"),
             (true, Some(name)) if self.reason == "AlreadyExists" => {
@@ -318,7 +334,7 @@ impl Failure {
     /// Returns the `Status` document.
     pub(crate) fn document(&self) -> Value {
         let mut document = json!({
-            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "kind": "Status", "apiVersion": "v1", "metadata": self.metadata, "status": "Failure",
             "message": homeostat_text::lines(&self.message), "reason": self.reason, "details": self.details, "code": self.code.as_u16(),
         });
         let left_out = [("reason", self.reason.is_empty()), ("details", self.details.is_null())];
@@ -395,7 +411,7 @@ impl From<homeostat_store::Error> for Failure {
             Error::Fenced { .. } => Self::new(StatusCode::CONFLICT, "Conflict", message),
             Error::AlreadyExists { key, .. } => Self {
                 of_resource: true,
-                name: Some(key.name().to_owned()),
+                name: Some(key.name().into()),
                 ..Self::new(StatusCode::CONFLICT, "AlreadyExists", message)
             },
             Error::Invalid { path, reason } if path == "continue" => {
@@ -413,7 +429,7 @@ impl From<homeostat_store::Error> for Failure {
             Error::InvalidFields { what, violations } => {
                 let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
                 // `Widget.demo.dev "a"`
-                failure.name = what.split('"').nth(1).map(str::to_owned);
+                failure.name = what.split('"').nth(1).map(Box::from);
                 let cause = |violation: &Violation| json!({ "reason": violation.reason.cause(), "message": violation.message(), "field": violation.path });
                 failure.details["causes"] = violations.iter().map(cause).collect();
                 failure

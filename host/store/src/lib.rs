@@ -64,7 +64,7 @@ pub use homeostat_cel::duration;
 pub use homeostat_cel::names::is_path_character;
 pub use index::{IndexTerm, TERMS_MAX as INDEX_TERMS_MAX, UNDECLARED_TERMS_MAX as UNDECLARED_INDEX_TERMS_MAX};
 pub use leases::{LeaseRequests, LeaseStore, LeaseWatch, OtherTerm};
-pub use listing::{ResourcePages, continue_after};
+pub use listing::{ResourcePages, continue_after, continue_in_present};
 pub use model::{FarOwner, Key, Kind, OwnerReference, Resource, Revision, Target, View};
 pub use patch::Change;
 pub use routed::{OwnerKinds, RoutedStore, STORES_MAX, StorePart};

@@ -2,7 +2,8 @@
 //!
 //! Stores keep only the present. A later page, or a list at a former revision, reconstructs the past: for every key that changed since, the
 //! `previous` of its first change after that revision is the state to show. So a list is consistent for as
-//! long as the history reaches back to its first page. [`changes_since`] caches the changed keys between pages.
+//! long as the history reaches back to its first page. [`changes_since`] caches the changed keys between pages. Beyond that,
+//! [`continue_in_present`] has the token of a page that shows the present.
 
 pub(crate) mod changes_since;
 mod pages;
@@ -43,13 +44,13 @@ impl Start {
             return Ok(Self { revision: query.at, prefix, after: None, remaining: None });
         };
         let (revision, remaining, origin, after) = read_token(token).ok_or_else(not_a_token)?;
-        if origin != store {
+        if revision.is_some() && origin != store {
             return Err(Error::Expired { oldest });
         }
         if !after.0.starts_with(&prefix.0) {
             return Err(Error::invalid("continue", "belongs to another list"));
         }
-        Ok(Self { revision: Some(revision), prefix, after: Some(after), remaining })
+        Ok(Self { revision, prefix, after: Some(after), remaining })
     }
 
     /// Returns the last path before the page, which is no path of the list, and the first one after the list.
@@ -76,7 +77,7 @@ impl Start {
             (Some(_), before) => before.map(|before| before.saturating_sub(page.items.len() as u64)),
         };
         if let (Some(remaining), Some((_, _, store, _))) = (page.remaining, read_token(next)) {
-            page.next = Some(write_token(page.revision, Some(remaining), store, &last));
+            page.next = Some(write_token(Some(page.revision), Some(remaining), store, &last));
         }
         Ok(page)
     }
@@ -114,7 +115,7 @@ pub(crate) fn page(
         }
         bytes += resource.bytes();
         if query.limit.is_some_and(|limit| items.len() == limit || (bytes > PAGE_BYTES_MAX && !items.is_empty())) {
-            let next = last.map(|last: Path| write_token(revision, None, store, &last));
+            let next = last.map(|last: Path| write_token(Some(revision), None, store, &last));
             return Ok(Page { items, revision, next, remaining: None });
         }
         items.push(resource);
@@ -172,6 +173,15 @@ pub fn continue_after(next: &str, last: &Key, limit: Option<usize>) -> Result<St
     Ok(write_token(revision, None, store, &Path::of(last)))
 }
 
+/// Returns the token of a page that goes on after the same resource as an expired token, and shows the present. `None` for
+/// one that shows the present itself, and for one of a server.
+///
+/// Resources that were created or deleted since the pages before may be missing, or be there although they are gone.
+pub fn continue_in_present(expired: &str) -> Option<String> {
+    let (revision, .., after) = read_token(expired)?;
+    revision.map(|_| write_token(None, None, "", &after))
+}
+
 /// Checks that a continue token is one of a store.
 pub(crate) fn check_token(token: &str) -> Result<()> {
     read_token(token).map(|_| ()).ok_or_else(not_a_token)
@@ -181,8 +191,12 @@ fn not_a_token() -> Error {
     Error::invalid("continue", "is not a continue token of this store")
 }
 
-/// Returns `REVISION[-REMAINING].STORE.PATH`.
-fn write_token(revision: Revision, remaining: Option<u64>, store: &str, last: &Path) -> String {
+/// What a token for the present has in place of its revision.
+const PRESENT: &str = "present";
+
+/// Returns `REVISION[-REMAINING].STORE.PATH`. A token for the present names no store.
+fn write_token(revision: Option<Revision>, remaining: Option<u64>, store: &str, last: &Path) -> String {
+    let revision = revision.map_or_else(|| PRESENT.to_owned(), |revision| revision.to_string());
     let remaining = remaining.map_or(String::new(), |remaining| format!("-{remaining}"));
     format!("{revision}{remaining}.{store}.{}", write_path(last))
 }
@@ -191,14 +205,15 @@ fn write_path(path: &Path) -> String {
     path.0.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn read_token(token: &str) -> Option<(Revision, Option<u64>, &str, Path)> {
+fn read_token(token: &str) -> Option<(Option<Revision>, Option<u64>, &str, Path)> {
     let (position, rest) = token.split_once('.')?;
     let (revision, remaining) = match position.split_once('-') {
         Some((revision, remaining)) => (revision, Some(remaining.parse().ok()?)),
         None => (position, None),
     };
+    let revision = if revision == PRESENT { None } else { Some(revision.parse().ok()?) };
     let (store, hex) = rest.rsplit_once('.')?;
-    Some((revision.parse().ok()?, remaining, store, read_path(hex)?))
+    Some((revision, remaining, store, read_path(hex)?))
 }
 
 fn read_path(hex: &str) -> Option<Path> {

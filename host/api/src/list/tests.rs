@@ -95,3 +95,36 @@ async fn a_list_breaks_off_when_its_revision_is_compacted() {
     };
     assert!(matches!(end, Err(Error::Expired { .. })), "{end:?}");
 }
+
+#[tokio::test]
+async fn the_refusal_of_an_expired_page_has_a_token_for_the_rest_in_the_present() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Options { history_max: 1, ..Options::default() }));
+    let create = async |name: &str| {
+        let document = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name } });
+        store.write(Write::Create { document }).await.unwrap();
+    };
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        create(name).await;
+    }
+    let names = |items: &PageItems| items.iter().map(|item| item.key().name().to_owned()).collect::<Vec<_>>();
+    let (list, first) = begin(&store, Query { limit: Some(2), ..maps() }).await;
+    assert_eq!(names(&first), ["a", "b"]);
+    let next = list.metadata()["continue"].as_str().map(str::to_owned);
+    for at in 0..1000 {
+        create(&format!("bb-{at}")).await;
+    }
+    let lists = Limiter::new(LimitKind::Lists, 9, Duration::ZERO, Metrics::default());
+    let open = async |from: Option<String>| {
+        let query = Query { limit: Some(1001), from, ..maps() };
+        PagedList::open((&lists, &Client::Unknown), store.clone(), query).await
+    };
+    let refusal = open(next).await.err().unwrap().document();
+    assert_eq!((&refusal["code"], &refusal["reason"]), (&json!(410), &json!("Expired")));
+    let token = refusal["metadata"]["continue"].as_str().map(str::to_owned);
+    let (list, rest) = open(token).await.unwrap();
+    assert_eq!((rest.len(), names(&rest)[1000].as_str()), (1001, "c"));
+    // Of the present, 1006 resources less the first two.
+    assert_eq!(list.metadata()["remainingItemCount"], 3);
+    let (list, rest) = open(list.metadata()["continue"].as_str().map(str::to_owned)).await.unwrap();
+    assert_eq!((names(&rest), &list.metadata()["continue"]), (["d", "e", "f"].map(str::to_owned).into(), &Value::Null));
+}

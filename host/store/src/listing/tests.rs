@@ -4,7 +4,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{MergedRows, ServerToken, ServerTokens, Start, continue_after, read_token, write_token};
+use super::{
+    MergedRows, ServerToken, ServerTokens, Start, continue_after, continue_in_present, read_token, write_token,
+};
 use crate::model::Path;
 use crate::{Key, Kind, Page, Query, Resource, Revision};
 
@@ -12,8 +14,11 @@ use crate::{Key, Kind, Page, Query, Resource, Revision};
 fn a_token_has_the_position_to_continue_from() {
     let path = Path(vec![0, 1, 0xAB, 0xFF]);
     for remaining in [None, Some(0), Some(12)] {
-        let token = write_token(Revision(7), remaining, "some.store", &path);
-        assert_eq!(read_token(&token), Some((Revision(7), remaining, "some.store", path.clone())));
+        let token = write_token(Some(Revision(7)), remaining, "some.store", &path);
+        assert_eq!(read_token(&token), Some((Some(Revision(7)), remaining, "some.store", path.clone())));
+        let present = continue_in_present(&token).unwrap();
+        assert_eq!(read_token(&present), Some((None, None, "", path.clone())));
+        assert_eq!(continue_in_present(&present), None, "it shows the present");
     }
     for wrong in [
         "",
