@@ -105,13 +105,15 @@ impl AdmissionChain {
         }
     }
 
-    /// Charges a write to the quotas of its namespace, and writes.
+    /// Checks a change of a part of a pod, charges a write to the quotas of its namespace, and writes.
     async fn write(
         self: &Arc<Self>,
         store: &Arc<dyn Store>,
         kinds: &Kinds,
         request: Request,
     ) -> Result<WriteResponse, Error> {
+        limit_ranges::admit_resize(&**store, kinds, &request).await?;
+        service_accounts::admit_ephemeral_containers(&**store, kinds, &request).await?;
         self.quotas.charge(&**store, kinds, &request).await?;
         let remembered = [priorities::classes(), quotas::quotas()];
         let target = request.write.target().ok();

@@ -1,16 +1,19 @@
-//! The limit ranges of a namespace: the amounts that they give to new pods, and the bounds of new pods and claims of volumes.
+//! The limit ranges of a namespace: the amounts that they give to new pods, and the bounds of new pods and claims of volumes,
+//! and of pods that are resized.
 //!
 //! Source: the admission plug-in `LimitRanger` of Kubernetes.
 
 mod bounds;
 
-use homeostat_store::Kind;
+use std::sync::Arc;
+
+use homeostat_store::{Kind, Request, Resource, Store, Subresource};
 use serde_json::{Map, Value, json};
 
-use crate::Error;
 use crate::amounts::{Amounts, of_pod};
 use crate::listing::of_namespace;
 use crate::new_resource::NewResource;
+use crate::{Error, Kinds};
 use bounds::Bounds;
 
 /// The annotation that says which amounts a pod was given.
@@ -28,18 +31,47 @@ pub(crate) async fn admit(new: NewResource<'_>, document: &mut Value) -> Result<
     if !new.kinds.has_built_in_schema(&core("LimitRange")) {
         return Ok(());
     }
-    let all = of_namespace(new.store, &core("LimitRange"), &new.target.namespace).await?;
-    let limits = || all.iter().flat_map(|range| items(&range.document()["spec"]["limits"]));
-    if is_pod && !all.is_empty() {
-        all.iter().for_each(|range| set_defaults(document, items(&range.document()["spec"]["limits"])));
+    let ranges = of_namespace(new.store, &core("LimitRange"), &new.target.namespace).await?;
+    if is_pod {
+        ranges.iter().for_each(|range| set_defaults(document, limits(range)));
     }
-    let faults: Vec<String> = limits().flat_map(|limit| faults_of(limit, document, is_pod)).collect();
-    let reason = match faults.as_slice() {
-        [] => return Ok(()),
-        [fault] => fault.clone(),
-        faults => format!("[{}]", faults.join(", ")),
-    };
-    Err(new.refused(&reason))
+    check(new, &ranges, document)
+}
+
+/// Checks the amounts that a request gives to a pod that exists.
+///
+/// # Errors
+/// [`Error::Forbidden`] for an amount that a range forbids; [`Error::Store`].
+pub(crate) async fn admit_resize(store: &dyn Store, kinds: &Kinds, request: &Request) -> Result<(), Error> {
+    if request.subresource != Some(Subresource::Resize) || !kinds.has_built_in_schema(&core("LimitRange")) {
+        return Ok(());
+    }
+    let target = request.write.target()?;
+    let ranges = of_namespace(store, &core("LimitRange"), &target.namespace).await?;
+    if ranges.is_empty() {
+        return Ok(());
+    }
+    let resized = store.submit(Request { dry_run: true, ..request.clone() }).await?.resource;
+    if resized.is_deleting() {
+        Ok(())
+    } else {
+        check(NewResource::new(store, kinds, &target), &ranges, resized.document())
+    }
+}
+
+/// Refuses a pod or a claim with an amount that a range forbids.
+fn check(new: NewResource<'_>, ranges: &[Arc<Resource>], document: &Value) -> Result<(), Error> {
+    let limits = ranges.iter().flat_map(|range| limits(range));
+    let faults: Vec<String> = limits.flat_map(|limit| faults_of(limit, document, new.is_pod)).collect();
+    match faults.as_slice() {
+        [] => Ok(()),
+        [fault] => Err(new.refused(fault)),
+        faults => Err(new.refused(&format!("[{}]", faults.join(", ")))),
+    }
+}
+
+fn limits(range: &Resource) -> &[Value] {
+    items(&range.document()["spec"]["limits"])
 }
 
 /// Returns the kind of claims of volumes.

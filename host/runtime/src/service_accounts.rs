@@ -1,16 +1,16 @@
-//! The service account of a new pod: the volume with its token, and its secrets for pulling images.
+//! The service account of a pod: the volume with its token, its secrets for pulling images, and the secrets that it allows.
 //!
 //! In a cluster, a controller makes the account `default` of each namespace, and no pod is created before it. A host runs without
 //! that controller. So a namespace without this account takes pods as they are.
 //!
 //! Source: the admission plug-in `ServiceAccount` of Kubernetes, with its messages.
 
-use homeostat_store::{ClockAndIds, Key, Kind, SystemClockAndIds};
+use homeostat_store::{ClockAndIds, Key, Kind, Request, Store, Subresource, SystemClockAndIds};
 use serde_json::{Map, Value, json};
 
-use crate::Error;
 use crate::error::found;
 use crate::new_resource::NewResource;
+use crate::{Error, Kinds};
 
 /// The account of a pod that names none.
 const DEFAULT: &str = "default";
@@ -32,6 +32,9 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// The lists of containers of a new pod, with the words of a refusal.
 const CONTAINERS: [(&str, &str); 2] = [("initContainers", "init container"), ("containers", "container")];
+
+/// The list that `pods/ephemeralcontainers` changes, with the words of a refusal.
+const EPHEMERAL_CONTAINERS: (&str, &str) = ("ephemeralContainers", "ephemeral container");
 
 fn accounts() -> Kind {
     Kind::new("", "v1", "ServiceAccount")
@@ -65,6 +68,34 @@ pub(crate) async fn admit(new: NewResource<'_>, document: &mut Value) -> Result<
     };
     add_account(spec, &named, account.document());
     check_secrets(spec, account.document()).map_err(refused)
+}
+
+/// Checks the secrets of the ephemeral containers that a request gives to a pod that exists. A pod without an account takes them
+/// as they are.
+///
+/// # Errors
+/// [`Error::Forbidden`] for a secret that the account would have to name; [`Error::Store`].
+pub(crate) async fn admit_ephemeral_containers(
+    store: &dyn Store,
+    kinds: &Kinds,
+    request: &Request,
+) -> Result<(), Error> {
+    let is_one = request.subresource == Some(Subresource::EphemeralContainers);
+    if !is_one || !kinds.has_built_in_schema(&accounts()) {
+        return Ok(());
+    }
+    let target = request.write.target()?;
+    let changed = store.submit(Request { dry_run: true, ..request.clone() }).await?.resource;
+    let Some(spec) = changed.document()["spec"].as_object() else { return Ok(()) };
+    let Some(name) = named_account(spec) else { return Ok(()) };
+    let key = Key::new(accounts(), &target.namespace, name);
+    let Some(account) = found(store.get(&key).await)? else { return Ok(()) };
+    let account = account.document();
+    if !enforces(account) {
+        return Ok(());
+    }
+    let refused = |reason: String| NewResource::new(store, kinds, &target).refused(&reason);
+    check_secrets_of_containers(spec, &[EPHEMERAL_CONTAINERS], account).map_err(refused)
 }
 
 /// Returns the account that a pod names, also in the former field.
@@ -127,7 +158,7 @@ fn check_mirror(spec: &Map<String, Value>) -> Result<(), String> {
     let volumes = items(spec, "volumes");
     let sources = || volumes.iter().filter_map(|volume| volume["projected"]["sources"].as_array()).flatten();
     let has_secret = volumes.iter().chain(sources()).any(|source| source.get("secret").is_some())
-        || !secrets_of_containers(spec).is_empty()
+        || !secrets_of_containers(spec, &CONTAINERS).is_empty()
         || !items(spec, "imagePullSecrets").is_empty();
     if has_secret {
         return Err("a mirror pod may not reference secrets".to_owned());
@@ -138,32 +169,57 @@ fn check_mirror(spec: &Map<String, Value>) -> Result<(), String> {
     }
 }
 
+/// Returns whether pods use only the secrets that their account names.
+fn enforces(account: &Value) -> bool {
+    let stated = account["metadata"]["annotations"][ENFORCES].as_str().unwrap_or_default();
+    matches!(stated, "1" | "t" | "T" | "true" | "TRUE" | "True")
+}
+
+/// Returns whether an account names a secret in a list.
+fn names(account: &Value, list: &str, secret: &str) -> bool {
+    account[list].as_array().into_iter().flatten().any(|named| named["name"].as_str() == Some(secret))
+}
+
+fn name_of(account: &Value) -> &str {
+    account["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+fn unnamed_secret(what: &str, secret: &str, account: &Value) -> String {
+    let name = name_of(account);
+    format!(
+        "{what} secret.secretName=\"{secret}\" is not allowed because service account {name} does not reference that secret"
+    )
+}
+
+/// Refuses secrets in the environment of containers that an account does not name.
+fn check_secrets_of_containers(
+    spec: &Map<String, Value>,
+    lists: &[(&str, &str)],
+    account: &Value,
+) -> Result<(), String> {
+    let mut secrets = secrets_of_containers(spec, lists).into_iter();
+    match secrets.find(|(secret, _)| !names(account, "secrets", secret)) {
+        Some((secret, whence)) => Err(unnamed_secret(&format!("{whence} referencing"), secret, account)),
+        None => Ok(()),
+    }
+}
+
 /// Refuses secrets that an account does not name, if the account asks for that.
 fn check_secrets(spec: &Map<String, Value>, account: &Value) -> Result<(), String> {
-    let stated = account["metadata"]["annotations"][ENFORCES].as_str().unwrap_or_default();
-    if !matches!(stated, "1" | "t" | "T" | "true" | "TRUE" | "True") {
+    if !enforces(account) {
         return Ok(());
     }
-    let name = account["metadata"]["name"].as_str().unwrap_or_default();
-    let names = |list: &str, secret: &str| {
-        account[list].as_array().into_iter().flatten().any(|named| named["name"].as_str() == Some(secret))
-    };
-    let refused = |what: String| {
-        Err(format!("{what} is not allowed because service account {name} does not reference that secret"))
-    };
     for volume in items(spec, "volumes") {
         let secret = volume["secret"]["secretName"].as_str().unwrap_or_default();
-        if volume.get("secret").is_some() && !names("secrets", secret) {
-            return refused(format!("volume with secret.secretName=\"{secret}\""));
+        if volume.get("secret").is_some() && !names(account, "secrets", secret) {
+            return Err(unnamed_secret("volume with", secret, account));
         }
     }
-    let of_containers = secrets_of_containers(spec).into_iter().find(|(secret, _)| !names("secrets", secret));
-    if let Some((secret, whence)) = of_containers {
-        return refused(format!("{whence} referencing secret.secretName=\"{secret}\""));
-    }
+    check_secrets_of_containers(spec, &CONTAINERS, account)?;
     for (at, pull) in items(spec, "imagePullSecrets").iter().enumerate() {
         let secret = pull["name"].as_str().unwrap_or_default();
-        if !names("imagePullSecrets", secret) {
+        if !names(account, "imagePullSecrets", secret) {
+            let name = name_of(account);
             return Err(format!(
                 "imagePullSecrets[{at}].name=\"{secret}\" is not allowed because service account {name} does not reference that imagePullSecret"
             ));
@@ -173,9 +229,9 @@ fn check_secrets(spec: &Map<String, Value>, account: &Value) -> Result<(), Strin
 }
 
 /// Returns the secrets in the environment of the containers, with the words of a refusal.
-fn secrets_of_containers(spec: &Map<String, Value>) -> Vec<(&str, String)> {
+fn secrets_of_containers<'d>(spec: &'d Map<String, Value>, lists: &[(&str, &str)]) -> Vec<(&'d str, String)> {
     let mut found = Vec::new();
-    for (list, kind) in CONTAINERS {
+    for (list, kind) in lists {
         for container in items(spec, list).iter().filter_map(Value::as_object) {
             let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
             for variable in items(container, "env") {

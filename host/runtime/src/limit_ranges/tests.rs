@@ -2,7 +2,7 @@
 
 use homeostat_component::Engine;
 use homeostat_fixtures::memory_store;
-use homeostat_store::Write;
+use homeostat_store::{Change, Key, Kind, Precondition, Request, Subresource, Write};
 use serde_json::{Value, json};
 
 use crate::{BuiltInGroups, Error, Host, Options};
@@ -97,4 +97,23 @@ async fn a_claim_beyond_the_bounds_of_its_namespace_is_forbidden() {
         let refused = create(&host, "PersistentVolumeClaim", claim(size)).await.expect_err("the range forbids it");
         assert!(refused.to_string().contains(words), "{refused}");
     }
+}
+
+#[tokio::test]
+async fn a_resize_beyond_the_bounds_of_its_namespace_is_forbidden() {
+    let host = with_range(json!([{ "type": "Container", "max": { "cpu": "1" } }])).await;
+    let amounts = |cpu: &str| json!({ "requests": { "cpu": "100m" }, "limits": { "cpu": cpu } });
+    let metadata = json!({ "name": "x", "namespace": "default" });
+    let document = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod(amounts("500m")) });
+    host.write(Write::Create { document }.into()).await.expect("the range allows it");
+    let resize = async |cpu: &str| {
+        let key = Key::new(Kind::new("", "v1", "Pod"), "default", "x");
+        let change = Change::Strategic(json!({ "spec": pod(amounts(cpu)) }));
+        let write = Write::Patch { key, change, precondition: Precondition::default() };
+        host.write(Request { subresource: Some(Subresource::Resize), ..write.into() }).await
+    };
+    resize("900m").await.expect("the range allows it");
+    let refused = resize("1200m").await.expect_err("the range forbids it");
+    let words = "pods \"x\" is forbidden: maximum cpu usage per Container is 1, but limit is 1200m";
+    assert!(matches!(refused, Error::Forbidden(_)) && refused.to_string().contains(words), "{refused}");
 }

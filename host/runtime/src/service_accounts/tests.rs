@@ -1,4 +1,9 @@
+use homeostat_component::{Engine, EngineOptions};
+use homeostat_fixtures::memory_store;
+use homeostat_store::{Change, Precondition, Write};
+
 use super::*;
+use crate::{BuiltInGroups, Host, Options};
 
 fn spec(value: Value) -> Map<String, Value> {
     let Value::Object(spec) = value else { panic!("no object") };
@@ -103,4 +108,36 @@ fn a_mirror_pod_has_neither_accounts_nor_secrets() {
         let refused = check_mirror(&spec(pod)).unwrap_err();
         assert!(refused.contains(reason), "{refused}");
     }
+}
+
+#[tokio::test]
+async fn ephemeral_containers_use_only_the_secrets_that_the_account_names() {
+    let engine = Engine::new(EngineOptions::default()).unwrap();
+    let options = Options { built_in: BuiltInGroups::All, ..Options::new(engine, memory_store()) };
+    let host = Host::start(options).await.unwrap();
+    let create = async |kind: &str, name: &str, annotations: Value, part: Value| {
+        let metadata = json!({ "name": name, "namespace": "default", "annotations": annotations });
+        let mut document = json!({ "apiVersion": "v1", "kind": kind, "metadata": metadata });
+        document.as_object_mut().unwrap().extend(spec(part));
+        host.write(Write::Create { document }.into()).await.unwrap();
+    };
+    create("ServiceAccount", "strict", json!({ ENFORCES: "true" }), json!({ "secrets": [{ "name": "s" }] })).await;
+    create("ServiceAccount", "free", json!({}), json!({})).await;
+    let add = async |pod: &str, name: &str, secret: &str| {
+        let source = json!({ "secretKeyRef": { "name": secret, "key": "k" } });
+        let container = json!({ "name": name, "image": "i", "env": [{ "name": "V", "valueFrom": source }] });
+        let change = Change::Strategic(json!({ "spec": { "ephemeralContainers": [container] } }));
+        let key = Key::new(Kind::new("", "v1", "Pod"), "default", pod);
+        let write = Write::Patch { key, change, precondition: Precondition::default() };
+        host.write(Request { subresource: Some(Subresource::EphemeralContainers), ..write.into() }).await
+    };
+    for account in ["strict", "free"] {
+        let pod = json!({ "serviceAccountName": account, "containers": [{ "name": "c", "image": "i" }] });
+        create("Pod", account, json!({}), json!({ "spec": pod })).await;
+        add(account, "named", "s").await.unwrap();
+    }
+    add("free", "other", "o").await.unwrap();
+    let refused = add("strict", "other", "o").await.unwrap_err();
+    let words = "pods \"strict\" is forbidden: ephemeral container other with envVar V referencing secret.secretName=\"o\" is not";
+    assert!(matches!(refused, Error::Forbidden(_)) && refused.to_string().contains(words), "{refused}");
 }
