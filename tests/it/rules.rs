@@ -1,4 +1,4 @@
-//! Rules in CEL beside a real kube-apiserver: which expressions compile, and their verdict on a document.
+//! Rules in CEL beside a real kube-apiserver: which expressions compile, their verdict on a document, and what they say of updates.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -7,6 +7,8 @@ use homeostat_testing::eventually_blocking;
 use homeostat_tests::{Cluster, HostProcess, ask_plain, shared_bare_cluster};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::comparison::{Mutation, Pair, comparable, dice_of, difference};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// Rules of one part of a schema. Homeostat reports at most 20 violations of a document.
@@ -113,4 +115,88 @@ fn expressions_of_rules_mean_what_they_mean_to_a_real_api_server() {
         }
     }
     assert!(different.is_empty(), "{different}");
+}
+
+/// Mutations of each update.
+const MUTATIONS: usize = 6;
+
+#[test]
+#[cfg_attr(missing_go, ignore = "Go 1.26 or newer is not on PATH: https://go.dev/dl")]
+fn updates_under_rules_are_refused_in_the_words_of_a_real_api_server() {
+    let cases: Value = serde_saphyr::from_str(include_str!("rules.yaml")).unwrap();
+    let transitions = &cases["transitions"];
+    let pair = Pair::start();
+    let mut ruled = definition("transitions", &transitions["schema"]);
+    let free = definition("transitions", &without_rules(transitions["schema"].clone()));
+    pair.make(DEFINITIONS, &free);
+    let path = "/apis/rules.dev/v1/transitions";
+    let is_served = || pair.ask("GET", path, &Value::Null).iter().all(|answer| answer.status == 200).then_some(());
+    eventually_blocking("both serve the kind", is_served);
+    let stored = json!({
+        "apiVersion": "rules.dev/v1", "kind": "Kindtransitions", "metadata": { "name": "a" }, "spec": transitions["stored"],
+    });
+    pair.make(path, &stored);
+    ruled.as_object_mut().unwrap().remove("metadata");
+    let added = pair.ask("PATCH", &format!("{DEFINITIONS}/transitions.rules.dev"), &ruled);
+    assert_eq!(added.each_ref().map(|answer| answer.status), [200, 200], "{added:?}");
+    let refuses = || {
+        let probe = json!({ "metadata": { "name": "probe" }, "apiVersion": "rules.dev/v1", "kind": "Kindtransitions", "spec": { "mode": "bad" } });
+        pair.ask("POST", &format!("{path}?dryRun=All"), &probe).iter().all(|answer| answer.status == 422).then_some(())
+    };
+    eventually_blocking("both know the rules", refuses);
+
+    let mut different = Vec::new();
+    let mut compare = |method: &str, path: &str, body: &Value| {
+        let answers = pair.ask(method, &format!("{path}?dryRun=All"), body);
+        // A kube-apiserver has the causes in the order of a map, which is none, and whole values.
+        let [theirs, ours] = answers.map(|answer| match answer.status {
+            200 | 201 => comparable(answer.json()).to_string(),
+            status => format!("{status}\n{}", causes(&answer.json()).into_iter().collect::<Vec<_>>().join("\n")),
+        });
+        let theirs = theirs.replace(&format!("\"{}", "a".repeat(300)), &format!("\"{}…", "a".repeat(100)));
+        if theirs != ours {
+            different.push(format!("{method} {body}\n{}", difference(&theirs, &ours)));
+        }
+    };
+    let (one, mut dice) = (format!("{path}/a"), dice_of("transitions", 1));
+    for update in transitions["updates"].as_array().unwrap() {
+        compare("PATCH", &one, &json!({ "spec": update }));
+        let mut document = merged(stored.clone(), &json!({ "spec": update }));
+        for _ in 0..MUTATIONS {
+            document["metadata"] = json!({ "name": "new" });
+            compare("POST", path, &document);
+            let mut update = document["spec"].clone();
+            if let Some(mutation) = Mutation::draw(&update, &mut dice) {
+                mutation.apply(&mut update);
+            }
+            compare("PATCH", &one, &json!({ "spec": update }));
+            document["spec"] = update;
+        }
+    }
+    assert!(different.is_empty(), "{} differ:\n{}", different.len(), different.join("\n"));
+}
+
+/// Returns a schema without its rules.
+fn without_rules(mut schema: Value) -> Value {
+    if let Value::Object(fields) = &mut schema {
+        fields.remove("x-kubernetes-validations");
+        fields.values_mut().for_each(|field| *field = without_rules(field.take()));
+    }
+    schema
+}
+
+/// Returns a document after a merge patch.
+fn merged(mut document: Value, patch: &Value) -> Value {
+    let Value::Object(changes) = patch else { return patch.clone() };
+    if !document.is_object() {
+        document = json!({});
+    }
+    for (name, change) in changes {
+        if change.is_null() {
+            document.as_object_mut().unwrap().remove(name);
+        } else {
+            document[name] = merged(document[name].take(), change);
+        }
+    }
+    document
 }

@@ -1,6 +1,6 @@
 //! Validates a value against its schema.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use homeostat_cel::quantity;
 use serde_json::{Map, Number, Value};
@@ -8,8 +8,9 @@ use serde_json::{Map, Number, Value};
 use super::format::Format;
 use super::limits::{Bound, Constraints, compare, is_multiple, same};
 use super::{ListType, Reason, Schema, TypedField, ValueType, Violation};
-use crate::violation::{VIOLATIONS_MAX, shown, type_name};
-use crate::{numbers, path::Path};
+use crate::numbers;
+use crate::path::{Path, shortened};
+use crate::violation::{VALUE_CHARS_MAX, VIOLATIONS_MAX, shown, type_name};
 
 /// The path of a violation that Kubernetes reports without one.
 pub(super) const NO_PATH: &str = "<nil>";
@@ -48,9 +49,9 @@ pub(super) fn first_mistyped(schema: &Schema, value: &Value, path: &Path<'_>) ->
     }
 }
 
-/// Returns the values by which an item of a list is identified, as text.
+/// Returns the values by which an item of a list is identified, as text. One that lacks a key is none without it.
 pub(super) fn identity(keys: &[String], item: &Value) -> String {
-    keys.iter().map(|key| (key.clone(), item[key].clone())).collect::<Value>().to_string()
+    keys.iter().filter_map(|key| Some((key.clone(), item.get(key)?.clone()))).collect::<Value>().to_string()
 }
 
 /// A validation in progress, with the violations so far.
@@ -83,12 +84,23 @@ impl SchemaChecker {
         }
         self.visited += 1;
         if let Some(wanted) = schema.value_type.filter(|wanted| !wanted.holds(value)) {
-            let (name, found) = (wanted.name(), type_name(value));
-            let detail = format!("{found:?}: {path} in body must be of type {name}: {found:?}");
-            self.add(path, Reason::TypeInvalid, detail);
-            if let Some(limits) = schema.limits.as_ref().filter(|_| !schema.is_typed()) {
-                self.supported(limits, &shown(value), value, path);
-                self.combinations(limits, value, path);
+            let format = schema.limits.as_ref().and_then(|limits| limits.format);
+            let (name, found) = match (format, value) {
+                (Some(format), Value::Bool(_) | Value::Object(_)) => (format.name(), ""),
+                (Some(format), Value::Number(number)) => {
+                    (format.name(), if number.is_f64() { "float64" } else { "int64" })
+                }
+                _ => (wanted.name(), type_name(value)),
+            };
+            self.add(path, Reason::TypeInvalid, format!("{found:?}: {path} in body must be of type {name}: {found:?}"));
+            if !schema.is_typed() {
+                if wanted == ValueType::Integer && value.is_number() {
+                    self.out_of_range(wanted, format, path);
+                }
+                if let Some(limits) = &schema.limits {
+                    self.supported(limits, &shown(value), value, path);
+                    self.combinations(limits, value, path);
+                }
             }
             return;
         }
@@ -97,7 +109,7 @@ impl SchemaChecker {
         let is_pointer = |field: &TypedField| !field.omit_empty && !field.always_present;
         let is_no_text = *value == "" && schema.typed.as_ref().is_some_and(|field| !is_pointer(field));
         if let Some(limits) = schema.limits.as_ref().filter(|_| !is_no_text) {
-            self.limits(limits, value, path);
+            self.limits(schema, limits, value, path);
         }
         if schema.is_typed() {
             self.required_texts(schema, value, path);
@@ -107,6 +119,17 @@ impl SchemaChecker {
             Value::Array(items) => self.items(schema, items, path),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
+    }
+
+    /// Adds what Kubernetes says of a number that its type and format do not have, without a path.
+    fn out_of_range(&mut self, of_type: ValueType, format: Option<Format>, path: &Path<'_>) {
+        if self.is_full() {
+            return;
+        }
+        let format =
+            format.map_or_else(|| "(default format)".to_owned(), |format| format!("with format {}", format.name()));
+        let detail = format!("\"\": Checked value must be of type {} {format} in {path}", of_type.name());
+        self.found.push(Violation { path: NO_PATH.to_owned(), reason: Reason::Invalid, detail });
     }
 
     fn fields(&mut self, schema: &Schema, fields: &Map<String, Value>, path: &Path<'_>) {
@@ -157,14 +180,20 @@ impl SchemaChecker {
             _ if schema.is_typed() => {}
             ListType::Atomic => {}
             ListType::Set => self.duplicates(items, path, Value::to_string, shown),
-            ListType::Map(keys) => {
-                for (at, item) in items.iter().enumerate().filter(|(_, item)| !item.is_object()) {
-                    let detail = format!("{}: must be an object for an array of list-type map", shown(item));
+            ListType::Map(keys) => match items.iter().position(|item| !item.is_object() && !item.is_null()) {
+                Some(at) => {
+                    let shown = match &items[at] {
+                        Value::Array(_) => shortened(&items[at].to_string(), VALUE_CHARS_MAX),
+                        other => shown(other),
+                    };
+                    let detail = format!("{shown}: must be an object for an array of list-type map");
                     self.add(&path.item(at), Reason::Invalid, detail);
                 }
-                let identity = |item: &Value| identity(keys, item);
-                self.duplicates(items, path, identity, identity);
-            }
+                None => {
+                    let identity = |item: &Value| identity(keys, item);
+                    self.duplicates(items, path, identity, identity);
+                }
+            },
         }
         let Some(schema) = schema.items() else { return };
         for (at, item) in items.iter().enumerate() {
@@ -179,21 +208,30 @@ impl SchemaChecker {
         identity: impl Fn(&Value) -> String,
         shown: impl Fn(&Value) -> String,
     ) {
-        let mut seen = HashSet::with_capacity(items.len());
+        let mut counts = HashMap::with_capacity(items.len());
         for (at, item) in items.iter().enumerate() {
-            if !seen.insert(identity(item)) {
-                self.add(&path.item(at), Reason::Duplicate, crate::path::shortened(&shown(item), 200));
+            let count: &mut usize = counts.entry(identity(item)).or_default();
+            *count += 1;
+            // Only the first repetition is named.
+            if *count == 2 {
+                self.add(&path.item(at), Reason::Duplicate, shortened(&shown(item), VALUE_CHARS_MAX));
             }
         }
     }
 
-    fn limits(&mut self, limits: &Constraints, value: &Value, path: &Path<'_>) {
+    fn limits(&mut self, schema: &Schema, limits: &Constraints, value: &Value, path: &Path<'_>) {
         let hidden = limits.format == Some(Format::Password);
         let shown = if hidden { "\"…\"".to_owned() } else { shown(value) };
         self.supported(limits, &shown, value, path);
-        if let Some(format) = limits.format.filter(|format| !format.holds(value)) {
-            let detail = format!("{shown}: {path} in body must be of type {}: {shown}", format.name());
-            self.add(path, Reason::TypeInvalid, detail);
+        match (limits.format.filter(|format| !format.holds(value)), schema.value_type) {
+            (Some(format), Some(of_type)) if value.is_number() && !schema.is_typed() => {
+                self.out_of_range(of_type, Some(format), path);
+            }
+            (Some(format), _) => {
+                let detail = format!("{shown}: {path} in body must be of type {}: {shown}", format.name());
+                self.add(path, Reason::TypeInvalid, detail);
+            }
+            (None, _) => {}
         }
         match value {
             Value::Number(number) => self.number(limits, number, path, &shown),
@@ -239,7 +277,7 @@ impl SchemaChecker {
             }
             if let Some(most) = limits.length_max.filter(|most| length > *most) {
                 // Matching the pattern of a text that is too long would only take time.
-                return self.add(path, Reason::TooLong, format!("may not be more than {most} characters"));
+                return self.add(path, Reason::TooLong, format!("may not be more than {most} bytes"));
             }
         }
         if let Some(pattern) = limits.pattern.as_ref().filter(|pattern| !pattern.is_in(text)) {

@@ -9,6 +9,7 @@ use serde_json::Value;
 pub(super) enum Format {
     Int32,
     Int64,
+    Float,
     Date,
     DateTime,
     /// A time with microseconds. Only built-in kinds have it.
@@ -26,9 +27,10 @@ pub(super) enum Format {
     Password,
 }
 
-const NAMES: [(Format, &str); 16] = [
+const NAMES: [(Format, &str); 17] = [
     (Format::Int32, "int32"),
     (Format::Int64, "int64"),
+    (Format::Float, "float"),
     (Format::Date, "date"),
     (Format::DateTime, "date-time"),
     (Format::DateTime, "datetime"),
@@ -68,6 +70,9 @@ impl Format {
                 number.as_i64().is_some()
                     || number.is_f64() && number.as_f64().is_some_and(|number| number.abs() < 2f64.powi(63))
             }
+            (Self::Float, Value::Number(number)) => {
+                number.as_f64().is_some_and(|number| number.abs() <= f64::from(f32::MAX))
+            }
             (_, Value::String(text)) => self.holds_text(text),
             _ => true,
         }
@@ -75,7 +80,7 @@ impl Format {
 
     fn holds_text(self, text: &str) -> bool {
         match self {
-            Self::Int32 | Self::Int64 | Self::Password => true,
+            Self::Int32 | Self::Int64 | Self::Float | Self::Password => true,
             Self::Date => is_date(text),
             Self::DateTime | Self::MicroTime => is_date_time(text),
             Self::Byte => is_base64(text),

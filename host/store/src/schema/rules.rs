@@ -75,24 +75,61 @@ struct Before<'a> {
     same_part: Option<&'a Value>,
     /// Whether the whole resource is created.
     is_created: bool,
-    /// The nearest part above that has a corresponding one, and its value now.
-    parent: Option<(&'a Value, &'a Value)>,
+    /// The nearest part above that has a corresponding one.
+    parent: Option<ParentBefore<'a>>,
+}
+
+/// A part above another one.
+#[derive(Clone, Copy)]
+struct ParentBefore<'a> {
+    schema: &'a Schema,
+    old: &'a Value,
+    now: &'a Value,
 }
 
 impl<'a> Before<'a> {
     /// Returns what is known of a part below `value`.
-    fn below(self, value: &'a Value, same_part: Option<&'a Value>) -> Self {
-        let parent = self.same_part.map(|old| (old, value)).or(self.parent);
+    fn below(self, schema: &'a Schema, value: &'a Value, same_part: Option<&'a Value>) -> Self {
+        let parent = self.same_part.map(|old| ParentBefore { schema, old, now: value }).or(self.parent);
         Self { same_part, is_created: self.is_created, parent }
     }
 
     /// Returns whether the part, or one above it, is as it was.
-    fn is_unchanged(self, value: &Value) -> bool {
+    fn is_unchanged(self, schema: &Schema, value: &Value) -> bool {
         match (self.same_part, self.parent) {
-            (Some(old), _) => old == value,
-            (None, Some((old, now))) => old == now,
+            (Some(old), _) => is_same(schema, old, value),
+            (None, Some(ParentBefore { schema, old, now })) => is_same(schema, old, now),
             (None, None) => false,
         }
+    }
+}
+
+/// Returns whether two values are the same. The order of items that have identities does not count.
+fn is_same(schema: &Schema, old: &Value, now: &Value) -> bool {
+    let is_same_part = |part: Option<&Schema>, old: &Value, now: &Value| match part {
+        Some(part) => is_same(part, old, now),
+        None => old == now,
+    };
+    match (old, now) {
+        (Value::Object(old), Value::Object(now)) => {
+            let mut fields = now.iter();
+            let is_same_field = |(name, now): (&String, &Value)| {
+                old.get(name).is_some_and(|old| is_same_part(schema.field(name), old, now))
+            };
+            old.len() == now.len() && fields.all(is_same_field)
+        }
+        (Value::Array(old), Value::Array(now)) => match &schema.list {
+            ListType::Map(keys) => {
+                let by_identity = by_identity(&schema.list, Some(old));
+                let is_same_item = |now: &Value| {
+                    let old = by_identity.get(&identity(keys, now));
+                    old.is_some_and(|old| is_same_part(schema.items(), old, now))
+                };
+                old.len() == now.len() && now.iter().all(is_same_item)
+            }
+            ListType::Atomic | ListType::Set => old == now,
+        },
+        _ => old == now,
     }
 }
 
@@ -112,12 +149,12 @@ impl RuleChecker {
         }
     }
 
-    fn part<'a>(&mut self, schema: &Schema, value: &'a Value, before: Before<'a>, path: &Path<'_>) {
+    fn part<'a>(&mut self, schema: &'a Schema, value: &'a Value, before: Before<'a>, path: &Path<'_>) {
         if !schema.has_rules || value.is_null() || self.is_over {
             return;
         }
         if let Some(rules) = &schema.rules_of_part {
-            self.rules(rules, value, before, path);
+            self.rules(rules, (schema, value), before, path);
         }
         match value {
             Value::Object(fields) => {
@@ -126,7 +163,7 @@ impl RuleChecker {
                     let path = if schema.properties.contains_key(name) { path.field(name) } else { path.key(name) };
                     if let Some(part) = schema.field(name) {
                         let same_part = old.and_then(|old| old.get(name));
-                        self.part(part, field, before.below(value, same_part), &path);
+                        self.part(part, field, before.below(schema, value, same_part), &path);
                     }
                 }
             }
@@ -138,14 +175,14 @@ impl RuleChecker {
                         ListType::Map(keys) if !old.is_empty() => old.get(&identity(keys, item)).copied(),
                         _ => None,
                     };
-                    self.part(part, item, before.below(value, same_part), &path.item(at));
+                    self.part(part, item, before.below(schema, value, same_part), &path.item(at));
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
 
-    fn rules(&mut self, rules: &PartRules, value: &Value, before: Before<'_>, path: &Path<'_>) {
+    fn rules(&mut self, rules: &PartRules, (schema, value): (&Schema, &Value), before: Before<'_>, path: &Path<'_>) {
         for rule in &rules.rules {
             if self.is_over {
                 return;
@@ -164,7 +201,8 @@ impl RuleChecker {
             variables.extend(old.map(|old| ("oldSelf", old)));
             match self.evaluate(&rule.expression, &variables) {
                 Ok(Output::Bool(true)) => {}
-                Ok(_) => self.violation(rule, value, before, &variables, path),
+                Ok(_) if !rule.uses_old && !before.is_created && before.is_unchanged(schema, value) => {}
+                Ok(_) => self.violation(rule, value, &variables, path),
                 Err(error) => self.failure(rule, value, &error, path),
             }
         }
@@ -210,18 +248,8 @@ impl RuleChecker {
         self.add(path.to_string(), Reason::Invalid, detail);
     }
 
-    /// Adds the violation of a rule, unless the part has not changed.
-    fn violation(
-        &mut self,
-        rule: &Rule,
-        value: &Value,
-        before: Before<'_>,
-        variables: &[(&str, Variable<'_>)],
-        path: &Path<'_>,
-    ) {
-        if !rule.uses_old && !before.is_created && before.is_unchanged(value) {
-            return;
-        }
+    /// Adds the violation of a rule.
+    fn violation(&mut self, rule: &Rule, value: &Value, variables: &[(&str, Variable<'_>)], path: &Path<'_>) {
         let made = rule.message_expression.as_ref().and_then(|expression| self.message(expression, variables));
         let written = || rule.message.clone().unwrap_or_else(|| format!("failed rule: {}", rule.text.trim()));
         let message = made.unwrap_or_else(written);

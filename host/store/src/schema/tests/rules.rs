@@ -85,6 +85,30 @@ fn an_unchanged_part_may_go_on_violating_a_rule() {
 }
 
 #[test]
+fn the_order_of_items_with_identities_changes_no_part() {
+    let item = json!({"type": "object", "properties": {"name": {"type": "string"}, "weight": {"type": "integer"}}});
+    let schema = |list_type: Value| {
+        let mut list = json!({"type": "array", "items": item});
+        list.as_object_mut().unwrap().extend(list_type.as_object().cloned().unwrap());
+        of_spec(json!({"type": "object", "properties": {"parts": list, "broken": {"type": "boolean"}},
+            "x-kubernetes-validations": [{"rule": "!has(self.broken)", "message": "is broken"}]}))
+    };
+    let keyed = schema(json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}));
+    let of_parts = |parts: Value| json!({"broken": true, "parts": parts});
+    let old = of_parts(json!([{"name": "a", "weight": 1}, {"name": "b"}]));
+    let turned = of_parts(json!([{"name": "b"}, {"name": "a", "weight": 1}]));
+    assert_eq!(found(&keyed, turned.clone(), Some(old.clone())), [""; 0]);
+    for changed in [
+        json!([{"name": "b"}, {"name": "a", "weight": 2}]),
+        json!([{"name": "b"}, {"name": "c"}]),
+        json!([{"name": "a", "weight": 1}]),
+    ] {
+        assert_eq!(found(&keyed, of_parts(changed), Some(old.clone())), ["spec: Invalid value: is broken"]);
+    }
+    assert_eq!(found(&schema(json!({})), turned, Some(old)), ["spec: Invalid value: is broken"], "the order counts");
+}
+
+#[test]
 fn a_document_cannot_make_rules_run_long() {
     let list = json!({"type": "array", "maxItems": 100, "items": {"type": "string", "maxLength": 100}});
     let rule = "self.a.all(x, self.b.all(y, x != y))";
