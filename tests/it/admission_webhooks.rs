@@ -45,8 +45,8 @@ fn definition() -> Value {
 }
 
 /// Returns the path of the lamps in the namespace of a case.
-fn lamps(case: &str, version: &str) -> String {
-    format!("/apis/light.dev/{version}/namespaces/{case}/lamps")
+fn lamps(case: &str) -> String {
+    format!("/apis/light.dev/v1/namespaces/{case}/lamps")
 }
 
 /// A host and a kube-apiserver, and a server of webhooks for both.
@@ -86,7 +86,7 @@ impl Lights {
         let lamp = json!({
             "apiVersion": "light.dev/v1", "kind": "Lamp", "metadata": { "name": "probe" }, "spec": { "color": "red" },
         });
-        let path = format!("{}?dryRun=All", lamps(case, "v1"));
+        let path = format!("{}?dryRun=All", lamps(case));
         let refuse = || self.pair.ask("POST", &path, &lamp).iter().all(|answer| answer.status == 403).then_some(());
         eventually_blocking("both know the configurations", refuse);
         self.server.take_reviews();
@@ -94,8 +94,8 @@ impl Lights {
 
     /// Sends a request to both, and returns the differences between answers and reviews; empty if they are alike.
     fn differences(&self, case: &str, sent: &Sent) -> String {
-        let Sent { method, version, path, content_type, body } = sent;
-        let (path, body) = (lamps(case, version) + path, body.to_string());
+        let Sent { method, collection, path, content_type, body } = sent;
+        let (path, body) = (collection.replace("CASE", case) + path, body.to_string().replace("CASE", case));
         let request = Request { method, content_type, body: body.as_bytes(), ..Request::get(&path) };
         let meaning = |answer: &Answer| {
             let text =
@@ -143,7 +143,7 @@ async fn admission_webhooks_act_as_in_a_real_api_server() {
     let server = ReviewServer::start(replies::reply).await;
     let lights = tokio::task::block_in_place(|| compared(Lights::start(server)));
     // Kubernetes leaves the names out of these requests.
-    let deleted = tokio::task::block_in_place(|| lights.pair.ask("DELETE", &lamps("light-0", "v1"), &json!({})));
+    let deleted = tokio::task::block_in_place(|| lights.pair.ask("DELETE", &lamps("light-0"), &json!({})));
     let reviews = lights.server.take_reviews().len();
     let deleted = deleted.map(|answer| answer.status);
     assert_eq!((deleted, reviews), ([200, 200], 8), "two webhooks, two lamps, two servers");
@@ -152,7 +152,8 @@ async fn admission_webhooks_act_as_in_a_real_api_server() {
 /// Compares all cases.
 fn compared(lights: Lights) -> Lights {
     let cases = once(cases::writes()).chain(cases::replies()).chain(cases::matches());
-    let cases: Vec<Case> = cases.chain(cases::policies()).chain(cases::orders()).chain(cases::probes()).collect();
+    let cases: Vec<Case> =
+        cases.chain(cases::policies()).chain(cases::orders()).chain(cases::parts()).chain(cases::probes()).collect();
     for (number, case) in cases.iter().enumerate() {
         lights.prepare(case, &format!("light-{number}"));
     }

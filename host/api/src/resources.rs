@@ -83,7 +83,7 @@ async fn answer_of(request: &ResourceRequest<'_>) -> Result<Response, Failure> {
         (&Method::PATCH, Some("status")) => status_part::patch(request, key).await,
         (&Method::DELETE, None) => delete(request, key).await,
         (method, Some("finalize")) if serves("finalize") => match *method {
-            Method::PUT => finalize(request, key).await,
+            Method::PUT => finalize(request, &key).await,
             _ => Err(http.not_allowed()),
         },
         (method, Some(part @ ("ephemeralcontainers" | "resize"))) if serves(part) => match *method {
@@ -196,14 +196,12 @@ fn is_namespace(info: &KindInfo) -> bool {
     info.kind.group.is_empty() && info.kind.name == "Namespace"
 }
 
-/// Replaces the finalizers of the content of a namespace.
-async fn finalize(request: &ResourceRequest<'_>, key: Key) -> Result<Response, Failure> {
+/// Replaces a namespace, with the finalizers of its content.
+async fn finalize(request: &ResourceRequest<'_>, key: &Key) -> Result<Response, Failure> {
     let mut document = request.http.document()?;
     fill_in(&mut document, request, None, Some(key.name()))?;
     let precondition = precondition(&document)?;
-    let finalizers = document.pointer("/spec/finalizers").filter(|names| names.is_array());
-    let change = json!({ "spec": { "finalizers": finalizers.cloned().unwrap_or_else(|| json!([])) } });
-    write(request, Write::Patch { key, change: Change::Merge(change), precondition }).await
+    write(request, Write::Update { document, precondition }).await
 }
 
 /// Patches an autoscaler, or its status, in the version that is not stored.

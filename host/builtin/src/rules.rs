@@ -112,6 +112,7 @@ static SECRET: Rules = Rules { set_defaults: config::merge_string_data, check: c
 static NAMESPACE: Rules = Rules {
     set_defaults: others::namespace_defaults,
     confine: others::confine_namespace,
+    allocated: others::allocated_of_namespace,
     check: others::check_namespace,
     // One of its labels is the host's.
     status_metadata: &["annotations", "finalizers", "ownerReferences"],

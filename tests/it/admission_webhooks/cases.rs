@@ -11,24 +11,30 @@ pub(super) struct Case {
     pub(super) requests: Vec<Sent>,
 }
 
-/// A request for lamps.
+/// A request, mostly for lamps.
 pub(super) struct Sent {
     pub(super) method: &'static str,
-    /// The version of the kind.
-    pub(super) version: &'static str,
-    /// What follows the path of all lamps of the namespace.
+    /// The path of all resources, with `CASE` for the namespace.
+    pub(super) collection: &'static str,
+    /// What follows that path.
     pub(super) path: String,
     pub(super) content_type: &'static str,
     pub(super) body: Value,
 }
 
+const LAMPS: &str = "/apis/light.dev/v1/namespaces/CASE/lamps";
+const BETA_LAMPS: &str = "/apis/light.dev/v1beta1/namespaces/CASE/lamps";
+const PODS: &str = "/api/v1/namespaces/CASE/pods";
+const NAMESPACE: &str = "/api/v1/namespaces/CASE";
+
 const JSON: &str = "application/json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const MERGE: &str = "application/merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 const PATCH: &str = "application/json-patch+json";
 
 fn send(method: &'static str, path: &str, content_type: &'static str, body: Value) -> Sent {
-    Sent { method, version: "v1", path: path.to_owned(), content_type, body }
+    Sent { method, collection: LAMPS, path: path.to_owned(), content_type, body }
 }
 
 fn lamp(name: &str, spec: Value) -> Value {
@@ -59,7 +65,7 @@ pub(super) fn writes() -> Case {
     let requests = vec![
         create(lamp("one", json!({}))),
         send("POST", "?dryRun=All", JSON, lamp("two", json!({}))),
-        Sent { version: "v1beta1", ..create(beta) },
+        Sent { collection: BETA_LAMPS, ..create(beta) },
         create(lamp("bad", json!({ "watts": 200 }))),
         patch("/one", json!({ "spec": { "watts": 7 } })),
         patch("/one", json!({ "spec": { "watts": 7 } })),
@@ -224,6 +230,45 @@ pub(super) fn orders() -> impl Iterator<Item = Case> {
         let requests = vec![create(red("one")), patch("/one", json!({ "spec": { "watts": 1 } }))];
         Case { what: format!("order {number}"), webhooks: webhooks.into(), requests }
     })
+}
+
+/// Parts of pods, and the finalizers of a namespace.
+pub(super) fn parts() -> impl Iterator<Item = Case> {
+    let parts = json!(["pods/ephemeralcontainers", "pods/resize", "pods/status"]);
+    let all = [
+        (mutating("warn"), parts.clone()),
+        (validating("warn"), json!(["pods/*", "namespaces/*"])),
+        (validating("warn"), json!(["pods", "namespaces"])),
+        (validating("deny"), parts),
+        (validating("deny"), json!(["namespaces/finalize"])),
+    ];
+    all.into_iter().map(|(webhook, resources)| {
+        let rule = json!({ "operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": resources });
+        let what = format!("{resources} of {}", webhook.plural());
+        Case { what, webhooks: vec![webhook.with(&json!({ "rules": [rule] }))], requests: changes_of_parts() }
+    })
+}
+
+fn changes_of_parts() -> Vec<Sent> {
+    let container = |cpu: &str| json!({ "name": "c", "image": "a:1", "resources": { "requests": { "cpu": cpu } } });
+    let part = |name: &str, change: Value| Sent {
+        collection: PODS,
+        ..send("PATCH", &format!("/one/{name}"), STRATEGIC, json!({ "spec": change }))
+    };
+    // This document is the whole new namespace.
+    let labels = json!({ "case": "CASE", "dark": "yes", "kubernetes.io/metadata.name": "CASE" });
+    let finalized = json!({
+        "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "CASE", "labels": labels },
+        "spec": { "finalizers": ["kubernetes", "light.dev/held"] },
+    });
+    let pod = json!({ "metadata": { "name": "one" }, "spec": { "containers": [container("100m")] } });
+    vec![
+        Sent { collection: PODS, ..create(pod) },
+        part("ephemeralcontainers", json!({ "ephemeralContainers": [{ "name": "look", "image": "b:1" }] })),
+        part("resize", json!({ "containers": [container("200m")] })),
+        part("status", json!({})),
+        Sent { collection: NAMESPACE, ..send("PUT", "/finalize", JSON, finalized) },
+    ]
 }
 
 /// A webhook of each kind that refuses: once both servers call it, they know the others.

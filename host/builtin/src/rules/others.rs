@@ -30,6 +30,12 @@ pub(super) fn namespace_defaults(namespace: &mut Value, old: Option<&Value>) {
     }
 }
 
+/// Returns the finalizers of the content, unless the writer names some.
+pub(super) fn allocated_of_namespace(namespace: &Value) -> Vec<String> {
+    let is_named = namespace.pointer("/spec/finalizers").is_some();
+    if is_named { Vec::new() } else { vec!["/spec".to_owned()] }
+}
+
 /// Keeps the finalizers of the content: only `finalize` changes them.
 pub(super) fn confine_namespace(namespace: &mut Value, old: &Value, subresource: Option<Subresource>) {
     if subresource == Some(Subresource::Finalize) {
