@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use homeostat_builtin::protobuf;
 use homeostat_runtime::KindInfo;
+use homeostat_store::Kind;
 use serde_json::{Map, Value, json};
 
 use crate::discovery;
@@ -20,6 +21,9 @@ use crate::status::Failure;
 /// The names of published types: of definitions, and of the metadata of all kinds.
 const DEFINITION: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition";
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+
+/// The field that names the kind of a type.
+const GROUP_VERSION_KIND: &str = "x-kubernetes-group-version-kind";
 
 // The fields of all kinds, in the words of Kubernetes' own definitions.
 const API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an object. Servers should \
@@ -111,9 +115,15 @@ impl Description {
         if kinds.iter().any(|info| schema_name(info) == DEFINITION) {
             schemas.extend(homeostat_builtin::published_type(DEFINITION));
         }
+        // A kind may also be a part of another one, as a claim of a StatefulSet.
+        for known in homeostat_builtin::kinds() {
+            if let Some(published) = schemas.get_mut(&known.definition) {
+                published[GROUP_VERSION_KIND] = json!([group_version_kind(&known.kind())]);
+            }
+        }
         for info in kinds {
             match schemas.get_mut(&schema_name(info)) {
-                Some(published) => published["x-kubernetes-group-version-kind"] = json!([group_version_kind(info)]),
+                Some(published) => published[GROUP_VERSION_KIND] = json!([group_version_kind(&info.kind)]),
                 None => drop(schemas.insert(schema_name(info), schema(info))),
             }
             let all = format!("/{path}/{}", info.plural);
@@ -174,12 +184,12 @@ fn schema(info: &KindInfo) -> Value {
         let meta = json!({ "description": METADATA, "allOf": [meta] });
         properties.insert("metadata".to_owned(), meta);
     }
-    schema["x-kubernetes-group-version-kind"] = json!([group_version_kind(info)]);
+    schema[GROUP_VERSION_KIND] = json!([group_version_kind(&info.kind)]);
     schema
 }
 
-fn group_version_kind(info: &KindInfo) -> Value {
-    json!({ "group": info.kind.group, "version": info.kind.version, "kind": info.kind.name })
+fn group_version_kind(kind: &Kind) -> Value {
+    json!({ "group": kind.group, "version": kind.version, "kind": kind.name })
 }
 
 /// Returns the description of one operation: its parameters, request body and response.
@@ -188,7 +198,7 @@ fn operation(info: &KindInfo, verb: &str) -> Value {
     let content = json!({ "application/json": { "schema": reference } });
     let query = |name: &str| json!({ "name": name, "in": "query", "schema": { "type": "string" } });
     let mut operation = json!({
-        "x-kubernetes-group-version-kind": group_version_kind(info),
+        GROUP_VERSION_KIND: group_version_kind(&info.kind),
         "x-kubernetes-action": verb,
         "responses": { "200": { "description": "OK", "content": content } },
     });

@@ -204,6 +204,9 @@ func readEnums() map[string]enum {
 			if schema.Items != nil && schema.Items.Schema != nil && len(schema.Items.Schema.Enum) > 0 {
 				enums[name+"."+property+"[]"] = enum{schema.Items.Schema.Enum, schema.Description}
 			}
+			if values := schema.AdditionalProperties; values != nil && values.Schema != nil && len(values.Schema.Enum) > 0 {
+				enums[name+"."+property+"{}"] = enum{values.Schema.Enum, schema.Description}
+			}
 		}
 	}
 	return enums
@@ -334,6 +337,9 @@ func (d *definitions) fields(of reflect.Type, made, properties object, numbered 
 		}
 		if enum, is := d.enums[modelName(of)+"."+name+"[]"]; is {
 			property["items"].(object)["enum"], property["description"] = enum.values, enum.description
+		}
+		if enum, is := d.enums[modelName(of)+"."+name+"{}"]; is {
+			property["additionalProperties"].(object)["enum"], property["description"] = enum.values, enum.description
 		}
 		flags := ""
 		if strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero") {
