@@ -10,7 +10,17 @@ pub(crate) struct Pod {
     /// Empty for a pod that no scheduler has given a node.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) node_name: String,
+    pub(crate) restart_policy: RestartPolicy,
     pub(crate) containers: Vec<Container>,
+}
+
+/// What happens to a container that has ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum RestartPolicy {
+    #[default]
+    Always,
+    OnFailure,
+    Never,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -66,4 +76,6 @@ pub(crate) enum State {
     },
     #[serde(rename_all = "camelCase")]
     Running { started_at: Time },
+    #[serde(rename_all = "camelCase")]
+    Terminated { exit_code: i32, reason: String, started_at: Time, finished_at: Time },
 }

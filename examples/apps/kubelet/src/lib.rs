@@ -1,10 +1,13 @@
-//! Simulates a node: pods become ready after a delay, and disappear when they are deleted. No containers run.
+//! Simulates a node: pods become ready after a delay, pods of tasks succeed, and pods disappear when they are deleted. No
+//! containers run.
 //!
 //! | setting | default | means |
 //! |---|---|---|
 //! | `startup` | `300ms` | the time from the node's first sight of a pod until it is ready |
 //! | `shutdown` | `0s` | the time from the deletion of a pod that has a node until it is stopped, at most its grace period |
 //! | `bad-image` | `bad broken` | texts, separated by spaces: an image whose name contains one cannot be pulled |
+//! | `task-image` | `task` | the same: the container of such an image ends by itself, if its pod does not restart it always |
+//! | `task-duration` | `500ms` | the time from the start of such a container until it has succeeded |
 //!
 //! A deleted pod that has a node (`spec.nodeName`) stays until this guest has stopped it. The guest also runs pods without a node,
 //! so that no scheduler is needed. To these it adds its finalizer, which holds them instead.
@@ -72,8 +75,12 @@ fn stop(pod: &mut Resource<Pod>) -> Result<(), Failure> {
 fn settings() -> Result<Settings, Failure> {
     let Span(startup) = config::get_or("startup", Span(Duration::from_millis(300)))?;
     let Span(shutdown) = config::get_or("shutdown", Span(Duration::ZERO))?;
-    let bad_images = config::get_or("bad-image", "bad broken".to_owned())?;
-    Ok(Settings { startup, shutdown, bad_images: bad_images.split_whitespace().map(str::to_owned).collect() })
+    let Span(task) = config::get_or("task-duration", Span(Duration::from_millis(500)))?;
+    let [bad_images, task_images] = [("bad-image", "bad broken"), ("task-image", "task")].map(|(name, default)| {
+        let texts = config::get_or(name, default.to_owned());
+        texts.map(|texts| texts.split_whitespace().map(str::to_owned).collect())
+    });
+    Ok(Settings { startup, shutdown, task, bad_images: bad_images?, task_images: task_images? })
 }
 
 /// An event to emit.
@@ -90,7 +97,7 @@ fn news(before: &PodStatus, after: &PodStatus) -> Vec<News> {
     let tell = |now: &ContainerStatus| match &now.state {
         State::Running { .. } => Some(News::Started(now.name.clone())),
         State::Waiting { reason, message } if reason == "ImagePullBackOff" => Some(News::Failed(message.clone())),
-        State::Waiting { .. } => None,
+        State::Waiting { .. } | State::Terminated { .. } => None,
     };
     after.container_statuses.iter().filter(changed).filter_map(tell).collect()
 }

@@ -2,7 +2,7 @@
 
 use homeostat_sdk::prelude::*;
 
-use crate::api::{Container, ContainerStatus, Phase, Pod, PodStatus, State};
+use crate::api::{Container, ContainerStatus, Phase, Pod, PodStatus, RestartPolicy, State};
 
 /// The behaviour of this node.
 #[derive(Debug, Clone)]
@@ -11,13 +11,22 @@ pub(crate) struct Settings {
     pub(crate) startup: Duration,
     /// The time that the containers of a pod take to stop.
     pub(crate) shutdown: Duration,
+    /// The time from the start of a container with a task until it has succeeded.
+    pub(crate) task: Duration,
     /// An image whose name contains one of these cannot be pulled.
     pub(crate) bad_images: Vec<String>,
+    /// The container of an image whose name contains one of these has a task, and ends by itself.
+    pub(crate) task_images: Vec<String>,
 }
 
 impl Settings {
     fn can_pull(&self, image: &str) -> bool {
         !self.bad_images.iter().any(|bad| image.contains(bad))
+    }
+
+    /// Returns whether a container of a pod ends by itself.
+    fn ends(&self, pod: &Pod, image: &str) -> bool {
+        pod.restart_policy != RestartPolicy::Always && self.task_images.iter().any(|task| image.contains(task))
     }
 
     /// Returns the next status after `before`, and the time until it changes again.
@@ -27,21 +36,53 @@ impl Settings {
         let missing = self.startup.saturating_sub(now.since(start));
         let statuses = pod.containers.iter().map(|container| {
             let last = before.container_statuses.iter().find(|last| last.name == container.name);
-            self.container(container, last, missing.is_zero().then_some(now))
+            let status = self.container(container, last, missing.is_zero().then_some(now));
+            if self.ends(pod, &container.image) { self.after_task(status, now) } else { status }
         });
         let container_statuses: Vec<_> = statuses.collect();
         let ready = container_statuses.iter().all(|container| container.ready);
-        let starting = !ready && !missing.is_zero() && pod.containers.iter().any(|of| self.can_pull(&of.image));
-        let phase = if ready { Phase::Running } else { Phase::Pending };
+        let is_over = container_statuses.iter().all(|of| matches!(of.state, State::Terminated { .. }));
+        let is_up = container_statuses.iter().all(|of| !matches!(of.state, State::Waiting { .. }));
+        let phase = match (is_over, is_up) {
+            (true, _) => Phase::Succeeded,
+            (_, true) => Phase::Running,
+            _ => Phase::Pending,
+        };
         let mut conditions = before.conditions.clone();
         for scheduled in ["PodScheduled", "Initialized"] {
             conditions.set_at(Condition::new(scheduled, true), || now);
         }
         for up in ["ContainersReady", "Ready"] {
-            conditions.set_at(readiness(up, &container_statuses), || now);
+            let completed = || Condition::new(up, false).because("PodCompleted", "");
+            let condition = if is_over { completed() } else { readiness(up, &container_statuses) };
+            conditions.set_at(condition, || now);
         }
-        let status = PodStatus { phase, start_time: Some(start), conditions, container_statuses };
-        (status, starting.then_some(missing))
+        let starting = !ready && !missing.is_zero() && pod.containers.iter().any(|of| self.can_pull(&of.image));
+        let starts = starting.then_some(missing);
+        let tasks = container_statuses.iter().filter_map(|of| match of.state {
+            State::Running { started_at } if self.ends(pod, &of.image) => Some(self.until_done(started_at, now)),
+            _ => None,
+        });
+        let again = tasks.chain(starts).min();
+        (PodStatus { phase, start_time: Some(start), conditions, container_statuses }, again)
+    }
+
+    /// Returns the time until a container with a task has succeeded.
+    fn until_done(&self, started_at: Time, now: Time) -> Duration {
+        self.task.saturating_sub(now.since(started_at))
+    }
+
+    /// Ends a container whose task is done.
+    fn after_task(&self, mut status: ContainerStatus, now: Time) -> ContainerStatus {
+        if let State::Running { started_at } = status.state
+            && self.until_done(started_at, now).is_zero()
+        {
+            let reason = "Completed".to_owned();
+            status.state = State::Terminated { exit_code: 0, reason, started_at, finished_at: now };
+            status.ready = false;
+            status.started = false;
+        }
+        status
     }
 
     /// Returns the time until the containers of a deleted pod have stopped. `deadline` is the end of its grace period.
@@ -57,14 +98,15 @@ impl Settings {
         let waiting = |reason: &str, message: String| State::Waiting { reason: reason.to_owned(), message };
         let state = match (same_image.map(|last| &last.state), up) {
             _ if !self.can_pull(&image) => waiting("ImagePullBackOff", format!("Back-off pulling image {image:?}")),
-            (Some(running @ State::Running { .. }), _) => running.clone(),
+            (Some(last @ (State::Running { .. } | State::Terminated { .. })), _) => last.clone(),
             (_, Some(started_at)) => State::Running { started_at },
             (_, None) => waiting("ContainerCreating", String::new()),
         };
         let restarted = last.is_some_and(|last| last.image != image);
         let restart_count = last.map_or(0, |last| last.restart_count) + u32::from(restarted);
         let ready = matches!(state, State::Running { .. });
-        let image_id = if ready { image.clone() } else { String::new() };
+        let is_pulled = !matches!(state, State::Waiting { .. });
+        let image_id = if is_pulled { image.clone() } else { String::new() };
         ContainerStatus { name, image, image_id, ready, started: ready, restart_count, state }
     }
 }

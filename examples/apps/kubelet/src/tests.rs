@@ -6,7 +6,7 @@ use api::{Container, Phase};
 fn world(image: &str) -> World<Kubelet> {
     let mut world = World::with_config(&[("startup", "2s")]);
     let containers = vec![Container { name: "web".into(), image: image.into() }];
-    world.put(&Resource::new("default", "a", Pod { node_name: String::new(), containers }));
+    world.put(&Resource::new("default", "a", Pod { containers, ..Pod::default() }));
     world.settle();
     world
 }

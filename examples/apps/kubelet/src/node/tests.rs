@@ -8,14 +8,16 @@ fn settings() -> Settings {
     Settings {
         startup: Duration::from_millis(300),
         shutdown: Duration::from_secs(2),
+        task: Duration::from_millis(500),
         bad_images: vec!["bad".to_owned(), "broken".to_owned()],
+        task_images: vec!["task".to_owned()],
     }
 }
 
 fn pod(images: &[&str]) -> Pod {
     let container =
         |(index, image): (usize, &&str)| Container { name: format!("c{index}"), image: (*image).to_owned() };
-    Pod { node_name: String::new(), containers: images.iter().enumerate().map(container).collect() }
+    Pod { containers: images.iter().enumerate().map(container).collect(), ..Pod::default() }
 }
 
 fn is_ready(status: &PodStatus) -> bool {
@@ -45,6 +47,35 @@ fn an_image_that_cannot_be_pulled_is_never_ready() {
     assert!(later.container_statuses[0].ready);
     let ready = later.conditions.get("Ready").unwrap();
     assert_eq!(ready.message, "containers with unready status: [c1]");
+}
+
+#[test]
+fn a_container_with_a_task_ends_by_itself_unless_its_pod_restarts_it() {
+    let served = pod(&["task:1"]);
+    let (pending, _) = settings().next(&served, &PodStatus::default(), at(0));
+    let (running, again) = settings().next(&served, &pending, at(300));
+    assert_eq!((running.phase, again), (Phase::Running, None));
+    assert_eq!(settings().next(&served, &running, at(9000)).0.phase, Phase::Running);
+
+    let task = Pod { restart_policy: RestartPolicy::Never, ..served };
+    let (running, again) = settings().next(&task, &pending, at(300));
+    assert_eq!((running.phase, is_ready(&running), again), (Phase::Running, true, Some(Duration::from_millis(500))));
+    let (still, again) = settings().next(&task, &running, at(700));
+    assert_eq!((&still, again), (&running, Some(Duration::from_millis(100))));
+    let (over, again) = settings().next(&task, &running, at(800));
+    assert_eq!((over.phase, is_ready(&over), again), (Phase::Succeeded, false, None));
+    let State::Terminated { exit_code, started_at, finished_at, .. } = &over.container_statuses[0].state else {
+        panic!("it has ended: {over:?}")
+    };
+    assert_eq!((*exit_code, *started_at, *finished_at), (0, at(300), at(800)));
+    assert_eq!(settings().next(&task, &over, at(9000)), (over, None), "it does not run again");
+
+    // One that ends beside one that does not.
+    let both = Pod { restart_policy: RestartPolicy::OnFailure, ..pod(&["task:1", "web:1"]) };
+    let (pending, _) = settings().next(&both, &PodStatus::default(), at(0));
+    let (running, _) = settings().next(&both, &pending, at(300));
+    let (half, again) = settings().next(&both, &running, at(800));
+    assert_eq!((half.phase, is_ready(&half), again), (Phase::Running, false, None));
 }
 
 #[test]
